@@ -1,0 +1,1 @@
+"""Headway's kernel: what the five services, the client and the command line share."""
