@@ -1,0 +1,1 @@
+"""Domain objects: frozen, slotted, without I/O."""
