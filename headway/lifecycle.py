@@ -1,0 +1,379 @@
+"""Runs one service: start, side tasks, readiness, and a stop that loses nothing.
+
+    async def serve(config: HeadwayConfig) -> None:           # <room>/app.py
+        service = Service("job-manager")
+        db = await Database.open(config.job_manager.database, room="job_manager")
+        service.on_stop(db.close)
+        server = RpcServer(bind=config.job_manager.bind, token=config.cluster.token, service=service)
+        add_JobManagerServicer_to_server(Servicer(...), server.grpc)
+        service.side_task("outbox", pump.run)
+        await service.run()
+
+The order of a stop: **refuse** new work, **drain** what is in hand (at most `drain_s` seconds), cancel the side
+tasks, then release everything in the reverse order of its registration. A side task that ends by itself, with or
+without an error, stops the service with `ServiceFailed`, so that a supervisor sees it and starts it anew. A second
+SIGINT or SIGTERM ends the process at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import os
+import signal
+import socket
+import sys
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+from .errors import ConfigInvalid, HeadwayError
+from .logs import get_logger
+
+log = get_logger(__name__)
+T = TypeVar("T")
+
+Hook = Callable[[], Awaitable[None] | None]
+
+SUPERVISOR_FD = "HEADWAY_SUPERVISOR_FD"
+EXIT_FAILED = 1
+EXIT_CONFIG = 2
+
+
+class ServiceFailed(HeadwayError):
+    """A part that the service can't live without has ended."""
+
+    slug = "service-failed"
+    title = "A part of the service has ended unexpectedly"
+
+
+class Health:
+    """Named conditions of a service; it is ready when it serves and all of them hold.
+
+        health.set("database", False, "the disk is full")
+        health.ready, health.reasons          # False, {"database": "the disk is full"}
+    """
+
+    def __init__(self) -> None:
+        self._serving = False
+        self._reasons: dict[str, str] = {}
+        self._listeners: list[Callable[[bool], None]] = []
+
+    @property
+    def ready(self) -> bool:
+        """True while the service takes work and no condition fails."""
+        return self._serving and not self._reasons
+
+    @property
+    def reasons(self) -> dict[str, str]:
+        """Why it is not ready: condition to sentence."""
+        return dict(self._reasons)
+
+    def set(self, condition: str, ok: bool, reason: str = "") -> None:
+        """Records one condition; logs and tells listeners only on a change."""
+        before = self.ready
+        known = self._reasons.get(condition)
+        if ok and known is not None:
+            del self._reasons[condition]
+            log.info("health.recovered", condition=condition)
+        elif not ok:
+            self._reasons[condition] = reason or condition
+            if known is None:
+                log.warning("health.impaired", condition=condition, reason=reason)
+        self._tell(before)
+
+    def serve(self, serving: bool) -> None:
+        """Set by the service itself: takes work, or does not any more."""
+        before = self.ready
+        self._serving = serving
+        self._tell(before)
+
+    def listen(self, listener: Callable[[bool], None]) -> None:
+        """Calls `listener(ready)` now and on every change."""
+        self._listeners.append(listener)
+        listener(self.ready)
+
+    def _tell(self, before: bool) -> None:
+        if self.ready != before:
+            for listener in self._listeners:
+                listener(self.ready)
+
+
+class Service:
+    """One service process from start to stop; see the module's text for the usage.
+
+    All hooks may be plain or async functions. Stop hooks must be safe after a failed start.
+    """
+
+    def __init__(self, name: str, *, drain_s: float = 10.0, release_s: float = 10.0) -> None:
+        self.name = name
+        self.health = Health()
+        self._drain_s = drain_s
+        self._release_s = release_s
+        self._start: list[Hook] = []
+        self._ready: list[Hook] = []
+        self._refuse: list[Hook] = []
+        self._drain: list[Hook] = []
+        self._stop: list[Hook] = []
+        self._side: list[tuple[str, Callable[[], Coroutine[Any, Any, None]]]] = []
+        self._tasks: dict[asyncio.Task[None], str] = {}
+        self._stop_asked = asyncio.Event()
+        self._stop_reason = ""
+        self._failure: BaseException | None = None
+        self._started = False
+
+    # -- wiring ---------------------------------------------------------------------------------
+
+    def on_start(self, hook: Hook) -> None:
+        """Runs in order of registration before the service is ready."""
+        self._start.append(hook)
+
+    def on_ready(self, hook: Hook) -> None:
+        """Runs once the side tasks have been started and the service takes work."""
+        self._ready.append(hook)
+
+    def on_refuse(self, hook: Hook) -> None:
+        """First at stop: from here new work is turned away."""
+        self._refuse.append(hook)
+
+    def on_drain(self, hook: Hook) -> None:
+        """Finishes what was accepted; side tasks still run. All together get `drain_s` seconds."""
+        self._drain.append(hook)
+
+    def on_stop(self, hook: Hook) -> None:
+        """Releases a resource; runs in reverse order of registration, also after a failed start."""
+        self._stop.append(hook)
+
+    def side_task(self, name: str, loop: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """A loop that the service can't live without; its end stops the service with `ServiceFailed`."""
+        if self._started:
+            self._spawn(name, loop)
+        else:
+            self._side.append((name, loop))
+
+    # -- running --------------------------------------------------------------------------------
+
+    @property
+    def stopping(self) -> bool:
+        """True from the first wish to stop."""
+        return self._stop_asked.is_set()
+
+    def request_stop(self, reason: str = "asked") -> None:
+        """Starts the stop; safe to call many times and from signal handlers."""
+        if not self._stop_asked.is_set():
+            self._stop_reason = reason
+            self._stop_asked.set()
+
+    async def wait_stopping(self) -> None:
+        """Returns once a stop was asked for; for loops that want to end early."""
+        await self._stop_asked.wait()
+
+    async def run(self, *, signals: bool = True) -> None:
+        """Runs until a stop is asked for or a part fails.
+
+        Raises:
+            ServiceFailed: a side task ended by itself.
+            Exception: whatever a start hook raised; everything started before it has been released.
+        """
+        release_signals = self._take_signals() if signals else (lambda: None)
+        supervisor = _Supervisor.inherited()
+        try:
+            if supervisor is not None:
+                supervisor.watch(lambda: self.request_stop("supervisor is gone"))
+            await self._run_hooks(supervisor)
+        finally:
+            release_signals()
+            if supervisor is not None:
+                supervisor.close()
+        if self._failure is not None:
+            raise self._failure
+
+    async def _run_hooks(self, supervisor: _Supervisor | None) -> None:
+        try:
+            for hook in self._start:
+                await _call(hook)
+                if self.stopping:
+                    return
+            self._started = True
+            for name, loop in self._side:
+                self._spawn(name, loop)
+            self.health.serve(True)
+            for hook in self._ready:
+                await _call(hook)
+            notify("READY=1", supervisor)
+            log.info("service.ready", service=self.name)
+            await self._stop_asked.wait()
+        finally:
+            await self._shut_down(supervisor)
+
+    async def _shut_down(self, supervisor: _Supervisor | None) -> None:
+        self.request_stop("start failed")
+        log.info("service.stopping", service=self.name, reason=self._stop_reason)
+        notify("STOPPING=1", supervisor)
+        self.health.serve(False)
+        for hook in self._refuse:
+            await self._quietly("refuse", hook)
+        if self._drain and self._started:
+            try:
+                async with asyncio.timeout(self._drain_s):
+                    await asyncio.gather(*(self._quietly("drain", hook) for hook in self._drain))
+            except TimeoutError:
+                log.warning("service.drain_cut_short", service=self.name, after_s=self._drain_s)
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=self._release_s)
+        for hook in reversed(self._stop):
+            try:
+                async with asyncio.timeout(self._release_s):
+                    await self._quietly("stop", hook)
+            except TimeoutError:
+                log.warning("service.stop_hook_hangs", service=self.name, hook=_name_of(hook))
+        log.info("service.stopped", service=self.name)
+
+    async def _quietly(self, phase: str, hook: Hook) -> None:
+        # One hook that fails must not keep the others from releasing what they hold.
+        try:
+            await _call(hook)
+        except Exception as error:
+            log.error("service.stop_hook_failed", service=self.name, phase=phase, hook=_name_of(hook), exc=error)
+
+    def _spawn(self, name: str, loop: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        task = asyncio.create_task(loop(), name=name)
+        self._tasks[task] = name
+        task.add_done_callback(self._side_task_ended)
+
+    def _side_task_ended(self, task: asyncio.Task[None]) -> None:
+        name = self._tasks.pop(task)
+        if task.cancelled() and self.stopping:
+            return
+        error = None if task.cancelled() else task.exception()
+        if self.stopping and error is None:
+            return
+        log.error("service.side_task_ended", service=self.name, task=name, exc=error)
+        if self._failure is None:
+            why = f": {error}" if error is not None else ""
+            self._failure = ServiceFailed(f"{self.name}: its side task {name!r} ended unexpectedly{why}")
+            self._failure.__cause__ = error
+        self.request_stop(f"side task {name!r} ended")
+
+    def _take_signals(self) -> Callable[[], None]:
+        loop = asyncio.get_running_loop()
+
+        def on_signal(number: signal.Signals) -> None:
+            if self.stopping:
+                log.warning("service.killed", service=self.name, signal=number.name)
+                os._exit(128 + number)
+            self.request_stop(number.name)
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, on_signal, number)
+
+        def release() -> None:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)
+
+        return release
+
+
+class _Supervisor:
+    """The other end of the socket that `headway up` hands to each service.
+
+    It tells `up` when the service is ready without a poll, and the service when `up` was killed: then the service
+    stops in good order instead of holding its port and database for ever.
+    """
+
+    def __init__(self, fd: int) -> None:
+        self._socket = socket.socket(fileno=fd)
+        self._socket.setblocking(False)
+        self._watched = False
+
+    @classmethod
+    def inherited(cls) -> _Supervisor | None:
+        fd = os.environ.pop(SUPERVISOR_FD, "")
+        if not fd.isdigit():
+            return None
+        os.set_inheritable(int(fd), False)
+        return cls(int(fd))
+
+    def watch(self, gone: Callable[[], None]) -> None:
+        def readable() -> None:
+            try:
+                data = self._socket.recv(64)
+            except BlockingIOError:
+                return
+            except OSError:
+                data = b""
+            if not data:
+                self._forget()
+                gone()
+
+        asyncio.get_running_loop().add_reader(self._socket.fileno(), readable)
+        self._watched = True
+
+    def send(self, line: str) -> None:
+        with contextlib.suppress(OSError):
+            self._socket.send(f"{line}\n".encode())
+
+    def close(self) -> None:
+        self._forget()
+        self._socket.close()
+
+    def _forget(self) -> None:
+        if self._watched:
+            self._watched = False
+            asyncio.get_running_loop().remove_reader(self._socket.fileno())
+
+
+def notify(line: str, supervisor: _Supervisor | None = None) -> None:
+    """Tells `headway up` and systemd (Type=notify) one `KEY=value` line; nothing where neither listens."""
+    if supervisor is not None:
+        supervisor.send(line)
+    path = os.environ.get("NOTIFY_SOCKET", "")
+    if path:
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+            sender.connect("\0" + path[1:] if path.startswith("@") else path)
+            sender.sendall(line.encode())
+
+
+def run_service(main: Coroutine[Any, Any, None]) -> int:
+    """Runs a service's coroutine to its end and returns the exit status of the process.
+
+    0: stopped as asked. 1: failed. 2: the configuration is wrong. What a person can act on is one line, not a
+    traceback.
+    """
+    try:
+        run_async(main)
+    except ConfigInvalid as error:
+        print(f"headway: {error}", file=sys.stderr)  # noqa: T201
+        return EXIT_CONFIG
+    except HeadwayError as error:
+        log.error("service.failed", reason=str(error))
+        return EXIT_FAILED
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    except Exception as error:
+        log.error("service.crashed", exc=error)
+        return EXIT_FAILED
+    return 0
+
+
+def run_async(main: Coroutine[Any, Any, T]) -> T:
+    """`asyncio.run` on uvloop where it is installed."""
+    try:
+        from uvloop import new_event_loop
+    except ImportError:
+        return asyncio.run(main)
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        return runner.run(main)
+
+
+async def _call(hook: Hook) -> None:
+    result = hook()
+    if inspect.isawaitable(result):
+        await result
+
+
+def _name_of(hook: Hook) -> str:
+    return getattr(hook, "__qualname__", repr(hook))
