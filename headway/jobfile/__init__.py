@@ -1,0 +1,1 @@
+"""The job file: one schema for YAML, JSON, the web form, the command line and Python."""
