@@ -1,0 +1,1 @@
+"""Generated from proto/headway/rpc/v1 by scripts/regenerate: never edit."""

@@ -1,0 +1,276 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Gpu(_message.Message):
+    __slots__ = ("uuid", "model", "memory_bytes", "index", "pci_bus_id", "simulated", "utilisation", "memory_utilisation", "memory_used_bytes", "temperature_c", "power_w", "sick", "busy_outside", "note")
+    UUID_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    PCI_BUS_ID_FIELD_NUMBER: _ClassVar[int]
+    SIMULATED_FIELD_NUMBER: _ClassVar[int]
+    UTILISATION_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_UTILISATION_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_USED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    TEMPERATURE_C_FIELD_NUMBER: _ClassVar[int]
+    POWER_W_FIELD_NUMBER: _ClassVar[int]
+    SICK_FIELD_NUMBER: _ClassVar[int]
+    BUSY_OUTSIDE_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
+    uuid: str
+    model: str
+    memory_bytes: int
+    index: int
+    pci_bus_id: str
+    simulated: bool
+    utilisation: float
+    memory_utilisation: float
+    memory_used_bytes: int
+    temperature_c: float
+    power_w: float
+    sick: bool
+    busy_outside: bool
+    note: str
+    def __init__(self, uuid: _Optional[str] = ..., model: _Optional[str] = ..., memory_bytes: _Optional[int] = ..., index: _Optional[int] = ..., pci_bus_id: _Optional[str] = ..., simulated: _Optional[bool] = ..., utilisation: _Optional[float] = ..., memory_utilisation: _Optional[float] = ..., memory_used_bytes: _Optional[int] = ..., temperature_c: _Optional[float] = ..., power_w: _Optional[float] = ..., sick: _Optional[bool] = ..., busy_outside: _Optional[bool] = ..., note: _Optional[str] = ...) -> None: ...
+
+class Capacity(_message.Message):
+    __slots__ = ("cpu_centi", "memory_bytes", "gpus", "architecture", "engine_version", "driver_version", "cuda_version", "runtime")
+    CPU_CENTI_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    GPUS_FIELD_NUMBER: _ClassVar[int]
+    ARCHITECTURE_FIELD_NUMBER: _ClassVar[int]
+    ENGINE_VERSION_FIELD_NUMBER: _ClassVar[int]
+    DRIVER_VERSION_FIELD_NUMBER: _ClassVar[int]
+    CUDA_VERSION_FIELD_NUMBER: _ClassVar[int]
+    RUNTIME_FIELD_NUMBER: _ClassVar[int]
+    cpu_centi: int
+    memory_bytes: int
+    gpus: _containers.RepeatedCompositeFieldContainer[Gpu]
+    architecture: str
+    engine_version: str
+    driver_version: str
+    cuda_version: str
+    runtime: str
+    def __init__(self, cpu_centi: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., gpus: _Optional[_Iterable[_Union[Gpu, _Mapping]]] = ..., architecture: _Optional[str] = ..., engine_version: _Optional[str] = ..., driver_version: _Optional[str] = ..., cuda_version: _Optional[str] = ..., runtime: _Optional[str] = ...) -> None: ...
+
+class Condition(_message.Message):
+    __slots__ = ("word", "sentence", "since", "blocks_work")
+    WORD_FIELD_NUMBER: _ClassVar[int]
+    SENTENCE_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    BLOCKS_WORK_FIELD_NUMBER: _ClassVar[int]
+    word: str
+    sentence: str
+    since: float
+    blocks_work: bool
+    def __init__(self, word: _Optional[str] = ..., sentence: _Optional[str] = ..., since: _Optional[float] = ..., blocks_work: _Optional[bool] = ...) -> None: ...
+
+class NodeStatus(_message.Message):
+    __slots__ = ("node_id", "incarnation", "at", "capacity", "conditions", "cpu_used", "memory_used_bytes", "memory_total_bytes", "disk_free_bytes", "disk_total_bytes", "load1", "live_attempts", "images")
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    CAPACITY_FIELD_NUMBER: _ClassVar[int]
+    CONDITIONS_FIELD_NUMBER: _ClassVar[int]
+    CPU_USED_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_USED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_TOTAL_BYTES_FIELD_NUMBER: _ClassVar[int]
+    DISK_FREE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    DISK_TOTAL_BYTES_FIELD_NUMBER: _ClassVar[int]
+    LOAD1_FIELD_NUMBER: _ClassVar[int]
+    LIVE_ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    IMAGES_FIELD_NUMBER: _ClassVar[int]
+    node_id: str
+    incarnation: int
+    at: float
+    capacity: Capacity
+    conditions: _containers.RepeatedCompositeFieldContainer[Condition]
+    cpu_used: float
+    memory_used_bytes: int
+    memory_total_bytes: int
+    disk_free_bytes: int
+    disk_total_bytes: int
+    load1: float
+    live_attempts: int
+    images: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, node_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., at: _Optional[float] = ..., capacity: _Optional[_Union[Capacity, _Mapping]] = ..., conditions: _Optional[_Iterable[_Union[Condition, _Mapping]]] = ..., cpu_used: _Optional[float] = ..., memory_used_bytes: _Optional[int] = ..., memory_total_bytes: _Optional[int] = ..., disk_free_bytes: _Optional[int] = ..., disk_total_bytes: _Optional[int] = ..., load1: _Optional[float] = ..., live_attempts: _Optional[int] = ..., images: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class RegisterNodeRequest(_message.Message):
+    __slots__ = ("node_id", "incarnation", "address", "status", "version", "labels")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    node_id: str
+    incarnation: int
+    address: str
+    status: NodeStatus
+    version: str
+    labels: _containers.ScalarMap[str, str]
+    def __init__(self, node_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., address: _Optional[str] = ..., status: _Optional[_Union[NodeStatus, _Mapping]] = ..., version: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
+class RegisterNodeReply(_message.Message):
+    __slots__ = ("poll_s",)
+    POLL_S_FIELD_NUMBER: _ClassVar[int]
+    poll_s: float
+    def __init__(self, poll_s: _Optional[float] = ...) -> None: ...
+
+class ReportStatusRequest(_message.Message):
+    __slots__ = ("status",)
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    status: NodeStatus
+    def __init__(self, status: _Optional[_Union[NodeStatus, _Mapping]] = ...) -> None: ...
+
+class ReportStatusReply(_message.Message):
+    __slots__ = ("known",)
+    KNOWN_FIELD_NUMBER: _ClassVar[int]
+    known: bool
+    def __init__(self, known: _Optional[bool] = ...) -> None: ...
+
+class Node(_message.Message):
+    __slots__ = ("id", "incarnation", "address", "health", "admission", "status", "registered_at", "seen_at", "note", "version", "labels", "health_sentence")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    ID_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    HEALTH_FIELD_NUMBER: _ClassVar[int]
+    ADMISSION_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    REGISTERED_AT_FIELD_NUMBER: _ClassVar[int]
+    SEEN_AT_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    HEALTH_SENTENCE_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    incarnation: int
+    address: str
+    health: str
+    admission: str
+    status: NodeStatus
+    registered_at: float
+    seen_at: float
+    note: str
+    version: str
+    labels: _containers.ScalarMap[str, str]
+    health_sentence: str
+    def __init__(self, id: _Optional[str] = ..., incarnation: _Optional[int] = ..., address: _Optional[str] = ..., health: _Optional[str] = ..., admission: _Optional[str] = ..., status: _Optional[_Union[NodeStatus, _Mapping]] = ..., registered_at: _Optional[float] = ..., seen_at: _Optional[float] = ..., note: _Optional[str] = ..., version: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., health_sentence: _Optional[str] = ...) -> None: ...
+
+class ListNodesRequest(_message.Message):
+    __slots__ = ("node_id",)
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    node_id: str
+    def __init__(self, node_id: _Optional[str] = ...) -> None: ...
+
+class ListNodesReply(_message.Message):
+    __slots__ = ("nodes",)
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    nodes: _containers.RepeatedCompositeFieldContainer[Node]
+    def __init__(self, nodes: _Optional[_Iterable[_Union[Node, _Mapping]]] = ...) -> None: ...
+
+class GetNodeUsageRequest(_message.Message):
+    __slots__ = ("node_id", "since", "until", "max_points")
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_FIELD_NUMBER: _ClassVar[int]
+    MAX_POINTS_FIELD_NUMBER: _ClassVar[int]
+    node_id: str
+    since: float
+    until: float
+    max_points: int
+    def __init__(self, node_id: _Optional[str] = ..., since: _Optional[float] = ..., until: _Optional[float] = ..., max_points: _Optional[int] = ...) -> None: ...
+
+class UsagePoint(_message.Message):
+    __slots__ = ("at", "cpu_used", "memory_used_bytes", "disk_free_bytes", "gpus", "live_attempts")
+    AT_FIELD_NUMBER: _ClassVar[int]
+    CPU_USED_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_USED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    DISK_FREE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    GPUS_FIELD_NUMBER: _ClassVar[int]
+    LIVE_ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    at: float
+    cpu_used: float
+    memory_used_bytes: int
+    disk_free_bytes: int
+    gpus: _containers.RepeatedCompositeFieldContainer[Gpu]
+    live_attempts: int
+    def __init__(self, at: _Optional[float] = ..., cpu_used: _Optional[float] = ..., memory_used_bytes: _Optional[int] = ..., disk_free_bytes: _Optional[int] = ..., gpus: _Optional[_Iterable[_Union[Gpu, _Mapping]]] = ..., live_attempts: _Optional[int] = ...) -> None: ...
+
+class GetNodeUsageReply(_message.Message):
+    __slots__ = ("points",)
+    POINTS_FIELD_NUMBER: _ClassVar[int]
+    points: _containers.RepeatedCompositeFieldContainer[UsagePoint]
+    def __init__(self, points: _Optional[_Iterable[_Union[UsagePoint, _Mapping]]] = ...) -> None: ...
+
+class SetAdmissionRequest(_message.Message):
+    __slots__ = ("node_id", "action", "note", "by")
+    class Action(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        ACTION_UNSPECIFIED: _ClassVar[SetAdmissionRequest.Action]
+        ACTION_CORDON: _ClassVar[SetAdmissionRequest.Action]
+        ACTION_UNCORDON: _ClassVar[SetAdmissionRequest.Action]
+        ACTION_DRAIN: _ClassVar[SetAdmissionRequest.Action]
+    ACTION_UNSPECIFIED: SetAdmissionRequest.Action
+    ACTION_CORDON: SetAdmissionRequest.Action
+    ACTION_UNCORDON: SetAdmissionRequest.Action
+    ACTION_DRAIN: SetAdmissionRequest.Action
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    node_id: str
+    action: SetAdmissionRequest.Action
+    note: str
+    by: str
+    def __init__(self, node_id: _Optional[str] = ..., action: _Optional[_Union[SetAdmissionRequest.Action, str]] = ..., note: _Optional[str] = ..., by: _Optional[str] = ...) -> None: ...
+
+class SetAdmissionReply(_message.Message):
+    __slots__ = ("node",)
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    node: Node
+    def __init__(self, node: _Optional[_Union[Node, _Mapping]] = ...) -> None: ...
+
+class ForgetNodeRequest(_message.Message):
+    __slots__ = ("node_id",)
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    node_id: str
+    def __init__(self, node_id: _Optional[str] = ...) -> None: ...
+
+class ForgetNodeReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class WatchNodesRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class NodesChanged(_message.Message):
+    __slots__ = ("reset", "nodes", "removed")
+    RESET_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    REMOVED_FIELD_NUMBER: _ClassVar[int]
+    reset: bool
+    nodes: _containers.RepeatedCompositeFieldContainer[Node]
+    removed: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, reset: _Optional[bool] = ..., nodes: _Optional[_Iterable[_Union[Node, _Mapping]]] = ..., removed: _Optional[_Iterable[str]] = ...) -> None: ...

@@ -1,0 +1,377 @@
+from headway.rpc.v1 import common_pb2 as _common_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class EnqueueTask(_message.Message):
+    __slots__ = ("task", "generation", "owner", "job_name", "priority", "submitted_at", "tail_timeout_s", "spec", "held")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    JOB_NAME_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    SUBMITTED_AT_FIELD_NUMBER: _ClassVar[int]
+    TAIL_TIMEOUT_S_FIELD_NUMBER: _ClassVar[int]
+    SPEC_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
+    task: _common_pb2.Task
+    generation: int
+    owner: _common_pb2.Account
+    job_name: str
+    priority: _common_pb2.Priority
+    submitted_at: float
+    tail_timeout_s: float
+    spec: _common_pb2.TaskSpec
+    held: bool
+    def __init__(self, task: _Optional[_Union[_common_pb2.Task, _Mapping]] = ..., generation: _Optional[int] = ..., owner: _Optional[_Union[_common_pb2.Account, _Mapping]] = ..., job_name: _Optional[str] = ..., priority: _Optional[_Union[_common_pb2.Priority, str]] = ..., submitted_at: _Optional[float] = ..., tail_timeout_s: _Optional[float] = ..., spec: _Optional[_Union[_common_pb2.TaskSpec, _Mapping]] = ..., held: _Optional[bool] = ...) -> None: ...
+
+class CancelTask(_message.Message):
+    __slots__ = ("task", "generation", "by")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    task: _common_pb2.Task
+    generation: int
+    by: str
+    def __init__(self, task: _Optional[_Union[_common_pb2.Task, _Mapping]] = ..., generation: _Optional[int] = ..., by: _Optional[str] = ...) -> None: ...
+
+class HoldTask(_message.Message):
+    __slots__ = ("task", "generation")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    task: _common_pb2.Task
+    generation: int
+    def __init__(self, task: _Optional[_Union[_common_pb2.Task, _Mapping]] = ..., generation: _Optional[int] = ...) -> None: ...
+
+class ReleaseTask(_message.Message):
+    __slots__ = ("task", "generation", "submitted_at")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    SUBMITTED_AT_FIELD_NUMBER: _ClassVar[int]
+    task: _common_pb2.Task
+    generation: int
+    submitted_at: float
+    def __init__(self, task: _Optional[_Union[_common_pb2.Task, _Mapping]] = ..., generation: _Optional[int] = ..., submitted_at: _Optional[float] = ...) -> None: ...
+
+class TaskCommand(_message.Message):
+    __slots__ = ("seq", "enqueue", "cancel", "hold", "release")
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    ENQUEUE_FIELD_NUMBER: _ClassVar[int]
+    CANCEL_FIELD_NUMBER: _ClassVar[int]
+    HOLD_FIELD_NUMBER: _ClassVar[int]
+    RELEASE_FIELD_NUMBER: _ClassVar[int]
+    seq: int
+    enqueue: EnqueueTask
+    cancel: CancelTask
+    hold: HoldTask
+    release: ReleaseTask
+    def __init__(self, seq: _Optional[int] = ..., enqueue: _Optional[_Union[EnqueueTask, _Mapping]] = ..., cancel: _Optional[_Union[CancelTask, _Mapping]] = ..., hold: _Optional[_Union[HoldTask, _Mapping]] = ..., release: _Optional[_Union[ReleaseTask, _Mapping]] = ...) -> None: ...
+
+class ApplyTaskCommandsRequest(_message.Message):
+    __slots__ = ("commands",)
+    COMMANDS_FIELD_NUMBER: _ClassVar[int]
+    commands: _containers.RepeatedCompositeFieldContainer[TaskCommand]
+    def __init__(self, commands: _Optional[_Iterable[_Union[TaskCommand, _Mapping]]] = ...) -> None: ...
+
+class ApplyTaskCommandsReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class CheckResourcesRequest(_message.Message):
+    __slots__ = ("shapes",)
+    class Shape(_message.Message):
+        __slots__ = ("resources", "timeout_s")
+        RESOURCES_FIELD_NUMBER: _ClassVar[int]
+        TIMEOUT_S_FIELD_NUMBER: _ClassVar[int]
+        resources: _common_pb2.Resources
+        timeout_s: float
+        def __init__(self, resources: _Optional[_Union[_common_pb2.Resources, _Mapping]] = ..., timeout_s: _Optional[float] = ...) -> None: ...
+    SHAPES_FIELD_NUMBER: _ClassVar[int]
+    shapes: _containers.RepeatedCompositeFieldContainer[CheckResourcesRequest.Shape]
+    def __init__(self, shapes: _Optional[_Iterable[_Union[CheckResourcesRequest.Shape, _Mapping]]] = ...) -> None: ...
+
+class CheckResourcesReply(_message.Message):
+    __slots__ = ("verdicts", "nodes_known")
+    class Verdict(_message.Message):
+        __slots__ = ("satisfiable", "sentence")
+        SATISFIABLE_FIELD_NUMBER: _ClassVar[int]
+        SENTENCE_FIELD_NUMBER: _ClassVar[int]
+        satisfiable: bool
+        sentence: str
+        def __init__(self, satisfiable: _Optional[bool] = ..., sentence: _Optional[str] = ...) -> None: ...
+    VERDICTS_FIELD_NUMBER: _ClassVar[int]
+    NODES_KNOWN_FIELD_NUMBER: _ClassVar[int]
+    verdicts: _containers.RepeatedCompositeFieldContainer[CheckResourcesReply.Verdict]
+    nodes_known: int
+    def __init__(self, verdicts: _Optional[_Iterable[_Union[CheckResourcesReply.Verdict, _Mapping]]] = ..., nodes_known: _Optional[int] = ...) -> None: ...
+
+class HeartbeatRequest(_message.Message):
+    __slots__ = ("node_id", "incarnation", "address", "live", "sent_monotonic_s", "stopping", "lease_suspended_ack")
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    LIVE_FIELD_NUMBER: _ClassVar[int]
+    SENT_MONOTONIC_S_FIELD_NUMBER: _ClassVar[int]
+    STOPPING_FIELD_NUMBER: _ClassVar[int]
+    LEASE_SUSPENDED_ACK_FIELD_NUMBER: _ClassVar[int]
+    node_id: str
+    incarnation: int
+    address: str
+    live: _containers.RepeatedCompositeFieldContainer[_common_pb2.Attempt]
+    sent_monotonic_s: float
+    stopping: bool
+    lease_suspended_ack: bool
+    def __init__(self, node_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., address: _Optional[str] = ..., live: _Optional[_Iterable[_Union[_common_pb2.Attempt, _Mapping]]] = ..., sent_monotonic_s: _Optional[float] = ..., stopping: _Optional[bool] = ..., lease_suspended_ack: _Optional[bool] = ...) -> None: ...
+
+class HeartbeatReply(_message.Message):
+    __slots__ = ("lease_s", "lease_enforced", "discard", "stop", "sent_monotonic_s")
+    LEASE_S_FIELD_NUMBER: _ClassVar[int]
+    LEASE_ENFORCED_FIELD_NUMBER: _ClassVar[int]
+    DISCARD_FIELD_NUMBER: _ClassVar[int]
+    STOP_FIELD_NUMBER: _ClassVar[int]
+    SENT_MONOTONIC_S_FIELD_NUMBER: _ClassVar[int]
+    lease_s: float
+    lease_enforced: bool
+    discard: _containers.RepeatedCompositeFieldContainer[_common_pb2.Attempt]
+    stop: _containers.RepeatedCompositeFieldContainer[StopOrder]
+    sent_monotonic_s: float
+    def __init__(self, lease_s: _Optional[float] = ..., lease_enforced: _Optional[bool] = ..., discard: _Optional[_Iterable[_Union[_common_pb2.Attempt, _Mapping]]] = ..., stop: _Optional[_Iterable[_Union[StopOrder, _Mapping]]] = ..., sent_monotonic_s: _Optional[float] = ...) -> None: ...
+
+class StopOrder(_message.Message):
+    __slots__ = ("attempt", "word")
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    WORD_FIELD_NUMBER: _ClassVar[int]
+    attempt: _common_pb2.Attempt
+    word: str
+    def __init__(self, attempt: _Optional[_Union[_common_pb2.Attempt, _Mapping]] = ..., word: _Optional[str] = ...) -> None: ...
+
+class AttemptReport(_message.Message):
+    __slots__ = ("attempt", "node_id", "incarnation", "kind", "at", "reason", "container_id", "image_id", "accepted_at", "container_started_at", "process_started_at", "ended_at", "run_s", "peak_memory_bytes", "stdout_bytes", "stderr_bytes", "dropped_bytes", "warnings", "retry_elsewhere")
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    CONTAINER_ID_FIELD_NUMBER: _ClassVar[int]
+    IMAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    ACCEPTED_AT_FIELD_NUMBER: _ClassVar[int]
+    CONTAINER_STARTED_AT_FIELD_NUMBER: _ClassVar[int]
+    PROCESS_STARTED_AT_FIELD_NUMBER: _ClassVar[int]
+    ENDED_AT_FIELD_NUMBER: _ClassVar[int]
+    RUN_S_FIELD_NUMBER: _ClassVar[int]
+    PEAK_MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    STDOUT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    STDERR_BYTES_FIELD_NUMBER: _ClassVar[int]
+    DROPPED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    WARNINGS_FIELD_NUMBER: _ClassVar[int]
+    RETRY_ELSEWHERE_FIELD_NUMBER: _ClassVar[int]
+    attempt: _common_pb2.Attempt
+    node_id: str
+    incarnation: int
+    kind: str
+    at: float
+    reason: _common_pb2.EndReason
+    container_id: str
+    image_id: str
+    accepted_at: float
+    container_started_at: float
+    process_started_at: float
+    ended_at: float
+    run_s: float
+    peak_memory_bytes: int
+    stdout_bytes: int
+    stderr_bytes: int
+    dropped_bytes: int
+    warnings: _containers.RepeatedScalarFieldContainer[str]
+    retry_elsewhere: bool
+    def __init__(self, attempt: _Optional[_Union[_common_pb2.Attempt, _Mapping]] = ..., node_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., kind: _Optional[str] = ..., at: _Optional[float] = ..., reason: _Optional[_Union[_common_pb2.EndReason, _Mapping]] = ..., container_id: _Optional[str] = ..., image_id: _Optional[str] = ..., accepted_at: _Optional[float] = ..., container_started_at: _Optional[float] = ..., process_started_at: _Optional[float] = ..., ended_at: _Optional[float] = ..., run_s: _Optional[float] = ..., peak_memory_bytes: _Optional[int] = ..., stdout_bytes: _Optional[int] = ..., stderr_bytes: _Optional[int] = ..., dropped_bytes: _Optional[int] = ..., warnings: _Optional[_Iterable[str]] = ..., retry_elsewhere: _Optional[bool] = ...) -> None: ...
+
+class ReportAttemptsRequest(_message.Message):
+    __slots__ = ("reports",)
+    REPORTS_FIELD_NUMBER: _ClassVar[int]
+    reports: _containers.RepeatedCompositeFieldContainer[AttemptReport]
+    def __init__(self, reports: _Optional[_Iterable[_Union[AttemptReport, _Mapping]]] = ...) -> None: ...
+
+class ReportAttemptsReply(_message.Message):
+    __slots__ = ("discard",)
+    DISCARD_FIELD_NUMBER: _ClassVar[int]
+    discard: _containers.RepeatedCompositeFieldContainer[_common_pb2.Attempt]
+    def __init__(self, discard: _Optional[_Iterable[_Union[_common_pb2.Attempt, _Mapping]]] = ...) -> None: ...
+
+class AttemptView(_message.Message):
+    __slots__ = ("attempt", "state", "generation", "node_id", "gpu_uuids", "reason", "sentence", "placed_at", "accepted_at", "container_started_at", "started_at", "ended_at", "deadline", "phases", "peak_memory_bytes", "stdout_bytes", "stderr_bytes", "dropped_bytes", "image_id", "warnings", "of_runs")
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    GPU_UUIDS_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    SENTENCE_FIELD_NUMBER: _ClassVar[int]
+    PLACED_AT_FIELD_NUMBER: _ClassVar[int]
+    ACCEPTED_AT_FIELD_NUMBER: _ClassVar[int]
+    CONTAINER_STARTED_AT_FIELD_NUMBER: _ClassVar[int]
+    STARTED_AT_FIELD_NUMBER: _ClassVar[int]
+    ENDED_AT_FIELD_NUMBER: _ClassVar[int]
+    DEADLINE_FIELD_NUMBER: _ClassVar[int]
+    PHASES_FIELD_NUMBER: _ClassVar[int]
+    PEAK_MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    STDOUT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    STDERR_BYTES_FIELD_NUMBER: _ClassVar[int]
+    DROPPED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    IMAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    WARNINGS_FIELD_NUMBER: _ClassVar[int]
+    OF_RUNS_FIELD_NUMBER: _ClassVar[int]
+    attempt: _common_pb2.Attempt
+    state: str
+    generation: int
+    node_id: str
+    gpu_uuids: _containers.RepeatedScalarFieldContainer[str]
+    reason: _common_pb2.EndReason
+    sentence: str
+    placed_at: float
+    accepted_at: float
+    container_started_at: float
+    started_at: float
+    ended_at: float
+    deadline: float
+    phases: _common_pb2.Phases
+    peak_memory_bytes: int
+    stdout_bytes: int
+    stderr_bytes: int
+    dropped_bytes: int
+    image_id: str
+    warnings: _containers.RepeatedScalarFieldContainer[str]
+    of_runs: int
+    def __init__(self, attempt: _Optional[_Union[_common_pb2.Attempt, _Mapping]] = ..., state: _Optional[str] = ..., generation: _Optional[int] = ..., node_id: _Optional[str] = ..., gpu_uuids: _Optional[_Iterable[str]] = ..., reason: _Optional[_Union[_common_pb2.EndReason, _Mapping]] = ..., sentence: _Optional[str] = ..., placed_at: _Optional[float] = ..., accepted_at: _Optional[float] = ..., container_started_at: _Optional[float] = ..., started_at: _Optional[float] = ..., ended_at: _Optional[float] = ..., deadline: _Optional[float] = ..., phases: _Optional[_Union[_common_pb2.Phases, _Mapping]] = ..., peak_memory_bytes: _Optional[int] = ..., stdout_bytes: _Optional[int] = ..., stderr_bytes: _Optional[int] = ..., dropped_bytes: _Optional[int] = ..., image_id: _Optional[str] = ..., warnings: _Optional[_Iterable[str]] = ..., of_runs: _Optional[int] = ...) -> None: ...
+
+class ListAttemptsRequest(_message.Message):
+    __slots__ = ("job_id", "task")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    task: str
+    def __init__(self, job_id: _Optional[str] = ..., task: _Optional[str] = ...) -> None: ...
+
+class ListAttemptsReply(_message.Message):
+    __slots__ = ("attempts",)
+    ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    attempts: _containers.RepeatedCompositeFieldContainer[AttemptView]
+    def __init__(self, attempts: _Optional[_Iterable[_Union[AttemptView, _Mapping]]] = ...) -> None: ...
+
+class QueueEntry(_message.Message):
+    __slots__ = ("task", "owner", "job_name", "position", "resources", "timeout_s", "submitted_at", "priority", "terms", "estimated_start", "promised_start", "reasons", "held", "attempt", "state")
+    class TermsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: float
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    JOB_NAME_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    RESOURCES_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_S_FIELD_NUMBER: _ClassVar[int]
+    SUBMITTED_AT_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    TERMS_FIELD_NUMBER: _ClassVar[int]
+    ESTIMATED_START_FIELD_NUMBER: _ClassVar[int]
+    PROMISED_START_FIELD_NUMBER: _ClassVar[int]
+    REASONS_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    task: _common_pb2.Task
+    owner: str
+    job_name: str
+    position: int
+    resources: _common_pb2.Resources
+    timeout_s: float
+    submitted_at: float
+    priority: _common_pb2.Priority
+    terms: _containers.ScalarMap[str, float]
+    estimated_start: float
+    promised_start: float
+    reasons: _containers.RepeatedCompositeFieldContainer[_common_pb2.WaitReason]
+    held: bool
+    attempt: int
+    state: str
+    def __init__(self, task: _Optional[_Union[_common_pb2.Task, _Mapping]] = ..., owner: _Optional[str] = ..., job_name: _Optional[str] = ..., position: _Optional[int] = ..., resources: _Optional[_Union[_common_pb2.Resources, _Mapping]] = ..., timeout_s: _Optional[float] = ..., submitted_at: _Optional[float] = ..., priority: _Optional[_Union[_common_pb2.Priority, str]] = ..., terms: _Optional[_Mapping[str, float]] = ..., estimated_start: _Optional[float] = ..., promised_start: _Optional[float] = ..., reasons: _Optional[_Iterable[_Union[_common_pb2.WaitReason, _Mapping]]] = ..., held: _Optional[bool] = ..., attempt: _Optional[int] = ..., state: _Optional[str] = ...) -> None: ...
+
+class GetQueueRequest(_message.Message):
+    __slots__ = ("limit", "offset", "job_id")
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    limit: int
+    offset: int
+    job_id: str
+    def __init__(self, limit: _Optional[int] = ..., offset: _Optional[int] = ..., job_id: _Optional[str] = ...) -> None: ...
+
+class GetQueueReply(_message.Message):
+    __slots__ = ("entries", "total_waiting", "total_running", "policy", "discipline")
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_WAITING_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_RUNNING_FIELD_NUMBER: _ClassVar[int]
+    POLICY_FIELD_NUMBER: _ClassVar[int]
+    DISCIPLINE_FIELD_NUMBER: _ClassVar[int]
+    entries: _containers.RepeatedCompositeFieldContainer[QueueEntry]
+    total_waiting: int
+    total_running: int
+    policy: str
+    discipline: str
+    def __init__(self, entries: _Optional[_Iterable[_Union[QueueEntry, _Mapping]]] = ..., total_waiting: _Optional[int] = ..., total_running: _Optional[int] = ..., policy: _Optional[str] = ..., discipline: _Optional[str] = ...) -> None: ...
+
+class ExplainTaskRequest(_message.Message):
+    __slots__ = ("task",)
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    task: _common_pb2.Task
+    def __init__(self, task: _Optional[_Union[_common_pb2.Task, _Mapping]] = ...) -> None: ...
+
+class LocateAttemptRequest(_message.Message):
+    __slots__ = ("task", "number")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    task: _common_pb2.Task
+    number: int
+    def __init__(self, task: _Optional[_Union[_common_pb2.Task, _Mapping]] = ..., number: _Optional[int] = ...) -> None: ...
+
+class LocateAttemptReply(_message.Message):
+    __slots__ = ("attempt", "worker_address")
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    WORKER_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    attempt: AttemptView
+    worker_address: str
+    def __init__(self, attempt: _Optional[_Union[AttemptView, _Mapping]] = ..., worker_address: _Optional[str] = ...) -> None: ...
+
+class WatchAttemptsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class AttemptChanges(_message.Message):
+    __slots__ = ("attempts", "queue_changed")
+    ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_CHANGED_FIELD_NUMBER: _ClassVar[int]
+    attempts: _containers.RepeatedCompositeFieldContainer[AttemptView]
+    queue_changed: bool
+    def __init__(self, attempts: _Optional[_Iterable[_Union[AttemptView, _Mapping]]] = ..., queue_changed: _Optional[bool] = ...) -> None: ...
+
+class DeclareNodeLostRequest(_message.Message):
+    __slots__ = ("node_id", "by")
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    node_id: str
+    by: str
+    def __init__(self, node_id: _Optional[str] = ..., by: _Optional[str] = ...) -> None: ...
+
+class DeclareNodeLostReply(_message.Message):
+    __slots__ = ("attempts_lost",)
+    ATTEMPTS_LOST_FIELD_NUMBER: _ClassVar[int]
+    attempts_lost: int
+    def __init__(self, attempts_lost: _Optional[int] = ...) -> None: ...
