@@ -1,0 +1,83 @@
+"""Fixtures for all tests, and which tests this machine can run.
+
+A test that needs a real part carries its marker (docker, web, postgres, gluster). Where the part can't
+be had, those tests are left out and the closing summary says how many and why; with CI set in the environment
+a missing part is an error, so that a green run means that everything ran.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.support.clock import FakeClock
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+_left_out: Counter[str] = Counter()
+
+
+def _missing(marker: str) -> str:
+    """Why tests with this marker can't run here, or an empty string."""
+    root = os.geteuid() == 0
+    match marker:
+        case "docker" if not root:
+            return "needs root"
+        case "docker":
+            return _programs("dockerd", "ip", "iptables", "busybox")
+        case "gluster" if not root:
+            return "needs root"
+        case "gluster":
+            return _programs("glusterd", "glusterfs", "ip")
+        case "postgres":
+            found = list(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+            return "" if found else "needs the Debian package postgresql"
+        case "web":
+            return _programs("chromium")
+    return ""
+
+
+def _programs(*names: str) -> str:
+    path = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
+    absent = [name for name in names if shutil.which(name, path=path) is None]
+    return f"needs {', '.join(absent)}" if absent else ""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    reasons = {marker: _missing(marker) for marker in ("docker", "gluster", "postgres", "web")}
+    kept, dropped = [], []
+    for item in items:
+        why = next((reasons[mark.name] for mark in item.iter_markers() if reasons.get(mark.name)), "")
+        if why:
+            _left_out[why] += 1
+            dropped.append(item)
+        else:
+            kept.append(item)
+    if not dropped:
+        return
+    if os.environ.get("CI"):
+        raise pytest.UsageError(
+            "; ".join(f"{count} tests can't run here: {why}" for why, count in _left_out.items())
+        )
+    config.hook.pytest_deselected(items=dropped)
+    items[:] = kept
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for why, count in _left_out.items():
+        terminalreporter.write_line(f"left out: {count} tests, {why}", yellow=True)
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    """A clock that only moves when the test says so."""
+    return FakeClock()
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    """The checkout's root."""
+    return REPOSITORY
