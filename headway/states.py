@@ -202,16 +202,16 @@ TASK: Machine[TaskState, TaskEventKind] = Machine(
         # A start report and its end can travel in one message, and an attempt may end before it started
         # (image not found), so QUEUED ends as RUNNING does.
         **{(s, e): r for s in _TASK_WAITING_OR_RUNNING for e, r in _TASK_RESULTS.items()},
-        **{
-            (s, _TE.RETRIED): _T.BLOCKED
-            for s in (_T.FAILED, _T.TIMED_OUT, _T.OUT_OF_MEMORY, _T.CANCELLED, _T.SKIPPED)
-        },
+        **{(s, _TE.RETRIED): _T.BLOCKED for s in (_T.FAILED, _T.TIMED_OUT, _T.OUT_OF_MEMORY, _T.CANCELLED, _T.SKIPPED)},
     },
     ignored={
         (_T.QUEUED, _TE.RELEASED): "released at least once",
         (_T.RUNNING, _TE.RELEASED): "released at least once",
         (_T.STOPPING, _TE.RELEASED): "released at least once",
-        (_T.RUNNING, _TE.ATTEMPT_STARTED): "reported at least once, or the next attempt after an unseen requeue",
+        (
+            _T.RUNNING,
+            _TE.ATTEMPT_STARTED,
+        ): "reported at least once, or the next attempt after an unseen requeue",
         (_T.STOPPING, _TE.ATTEMPT_STARTED): "the start crossed the cancel; the end will follow",
         (_T.QUEUED, _TE.REQUEUED): "the attempt ended before its start was told",
         (_T.STOPPING, _TE.REQUEUED): "the requeue crossed the cancel; TaskManager will end it",
@@ -246,10 +246,7 @@ ATTEMPT: Machine[AttemptState, AttemptEventKind] = Machine(
         (_A.PULLING, _AE.CONTAINER_STARTING): _A.STARTING,
         (_A.PULLING, _AE.PROCESS_STARTED): _A.RUNNING,
         (_A.STARTING, _AE.PROCESS_STARTED): _A.RUNNING,
-        **{
-            (s, _AE.STOP_REQUESTED): _A.STOPPING
-            for s in (_A.PLACED, _A.PULLING, _A.STARTING, _A.RUNNING)
-        },
+        **{(s, _AE.STOP_REQUESTED): _A.STOPPING for s in (_A.PLACED, _A.PULLING, _A.STARTING, _A.RUNNING)},
         **{(s, e): r for s in ATTEMPT_LIVE for e, r in _ATTEMPT_RESULTS.items()},
     },
     ignored={

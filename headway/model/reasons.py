@@ -63,23 +63,36 @@ _FACTS: dict[EndWord, _Facts] = {
     ),
     EndWord.CANCELLED: _Facts(_A.CANCELLED, _T.CANCELLED, _F.OPERATOR, False, False, ""),
     EndWord.SKIPPED: _Facts(_A.CANCELLED, _T.SKIPPED, _F.USER, False, False, "Mend what it needs, then retry."),
-    EndWord.LOG_LIMIT: _Facts(
-        _A.FAILED, _T.FAILED, _F.USER, True, False, "Print less, or ask for a larger log limit."
-    ),
+    EndWord.LOG_LIMIT: _Facts(_A.FAILED, _T.FAILED, _F.USER, True, False, "Print less, or ask for a larger log limit."),
     EndWord.KILLED_OUTSIDE: _Facts(
         _A.FAILED, _T.FAILED, _F.OPERATOR, True, False, "Someone ended the container on the machine itself."
     ),
     EndWord.IMAGE_NOT_FOUND: _Facts(
-        _A.FAILED, _T.FAILED, _F.USER, False, False, "Check the image's name; `headway images ls` lists what is there."
+        _A.FAILED,
+        _T.FAILED,
+        _F.USER,
+        False,
+        False,
+        "Check the image's name; `headway images ls` lists what is there.",
     ),
     EndWord.IMAGE_PULL_FAILED: _Facts(
-        _A.FAILED, _T.FAILED, _F.PLATFORM, False, True, "The registry did not give the image; try again later."
+        _A.FAILED,
+        _T.FAILED,
+        _F.PLATFORM,
+        False,
+        True,
+        "The registry did not give the image; try again later.",
     ),
     EndWord.IMAGE_BAD: _Facts(
         _A.FAILED, _T.FAILED, _F.USER, False, False, "The image can't be run as it is; rebuild it."
     ),
     EndWord.COMMAND_NOT_FOUND: _Facts(
-        _A.FAILED, _T.FAILED, _F.USER, False, False, "The image lacks this program; check the command and PATH."
+        _A.FAILED,
+        _T.FAILED,
+        _F.USER,
+        False,
+        False,
+        "The image lacks this program; check the command and PATH.",
     ),
     EndWord.START_FAILED: _Facts(
         _A.FAILED, _T.FAILED, _F.PLATFORM, False, True, "The container could not be started on that machine."
@@ -88,13 +101,23 @@ _FACTS: dict[EndWord, _Facts] = {
         _A.LOST, _T.FAILED, _F.PLATFORM, False, True, "The shared folder was not available on that machine."
     ),
     EndWord.DISK_FULL: _Facts(
-        _A.FAILED, _T.FAILED, _F.USER, False, False, "It filled the machine's disk; write less, or into /root/nfs."
+        _A.FAILED,
+        _T.FAILED,
+        _F.USER,
+        False,
+        False,
+        "It filled the machine's disk; write less, or into /root/nfs.",
     ),
     EndWord.GPU_FAILED: _Facts(
         _A.LOST, _T.FAILED, _F.PLATFORM, False, True, "A GPU failed; another one will be tried."
     ),
     EndWord.NODE_LOST: _Facts(
-        _A.LOST, _T.FAILED, _F.PLATFORM, False, True, "The machine went away; the task is run again elsewhere."
+        _A.LOST,
+        _T.FAILED,
+        _F.PLATFORM,
+        False,
+        True,
+        "The machine went away; the task is run again elsewhere.",
     ),
     EndWord.PLATFORM_ERROR: _Facts(
         _A.LOST, _T.FAILED, _F.PLATFORM, False, True, "Headway itself failed here; see the platform log."

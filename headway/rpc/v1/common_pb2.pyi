@@ -96,20 +96,6 @@ class Resources(_message.Message):
 
 class TaskSpec(_message.Message):
     __slots__ = ("name", "needs", "image", "script", "argv", "shell", "entrypoint", "env", "working_dir", "datasets", "resources", "timeout_s", "grace_s", "retries", "user", "output_path", "network", "log_limit_bytes", "kill_at_log_limit", "image_digest")
-    class NeedsEntry(_message.Message):
-        __slots__ = ("key", "value")
-        KEY_FIELD_NUMBER: _ClassVar[int]
-        VALUE_FIELD_NUMBER: _ClassVar[int]
-        key: str
-        value: NeedKind
-        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[NeedKind, str]] = ...) -> None: ...
-    class EnvEntry(_message.Message):
-        __slots__ = ("key", "value")
-        KEY_FIELD_NUMBER: _ClassVar[int]
-        VALUE_FIELD_NUMBER: _ClassVar[int]
-        key: str
-        value: str
-        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     NAME_FIELD_NUMBER: _ClassVar[int]
     NEEDS_FIELD_NUMBER: _ClassVar[int]
     IMAGE_FIELD_NUMBER: _ClassVar[int]
@@ -131,13 +117,13 @@ class TaskSpec(_message.Message):
     KILL_AT_LOG_LIMIT_FIELD_NUMBER: _ClassVar[int]
     IMAGE_DIGEST_FIELD_NUMBER: _ClassVar[int]
     name: str
-    needs: _containers.ScalarMap[str, NeedKind]
+    needs: _containers.RepeatedCompositeFieldContainer[Need]
     image: str
     script: str
     argv: Argv
     shell: Shell
     entrypoint: Entrypoint
-    env: _containers.ScalarMap[str, str]
+    env: _containers.RepeatedCompositeFieldContainer[EnvVar]
     working_dir: str
     datasets: _containers.RepeatedScalarFieldContainer[str]
     resources: Resources
@@ -150,7 +136,23 @@ class TaskSpec(_message.Message):
     log_limit_bytes: int
     kill_at_log_limit: bool
     image_digest: str
-    def __init__(self, name: _Optional[str] = ..., needs: _Optional[_Mapping[str, NeedKind]] = ..., image: _Optional[str] = ..., script: _Optional[str] = ..., argv: _Optional[_Union[Argv, _Mapping]] = ..., shell: _Optional[_Union[Shell, str]] = ..., entrypoint: _Optional[_Union[Entrypoint, str]] = ..., env: _Optional[_Mapping[str, str]] = ..., working_dir: _Optional[str] = ..., datasets: _Optional[_Iterable[str]] = ..., resources: _Optional[_Union[Resources, _Mapping]] = ..., timeout_s: _Optional[float] = ..., grace_s: _Optional[float] = ..., retries: _Optional[int] = ..., user: _Optional[_Union[RunAs, str]] = ..., output_path: _Optional[str] = ..., network: _Optional[bool] = ..., log_limit_bytes: _Optional[int] = ..., kill_at_log_limit: _Optional[bool] = ..., image_digest: _Optional[str] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., needs: _Optional[_Iterable[_Union[Need, _Mapping]]] = ..., image: _Optional[str] = ..., script: _Optional[str] = ..., argv: _Optional[_Union[Argv, _Mapping]] = ..., shell: _Optional[_Union[Shell, str]] = ..., entrypoint: _Optional[_Union[Entrypoint, str]] = ..., env: _Optional[_Iterable[_Union[EnvVar, _Mapping]]] = ..., working_dir: _Optional[str] = ..., datasets: _Optional[_Iterable[str]] = ..., resources: _Optional[_Union[Resources, _Mapping]] = ..., timeout_s: _Optional[float] = ..., grace_s: _Optional[float] = ..., retries: _Optional[int] = ..., user: _Optional[_Union[RunAs, str]] = ..., output_path: _Optional[str] = ..., network: _Optional[bool] = ..., log_limit_bytes: _Optional[int] = ..., kill_at_log_limit: _Optional[bool] = ..., image_digest: _Optional[str] = ...) -> None: ...
+
+class Need(_message.Message):
+    __slots__ = ("task", "on")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    ON_FIELD_NUMBER: _ClassVar[int]
+    task: str
+    on: NeedKind
+    def __init__(self, task: _Optional[str] = ..., on: _Optional[_Union[NeedKind, str]] = ...) -> None: ...
+
+class EnvVar(_message.Message):
+    __slots__ = ("name", "value")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    value: str
+    def __init__(self, name: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
 
 class Argv(_message.Message):
     __slots__ = ("words",)

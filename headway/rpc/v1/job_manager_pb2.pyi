@@ -97,13 +97,6 @@ class Job(_message.Message):
 
 class TaskView(_message.Message):
     __slots__ = ("name", "state", "needs", "attempt", "generation", "reason", "sentence", "queued_at", "started_at", "ended_at", "held", "image", "resources", "timeout_s", "retries", "waits_for", "node_id")
-    class NeedsEntry(_message.Message):
-        __slots__ = ("key", "value")
-        KEY_FIELD_NUMBER: _ClassVar[int]
-        VALUE_FIELD_NUMBER: _ClassVar[int]
-        key: str
-        value: _common_pb2.NeedKind
-        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[_common_pb2.NeedKind, str]] = ...) -> None: ...
     NAME_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     NEEDS_FIELD_NUMBER: _ClassVar[int]
@@ -123,7 +116,7 @@ class TaskView(_message.Message):
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     name: str
     state: str
-    needs: _containers.ScalarMap[str, _common_pb2.NeedKind]
+    needs: _containers.RepeatedCompositeFieldContainer[_common_pb2.Need]
     attempt: int
     generation: int
     reason: _common_pb2.EndReason
@@ -138,7 +131,7 @@ class TaskView(_message.Message):
     retries: int
     waits_for: _containers.RepeatedScalarFieldContainer[str]
     node_id: str
-    def __init__(self, name: _Optional[str] = ..., state: _Optional[str] = ..., needs: _Optional[_Mapping[str, _common_pb2.NeedKind]] = ..., attempt: _Optional[int] = ..., generation: _Optional[int] = ..., reason: _Optional[_Union[_common_pb2.EndReason, _Mapping]] = ..., sentence: _Optional[str] = ..., queued_at: _Optional[float] = ..., started_at: _Optional[float] = ..., ended_at: _Optional[float] = ..., held: _Optional[bool] = ..., image: _Optional[str] = ..., resources: _Optional[_Union[_common_pb2.Resources, _Mapping]] = ..., timeout_s: _Optional[float] = ..., retries: _Optional[int] = ..., waits_for: _Optional[_Iterable[str]] = ..., node_id: _Optional[str] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., state: _Optional[str] = ..., needs: _Optional[_Iterable[_Union[_common_pb2.Need, _Mapping]]] = ..., attempt: _Optional[int] = ..., generation: _Optional[int] = ..., reason: _Optional[_Union[_common_pb2.EndReason, _Mapping]] = ..., sentence: _Optional[str] = ..., queued_at: _Optional[float] = ..., started_at: _Optional[float] = ..., ended_at: _Optional[float] = ..., held: _Optional[bool] = ..., image: _Optional[str] = ..., resources: _Optional[_Union[_common_pb2.Resources, _Mapping]] = ..., timeout_s: _Optional[float] = ..., retries: _Optional[int] = ..., waits_for: _Optional[_Iterable[str]] = ..., node_id: _Optional[str] = ...) -> None: ...
 
 class JobPart(_message.Message):
     __slots__ = ("job", "tasks")
