@@ -174,7 +174,7 @@ class Machine(Generic[S, E]):
 
 
 def _each(states: frozenset[S], events: list[E], why: str) -> dict[tuple[S, E], str]:
-    return {(s, e): why for s in states for e in events}
+    return {(s, e): why for s in sorted(states) for e in events}
 
 
 _T, _TE = TaskState, TaskEventKind
@@ -201,7 +201,7 @@ TASK: Machine[TaskState, TaskEventKind] = Machine(
         (_T.RUNNING, _TE.CANCEL_REQUESTED): _T.STOPPING,
         # A start report and its end can travel in one message, and an attempt may end before it started
         # (image not found), so QUEUED ends as RUNNING does.
-        **{(s, e): r for s in _TASK_WAITING_OR_RUNNING for e, r in _TASK_RESULTS.items()},
+        **{(s, e): r for s in sorted(_TASK_WAITING_OR_RUNNING) for e, r in _TASK_RESULTS.items()},
         **{(s, _TE.RETRIED): _T.BLOCKED for s in (_T.FAILED, _T.TIMED_OUT, _T.OUT_OF_MEMORY, _T.CANCELLED, _T.SKIPPED)},
     },
     ignored={
@@ -247,7 +247,7 @@ ATTEMPT: Machine[AttemptState, AttemptEventKind] = Machine(
         (_A.PULLING, _AE.PROCESS_STARTED): _A.RUNNING,
         (_A.STARTING, _AE.PROCESS_STARTED): _A.RUNNING,
         **{(s, _AE.STOP_REQUESTED): _A.STOPPING for s in (_A.PLACED, _A.PULLING, _A.STARTING, _A.RUNNING)},
-        **{(s, e): r for s in ATTEMPT_LIVE for e, r in _ATTEMPT_RESULTS.items()},
+        **{(s, e): r for s in sorted(ATTEMPT_LIVE) for e, r in _ATTEMPT_RESULTS.items()},
     },
     ignored={
         (_A.PULLING, _AE.PULL_STARTED): "workers report at least once",
@@ -277,7 +277,7 @@ JOB: Machine[JobState, JobEventKind] = Machine(
         (_J.RUNNING, _JE.CANCEL_REQUESTED): _J.STOPPING,
         **{(s, _JE.ALL_SUCCEEDED): _J.SUCCEEDED for s in (_J.PENDING, _J.RUNNING)},
         **{(s, _JE.ALL_ENDED_SOME_FAILED): _J.FAILED for s in (_J.PENDING, _J.RUNNING)},
-        **{(s, _JE.ALL_ENDED_CANCELLED): _J.CANCELLED for s in _JOB_LIVE},
+        **{(s, _JE.ALL_ENDED_CANCELLED): _J.CANCELLED for s in sorted(_JOB_LIVE)},
         # Cancelled by a user: CANCELLED whatever its tasks made of it.
         (_J.STOPPING, _JE.ALL_SUCCEEDED): _J.CANCELLED,
         (_J.STOPPING, _JE.ALL_ENDED_SOME_FAILED): _J.CANCELLED,
