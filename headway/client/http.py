@@ -1,0 +1,306 @@
+"""The HTTP client: one method a call of the API, JSON in and out, errors as one family."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO
+from urllib.parse import quote
+
+import httpx
+
+from .errors import NoService, Refused
+from .profile import Profile
+
+_API = "/api/v1"
+_TRIES = 4
+_ENDED = frozenset({"SUCCEEDED", "FAILED", "CANCELLED"})
+_CHUNK = 1 << 16
+
+
+class Client:
+    """Talks to one server. Every call may raise :class:`NoService` or :class:`Refused`.
+
+    Calls that can be repeated safely are: reads, and mutating calls with their request id; they are tried again
+    when the connection breaks, so that a lost answer never makes a second job.
+    """
+
+    def __init__(self, profile: Profile, *, timeout_s: float = 30.0, transport: httpx.BaseTransport | None = None):
+        self.profile = profile
+        headers = {"Authorization": f"Bearer {profile.token}"} if profile.token else {}
+        self._http = httpx.Client(
+            base_url=profile.url,
+            headers=headers,
+            timeout=httpx.Timeout(timeout_s, connect=5.0),
+            transport=transport,
+            follow_redirects=False,
+        )
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._http.close()
+
+    # --- transport
+
+    def _send(
+        self, method: str, path: str, *, repeat: bool = True, stream: bool = False, **kwargs: Any
+    ) -> httpx.Response:
+        tries = _TRIES if repeat else 1
+        for attempt in range(1, tries + 1):
+            try:
+                request = self._http.build_request(method, path, **kwargs)
+                response = self._http.send(request, stream=stream)
+            except httpx.TransportError as error:
+                if attempt == tries:
+                    raise NoService(
+                        f"Headway does not answer at {self.profile.url} ({type(error).__name__}): is it running, and "
+                        "is the address right? `headway up` starts it here; HEADWAY_URL or `headway login` name another."
+                    ) from error
+                time.sleep(0.2 * 2 ** (attempt - 1))
+                continue
+            if response.status_code >= 400:
+                response.read()
+                raise Refused.from_response(response)
+            return response
+        raise AssertionError("unreachable")
+
+    def _json(self, method: str, path: str, **kwargs: Any) -> Any:
+        response = self._send(method, _API + path, **kwargs)
+        return response.json() if response.content else None
+
+    # --- who
+
+    def login(self, username: str, password: str) -> dict[str, Any]:
+        """Opens a session: ``{user, token}``."""
+        answer: dict[str, Any] = self._json("POST", "/session", json={"username": username, "password": password})
+        return answer
+
+    def me(self) -> dict[str, Any]:
+        answer: dict[str, Any] = self._json("GET", "/me")
+        return answer
+
+    # --- jobs
+
+    def submit(
+        self,
+        job_file: bytes,
+        *,
+        media: str = "application/yaml",
+        dry_run: bool = False,
+        allow_unsatisfiable: bool = False,
+        request_id: str | None = None,
+    ) -> dict[str, Any]:
+        """Submits a job file; the same ``request_id`` (made up when None) never makes a second job."""
+        answer: dict[str, Any] = self._json(
+            "POST",
+            "/jobs",
+            content=job_file,
+            params={
+                **({"dry_run": "true"} if dry_run else {}),
+                **({"allow_unsatisfiable": "true"} if allow_unsatisfiable else {}),
+            },
+            headers={"Content-Type": media, "Idempotency-Key": request_id or uuid.uuid4().hex},
+        )
+        return answer
+
+    def jobs(self, **filters: Any) -> Iterator[dict[str, Any]]:
+        """All jobs that match (``state``, ``owner``, ``q``), newest first, page by page."""
+        params = {k: v for k, v in filters.items() if v}
+        limit = int(params.pop("limit", 0)) or None
+        seen = 0
+        while True:
+            page = self._json("GET", "/jobs", params={**params, "limit": min(limit or 200, 200)})
+            for job in page["jobs"]:
+                yield job
+                seen += 1
+                if limit and seen >= limit:
+                    return
+            if not page.get("next_cursor"):
+                return
+            params["cursor"] = page["next_cursor"]
+
+    def job(self, job_id: str) -> dict[str, Any]:
+        """One job with tasks, edges and attempts; ``job_id`` may be shortened while unique."""
+        answer: dict[str, Any] = self._json("GET", f"/jobs/{quote(job_id, safe='')}")
+        return answer
+
+    def spec(self, job_id: str) -> dict[str, Any]:
+        """The job file as it was submitted, loss-free."""
+        answer: dict[str, Any] = self._json("GET", f"/jobs/{quote(job_id, safe='')}/spec")
+        return answer
+
+    def act(self, action: str, job_id: str, task: str = "") -> dict[str, Any]:
+        """``action`` is cancel, retry, hold or release; on the whole job or one task."""
+        path = f"/jobs/{quote(job_id, safe='')}" + (f"/tasks/{quote(task, safe='')}" if task else "") + f"/{action}"
+        answer: dict[str, Any] = self._json("POST", path, headers={"Idempotency-Key": uuid.uuid4().hex})
+        return answer
+
+    def wait(self, job_id: str, *, poll_s: float = 0.3, timeout_s: float | None = None) -> dict[str, Any]:
+        """Returns the job once it has ended.
+
+        Raises:
+            TimeoutError: it has not ended within ``timeout_s``.
+        """
+        limit = None if timeout_s is None else time.monotonic() + timeout_s
+        pause = poll_s
+        while True:
+            job = self.job(job_id)
+            if job["state"] in _ENDED:
+                return job
+            if limit is not None and time.monotonic() >= limit:
+                raise TimeoutError(f"job {job['id']} is still {job['state']} after {timeout_s:g} s")
+            time.sleep(pause)
+            pause = min(2.0, pause * 1.3)
+
+    # --- logs
+
+    def _log_path(self, job_id: str, task: str, attempt: int | str, stream: str) -> str:
+        parts = [quote(p, safe="") for p in (job_id, task, str(attempt), stream)]
+        return f"{_API}/jobs/{parts[0]}/tasks/{parts[1]}/attempts/{parts[2]}/logs/{parts[3]}"
+
+    def log(
+        self, job_id: str, task: str, *, attempt: int | str = "latest", stream: str = "stdout", tail: int | None = None
+    ) -> bytes:
+        """The bytes of one log so far; ``tail``: only its last bytes."""
+        params = {"tail": tail} if tail is not None else {}
+        return self._send("GET", self._log_path(job_id, task, attempt, stream), params=params).content
+
+    def follow_log(
+        self, job_id: str, task: str, *, attempt: int | str = "latest", stream: str = "stdout", offset: int = 0
+    ) -> Iterator[bytes]:
+        """The bytes of one log as they come, until the attempt's end.
+
+        A connection that breaks is taken up again at the byte where it broke.
+        """
+        failures = 0
+        path = self._log_path(job_id, task, attempt, stream)
+        while True:
+            headers = {"Range": f"bytes={offset}-"} if offset else {}
+            try:
+                response = self._send(
+                    "GET",
+                    path,
+                    params={"follow": "true"},
+                    headers=headers,
+                    stream=True,
+                    timeout=httpx.Timeout(30.0, read=None),
+                )
+            except Refused as refused:
+                if refused.status == 416:
+                    return  # nothing behind the last byte, and it has ended
+                raise
+            try:
+                with closing(response):
+                    for data in response.iter_raw():
+                        failures = 0
+                        offset += len(data)
+                        yield data
+                return
+            except httpx.TransportError:
+                failures += 1
+                if failures > 10:
+                    raise NoService(f"The log broke off at byte {offset} and could not be taken up again.") from None
+                time.sleep(min(3.0, 0.2 * 2**failures))
+
+    def logs_zip(self, job_id: str, target: BinaryIO) -> int:
+        """Writes all logs of a job as a ZIP archive; returns its length in bytes."""
+        return self._download(f"{_API}/jobs/{quote(job_id, safe='')}/logs.zip", target)
+
+    # --- the cluster
+
+    def queue(self, **params: Any) -> dict[str, Any]:
+        answer: dict[str, Any] = self._json("GET", "/queue", params={k: v for k, v in params.items() if v})
+        return answer
+
+    def nodes(self) -> list[dict[str, Any]]:
+        answer: list[dict[str, Any]] = self._json("GET", "/nodes")["nodes"]
+        return answer
+
+    def node(self, node_id: str) -> dict[str, Any]:
+        answer: dict[str, Any] = self._json("GET", f"/nodes/{quote(node_id, safe='')}")
+        return answer
+
+    def node_action(self, node_id: str, action: str, note: str = "") -> dict[str, Any]:
+        """``action`` is cordon, uncordon, drain or lost; admins only."""
+        answer: dict[str, Any] = self._json("POST", f"/nodes/{quote(node_id, safe='')}/{action}", json={"note": note})
+        return answer
+
+    # --- the personal space
+
+    @staticmethod
+    def _file_path(path: str) -> str:
+        return f"{_API}/files/" + quote(path.strip("/"), safe="/")
+
+    def files(self, path: str = "") -> Iterator[dict[str, Any]]:
+        """Entries of a folder of the personal space, page by page."""
+        cursor = ""
+        while True:
+            page = self._send("GET", self._file_path(path), params={"cursor": cursor} if cursor else {}).json()
+            yield from page["entries"]
+            cursor = page.get("next_cursor") or ""
+            if not cursor:
+                return
+
+    def get_file(self, path: str, target: BinaryIO, progress: Any = None) -> int:
+        """Writes the file's bytes to ``target``; returns how many."""
+        return self._download(self._file_path(path), target, progress)
+
+    def put_file(self, path: str, source: Path, progress: Any = None) -> dict[str, Any]:
+        """Uploads a file; what was there is replaced in one step."""
+
+        def chunks() -> Iterator[bytes]:
+            with source.open("rb") as file:
+                while data := file.read(_CHUNK):
+                    if progress:
+                        progress(len(data))
+                    yield data
+
+        headers = {"Content-Length": str(source.stat().st_size), "Content-Type": "application/octet-stream"}
+        answer: dict[str, Any] = self._send(
+            "PUT", self._file_path(path), content=chunks(), headers=headers, repeat=False, timeout=httpx.Timeout(60.0)
+        ).json()
+        return answer
+
+    def delete_file(self, path: str) -> None:
+        self._send("DELETE", self._file_path(path))
+
+    def make_folder(self, path: str) -> None:
+        self._send("POST", self._file_path(path), params={"op": "mkdir"})
+
+    def move_file(self, path: str, to: str) -> None:
+        self._send("POST", self._file_path(path), params={"op": "move"}, json={"to": to}, repeat=False)
+
+    # --- users
+
+    def users(self) -> list[dict[str, Any]]:
+        answer: list[dict[str, Any]] = self._json("GET", "/users")["users"]
+        return answer
+
+    def create_user(self, **fields: Any) -> dict[str, Any]:
+        answer: dict[str, Any] = self._json("POST", "/users", json=fields, repeat=False)
+        return answer
+
+    def change_user(self, name: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+        answer: dict[str, Any] = self._json("PATCH", f"/users/{quote(name, safe='')}", json=dict(changes))
+        return answer
+
+    def _download(self, path: str, target: BinaryIO, progress: Any = None) -> int:
+        total = 0
+        with closing(self._send("GET", path, stream=True, timeout=httpx.Timeout(60.0))) as response:
+            try:
+                for data in response.iter_bytes(_CHUNK):
+                    target.write(data)
+                    total += len(data)
+                    if progress:
+                        progress(len(data))
+            except httpx.TransportError as error:
+                raise NoService(f"The download broke off after {total} bytes; start it again.") from error
+        return total
