@@ -50,8 +50,8 @@ class ServiceFailed(HeadwayError):
 class Health:
     """Named conditions of a service; it is ready when it serves and all of them hold.
 
-        health.set("database", False, "the disk is full")
-        health.ready, health.reasons          # False, {"database": "the disk is full"}
+    health.set("database", False, "the disk is full")
+    health.ready, health.reasons          # False, {"database": "the disk is full"}
     """
 
     def __init__(self) -> None:

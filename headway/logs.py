@@ -25,6 +25,7 @@ import time
 import traceback
 from collections.abc import Iterator, Mapping
 from enum import Enum
+from types import MappingProxyType
 from typing import IO, Any, Literal
 
 Format = Literal["auto", "json", "text"]
@@ -42,7 +43,8 @@ _PLAIN = re.compile(r"[^\s\"=\\\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066
 # Long enough for any id, sentence or list of a few ids; a runaway value must not fill the disk.
 _MAX_VALUE_CHARS = 4_000
 
-_bound: contextvars.ContextVar[Mapping[str, object]] = contextvars.ContextVar("headway_log_fields", default={})
+_NOTHING: Mapping[str, object] = MappingProxyType({})
+_bound: contextvars.ContextVar[Mapping[str, object]] = contextvars.ContextVar("headway_log_fields", default=_NOTHING)
 
 
 class Log:
@@ -102,9 +104,7 @@ def bound(**fields: object) -> Iterator[None]:
         _bound.reset(token)
 
 
-def setup(
-    *, service: str = "", level: str = "info", fmt: Format = "auto", stream: IO[str] | None = None
-) -> None:
+def setup(*, service: str = "", level: str = "info", fmt: Format = "auto", stream: IO[str] | None = None) -> None:
     """Sends all lines to `stream` (stderr by default): text on a terminal, else JSON. Safe to call again.
 
     Other libraries' warnings come the same way, so that one file tells the whole story.
@@ -119,9 +119,8 @@ def setup(
     root.setLevel(logging.WARNING)
     logging.getLogger(_ROOT).setLevel(_LEVELS[level.lower()])
     logging.captureWarnings(True)
-    # Nobody reads these four, and each record would pay for them.
+    # Nobody reads these, and each record would pay for them.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
-    logging.logAsyncioTasks = False
     # A full disk or closed pipe under the log must not take the service down with it.
     logging.raiseExceptions = False
 
@@ -203,9 +202,7 @@ def _quoted(text: str) -> str:
         return text
     escaped = json.dumps(text, ensure_ascii=False)
     # Direction overrides and odd line ends would let a job's name rewrite the line it stands in.
-    return re.sub(
-        r"[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]", lambda m: f"\\u{ord(m[0]):04x}", escaped
-    )
+    return re.sub(r"[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]", lambda m: f"\\u{ord(m[0]):04x}", escaped)
 
 
 def _plain(name: str, value: object) -> Any:
