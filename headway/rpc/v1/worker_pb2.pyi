@@ -61,10 +61,12 @@ class LaunchReply(_message.Message):
     def __init__(self, verdicts: _Optional[_Iterable[_Union[LaunchReply.Verdict, _Mapping]]] = ...) -> None: ...
 
 class StopRequest(_message.Message):
-    __slots__ = ("orders",)
+    __slots__ = ("orders", "suspend_leases")
     ORDERS_FIELD_NUMBER: _ClassVar[int]
+    SUSPEND_LEASES_FIELD_NUMBER: _ClassVar[int]
     orders: _containers.RepeatedCompositeFieldContainer[_task_manager_pb2.StopOrder]
-    def __init__(self, orders: _Optional[_Iterable[_Union[_task_manager_pb2.StopOrder, _Mapping]]] = ...) -> None: ...
+    suspend_leases: bool
+    def __init__(self, orders: _Optional[_Iterable[_Union[_task_manager_pb2.StopOrder, _Mapping]]] = ..., suspend_leases: _Optional[bool] = ...) -> None: ...
 
 class StopReply(_message.Message):
     __slots__ = ()
