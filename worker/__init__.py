@@ -1,0 +1,1 @@
+"""One a machine: owns the containers there. See docs/architecture.md."""

@@ -1,0 +1,285 @@
+"""What the Worker needs from outside, as Protocols: a runtime, GPUs, and the two services that it talks to."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar, Protocol
+
+from headway.errors import HeadwayError, Unavailable
+from headway.ids import AttemptId
+from headway.model.reasons import EndWord
+
+from .box import EndRecord, LaunchSpec, StartedRecord, StopWord, Stream
+
+# --- errors of a runtime -------------------------------------------------------------------------------
+
+
+class EngineUnavailable(Unavailable):
+    """The engine did not answer in time, or its connection broke: whether the call had an effect is unknown.
+
+    The Worker tries the same call again with growing pauses until the attempt's start limit is over; the node
+    shows `engine_unavailable` meanwhile and takes no new work. It never ends an attempt by itself.
+    """
+
+    slug = "engine-unavailable"
+    title = "The container engine does not answer"
+
+
+class RuntimeRefused(HeadwayError):
+    """The engine answered, and the attempt can't be run here (or anywhere): final for this attempt.
+
+    ``word`` is the attempt's end: IMAGE_NOT_FOUND (no engine or registry has it), IMAGE_PULL_FAILED (registry
+    away, no permission, no disk for layers), IMAGE_BAD (wrong architecture, broken config), COMMAND_NOT_FOUND
+    and START_FAILED (engine could not create or start it), MOUNT_UNAVAILABLE (a bind's source is gone),
+    DISK_FULL is never used for the engine's own disk: that is IMAGE_PULL_FAILED or START_FAILED with
+    ``elsewhere``. GPU_FAILED for a device the engine can't hand in.
+    ``elsewhere``: another machine may well manage, so prefer one. The message is one sentence for the user, without
+    the engine's stack of wrappers.
+    """
+
+    code: ClassVar[str] = "FAILED_PRECONDITION"
+    http_status: ClassVar[int] = 409
+    slug: ClassVar[str] = "runtime-refused"
+    title: ClassVar[str] = "The container engine refused"
+
+    def __init__(self, message: str, *, word: EndWord, elsewhere: bool = False) -> None:
+        super().__init__(message)
+        self.word = word
+        self.elsewhere = elsewhere
+
+
+# --- what a runtime is told and tells ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ImageFacts:
+    """An image that is on the engine, and what its config says. ``id`` is the engine's content id."""
+
+    id: str
+    env: tuple[str, ...] = ()  # NAME=VALUE
+    entrypoint: tuple[str, ...] = ()
+    cmd: tuple[str, ...] = ()
+    working_dir: str = ""  # empty: the image names none
+    user: str = ""  # the image's USER, empty: root
+    architecture: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StartOrder:
+    """Everything that one container is made of. Nothing of it comes from a path that a user typed."""
+
+    attempt: AttemptId
+    image: ImageFacts
+    spec: LaunchSpec  # for the launcher: argv, environment, user, limits of the run
+    command: str | None  # the script's text, for /headway/attempt/command; None for an argv
+    lease_until_boot_ns: int | None  # first content of the lease; None: without limit
+    cpus_centi: int
+    memory_bytes: int
+    shm_bytes: int
+    network: bool  # outgoing connections
+    gpu_uuids: tuple[str, ...] = ()  # empty: the container must see none (NVIDIA_VISIBLE_DEVICES=void in its env)
+    home: Path | None = None  # on this machine; bound read-write at /root/nfs
+    datasets: Mapping[str, Path] = field(default_factory=dict)  # name to folder; bound read-only at /root/datasets/NAME
+    job_name: str = ""  # for people who look at the engine; labels only
+    owner: str = ""
+
+
+class ContainerState(enum.StrEnum):
+    """Where a container is, as the engine says."""
+
+    ABSENT = "absent"
+    CREATED = "created"  # never started
+    RUNNING = "running"
+    EXITED = "exited"
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerFacts:
+    """What the engine says of one attempt's container.
+
+    ``exit_code``, ``oom_killed`` and ``error`` mean something only when it has EXITED, and never more than the
+    end record does: after a reboot engines report 0 for what was cut off. ``ended_at`` is epoch seconds.
+    """
+
+    state: ContainerState
+    id: str = ""
+    image_id: str = ""
+    exit_code: int | None = None
+    oom_killed: bool = False
+    error: str = ""
+    started_at: float | None = None
+    ended_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What the launcher has written so far."""
+
+    started: StartedRecord | None = None
+    end: EndRecord | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFacts:
+    """For the node's status."""
+
+    version: str
+    architecture: str = ""  # amd64, arm64
+
+
+class Runtime(Protocol):
+    """Runs one container for each attempt. Docker and scripted; the same contract suite runs on both.
+
+    *Identity.* A container belongs to exactly one attempt, found again by its name ``headway-<attempt.folder>`` and by
+    labels that hold node id, job, task and number. There is never a second one for an attempt: ``start`` looks
+    first, and a created one whose answer got lost is taken over.
+
+    *Order of calls.* ``open`` once; ``prepare_image`` then ``start`` for each attempt; ``progress``, ``inspect``,
+    ``renew``, ``stop`` and ``kill`` any time after; ``remove`` last. After a restart of the Worker: ``open``,
+    ``list``, and then the same as if nothing had happened. All but ``open`` are safe twice, in any state, also for
+    an attempt that never was.
+
+    *Blocking.* Every call gives up by itself after the engine timeout and raises EngineUnavailable; none blocks the
+    event loop. A call whose task is cancelled may go on in its thread: calls for one attempt are serialised by the
+    runtime, so that a ``remove`` after a cancelled ``start`` finds what that start made.
+
+    *Who enforces.* Timeout, grace, lease and log limit are the launcher's inside the container. The Worker only
+    writes the box (``stop``, ``renew``) and calls ``kill`` when the launcher has failed to act in time.
+
+    *Failures.* EngineUnavailable (unknown outcome, tried again) or RuntimeRefused (final, carries the EndWord).
+    Anything else is a bug and ends the attempt with PLATFORM_ERROR. Neither is raised by ``progress``, ``stop`` and
+    ``renew``, which touch only the local disk: those raise OSError.
+    """
+
+    name: str  # "docker" | "scripted": Capacity.runtime
+
+    async def open(self, on_change: Callable[[AttemptId], None]) -> None:
+        """Connect and begin to watch.
+
+        ``on_change`` is called on the event loop when something about an attempt may have changed (started, ended,
+        container gone). It is only a nudge: the Worker looks for itself. Nudges may be lost (the Worker
+        sweeps now and then) and may come for attempts that nobody knows. An engine that is away is no error here.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Stop watching. Containers run on. Safe twice and after a failed open."""
+        ...
+
+    async def check(self) -> EngineFacts:
+        """A cheap question that shows whether the engine answers. Raises EngineUnavailable."""
+        ...
+
+    async def prepare_image(self, image: str, digest: str, on_fetch: Callable[[], None]) -> ImageFacts:
+        """Make the image available on the engine; ``digest`` (may be empty) was pinned at submit and wins.
+
+        ``on_fetch`` is called once if it is not there yet and has to be fetched. May take minutes; several callers
+        for one image share one fetch. Raises EngineUnavailable, RuntimeRefused.
+        """
+        ...
+
+    async def start(self, order: StartOrder) -> ContainerFacts:
+        """Lay out the box, create the container if there is none, and start it if it never ran.
+
+        A container of this attempt that is running or has exited is left alone, and its facts are answered:
+        nothing runs twice. Returns as soon as the engine has started it; the user's process starts a moment later
+        (``progress``).
+        Raises EngineUnavailable, RuntimeRefused; a container that could not be started is removed before
+        RuntimeRefused is raised (or by ``remove``, if the engine goes away in between).
+        """
+        ...
+
+    async def progress(self, attempt: AttemptId) -> Progress:
+        """What the launcher has written; no question to the engine. A broken record counts as none."""
+        ...
+
+    async def inspect(self, attempt: AttemptId) -> ContainerFacts:
+        """Ask the engine. ABSENT if there is no such container. Raises EngineUnavailable."""
+        ...
+
+    async def stop(self, attempt: AttemptId, word: StopWord, grace_ms: int | None = None) -> None:
+        """Order the launcher to end the attempt; the end shows in ``progress`` later. Never waits for it.
+
+        The first word stands; a second order can only shorten the grace.
+        """
+        ...
+
+    async def renew(self, until_boot_ns: Mapping[AttemptId, int | None]) -> None:
+        """Write leases: a boot-time instant, or None for no limit. Attempts that have no box are passed over."""
+        ...
+
+    async def kill(self, attempt: AttemptId) -> None:
+        """KILL the whole container through the engine, when the launcher did not act. Returns once that is ordered;
+        gone or never there is done. Raises EngineUnavailable, also when the engine says that it can't."""
+        ...
+
+    async def remove(self, attempt: AttemptId) -> None:
+        """Remove the container, running or not, and forget the attempt; the box stays. Raises EngineUnavailable."""
+        ...
+
+    async def list(self) -> Mapping[AttemptId, ContainerFacts]:
+        """All containers of this node, by label; cheap enough for every half minute. Raises EngineUnavailable."""
+        ...
+
+    async def image_names(self) -> Sequence[str]:
+        """Names of images on the engine, at most 500, sorted. Raises EngineUnavailable."""
+        ...
+
+    def spool(self, attempt: AttemptId, stream: Stream) -> Path | None:
+        """Where the attempt's raw output lies on this disk; None: there is and will be none."""
+        ...
+
+    def index(self, attempt: AttemptId) -> Path | None:
+        """The index of both spools, as ``box`` describes it."""
+        ...
+
+
+# --- GPUs -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class GpuReading:
+    """One GPU now. None: the driver doesn't tell."""
+
+    uuid: str
+    model: str
+    memory_bytes: int
+    index: int
+    pci_bus_id: str = ""
+    simulated: bool = False
+    utilisation: float | None = None  # 0 to 1
+    memory_utilisation: float | None = None  # 0 to 1, of memory copies
+    memory_used_bytes: int | None = None
+    temperature_c: float | None = None
+    power_w: float | None = None
+    sick: bool = False
+    busy_outside: bool = False
+    note: str = ""  # why sick or busy
+
+
+@dataclass(frozen=True, slots=True)
+class GpuInventory:
+    """What the driver tells of this machine. ``problem``: why GPUs that should be here can't be read; empty: fine."""
+
+    gpus: tuple[GpuReading, ...] = ()
+    driver_version: str = ""
+    cuda_version: str = ""
+    problem: str = ""
+
+
+class Gpus(Protocol):
+    """The machine's GPUs."""
+
+    async def read(self, ours: Collection[str]) -> GpuInventory:
+        """Readings of all; ``ours`` are the UUIDs that live attempts hold, so their processes aren't from outside.
+
+        Never raises and never takes long: a driver that hangs is a ``problem``.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Safe twice."""
+        ...

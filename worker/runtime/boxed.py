@@ -1,0 +1,201 @@
+"""The half of a container runtime that is files: boxes on the local disk, and watching them.
+
+A runtime with real containers (``docker``) inherits this and adds the engine. What is here never asks the engine, so
+stops, leases and ends go on working while it hangs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from inotify_simple import INotify, flags
+
+from headway.ids import AttemptId
+from headway.logs import get_logger
+
+from .. import box as boxes
+from ..box import Box, StopWord, Stream
+from ..ports import Progress, StartOrder
+
+log = get_logger(__name__)
+
+_WATCHED = ("started", "end")
+
+
+class BoxedRuntime:
+    """Boxes under ``attempts_dir/<attempt.folder>/box``; see ``ports.Runtime`` for the contract of each call.
+
+    A subclass calls ``lay_out`` before it creates a container and ``BoxedRuntime.open`` / ``close`` from its own.
+    """
+
+    def __init__(self, attempts_dir: Path, launcher: Path | None) -> None:
+        self._attempts_dir = attempts_dir
+        self._launcher = launcher
+        self._watch = BoxWatch()
+
+    async def open(self, on_change: Callable[[AttemptId], None]) -> None:
+        self._watch.open(on_change)
+
+    async def close(self) -> None:
+        self._watch.close()
+
+    def box(self, attempt: AttemptId) -> Box:
+        """The attempt's box; it may not exist."""
+        return Box(self._attempts_dir / attempt.folder / "box")
+
+    async def lay_out(self, order: StartOrder) -> Box:
+        """Make the box ready for the container, and watch it. Safe twice: what a running launcher reads is not
+        touched once it has started. Raises OSError, and ValueError for what no process could be given."""
+        box = self.box(order.attempt)
+
+        def lay_out() -> None:
+            if box.started.exists() or box.end.exists():
+                return
+            boxes.create(box.root, launcher=self._launcher, command=order.command)
+            boxes.write_spec(box, order.spec)
+            boxes.write_lease(box, order.lease_until_boot_ns)
+
+        await asyncio.to_thread(lay_out)
+        self.watch(order.attempt)
+        return box
+
+    def watch(self, attempt: AttemptId) -> None:
+        """Nudge when the attempt's launcher writes something; for adopted ones too. Safe twice."""
+        self._watch.add(attempt, self.box(attempt).run)
+
+    def unwatch(self, attempt: AttemptId) -> None:
+        """Safe twice."""
+        self._watch.remove(attempt)
+
+    async def progress(self, attempt: AttemptId) -> Progress:
+        box = self.box(attempt)
+        # Two small files in the page cache: a thread would cost more than the reads.
+        with contextlib.suppress(OSError, boxes.BoxError):
+            end = boxes.read_end(box)
+            return Progress(started=_started(box), end=end)
+        return Progress(started=_started(box))
+
+    async def stop(self, attempt: AttemptId, word: StopWord, grace_ms: int | None = None) -> None:
+        box = self.box(attempt)
+        if box.run.is_dir():
+            await asyncio.to_thread(_write_stop, box, word, grace_ms)
+
+    async def renew(self, until_boot_ns: Mapping[AttemptId, int | None]) -> None:
+        def renew() -> None:
+            for attempt, until in until_boot_ns.items():
+                box = self.box(attempt)
+                # Only boxes that were laid out, and only real news: a file that says `none` can stay.
+                if box.lease.exists() and not (until is None and _says_none(box)):
+                    try:
+                        boxes.write_lease(box, until)
+                    except OSError as error:
+                        # A full disk: the old lease stands, the launcher ends the attempt when that passes.
+                        log.warning("lease.not_written", attempt=str(attempt), reason=str(error))
+
+        if until_boot_ns:
+            await asyncio.to_thread(renew)
+
+    async def remove_box(self, attempt: AttemptId) -> None:
+        """Give back the box's disk space, once nobody needs it any more. Safe twice."""
+        self.unwatch(attempt)
+        await asyncio.to_thread(shutil.rmtree, self._attempts_dir / attempt.folder, ignore_errors=True)
+
+    def spool(self, attempt: AttemptId, stream: Stream) -> Path | None:
+        return self.box(attempt).spool(stream)
+
+    def index(self, attempt: AttemptId) -> Path | None:
+        return self.box(attempt).index
+
+
+def _started(box: Box) -> boxes.StartedRecord | None:
+    with contextlib.suppress(OSError, boxes.BoxError):
+        return boxes.read_started(box)
+    return None
+
+
+def _says_none(box: Box) -> bool:
+    with contextlib.suppress(OSError, boxes.BoxError):
+        return boxes.read_lease(box) is None
+    return False
+
+
+def _write_stop(box: Box, word: StopWord, grace_ms: int | None) -> None:
+    """The first word stands; a later order can only shorten the grace."""
+    with contextlib.suppress(boxes.BoxError):
+        before = boxes.read_stop(box)
+        if before is not None:
+            if grace_ms is None or (before.grace_ms is not None and before.grace_ms <= grace_ms):
+                return
+            word = before.word
+    boxes.write_stop(box, word, grace_ms=grace_ms)
+
+
+class BoxWatch:
+    """Tells when ``started`` or ``end`` appears in a box, through inotify: waiting costs nothing.
+
+    Where inotify can't be had (its limit of instances or watches is reached), the Worker's sweep finds out later.
+    """
+
+    def __init__(self) -> None:
+        self._inotify: INotify | None = None
+        self._on_change: Callable[[AttemptId], None] = lambda attempt: None
+        self._by_watch: dict[int, AttemptId] = {}
+        self._by_attempt: dict[AttemptId, int] = {}
+
+    def open(self, on_change: Callable[[AttemptId], None]) -> None:
+        """Begin. Call on the event loop."""
+        self._on_change = on_change
+        try:
+            self._inotify = INotify(nonblocking=True)
+        except OSError as error:
+            log.warning("watch.unavailable", reason=str(error))
+            return
+        asyncio.get_running_loop().add_reader(self._inotify.fileno(), self._read)
+
+    def close(self) -> None:
+        """Safe twice."""
+        if self._inotify is not None:
+            asyncio.get_running_loop().remove_reader(self._inotify.fileno())
+            self._inotify.close()
+            self._inotify = None
+        self._by_watch.clear()
+        self._by_attempt.clear()
+
+    def add(self, attempt: AttemptId, folder: Path) -> None:
+        """Watch a box's ``run`` folder. Safe twice."""
+        if self._inotify is None or attempt in self._by_attempt:
+            return
+        try:
+            watch = self._inotify.add_watch(os.fspath(folder), flags.MOVED_TO | flags.ONLYDIR)
+        except OSError as error:
+            log.warning("watch.not_added", attempt=str(attempt), reason=str(error))
+            return
+        self._by_watch[watch] = attempt
+        self._by_attempt[attempt] = watch
+
+    def remove(self, attempt: AttemptId) -> None:
+        """Safe twice."""
+        watch = self._by_attempt.pop(attempt, None)
+        if watch is None or self._inotify is None:
+            return
+        self._by_watch.pop(watch, None)
+        # The folder may be gone, and the watch with it.
+        with contextlib.suppress(OSError):
+            self._inotify.rm_watch(watch)
+
+    def _read(self) -> None:
+        if self._inotify is None:
+            return
+        nudged: set[AttemptId] = set()
+        for event in self._inotify.read(timeout=0):
+            if event.mask & flags.Q_OVERFLOW:
+                nudged.update(self._by_attempt)
+            elif event.name in _WATCHED and event.wd in self._by_watch:
+                nudged.add(self._by_watch[event.wd])
+        for attempt in nudged:
+            self._on_change(attempt)
