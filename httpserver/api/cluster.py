@@ -1,0 +1,81 @@
+"""The queue and the nodes."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+
+from .. import schemas as s
+from .common import AnAdmin, SignedIn, TheParts
+
+router = APIRouter()
+
+
+@router.get("/queue", tags=["queue"])
+async def get_queue(
+    _: SignedIn,
+    parts: TheParts,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    offset: Annotated[int, Query(ge=0)] = 0,
+    job: Annotated[str, Query(max_length=64, description="only this job's tasks")] = "",
+) -> s.Queue:
+    """Waiting tasks in their order, each with its place, the terms of its priority and why it waits."""
+    return await parts.cluster.queue(limit=limit, offset=offset, job=job)
+
+
+@router.get("/nodes", tags=["nodes"])
+async def list_nodes(_: SignedIn, parts: TheParts) -> s.NodeList:
+    """All machines with their latest readings."""
+    return await parts.cluster.nodes()
+
+
+@router.get("/nodes/{id}", tags=["nodes"])
+async def get_node(id: str, _: SignedIn, parts: TheParts) -> s.Node:
+    """One machine."""
+    return await parts.cluster.node(id)
+
+
+@router.get("/nodes/{id}/usage", tags=["nodes"])
+async def get_node_usage(
+    id: str,
+    _: SignedIn,
+    parts: TheParts,
+    since: Annotated[float, Query(ge=0, description="epoch seconds; default: the last hour")] = 0,
+    until: Annotated[float, Query(ge=0, description="epoch seconds; default: now")] = 0,
+    max_points: Annotated[int, Query(ge=1, le=5000)] = 500,
+) -> s.NodeUsage:
+    """Readings over time."""
+    return await parts.cluster.usage(id, since=since, until=until, max_points=max_points)
+
+
+@router.post("/nodes/{id}/cordon", tags=["nodes"])
+async def cordon_node(id: str, by: AnAdmin, parts: TheParts, body: s.NodeNote | None = None) -> s.Node:
+    """It takes no new work; what runs there goes on."""
+    return await parts.cluster.set_admission(id, "cordon", note=body.note if body else "", by=by.name)
+
+
+@router.post("/nodes/{id}/uncordon", tags=["nodes"])
+async def uncordon_node(id: str, by: AnAdmin, parts: TheParts, body: s.NodeNote | None = None) -> s.Node:
+    """It takes work again, also after a drain."""
+    return await parts.cluster.set_admission(id, "uncordon", note=body.note if body else "", by=by.name)
+
+
+@router.post("/nodes/{id}/drain", tags=["nodes"])
+async def drain_node(id: str, by: AnAdmin, parts: TheParts, body: s.NodeNote | None = None) -> s.Node:
+    """It takes no new work and is DRAINED once what runs there has ended by itself."""
+    return await parts.cluster.set_admission(id, "drain", note=body.note if body else "", by=by.name)
+
+
+@router.post("/nodes/{id}/lost", tags=["nodes"])
+async def declare_node_lost(id: str, by: AnAdmin, parts: TheParts) -> s.NodeLost:
+    """An operator's word that this machine will not come back: its attempts are LOST at once and queued again.
+    Never say so of a machine that may still run."""
+    return await parts.cluster.declare_lost(id, by=by.name)
+
+
+@router.delete("/nodes/{id}", tags=["nodes"], status_code=204)
+async def forget_node(id: str, by: AnAdmin, parts: TheParts) -> Response:
+    """Takes a machine that is DOWN off the list."""
+    await parts.cluster.forget(id, by=by.name)
+    return Response(status_code=204)

@@ -1,0 +1,68 @@
+"""What all routers share: who asks, and what hangs on the application."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, cast
+
+from fastapi import Depends, Request, Security
+from fastapi.security import APIKeyCookie, HTTPBearer
+
+from headway.errors import NotAllowed, NotSignedIn
+
+from ..auth.model import Account
+from ..parts import Parts
+
+COOKIE = "headway_session"
+
+_cookie = APIKeyCookie(
+    name=COOKIE, scheme_name="cookie", description="set by POST /session; for browsers", auto_error=False
+)
+_bearer = HTTPBearer(
+    scheme_name="bearer", description="the token of POST /session or POST /tokens; for programs", auto_error=False
+)
+
+
+def parts(request: Request) -> Parts:
+    """The parts of the running service."""
+    return cast(Parts, request.app.state.parts)
+
+
+async def signed_in(
+    request: Request, _b: Annotated[Any, Security(_bearer)], _c: Annotated[Any, Security(_cookie)]
+) -> Account:
+    """Who asks.
+
+    The gate in front of the routes has checked cookie or token already and left the account here, so that every
+    path below /api/v1 is closed unless it is named as open.
+
+    Raises:
+        NotSignedIn: nobody is signed in.
+    """
+    account: Account | None = request.scope.get("headway.account")
+    if account is None:
+        raise NotSignedIn("Sign in first: send the session's cookie, or a token as `Authorization: Bearer …`.")
+    return account
+
+
+async def an_admin(account: Annotated[Account, Depends(signed_in)]) -> Account:
+    """Who asks, an admin.
+
+    Raises:
+        NotAllowed: it is not an admin.
+    """
+    if not account.admin:
+        raise NotAllowed("Only an admin may do that.")
+    return account
+
+
+SignedIn = Annotated[Account, Depends(signed_in)]
+AnAdmin = Annotated[Account, Depends(an_admin)]
+TheParts = Annotated[Parts, Depends(parts)]
+
+
+def streams(media_type: str, description: str, *, schema: dict[str, Any] | None = None) -> dict[str, Any]:
+    """An OpenAPI response whose body is not a JSON model."""
+    return {"description": description, "content": {media_type: {"schema": schema or {"type": "string"}}}}
+
+
+BINARY = {"type": "string", "format": "binary"}

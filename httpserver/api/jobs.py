@@ -1,0 +1,164 @@
+"""Jobs and tasks: submit, list, look, act."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Header, Path, Query, Request, Response
+from fastapi.responses import JSONResponse, StreamingResponse
+
+from headway.states import JobState
+
+from .. import schemas as s
+from .common import SignedIn, TheParts, streams
+
+router = APIRouter(tags=["jobs"])
+
+JobRef = Annotated[str, Path(description="job id, or its start while that is unique", max_length=64)]
+TaskRef = Annotated[str, Path(description="task name", max_length=64)]
+Action = Literal["cancel", "retry", "hold", "release"]
+
+_JOB_FILE: dict[str, Any] = {
+    "required": True,
+    "description": "A job file as JSON, or as YAML with Content-Type application/yaml.",
+    "content": {
+        "application/json": {"schema": {"$ref": "#/components/schemas/JobFile"}},
+        "application/yaml": {"schema": {"type": "string"}},
+    },
+}
+
+
+@router.post(
+    "/jobs",
+    status_code=201,
+    openapi_extra={"requestBody": _JOB_FILE},
+    responses={200: {"model": s.Submitted, "description": "A dry run, or a repeated Idempotency-Key"}},
+)
+async def submit_job(
+    request: Request,
+    response: Response,
+    account: SignedIn,
+    parts: TheParts,
+    idempotency_key: Annotated[
+        str | None,
+        Header(max_length=200, description="the same key with the same job answers the same id, however often"),
+    ] = None,
+    dry_run: Annotated[bool, Query(description="check everything, store nothing")] = False,
+    allow_unsatisfiable: Annotated[
+        bool, Query(description="queue what no machine of today could run, for machines still to come")
+    ] = False,
+) -> s.Submitted:
+    """Takes a job whole or refuses it whole with all its problems (422)."""
+    submitted = await parts.submit.submit(
+        account,
+        request.stream(),
+        content_type=request.headers.get("content-type", ""),
+        idempotency_key=idempotency_key,
+        dry_run=dry_run,
+        allow_unsatisfiable=allow_unsatisfiable,
+    )
+    if dry_run or submitted.already_known:
+        response.status_code = 200
+    return submitted
+
+
+@router.get("/jobs")
+async def list_jobs(
+    _: SignedIn,
+    parts: TheParts,
+    state: Annotated[list[JobState] | None, Query(description="repeatable; default: any")] = None,
+    owner: Annotated[str, Query(max_length=64, description="account name; `me`; default: everybody's")] = "",
+    q: Annotated[str, Query(max_length=200, description="part of the name or start of the id")] = "",
+    limit: Annotated[int, Query(ge=1, le=500)] = 50,
+    cursor: Annotated[str, Query(max_length=64, description="next_cursor of the page before")] = "",
+) -> s.JobList:
+    """Newest first. New jobs that arrive while paging don't shift the pages."""
+    return await parts.jobs.list(
+        states=state or [], owner=_.name if owner == "me" else owner, query=q, limit=limit, cursor=cursor
+    )
+
+
+@router.get("/jobs/{job}", response_model=s.JobDetail)
+async def get_job(
+    job: JobRef,
+    _: SignedIn,
+    parts: TheParts,
+    tasks_limit: Annotated[int, Query(ge=0, le=100_000, description="0 for the job alone; default: all")] = 100_000,
+    tasks_offset: Annotated[int, Query(ge=0)] = 0,
+    attempts: Annotated[bool, Query(description="false: attempts and places are left empty")] = True,
+) -> StreamingResponse:
+    """A job with its tasks, edges, attempts and phases."""
+    parts_of_json = await parts.jobs.detail(job, limit=tasks_limit, offset=tasks_offset, attempts=attempts)
+    return StreamingResponse(parts_of_json, media_type="application/json")
+
+
+@router.get("/jobs/{job}/tasks/{task}")
+async def get_task(job: JobRef, task: TaskRef, _: SignedIn, parts: TheParts) -> s.TaskDetail:
+    """One task with its attempts, and why it waits."""
+    return await parts.jobs.task(job, task)
+
+
+@router.get(
+    "/jobs/{job}/spec",
+    response_model=s.JobFile,
+    responses={200: streams("application/yaml", "The job file, loss-free: submit it again to clone the job")},
+)
+async def get_job_spec(
+    job: JobRef,
+    account: SignedIn,
+    parts: TheParts,
+    format: Annotated[Literal["json", "yaml"], Query()] = "json",
+) -> Response:
+    """Owner and admins only, since it holds the values of the environment."""
+    if format == "yaml":
+        text = await parts.jobs.spec_yaml(account, job)
+        return Response(text, media_type="application/yaml")
+    return JSONResponse(await parts.jobs.spec(account, job))
+
+
+@router.post("/jobs/{job}/cancel")
+async def cancel_job(job: JobRef, account: SignedIn, parts: TheParts) -> s.Acted:
+    """Ends all its tasks. In any state; what has ended stays as it is."""
+    return await parts.jobs.act(account, job, "cancel")
+
+
+@router.post("/jobs/{job}/retry")
+async def retry_job(job: JobRef, account: SignedIn, parts: TheParts) -> s.Acted:
+    """Runs its failed, cancelled and skipped tasks again; they age from now on."""
+    return await parts.jobs.act(account, job, "retry")
+
+
+@router.post("/jobs/{job}/hold")
+async def hold_job(job: JobRef, account: SignedIn, parts: TheParts) -> s.Acted:
+    """Starts none of its waiting tasks until released; held time doesn't age."""
+    return await parts.jobs.act(account, job, "hold")
+
+
+@router.post("/jobs/{job}/release")
+async def release_job(job: JobRef, account: SignedIn, parts: TheParts) -> s.Acted:
+    """Undoes a hold."""
+    return await parts.jobs.act(account, job, "release")
+
+
+@router.post("/jobs/{job}/tasks/{task}/cancel")
+async def cancel_task(job: JobRef, task: TaskRef, account: SignedIn, parts: TheParts) -> s.Acted:
+    """Ends this task; those that need its success are skipped."""
+    return await parts.jobs.act(account, job, "cancel", task)
+
+
+@router.post("/jobs/{job}/tasks/{task}/retry")
+async def retry_task(job: JobRef, task: TaskRef, account: SignedIn, parts: TheParts) -> s.Acted:
+    """Runs this ended task again, and those that were skipped because of it."""
+    return await parts.jobs.act(account, job, "retry", task)
+
+
+@router.post("/jobs/{job}/tasks/{task}/hold")
+async def hold_task(job: JobRef, task: TaskRef, account: SignedIn, parts: TheParts) -> s.Acted:
+    """Keeps this task from starting until released."""
+    return await parts.jobs.act(account, job, "hold", task)
+
+
+@router.post("/jobs/{job}/tasks/{task}/release")
+async def release_task(job: JobRef, task: TaskRef, account: SignedIn, parts: TheParts) -> s.Acted:
+    """Undoes a hold."""
+    return await parts.jobs.act(account, job, "release", task)

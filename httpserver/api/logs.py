@@ -1,0 +1,62 @@
+"""The bytes that tasks wrote."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi.responses import StreamingResponse
+
+from .. import schemas as s
+from .common import BINARY, SignedIn, TheParts, streams
+from .jobs import JobRef, TaskRef
+
+router = APIRouter(tags=["logs"])
+
+
+@router.get(
+    "/jobs/{job}/tasks/{task}/attempts/{number}/logs/{stream}",
+    response_class=Response,
+    responses={
+        200: streams("text/plain", "The bytes as the task wrote them, in no particular encoding", schema=BINARY),
+        206: streams("text/plain", "A part of them", schema=BINARY),
+    },
+)
+async def get_log(
+    request: Request,
+    job: JobRef,
+    task: TaskRef,
+    number: Annotated[str, Path(pattern=r"^([1-9][0-9]{0,8}|latest)$", description="from 1, or `latest`")],
+    stream: s.LogStream,
+    account: SignedIn,
+    parts: TheParts,
+    tail: Annotated[int | None, Query(ge=0, description="only the last so many bytes")] = None,
+    follow: Annotated[bool, Query(description="go on until the attempt has ended")] = False,
+    offset: Annotated[int | None, Query(ge=0, description="start here; with follow, where a range can't be used")] = None,
+) -> Response:
+    """One log. The header X-Log-Offset says where the first byte of the answer lies, X-Log-Ended whether more may
+    come. `Range` works too, also beyond what a live log has now (416 tells its present size)."""
+    return await parts.logs.respond(
+        account,
+        job,
+        task,
+        0 if number == "latest" else int(number),
+        stream,
+        byte_range=request.headers.get("range"),
+        tail=tail,
+        offset=offset,
+        follow=follow,
+    )
+
+
+@router.get(
+    "/jobs/{job}/logs.zip",
+    response_class=Response,
+    responses={200: streams("application/zip", "All logs of all attempts, one folder a task", schema=BINARY)},
+)
+async def get_logs_zip(job: JobRef, account: SignedIn, parts: TheParts) -> Response:
+    """Streams; nothing is put together beforehand."""
+    name, chunks = await parts.logs.zip(account, job)
+    return StreamingResponse(
+        chunks, media_type="application/zip", headers={"Content-Disposition": f'attachment; filename="{name}"'}
+    )

@@ -1,0 +1,73 @@
+"""Signing in and out, oneself, tokens."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+
+from .. import schemas as s
+from .. import views
+from .common import COOKIE, SignedIn, TheParts
+
+router = APIRouter(tags=["session"])
+
+
+@router.post("/session")
+async def sign_in(body: s.Credentials, request: Request, response: Response, parts: TheParts) -> s.Session:
+    """Answers a token and sets it as a cookie too. Wrong names and wrong passwords are told alike."""
+    signed = await parts.accounts.sign_in(body.username, body.password, client=request.scope["headway.client"])
+    response.set_cookie(
+        COOKIE,
+        signed.token,
+        max_age=int(parts.settings.session_s),
+        path="/",
+        httponly=True,
+        samesite="strict",
+        secure=request.scope.get("headway.secure", False),
+    )
+    return s.Session(user=views.user(signed.account), token=signed.token, expires_at=signed.expires_at)
+
+
+@router.delete("/session", status_code=204)
+async def sign_out(_: SignedIn, request: Request, parts: TheParts) -> Response:
+    """Ends the session that the request came with; harmless for a long-lived token."""
+    await parts.accounts.sign_out(request.scope["headway.token"])
+    response = Response(status_code=204)
+    response.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
+    return response
+
+
+@router.get("/me")
+async def get_me(account: SignedIn) -> s.User:
+    """Who is signed in."""
+    return views.user(account)
+
+
+@router.post("/me/password", status_code=204)
+async def change_password(
+    body: s.PasswordChange, account: SignedIn, request: Request, parts: TheParts
+) -> Response:
+    """Changes one's own password and ends one's other sessions; long-lived tokens stay."""
+    await parts.accounts.change_password(
+        account, body.current, body.new, keep_token=request.scope["headway.token"]
+    )
+    return Response(status_code=204)
+
+
+@router.post("/tokens", status_code=201)
+async def create_token(body: s.TokenCreate, account: SignedIn, parts: TheParts) -> s.TokenCreated:
+    """Makes a long-lived token. The answer is the only place where it is ever shown."""
+    token, secret = await parts.accounts.create_token(account, body.name, body.expires_in_s)
+    return s.TokenCreated(**views.token(token).model_dump(), token=secret)
+
+
+@router.get("/tokens")
+async def list_tokens(account: SignedIn, parts: TheParts) -> s.TokenList:
+    """One's own long-lived tokens, without their values."""
+    return s.TokenList(tokens=[views.token(token) for token in await parts.accounts.tokens(account)])
+
+
+@router.delete("/tokens/{id}", status_code=204)
+async def delete_token(id: str, account: SignedIn, parts: TheParts) -> Response:
+    """Ends a token at once. Deleting one that is gone already is harmless."""
+    await parts.accounts.delete_token(account, id)
+    return Response(status_code=204)

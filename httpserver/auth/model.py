@@ -1,0 +1,40 @@
+"""Accounts, sessions and tokens as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Somebody who may sign in. Tasks run and files belong to ``uid`` and ``gid``."""
+
+    name: str
+    uid: int
+    gid: int
+    admin: bool
+    enabled: bool
+    may_use_image_user: bool
+    may_use_high_priority: bool
+    created_at: float
+    signed_in_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SignedInSession:
+    """A fresh session; ``token`` is kept nowhere else."""
+
+    account: Account
+    token: str
+    expires_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class StoredToken:
+    """A long-lived token without its value."""
+
+    id: str
+    name: str
+    created_at: float
+    expires_at: float | None  # None: until deleted
+    used_at: float | None  # to about a minute
