@@ -62,7 +62,8 @@ class Client:
                 if attempt == tries:
                     raise NoService(
                         f"Headway does not answer at {self.profile.url} ({type(error).__name__}): is it running, and "
-                        "is the address right? `headway up` starts it here; HEADWAY_URL or `headway login` name another."
+                        "is the address right? `headway up` starts it here; HEADWAY_URL or `headway login` names "
+                        "another."
                     ) from error
                 time.sleep(0.2 * 2 ** (attempt - 1))
                 continue
@@ -82,6 +83,14 @@ class Client:
         """Opens a session: ``{user, token}``."""
         answer: dict[str, Any] = self._json("POST", "/session", json={"username": username, "password": password})
         return answer
+
+    def logout(self) -> None:
+        """Ends the session; one that has ended already is fine."""
+        try:
+            self._send("DELETE", _API + "/session")
+        except Refused as refused:
+            if refused.status != 401:
+                raise
 
     def me(self) -> dict[str, Any]:
         answer: dict[str, Any] = self._json("GET", "/me")

@@ -1,0 +1,179 @@
+"""What the commands share: the client, ``-o json``, references to jobs, tables and times."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import click
+
+from ..client import Client, Profile
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_TONES = {
+    "SUCCEEDED": "green",
+    "READY": "green",
+    "OPEN": "green",
+    "RUNNING": "cyan",
+    "STARTING": "cyan",
+    "PULLING": "cyan",
+    "FAILED": "red",
+    "TIMED_OUT": "red",
+    "OUT_OF_MEMORY": "red",
+    "LOST": "red",
+    "DOWN": "red",
+    "QUEUED": "yellow",
+    "PENDING": "yellow",
+    "PLACED": "yellow",
+    "STOPPING": "yellow",
+    "SUSPECT": "yellow",
+}
+
+
+def client() -> Client:
+    """A client of the server that the environment or ``headway login`` names."""
+    return Client(Profile.load())
+
+
+def output_option(command: F) -> F:
+    """Adds ``-o json``."""
+    option = click.option(
+        "-o",
+        "--output",
+        "output",
+        type=click.Choice(["table", "json"]),
+        default="table",
+        help="json for programs; a table otherwise.",
+    )
+    return option(command)
+
+
+def print_json(value: Any) -> None:
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def safe(text: object) -> str:
+    """Text of users without control characters, which could paint over a terminal."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(text))
+
+
+def tone(state: str) -> str:
+    """The state, coloured when standard output is a terminal."""
+    return click.style(state, fg=_TONES.get(state)) if sys.stdout.isatty() else state
+
+
+def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Prints aligned columns; wide characters and colours count as what they show."""
+    from rich.cells import cell_len
+
+    cells = [[str(c) for c in row] for row in rows]
+    plain = [[cell_len(click.unstyle(c)) for c in row] for row in cells]
+    widths = [max([cell_len(h), *(row[i] for row in plain)]) for i, h in enumerate(headers)]
+    last = len(headers) - 1
+
+    def pad(text: str, length: int, column: int) -> str:
+        return text if column == last else text + " " * (widths[column] - length)
+
+    click.echo("  ".join(pad(h.upper(), cell_len(h), i) for i, h in enumerate(headers)))
+    for row, lengths in zip(cells, plain, strict=True):
+        click.echo("  ".join(pad(c, n, i) for i, (c, n) in enumerate(zip(row, lengths, strict=True))))
+
+
+def ago(at: float | None, now: float | None = None) -> str:
+    """``5m ago``; a dash for None."""
+    if at is None:
+        return "-"
+    return f"{span((time.time() if now is None else now) - at)} ago"
+
+
+def span(seconds: float | None) -> str:
+    """A duration of two units at most: ``850ms``, ``4.2s``, ``3m10s``, ``2h5m``, ``3d4h``."""
+    if seconds is None:
+        return "-"
+    seconds = max(0.0, seconds)
+    if seconds < 1:
+        return f"{seconds * 1000:.0f}ms"
+    if seconds < 60:
+        return f"{seconds:.1f}s".replace(".0s", "s")
+    whole = int(seconds)
+    for size, unit, small, small_unit in ((86400, "d", 3600, "h"), (3600, "h", 60, "m"), (60, "m", 1, "s")):
+        if whole >= size:
+            rest = whole % size // small
+            return f"{whole // size}{unit}" + (f"{rest}{small_unit}" if rest else "")
+    raise AssertionError("unreachable")
+
+
+def size(count: float | None) -> str:
+    """Bytes in binary units: ``1.5 GiB``."""
+    if count is None:
+        return "-"
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(count) < 1024:
+            return f"{count:.0f} {unit}" if unit == "B" or count >= 100 else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} TiB"
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """``ID[/TASK[/ATTEMPT]]`` as typed."""
+
+    job: str
+    task: str = ""
+    attempt: str = "latest"
+
+    @classmethod
+    def parse(cls, text: str) -> Reference:
+        """Raises click.BadParameter for anything else."""
+        parts = text.split("/")
+        if not parts[0] or len(parts) > 3 or any(not p for p in parts[1:]):
+            raise click.BadParameter(f"{text!r} is not ID, ID/TASK or ID/TASK/ATTEMPT")
+        if len(parts) == 3 and not (parts[2] == "latest" or (parts[2].isdecimal() and int(parts[2]) > 0)):
+            raise click.BadParameter(f"an attempt is a number from 1, not {parts[2]!r}")
+        return cls(*parts)
+
+
+class ReferenceType(click.ParamType):
+    """Click's door to :class:`Reference`."""
+
+    name = "id[/task[/attempt]]"
+
+    def __init__(self, most: int = 3) -> None:
+        self.most = most
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Reference:
+        if isinstance(value, Reference):
+            return value
+        if value.count("/") >= self.most:
+            self.fail(f"{value!r} names too much: {' or '.join(['ID', 'ID/TASK'][: self.most])} is wanted", param, ctx)
+        return Reference.parse(value)
+
+
+def task_exit_status(task: dict[str, Any]) -> int:
+    """The exit status of ``run`` for an ended task: its code, or 124, 130, 125; see docs/interfaces.md."""
+    if task["state"] == "SUCCEEDED":
+        return 0
+    reason = task.get("reason") or {}
+    if task["state"] == "TIMED_OUT":
+        return 124
+    if task["state"] == "CANCELLED":
+        return 130
+    if reason.get("fault") == "platform":
+        return 125
+    if reason.get("exit_code") is not None:
+        return int(reason["exit_code"]) or 125
+    if reason.get("signal") is not None:
+        return 128 + int(reason["signal"])
+    return 137 if task["state"] == "OUT_OF_MEMORY" else 125
+
+
+def job_exit_status(job: dict[str, Any]) -> int:
+    """Of ``wait`` and ``submit --wait``: the task's own for a single one, else 0, 1, or 130 when cancelled."""
+    if len(job["tasks"]) == 1:
+        return task_exit_status(job["tasks"][0])
+    return {"SUCCEEDED": 0, "CANCELLED": 130}.get(job["state"], 1)

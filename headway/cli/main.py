@@ -1,0 +1,128 @@
+"""``headway``: finds the command, loads its module, turns errors into one sentence and an exit status.
+
+Exit status: 0 fine; 1 a task failed; 2 usage; 3 no service; 4 refused. ``run`` and ``submit --wait`` of one task end
+with the task's own code.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+import click
+
+from .. import errors
+
+_COMMANDS = {
+    # name: (module, attribute, one line of help)
+    "up": (".up", "up", "Start all of Headway on this machine."),
+    "serve": (".serve", "serve", "Run one service."),
+    "login": (".session", "login", "Sign in to a server and remember it."),
+    "logout": (".session", "logout", "Forget the server's token."),
+    "submit": (".submit", "submit", "Submit a job file."),
+    "run": (".submit", "run", "Run one command as a job and stream its log."),
+    "ps": (".jobs", "ps", "List jobs."),
+    "show": (".jobs", "show", "Show one job with its tasks and attempts."),
+    "explain": (".jobs", "explain", "Say why a task waits."),
+    "logs": (".logs", "logs", "Print or follow logs."),
+    "wait": (".jobs", "wait", "Wait until a job has ended."),
+    "cancel": (".jobs", "cancel", "Cancel a job or a task."),
+    "retry": (".jobs", "retry", "Run failed and skipped tasks again."),
+    "clone": (".jobs", "clone", "Submit the same job once more."),
+    "hold": (".jobs", "hold", "Keep what waits from starting."),
+    "release": (".jobs", "release", "Let what is held wait for its turn again."),
+    "queue": (".cluster", "queue", "Show what waits, and why."),
+    "nodes": (".cluster", "nodes", "Show machines; cordon, uncordon, drain them."),
+    "users": (".cluster", "users", "Accounts (admins)."),
+    "files": (".files", "files", "List, fetch, put and remove files of the personal space."),
+    "config": (".config_cmd", "config", "Show the configuration and where each value came from."),
+}
+
+
+class _LazyGroup(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module, attribute, _ = _COMMANDS[cmd_name]
+        try:
+            command = getattr(importlib.import_module(module, __package__), attribute)
+        except ModuleNotFoundError as error:
+            missing = error.name or ""
+            if missing.startswith("headway"):
+                raise
+            raise click.ClickException(
+                f"`headway {cmd_name}` needs the package {missing}: install headway[server] on this machine."
+            ) from error
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        # Without importing a single command.
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, help_line) for name, (_, _, help_line) in _COMMANDS.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in _COMMANDS and not args[0].startswith("-"):
+            import difflib
+
+            near = difflib.get_close_matches(args[0], _COMMANDS, n=1)
+            hint = f" Did you mean `headway {near[0]}`?" if near else ""
+            raise click.UsageError(f"There is no command {args[0]!r}.{hint}", ctx=ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(package_name="headway")
+def cli() -> None:
+    """Share a few GPUs: jobs in containers, short tasks first, nothing lost."""
+
+
+def report(error: errors.HeadwayError) -> int:
+    """Prints the sentence and all problems to standard error; returns the exit status."""
+    click.echo(f"headway: {error.message}", err=True)
+    for problem in error.problems:
+        place = f"line {problem.line}, column {problem.column}: " if problem.line else ""
+        pointer = f"{problem.pointer}: " if problem.pointer and not place else ""
+        # A sentence that already names the near name needs no second hint.
+        near = problem.suggestion and problem.suggestion not in problem.message
+        hint = f" Did you mean {problem.suggestion!r}?" if near else ""
+        click.echo(f"  {place}{pointer}{problem.message}{hint}", err=True)
+    request_id = getattr(error, "request_id", "")
+    if request_id and error.http_status >= 500:
+        click.echo(f"  (request {request_id})", err=True)
+    return exit_status(error)
+
+
+def exit_status(error: errors.HeadwayError) -> int:
+    """3 when nobody answers or a part of Headway doesn't, 2 for wrong settings, else 4: refused."""
+    status = getattr(error, "status", error.http_status)
+    if isinstance(error, errors.ConfigInvalid):
+        return 2
+    return 3 if status in (502, 503, 504) else 4
+
+
+def main() -> None:
+    """The console script."""
+    try:
+        status = cli.main(standalone_mode=False)
+    except click.exceptions.Exit as stop:
+        status = stop.exit_code
+    except click.ClickException as error:
+        error.show()
+        status = error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("headway: interrupted", err=True)
+        status = 130
+    except errors.HeadwayError as error:
+        status = report(error)
+    except BrokenPipeError:
+        # `headway logs … | head`: the reader has enough.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 0
+    sys.exit(status if isinstance(status, int) else 0)

@@ -1,0 +1,42 @@
+"""login and logout."""
+
+from __future__ import annotations
+
+import click
+
+from ..client import Client, Profile
+from ..client.profile import DEFAULT_URL, profile_path
+
+
+@click.command()
+@click.argument("url", required=False)
+@click.option("-u", "--user", help="Account name; asked for when left out.")
+@click.option("--password-stdin", is_flag=True, help="Read the password from standard input, for scripts.")
+def login(url: str | None, user: str | None, password_stdin: bool) -> None:
+    """Sign in to the server at URL (default: the one remembered, else http://127.0.0.1:8080)."""
+    known = Profile.load()
+    address = (url or known.url or DEFAULT_URL).rstrip("/")
+    if not address.startswith(("http://", "https://")):
+        raise click.UsageError(f"an address starts with http:// or https://: write http://{address}")
+    name = user or click.prompt("User", default=known.user or None)
+    if password_stdin:
+        password = click.get_text_stream("stdin").readline().rstrip("\n")
+    else:
+        password = click.prompt("Password", hide_input=True)
+    with Client(Profile(url=address)) as http:
+        answer = http.login(name, password)
+    path = Profile(url=address, token=answer["token"], user=answer["user"]["name"]).save()
+    click.echo(f"Signed in as {answer['user']['name']} at {address} (remembered in {path}).")
+
+
+@click.command()
+def logout() -> None:
+    """End the session at the server and forget its token."""
+    known = Profile.load()
+    if not known.token:
+        click.echo("Not signed in.")
+        return
+    with Client(known) as http:
+        http.logout()
+    Profile(url=known.url, user=known.user).save(profile_path())
+    click.echo(f"Signed out of {known.url}.")
