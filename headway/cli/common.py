@@ -138,7 +138,7 @@ class Reference:
         return cls(*parts)
 
 
-class ReferenceType(click.ParamType):
+class ReferenceType(click.ParamType):  # type: ignore[type-arg]
     """Click's door to :class:`Reference`."""
 
     name = "id[/task[/attempt]]"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from ..client import Client, Profile
@@ -20,7 +22,7 @@ def login(url: str | None, user: str | None, password_stdin: bool) -> None:
         raise click.UsageError(f"an address starts with http:// or https://: write http://{address}")
     name = user or click.prompt("User", default=known.user or None)
     if password_stdin:
-        password = click.get_text_stream("stdin").readline().rstrip("\n")
+        password = sys.stdin.readline().rstrip("\n")
     else:
         password = click.prompt("Password", hide_input=True)
     with Client(Profile(url=address)) as http:

@@ -141,6 +141,12 @@ class Client:
         answer: dict[str, Any] = self._json("GET", f"/jobs/{quote(job_id, safe='')}")
         return answer
 
+    def task(self, job_id: str, name: str) -> dict[str, Any]:
+        """One task of a job with its attempts."""
+        path = f"/jobs/{quote(job_id, safe='')}/tasks/{quote(name, safe='')}"
+        answer: dict[str, Any] = self._json("GET", path)["task"]
+        return answer
+
     def spec(self, job_id: str) -> dict[str, Any]:
         """The job file as it was submitted, loss-free."""
         answer: dict[str, Any] = self._json("GET", f"/jobs/{quote(job_id, safe='')}/spec")
@@ -161,9 +167,9 @@ class Client:
         limit = None if timeout_s is None else time.monotonic() + timeout_s
         pause = poll_s
         while True:
-            job = self.job(job_id)
+            job = self._json("GET", f"/jobs/{quote(job_id, safe='')}", params={"tasks_limit": 0})
             if job["state"] in _ENDED:
-                return job
+                return self.job(job_id)
             if limit is not None and time.monotonic() >= limit:
                 raise TimeoutError(f"job {job['id']} is still {job['state']} after {timeout_s:g} s")
             time.sleep(pause)
@@ -192,13 +198,11 @@ class Client:
         failures = 0
         path = self._log_path(job_id, task, attempt, stream)
         while True:
-            headers = {"Range": f"bytes={offset}-"} if offset else {}
             try:
                 response = self._send(
                     "GET",
                     path,
-                    params={"follow": "true"},
-                    headers=headers,
+                    params={"follow": "true", "offset": offset},
                     stream=True,
                     timeout=httpx.Timeout(30.0, read=None),
                 )
@@ -278,8 +282,8 @@ class Client:
         ).json()
         return answer
 
-    def delete_file(self, path: str) -> None:
-        self._send("DELETE", self._file_path(path))
+    def delete_file(self, path: str, *, recursive: bool = False) -> None:
+        self._send("DELETE", self._file_path(path), params={"recursive": "true"} if recursive else {})
 
     def make_folder(self, path: str) -> None:
         self._send("POST", self._file_path(path), params={"op": "mkdir"})

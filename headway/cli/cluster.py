@@ -1,0 +1,203 @@
+"""queue, nodes, users."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from .common import ago, client, output_option, print_json, safe, size, span, table, tone
+
+
+@click.command()
+@click.option("-n", "--limit", default=50, show_default=True, type=click.IntRange(1, 1000))
+@output_option
+def queue(limit: int, output: str) -> None:
+    """Show what waits, in order, and why."""
+    with client() as http:
+        answer = http.queue(limit=limit)
+    if output == "json":
+        print_json(answer)
+        return
+    click.echo(
+        f"{answer['total_waiting']} waiting, {answer['total_running']} running "
+        f"(policy {answer['policy']}, discipline {answer['discipline']})"
+    )
+    rows = [
+        [
+            entry["position"] or "-",
+            f"{entry['job_id']}/{entry['task']}",
+            entry["owner"],
+            span(entry["timeout_s"]),
+            entry["resources"]["gpus"],
+            f"{entry['resources']['cpus']:g}",
+            size(entry["resources"]["memory_bytes"]),
+            safe(entry["waits"][0]["sentence"]) if entry["waits"] else "",
+        ]
+        for entry in answer["entries"]
+    ]
+    if rows:
+        table(["place", "task", "owner", "timeout", "gpus", "cpus", "memory", "why"], rows)
+
+
+@click.group(invoke_without_command=True)
+@click.pass_context
+def nodes(ctx: click.Context) -> None:
+    """Show machines; cordon, uncordon, drain them (admins)."""
+    if ctx.invoked_subcommand is None:
+        ctx.invoke(nodes_ls)
+
+
+@nodes.command("ls")
+@output_option
+def nodes_ls(output: str = "table") -> None:
+    """List machines."""
+    with client() as http:
+        found = http.nodes()
+    if output == "json":
+        print_json(found)
+        return
+    rows = [
+        [
+            node["id"],
+            tone(node["health"]),
+            tone(node["admission"]),
+            f"{_number(node['cpus_used'])}/{node['cpus']:g}",
+            f"{size(node['memory_used_bytes'])}/{size(node['memory_bytes'])}",
+            _gpus(node),
+            node["live_attempts"],
+            node["runtime"],
+            "; ".join(safe(c["sentence"]) for c in node["conditions"]) or safe(node["note"]),
+        ]
+        for node in found
+    ]
+    table(["node", "health", "admission", "cpus", "memory", "gpus", "running", "runtime", ""], rows)
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f}"
+
+
+def _gpus(node: dict[str, Any]) -> str:
+    models: dict[str, int] = {}
+    for gpu in node["gpus"]:
+        label = safe(gpu["model"]) + (" (simulated)" if gpu["simulated"] else "")
+        models[label] = models.get(label, 0) + 1
+    return ", ".join(f"{count} x {model}" for model, count in models.items()) or "-"
+
+
+@nodes.command("show")
+@click.argument("node_id")
+@output_option
+def nodes_show(node_id: str, output: str) -> None:
+    """Show one machine."""
+    with client() as http:
+        node = http.node(node_id)
+    if output == "json":
+        print_json(node)
+        return
+    click.echo(f"{node['id']}  {tone(node['health'])}, {tone(node['admission'])}, seen {ago(node['seen_at'])}")
+    if node["health_sentence"]:
+        click.echo(safe(node["health_sentence"]))
+    click.echo(
+        f"runtime {node['runtime']} {node['engine_version']} on {node['architecture']}, Headway {node['version']}"
+    )
+    click.echo(f"CPUs {_number(node['cpus_used'])} of {node['cpus']:g}, load {_number(node['load1'])}")
+    click.echo(f"memory {size(node['memory_used_bytes'])} of {size(node['memory_bytes'])}")
+    click.echo(f"disk {size(node['disk_free_bytes'])} free of {size(node['disk_total_bytes'])}")
+    for gpu in node["gpus"]:
+        state = "sick" if gpu["sick"] else "busy from outside" if gpu["busy_outside"] else "fit"
+        click.echo(f"GPU {gpu['uuid']} {safe(gpu['model'])} {size(gpu['memory_bytes'])}: {state} {safe(gpu['note'])}")
+    for condition in node["conditions"]:
+        click.echo(f"{condition['word']} (since {ago(condition['since_at'])}): {safe(condition['sentence'])}")
+    if node["images"]:
+        click.echo("images: " + ", ".join(safe(i) for i in node["images"][:20]))
+
+
+def _node_action(action: str, text: str) -> None:
+    @nodes.command(action, help=text)
+    @click.argument("node_id")
+    @click.option("--note", default="", help="Why, for the others.")
+    @output_option
+    def command(node_id: str, note: str, output: str) -> None:
+        with client() as http:
+            answer = http.node_action(node_id, action, note)
+        if output == "json":
+            print_json(answer)
+        elif "attempts_lost" in answer:
+            click.echo(f"{node_id}: {answer['attempts_lost']} attempts declared lost; they are queued again")
+        else:
+            click.echo(f"{answer['id']}: {tone(answer['admission'])}")
+
+
+_node_action("cordon", "Take no new work on a machine; what runs goes on.")
+_node_action("uncordon", "Take work again.")
+_node_action("drain", "Take no new work and let what runs end.")
+_node_action("lost", "Declare that a machine will not come back: its running tasks are queued again at once.")
+
+
+@click.group(invoke_without_command=True)
+@click.pass_context
+def users(ctx: click.Context) -> None:
+    """Accounts (admins)."""
+    if ctx.invoked_subcommand is None:
+        ctx.invoke(users_ls)
+
+
+@users.command("ls")
+@output_option
+def users_ls(output: str = "table") -> None:
+    """List accounts."""
+    with client() as http:
+        found = http.users()
+    if output == "json":
+        print_json(found)
+        return
+    rows = [
+        [
+            u["name"],
+            "admin" if u["admin"] else "user",
+            "yes" if u["enabled"] else "no",
+            u["uid"],
+            ago(u["signed_in_at"]),
+        ]
+        for u in found
+    ]
+    table(["name", "role", "enabled", "uid", "signed in"], rows)
+
+
+@users.command("add")
+@click.argument("name")
+@click.option("--admin", is_flag=True)
+@click.option("--password-stdin", is_flag=True, help="Read the password from standard input; one is made otherwise.")
+@output_option
+def users_add(name: str, admin: bool, password_stdin: bool, output: str) -> None:
+    """Make an account; prints its password once when it was made here."""
+    fields: dict[str, Any] = {"name": name, "admin": admin}
+    if password_stdin:
+        fields["password"] = sys.stdin.readline().rstrip("\n")
+    with client() as http:
+        answer = http.create_user(**fields)
+    if output == "json":
+        print_json(answer)
+        return
+    click.echo(f"made {answer['user']['name']} (uid {answer['user']['uid']})")
+    if answer.get("password"):
+        click.echo(f"password: {answer['password']}")
+
+
+@users.command("set")
+@click.argument("name")
+@click.option("--admin/--no-admin", default=None)
+@click.option("--enable/--disable", "enabled", default=None)
+@click.option("--image-user/--no-image-user", "may_use_image_user", default=None, help="May run as the image says.")
+@click.option("--high-priority/--no-high-priority", "may_use_high_priority", default=None)
+def users_set(name: str, **changes: bool | None) -> None:
+    """Change an account."""
+    wanted = {key: value for key, value in changes.items() if value is not None}
+    if not wanted:
+        raise click.UsageError("say what to change, for instance --disable")
+    with client() as http:
+        user = http.change_user(name, wanted)
+    click.echo(f"{user['name']}: " + ", ".join(f"{key}={user[key]}" for key in wanted))

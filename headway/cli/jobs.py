@@ -1,0 +1,246 @@
+"""ps, show, explain, wait, cancel, retry, clone, hold, release."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import Any
+
+import click
+
+from ..errors import NotFound
+from .common import (
+    Reference,
+    ReferenceType,
+    ago,
+    client,
+    job_exit_status,
+    output_option,
+    print_json,
+    safe,
+    size,
+    span,
+    table,
+    tone,
+)
+
+_ENDED = frozenset({"SUCCEEDED", "FAILED", "CANCELLED"})
+
+
+@click.command()
+@click.option("-a", "--all", "everybody", is_flag=True, help="Everybody's jobs, not only your own.")
+@click.option("-s", "--state", help="Only jobs in this state, for instance RUNNING.")
+@click.option("-q", "--query", help="Part of the name, or the start of the id.")
+@click.option("-n", "--limit", default=25, show_default=True, type=click.IntRange(1), help="At most so many.")
+@output_option
+def ps(everybody: bool, state: str | None, query: str | None, limit: int, output: str) -> None:
+    """List jobs, newest first."""
+    with client() as http:
+        owner = None if everybody else http.me()["name"]
+        jobs = list(http.jobs(owner=owner, state=state.upper() if state else None, q=query, limit=limit))
+    if output == "json":
+        print_json(jobs)
+        return
+    rows = [
+        [
+            job["id"],
+            tone(job["state"]) + (" held" if job["held"] else ""),
+            _progress(job),
+            job["owner"],
+            ago(job["submitted_at"]),
+            span(_ran(job)),
+            safe(job["name"]),
+        ]
+        for job in jobs
+    ]
+    table(["id", "state", "tasks", "owner", "submitted", "ran", "name"], rows)
+
+
+def _progress(job: dict[str, Any]) -> str:
+    return f"{job['tasks_by_state'].get('SUCCEEDED', 0)}/{job['task_count']}"
+
+
+def _ran(job: dict[str, Any]) -> float | None:
+    if job["started_at"] is None:
+        return None
+    return float((job["ended_at"] or time.time()) - job["started_at"])
+
+
+@click.command()
+@click.argument("reference", type=ReferenceType(2))
+@output_option
+def show(reference: Reference, output: str) -> None:
+    """Show one job, or one task of it, with attempts, reasons and where time went."""
+    with client() as http:
+        job = http.job(reference.job)
+    tasks = _chosen(job, reference.task)
+    if output == "json":
+        print_json(tasks[0] if reference.task else job)
+        return
+    click.echo(f"{job['id']}  {safe(job['name'])}")
+    line = f"{tone(job['state'])}{' (held)' if job['held'] else ''}, by {job['owner']}, {ago(job['submitted_at'])}"
+    if job["ended_at"]:
+        line += f", took {span(job['ended_at'] - job['submitted_at'])}"
+    click.echo(line)
+    if job["reason"]:
+        click.echo(f"{job['reason_task']}: {safe(job['reason']['sentence'])}")
+    for missing in job["missing"]:
+        click.echo(f"(not complete: {missing['sentence']})", err=True)
+    click.echo()
+    rows = []
+    for task in tasks:
+        tries = f"{task['attempt']} of {task['retries'] + 1}" if task["attempt"] else "-"
+        rows.append([task["name"], tone(task["state"]), tries, span(_ran(task)), task["node_id"] or "-", _why(task)])
+    table(["task", "state", "attempt", "ran", "node", ""], rows)
+    if reference.task:
+        for attempt in tasks[0]["attempts"]:
+            _print_attempt(attempt)
+
+
+def _why(task: dict[str, Any]) -> str:
+    if task["reason"] and task["state"] != "SUCCEEDED":
+        return safe(task["reason"]["sentence"])
+    if task["waits"]:
+        return safe(task["waits"][0]["sentence"])
+    if task["waits_for"]:
+        return "waits for " + ", ".join(task["waits_for"][:5])
+    return ""
+
+
+def _print_attempt(attempt: dict[str, Any]) -> None:
+    click.echo(
+        f"\nattempt {attempt['number']} of {attempt['of_runs']}: {tone(attempt['state'])} on {attempt['node_id']}"
+    )
+    phases = {k.removesuffix("_s"): v for k, v in attempt["phases"].items() if v is not None}
+    if phases:
+        click.echo("  " + ", ".join(f"{name} {span(value)}" for name, value in phases.items()))
+    if attempt["gpu_uuids"]:
+        click.echo("  GPUs " + ", ".join(attempt["gpu_uuids"]))
+    if attempt["peak_memory_bytes"]:
+        click.echo(f"  peak memory {size(attempt['peak_memory_bytes'])}")
+    if attempt["reason"]:
+        click.echo("  " + safe(attempt["reason"]["sentence"]))
+    for warning in attempt["warnings"]:
+        click.echo("  warning: " + safe(warning))
+
+
+def _chosen(job: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    tasks: list[dict[str, Any]] = job["tasks"]
+    if not name:
+        return tasks
+    chosen = [t for t in tasks if t["name"] == name]
+    if not chosen:
+        names = ", ".join(t["name"] for t in tasks[:10])
+        raise NotFound(f"Job {job['id']} has no task {name!r}; its tasks are {names}{' …' if len(tasks) > 10 else ''}.")
+    return chosen
+
+
+@click.command()
+@click.argument("reference", type=ReferenceType(2))
+@output_option
+def explain(reference: Reference, output: str) -> None:
+    """Say why a task, or each task of a job that has not started, waits."""
+    with client() as http:
+        job = http.job(reference.job)
+    tasks = _chosen(job, reference.task)
+    if output == "json":
+        keys = ("name", "state", "waits", "waits_for", "place", "reason")
+        print_json([{k: t[k] for k in keys} for t in tasks])
+        return
+    for task in tasks if reference.task else [t for t in tasks if t["state"] in ("BLOCKED", "QUEUED")] or tasks:
+        click.echo(f"{task['name']}: {tone(task['state'])}")
+        if task["place"]:
+            terms = ", ".join(f"{k} {v:g}" for k, v in sorted(task["place"]["terms"].items()))
+            click.echo(f"  place {task['place']['position']} in the queue ({terms})")
+        for wait in task["waits"]:
+            click.echo(f"  {wait['word']}: {safe(wait['sentence'])}")
+        if task["waits_for"] and not task["waits"]:
+            click.echo("  dependency: waits for " + ", ".join(task["waits_for"]))
+        if task["reason"]:
+            click.echo("  " + safe(task["reason"]["sentence"]))
+
+
+@click.command()
+@click.argument("reference", type=ReferenceType(1))
+@click.option("--timeout", "timeout_s", type=float, help="Give up waiting after so many seconds (exit status 3).")
+@output_option
+def wait(reference: Reference, timeout_s: float | None, output: str) -> None:
+    """Wait until a job has ended; the exit status tells how."""
+    sys.exit(wait_for(reference.job, timeout_s=timeout_s, output=output))
+
+
+def wait_for(job_id: str, *, timeout_s: float | None = None, output: str = "table") -> int:
+    """Waits, prints the end, returns the exit status; Ctrl-C leaves the job running and says how to come back."""
+    with client() as http:
+        try:
+            job = http.wait(job_id, timeout_s=timeout_s)
+        except TimeoutError as late:
+            click.echo(f"headway: {late}; it goes on.", err=True)
+            return 3
+        except KeyboardInterrupt:
+            come_back(job_id)
+            return 130
+    if output == "json":
+        print_json(job)
+    else:
+        click.echo(f"{job['id']} {tone(job['state'])} after {span(job['ended_at'] - job['submitted_at'])}")
+        for task in job["tasks"]:
+            if task["state"] not in ("SUCCEEDED", "SKIPPED") and task["reason"]:
+                click.echo(f"  {task['name']}: {tone(task['state'])}: {safe(task['reason']['sentence'])}")
+    return job_exit_status(job)
+
+
+def come_back(job_id: str) -> None:
+    """Ctrl-C is for the command, not for the job."""
+    click.echo(
+        f"\nJob {job_id} goes on. `headway wait {job_id}` waits again, `headway logs -f {job_id}` shows its log, "
+        f"`headway cancel {job_id}` ends it.",
+        err=True,
+    )
+
+
+def _act(action: str, done: str, references: tuple[Reference, ...], output: str) -> None:
+    answers = []
+    with client() as http:
+        for reference in references:
+            answer = http.act(action, reference.job, reference.task)
+            answers.append(answer)
+            if output != "json":
+                count = answer["tasks_changed"]
+                what = f"{count} task{'' if count == 1 else 's'} {done}" if count else "nothing to do"
+                click.echo(f"{answer['job']['id']} {tone(answer['job']['state'])}: {what}")
+    if output == "json":
+        print_json(answers)
+
+
+def _action(name: str, done: str, text: str) -> click.Command:
+    @click.command(name, help=text)
+    @click.argument("references", nargs=-1, required=True, type=ReferenceType(2), metavar="ID[/TASK]…")
+    @output_option
+    def command(references: tuple[Reference, ...], output: str) -> None:
+        _act(name, done, references, output)
+
+    return command
+
+
+cancel = _action("cancel", "told to end", "Cancel jobs or tasks, in any state; what has ended stays as it is.")
+retry = _action(
+    "retry", "to run again", "Run the failed, cancelled and skipped tasks of a job again; ageing starts anew."
+)
+hold = _action("hold", "held", "Keep waiting tasks from starting; what runs goes on. Time on hold does not age.")
+release = _action("release", "released", "Let held tasks wait for their turn again.")
+
+
+@click.command()
+@click.argument("reference", type=ReferenceType(1))
+@output_option
+def clone(reference: Reference, output: str) -> None:
+    """Submit the same job once more, as a new one."""
+    with client() as http:
+        spec = http.spec(reference.job)
+        answer = http.submit(json.dumps(spec).encode(), media="application/json")
+    if output == "json":
+        print_json(answer)
+    else:
+        click.echo(answer["id"])

@@ -1,0 +1,167 @@
+"""logs: print, follow, fetch as an archive."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import click
+
+from ..client import Client, Refused
+from ..errors import HeadwayError
+from .common import Reference, ReferenceType, client
+
+_ENDED_TASK = frozenset({"SUCCEEDED", "FAILED", "TIMED_OUT", "OUT_OF_MEMORY", "CANCELLED", "SKIPPED"})
+
+
+@click.command()
+@click.argument("reference", type=ReferenceType(3))
+@click.option("-f", "--follow", is_flag=True, help="Go on printing until the end.")
+@click.option(
+    "--stream", type=click.Choice(["stdout", "stderr", "both", "platform"]), default="both", show_default=True
+)
+@click.option("--tail", type=click.IntRange(0), help="Only the last so many bytes.")
+@click.option("--zip", "archive", type=click.Path(path_type=Path), help="Write all logs of the job to this ZIP file.")
+def logs(reference: Reference, follow: bool, stream: str, tail: int | None, archive: Path | None) -> None:
+    """Print the log of a task (ID/TASK), byte for byte, or of every task of a job (ID).
+
+    Standard error of the task goes to standard error here.
+    """
+    with client() as http:
+        if archive is not None:
+            _write_archive(http, reference, archive)
+            return
+        names = [reference.task] if reference.task else [t["name"] for t in http.job(reference.job)["tasks"]]
+        streams = ["stdout", "stderr"] if stream == "both" else [stream]
+        if follow:
+            follow_tasks(http, reference.job, names, streams, attempt=reference.attempt)
+            return
+        for name in names:
+            if len(names) > 1:
+                click.echo(f"==> {name} <==", err=True)
+            for one in streams:
+                try:
+                    data = http.log(reference.job, name, attempt=reference.attempt, stream=one, tail=tail)
+                except Refused as refused:
+                    # A task that has not started has no log; asked for by name that is an answer, among all it is not.
+                    if refused.status != 404 or reference.task:
+                        raise
+                    continue
+                _write(_target(one), data)
+
+
+def _write_archive(http: Client, reference: Reference, archive: Path) -> None:
+    partial = archive.with_name(archive.name + ".part")
+    try:
+        with partial.open("wb") as file:
+            total = http.logs_zip(reference.job, file)
+        partial.replace(archive)
+    finally:
+        partial.unlink(missing_ok=True)
+    click.echo(f"{archive}: {total} bytes", err=True)
+
+
+def _target(stream: str) -> BinaryIO:
+    return sys.stderr.buffer if stream == "stderr" else sys.stdout.buffer
+
+
+_print_lock = threading.Lock()
+
+
+def _write(target: BinaryIO, data: bytes) -> None:
+    with _print_lock:
+        target.write(data)
+        target.flush()
+
+
+def follow_tasks(
+    http: Client, job_id: str, names: list[str], streams: list[str], *, attempt: str = "latest"
+) -> dict[str, Any]:
+    """Streams the logs of these tasks until all of them have ended; returns the job as it is then.
+
+    With several tasks each whole line is led by the task's name. Every attempt of a task is shown, one after another,
+    unless one is named. Raises what the client raises.
+    """
+    failures: list[BaseException] = []
+
+    def guarded(work: Callable[[], None]) -> Callable[[], None]:
+        def run() -> None:
+            try:
+                work()
+            except (HeadwayError, OSError) as error:
+                failures.append(error)
+
+        return run
+
+    followers = [_Follower(http, job_id, name, streams, attempt, prefix=len(names) > 1) for name in names]
+    threads = [threading.Thread(target=guarded(f.run), daemon=True) for f in followers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        while thread.is_alive():
+            thread.join(0.2)  # a join without limit would swallow Ctrl-C
+    if failures:
+        raise failures[0]
+    return http.job(job_id)
+
+
+class _Follower:
+    """Prints one task's logs, attempt after attempt."""
+
+    def __init__(self, http: Client, job_id: str, name: str, streams: list[str], attempt: str, *, prefix: bool) -> None:
+        self.http = http
+        self.job_id = job_id
+        self.name = name
+        self.streams = streams
+        self.attempt = attempt
+        self.prefix = f"{name} | ".encode() if prefix else b""
+
+    def run(self) -> None:
+        if self.attempt != "latest":
+            self._attempt(int(self.attempt))
+            return
+        number = 0
+        pause = 0.1
+        while True:
+            task = self._task()
+            if task["attempt"] > number:
+                for unseen in range(number + 1, task["attempt"] + 1):
+                    self._attempt(unseen)
+                number = task["attempt"]
+                pause = 0.1
+                continue
+            if task["state"] in _ENDED_TASK:
+                return
+            time.sleep(pause)
+            pause = min(2.0, pause * 1.5)
+
+    def _task(self) -> dict[str, Any]:
+        return self.http.task(self.job_id, self.name)
+
+    def _attempt(self, number: int) -> None:
+        threads = [threading.Thread(target=self._stream, args=(number, s), daemon=True) for s in self.streams]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def _stream(self, number: int, stream: str) -> None:
+        target = _target(stream)
+        rest = b""
+        try:
+            for data in self.http.follow_log(self.job_id, self.name, attempt=number, stream=stream):
+                if not self.prefix:
+                    _write(target, data)
+                    continue
+                *lines, rest = (rest + data).split(b"\n")
+                if lines:
+                    _write(target, b"".join(self.prefix + line + b"\n" for line in lines))
+        except Refused as refused:
+            if refused.status != 404:  # the attempt never got as far as a log
+                click.echo(f"headway: {self.name}: {refused.message}", err=True)
+        if rest:
+            _write(target, self.prefix + rest + b"\n")

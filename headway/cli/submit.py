@@ -1,0 +1,160 @@
+"""submit and run."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..client import Client
+from .common import client, job_exit_status, output_option, print_json, task_exit_status
+from .jobs import come_back, wait_for
+from .logs import follow_tasks
+
+
+@click.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@click.option("--wait", is_flag=True, help="Wait for its end; the exit status tells how.")
+@click.option("--follow", is_flag=True, help="Stream all logs until its end; the exit status tells how.")
+@click.option("--dry-run", is_flag=True, help="Check it and print the order of tasks; nothing is stored.")
+@click.option("--allow-unsatisfiable", is_flag=True, help="Queue it although no machine fits yet.")
+@click.option("--request-id", help="Sent again, the same id never makes a second job.")
+@output_option
+def submit(
+    file: str, wait: bool, follow: bool, dry_run: bool, allow_unsatisfiable: bool, request_id: str | None, output: str
+) -> None:
+    """Submit a job FILE (YAML or JSON; - for standard input) and print the job's id."""
+    text = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    media = "application/json" if file.endswith(".json") else "application/yaml"
+    with client() as http:
+        answer = http.submit(
+            text,
+            media=media,
+            dry_run=dry_run,
+            allow_unsatisfiable=allow_unsatisfiable,
+            request_id=request_id,
+        )
+        for warning in answer["warnings"]:
+            click.echo(f"headway: warning: {warning}", err=True)
+        if dry_run:
+            _print_dry_run(answer, output)
+            return
+        quiet_json = output == "json" and (wait or follow)
+        if output == "json" and not quiet_json:
+            print_json(answer)
+        elif not quiet_json:
+            click.echo(answer["id"])
+        if follow:
+            sys.exit(_follow(http, answer["id"], output))
+    if wait:
+        sys.exit(wait_for(answer["id"], output=output))
+
+
+def _print_dry_run(answer: dict[str, Any], output: str) -> None:
+    if output == "json":
+        print_json(answer)
+        return
+    shown = answer["order"][:20]
+    more = len(answer["order"]) - len(shown)
+    click.echo(
+        f"{answer['name']}: fine, {answer['task_count']} tasks: {', '.join(shown)}{f' … {more} more' if more else ''}"
+    )
+
+
+def _follow(http: Client, job_id: str, output: str) -> int:
+    try:
+        names = [t["name"] for t in http.job(job_id)["tasks"]]
+        follow_tasks(http, job_id, names, ["stdout", "stderr"])
+        job = http.wait(job_id)
+    except KeyboardInterrupt:
+        come_back(job_id)
+        return 130
+    if output == "json":
+        print_json(job)
+    else:
+        for task in job["tasks"]:
+            if task["state"] != "SUCCEEDED" and task["reason"]:
+                click.echo(f"headway: {task['name']}: {task['state']}: {task['reason']['sentence']}", err=True)
+        click.echo(f"headway: job {job_id} {job['state']}", err=True)
+    return job_exit_status(job)
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.option("--image", default="base/python:1", show_default=True)
+@click.option("--gpus", type=click.IntRange(0), default=0, show_default=True)
+@click.option("--gpu-model", multiple=True, help="Any of these models; may be given several times.")
+@click.option("--cpus", help="For instance 2 or 0.5; 1 unless given.")
+@click.option("--memory", help="For instance 4GiB; 2GiB unless given.")
+@click.option("--timeout", default="10m", show_default=True, help="Of run time, for instance 90s, 15m, 2h.")
+@click.option("--grace", help="From TERM to KILL; 10s unless given.")
+@click.option("--retries", type=click.IntRange(0), default=0, show_default=True)
+@click.option("--env", multiple=True, metavar="NAME=VALUE", help="May be given several times.")
+@click.option("--workdir", help="Working directory; the image's unless given.")
+@click.option("--name", help="Of the job; the command unless given.")
+@click.option("--priority", type=click.Choice(["low", "normal", "high"]), default="normal", show_default=True)
+@click.option("-d", "--detach", is_flag=True, help="Print the job's id and return.")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def run(command: tuple[str, ...], detach: bool, **options: Any) -> None:
+    """Run COMMAND in a container as a job of one task, stream its log, end with its exit code.
+
+    \b
+      headway run --image base/python:1 --timeout 5m -- python3 -c 'print(6 * 7)'
+    """
+    job = _one_task_job(command, options)
+    with client() as http:
+        answer = http.submit(json.dumps(job).encode(), media="application/json")
+        for warning in answer["warnings"]:
+            click.echo(f"headway: warning: {warning}", err=True)
+        job_id = answer["id"]
+        if detach:
+            click.echo(job_id)
+            return
+        click.echo(f"headway: job {job_id}", err=True)
+        try:
+            follow_tasks(http, job_id, ["main"], ["stdout", "stderr"])
+            task = http.wait(job_id)["tasks"][0]
+        except KeyboardInterrupt:
+            come_back(job_id)
+            sys.exit(130)
+    if task["state"] != "SUCCEEDED" and task["reason"]:
+        click.echo(f"headway: {task['state']}: {task['reason']['sentence']}", err=True)
+    sys.exit(task_exit_status(task))
+
+
+def _one_task_job(command: tuple[str, ...], options: dict[str, Any]) -> dict[str, Any]:
+    resources: dict[str, Any] = {}
+    for key in ("memory", "gpus"):
+        if options[key]:
+            resources[key] = options[key]
+    if options["cpus"]:
+        try:
+            resources["cpus"] = float(options["cpus"])
+        except ValueError:
+            raise click.BadParameter(f"--cpus is a number such as 2 or 0.5, not {options['cpus']!r}") from None
+    if options["gpu_model"]:
+        resources["gpu_model"] = list(options["gpu_model"])
+    env: dict[str, str] = {}
+    for pair in options["env"]:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise click.BadParameter(f"--env wants NAME=VALUE, not {pair!r}")
+        env[name] = value
+    task: dict[str, Any] = {
+        "name": "main",
+        "image": options["image"],
+        "command": list(command),
+        "timeout": options["timeout"],
+        "resources": resources,
+        "env": env,
+        "retries": options["retries"],
+    }
+    if options["grace"]:
+        task["grace"] = options["grace"]
+    if options["workdir"]:
+        task["working_dir"] = options["workdir"]
+    printable = "".join(c if c.isprintable() else " " for c in " ".join(command)).strip()
+    name = options["name"] or printable[:60] or "run"
+    return {"version": 1, "name": name, "priority": options["priority"], "tasks": [task]}
