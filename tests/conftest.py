@@ -10,11 +10,14 @@ from __future__ import annotations
 import os
 import shutil
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
+import docker
 import pytest
 
 from tests.support.clock import FakeClock
+from tests.support.dockerd import Engine, start_engine
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 _left_out: Counter[str] = Counter()
@@ -59,9 +62,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not dropped:
         return
     if os.environ.get("CI"):
-        raise pytest.UsageError(
-            "; ".join(f"{count} tests can't run here: {why}" for why, count in _left_out.items())
-        )
+        raise pytest.UsageError("; ".join(f"{count} tests can't run here: {why}" for why, count in _left_out.items()))
     config.hook.pytest_deselected(items=dropped)
     items[:] = kept
 
@@ -81,3 +82,26 @@ def clock() -> FakeClock:
 def repository() -> Path:
     """The checkout's root."""
     return REPOSITORY
+
+
+@pytest.fixture(scope="session")
+def docker_engine() -> Iterator[Engine]:
+    """A Docker Engine of the tests' own, with the images of tests/support/images.py. Leave it running."""
+    with start_engine() as engine:
+        yield engine
+
+
+@pytest.fixture
+def docker_client(docker_engine: Engine) -> Iterator[docker.DockerClient]:
+    """A client of the tests' engine; whatever containers the test left are removed after it."""
+    client = docker_engine.client()
+    yield client
+    client.close()
+    docker_engine.remove_containers()
+
+
+@pytest.fixture
+def own_engine() -> Iterator[Engine]:
+    """An engine for this test alone, to be killed, stopped or made to hang."""
+    with start_engine() as engine:
+        yield engine

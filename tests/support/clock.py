@@ -46,9 +46,7 @@ class FakeClock:
         if seconds <= 0:
             await asyncio.sleep(0)
             return
-        sleeper = _Sleeper(
-            self._monotonic + seconds, next(self._order), asyncio.get_running_loop().create_future()
-        )
+        sleeper = _Sleeper(self._monotonic + seconds, next(self._order), asyncio.get_running_loop().create_future())
         heapq.heappush(self._sleepers, sleeper)
         await sleeper.woken
 
