@@ -4,8 +4,8 @@
         service = Service("job-manager")
         db = await Database.open(config.job_manager.database, room="job_manager")
         service.on_stop(db.close)
-        server = RpcServer(bind=config.job_manager.bind, token=config.cluster.token, service=service)
-        add_JobManagerServicer_to_server(Servicer(...), server.grpc)
+        server = RpcServer(service, bind=config.job_manager.bind, token=config.cluster.token)
+        add_JobManagerServicer_to_server(Servicer(...), server)
         service.side_task("outbox", pump.run)
         await service.run()
 
@@ -111,7 +111,7 @@ class Service:
         self._drain_s = drain_s
         self._release_s = release_s
         self._start: list[Hook] = []
-        self._ready: list[Hook] = []
+        self._open: list[Hook] = []
         self._refuse: list[Hook] = []
         self._drain: list[Hook] = []
         self._stop: list[Hook] = []
@@ -125,12 +125,12 @@ class Service:
     # -- wiring ---------------------------------------------------------------------------------
 
     def on_start(self, hook: Hook) -> None:
-        """Runs in order of registration before the service is ready."""
+        """Runs in order of registration, before side tasks and doors (recover state here)."""
         self._start.append(hook)
 
-    def on_ready(self, hook: Hook) -> None:
-        """Runs once the side tasks have been started and the service takes work."""
-        self._ready.append(hook)
+    def on_open(self, hook: Hook) -> None:
+        """Opens a door (a listening port): after all start hooks and side tasks, just before the service is ready."""
+        self._open.append(hook)
 
     def on_refuse(self, hook: Hook) -> None:
         """First at stop: from here new work is turned away."""
@@ -190,21 +190,33 @@ class Service:
 
     async def _run_hooks(self, supervisor: _Supervisor | None) -> None:
         try:
-            for hook in self._start:
-                await _call(hook)
-                if self.stopping:
-                    return
-            self._started = True
-            for name, loop in self._side:
-                self._spawn(name, loop)
-            self.health.serve(True)
-            for hook in self._ready:
-                await _call(hook)
-            notify("READY=1", supervisor)
-            log.info("service.ready", service=self.name)
+            starting = asyncio.ensure_future(self._start_up())
+            stop_asked = asyncio.ensure_future(self._stop_asked.wait())
+            await asyncio.wait((starting, stop_asked), return_when=asyncio.FIRST_COMPLETED)
+            if not starting.done():
+                # A hook that hangs (a mount, a peer) must not make the service deaf to its stop.
+                starting.cancel()
+                await asyncio.wait((starting,))
+            stop_asked.cancel()
+            if starting.cancelled():
+                return
+            starting.result()
+            if not self.stopping:
+                self.health.serve(True)
+                notify("READY=1", supervisor)
+                log.info("service.ready", service=self.name)
             await self._stop_asked.wait()
         finally:
             await self._shut_down(supervisor)
+
+    async def _start_up(self) -> None:
+        for hook in self._start:
+            await _call(hook)
+        self._started = True
+        for name, loop in self._side:
+            self._spawn(name, loop)
+        for hook in self._open:
+            await _call(hook)
 
     async def _shut_down(self, supervisor: _Supervisor | None) -> None:
         self.request_stop("start failed")

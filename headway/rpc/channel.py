@@ -1,0 +1,169 @@
+"""Calls to another service: token, deadline, retry and errors in one place.
+
+    peer = Peer("TaskManager", config.peers.task_manager, token=config.cluster.token, clock=clock)
+    stub = TaskManagerStub(peer.channel)
+    reply = await peer.call(stub.ApplyTaskCommands, request, deadline_s=10, idempotent=True)
+    async for change in peer.stream(stub.WatchAttempts, request, deadline_s=None):
+        ...
+    await peer.close()
+
+Failures are HeadwayErrors: those of the far side as they were raised there, `Unavailable` or `DeadlineExceeded` when
+it does not answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
+from typing import Any
+
+import grpc
+
+from ..clock import Clock, SystemClock
+from ..errors import Unavailable
+from ..logs import get_logger
+from .errors_map import MAX_MESSAGE_BYTES, MAX_METADATA_BYTES, REQUEST_ID_KEY, TOKEN_KEY, from_rpc_error
+
+log = get_logger(__name__)
+
+_FIRST_DELAY_S = 0.05
+_LONGEST_DELAY_S = 1.0
+
+_OPTIONS = (
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_metadata_size", MAX_METADATA_BYTES),
+    ("grpc.absolute_max_metadata_size", 2 * MAX_METADATA_BYTES),
+    # Retries live here, where it is known which calls bear them.
+    ("grpc.enable_retries", 0),
+    # A proxy from the environment is meant for the web, never for the cluster's own calls.
+    ("grpc.enable_http_proxy", 0),
+    # A peer that was restarted is found again within two seconds.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 1_000),
+    ("grpc.max_reconnect_backoff_ms", 2_000),
+    # A machine that vanished without a word is noticed within half a minute while a stream is open.
+    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.http2.max_pings_without_data", 0),
+)
+
+
+class Peer:
+    """One other service. Connects by itself on first use; make and use it on one event loop."""
+
+    def __init__(self, name: str, address: str, *, token: str, clock: Clock | None = None) -> None:
+        self.name = name
+        self.address = address
+        self._metadata = ((TOKEN_KEY, token),)
+        self._clock: Clock = clock or SystemClock()
+        self._channel: grpc.aio.Channel | None = None
+
+    @property
+    def channel(self) -> grpc.aio.Channel:
+        """For making stubs only: calls go through `call`, `stream` and `upload`."""
+        if self._channel is None:
+            self._channel = grpc.aio.insecure_channel(self.address, options=_OPTIONS)
+        return self._channel
+
+    async def close(self) -> None:
+        """Ends all calls. Safe to call twice."""
+        if self._channel is not None:
+            await self._channel.close(None)
+
+    async def call(
+        self,
+        method: Callable[..., Any],
+        request: Any,
+        *,
+        deadline_s: float,
+        idempotent: bool = False,
+        wait_for_ready: bool = False,
+        request_id: str = "",
+    ) -> Any:
+        """One request, one answer, within `deadline_s` seconds in all.
+
+        An idempotent call is made again while the peer is away. `wait_for_ready` waits for the connection instead
+        of failing at once, which suits background loops.
+
+        Raises:
+            HeadwayError: as raised by the far side.
+            Unavailable: the peer does not answer.
+            DeadlineExceeded: it did not answer in time.
+        """
+        return await self._retrying(
+            lambda timeout_s: method(
+                request, timeout=timeout_s, metadata=self._with(request_id), wait_for_ready=wait_for_ready or None
+            ),
+            deadline_s=deadline_s,
+            again=idempotent,
+        )
+
+    async def upload(
+        self,
+        method: Callable[..., Any],
+        parts: Callable[[], Iterable[Any] | AsyncIterable[Any]],
+        *,
+        deadline_s: float,
+        idempotent: bool = False,
+        request_id: str = "",
+    ) -> Any:
+        """A stream of parts, one answer. `parts` is called once per try, so that a retry begins anew.
+
+        Raises:
+            HeadwayError: as for `call`.
+        """
+        return await self._retrying(
+            lambda timeout_s: method(_steps(parts()), timeout=timeout_s, metadata=self._with(request_id)),
+            deadline_s=deadline_s,
+            again=idempotent,
+        )
+
+    async def stream(
+        self, method: Callable[..., Any], request: Any, *, deadline_s: float | None, wait_for_ready: bool = False
+    ) -> AsyncIterator[Any]:
+        """The messages of an answer that is a stream; None as deadline is for watches, which end with the peer.
+
+        Close it (`contextlib.aclosing`) or read it to the end, else the call stays open until collected.
+
+        Raises:
+            HeadwayError: as for `call`; a broken watch is `Unavailable`.
+        """
+        call = method(request, timeout=deadline_s, metadata=self._with(""), wait_for_ready=wait_for_ready or None)
+        try:
+            async for reply in call:
+                yield reply
+        except grpc.aio.AioRpcError as error:
+            raise from_rpc_error(error, self._described()) from error
+        finally:
+            call.cancel()
+
+    async def _retrying(self, start: Callable[[float], Any], *, deadline_s: float, again: bool) -> Any:
+        give_up_at = self._clock.monotonic() + deadline_s
+        delay_s = _FIRST_DELAY_S
+        left_s = deadline_s
+        while True:
+            try:
+                return await start(left_s)
+            except grpc.aio.AioRpcError as error:
+                failure = from_rpc_error(error, self._described())
+                left_s = give_up_at - self._clock.monotonic() - delay_s
+                retryable = again and isinstance(failure, Unavailable) and failure.code == "UNAVAILABLE"
+                if not retryable or left_s <= 0:
+                    raise failure from error
+            await self._clock.sleep(delay_s)
+            delay_s = min(2 * delay_s, _LONGEST_DELAY_S)
+
+    def _with(self, request_id: str) -> tuple[tuple[str, str], ...]:
+        return (*self._metadata, (REQUEST_ID_KEY, request_id)) if request_id else self._metadata
+
+    def _described(self) -> str:
+        return f"{self.name} at {self.address}"
+
+
+async def _steps(parts: Iterable[Any] | AsyncIterable[Any]) -> AsyncIterator[Any]:
+    if isinstance(parts, AsyncIterable):
+        async for part in parts:
+            yield part
+    else:
+        for part in parts:
+            yield part

@@ -1,0 +1,226 @@
+"""A gRPC server of one service.
+
+    server = RpcServer(service, bind="127.0.0.1:7001", token=config.cluster.token)
+    add_JobManagerServicer_to_server(Servicer(...), server)        # generated code takes it as it is
+
+The service's life opens and closes it: it listens once all start hooks and side tasks run, turns calls away from
+the moment of the stop, lets the calls in hand finish, and ends streams. Handlers raise HeadwayErrors; anything
+else becomes INTERNAL with a request id and one ERROR line. Every call needs the cluster's token, health and
+reflection excepted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import uuid
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from ..errors import ConfigInvalid, HeadwayError, Stopping
+from ..lifecycle import Service
+from ..logs import bound, get_logger
+from .errors_map import (
+    MAX_MESSAGE_BYTES,
+    MAX_METADATA_BYTES,
+    PROBLEM_KEY,
+    REQUEST_ID_KEY,
+    TOKEN_KEY,
+    ClusterTokenWrong,
+    problem_bytes,
+    status_of,
+)
+
+log = get_logger(__name__)
+
+_OPTIONS = (
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_metadata_size", MAX_METADATA_BYTES),
+    ("grpc.absolute_max_metadata_size", 2 * MAX_METADATA_BYTES),
+    # Two servers on one port would share the calls between them without a word.
+    ("grpc.so_reuseport", 0),
+    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+    ("grpc.http2.max_ping_strikes", 0),
+)
+
+
+class PortTaken(ConfigInvalid):
+    """Another program listens where the service should."""
+
+    slug = "port-taken"
+    title = "The port is taken"
+
+
+class RpcServer:
+    """Listens at `bind` (HOST:PORT; port 0 picks one, see `port`) for as long as `service` runs."""
+
+    def __init__(self, service: Service, *, bind: str, token: str) -> None:
+        self._service = service
+        self._bind = bind
+        self._token = token.encode()
+        self._grpc = grpc.aio.server(options=_OPTIONS)
+        self._names: list[str] = []
+        self._health = health.aio.HealthServicer()  # type: ignore[attr-defined]  # its stubs lack the aio part
+        self._health_task: asyncio.Task[None] | None = None
+        self._refusing = False
+        self._in_hand = 0
+        self._nothing_in_hand = asyncio.Event()
+        self._nothing_in_hand.set()
+        self.port = 0
+        service.on_open(self.start)
+        service.on_refuse(self.refuse)
+        service.on_drain(self.drain)
+        service.on_stop(self.stop)
+
+    # -- what generated add_…Servicer_to_server functions call ----------------------------------
+
+    def add_registered_method_handlers(self, service_name: str, handlers: Mapping[str, Any]) -> None:
+        """Takes a servicer's methods, each behind the door that checks and translates."""
+        wrapped = {name: self._guarded(f"{service_name}/{name}", handler) for name, handler in handlers.items()}
+        self._grpc.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service_name, wrapped),))
+        self._names.append(service_name)
+
+    def add_generic_rpc_handlers(self, handlers: Sequence[Any]) -> None:
+        """Nothing: generated code passes the same methods to `add_registered_method_handlers`."""
+
+    # -- life -----------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Listens.
+
+        Raises:
+            PortTaken: someone else listens there.
+        """
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._grpc)
+        names = (*self._names, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name)
+        reflection.enable_server_reflection((*names, reflection.SERVICE_NAME), self._grpc)
+        try:
+            self.port = self._grpc.add_insecure_port(self._bind)
+        except RuntimeError:
+            self.port = 0
+        if self.port == 0:
+            raise PortTaken(
+                f"{self._service.name} can't listen at {self._bind}: another program does, or the address isn't "
+                "this machine's. Stop that program or set another `bind`."
+            )
+        self._service.health.listen(self._show_health)
+        await self._grpc.start()
+
+    def refuse(self) -> None:
+        """From now on calls are answered UNAVAILABLE."""
+        self._refusing = True
+
+    async def drain(self) -> None:
+        """Returns when the calls in hand are answered; streams don't count."""
+        await self._nothing_in_hand.wait()
+
+    async def stop(self) -> None:
+        """Closes the port and ends what is left. Safe to call twice and without a start."""
+        self._refusing = True
+        if self._health_task is not None:
+            await asyncio.wait((self._health_task,))
+        await self._grpc.stop(None)
+
+    def _show_health(self, ready: bool) -> None:
+        status = health_pb2.HealthCheckResponse.SERVING if ready else health_pb2.HealthCheckResponse.NOT_SERVING
+        before = self._health_task
+
+        async def show() -> None:
+            if before is not None:
+                await asyncio.wait((before,))
+            for name in ("", *self._names):
+                await self._health.set(name, status)
+
+        self._health_task = asyncio.get_running_loop().create_task(show())
+
+    # -- the door -------------------------------------------------------------------------------
+
+    def _guarded(self, method: str, handler: Any) -> Any:
+        if handler.response_streaming:
+            inner = handler.stream_stream if handler.request_streaming else handler.unary_stream
+            behaviour = self._guarded_stream(method, inner)
+            make = (
+                grpc.stream_stream_rpc_method_handler
+                if handler.request_streaming
+                else grpc.unary_stream_rpc_method_handler
+            )
+        else:
+            inner = handler.stream_unary if handler.request_streaming else handler.unary_unary
+            behaviour = self._guarded_unary(method, inner)
+            make = (
+                grpc.stream_unary_rpc_method_handler
+                if handler.request_streaming
+                else grpc.unary_unary_rpc_method_handler
+            )
+        return make(behaviour, handler.request_deserializer, handler.response_serializer)
+
+    def _guarded_unary(self, method: str, inner: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+        async def call(request: Any, context: Any) -> Any:
+            self._in_hand += 1
+            self._nothing_in_hand.clear()
+            try:
+                request_id = self._admit(context)
+                if not request_id:
+                    return await inner(request, context)
+                with bound(request_id=request_id):
+                    return await inner(request, context)
+            except Exception as error:
+                await _abort(context, method, error)
+            finally:
+                self._in_hand -= 1
+                if not self._in_hand:
+                    self._nothing_in_hand.set()
+
+        return call
+
+    def _guarded_stream(
+        self, method: str, inner: Callable[[Any, Any], AsyncIterator[Any]]
+    ) -> Callable[[Any, Any], AsyncIterator[Any]]:
+        async def stream(request: Any, context: Any) -> AsyncIterator[Any]:
+            try:
+                self._admit(context)
+                async for reply in inner(request, context):
+                    yield reply
+            except Exception as error:
+                await _abort(context, method, error)
+
+        return stream
+
+    def _admit(self, context: Any) -> str:
+        """Lets a call in or raises; returns its request id, if it has one."""
+        token, request_id = b"", ""
+        for key, value in context.invocation_metadata() or ():
+            if key == TOKEN_KEY:
+                token = value if isinstance(value, bytes) else value.encode("utf-8", "replace")
+            elif key == REQUEST_ID_KEY:
+                request_id = str(value)[:64]
+        if not hmac.compare_digest(token, self._token):
+            raise ClusterTokenWrong(
+                f"{self._service.name} was called without this cluster's token: give every service the same "
+                "`cluster.token_file`."
+            )
+        if self._refusing:
+            raise Stopping(f"{self._service.name} is stopping.")
+        return request_id
+
+
+async def _abort(context: Any, method: str, error: Exception) -> None:
+    if isinstance(error, grpc.aio.AbortError):
+        raise error
+    if not isinstance(error, HeadwayError):
+        request_id = uuid.uuid4().hex[:12]
+        log.error("rpc.crashed", method=method, request_id=request_id, exc=error)
+        error = HeadwayError(
+            f"Something inside failed; the service's log has it under request id {request_id}.",
+            extra={"request_id": request_id},
+        )
+    message = error.message if len(error.message) <= 1_000 else f"{error.message[:1_000]}…"
+    await context.abort(status_of(error), message, trailing_metadata=((PROBLEM_KEY, problem_bytes(error)),))
