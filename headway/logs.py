@@ -55,19 +55,19 @@ class Log:
     def __init__(self, logger: logging.Logger) -> None:
         self._logger = logger
 
-    def debug(self, event: str, **fields: object) -> None:
+    def debug(self, event: str, /, **fields: object) -> None:
         """Detail for someone who is looking for a fault."""
         self._emit(logging.DEBUG, event, fields)
 
-    def info(self, event: str, **fields: object) -> None:
+    def info(self, event: str, /, **fields: object) -> None:
         """One step of the story of a job, node or service."""
         self._emit(logging.INFO, event, fields)
 
-    def warning(self, event: str, **fields: object) -> None:
+    def warning(self, event: str, /, **fields: object) -> None:
         """Something is not as it should be and Headway copes by itself."""
         self._emit(logging.WARNING, event, fields)
 
-    def error(self, event: str, **fields: object) -> None:
+    def error(self, event: str, /, **fields: object) -> None:
         """A person has to look. `exc=error` adds its traceback."""
         self._emit(logging.ERROR, event, fields)
 
