@@ -115,16 +115,20 @@ DEFAULT_RESOURCES: Final = ResourceSpec()
 
 @dataclass(frozen=True, slots=True)
 class TaskSpec:
-    """One task with every default applied."""
+    """One task with every default applied.
+
+    ``needs`` and ``env`` are sorted: neither has an order that means anything, and a JSON column or a
+    protobuf map may not keep one.
+    """
 
     name: str
     image: str
     command: str | tuple[str, ...]  # text: a script for ``shell``; tuple: argv
     timeout_s: float  # of run time; whole milliseconds
-    needs: tuple[Need, ...] = ()
+    needs: tuple[Need, ...] = ()  # each task once, in the order of their names
     shell: Shell | None = Shell.SH  # None exactly when ``command`` is a tuple
     entrypoint: Entrypoint = Entrypoint.REPLACE
-    env: tuple[tuple[str, str], ...] = ()  # names are unique; in the order written, defaults first
+    env: tuple[tuple[str, str], ...] = ()  # each name once, in the order of the names
     working_dir: str | None = None  # None: the image's
     datasets: tuple[str, ...] = ()
     resources: ResourceSpec = DEFAULT_RESOURCES

@@ -1,0 +1,93 @@
+"""Guesses at what was meant: the nearest known name, and where a key belongs that is known elsewhere."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sized
+from typing import Final
+
+from headway.jobfile.source import Path
+
+# Words of other batch systems, container tools and workflow files for what a job file calls by the name behind.
+_FOREIGN: Final = {
+    **dict.fromkeys(("depends_on", "dependson", "dependencies", "depends", "after", "requires", "deps"), "needs"),
+    **dict.fromkeys(("script", "commands", "cmd", "run", "args", "exec"), "command"),
+    **dict.fromkeys(("time_limit", "timelimit", "walltime", "time", "max_time", "timeout_s", "deadline"), "timeout"),
+    **dict.fromkeys(("environment", "envs", "variables", "env_vars"), "env"),
+    **dict.fromkeys(("workdir", "cwd", "chdir", "working_directory"), "working_dir"),
+    **dict.fromkeys(("retry", "max_retries", "restarts", "retry_limit"), "retries"),
+    **dict.fromkeys(("container", "docker_image"), "image"),
+    **dict.fromkeys(("grace_period", "stop_grace_period"), "grace"),
+    **dict.fromkeys(("data", "dataset"), "datasets"),
+    **dict.fromkeys(("output", "outputs", "output_dir"), "output_path"),
+    **dict.fromkeys(("gpu", "num_gpus", "ngpus", "gpu_count"), "gpus"),
+    **dict.fromkeys(("cpu", "cores", "ncpus", "num_cpus"), "cpus"),
+    **dict.fromkeys(("mem", "ram", "memory_mb"), "memory"),
+    **dict.fromkeys(("shm_size", "shared_memory"), "shm"),
+    **dict.fromkeys(("gpu_models", "gpu_type"), "gpu_model"),
+    **dict.fromkeys(("jobs", "steps", "nodes"), "tasks"),
+    **dict.fromkeys(("resource", "limits"), "resources"),
+    **dict.fromkeys(("title", "job_name", "task_name", "id"), "name"),
+}
+_IN_RESOURCES: Final = frozenset(("cpus", "memory", "shm", "gpus", "gpu_model", "gpu_memory"))
+_BESIDE_RESOURCES: Final = frozenset(
+    (
+        "image",
+        "command",
+        "shell",
+        "entrypoint",
+        "env",
+        "working_dir",
+        "datasets",
+        "resources",
+        "timeout",
+        "grace",
+        "retries",
+        "user",
+        "network",
+        "output_path",
+        "log_limit",
+        "log_limit_action",
+    )
+)
+_OF_THE_JOB: Final = frozenset(("version", "priority", "defaults", "tasks"))
+_OF_A_TASK_ONLY: Final = frozenset(("name", "needs"))
+
+
+def nearest(word: str, known: Iterable[str], lower: dict[str, str] | None = None) -> str | None:
+    """The known name that was probably meant, or None.
+
+    ``lower`` is a dict that the caller keeps between calls on the same names. Among more than 1,000 names
+    only capitals are overlooked: comparing them all, for each of many slips, would take seconds.
+    """
+    by_lower = {} if lower is None else lower
+    if not by_lower:
+        for name in known:
+            by_lower.setdefault(name.lower(), name)
+    folded = word[:100].lower().replace("-", "_") if word.lower() not in by_lower else word.lower()
+    if folded in by_lower:
+        return by_lower[folded]
+    if (foreign := _FOREIGN.get(folded)) in by_lower:
+        return by_lower[foreign] if foreign else None
+    if isinstance(known, Sized) and len(known) > 1_000:
+        return None
+    found = difflib.get_close_matches(word[:100].lower(), by_lower, n=1, cutoff=0.7)
+    return by_lower[found[0]] if found else None
+
+
+def elsewhere(key: str, path: Path, known: Iterable[str]) -> str | None:
+    """Advice for a key that is known, in its own or a foreign spelling, but in another place."""
+    name = key.lower().replace("-", "_")
+    name = _FOREIGN.get(name, name)
+    if name in known:
+        return None
+    if name in _IN_RESOURCES:
+        inside = "" if path else " of a task or of defaults"
+        return f"{name} goes under resources{inside}"
+    if name in _OF_THE_JOB:
+        return f"{name} goes at the top of the job file" if path else None
+    if name in _OF_A_TASK_ONLY:
+        return f"{name} goes in each task"
+    if path and path[-1] == "resources" and name in _BESIDE_RESOURCES:
+        return f"{name} goes beside resources, not in it"
+    return f"{name} goes in a task or under defaults" if not path and name in _BESIDE_RESOURCES else None
