@@ -18,6 +18,7 @@ import pytest
 
 from tests.support.clock import FakeClock
 from tests.support.dockerd import Engine, start_engine
+from tests.support.nvml import PretendGpus
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 _left_out: Counter[str] = Counter()
@@ -105,3 +106,9 @@ def own_engine() -> Iterator[Engine]:
     """An engine for this test alone, to be killed, stopped or made to hang."""
     with start_engine() as engine:
         yield engine
+
+
+@pytest.fixture
+def pretend_gpus(tmp_path: Path) -> PretendGpus:
+    """A stand-in for NVIDIA's library: pass its ``environment()`` to the process that shall see the GPUs."""
+    return PretendGpus(tmp_path)
