@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ import pytest
 from tests.support.clock import FakeClock
 from tests.support.dockerd import Engine, start_engine
 from tests.support.nvml import PretendGpus
+from tests.support.postgres import Postgres
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 _left_out: Counter[str] = Counter()
@@ -112,3 +114,20 @@ def own_engine() -> Iterator[Engine]:
 def pretend_gpus(tmp_path: Path) -> PretendGpus:
     """A stand-in for NVIDIA's library: pass its ``environment()`` to the process that shall see the GPUs."""
     return PretendGpus(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """A PostgreSQL server of the tests' own; take a ``new_database()`` each and leave it running."""
+    folder = Path(tempfile.mkdtemp(prefix="pg", dir=os.environ.get("HEADWAY_TESTS_SCRATCH", "/tmp")))
+    server = Postgres(folder)
+    try:
+        yield server.start()
+    finally:
+        server.close()
+
+
+@pytest.fixture
+def postgres_url(postgres: Postgres) -> str:
+    """The URL of a new, empty PostgreSQL database."""
+    return postgres.url(postgres.new_database())
