@@ -44,7 +44,7 @@ _UNIT_S: Final = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _CLOCK = re.compile(r"([0-9]{1,4}):([0-9]{2}):([0-9]{2})")
 _DURATION = re.compile(r"(?:[0-9]+d)?(?:[0-9]+h)?(?:[0-9]+m)?(?:[0-9]+s)?")
 _ONE_UNIT = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([dhms])")
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _PARTS = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-zµ]+)")
 _LONG_NAMES: Final = {
     **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), "s"),
@@ -85,13 +85,13 @@ def _checked_duration(seconds: Decimal, text: str) -> float:
 
 
 def _bad_duration(text: str) -> BadValue:
+    if len(text) > 64:
+        return BadValue(f"{_show(text)} is not a duration; write for instance 90s or 15m", allowed=DURATION_FORMS)
     stripped = text.strip()
     if not stripped:
         return BadValue("is empty; write a duration such as 90s, 15m or 1h30m", allowed=DURATION_FORMS)
     if stripped.startswith("-"):
-        return BadValue(
-            f"{_show(text)} is negative; write a duration such as 90s or 15m", allowed=DURATION_FORMS
-        )
+        return BadValue(f"{_show(text)} is negative; write a duration such as 90s or 15m", allowed=DURATION_FORMS)
     if _NUMBER.fullmatch(stripped):
         return _bare_number(text, stripped, ("s", "m", "h"), "m", DURATION_FORMS)
     if short := re.fullmatch(r"([0-9]{1,2}):([0-9]{2})", stripped):
@@ -108,8 +108,6 @@ def _bad_duration(text: str) -> BadValue:
 def _respell_duration(text: str) -> str | None:
     """``15 Min`` -> ``15m``, ``30m1h`` -> ``1h30m``, ``1-02:00:00`` (Slurm) -> ``1d2h``; None if nothing
     fits."""
-    if len(text) > 64:
-        return None
     if slurm := re.fullmatch(r"([0-9]+)-([0-9]{1,2}):([0-9]{2}):([0-9]{2})", text):
         days, hours, minutes, seconds = (int(part) for part in slurm.groups())
         return _format_millis(1000 * (days * 86_400 + hours * 3_600 + minutes * 60 + seconds))
@@ -187,15 +185,15 @@ def parse_size(text: str) -> int:
     exact = Decimal(match[1]) * _SIZE_BYTES[match[2]]
     size = int(exact.to_integral_value(rounding=ROUND_FLOOR))
     if size <= 0:
-        raise BadValue(
-            f"{_show(text)} is less than one byte; leave it out for the default", allowed=SIZE_UNITS
-        )
+        raise BadValue(f"{_show(text)} is less than one byte; leave it out for the default", allowed=SIZE_UNITS)
     if size > MAX_SIZE_BYTES:
         raise BadValue(f"{_show(text)} is more than 1024TiB", allowed=SIZE_UNITS)
     return size
 
 
 def _bad_size(text: str) -> BadValue:
+    if len(text) > 64:
+        return BadValue(f"{_show(text)} is not a size; write for instance 512MiB or 8GiB", allowed=SIZE_UNITS)
     stripped = text.strip()
     if not stripped:
         return BadValue("is empty; write a size such as 512MiB or 8GiB", allowed=SIZE_UNITS)
@@ -203,12 +201,10 @@ def _bad_size(text: str) -> BadValue:
         return BadValue(f"{_show(text)} is negative; write a size such as 512MiB or 8GiB", allowed=SIZE_UNITS)
     if _NUMBER.fullmatch(stripped):
         return _bare_number(text, stripped, ("MiB", "GiB", "B"), "MiB", SIZE_UNITS)
-    match = _SIZE.fullmatch(re.sub(r"\s+", " ", stripped)) if len(stripped) <= 64 else None
+    match = _SIZE.fullmatch(re.sub(r"\s+", " ", stripped))
     letter = match[2][0].upper() if match else ""
     if match is None or letter not in "BKMGT":
-        return BadValue(
-            f"{_show(text)} is not a size; write for instance 512MiB, 8GiB or 8GB", allowed=SIZE_UNITS
-        )
+        return BadValue(f"{_show(text)} is not a size; write for instance 512MiB, 8GiB or 8GB", allowed=SIZE_UNITS)
     number, unit = match.groups()
     if unit == "m":
         return BadValue(

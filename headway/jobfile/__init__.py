@@ -1,1 +1,39 @@
 """The job file: one schema for YAML, JSON, the web form, the command line and Python."""
+
+from headway.jobfile.check import Limits
+from headway.jobfile.emit import to_yaml
+from headway.jobfile.parse import GraphTask, ParseResult, check_job, invalid, parse_job
+from headway.jobfile.spec import (
+    Entrypoint,
+    JobSpec,
+    LogLimitAction,
+    Need,
+    NeedOn,
+    Network,
+    Priority,
+    ResourceSpec,
+    RunAs,
+    Shell,
+    TaskSpec,
+)
+
+__all__ = [
+    "Entrypoint",
+    "GraphTask",
+    "JobSpec",
+    "Limits",
+    "LogLimitAction",
+    "Need",
+    "NeedOn",
+    "Network",
+    "ParseResult",
+    "Priority",
+    "ResourceSpec",
+    "RunAs",
+    "Shell",
+    "TaskSpec",
+    "check_job",
+    "invalid",
+    "parse_job",
+    "to_yaml",
+]

@@ -57,7 +57,7 @@ _OF_A_TASK_ONLY: Final = frozenset(("name", "needs"))
 def nearest(word: str, known: Iterable[str], lower: dict[str, str] | None = None) -> str | None:
     """The known name that was probably meant, or None.
 
-    ``lower`` is a dict that the caller keeps between calls on the same names. Among more than 1,000 names
+    ``lower`` is a dict that the caller keeps between calls on the same names. Among more than 300 names
     only capitals are overlooked: comparing them all, for each of many slips, would take seconds.
     """
     by_lower = {} if lower is None else lower
@@ -69,7 +69,7 @@ def nearest(word: str, known: Iterable[str], lower: dict[str, str] | None = None
         return by_lower[folded]
     if (foreign := _FOREIGN.get(folded)) in by_lower:
         return by_lower[foreign] if foreign else None
-    if isinstance(known, Sized) and len(known) > 1_000:
+    if isinstance(known, Sized) and len(known) > 300:
         return None
     found = difflib.get_close_matches(word[:100].lower(), by_lower, n=1, cutoff=0.7)
     return by_lower[found[0]] if found else None
