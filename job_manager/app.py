@@ -1,0 +1,70 @@
+"""Wires JobManager and runs it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headway.clock import Clock, SystemClock
+from headway.lifecycle import Service
+from headway.rpc.channel import Peer
+from headway.rpc.server import RpcServer
+from headway.rpc.v1.job_manager_pb2_grpc import add_JobManagerServicer_to_server
+from headway.store import Database
+
+from .delivery import Delivery
+from .hub import Hub
+from .jobs import Jobs
+from .peers import TaskManagerPeer
+from .servicer import Servicer
+from .tables import TASK_MANAGER, outbox
+
+if TYPE_CHECKING:
+    from headway.config import HeadwayConfig
+
+_TIDY_EVERY_S = 6 * 3600.0
+
+
+async def serve(config: HeadwayConfig) -> None:
+    """Runs until asked to stop.
+
+    Raises:
+        HeadwayError: it could not start, or a part of it ended.
+    """
+    service = Service("job-manager")
+    await build(
+        service,
+        database=config.job_manager.database,
+        bind=config.job_manager.bind,
+        token=config.cluster.token,
+        task_manager=config.peers.task_manager,
+    )
+    await service.run()
+
+
+async def build(
+    service: Service, *, database: str, bind: str, token: str, task_manager: str, clock: Clock | None = None
+) -> RpcServer:
+    """Everything of one JobManager, registered with `service`; `task_manager` is an address."""
+    clock = clock or SystemClock()
+    db = await Database.open(database, room="job_manager")
+    service.on_stop(db.close)
+    peer = Peer("TaskManager", task_manager, token=token, clock=clock)
+    service.on_stop(peer.close)
+    task_manager_port = TaskManagerPeer(peer)
+    hub = Hub()
+    jobs = Jobs(db, clock, hub, task_manager_port)
+    server = RpcServer(service, bind=bind, token=token)
+    add_JobManagerServicer_to_server(Servicer(db, jobs, hub), server)  # type: ignore[no-untyped-call]
+    service.on_start(jobs.settle)
+    service.on_refuse(hub.close)
+    service.on_drain(jobs.close)
+    pump = outbox.pump(db, TASK_MANAGER, Delivery(db, task_manager_port).send, clock)
+    service.side_task("outbox", pump.run)
+    service.side_task("tidy", lambda: _tidy(jobs, clock))
+    return server
+
+
+async def _tidy(jobs: Jobs, clock: Clock) -> None:
+    while True:
+        await clock.sleep(_TIDY_EVERY_S)
+        await jobs.tidy()

@@ -1,0 +1,121 @@
+"""Hands committed changes to those who watch.
+
+What a watcher has not taken yet is merged per job, the latest winning, so a burst costs it one message. One that
+falls too far behind is cut off and starts anew with a fresh look.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from headway.errors import Stopping, TooMany
+from headway.rpc.v1 import job_manager_pb2
+
+TASKS_A_MESSAGE = 200
+JOBS_A_MESSAGE = 100
+_BEHIND_AT_MOST = 50_000  # jobs and tasks not yet taken
+
+
+@dataclass(slots=True)
+class Change:
+    """A job as it is now, and those of its tasks that changed, by name."""
+
+    job: job_manager_pb2.Job
+    tasks: dict[str, job_manager_pb2.TaskView] = field(default_factory=dict)
+
+
+class Watch:
+    """One watcher's unread changes."""
+
+    def __init__(self) -> None:
+        self._unread: dict[str, Change] = {}
+        self._behind = 0
+        self._ready = asyncio.Event()
+        self._closed = False
+
+    def put(self, changes: Iterable[Change]) -> None:
+        if self._cut_off:
+            return
+        for change in changes:
+            known = self._unread.get(change.job.id)
+            if known is None:
+                self._unread[change.job.id] = Change(change.job, dict(change.tasks))
+                self._behind += 1 + len(change.tasks)
+                continue
+            known.job = change.job
+            before = len(known.tasks)
+            known.tasks.update(change.tasks)
+            self._behind += len(known.tasks) - before
+        if self._cut_off:
+            self._unread.clear()
+        self._ready.set()
+
+    def close(self) -> None:
+        self._closed = True
+        self._ready.set()
+
+    async def next(self) -> job_manager_pb2.JobChanges:
+        """What is unread, at most 200 tasks of it; waits for the next change.
+
+        Raises:
+            TooMany: this watcher fell behind; watch anew.
+            Stopping: the service is stopping.
+        """
+        await self._ready.wait()
+        if self._closed:
+            raise Stopping
+        if self._cut_off:
+            raise TooMany("This watch fell too far behind; look afresh and watch anew.")
+        message = job_manager_pb2.JobChanges()
+        room = TASKS_A_MESSAGE
+        while self._unread and room > 0 and len(message.changes) < JOBS_A_MESSAGE:
+            job_id, change = next(iter(self._unread.items()))
+            taken = list(itertools.islice(change.tasks, room))
+            tasks = [change.tasks.pop(name) for name in taken]
+            message.changes.add(job=change.job, tasks=tasks)
+            room -= len(taken)
+            self._behind -= len(taken)
+            if not change.tasks:
+                del self._unread[job_id]
+                self._behind -= 1
+        if not self._unread:
+            self._ready.clear()
+        return message
+
+    @property
+    def _cut_off(self) -> bool:
+        return self._behind > _BEHIND_AT_MOST
+
+
+class Hub:
+    """All watchers. Belongs to the event loop."""
+
+    def __init__(self) -> None:
+        self._watches: set[Watch] = set()
+
+    @property
+    def watched(self) -> bool:
+        return bool(self._watches)
+
+    def publish(self, changes: Iterable[Change]) -> None:
+        found = list(changes)
+        for watch in self._watches if found else ():
+            watch.put(found)
+
+    @contextmanager
+    def watch(self) -> Iterator[Watch]:
+        watch = Watch()
+        self._watches.add(watch)
+        try:
+            yield watch
+        finally:
+            self._watches.discard(watch)
+
+    def close(self) -> None:
+        """Ends all watches; for the stop of the service."""
+        for watch in self._watches:
+            watch.close()

@@ -1,0 +1,81 @@
+"""What is looked at before a job is accepted. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from headway.errors import Problem
+from headway.ids import is_task_name
+from headway.rpc import convert
+from headway.rpc.v1 import common_pb2
+
+from .dag import MAX_PROBLEMS, Dag, DagTask, check
+from .ports import Shape, Verdicts
+
+MAX_TASKS = 100_000
+"""Far above what the job file allows: it bounds memory, not people."""
+
+
+def examine(specs: Sequence[common_pb2.TaskSpec], *, graph_only: bool = False) -> tuple[Dag | None, list[Problem]]:
+    """The graph of a job, or what is wrong with its names, needs and timeouts. Takes about a second for 200,000
+    edges, so call it in a thread."""
+    problems = [] if graph_only else _of_single_tasks(specs)
+    dag, more = check(
+        [
+            DagTask(spec.name, tuple((need.task, need.on) for need in convert.needs(spec.needs)), spec.timeout_s)
+            for spec in specs
+        ]
+    )
+    problems.extend(more)
+    return (dag, []) if not problems else (None, problems[:MAX_PROBLEMS])
+
+
+def _of_single_tasks(specs: Sequence[common_pb2.TaskSpec]) -> list[Problem]:
+    if not specs:
+        return [Problem("/tasks", "A job has at least one task.")]
+    problems = []
+    for number, spec in enumerate(specs):
+        # Names become folders on workers and on the shared mount: the last door before that is here.
+        if not is_task_name(spec.name):
+            problems.append(
+                Problem(
+                    f"/tasks/{number}/name",
+                    f"{spec.name!r} can't name a task: letters, digits, '.', '_' and '-', starting with a letter "
+                    "or digit, up to 63.",
+                    word=spec.name,
+                )
+            )
+        if not (spec.timeout_s > 0 and math.isfinite(spec.timeout_s)):
+            problems.append(Problem(f"/tasks/{number}/timeout", "A task needs a timeout above zero."))
+    return problems
+
+
+def shapes_of(specs: Sequence[common_pb2.TaskSpec]) -> dict[Shape, list[int]]:
+    """The distinct shapes of a job and the tasks that have each; ten thousand tasks usually have a handful."""
+    by_bytes: dict[tuple[bytes, float], list[int]] = {}
+    for number, spec in enumerate(specs):
+        key = (spec.resources.SerializeToString(deterministic=True), spec.timeout_s)
+        by_bytes.setdefault(key, []).append(number)
+    return {
+        Shape(convert.resources(specs[numbers[0]].resources), timeout_s): numbers
+        for (_, timeout_s), numbers in by_bytes.items()
+    }
+
+
+def unsatisfiable(
+    specs: Sequence[common_pb2.TaskSpec], shapes: Mapping[Shape, list[int]], answer: Verdicts
+) -> list[Problem]:
+    """A problem for each task that no known machine could ever run, in the order of the tasks."""
+    found: list[tuple[int, str]] = []
+    for numbers, verdict in zip(shapes.values(), answer.verdicts, strict=True):
+        if not verdict.satisfiable:
+            found.extend((number, verdict.sentence) for number in numbers)
+    return [
+        Problem(
+            f"/tasks/{number}/resources",
+            f"Task {specs[number].name!r} could never run here: {sentence}",
+            word=specs[number].name,
+        )
+        for number, sentence in sorted(found)[:MAX_PROBLEMS]
+    ]

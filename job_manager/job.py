@@ -1,0 +1,398 @@
+"""One job in memory: what an event or a wish does to it, without any I/O.
+
+Each operation changes the object and notes what has to be stored (`dirty`, `dirty_job`) and told to TaskManager
+(`commands`). The caller writes both in one transaction, and throws the object away if that fails: memory follows
+the commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from headway.errors import Conflict, NotFound
+from headway.ids import JobId
+from headway.jobfile.spec import Priority
+from headway.model.reasons import EndReason, EndWord
+from headway.states import (
+    JOB,
+    JOB_ENDED,
+    TASK_ENDED,
+    TASK_FAILURES,
+    JobEventKind,
+    JobState,
+    TaskEventKind,
+    TaskState,
+)
+
+from . import rollup
+from .reactor import Moved, Needs, Reactor
+
+_RESULTS = frozenset(
+    {
+        TaskEventKind.SUCCEEDED,
+        TaskEventKind.FAILED,
+        TaskEventKind.TIMED_OUT,
+        TaskEventKind.OUT_OF_MEMORY,
+        TaskEventKind.CANCELLED,
+    }
+)
+_REPORTED = _RESULTS | {TaskEventKind.ATTEMPT_STARTED, TaskEventKind.REQUEUED}
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEvent:
+    """What TaskManager reports of one task; ``at`` and ``process_started_at`` in epoch seconds."""
+
+    task: str
+    generation: int
+    seq: int
+    kind: TaskEventKind
+    attempt: int
+    at: float
+    reason: EndReason | None = None
+    node_id: str = ""
+    process_started_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Enqueue:
+    task: int
+    generation: int
+    ages_from: float
+    tail_timeout_s: float
+    held: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    task: int
+    generation: int
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    task: int
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    task: int
+    generation: int
+    ages_from: float
+
+
+Command = Enqueue | Cancel | Hold | Release
+
+
+@dataclass(slots=True)
+class TaskRecord:
+    """What a task has beside its state. Instants in epoch seconds."""
+
+    ages_from: float
+    generation: int = 1
+    seq: int = 0
+    attempt: int = 0
+    node_id: str = ""
+    queued_at: float | None = None
+    started_at: float | None = None
+    ended_at: float | None = None
+    held_at: float | None = None
+    reason: EndReason | None = None
+
+
+@dataclass(slots=True)
+class JobRecord:
+    """What a job has beside its tasks. Instants in epoch seconds."""
+
+    id: JobId
+    owner: str
+    account: bytes
+    name: str
+    priority: Priority
+    spec_hash: str
+    submitted_at: float
+    task_count: int
+    request_id: str | None = None
+    state: JobState = JobState.PENDING
+    started_at: float | None = None
+    ended_at: float | None = None
+    held: bool = False
+    reason: EndReason | None = None
+    reason_task: str = ""
+    version: int = 1
+    counts: dict[TaskState, int] = field(default_factory=dict)
+
+
+class LiveJob:
+    """A job with its tasks, kept in memory while something happens to it."""
+
+    def __init__(
+        self,
+        record: JobRecord,
+        names: Sequence[str],
+        needs: Needs,
+        tails_s: Sequence[float],
+        tasks: list[TaskRecord],
+        states: Sequence[TaskState] | None = None,
+    ) -> None:
+        self.record = record
+        self.names = names
+        self.needs = needs
+        self.tasks = tasks
+        self.reactor = Reactor(needs, states)
+        self.numbers = {name: number for number, name in enumerate(names)}
+        self.dirty: set[int] = set()
+        self.dirty_job = False
+        self.commands: list[Command] = []
+        self._tails_s = tails_s
+        self._count()
+
+    @property
+    def states(self) -> list[TaskState]:
+        return self.reactor.states
+
+    def clean(self) -> None:
+        """Forget what had to be stored and told: the transaction has it."""
+        self.dirty.clear()
+        self.dirty_job = False
+        self.commands.clear()
+
+    def settle(self, now: float) -> None:
+        """Release and skip what the states ask for: at submission, and after a start in doubt."""
+        if self.record.state in JOB_ENDED:
+            return
+        self._apply(self.reactor.settle(), now)
+        self._roll_up(now)
+
+    # -- what TaskManager reports ---------------------------------------------------------------
+
+    def on_event(self, event: TaskEvent, now: float) -> bool:
+        """Take one report; False for one that is late, repeated, or of a task this job doesn't have."""
+        number = self.numbers.get(event.task)
+        if number is None or event.kind not in _REPORTED:
+            return False
+        record = self.tasks[number]
+        if event.generation != record.generation or event.seq <= record.seq:
+            return False
+        if self.states[number] in TASK_ENDED or self.states[number] is TaskState.BLOCKED:
+            # BLOCKED: of a run that was never asked for. The generation fences all that can really happen.
+            return False
+        record.seq = event.seq
+        self._note(record, event)
+        self.dirty.add(number)
+        # A start report may have been left out; an end of a run says that there was one.
+        if event.kind is not TaskEventKind.CANCELLED or event.attempt:
+            self._on_start(event)
+        self._apply(self.reactor.react(number, event.kind), now)
+        self._roll_up(now)
+        return True
+
+    def _note(self, record: TaskRecord, event: TaskEvent) -> None:
+        record.attempt = max(record.attempt, event.attempt)
+        if event.kind is TaskEventKind.REQUEUED:
+            record.node_id = ""
+            record.started_at = None
+            record.queued_at = event.at
+            return
+        record.node_id = event.node_id or record.node_id
+        if event.process_started_at is not None:
+            record.started_at = event.process_started_at
+        if event.kind in _RESULTS:
+            record.ended_at = event.at
+            record.reason = event.reason or _reason_of(event.kind)
+
+    def _on_start(self, event: TaskEvent) -> None:
+        if self.record.state is JobState.PENDING:
+            self._job_event(JobEventKind.TASK_STARTED)
+        if self.record.started_at is None:
+            self.record.started_at = event.process_started_at or event.at
+            self.dirty_job = True
+
+    # -- what people want -----------------------------------------------------------------------
+
+    def cancel(self, task: str, by: str, now: float) -> int:
+        """End one task, or the job with an empty name; how many tasks changed. Harmless in any state."""
+        if task:
+            number = self._number(task)
+            moved = self.reactor.react(number, TaskEventKind.CANCEL_REQUESTED)
+        else:
+            moved = self.reactor.cancel_all()
+            self._job_event(JobEventKind.CANCEL_REQUESTED)
+            if self.record.state is JobState.STOPPING and self.record.reason is None:
+                self._set_reason(EndReason(EndWord.CANCELLED, detail=_by("It was cancelled", by)), "")
+        self._apply(moved, now, by=by)
+        self._roll_up(now)
+        return len(moved)
+
+    def retry(self, task: str, now: float) -> int:
+        """Run again what failed, was cancelled or skipped; how many tasks that were.
+
+        Raises:
+            Conflict: the job is still being cancelled, or a need of that one task rules it out.
+        """
+        if self.record.state is JobState.STOPPING:
+            raise Conflict("The job is still being cancelled; retry it once it has ended.")
+        if task:
+            self._refuse_hopeless(self._number(task))
+        elif self.record.state is JobState.SUCCEEDED:
+            return 0
+        moved = self.reactor.retry(self._number(task) if task else None)
+        again = [one.task for one in moved if one.event is TaskEventKind.RETRIED]
+        if not again:
+            return 0
+        for number in again:
+            before = self.tasks[number]
+            self.tasks[number] = TaskRecord(
+                ages_from=now,
+                generation=before.generation + 1,
+                attempt=before.attempt,
+                held_at=now if self.record.held else None,
+            )
+        if self.record.state in JOB_ENDED:
+            self.record.started_at = self.record.ended_at = None
+        self._job_event(JobEventKind.RETRIED)
+        self._first_failure()
+        self._apply(moved, now)
+        return len(again)
+
+    def hold(self, task: str, now: float) -> int:
+        """Keep tasks that have not ended from starting; how many were not held before. What runs, runs on."""
+        changed = 0
+        for number in self._chosen(task):
+            record = self.tasks[number]
+            if self.states[number] in TASK_ENDED or record.held_at is not None:
+                continue
+            record.held_at = now
+            self.dirty.add(number)
+            changed += 1
+            if self.states[number] in (TaskState.QUEUED, TaskState.RUNNING):
+                self.commands.append(Hold(number, record.generation))
+        if not task and not self.record.held and self.record.state not in JOB_ENDED:
+            self.record.held = self.dirty_job = True
+        return changed
+
+    def release(self, task: str, now: float) -> int:
+        """End a hold; how many tasks were held. The time on hold does not age."""
+        changed = 0
+        for number in self._chosen(task):
+            record = self.tasks[number]
+            if record.held_at is None:
+                continue
+            # A wall clock that was set back must not age the task.
+            record.ages_from += max(0.0, now - record.held_at)
+            record.held_at = None
+            self.dirty.add(number)
+            changed += 1
+            if self.states[number] in (TaskState.QUEUED, TaskState.RUNNING):
+                self.commands.append(Release(number, record.generation, record.ages_from))
+        if not task and self.record.held:
+            self.record.held = False
+            self.dirty_job = True
+        return changed
+
+    def _chosen(self, task: str) -> Sequence[int]:
+        return [self._number(task)] if task else range(len(self.tasks))
+
+    def _number(self, task: str) -> int:
+        number = self.numbers.get(task)
+        if number is None:
+            raise NotFound(f"Job {self.record.id} has no task {task!r}.")
+        return number
+
+    def _refuse_hopeless(self, number: int) -> None:
+        need = self.reactor.ruled_out_by(number)
+        if self.states[number] in TASK_ENDED and need is not None:
+            raise Conflict(
+                f"Task {self.names[number]!r} can't be run again: {self.names[need]!r}, which it needs, "
+                f"ended {self.states[need]}. Retry that one, or the whole job."
+            )
+
+    # -- moves ----------------------------------------------------------------------------------
+
+    def _apply(self, moved: Sequence[Moved], now: float, by: str = "") -> None:
+        for one in moved:
+            self.dirty.add(one.task)
+            record = self.tasks[one.task]
+            if one.event is TaskEventKind.RELEASED:
+                record.queued_at = now
+                self.commands.append(
+                    Enqueue(
+                        one.task,
+                        record.generation,
+                        record.ages_from,
+                        self._tails_s[one.task],
+                        record.held_at is not None,
+                    )
+                )
+            elif one.state is TaskState.STOPPING:
+                self.commands.append(Cancel(one.task, record.generation, by))
+            elif one.event is TaskEventKind.CANCEL_REQUESTED:
+                record.ended_at = now
+                record.reason = EndReason(EndWord.CANCELLED, detail=_by("It was cancelled before it ran", by))
+            elif one.event is TaskEventKind.NEEDS_FAILED:
+                record.ended_at = now
+                record.reason = EndReason(EndWord.SKIPPED, detail=self._why_skipped(one))
+            if one.state in TASK_ENDED:
+                record.held_at = None
+                if one.state in TASK_FAILURES and self.record.reason is None:
+                    self._set_reason(record.reason, self.names[one.task])
+        if moved:
+            self._count()
+
+    def _why_skipped(self, moved: Moved) -> str:
+        assert moved.cause is not None
+        need, root = moved.cause
+        how = self.states[root].value.lower().replace("_", " ")
+        through = f", on which {self.names[need]!r} depends," if need != root else ""
+        return f"It was not run: {self.names[root]!r}{through} ended as {how}."
+
+    def _roll_up(self, now: float) -> None:
+        if self.record.state in JOB_ENDED:
+            return
+        end = rollup.end_of(self.record.state, self.reactor.counts)
+        if end is not None:
+            self._job_event(end)
+            self.record.ended_at = now
+            self.record.held = False
+
+    def _job_event(self, event: JobEventKind) -> None:
+        after = JOB.after(self.record.state, event)
+        if after is not self.record.state:
+            self.record.state = after
+            self.dirty_job = True
+
+    def _count(self) -> None:
+        self.record.counts = {state: count for state, count in self.reactor.counts.items() if count}
+        self.dirty_job = True
+
+    def _first_failure(self) -> None:
+        """The job's reason anew, from the tasks that are still failed."""
+        failed = [
+            number
+            for number, state in enumerate(self.states)
+            if state in TASK_FAILURES and self.tasks[number].reason is not None
+        ]
+        first = min(failed, key=lambda number: (self.tasks[number].ended_at or 0.0, number), default=None)
+        self._set_reason(*(None, "") if first is None else (self.tasks[first].reason, self.names[first]))
+
+    def _set_reason(self, reason: EndReason | None, task: str) -> None:
+        self.record.reason, self.record.reason_task = reason, task
+        self.dirty_job = True
+
+
+def _reason_of(kind: TaskEventKind) -> EndReason:
+    """For a report without a reason, which would be a fault of its sender."""
+    words = {
+        TaskEventKind.SUCCEEDED: EndReason(EndWord.EXITED, exit_code=0),
+        TaskEventKind.TIMED_OUT: EndReason(EndWord.TIMED_OUT),
+        TaskEventKind.OUT_OF_MEMORY: EndReason(EndWord.OUT_OF_MEMORY),
+        TaskEventKind.CANCELLED: EndReason(EndWord.CANCELLED),
+    }
+    return words.get(kind) or EndReason(EndWord.PLATFORM_ERROR, detail="It failed, and no reason was reported.")
+
+
+def _by(what: str, by: str) -> str:
+    return f"{what}, by {by}." if by else f"{what}."

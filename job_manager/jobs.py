@@ -1,0 +1,379 @@
+"""Everything that changes a job: one inbox, one transaction for all that has piled up in it, then the answers.
+
+Operations run one after another in the database's writer thread, where the live jobs are kept in memory. If a
+transaction fails, the jobs it touched are thrown out of memory and read again when next needed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, TypeVar
+
+from sqlalchemy import Connection
+
+from headway.clock import Clock
+from headway.errors import HeadwayError, IdempotencyMismatch, InvalidInput, NotFound, Problem, TooLarge
+from headway.ids import JobId, new_job_id
+from headway.logs import get_logger
+from headway.rpc import convert
+from headway.rpc.v1 import common_pb2, job_manager_pb2
+from headway.states import JOB_ENDED
+from headway.store import Batcher, Database
+
+from . import intake, store, views
+from .dag import Dag
+from .hub import Change, Hub
+from .job import JobRecord, LiveJob, TaskEvent, TaskRecord
+from .ports import TaskManagerPort
+
+log = get_logger(__name__)
+R = TypeVar("R")
+
+ActionName = Literal["cancel", "retry", "hold", "release"]
+
+# Tasks of live jobs kept in memory, at about a kilobyte each.
+_TASKS_IN_MEMORY = 60_000
+# A request that is repeated later than this is taken for a new one.
+ACTIONS_KEPT_S = 7 * 86_400.0
+_NO_NODES = "No machine is connected yet; it waits until one is that can run it."
+_UNCHECKED = "Whether a machine can run it could not be checked now; it waits until one is that can."
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """The answer to a submission; ``job_id`` is empty when nothing was stored."""
+
+    job_id: str = ""
+    problems: tuple[Problem, ...] = ()
+    order: tuple[str, ...] = ()
+    already_known: bool = False
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Acted:
+    record: job_manager_pb2.Job
+    tasks_changed: int
+
+
+class _Desk:
+    """What the operations of one transaction work on."""
+
+    def __init__(self, conn: Connection, memory: _Memory, now: float) -> None:
+        self.conn = conn
+        self.now = now
+        self.touched: dict[str, LiveJob] = {}
+        self.new: set[str] = set()
+        self._memory = memory
+
+    def job(self, job_id: str) -> LiveJob | None:
+        live = self._memory.get(job_id)
+        if live is None:
+            live = store.load_job(self.conn, job_id)
+            if live is None:
+                return None
+            self._memory.put(live)
+        self.touched[job_id] = live
+        return live
+
+    def add(self, live: LiveJob) -> None:
+        self._memory.put(live)
+        self.touched[live.record.id] = live
+        self.new.add(live.record.id)
+
+
+class _Memory:
+    """Live jobs by id, the longest unused dropped first. Used by one thread at a time."""
+
+    def __init__(self, tasks_at_most: int) -> None:
+        self._jobs: OrderedDict[str, LiveJob] = OrderedDict()
+        self._tasks = 0
+        self._tasks_at_most = tasks_at_most
+
+    def get(self, job_id: str) -> LiveJob | None:
+        live = self._jobs.get(job_id)
+        if live is not None:
+            self._jobs.move_to_end(job_id)
+        return live
+
+    def put(self, live: LiveJob) -> None:
+        self.drop(live.record.id)
+        self._jobs[live.record.id] = live
+        self._tasks += len(live.tasks)
+
+    def drop(self, job_id: str) -> None:
+        live = self._jobs.pop(job_id, None)
+        if live is not None:
+            self._tasks -= len(live.tasks)
+
+    def shrink(self) -> None:
+        """Between transactions: a job in use must not be read a second time beside itself."""
+        while self._tasks > self._tasks_at_most and len(self._jobs) > 1:
+            self.drop(next(iter(self._jobs)))
+
+
+Operation = Callable[[_Desk], Any]
+
+
+class Jobs:
+    """The jobs and how they change; used by the servicer."""
+
+    def __init__(
+        self,
+        db: Database,
+        clock: Clock,
+        hub: Hub,
+        task_manager: TaskManagerPort,
+        *,
+        tasks_in_memory: int = _TASKS_IN_MEMORY,
+    ) -> None:
+        self._db = db
+        self._clock = clock
+        self._hub = hub
+        self._task_manager = task_manager
+        self._memory = _Memory(tasks_in_memory)
+        self._inbox: Batcher[Operation, Any] = Batcher(self._run, name="jobs")
+
+    async def close(self) -> None:
+        """Finish what was accepted; take no more."""
+        await self._inbox.close()
+
+    async def settle(self) -> None:
+        """At start: look at every live job again. Each change was stored together with what follows from it, so
+        there should be nothing to do; if there is, a task would have waited for ever."""
+        for job_id in await self._db.read(store.live_job_ids):
+            moved = await self._inbox.submit(partial(_settle, job_id=job_id))
+            if moved:
+                log.warning("job.settled", job=job_id, tasks=moved)
+
+    async def tidy(self) -> None:
+        """Forget requests too old to be repeated."""
+        before = self._clock.now() - ACTIONS_KEPT_S
+        await self._db.write(lambda conn: store.forget_actions(conn, before))
+
+    # -- submission -----------------------------------------------------------------------------
+
+    async def submit(self, header: job_manager_pb2.JobHeader, specs: Sequence[common_pb2.TaskSpec]) -> Submitted:
+        """Check a job and store it whole, or say all that is wrong with it.
+
+        Raises:
+            IdempotencyMismatch: the owner's request id was used for another job.
+            InvalidInput: header and tasks don't belong together.
+        """
+        _check_header(header, specs)
+        storing = not (header.dry_run or header.graph_only)
+        if storing and header.request_id:
+            known = await self._db.read(lambda conn: store.find_request(conn, header.owner.name, header.request_id))
+            if known is not None:
+                return _known(known, header)
+        dag, problems = await asyncio.to_thread(intake.examine, specs, graph_only=header.graph_only)
+        if dag is None:
+            return Submitted(problems=tuple(problems))
+        warnings: list[str] = []
+        if not header.graph_only:
+            problems, warnings = await self._check_resources(header, specs)
+        if problems or not storing:
+            order = () if problems else tuple(dag.names[number] for number in dag.order)
+            return Submitted(problems=tuple(problems), order=order, warnings=tuple(warnings))
+        packed = await asyncio.to_thread(lambda: [spec.SerializeToString() for spec in specs])
+        return await self._store(header, dag, packed, tuple(warnings))
+
+    async def _check_resources(
+        self, header: job_manager_pb2.JobHeader, specs: Sequence[common_pb2.TaskSpec]
+    ) -> tuple[list[Problem], list[str]]:
+        shapes = intake.shapes_of(specs)
+        try:
+            answer = await self._task_manager.check(list(shapes))
+        except HeadwayError as error:
+            # Refusing would make TaskManager's absence everybody's: the job waits for it as for any machine.
+            log.warning("submit.resources_unchecked", reason=str(error))
+            return [], [_UNCHECKED]
+        if not answer.nodes_known:
+            return [], [_NO_NODES]
+        problems = intake.unsatisfiable(specs, shapes, answer)
+        if header.allow_unsatisfiable:
+            return [], [problem.message for problem in problems[:10]]
+        return problems, []
+
+    async def _store(
+        self, header: job_manager_pb2.JobHeader, dag: Dag, packed: list[bytes], warnings: tuple[str, ...]
+    ) -> Submitted:
+        def operation(desk: _Desk) -> Submitted:
+            if header.request_id:
+                # Again, now that nobody else writes: two of the same request may be under way at once.
+                known = store.find_request(desk.conn, header.owner.name, header.request_id)
+                if known is not None:
+                    return _known(known, header)
+            live = _new_job(header, dag, desk.now)
+            store.insert_job(desk.conn, live, dag, packed, desk.now)
+            live.clean()
+            desk.add(live)
+            return Submitted(job_id=live.record.id, warnings=warnings)
+
+        result: Submitted = await self._inbox.submit(operation)
+        if not result.already_known:
+            log.info(
+                "job.submitted", job=result.job_id, owner=header.owner.name, name=header.name, tasks=len(dag.names)
+            )
+        return result
+
+    # -- reports and wishes ---------------------------------------------------------------------
+
+    async def report(self, events: Sequence[tuple[JobId, TaskEvent]]) -> None:
+        """Take reports of TaskManager, in order; stored when this returns. Late and repeated ones do nothing."""
+        if events:
+            await self._inbox.submit(lambda desk: _take_events(desk, events))
+
+    async def act(self, job_id: str, task: str, action: ActionName, *, request_id: str = "", by: str = "") -> Acted:
+        """Cancel, retry, hold or release a job, or one task of it. The same request id changes nothing twice.
+
+        Raises:
+            NotFound: no such job or task.
+            Conflict: a retry that can't be.
+            IdempotencyMismatch: the request id was used for another wish.
+        """
+        asked = f"{action} {task}".strip()
+
+        def operation(desk: _Desk) -> Acted:
+            live = desk.job(job_id)
+            if live is None:
+                raise NotFound(f"There is no job {job_id!r}.")
+            known = store.find_action(desk.conn, job_id, request_id) if request_id else None
+            if known is not None:
+                if known[0] != asked:
+                    raise IdempotencyMismatch
+                return Acted(views.job_to_pb(live.record), known[1])
+            changed = _act(live, task, action, by, desk.now)
+            if request_id:
+                store.remember_action(desk.conn, job_id, request_id, asked, changed, desk.now)
+            return Acted(views.job_to_pb(live.record), changed)
+
+        acted: Acted = await self._inbox.submit(operation)
+        log.info("job.acted_on", job=job_id, task=task, action=action, by=by, tasks=acted.tasks_changed)
+        return acted
+
+    # -- the transaction ------------------------------------------------------------------------
+
+    async def _run(self, operations: list[Operation]) -> list[Any]:
+        touched: set[str] = set()
+
+        def work(conn: Connection) -> tuple[list[Any], list[Change]]:
+            desk = _Desk(conn, self._memory, self._clock.now())
+            try:
+                results = [_guarded(operation, desk) for operation in operations]
+                return results, self._save(desk)
+            finally:
+                touched.update(desk.touched)
+
+        try:
+            results, changes = await self._db.write(work)
+        except BaseException:
+            for job_id in touched:
+                self._memory.drop(job_id)
+            raise
+        self._memory.shrink()
+        self._hub.publish(changes)
+        return results
+
+    def _save(self, desk: _Desk) -> list[Change]:
+        changes = []
+        for job_id, live in desk.touched.items():
+            numbers = sorted(live.dirty)
+            changed = bool(numbers) or live.dirty_job
+            store.save(desk.conn, live, desk.now)
+            live.clean()
+            if self._hub.watched and (changed or job_id in desk.new):
+                changes.append(_change(desk.conn, live, numbers))
+        return changes
+
+
+def _guarded(operation: Operation, desk: _Desk) -> Any:
+    try:
+        return operation(desk)
+    except HeadwayError as error:
+        # A refusal, raised before anything was changed: only its sender is concerned.
+        return error
+
+
+def _change(conn: Connection, live: LiveJob, numbers: Sequence[int]) -> Change:
+    specs = store.load_specs(conn, live.record.id, numbers) if numbers else {}
+    tasks = {}
+    for number in numbers:
+        view = views.task_to_pb(
+            common_pb2.TaskSpec.FromString(specs[number]),
+            live.states[number],
+            live.tasks[number],
+            views.waiting_names(live.names, live.reactor.waits_for(number)),
+        )
+        tasks[view.name] = view
+    return Change(views.job_to_pb(live.record), tasks)
+
+
+def _settle(desk: _Desk, job_id: str) -> int:
+    live = desk.job(job_id)
+    if live is None:
+        return 0
+    live.settle(desk.now)
+    return len(live.dirty)
+
+
+def _take_events(desk: _Desk, events: Sequence[tuple[JobId, TaskEvent]]) -> None:
+    for job_id, event in events:
+        live = desk.job(job_id)
+        if live is None:
+            log.warning("task.event_of_unknown_job", job=job_id, task=event.task, kind=event.kind)
+            continue
+        was_live = live.record.state not in JOB_ENDED
+        if not live.on_event(event, desk.now):
+            log.debug("task.event_dropped", job=job_id, task=event.task, kind=event.kind, seq=event.seq)
+        elif was_live and live.record.state in JOB_ENDED:
+            log.info("job.ended", job=job_id, state=live.record.state)
+
+
+def _act(live: LiveJob, task: str, action: ActionName, by: str, now: float) -> int:
+    match action:
+        case "cancel":
+            return live.cancel(task, by, now)
+        case "retry":
+            return live.retry(task, now)
+        case "hold":
+            return live.hold(task, now)
+        case "release":
+            return live.release(task, now)
+
+
+def _new_job(header: job_manager_pb2.JobHeader, dag: Dag, now: float) -> LiveJob:
+    record = JobRecord(
+        id=new_job_id(now),
+        owner=header.owner.name,
+        account=header.owner.SerializeToString(),
+        request_id=header.request_id or None,
+        spec_hash=header.spec_hash,
+        name=header.name,
+        priority=convert.priority(header.priority),
+        submitted_at=now,
+        task_count=len(dag.names),
+    )
+    live = LiveJob(record, dag.names, dag.needs, dag.tail_timeout_s, [TaskRecord(ages_from=now) for _ in dag.names])
+    live.settle(now)
+    return live
+
+
+def _known(known: tuple[JobId, str], header: job_manager_pb2.JobHeader) -> Submitted:
+    job_id, spec_hash = known
+    if spec_hash != header.spec_hash:
+        raise IdempotencyMismatch(f"Request id {header.request_id!r} was used for another job, {job_id}.")
+    return Submitted(job_id=job_id, already_known=True)
+
+
+def _check_header(header: job_manager_pb2.JobHeader, specs: Sequence[common_pb2.TaskSpec]) -> None:
+    if not header.owner.name and not header.graph_only:
+        raise InvalidInput("A job needs an owner.")
+    if len(specs) > intake.MAX_TASKS:
+        raise TooLarge(f"A job has at most {intake.MAX_TASKS} tasks.")
+    if len(specs) != header.task_count:
+        raise InvalidInput(f"The header says {header.task_count} tasks, but {len(specs)} came.")

@@ -1,0 +1,41 @@
+"""TaskManager over gRPC."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headway.errors import HeadwayError
+from headway.rpc import convert
+from headway.rpc.channel import Peer
+from headway.rpc.v1 import task_manager_pb2
+from headway.rpc.v1.task_manager_pb2_grpc import TaskManagerStub
+
+from .ports import Shape, Verdict, Verdicts
+
+_APPLY_DEADLINE_S = 30.0
+_CHECK_DEADLINE_S = 2.0
+
+
+class TaskManagerPeer:
+    """A :class:`job_manager.ports.TaskManagerPort`."""
+
+    def __init__(self, peer: Peer) -> None:
+        self._peer = peer
+        self._stub = TaskManagerStub(peer.channel)  # type: ignore[no-untyped-call]
+
+    async def apply(self, commands: Sequence[task_manager_pb2.TaskCommand]) -> None:
+        request = task_manager_pb2.ApplyTaskCommandsRequest(commands=commands)
+        # The outbox tries again by itself, with pauses, so this need not.
+        await self._peer.call(self._stub.ApplyTaskCommands, request, deadline_s=_APPLY_DEADLINE_S)
+
+    async def check(self, shapes: Sequence[Shape]) -> Verdicts:
+        request = task_manager_pb2.CheckResourcesRequest()
+        for shape in shapes:
+            request.shapes.add(resources=convert.resources_to_pb(shape.resources), timeout_s=shape.timeout_s)
+        reply = await self._peer.call(self._stub.CheckResources, request, deadline_s=_CHECK_DEADLINE_S)
+        if len(reply.verdicts) != len(shapes):
+            raise HeadwayError(f"{self._peer.name} answered {len(reply.verdicts)} of {len(shapes)} questions.")
+        return Verdicts(
+            tuple(Verdict(verdict.satisfiable, verdict.sentence) for verdict in reply.verdicts),
+            reply.nodes_known,
+        )

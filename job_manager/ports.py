@@ -1,0 +1,48 @@
+"""What JobManager needs from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from headway.jobfile.spec import ResourceSpec
+from headway.rpc.v1 import task_manager_pb2
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a node must offer for a task."""
+
+    resources: ResourceSpec
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    satisfiable: bool
+    sentence: str = ""  # why not
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """One for each shape asked, in that order. With no node known nothing can be said of any."""
+
+    verdicts: tuple[Verdict, ...]
+    nodes_known: int
+
+
+class TaskManagerPort(Protocol):
+    """The queue. Both calls raise a HeadwayError when it can't be reached in time."""
+
+    async def apply(self, commands: Sequence[task_manager_pb2.TaskCommand]) -> None:
+        """Hand commands over, in order; returning means that they are stored there.
+
+        Safe to repeat after any failure: TaskManager drops what it has already. Commands of one task must be handed
+        over in the order of their ``seq``.
+        """
+        ...
+
+    async def check(self, shapes: Sequence[Shape]) -> Verdicts:
+        """Could any known node ever run these? Changes nothing; answers or fails within two seconds."""
+        ...

@@ -1,0 +1,181 @@
+"""JobManager's gRPC door: messages in, answers out."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from sqlalchemy import Connection
+
+from headway.errors import InvalidInput, NotFound
+from headway.rpc import convert
+from headway.rpc.chunks import in_parts
+from headway.rpc.v1 import common_pb2, job_manager_pb2
+from headway.rpc.v1.job_manager_pb2_grpc import JobManagerServicer
+from headway.states import TASK_ENDED, JobState
+from headway.store import Database
+
+from . import store, views
+from .hub import Hub
+from .job import JobRecord
+from .jobs import ActionName, Jobs
+
+_PAGE = 50
+_PAGE_AT_MOST = 500
+_RESOLVED_AT_MOST = 10
+# A part of a stream: far below gRPC's 4 MB, and parsed in a few milliseconds.
+_PART_BYTES = 500_000
+
+_ACTIONS: dict[int, ActionName] = {
+    job_manager_pb2.ActOnJobRequest.ACTION_CANCEL: "cancel",
+    job_manager_pb2.ActOnJobRequest.ACTION_RETRY: "retry",
+    job_manager_pb2.ActOnJobRequest.ACTION_HOLD: "hold",
+    job_manager_pb2.ActOnJobRequest.ACTION_RELEASE: "release",
+}
+
+
+class Servicer(JobManagerServicer):
+    """See proto/headway/rpc/v1/job_manager.proto for what each call promises."""
+
+    def __init__(self, db: Database, jobs: Jobs, hub: Hub) -> None:
+        self._db = db
+        self._jobs = jobs
+        self._hub = hub
+
+    async def SubmitJob(
+        self, request_iterator: AsyncIterator[job_manager_pb2.SubmitJobPart], context: Any
+    ) -> job_manager_pb2.SubmitJobReply:
+        header: job_manager_pb2.JobHeader | None = None
+        specs: list[common_pb2.TaskSpec] = []
+        async for part in request_iterator:
+            if part.HasField("header"):
+                header = part.header
+            specs.extend(part.tasks)
+        if header is None:
+            raise InvalidInput("A submission starts with its header.")
+        answer = await self._jobs.submit(header, specs)
+        return job_manager_pb2.SubmitJobReply(
+            job_id=answer.job_id,
+            problems=[convert.problem_to_pb(problem) for problem in answer.problems],
+            order=answer.order,
+            already_known=answer.already_known,
+            warnings=answer.warnings,
+        )
+
+    async def ListJobs(self, request: job_manager_pb2.ListJobsRequest, context: Any) -> job_manager_pb2.ListJobsReply:
+        limit = min(request.limit or _PAGE, _PAGE_AT_MOST)
+        for state in request.states:
+            if state not in JobState.__members__:
+                raise InvalidInput(f"There is no job state {state!r}; there are {', '.join(JobState)}.")
+        found = await self._db.read(
+            lambda conn: [
+                views.job_to_pb(record)
+                for record in store.list_jobs(
+                    conn,
+                    owner=request.owner,
+                    states=request.states,
+                    query=request.query,
+                    # One more tells whether there is another page.
+                    limit=limit + 1,
+                    before=request.cursor,
+                )
+            ]
+        )
+        more = len(found) > limit
+        page = found[:limit]
+        return job_manager_pb2.ListJobsReply(jobs=page, next_cursor=page[-1].id if more else "")
+
+    async def GetJob(
+        self, request: job_manager_pb2.GetJobRequest, context: Any
+    ) -> AsyncIterator[job_manager_pb2.JobPart]:
+        job, tasks = await self._db.read(lambda conn: _job_and_tasks(conn, request))
+        yield job_manager_pb2.JobPart(job=job)
+        for part in in_parts(tasks, max_bytes=_PART_BYTES):
+            yield job_manager_pb2.JobPart(tasks=part)
+
+    async def GetJobSpec(
+        self, request: job_manager_pb2.GetJobRequest, context: Any
+    ) -> AsyncIterator[job_manager_pb2.SubmitJobPart]:
+        header, specs = await self._db.read(lambda conn: _header_and_specs(conn, request.job_id))
+        yield job_manager_pb2.SubmitJobPart(header=header)
+        for part in in_parts(specs, max_bytes=_PART_BYTES):
+            yield job_manager_pb2.SubmitJobPart(tasks=part)
+
+    async def ResolveJob(
+        self, request: job_manager_pb2.ResolveJobRequest, context: Any
+    ) -> job_manager_pb2.ResolveJobReply:
+        prefix = request.prefix.lower()
+        if not prefix:
+            raise InvalidInput("Give the start of a job's id.")
+
+        def find(conn: Connection) -> list[str]:
+            own = store.resolve(conn, prefix, request.owner, _RESOLVED_AT_MOST)
+            return list(own or store.resolve(conn, prefix, "", _RESOLVED_AT_MOST))
+
+        return job_manager_pb2.ResolveJobReply(job_ids=await self._db.read(find))
+
+    async def ActOnJob(self, request: job_manager_pb2.ActOnJobRequest, context: Any) -> job_manager_pb2.ActOnJobReply:
+        action = _ACTIONS.get(request.action)
+        if action is None:
+            raise InvalidInput(f"JobManager knows no action number {request.action}.")
+        acted = await self._jobs.act(request.job_id, request.task, action, request_id=request.request_id, by=request.by)
+        return job_manager_pb2.ActOnJobReply(job=acted.record, tasks_changed=acted.tasks_changed)
+
+    async def WatchJobs(
+        self, request: job_manager_pb2.WatchJobsRequest, context: Any
+    ) -> AsyncIterator[job_manager_pb2.JobChanges]:
+        with self._hub.watch() as watch:
+            # An empty message tells the watcher that from here on nothing is missed.
+            yield job_manager_pb2.JobChanges()
+            while True:
+                yield await watch.next()
+
+    async def ReportTaskEvents(
+        self, request: job_manager_pb2.ReportTaskEventsRequest, context: Any
+    ) -> job_manager_pb2.ReportTaskEventsReply:
+        events = [event for message in request.events if (event := views.event_from_pb(message)) is not None]
+        await self._jobs.report(events)
+        return job_manager_pb2.ReportTaskEventsReply()
+
+
+def _job_and_tasks(
+    conn: Connection, request: job_manager_pb2.GetJobRequest
+) -> tuple[job_manager_pb2.Job, list[job_manager_pb2.TaskView]]:
+    record = _record(conn, request.job_id)
+    if not request.with_tasks and not request.task_names:
+        return views.job_to_pb(record), []
+    rows = store.load_tasks(conn, record.id)
+    wanted = set(request.task_names)
+    chosen = [row for row in rows if not wanted or row.name in wanted]
+    missing = wanted - {row.name for row in chosen}
+    if missing:
+        raise NotFound(f"Job {record.id} has no task {min(missing)!r}.")
+    specs = store.load_specs(conn, record.id, [row.number for row in chosen])
+    running = {row.name for row in rows if row.state not in TASK_ENDED}
+    tasks = []
+    for row in chosen:
+        spec = common_pb2.TaskSpec.FromString(specs[row.number])
+        waits_for = [need.task for need in spec.needs if need.task in running]
+        tasks.append(views.task_to_pb(spec, row.state, row.record, waits_for))
+    return views.job_to_pb(record), tasks
+
+
+def _header_and_specs(conn: Connection, job_id: str) -> tuple[job_manager_pb2.JobHeader, list[common_pb2.TaskSpec]]:
+    record = _record(conn, job_id)
+    header = job_manager_pb2.JobHeader(
+        owner=common_pb2.Account.FromString(record.account),
+        request_id=record.request_id or "",
+        name=record.name,
+        priority=convert.priority_to_pb(record.priority),
+        spec_hash=record.spec_hash,
+        task_count=record.task_count,
+    )
+    specs = store.load_specs(conn, record.id)
+    return header, [common_pb2.TaskSpec.FromString(specs[number]) for number in sorted(specs)]
+
+
+def _record(conn: Connection, job_id: str) -> JobRecord:
+    record = store.load_record(conn, job_id)
+    if record is None:
+        raise NotFound(f"There is no job {job_id!r}.")
+    return record

@@ -1,0 +1,113 @@
+"""The tables of JobManager.
+
+What changes (job, task) is apart from what is written once (job_graph, task_spec), so that an update rewrites a
+short row. A job's edges are one packed value: nobody asks SQL about a single edge, and 200,000 rows would cost
+seconds where this costs milliseconds.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+)
+
+from headway.store import Outbox
+
+metadata = MetaData()
+
+# PostgreSQL sorts text by the database's locale unless told otherwise; ids are compared and paged as bytes.
+_ID = Text().with_variant(Text(collation="C"), "postgresql")
+
+job = Table(
+    "job",
+    metadata,
+    Column("id", _ID, primary_key=True),
+    Column("owner", Text, nullable=False),
+    Column("account", LargeBinary, nullable=False),  # headway.rpc.v1.Account as it was at submit
+    Column("request_id", Text),  # NULL: submitted without one
+    Column("spec_hash", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("priority", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("submitted_at", Float, nullable=False),
+    Column("started_at", Float),
+    Column("ended_at", Float),
+    Column("held", Boolean, nullable=False),
+    Column("task_count", Integer, nullable=False),
+    Column("counts", Text, nullable=False),  # JSON: task state to number of tasks
+    Column("reason_task", Text, nullable=False),
+    Column("reason_word", Text),
+    Column("exit_code", Integer),
+    Column("signal", Integer),
+    Column("detail", Text, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Index("ix_job_owner_id", "owner", "id"),
+    Index("ix_job_state_id", "state", "id"),
+    Index("ux_job_owner_request", "owner", "request_id", unique=True),
+)
+
+job_graph = Table(
+    "job_graph",
+    metadata,
+    Column("job_id", Text, primary_key=True),
+    Column("graph", LargeBinary, nullable=False),  # see store.pack_graph
+)
+
+task = Table(
+    "task",
+    metadata,
+    Column("job_id", Text, nullable=False),
+    Column("number", Integer, nullable=False),  # place in the submitted list, from 0
+    Column("name", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("generation", Integer, nullable=False),
+    Column("seq", BigInteger, nullable=False),  # of the last event taken in this generation
+    Column("attempt", Integer, nullable=False),
+    Column("node_id", Text, nullable=False),
+    Column("queued_at", Float),
+    Column("started_at", Float),
+    Column("ended_at", Float),
+    Column("held_at", Float),  # NULL: not held
+    Column("ages_from", Float, nullable=False),
+    Column("reason_word", Text),
+    Column("exit_code", Integer),
+    Column("signal", Integer),
+    Column("detail", Text, nullable=False),
+    PrimaryKeyConstraint("job_id", "number"),
+    sqlite_with_rowid=False,
+)
+
+task_spec = Table(
+    "task_spec",
+    metadata,
+    Column("job_id", Text, nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("spec", LargeBinary, nullable=False),  # headway.rpc.v1.TaskSpec
+    PrimaryKeyConstraint("job_id", "number"),
+)
+
+# What people asked for, so that a repeated request changes nothing twice.
+action = Table(
+    "action",
+    metadata,
+    Column("job_id", Text, nullable=False),
+    Column("request_id", Text, nullable=False),
+    Column("asked", Text, nullable=False),  # action and task
+    Column("tasks_changed", Integer, nullable=False),
+    Column("at", Float, nullable=False),
+    PrimaryKeyConstraint("job_id", "request_id"),
+    Index("ix_action_at", "at"),
+)
+
+outbox = Outbox(metadata)
+TASK_MANAGER = "task-manager"

@@ -1,0 +1,382 @@
+"""A real JobManager behind real gRPC, with a TaskManager that does as the test says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headway.errors import Conflict, IdempotencyMismatch, NotFound
+from headway.jobfile.spec import NeedOn
+from headway.lifecycle import Service
+from headway.rpc import convert
+from headway.rpc.channel import Peer
+from headway.rpc.chunks import in_parts
+from headway.rpc.v1 import common_pb2, job_manager_pb2
+from headway.rpc.v1.job_manager_pb2_grpc import JobManagerStub
+from job_manager.app import build
+from tests.support.clock import FakeClock
+from tests.support.fake_task_manager import FakeTaskManager
+from tests.support.ports import free_port
+from tests.support.running import running
+from tests.support.waiting import eventually
+
+TOKEN = "cluster-token-of-the-test"
+ACT = job_manager_pb2.ActOnJobRequest
+
+
+def a_task(
+    name: str, *needs: str | tuple[str, NeedOn], cpus: int = 1, timeout_s: float = 60.0, script: str = "true"
+) -> common_pb2.TaskSpec:
+    spec = common_pb2.TaskSpec(
+        name=name,
+        image="base/python:1",
+        script=script,
+        timeout_s=timeout_s,
+        resources=common_pb2.Resources(cpu_centi=100 * cpus, memory_bytes=2**30),
+    )
+    for need in needs:
+        task, on = need if isinstance(need, tuple) else (need, NeedOn.SUCCESS)
+        spec.needs.add(task=task, on=convert._NEED_TO_PB[on])
+    return spec
+
+
+@dataclass
+class House:
+    """A JobManager and what a test does with it."""
+
+    peer: Peer
+    task_manager: FakeTaskManager
+    clock: FakeClock
+    stub: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.stub = JobManagerStub(self.peer.channel)  # type: ignore[no-untyped-call]
+
+    async def submit(
+        self, tasks: Sequence[common_pb2.TaskSpec], *, owner: str = "ann", spec_hash: str = "", **header: Any
+    ) -> job_manager_pb2.SubmitJobReply:
+        head = job_manager_pb2.JobHeader(
+            owner=common_pb2.Account(name=owner, uid=20_001, gid=20_001),
+            name=header.pop("name", "digits"),
+            spec_hash=spec_hash or "hash",
+            task_count=len(tasks),
+            **header,
+        )
+
+        def parts() -> list[job_manager_pb2.SubmitJobPart]:
+            return [
+                job_manager_pb2.SubmitJobPart(header=head),
+                *(job_manager_pb2.SubmitJobPart(tasks=part) for part in in_parts(tasks)),
+            ]
+
+        reply: job_manager_pb2.SubmitJobReply = await self.peer.upload(self.stub.SubmitJob, parts, deadline_s=30)
+        return reply
+
+    async def job(self, job_id: str) -> tuple[job_manager_pb2.Job, dict[str, job_manager_pb2.TaskView]]:
+        request = job_manager_pb2.GetJobRequest(job_id=job_id, with_tasks=True)
+        parts = [part async for part in self.peer.stream(self.stub.GetJob, request, deadline_s=30)]
+        return parts[0].job, {task.name: task for part in parts for task in part.tasks}
+
+    async def states(self, job_id: str) -> dict[str, str]:
+        job, tasks = await self.job(job_id)
+        return {"": job.state, **{name: task.state for name, task in tasks.items()}}
+
+    async def report(self, *events: job_manager_pb2.TaskEvent) -> None:
+        request = job_manager_pb2.ReportTaskEventsRequest(events=events)
+        await self.peer.call(self.stub.ReportTaskEvents, request, deadline_s=30)
+
+    async def ends(self, job_id: str, task: str, kind: str = "SUCCEEDED", **event: Any) -> None:
+        """The task starts and ends so."""
+        await self.report(
+            self.task_manager.event(job_id, task, "ATTEMPT_STARTED", **event),
+            self.task_manager.event(job_id, task, kind, **event),
+        )
+
+    async def act(
+        self, job_id: str, action: int, task: str = "", request_id: str = ""
+    ) -> job_manager_pb2.ActOnJobReply:
+        request = ACT(job_id=job_id, task=task, action=action, request_id=request_id, by="ann")
+        reply: job_manager_pb2.ActOnJobReply = await self.peer.call(self.stub.ActOnJob, request, deadline_s=30)
+        return reply
+
+    async def told(self, *names: str) -> None:
+        """TaskManager has been told to enqueue these and no others, in any order."""
+        await eventually(
+            lambda: sorted(self.task_manager.enqueued) == sorted(names),
+            what=f"enqueued {names}, has {self.task_manager.enqueued}",
+        )
+
+
+@asynccontextmanager
+async def a_house(folder: Path, clock: FakeClock, task_manager: FakeTaskManager | None = None) -> AsyncIterator[House]:
+    task_manager = task_manager or FakeTaskManager()
+    async with AsyncExitStack() as stack:
+        other = Service("task-manager")
+        tm_port = free_port()
+        await task_manager.serve(other, f"127.0.0.1:{tm_port}", TOKEN)
+        await stack.enter_async_context(running(other))
+        service = Service("job-manager")
+        server = await build(
+            service,
+            database=str(folder / "jobs.db"),
+            bind="127.0.0.1:0",
+            token=TOKEN,
+            task_manager=f"127.0.0.1:{tm_port}",
+            clock=clock,
+        )
+        await stack.enter_async_context(running(service))
+        peer = Peer("JobManager", f"127.0.0.1:{server.port}", token=TOKEN)
+        stack.push_async_callback(peer.close)
+        yield House(peer, task_manager, clock)
+
+
+@pytest.fixture
+async def house(tmp_path: Path, clock: FakeClock) -> AsyncIterator[House]:
+    async with a_house(tmp_path, clock) as one:
+        yield one
+
+
+DIAMOND = [a_task("prepare"), a_task("left", "prepare"), a_task("right", "prepare"), a_task("compare", "left", "right")]
+
+
+async def test_a_diamond_runs_from_submission_to_its_end(house: House) -> None:
+    job_id = (await house.submit(DIAMOND)).job_id
+    await house.told("prepare")
+    first = house.task_manager.of("enqueue")[0]
+    assert (first.owner.name, first.job_name, first.generation) == ("ann", "digits", 1)
+    assert first.spec.script == "true"
+    assert first.tail_timeout_s == 120.0
+    assert first.submitted_at == house.clock.now()
+    assert (await house.states(job_id))[""] == "PENDING"
+
+    await house.ends(job_id, "prepare")
+    await house.told("prepare", "left", "right")
+    await house.ends(job_id, "left")
+    assert (await house.states(job_id))[""] == "RUNNING"
+    _, tasks = await house.job(job_id)
+    assert list(tasks["compare"].waits_for) == ["right"]
+    await house.ends(job_id, "right")
+    await house.told("prepare", "left", "right", "compare")
+    await house.ends(job_id, "compare")
+    job, tasks = await house.job(job_id)
+    assert job.state == "SUCCEEDED"
+    assert dict(job.tasks_by_state) == {"SUCCEEDED": 4}
+    assert job.ended_at >= job.submitted_at
+    assert {task.state for task in tasks.values()} == {"SUCCEEDED"}
+    assert tasks["left"].reason.exit_code == 0
+
+
+async def test_what_depends_on_a_failed_task_is_skipped_and_the_rest_runs_on(house: House) -> None:
+    # The dependents used to wait for ever and the job never ended.
+    job_id = (
+        await house.submit(
+            [a_task("a"), a_task("b", "a"), a_task("c", "b"), a_task("d"), a_task("tidy", ("c", NeedOn.ANY))]
+        )
+    ).job_id
+    reason = common_pb2.EndReason(word="exited", exit_code=3)
+    await house.ends(job_id, "a", "FAILED", reason=reason)
+    job, tasks = await house.job(job_id)
+    assert [tasks[name].state for name in "abcd"] == ["FAILED", "SKIPPED", "SKIPPED", "QUEUED"]
+    assert "'a'" in tasks["b"].sentence
+    assert "'a'" in tasks["c"].sentence
+    assert "'b'" in tasks["c"].sentence
+    await house.told("a", "d", "tidy")
+    await house.ends(job_id, "d")
+    await house.ends(job_id, "tidy")
+    job, _ = await house.job(job_id)
+    assert (job.state, job.reason_task, job.reason.exit_code) == ("FAILED", "a", 3)
+
+
+async def test_problems_of_the_graph_refuse_the_job_whole(house: House) -> None:
+    reply = await house.submit([a_task("prepare"), a_task("train", "prepar"), a_task("alone", "alone")])
+    assert reply.job_id == ""
+    assert [problem.pointer for problem in reply.problems] == ["/tasks/1/needs/prepar", "/tasks/2/needs/alone"]
+    assert reply.problems[0].suggestion == "prepare"
+    listed = await house.peer.call(house.stub.ListJobs, job_manager_pb2.ListJobsRequest(), deadline_s=5)
+    assert not listed.jobs
+    assert not house.task_manager.commands
+
+
+async def test_a_repeated_submission_is_one_job_also_after_a_restart(tmp_path: Path, clock: FakeClock) -> None:
+    async with a_house(tmp_path, clock) as house:
+        both = await asyncio.gather(*(house.submit(DIAMOND, request_id="r1") for _ in range(4)))
+        assert len({reply.job_id for reply in both}) == 1
+        assert sorted(reply.already_known for reply in both) == [False, True, True, True]
+        with pytest.raises(IdempotencyMismatch):
+            await house.submit([a_task("other")], request_id="r1", spec_hash="another")
+        assert (await house.submit(DIAMOND, request_id="r1", owner="bob")).job_id != both[0].job_id
+    async with a_house(tmp_path, clock) as house:
+        again = await house.submit(DIAMOND, request_id="r1")
+        assert (again.job_id, again.already_known) == (both[0].job_id, True)
+
+
+async def test_what_no_machine_can_run_is_refused_unless_asked_for(house: House) -> None:
+    tasks = [a_task("small"), a_task("huge", cpus=64)]
+    reply = await house.submit(tasks)
+    assert [problem.pointer for problem in reply.problems] == ["/tasks/1/resources"]
+    assert "largest machine has 8" in reply.problems[0].message
+    allowed = await house.submit(tasks, allow_unsatisfiable=True)
+    assert allowed.job_id
+    assert "largest machine has 8" in allowed.warnings[0]
+
+
+async def test_without_task_manager_or_machines_jobs_are_accepted_with_a_warning(house: House) -> None:
+    house.task_manager.largest = None
+    assert "No machine" in (await house.submit([a_task("huge", cpus=64)])).warnings[0]
+    house.task_manager.away = True
+    reply = await house.submit([a_task("huge", cpus=64)])
+    assert reply.job_id
+    assert "could not be checked" in reply.warnings[0]
+
+
+async def test_a_dry_run_answers_the_order_and_stores_nothing(house: House) -> None:
+    reply = await house.submit(DIAMOND[::-1], dry_run=True, request_id="r1")
+    assert list(reply.order) == ["prepare", "right", "left", "compare"]
+    assert reply.job_id == ""
+    graph = await house.submit([a_task("x", "y"), a_task("y", "x")], graph_only=True, owner="")
+    assert "x → y → x" in graph.problems[0].message
+    listed = await house.peer.call(house.stub.ListJobs, job_manager_pb2.ListJobsRequest(), deadline_s=5)
+    assert not listed.jobs
+
+
+async def test_commands_reach_a_task_manager_that_was_away_or_lost_its_answer(house: House) -> None:
+    house.task_manager.away = True
+    job_id = (await house.submit([a_task("a"), a_task("b")])).job_id
+    await house.act(job_id, ACT.ACTION_CANCEL, "a")
+    await eventually(lambda: house.task_manager.calls)
+    house.task_manager.away = False
+    house.task_manager.drop_answers = 2
+
+    async def all_there() -> bool:
+        await house.clock.advance(6)
+        return len(house.task_manager.commands) == 3 and not house.task_manager.drop_answers
+
+    await eventually(all_there)
+    assert house.task_manager.enqueued == ["a", "b"]
+    assert house.task_manager.of("cancel")[0].by == "ann"
+
+
+async def test_a_cancelled_job_ends_cancelled_whatever_its_tasks_made_of_it(house: House) -> None:
+    job_id = (await house.submit([*DIAMOND, a_task("after", ("compare", NeedOn.ANY))])).job_id
+    await house.report(house.task_manager.event(job_id, "prepare", "ATTEMPT_STARTED"))
+    assert (await house.act(job_id, ACT.ACTION_CANCEL, request_id="c1")).tasks_changed == 5
+    states = await house.states(job_id)
+    assert (states[""], states["prepare"], states["compare"], states["after"]) == (
+        "STOPPING",
+        "STOPPING",
+        "CANCELLED",
+        "CANCELLED",
+    )
+    with pytest.raises(Conflict):
+        await house.act(job_id, ACT.ACTION_RETRY)
+    await house.report(house.task_manager.event(job_id, "prepare", "SUCCEEDED"))
+    assert (await house.states(job_id))[""] == "CANCELLED"
+    assert (await house.act(job_id, ACT.ACTION_CANCEL)).tasks_changed == 0
+    assert (await house.act(job_id, ACT.ACTION_CANCEL, request_id="c1")).tasks_changed == 5
+    await house.told("prepare")
+
+
+async def test_a_retry_runs_again_what_failed_and_what_was_skipped_for_it(house: House) -> None:
+    job_id = (await house.submit(DIAMOND)).job_id
+    await house.ends(job_id, "prepare")
+    await house.ends(job_id, "left", "TIMED_OUT", reason=common_pb2.EndReason(word="timed_out"))
+    await house.ends(job_id, "right")
+    assert (await house.states(job_id))[""] == "FAILED"
+    await house.clock.advance(100)
+    assert (await house.act(job_id, ACT.ACTION_RETRY, request_id="again")).tasks_changed == 2
+    states = await house.states(job_id)
+    assert states == {
+        "": "PENDING",
+        "prepare": "SUCCEEDED",
+        "left": "QUEUED",
+        "right": "SUCCEEDED",
+        "compare": "BLOCKED",
+    }
+    await house.told("prepare", "left", "right", "left")
+    again = house.task_manager.of("enqueue")[-1]
+    assert (again.generation, again.submitted_at) == (2, house.clock.now())
+    # A late report of the first run changes nothing.
+    await house.ends(job_id, "left", "FAILED", generation=1)
+    assert (await house.states(job_id))["left"] == "QUEUED"
+    # Nor does the same wish once more, even after that run failed too.
+    await house.ends(job_id, "left", "FAILED", generation=2)
+    await house.act(job_id, ACT.ACTION_RETRY, request_id="again")
+    assert (await house.states(job_id))["left"] == "FAILED"
+    await house.act(job_id, ACT.ACTION_RETRY, "left")
+    await house.ends(job_id, "left", generation=3, attempt=3)
+    await house.ends(job_id, "compare", generation=3, attempt=1)
+    job, tasks = await house.job(job_id)
+    assert tasks["compare"].generation == 3
+    assert (job.state, job.reason.word, job.reason_task) == ("SUCCEEDED", "", "")
+    assert (await house.act(job_id, ACT.ACTION_RETRY)).tasks_changed == 0
+
+
+async def test_a_hold_keeps_its_mark_and_its_time_does_not_age(house: House) -> None:
+    job_id = (await house.submit([a_task("a"), a_task("b", "a")])).job_id
+    submitted_at = house.clock.now()
+    assert (await house.act(job_id, ACT.ACTION_HOLD)).job.held
+    await house.clock.advance(50)
+    await house.ends(job_id, "a")
+    await house.told("a", "b")
+    assert house.task_manager.of("enqueue")[-1].held
+    assert len(house.task_manager.of("hold")) == 1
+    await house.clock.advance(50)
+    reply = await house.act(job_id, ACT.ACTION_RELEASE)
+    assert (reply.job.held, reply.tasks_changed) == (False, 1)
+    await eventually(lambda: house.task_manager.of("release"))
+    released = house.task_manager.of("release")[0]
+    assert (released.task.name, released.submitted_at) == ("b", submitted_at + 100)
+
+
+async def test_repeated_and_reordered_reports_do_no_harm(house: House) -> None:
+    job_id = (await house.submit([a_task("a"), a_task("b", "a")])).job_id
+    started = house.task_manager.event(job_id, "a", "ATTEMPT_STARTED", seq=1)
+    ended = house.task_manager.event(job_id, "a", "SUCCEEDED", seq=2)
+    unknown = house.task_manager.event(job_id, "nobody", "SUCCEEDED", seq=3)
+    elsewhere = house.task_manager.event("j0000000000000000", "a", "SUCCEEDED", seq=3)
+    await house.report(ended, started, ended, unknown, elsewhere)
+    await house.report(ended)
+    states = await house.states(job_id)
+    assert (states[""], states["a"], states["b"]) == ("RUNNING", "SUCCEEDED", "QUEUED")
+    await house.told("a", "b")
+
+
+async def test_watchers_see_committed_changes_merged(house: House) -> None:
+    request = job_manager_pb2.WatchJobsRequest()
+    async with aclosing(house.peer.stream(house.stub.WatchJobs, request, deadline_s=30)) as changes:
+        assert not (await anext(changes)).changes
+        job_id = (await house.submit([a_task("a"), a_task("b", "a")])).job_id
+        first = await anext(changes)
+        assert first.changes[0].job.id == job_id
+        await house.ends(job_id, "a")
+        seen: dict[str, str] = {}
+        while seen != {"a": "SUCCEEDED", "b": "QUEUED"}:
+            for change in (await anext(changes)).changes:
+                seen.update((task.name, task.state) for task in change.tasks)
+
+
+async def test_a_job_is_found_by_the_start_of_its_id(house: House) -> None:
+    job_id = (await house.submit([a_task("a")])).job_id
+    await house.clock.advance(3600)
+    await house.submit([a_task("a")], owner="bob")
+    request = job_manager_pb2.ResolveJobRequest(prefix=job_id[:9].upper(), owner="ann")
+    assert (await house.peer.call(house.stub.ResolveJob, request, deadline_s=5)).job_ids == [job_id]
+    request = job_manager_pb2.ResolveJobRequest(prefix="j")
+    assert len((await house.peer.call(house.stub.ResolveJob, request, deadline_s=5)).job_ids) == 2
+    with pytest.raises(NotFound):
+        await house.job("j0000000000000000")
+
+
+async def test_the_spec_comes_back_as_it_was_submitted(house: House) -> None:
+    tasks = [a_task("a", script="echo '$HOME'\n"), a_task("b", ("a", NeedOn.FAILURE))]
+    job_id = (await house.submit(tasks, name="ünïcode 日本")).job_id
+    request = job_manager_pb2.GetJobRequest(job_id=job_id)
+    parts = [part async for part in house.peer.stream(house.stub.GetJobSpec, request, deadline_s=5)]
+    assert parts[0].header.name == "ünïcode 日本"
+    assert [task for part in parts for task in part.tasks] == tasks
