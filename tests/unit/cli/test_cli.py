@@ -1,0 +1,134 @@
+"""The command line: forms of output, exit statuses, references; what needs a server is in tests/cluster."""
+
+import subprocess
+import sys
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from headway import errors
+from headway.cli import common
+from headway.cli.main import _COMMANDS, cli, exit_status
+from headway.cli.submit import _one_task_job
+
+
+@pytest.mark.parametrize(
+    ("seconds", "want"),
+    [
+        (0, "0ms"),
+        (0.25, "250ms"),
+        (1, "1s"),
+        (59.94, "59.9s"),
+        (60, "1m"),
+        (190, "3m10s"),
+        (7500, "2h5m"),
+        (86400 * 3 + 3600 * 4 + 59, "3d4h"),
+        (None, "-"),
+        (-3, "0ms"),
+    ],
+)
+def test_durations_are_of_two_units_at_most(seconds, want):
+    assert common.span(seconds) == want
+
+
+@pytest.mark.parametrize(
+    ("count", "want"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (2**30 * 16, "16.0 GiB"), (None, "-")]
+)
+def test_sizes_are_in_binary_units(count, want):
+    assert common.size(count) == want
+
+
+def test_text_of_users_can_not_paint_over_the_terminal():
+    assert "\x1b" not in common.safe("a\x1b[2Jb")
+    assert common.safe("日本 é") == "日本 é"
+
+
+@pytest.mark.parametrize(
+    ("task", "want"),
+    [
+        ({"state": "SUCCEEDED"}, 0),
+        ({"state": "FAILED", "reason": {"fault": "user", "exit_code": 3}}, 3),
+        ({"state": "FAILED", "reason": {"fault": "user", "exit_code": 137}}, 137),
+        ({"state": "FAILED", "reason": {"fault": "user", "exit_code": None, "signal": 11}}, 139),
+        ({"state": "TIMED_OUT", "reason": {"fault": "user", "exit_code": 0}}, 124),
+        ({"state": "CANCELLED", "reason": {"fault": "operator", "exit_code": 0}}, 130),
+        ({"state": "FAILED", "reason": {"fault": "platform", "exit_code": None}}, 125),
+        ({"state": "FAILED", "reason": {"fault": "user", "word": "image_not_found", "exit_code": None}}, 125),
+        ({"state": "OUT_OF_MEMORY", "reason": {"fault": "user", "exit_code": None, "signal": 9}}, 137),
+        ({"state": "SKIPPED", "reason": {"fault": "user"}}, 125),
+    ],
+)
+def test_run_ends_with_the_tasks_code(task, want):
+    assert common.task_exit_status(task) == want
+
+
+def test_a_job_of_several_tasks_ends_with_0_or_1():
+    tasks = [{"state": "SUCCEEDED"}, {"state": "FAILED"}]
+    assert common.job_exit_status({"state": "FAILED", "tasks": tasks}) == 1
+    assert common.job_exit_status({"state": "SUCCEEDED", "tasks": tasks}) == 0
+
+
+@pytest.mark.parametrize(
+    ("error", "want"),
+    [
+        (errors.Unavailable(), 3),
+        (errors.DeadlineExceeded(), 3),
+        (errors.NotFound(), 4),
+        (errors.JobFileInvalid(), 4),
+        (errors.NotSignedIn(), 4),
+        (errors.ConfigInvalid(), 2),
+    ],
+)
+def test_exit_status_of_errors(error, want):
+    assert exit_status(error) == want
+
+
+@pytest.mark.parametrize("text", ["", "/a", "a/", "a/b/c/d", "a/b/0", "a/b/x", "a//1"])
+def test_references_that_are_none(text):
+    with pytest.raises(click.BadParameter):
+        common.Reference.parse(text)
+
+
+def test_references():
+    assert common.Reference.parse("j1") == common.Reference("j1", "", "latest")
+    assert common.Reference.parse("j1/t/2") == common.Reference("j1", "t", "2")
+
+
+def test_help_lists_every_command_without_importing_it():
+    code = (
+        "import sys; from headway.cli.main import cli; cli(['--help'], standalone_mode=False);"
+        "heavy = {'grpc', 'fastapi', 'sqlalchemy', 'httpx', 'rich', 'pydantic'} & set(sys.modules);"
+        "sys.exit(f'imported {heavy}' if heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for name in _COMMANDS:
+        assert f"\n  {name} " in done.stdout
+
+
+@pytest.mark.parametrize("name", sorted(_COMMANDS))
+def test_every_command_has_help(name):
+    result = CliRunner().invoke(cli, [name, "--help"])
+    assert result.exit_code == 0, result.output
+    assert "Usage:" in result.output
+
+
+def test_a_mistyped_command_is_told_the_near_one():
+    result = CliRunner().invoke(cli, ["submitt"])
+    assert result.exit_code == 2
+    assert "Did you mean `headway submit`?" in result.output
+
+
+def test_run_makes_a_job_of_one_task():
+    options = {
+        "image": "i", "gpus": 1, "gpu_model": ("A100",), "cpus": "0.5", "memory": "4GiB", "timeout": "5m",
+        "grace": None,
+        "retries": 2, "env": ("A=b=c",), "workdir": None, "name": None, "priority": "normal",
+    }  # fmt: skip
+    job = _one_task_job(("python3", "-c", "print('x\n')"), options)
+    task = job["tasks"][0]
+    assert task["command"] == ["python3", "-c", "print('x\n')"]
+    assert task["env"] == {"A": "b=c"}
+    assert task["resources"] == {"memory": "4GiB", "gpus": 1, "cpus": 0.5, "gpu_model": ["A100"]}
+    assert job["name"] == "python3 -c print('x ')"

@@ -1,0 +1,152 @@
+"""The HTTP client against a scripted transport."""
+
+import httpx
+import pytest
+
+from headway import errors
+from headway.client import Client, NoService, Profile, Refused
+from headway.client import http as client_http
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch):
+    monkeypatch.setattr(client_http.time, "sleep", lambda _seconds: None)
+
+
+def a_client(handler):
+    return Client(Profile(url="http://headway.test", token="secret"), transport=httpx.MockTransport(handler))
+
+
+def test_a_submit_whose_answer_was_lost_is_sent_again_with_the_same_id():
+    """Used to: a client that timed out and sent its POST again got two jobs (WEB-05)."""
+    keys = []
+
+    def handler(request):
+        keys.append(request.headers["Idempotency-Key"])
+        if len(keys) < 3:
+            raise httpx.ReadError("cut", request=request)
+        return httpx.Response(201, json={"id": "j1"})
+
+    with a_client(handler) as http:
+        assert http.submit(b"version: 1")["id"] == "j1"
+    assert len(keys) == 3
+    assert len(set(keys)) == 1
+
+
+def test_an_upload_is_not_sent_twice_by_itself(tmp_path):
+    calls = []
+
+    def handler(request):
+        calls.append(request.method)
+        raise httpx.ReadError("cut", request=request)
+
+    source = tmp_path / "a"
+    source.write_bytes(b"x")
+    with a_client(handler) as http, pytest.raises(NoService):
+        http.put_file("a", source)
+    assert calls == ["PUT"]
+
+
+def test_nobody_at_the_address_is_one_sentence_that_says_what_to_do():
+    def handler(request):
+        raise httpx.ConnectError("refused", request=request)
+
+    with (
+        a_client(handler) as http,
+        pytest.raises(NoService, match=r"does not answer at http://headway\.test.*headway up"),
+    ):
+        http.me()
+
+
+def test_a_refusal_carries_every_problem_with_its_place():
+    body = {
+        "type": "urn:headway:problem:job-file-invalid",
+        "title": "The job file has problems",
+        "detail": "2 problems",
+        "request_id": "r1",
+        "errors": [
+            {"pointer": "/tasks/0/image", "message": "no image", "line": 3, "column": 5, "word": "imag"},
+            {"pointer": "", "message": "no name", "newer_field": 1},
+        ],
+    }
+    with a_client(lambda _r: httpx.Response(422, json=body)) as http, pytest.raises(Refused) as caught:
+        http.submit(b"x")
+    assert caught.value.kind is errors.JobFileInvalid
+    assert [p.line for p in caught.value.problems] == [3, None]
+    assert caught.value.request_id == "r1"
+
+
+@pytest.mark.parametrize("content", [b"<html>", b"", b"[1]"])
+def test_a_refusal_by_something_that_is_not_headway_is_still_a_sentence(content):
+    answer = httpx.Response(502, content=content, headers={"content-type": "application/json"})
+    with a_client(lambda _r: answer) as http, pytest.raises(Refused, match="The server answered 502"):
+        http.me()
+
+
+def test_following_takes_up_a_broken_log_at_the_byte_where_it_broke():
+    """Used to: after each reconnect the last line was shown twice (LOG-12)."""
+
+    class Cut(httpx.SyncByteStream):
+        def __init__(self, parts, broken):
+            self.parts, self.broken = parts, broken
+
+        def __iter__(self):
+            yield from self.parts
+            if self.broken:
+                raise httpx.ReadError("cut")
+
+    offsets = []
+
+    def handler(request):
+        offset = int(request.url.params["offset"])
+        offsets.append(offset)
+        whole = b"one\ntwo\nthree\n"
+        return httpx.Response(200, stream=Cut([whole[offset : offset + 5]], broken=offset + 5 < len(whole)))
+
+    with a_client(handler) as http:
+        assert b"".join(http.follow_log("j1", "a")) == b"one\ntwo\nthree\n"
+    assert offsets == [0, 5, 10]
+
+
+def test_all_jobs_are_listed_page_by_page_once():
+    pages = {None: (["j3", "j2"], "j2"), "j2": (["j1"], None)}
+
+    def handler(request):
+        ids, cursor = pages[request.url.params.get("cursor")]
+        return httpx.Response(200, json={"jobs": [{"id": i} for i in ids], "next_cursor": cursor})
+
+    with a_client(handler) as http:
+        assert [j["id"] for j in http.jobs()] == ["j3", "j2", "j1"]
+        assert [j["id"] for j in http.jobs(limit=2)] == ["j3", "j2"]
+
+
+def test_names_can_not_leave_their_place_in_the_address():
+    seen = []
+
+    def handler(request):
+        seen.append(request.url.raw_path.decode())
+        return httpx.Response(200, json={})
+
+    with a_client(handler) as http:
+        http.job("../users")
+        http.get_file("a b/ü?x#y", __import__("io").BytesIO())
+    assert seen == ["/api/v1/jobs/..%2Fusers", "/api/v1/files/a%20b/%C3%BC%3Fx%23y"]
+
+
+class TestProfile:
+    def test_the_environment_wins_and_a_stored_token_stays_with_its_address(self, tmp_path):
+        env = {"XDG_CONFIG_HOME": str(tmp_path)}
+        Profile("http://a:1", 'to"ken', "me").save(tmp_path / "headway" / "client.toml")
+        assert Profile.load(env) == Profile("http://a:1", 'to"ken', "me")
+        assert Profile.load({**env, "HEADWAY_URL": "http://evil:1"}).token == ""
+        assert Profile.load({**env, "HEADWAY_TOKEN": "t"}).token == "t"
+
+    def test_it_is_readable_by_its_owner_alone(self, tmp_path):
+        path = Profile("http://a:1", "t", "me").save(tmp_path / "client.toml")
+        assert path.stat().st_mode & 0o777 == 0o600
+
+    def test_a_broken_file_is_told_with_its_path(self, tmp_path):
+        (tmp_path / "headway").mkdir()
+        (tmp_path / "headway" / "client.toml").write_text("url = ")
+        with pytest.raises(errors.ConfigInvalid, match=r"client\.toml is not valid TOML"):
+            Profile.load({"XDG_CONFIG_HOME": str(tmp_path)})
