@@ -198,6 +198,7 @@ class WaitWord(StrEnum):
     """The stable word for why a task waits, cheapest to fix first; see docs/interfaces.md, "Why it waits"."""
 
     HELD = "held"
+    RETRY_PAUSE = "retry_pause"  # a short pause after a fault of the platform
     DEPENDENCY = "dependency"
     USER_LIMIT = "user_limit"
     WAITING_FOR_CPU_OR_MEMORY = "waiting_for_cpu_or_memory"

@@ -1,0 +1,1 @@
+"""TaskManager: the queue and the attempts — order, placement, dispatch, leases, retries."""

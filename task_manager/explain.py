@@ -1,0 +1,186 @@
+"""Why a task waits, in words and numbers, by the predicates that place it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from headway.model.reasons import WaitReason, WaitWord
+from headway.states import Admission
+from headway.units import format_size
+
+from .model import Node, Shape, Task
+from .placement import CpuTasks, Lack, Room, Shortage, empty_room, fits, shortages, suits, why_closed
+
+_ORDER = {word: number for number, word in enumerate(WaitWord)}
+_NAMES_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Could any known node ever run this? ``sentence`` says why not, or that no node is known yet."""
+
+    satisfiable: bool
+    sentence: str
+
+
+def could_ever_run(shape: Shape, nodes: Sequence[Node], cpu_tasks: CpuTasks = CpuTasks.LAST_RESORT) -> Verdict:
+    """The answer at submit. Without any node it is "perhaps": machines still have to join."""
+    if not nodes:
+        return Verdict(True, "No machine has joined yet.")
+    lacks = [shortages(shape, empty_room(node, also_sick=True), cpu_tasks) for node in nodes]
+    if any(not lack for lack in lacks):
+        return Verdict(True, "")
+    return Verdict(False, _never(shape, nodes, lacks))
+
+
+def reasons(
+    task: Task,
+    *,
+    ahead: int,
+    rooms: Sequence[Room],
+    cpu_tasks: CpuTasks = CpuTasks.LAST_RESORT,
+    now: float,
+) -> list[WaitReason]:
+    """All reasons why a waiting task waits, cheapest to fix first; empty when it would start in the next pass.
+
+    ``ahead``: tasks before it in the queue. ``rooms``: what is left of every known node.
+    """
+    found: list[WaitReason] = []
+    if task.held:
+        found.append(WaitReason(WaitWord.HELD, "It is on hold; release it to let it run."))
+    if task.not_before > now:
+        why = f" {task.reason.sentence}" if task.reason is not None else ""
+        found.append(
+            WaitReason(WaitWord.RETRY_PAUSE, f"It is tried again in {task.not_before - now:.0f} s.{why}".rstrip())
+        )
+    found.extend(_of_nodes(task.shape, rooms, cpu_tasks))
+    if ahead and any(reason.word in _BUSY for reason in found):
+        plural = "task is" if ahead == 1 else "tasks are"
+        found.append(WaitReason(WaitWord.BEHIND_HIGHER_PRIORITY, f"{ahead} waiting {plural} ahead of it."))
+    return sorted(found, key=lambda reason: _ORDER[reason.word])
+
+
+_BUSY = frozenset(
+    {WaitWord.WAITING_FOR_CPU_OR_MEMORY, WaitWord.WAITING_FOR_GPU, WaitWord.WAITING_FOR_GPU_MODEL}
+)
+
+
+def _of_nodes(shape: Shape, rooms: Sequence[Room], cpu_tasks: CpuTasks) -> list[WaitReason]:
+    nodes = [room.node for room in rooms]
+    if not nodes:
+        return [WaitReason(WaitWord.NO_SUCH_NODE_YET, "It waits for workers: no machine has joined yet.")]
+    able = [room for room in rooms if not shortages(shape, empty_room(room.node, also_sick=True), cpu_tasks)]
+    if not able:
+        lacks = [shortages(shape, empty_room(node, also_sick=True), cpu_tasks) for node in nodes]
+        return [WaitReason(WaitWord.NO_SUCH_NODE_YET, _never(shape, nodes, lacks))]
+    if any(not room.closed and not shortages(shape, room, cpu_tasks) for room in able):
+        return []
+    found = _closed([room for room in able if room.closed])
+    is_open = [room for room in able if not room.closed]
+    if is_open:
+        found.extend(_busy(shape, is_open, cpu_tasks))
+    return found
+
+
+def _closed(rooms: Sequence[Room]) -> list[WaitReason]:
+    by_word: dict[WaitWord, list[str]] = {}
+    for room in rooms:
+        by_word.setdefault(_closed_word(room), []).append(room.closed)
+    return [WaitReason(word, f"{_some(sentences)}.") for word, sentences in by_word.items()]
+
+
+def _closed_word(room: Room) -> WaitWord:
+    if why_closed(room.node) and room.node.admission is Admission.OPEN:
+        for condition in room.node.conditions:
+            if condition.blocks_work and condition.word == "disk_full":
+                return WaitWord.DISK_FULL
+            if condition.blocks_work and condition.word == "mount_unavailable":
+                return WaitWord.MOUNT_UNAVAILABLE
+    return WaitWord.NODE_DRAINED
+
+
+def _busy(shape: Shape, rooms: Sequence[Room], cpu_tasks: CpuTasks) -> list[WaitReason]:
+    # The nearest miss tells best what has to come free; the others would only add numbers.
+    nearest = min(rooms, key=lambda room: (_distance(shortages(shape, room, cpu_tasks)), room.order))
+    found = []
+    spare = shortages(shape, nearest, cpu_tasks)
+    compute = [s for s in spare if s.lack in (Lack.CPU, Lack.MEMORY)]
+    if compute:
+        parts = " and ".join(_shortage_text(s) for s in compute)
+        found.append(
+            WaitReason(WaitWord.WAITING_FOR_CPU_OR_MEMORY, f"{parts}; {nearest.node.id} comes nearest.")
+        )
+    for shortage in spare:
+        if shortage.lack not in (Lack.GPU, Lack.GPU_MODEL):
+            continue
+        outside = [g for g in nearest.node.gpus if g.busy_outside and suits(g, shape)]
+        if outside and fits_with(shape, nearest, len(outside)):
+            text = f"{_count(len(outside), 'GPU')} of {nearest.node.id} in use by programs outside Headway."
+            found.append(WaitReason(WaitWord.GPU_BUSY_OUTSIDE, text))
+        word = WaitWord.WAITING_FOR_GPU if shortage.lack is Lack.GPU else WaitWord.WAITING_FOR_GPU_MODEL
+        found.append(WaitReason(word, f"{_shortage_text(shortage, shape)}; {nearest.node.id} comes nearest."))
+    return found
+
+
+def fits_with(shape: Shape, room: Room, more_gpus: int) -> bool:
+    """Whether so many more suitable cards would let the shape in."""
+    free = sum(1 for gpu in room.gpus if suits(gpu, shape))
+    without = Shape(shape.cpu_centi, shape.memory_bytes)
+    return fits(without, room) and free + more_gpus >= shape.gpus
+
+
+def _distance(lacks: Sequence[Shortage]) -> float:
+    return sum(1.0 + (lack.asked - lack.free) / max(1, lack.asked) for lack in lacks)
+
+
+def _shortage_text(shortage: Shortage, shape: Shape | None = None) -> str:
+    if shortage.lack is Lack.CPU:
+        return f"It asks {_cpus(shortage.asked)} CPUs, {_cpus(shortage.free)} are free"
+    if shortage.lack is Lack.MEMORY:
+        return f"it asks {format_size(shortage.asked)} of memory, {format_size(max(0, shortage.free))} are free"
+    kind = f" {_kind(shape)}" if shape is not None and _kind(shape) else ""
+    return f"It asks {_count(shortage.asked, 'GPU')}{kind}, {shortage.free} free"
+
+
+def _never(shape: Shape, nodes: Sequence[Node], lacks: Sequence[Sequence[Shortage]]) -> str:
+    parts = []
+    if shape.gpus:
+        suitable = max(sum(1 for gpu in node.gpus if suits(gpu, shape)) for node in nodes)
+        if suitable < shape.gpus:
+            kind = f" {_kind(shape)}" if _kind(shape) else ""
+            parts.append(f"asked {_count(shape.gpus, 'GPU')}{kind}, the largest has {suitable}")
+    cpu = max(node.cpu_centi for node in nodes)
+    if cpu < shape.cpu_centi:
+        parts.append(f"asked {_cpus(shape.cpu_centi)} CPUs, the largest has {_cpus(cpu)}")
+    memory = max(node.memory_bytes for node in nodes)
+    if memory < shape.memory_bytes:
+        parts.append(f"asked {format_size(shape.memory_bytes)} of memory, the largest has {format_size(memory)}")
+    if parts:
+        return f"No worker is big enough: {'; '.join(parts)}."
+    if all(any(s.lack is Lack.KEPT_FOR_GPU_TASKS for s in lack) for lack in lacks):
+        return "All workers have GPUs and are kept for tasks that ask for some."
+    return "No worker has all of what it asks for together, though each part is there somewhere."
+
+
+def _kind(shape: Shape) -> str:
+    words = []
+    if shape.gpu_models:
+        words.append(f"of model {' or '.join(shape.gpu_models)}")
+    if shape.gpu_memory_bytes:
+        words.append(f"with {format_size(shape.gpu_memory_bytes)} each")
+    return " ".join(words)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _cpus(centi: int) -> str:
+    return f"{max(0, centi) / 100:g}"
+
+
+def _some(sentences: Sequence[str]) -> str:
+    shown = "; ".join(sentences[:_NAMES_SHOWN])
+    more = len(sentences) - _NAMES_SHOWN
+    return f"{shown}; and {more} more" if more > 0 else shown

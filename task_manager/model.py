@@ -1,0 +1,139 @@
+"""What TaskManager knows: tasks in its hands, their attempts, and the nodes as ResourceManager tells them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headway.ids import AttemptId, NodeId, TaskId
+from headway.model.reasons import EndReason
+from headway.states import ATTEMPT_LIVE, TASK_ENDED, Admission, AttemptState, NodeHealth, TaskState
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a task needs from one node. Tasks of equal shape are alike to placement, so a pass tries each once."""
+
+    cpu_centi: int  # hundredths of a CPU
+    memory_bytes: int
+    gpus: int = 0
+    gpu_models: tuple[str, ...] = ()  # any of these; empty: any model
+    gpu_memory_bytes: int = 0  # at least, per GPU
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One card of a node."""
+
+    uuid: str
+    model: str
+    memory_bytes: int
+    index: int = 0
+    sick: bool = False
+    busy_outside: bool = False  # used by a process that is not ours
+
+    @property
+    def usable(self) -> bool:
+        return not (self.sick or self.busy_outside)
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Something that is wrong with a node, as its Worker or ResourceManager says."""
+
+    word: str
+    sentence: str
+    blocks_work: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node without its readings: equal values mean that nothing has changed that matters to placement."""
+
+    id: NodeId
+    incarnation: int
+    address: str
+    health: NodeHealth
+    admission: Admission
+    cpu_centi: int
+    memory_bytes: int
+    gpus: tuple[Gpu, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A task that JobManager handed over, with what became of it."""
+
+    id: TaskId
+    generation: int
+    owner: str
+    job_name: str
+    priority: int  # the p of docs/scheduling.md
+    submitted_at: float  # the moment from which it ages
+    tail_timeout_s: float  # longest path of timeouts still below it
+    shape: Shape
+    timeout_s: float
+    retries: int  # the user's
+    held: bool = False
+    state: TaskState = TaskState.QUEUED
+    queued_at: float = 0.0  # when it last became runnable
+    not_before: float = 0.0  # pause after a fault of the platform
+    attempt: int = 0  # number of the current or last attempt
+    user_failures: int = 0
+    platform_failures: int = 0
+    losses: int = 0
+    refusals: int = 0  # launches refused in a row
+    avoid: tuple[NodeId, ...] = ()  # nodes where it went wrong: others are preferred
+    disowned: tuple[int, ...] = ()  # attempts declared lost here: what a Worker still has of them is discarded
+    event_seq: int = 0  # of the last event told to JobManager
+    command_seq: int = 0  # of the last command taken from JobManager
+    cancel_by: str | None = None  # who asked for the end
+    ended_at: float | None = None
+    reason: EndReason | None = None  # of its end, or of its last attempt's
+
+    @property
+    def ended(self) -> bool:
+        return self.state in TASK_ENDED
+
+    @property
+    def waiting(self) -> bool:
+        return self.state is TaskState.QUEUED
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One run of a task on a node. While it is live it is the booking of its GPUs, CPUs and memory.
+
+    Instants named ``accepted_at`` to ``ended_at`` are by the Worker's clock, the others by TaskManager's.
+    """
+
+    id: AttemptId
+    generation: int
+    state: AttemptState
+    node_id: NodeId
+    incarnation: int  # of the node when it was placed
+    shape: Shape
+    gpu_uuids: tuple[str, ...]
+    timeout_s: float
+    of_runs: int  # 1 + the user's retries
+    queued_at: float
+    placed_at: float
+    answered_at: float | None = None  # when the Worker's acceptance was known here
+    accepted_at: float | None = None
+    container_started_at: float | None = None
+    started_at: float | None = None  # of the user's process
+    ended_at: float | None = None
+    run_s: float | None = None  # by the Worker's boot clock
+    stop_word: str = ""  # why it was told to stop
+    stop_at: float | None = None
+    peak_memory_bytes: int | None = None
+    stdout_bytes: int = 0
+    stderr_bytes: int = 0
+    dropped_bytes: int = 0
+    image_id: str = ""
+    warnings: tuple[str, ...] = ()
+    reason: EndReason | None = None
+
+    @property
+    def live(self) -> bool:
+        return self.state in ATTEMPT_LIVE
