@@ -217,7 +217,11 @@ class Runtime(Protocol):
         ...
 
     async def remove(self, attempt: AttemptId) -> None:
-        """Remove the container, running or not, and forget the attempt; the box stays. Raises EngineUnavailable."""
+        """Remove the container, running or not; the box stays. Raises EngineUnavailable."""
+        ...
+
+    async def remove_box(self, attempt: AttemptId) -> None:
+        """Give back the disk space of box and spools, once ``remove`` is done and the logs are copied."""
         ...
 
     async def list(self) -> Mapping[AttemptId, ContainerFacts]:

@@ -1,0 +1,144 @@
+"""What a scripted attempt does, as its environment says, and when it ends. Pure.
+
+    HEADWAY_SCRIPTED_RUN_S         seconds of run time (default 0)
+    HEADWAY_SCRIPTED_EXIT          exit code at its end (default 0)
+    HEADWAY_SCRIPTED_OUTPUT        text that it prints to stdout at its start
+    HEADWAY_SCRIPTED_START_FAILS   it never starts: an end word (image_not_found ...), else start_failed
+    HEADWAY_SCRIPTED_IGNORES_TERM  1: goes on after a TERM, until grace is over or its run time is
+    HEADWAY_SCRIPTED_OOM           1: the kernel ends it for want of memory at the end of its run time
+
+Everything follows from instants that were written down, so a Worker that was away comes to the same end.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from headway.errors import InvalidInput
+from headway.model.reasons import EndWord
+
+from ..box import BoxEnd, EndRecord, StopWord
+
+PREFIX = "HEADWAY_SCRIPTED_"
+_NS = 1_000_000_000
+_MS = 1_000_000
+_YES = frozenset({"1", "true", "yes", "on"})
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """See the module."""
+
+    run_ns: int = 0
+    exit_code: int = 0
+    output: bytes = b""
+    start_fails: EndWord | None = None
+    ignores_term: bool = False
+    out_of_memory: bool = False
+
+    @classmethod
+    def from_env(cls, env: Mapping[str, str]) -> Script:
+        """Raises InvalidInput for a value that makes no sense."""
+
+        def said(name: str) -> str:
+            return env.get(PREFIX + name, "").strip()
+
+        try:
+            run_s = float(said("RUN_S") or 0)
+            exit_code = int(said("EXIT") or 0)
+        except ValueError as error:
+            raise InvalidInput(f"{PREFIX}RUN_S and {PREFIX}EXIT are numbers: {error}") from error
+        if not (0 <= run_s < 1e9 and 0 <= exit_code <= 255):
+            raise InvalidInput(f"{PREFIX}RUN_S is at least 0, and {PREFIX}EXIT 0 to 255")
+        return cls(
+            run_ns=round(run_s * _NS),
+            exit_code=exit_code,
+            output=env.get(PREFIX + "OUTPUT", "").encode("utf-8", "surrogateescape"),
+            start_fails=_end_word(said("START_FAILS")),
+            ignores_term=said("IGNORES_TERM").lower() in _YES,
+            out_of_memory=said("OOM").lower() in _YES,
+        )
+
+
+def _end_word(text: str) -> EndWord | None:
+    if not text or text.lower() in ("0", "false", "no", "off"):
+        return None
+    try:
+        return EndWord(text.lower())
+    except ValueError:
+        return EndWord.START_FAILED
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """A stop order. Instants are nanoseconds by the boot clock."""
+
+    word: StopWord
+    at_ns: int
+    grace_ns: int | None = None  # None: the task's own
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One started attempt. Instants are nanoseconds: ``wall_ns`` since the epoch, the others by the boot clock."""
+
+    script: Script
+    boot_ns: int
+    wall_ns: int
+    timeout_ms: int
+    grace_ms: int
+    lease_grace_ms: int
+
+
+def ends_at(run: Run, stop: Stop | None = None, lease_until_ns: int | None = None) -> tuple[int, EndRecord]:
+    """When (boot clock, nanoseconds) and how it ends, if nothing else is ordered in between.
+
+    What comes first wins, as with the launcher: the end of the script itself, the timeout, the stop order, the lease.
+    """
+    natural = run.boot_ns + run.script.run_ns
+    limit = run.boot_ns + run.timeout_ms * _MS
+    grace_ns = run.grace_ms * _MS
+    orders: list[tuple[int, int, BoxEnd, StopWord | None]] = [(limit, grace_ns, BoxEnd.TIMED_OUT, None)]
+    if stop is not None:
+        stop_grace = grace_ns if stop.grace_ns is None else min(stop.grace_ns, grace_ns)
+        orders.append((max(stop.at_ns, run.boot_ns), stop_grace, BoxEnd.STOPPED, stop.word))
+    if lease_until_ns is not None:
+        orders.append((max(lease_until_ns, run.boot_ns), run.lease_grace_ms * _MS, BoxEnd.LEASE_EXPIRED, None))
+    ordered_at, grace, reason, word = min(orders, key=lambda order: order[0])
+    if natural <= ordered_at:
+        return natural, _record(run, natural, BoxEnd.EXITED)
+    if not run.script.ignores_term:
+        return ordered_at, _record(run, ordered_at, reason, word=word, signal_number=signal.SIGTERM)
+    if natural <= ordered_at + grace:
+        # It ended by itself within its grace; the order had been given all the same.
+        return natural, _record(run, natural, reason, word=word, exit_code=run.script.exit_code)
+    killed_at = ordered_at + grace
+    return killed_at, _record(run, killed_at, reason, word=word, signal_number=signal.SIGKILL)
+
+
+def _record(
+    run: Run,
+    at_ns: int,
+    reason: BoxEnd,
+    *,
+    word: StopWord | None = None,
+    signal_number: int | None = None,
+    exit_code: int | None = None,
+) -> EndRecord:
+    oom = reason is BoxEnd.EXITED and run.script.out_of_memory
+    if reason is BoxEnd.EXITED:
+        exit_code, signal_number = (None, signal.SIGKILL) if oom else (run.script.exit_code, None)
+    return EndRecord(
+        reason=reason,
+        exit_code=exit_code,
+        signal=int(signal_number) if signal_number is not None else None,
+        stop_word=word,
+        started_wall_ns=run.wall_ns,
+        # By the boot clock, so that a wall clock that was set meanwhile makes no run shorter or longer.
+        ended_wall_ns=run.wall_ns + (at_ns - run.boot_ns),
+        run_ns=at_ns - run.boot_ns,
+        oom_kills=int(oom),
+        stdout_bytes=len(run.script.output),
+    )

@@ -1,0 +1,375 @@
+"""A runtime that starts nothing: each attempt does what the task's environment says (see ``script``).
+
+For cluster tests and rehearsals without Docker. It keeps the contract of ``ports.Runtime``, also across a ``kill -9``
+of the Worker: instants are written to a journal before they count, and the rest is computed from them. An attempt
+costs one line of it and no file, unless it prints something.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import heapq
+import json
+import os
+import platform
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from headway.clock import Clock
+from headway.errors import InvalidInput
+from headway.ids import AttemptId
+from headway.logs import get_logger
+from headway.model.reasons import EndWord
+
+from .. import box as boxes
+from ..box import Box, EndRecord, StartedRecord, StopWord, Stream
+from ..model import attempt_of_folder
+from ..ports import (
+    ContainerFacts,
+    ContainerState,
+    EngineFacts,
+    EngineUnavailable,
+    ImageFacts,
+    Progress,
+    RuntimeRefused,
+    StartOrder,
+)
+from .script import Run, Script, Stop, ends_at
+
+log = get_logger(__name__)
+
+_ABSENT = ContainerFacts(ContainerState.ABSENT)
+_NS = 1_000_000_000
+_IMAGE_ID = "scripted"
+_COMPACT_BYTES = 1 << 20
+
+
+@dataclass(slots=True)
+class _Live:
+    """One pretended container. ``frozen``: it has ended, and no later order changes how."""
+
+    run: Run
+    stop: Stop | None = None
+    lease_until_ns: int | None = None
+    frozen: tuple[int, EndRecord] | None = None
+    cut_off: bool = False  # the machine booted anew: gone without an end record, as a real one
+
+    def end(self) -> tuple[int, EndRecord]:
+        return self.frozen or ends_at(self.run, self.stop, self.lease_until_ns)
+
+    def freeze_if_over(self, now_ns: int) -> None:
+        if self.frozen is None:
+            end = self.end()
+            if end[0] <= now_ns:
+                self.frozen = end
+
+
+class ScriptedRuntime:
+    """See the module; the contract is ``ports.Runtime``. Not thread-safe: one event loop owns it."""
+
+    name = "scripted"
+
+    def __init__(self, attempts_dir: Path, journal: Path, clock: Clock, *, boot_id: str | None = None) -> None:
+        self._attempts_dir = attempts_dir
+        self._journal_path = journal
+        self._clock = clock
+        self._boot_id = boot_id if boot_id is not None else boxes.boot_id()
+        self._journal = -1
+        self._written = 0
+        self._live: dict[AttemptId, _Live] = {}
+        self._due: list[tuple[int, AttemptId]] = []
+        self._sooner = asyncio.Event()
+        self._timer: asyncio.Task[None] | None = None
+        self._on_change: Callable[[AttemptId], None] = lambda attempt: None
+
+    # -- opening and closing ----------------------------------------------------------------------
+
+    async def open(self, on_change: Callable[[AttemptId], None]) -> None:
+        self._on_change = on_change
+        self._replay()
+        self._journal = os.open(self._journal_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._written = os.fstat(self._journal).st_size
+        self._write({"boot": self._boot_id})
+        self._timer = asyncio.create_task(self._tick(), name="scripted-timer")
+        log.info("scripted.opened", adopted=len(self._live))
+
+    async def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._timer
+            self._timer = None
+        if self._journal >= 0:
+            os.close(self._journal)
+            self._journal = -1
+
+    async def check(self) -> EngineFacts:
+        return EngineFacts(version="scripted", architecture=_architecture())
+
+    # -- one attempt ------------------------------------------------------------------------------
+
+    async def prepare_image(self, image: str, digest: str, on_fetch: Callable[[], None]) -> ImageFacts:
+        return ImageFacts(id=digest or _IMAGE_ID, architecture=_architecture())
+
+    async def start(self, order: StartOrder) -> ContainerFacts:
+        known = self._live.get(order.attempt)
+        if known is not None:
+            return self._facts(order.attempt, known)
+        try:
+            script = Script.from_env(order.spec.env)
+        except InvalidInput as error:
+            raise RuntimeRefused(str(error), word=EndWord.IMAGE_BAD) from error
+        if script.start_fails is not None:
+            word = script.start_fails
+            raise RuntimeRefused(f"The script says that it ends with {word.value} before it starts.", word=word)
+        now_ns = self._now_ns()
+        run = Run(
+            script=script,
+            boot_ns=now_ns,
+            wall_ns=round(self._clock.now() * _NS),
+            timeout_ms=order.spec.timeout_ms,
+            grace_ms=order.spec.grace_ms,
+            lease_grace_ms=order.spec.lease_grace_ms,
+        )
+        try:
+            if script.output:
+                await asyncio.to_thread(self._print, self.box(order.attempt), run)
+            self._write(_start_line(order.attempt, run, order.lease_until_boot_ns))
+        except OSError as error:
+            raise EngineUnavailable(f"The scripted runtime can't write its journal: {error.strerror}") from error
+        live = _Live(run, lease_until_ns=order.lease_until_boot_ns)
+        self._live[order.attempt] = live
+        self._schedule(order.attempt, live)
+        return self._facts(order.attempt, live)
+
+    async def progress(self, attempt: AttemptId) -> Progress:
+        live = self._live.get(attempt)
+        if live is None:
+            return Progress()
+        started = StartedRecord(live.run.wall_ns, live.run.boot_ns, pid=0)
+        live.freeze_if_over(self._now_ns())
+        return Progress(started, live.frozen[1] if live.frozen and not live.cut_off else None)
+
+    async def inspect(self, attempt: AttemptId) -> ContainerFacts:
+        live = self._live.get(attempt)
+        return _ABSENT if live is None else self._facts(attempt, live)
+
+    async def stop(self, attempt: AttemptId, word: StopWord, grace_ms: int | None = None) -> None:
+        live = self._live.get(attempt)
+        if live is None:
+            return
+        now_ns = self._now_ns()
+        live.freeze_if_over(now_ns)
+        if live.frozen is not None:
+            return
+        grace_ns = None if grace_ms is None else grace_ms * 1_000_000
+        if live.stop is not None:
+            if grace_ns is None or (live.stop.grace_ns is not None and live.stop.grace_ns <= grace_ns):
+                return
+            stop = Stop(live.stop.word, live.stop.at_ns, grace_ns)
+        else:
+            stop = Stop(word, now_ns, grace_ns)
+        self._write({"stop": attempt.folder, "word": stop.word.value, "at": stop.at_ns, "grace": stop.grace_ns})
+        live.stop = stop
+        self._schedule(attempt, live)
+
+    async def renew(self, until_boot_ns: Mapping[AttemptId, int | None]) -> None:
+        now_ns = self._now_ns()
+        by_lease: dict[int | None, list[AttemptId]] = {}
+        for attempt, until in until_boot_ns.items():
+            live = self._live.get(attempt)
+            if live is None:
+                continue
+            # An attempt whose lease is over has ended, though nobody has looked yet.
+            live.freeze_if_over(now_ns)
+            if live.frozen is None and live.lease_until_ns != until:
+                by_lease.setdefault(until, []).append(attempt)
+        for until, attempts in by_lease.items():
+            self._write({"lease": until, "at": now_ns, "of": [a.folder for a in attempts]})
+            for attempt in attempts:
+                self._live[attempt].lease_until_ns = until
+                self._schedule(attempt, self._live[attempt])
+
+    async def kill(self, attempt: AttemptId) -> None:
+        await self.stop(attempt, StopWord.PLATFORM, 0)
+
+    async def remove(self, attempt: AttemptId) -> None:
+        if self._live.pop(attempt, None) is not None:
+            with contextlib.suppress(OSError):
+                self._write({"gone": attempt.folder})
+
+    async def remove_box(self, attempt: AttemptId) -> None:
+        folder = self._attempts_dir / attempt.folder
+        if folder.exists():
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+
+    async def list(self) -> Mapping[AttemptId, ContainerFacts]:
+        return {attempt: self._facts(attempt, live) for attempt, live in self._live.items()}
+
+    async def image_names(self) -> Sequence[str]:
+        return []
+
+    def spool(self, attempt: AttemptId, stream: Stream) -> Path | None:
+        live = self._live.get(attempt)
+        box = self.box(attempt)
+        if live is None:
+            return box.spool(stream) if box.run.exists() else None
+        return box.spool(stream) if live.run.script.output else None
+
+    def index(self, attempt: AttemptId) -> Path | None:
+        return self.box(attempt).index
+
+    def box(self, attempt: AttemptId) -> Box:
+        """The attempt's box; it exists only if the attempt printed something."""
+        return Box(self._attempts_dir / attempt.folder / "box")
+
+    # -- inside -----------------------------------------------------------------------------------
+
+    def _now_ns(self) -> int:
+        return round(self._clock.monotonic() * _NS)
+
+    def _facts(self, attempt: AttemptId, live: _Live) -> ContainerFacts:
+        live.freeze_if_over(self._now_ns())
+        name, started_at = f"scripted-{attempt.folder}", live.run.wall_ns / _NS
+        if live.cut_off:
+            # What engines report after a hard reboot.
+            return ContainerFacts(ContainerState.EXITED, name, _IMAGE_ID, exit_code=0, started_at=started_at)
+        if live.frozen is None:
+            return ContainerFacts(ContainerState.RUNNING, name, _IMAGE_ID, started_at=started_at)
+        end = live.frozen[1]
+        return ContainerFacts(
+            ContainerState.EXITED,
+            name,
+            _IMAGE_ID,
+            exit_code=end.exit_code if end.exit_code is not None else 128 + (end.signal or 0),
+            oom_killed=end.oom_kills > 0,
+            started_at=started_at,
+            ended_at=end.ended_wall_ns / _NS,
+        )
+
+    def _schedule(self, attempt: AttemptId, live: _Live) -> None:
+        at_ns = live.end()[0]
+        if at_ns <= self._now_ns():
+            self._on_change(attempt)
+            return
+        heapq.heappush(self._due, (at_ns, attempt))
+        if self._due[0] == (at_ns, attempt):
+            self._sooner.set()
+
+    async def _tick(self) -> None:
+        while True:
+            now_ns = self._now_ns()
+            while self._due and self._due[0][0] <= now_ns:
+                attempt = heapq.heappop(self._due)[1]
+                if attempt in self._live:
+                    self._on_change(attempt)
+            self._sooner.clear()
+            if not self._due:
+                await self._sooner.wait()
+                continue
+            sleeping = asyncio.ensure_future(self._clock.sleep((self._due[0][0] - now_ns) / _NS))
+            sooner = asyncio.ensure_future(self._sooner.wait())
+            try:
+                await asyncio.wait((sleeping, sooner), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                sleeping.cancel()
+                sooner.cancel()
+
+    def _print(self, box: Box, run: Run) -> None:
+        for folder in (box.root, box.attempt, box.run):
+            folder.mkdir(parents=True, exist_ok=True)
+        # A start that was cut short between this and its line in the journal comes here again.
+        for path in (box.stdout, box.stderr, box.index):
+            path.unlink(missing_ok=True)
+        writer = boxes.SpoolWriter(box)
+        try:
+            writer.append(Stream.STDOUT, run.script.output, wall_ns=run.wall_ns)
+        finally:
+            writer.close()
+
+    def _write(self, line: Mapping[str, Any]) -> None:
+        if self._journal < 0:
+            return
+        if not self._live and self._written > _COMPACT_BYTES:
+            os.ftruncate(self._journal, 0)
+            self._written = os.write(self._journal, json.dumps({"boot": self._boot_id}).encode() + b"\n")
+        self._written += os.write(self._journal, json.dumps(line, separators=(",", ":")).encode() + b"\n")
+
+    def _replay(self) -> None:
+        try:
+            lines = self._journal_path.read_bytes().split(b"\n")
+        except FileNotFoundError:
+            return
+        boot = ""
+        for raw in lines:
+            try:
+                line = json.loads(raw)
+            except ValueError:
+                continue  # the last one, cut short by the kill
+            boot = line.get("boot", boot)
+            self._replay_line(line, rebooted=boot != self._boot_id)
+        for attempt, live in self._live.items():
+            if not live.cut_off:
+                heapq.heappush(self._due, (live.end()[0], attempt))
+
+    def _replay_line(self, line: dict[str, Any], *, rebooted: bool) -> None:
+        if "start" in line:
+            attempt = attempt_of_folder(line["start"])
+            if attempt is not None:
+                self._live[attempt] = _Live(_run_of(line), lease_until_ns=line["lease"], cut_off=rebooted)
+        elif "stop" in line:
+            live = self._of(line["stop"])
+            if live is not None:
+                live.stop = Stop(StopWord(line["word"]), line["at"], line["grace"])
+        elif "of" in line:
+            for folder in line["of"]:
+                live = self._of(folder)
+                if live is not None:
+                    live.freeze_if_over(line["at"])
+                    live.lease_until_ns = line["lease"]
+        elif "gone" in line:
+            attempt = attempt_of_folder(line["gone"])
+            if attempt is not None:
+                self._live.pop(attempt, None)
+
+    def _of(self, folder: str) -> _Live | None:
+        attempt = attempt_of_folder(folder)
+        return None if attempt is None else self._live.get(attempt)
+
+
+def _start_line(attempt: AttemptId, run: Run, lease_until_ns: int | None) -> dict[str, Any]:
+    script = run.script
+    return {
+        "start": attempt.folder,
+        "boot_ns": run.boot_ns,
+        "wall_ns": run.wall_ns,
+        "limits": [run.timeout_ms, run.grace_ms, run.lease_grace_ms],
+        "lease": lease_until_ns,
+        "run_ns": script.run_ns,
+        "exit": script.exit_code,
+        "out": len(script.output),
+        "deaf": script.ignores_term,
+        "oom": script.out_of_memory,
+    }
+
+
+def _run_of(line: Mapping[str, Any]) -> Run:
+    timeout_ms, grace_ms, lease_grace_ms = line["limits"]
+    script = Script(
+        run_ns=line["run_ns"],
+        exit_code=line["exit"],
+        # The text lies in the spool already; only its length matters from here on.
+        output=b"\0" * line["out"],
+        ignores_term=line["deaf"],
+        out_of_memory=line["oom"],
+    )
+    return Run(script, line["boot_ns"], line["wall_ns"], timeout_ms, grace_ms, lease_grace_ms)
+
+
+def _architecture() -> str:
+    machine = platform.machine()
+    return {"x86_64": "amd64", "aarch64": "arm64"}.get(machine, machine)
