@@ -241,7 +241,8 @@ def test_all_logs_as_an_archive(cluster: Cluster):
 class TestCommandLine:
     def test_run_streams_the_log_and_ends_with_the_code(self, cluster: Cluster):
         done = cluster.headway(
-            "run", "--image", "scripted", "--env", "HEADWAY_SCRIPTED_OUTPUT=hello\n", "--env", "HEADWAY_SCRIPTED_EXIT=7",
+            "run", "--image", "scripted", "--env", "HEADWAY_SCRIPTED_OUTPUT=hello\n",
+            "--env", "HEADWAY_SCRIPTED_EXIT=7",
             "--env", "HEADWAY_SCRIPTED_RUN_S=0.3", "--", "true",
         )  # fmt: skip
         assert done.stdout == b"hello\n"
