@@ -6,6 +6,7 @@ little.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -65,8 +66,14 @@ class ObjectSource:
     """A document that came as Python values (from the SDK or a decoded body): no lines and columns."""
 
     def __init__(self, value: Any) -> None:
-        self.value = value
+        """Raises DocumentUnreadable for what no JSON could say."""
         self.problems: list[Problem] = []
+        try:
+            # A copy with the kinds of JSON only: tuples become lists, keys become text, and a later change by
+            # the caller changes nothing here.
+            self.value = json.loads(json.dumps(value))
+        except (TypeError, ValueError, RecursionError) as error:
+            raise DocumentUnreadable(Problem(pointer="", message=f"not a job file: {printable(str(error))}")) from None
 
     def forget_places(self) -> None:
         pass

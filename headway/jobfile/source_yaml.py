@@ -325,7 +325,7 @@ _EXPLAINED: Final = (
     (r"could not find expected ':'", "a key without ':' after it, or a text that goes on with wrong indentation"),
     (r"did not find expected key", "not lined up with the keys around it, or a quote that ends too early"),
     (r"did not find expected '-'", "not lined up with the '-' entries around it"),
-    (r"unexpected end of stream", "the file ends inside a quoted text; its closing quote is missing"),
+    (r"unexpected end of stream", "this text has no closing quote"),
     (r"unknown escape character", "an unknown \\ escape in double quotes; use single quotes, or write \\\\"),
     (r"character that cannot start any token", "a character that can't start a text; put the text in quotes"),
     (r"undefined tag handle", "a tag (!) is not allowed here; a text that starts with ! goes in quotes"),
@@ -334,6 +334,9 @@ _EXPLAINED: Final = (
 
 def _syntax_problem(error: yaml.MarkedYAMLError) -> Problem:
     mark = error.problem_mark or error.context_mark
+    if error.problem == "found unexpected end of stream":
+        # The end of the file is the place of nothing; where the open quote stands is worth knowing.
+        mark = error.context_mark or mark
     raw = " ".join(str(part) for part in (error.context, error.problem) if part)
     said = next((ours for pattern, ours in _EXPLAINED if re.search(pattern, raw)), None)
     if mark is None:

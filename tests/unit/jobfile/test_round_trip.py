@@ -26,7 +26,8 @@ from headway.jobfile import (
     parse_job,
     to_yaml,
 )
-from headway.jobfile.check import JOB_KEYS, RESOURCE_KEYS, TASK_KEYS
+from headway.jobfile.check import JOB_KEYS
+from headway.jobfile.task_fields import RESOURCE_KEYS, TASK_KEYS
 from headway.units import GIB, MIB
 
 from .build import a_job
