@@ -1,0 +1,38 @@
+"""One `headway.toml` for all services, `HEADWAY_<SERVICE>__<KEY>` over it.
+
+    loaded = load(Path("/etc/headway/headway.toml"))
+    loaded.config.cluster.lease_s                 # 120.0
+    loaded.sources["cluster.lease_s"]             # "default", "headway.toml:7", "HEADWAY_CLUSTER__LEASE_S"
+
+Every value is checked, alone and against the others, before any service starts; all problems come in one
+`ConfigInvalid`, one sentence each, with file, line and key.
+"""
+
+from .loading import Loaded, load
+from .sections import (
+    Cluster,
+    HeadwayConfig,
+    HttpServer,
+    JobManager,
+    Limits,
+    Log,
+    Peers,
+    ResourceManager,
+    TaskManager,
+    Worker,
+)
+
+__all__ = [
+    "Cluster",
+    "HeadwayConfig",
+    "HttpServer",
+    "JobManager",
+    "Limits",
+    "Loaded",
+    "Log",
+    "Peers",
+    "ResourceManager",
+    "TaskManager",
+    "Worker",
+    "load",
+]

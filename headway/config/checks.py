@@ -1,0 +1,137 @@
+"""Relations between settings that no single value can show, and the values that follow from others."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..errors import Problem
+from .sections import HeadwayConfig
+from .values import is_loopback, is_wildcard, split_address
+
+# What the launcher may need past its grace until the last process is surely gone, and the drift between two
+# machines' clocks over one lease.
+LEASE_SLACK_S = 5.0
+MIN_TOKEN_CHARS = 16
+
+_SERVICES = ("httpserver", "job_manager", "task_manager", "resource_manager")
+
+
+def derived(config: HeadwayConfig, environ_host: str = "") -> tuple[HeadwayConfig, dict[str, str]]:
+    """Fills in what follows from other settings; returns the whole config and where each such value came from."""
+    state = config.cluster.state_dir
+    updates: dict[str, dict[str, Any]] = {}
+    sources: dict[str, str] = {}
+
+    def fill(section: str, key: str, value: str, source: str) -> None:
+        if not getattr(getattr(config, section), key):
+            updates.setdefault(section, {})[key] = value
+            sources[f"{section}.{key}"] = source
+
+    for service in _SERVICES:
+        fill(service, "database", f"{state}/{service}.db", "from cluster.state_dir")
+    fill("cluster", "mount", f"{state}/mount", "from cluster.state_dir")
+    fill("worker", "folder", f"{state}/worker", "from cluster.state_dir")
+    fill("worker", "node_id", _node_name(environ_host or socket.gethostname()), "from the host name")
+    fill("worker", "address", config.worker.bind, "from worker.bind")
+    fill("peers", "http_server", _reachable(config.httpserver.grpc_bind), "from httpserver.grpc_bind")
+    for service in ("job_manager", "task_manager", "resource_manager"):
+        fill("peers", service, _reachable(getattr(config, service).bind), f"from {service}.bind")
+    whole = config.model_copy(
+        update={name: getattr(config, name).model_copy(update=values) for name, values in updates.items()}
+    )
+    return whole, sources
+
+
+def problems(config: HeadwayConfig) -> Iterator[Problem]:
+    """Everything that does not go together; `pointer` is the key, the message reads on after it."""
+    yield from _leases(config)
+    yield from _doors(config)
+    yield from _numbers(config)
+
+
+def _leases(config: HeadwayConfig) -> Iterator[Problem]:
+    cluster = config.cluster
+    if cluster.lease_s <= 3 * cluster.heartbeat_s:
+        yield Problem(
+            "cluster.lease_s",
+            f"is {cluster.lease_s:g}; it must be more than three times heartbeat_s ({cluster.heartbeat_s:g}), or one "
+            "lost heartbeat could cost a task",
+        )
+    needed_s = cluster.lease_grace_s + LEASE_SLACK_S
+    if cluster.lease_stop_s < needed_s:
+        yield Problem(
+            "cluster.lease_stop_s",
+            f"is {cluster.lease_stop_s:g}; it must be at least lease_grace_s + {LEASE_SLACK_S:g} = {needed_s:g}, so "
+            "that a cut-off task is surely gone before another machine may start it",
+        )
+    if cluster.lease_s - cluster.lease_stop_s <= 2 * cluster.heartbeat_s:
+        yield Problem(
+            "cluster.lease_stop_s",
+            f"is {cluster.lease_stop_s:g}; lease_s - lease_stop_s must be more than two heartbeats "
+            f"({2 * cluster.heartbeat_s:g} s), or a launcher would stop tasks between two heartbeats",
+        )
+
+
+def _doors(config: HeadwayConfig) -> Iterator[Problem]:
+    http = config.httpserver
+    if bool(http.tls_cert) != bool(http.tls_key):
+        yield Problem("httpserver.tls_cert", "and tls_key go together: set both or neither")
+    if not is_loopback(http.bind) and not http.tls_cert and not http.behind_proxy:
+        yield Problem(
+            "httpserver.bind",
+            f"is {http.bind}, which other machines can reach: set tls_cert and tls_key, or name the proxy that does "
+            "TLS in behind_proxy, or keep 127.0.0.1 and come in through ssh -L",
+        )
+    if len(config.cluster.token) < MIN_TOKEN_CHARS:
+        what = "is too short" if config.cluster.token else "is not set"
+        yield Problem(
+            "cluster.token_file",
+            f"{what}: put at least {MIN_TOKEN_CHARS} random characters into a file that only the services can read, "
+            "the same on every machine (`headway up` does it by itself)",
+        )
+    host, _ = split_address(config.worker.address)
+    if is_wildcard(host):
+        yield Problem(
+            "worker.address", f"must say how the others reach this machine, since worker.bind is {config.worker.bind}"
+        )
+
+
+def _numbers(config: HeadwayConfig) -> Iterator[Problem]:
+    cluster, nodes, tasks = config.cluster, config.resource_manager, config.task_manager
+    if cluster.account_uid_max < cluster.account_uid_min:
+        yield Problem("cluster.account_uid_max", f"must not be below account_uid_min ({cluster.account_uid_min})")
+    if nodes.suspect_after_s < 2 * nodes.poll_s:
+        yield Problem(
+            "resource_manager.suspect_after_s",
+            f"is {nodes.suspect_after_s:g}; it must be at least two polls ({2 * nodes.poll_s:g} s)",
+        )
+    if nodes.down_after_s <= nodes.suspect_after_s:
+        yield Problem("resource_manager.down_after_s", f"must be above suspect_after_s ({nodes.suspect_after_s:g})")
+    if config.worker.pull_limit_s >= tasks.start_limit_s:
+        yield Problem("worker.pull_limit_s", f"must be below task_manager.start_limit_s ({tasks.start_limit_s:g})")
+    if _inside(cluster.state_dir, cluster.mount):
+        yield Problem("cluster.state_dir", "must not lie on the shared mount: databases break there")
+
+
+def _inside(path: str, folder: str) -> bool:
+    return bool(folder) and (path.rstrip("/") + "/").startswith(folder.rstrip("/") + "/")
+
+
+def _reachable(bind: str) -> str:
+    host, port = split_address(bind)
+    return f"127.0.0.1:{port}" if is_wildcard(host) else bind
+
+
+def _node_name(host: str) -> str:
+    name = re.sub(r"[^a-z0-9._-]+", "-", host.split(".")[0].lower()).strip("-._")[:63]
+    return name or "node"
+
+
+def is_public(config: HeadwayConfig) -> Mapping[str, str]:
+    """The gRPC doors that other machines can reach: key to address."""
+    doors = {f"{name}.bind": getattr(config, name).bind for name in (*_SERVICES[1:], "worker")}
+    doors["httpserver.grpc_bind"] = config.httpserver.grpc_bind
+    return {key: bind for key, bind in doors.items() if not is_loopback(split_address(bind)[0])}

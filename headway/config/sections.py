@@ -1,0 +1,251 @@
+"""What headway.toml holds. The descriptions are the reference in docs/configuration.md.
+
+Empty texts of paths, databases and peers are filled in when the file is loaded, so that services always see
+whole values.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from .values import (
+    Address,
+    Bytes,
+    Duration,
+    FilePath,
+    Host,
+    MaxTimeout,
+    Network,
+    NodeName,
+    OptionalAddress,
+    Seconds,
+    SecondsOrZero,
+)
+
+SECRET_KEYS = frozenset({"cluster.token"})
+
+_DATABASE = "a path, or a URL such as postgresql://headway@db/headway; by default a SQLite file in `cluster.state_dir`"
+
+
+class Section(BaseModel):
+    """One table of the file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+class Cluster(Section):
+    """What all services of a cluster share; the same on every machine."""
+
+    name: str = Field(
+        default="headway",
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$",
+        description="the cluster's name; the shared mount's marker file holds it",
+    )
+    token: str = Field(
+        default="", repr=False, description="the secret that services show each other; better in `token_file`"
+    )
+    token_file: FilePath = Field(default="", description="a file that holds the token, readable by the services only")
+    mount: FilePath = Field(default="", description="the shared mount (NFS, GlusterFS, or a folder on one machine)")
+    state_dir: FilePath = Field(
+        default="/var/lib/headway",
+        description="where services keep databases and files of their own; never on the shared mount",
+    )
+    heartbeat_s: Seconds = Field(default=10.0, description="how often a Worker reports to TaskManager")
+    lease_s: Seconds = Field(default=120.0, description="a Worker that is silent so long has lost its attempts")
+    lease_stop_s: Seconds = Field(
+        default=30.0, description="how long before the end of the lease the launcher starts to stop the task"
+    )
+    lease_grace_s: SecondsOrZero = Field(
+        default=10.0, description="from TERM to KILL when a lease ends, whatever the task's own grace"
+    )
+    account_uid_min: int = Field(
+        default=20_000, ge=1_000, le=2_000_000_000, description="first user id that accounts get"
+    )
+    account_uid_max: int = Field(
+        default=59_999, ge=1_000, le=2_000_000_000, description="last user id that accounts get"
+    )
+    simulated: bool = Field(default=False, description="shown everywhere: on this cluster nothing really runs")
+
+
+class HttpServer(Section):
+    """The web page and the HTTP API."""
+
+    bind: Host = Field(
+        default="127.0.0.1", description="address to listen at; others than loopback need TLS or `behind_proxy`"
+    )
+    port: int = Field(default=8080, ge=0, le=65_535, description="port of page and API")
+    behind_proxy: tuple[Network, ...] = Field(
+        default=(), description="the proxies in front that do TLS; only their forwarded headers are believed"
+    )
+    public_url: str = Field(
+        default="",
+        pattern=r"^(https?://[^/\s]+)?$",
+        description="the address users type, where it differs from bind and port",
+    )
+    tls_cert: FilePath = Field(default="", description="certificate chain, PEM")
+    tls_key: FilePath = Field(default="", description="its private key, PEM")
+    grpc_bind: Address = Field(
+        default="127.0.0.1:7000", description="where the other services ask for users and images"
+    )
+    database: str = Field(default="", description=_DATABASE)
+    session_lifetime_s: Seconds = Field(
+        default=14 * 86_400.0, description="a browser session ends so long after its last use"
+    )
+    first_admin_file: FilePath = Field(
+        default="", description="where the first start writes the first admin's name and password"
+    )
+
+
+class JobManager(Section):
+    """Jobs and their tasks."""
+
+    bind: Address = Field(default="127.0.0.1:7001", description="where it listens")
+    database: str = Field(default="", description=_DATABASE)
+    max_tasks_per_job: int = Field(default=10_000, ge=1, description="a job with more tasks is refused")
+
+
+class Limits(Section):
+    """What TaskManager admits and how much one account may hold."""
+
+    max_timeout: MaxTimeout = Field(
+        default={0: 7 * 86_400.0},
+        description="longest timeout a task may ask for: one duration, or a table by the GPUs in the cluster, such as "
+        '`{0 = "1d", 8 = "7d"}` (from 8 GPUs on, 7 days)',
+    )
+    max_retries: int = Field(default=10, ge=0, le=1_000, description="most retries a task may ask for")
+    running_gpus_per_user: int = Field(
+        default=0, ge=0, description="GPUs that one account's tasks hold at once; 0: no limit"
+    )
+    queued_tasks_per_user: int = Field(default=50_000, ge=0, description="waiting tasks of one account; 0: no limit")
+    short_reserve_gpus: int = Field(default=0, ge=0, description="GPUs kept for short tasks; 0: none")
+    short_reserve_timeout: Duration = Field(default=3_600.0, description="a task with a longer timeout is no short one")
+
+
+class TaskManager(Section):
+    """Queue, placement, attempts."""
+
+    bind: Address = Field(default="127.0.0.1:7002", description="where it listens")
+    database: str = Field(default="", description=_DATABASE)
+    policy: Literal["aging_sjf", "fifo", "sjf", "ljf", "hrrn", "log_aging", "adaptive", "fair"] = Field(
+        default="aging_sjf", description="the order of the queue (docs/scheduling.md)"
+    )
+    beta: float = Field(default=1.0, ge=0, description="aging_sjf: weight of a second of timeout")
+    gamma: float = Field(default=1.0, gt=0, description="aging_sjf: weight of a second of waiting")
+    log_aging_s: Seconds = Field(
+        default=800.0, description="log_aging: seniority in seconds for a timeout ten times shorter"
+    )
+    discipline: Literal["conservative", "easy", "greedy", "strict"] = Field(
+        default="conservative", description="which later tasks may start before earlier ones"
+    )
+    reserved_tasks: int = Field(default=200, ge=1, description="conservative: waiting tasks that get a reservation")
+    backfill_tasks: int = Field(default=1_000, ge=0, description="tasks behind those that are tried for a gap")
+    cpu_tasks_on_gpu_nodes: Literal["last_resort", "always", "never"] = Field(
+        default="last_resort", description="whether tasks without GPUs may use nodes with GPUs"
+    )
+    platform_retries: int = Field(
+        default=3, ge=0, le=100, description="tries again after faults of the platform (pull, engine, lost machine)"
+    )
+    platform_retry_delay_s: Seconds = Field(
+        default=5.0, description="pause before the first of them; doubles each time"
+    )
+    start_limit_s: Seconds = Field(
+        default=1_800.0, description="longest time from dispatch to the user's process, image fetch included"
+    )
+    stop_limit_s: Seconds = Field(
+        default=120.0, description="how long past grace a stop may take before the node is looked at"
+    )
+    limits: Limits = Limits()
+
+
+class ResourceManager(Section):
+    """Nodes and their health."""
+
+    bind: Address = Field(default="127.0.0.1:7003", description="where it listens")
+    database: str = Field(default="", description=_DATABASE)
+    poll_s: Seconds = Field(default=10.0, description="how often each Worker is asked for its status")
+    suspect_after_s: Seconds = Field(default=30.0, description="a silent node is SUSPECT: it gets no new work")
+    down_after_s: Seconds = Field(default=90.0, description="a silent node is DOWN")
+    usage_days: int = Field(default=30, ge=1, description="how long readings are kept")
+
+
+class Worker(Section):
+    """One machine that runs containers."""
+
+    bind: Address = Field(default="127.0.0.1:7004", description="where it listens")
+    address: OptionalAddress = Field(default="", description="how the other services reach it; by default `bind`")
+    node_id: NodeName = Field(default="", description="the machine's name in the cluster; by default its host name")
+    runtime: Literal["docker", "scripted"] = Field(
+        default="docker", description="scripted: starts nothing, for rehearsals"
+    )
+    docker_host: str = Field(
+        default="", description="the engine's socket; by default DOCKER_HOST or /var/run/docker.sock"
+    )
+    folder: FilePath = Field(
+        default="", description="attempts and log spools, on a local disk; by default `worker` in `cluster.state_dir`"
+    )
+    cpus: float = Field(
+        default=0.0, ge=0, le=4_096, description="CPUs it offers; 0: what the machine has. More than it has is allowed"
+    )
+    memory_bytes: Bytes = Field(
+        default=0, description="memory it offers; 0: what the machine has, less some for the system"
+    )
+    simulated_gpus: int = Field(default=0, ge=0, le=1_024, description="pretend GPUs, for rehearsals")
+    simulated_gpu_model: str = Field(default="Simulated", min_length=1, description="their model")
+    simulated_gpu_memory_bytes: Bytes = Field(default=24 << 30, description="memory of each")
+    local_images: bool = Field(default=False, description="whether jobs may name images that the engine already has")
+    pull_images: bool = Field(
+        default=True, description="whether images may come from the registry that their name says"
+    )
+    log_limit_bytes: Bytes = Field(
+        default=1 << 30, description="stdout and stderr of one attempt; more is dropped, counted and told"
+    )
+    disk_low_bytes: Bytes = Field(
+        default=2 << 30, description="with less free space on `folder` or the engine's disk it takes no new task"
+    )
+    pids_limit: int = Field(default=4_096, ge=16, description="processes and threads in one container")
+    pull_limit_s: Seconds = Field(default=1_500.0, description="longest fetch of an image")
+    engine_timeout_s: Seconds = Field(
+        default=60.0, description="an engine call without an answer for so long counts as hung"
+    )
+    gpu_outside_memory_bytes: Bytes = Field(
+        default=512 << 20,
+        description="GPU memory that processes outside Headway may hold before the card counts as busy",
+    )
+    keep_ended_s: SecondsOrZero = Field(
+        default=3_600.0, description="how long the folder of an ended, copied attempt stays"
+    )
+
+
+class Peers(Section):
+    """Where the services reach each other; by default where they listen in the same file."""
+
+    http_server: OptionalAddress = Field(default="", description="HttpServer's `grpc_bind`")
+    job_manager: OptionalAddress = Field(default="", description="JobManager")
+    task_manager: OptionalAddress = Field(default="", description="TaskManager")
+    resource_manager: OptionalAddress = Field(default="", description="ResourceManager")
+
+
+class Log(Section):
+    """Log lines of the services, on standard error."""
+
+    level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="least level that is written"
+    )
+    format: Literal["auto", "json", "text"] = Field(
+        default="auto", description="auto: text on a terminal, else JSON lines"
+    )
+
+
+class HeadwayConfig(Section):
+    """The whole file."""
+
+    cluster: Cluster = Cluster()
+    httpserver: HttpServer = HttpServer()
+    job_manager: JobManager = JobManager()
+    task_manager: TaskManager = TaskManager()
+    resource_manager: ResourceManager = ResourceManager()
+    worker: Worker = Worker()
+    peers: Peers = Peers()
+    log: Log = Log()

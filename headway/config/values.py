@@ -1,0 +1,151 @@
+"""Kinds of values in headway.toml. Each refuses with a clause that reads on after the key: "… must be …"."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator
+
+from ..units import BadValue, parse_duration, parse_size
+
+_HOST_PORT = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<host>[A-Za-z0-9._-]+)):(?P<port>\d{1,5})")
+_NODE = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
+
+
+def split_address(text: str) -> tuple[str, int]:
+    """`HOST:PORT` or `[IPV6]:PORT` in two.
+
+    Raises:
+        ValueError: it has another form.
+    """
+    found = _HOST_PORT.fullmatch(text)
+    if found is None or int(found["port"]) > 65_535:
+        raise ValueError(f"must be HOST:PORT, such as 127.0.0.1:7001, and not {text!r}")
+    return found["six"] or found["host"], int(found["port"])
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only programs on this machine can connect to `host`."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def is_wildcard(host: str) -> bool:
+    """Whether `host` means all addresses of the machine."""
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False
+
+
+def _seconds(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    try:
+        return float(value)
+    except ValueError:
+        pass
+    try:
+        return parse_duration(value)
+    except BadValue as error:
+        raise ValueError(error.message) from error
+
+
+def _duration(value: Any) -> Any:
+    if not isinstance(value, str):
+        raise ValueError(f'must be a text with a unit, such as "90s", "2h" or "7d", and not {value!r}')
+    try:
+        return parse_duration(value)
+    except BadValue as error:
+        raise ValueError(error.message) from error
+
+
+def _bytes(value: Any) -> Any:
+    if isinstance(value, str) and not value.isdecimal():
+        try:
+            return parse_size(value)
+        except BadValue as error:
+            raise ValueError(error.message) from error
+    return value
+
+
+def _finite_positive(value: float) -> float:
+    if not 0 < value < float("inf"):
+        raise ValueError("must be above 0")
+    return value
+
+
+def _not_negative(value: float) -> float:
+    if not 0 <= value < float("inf"):
+        raise ValueError("must not be negative")
+    return value
+
+
+def _address(text: str) -> str:
+    split_address(text)
+    return text
+
+
+def _optional_address(text: str) -> str:
+    return _address(text) if text else text
+
+
+def _host(text: str) -> str:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        if text != "localhost":
+            raise ValueError(f"must be an IP address of this machine, such as 127.0.0.1, and not {text!r}") from None
+    return text
+
+
+def _network(text: str) -> str:
+    try:
+        ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        raise ValueError(f"must be IP addresses or networks of proxies (10.0.0.7, 10.0.0.0/24), not {text!r}") from None
+    return text
+
+
+def _node_name(text: str) -> str:
+    if text and not _NODE.fullmatch(text):
+        raise ValueError(f"must be small letters, digits, '.', '_' and '-', up to 63, and not {text!r}")
+    return text
+
+
+def _absolute(text: str) -> str:
+    if text and not os.path.isabs(text):
+        raise ValueError(f"must be an absolute path, and not {text!r}")
+    return text
+
+
+def _max_timeout(value: Any) -> Any:
+    table = value if isinstance(value, dict) else {0: value}
+    out: dict[int, Any] = {}
+    for gpus, limit in table.items():
+        if not str(gpus).isdecimal():
+            raise ValueError(f'must be like "7d" or {{0 = "1d", 8 = "7d"}}; {gpus!r} is no number of GPUs')
+        out[int(gpus)] = _duration(limit)
+    if 0 not in out:
+        raise ValueError('must say what holds for a cluster without GPUs: a table like {0 = "1d", 8 = "7d"}')
+    return out
+
+
+Seconds = Annotated[float, BeforeValidator(_seconds), AfterValidator(_finite_positive)]
+SecondsOrZero = Annotated[float, BeforeValidator(_seconds), AfterValidator(_not_negative)]
+Duration = Annotated[float, BeforeValidator(_duration)]
+Bytes = Annotated[int, BeforeValidator(_bytes), AfterValidator(_not_negative)]
+Address = Annotated[str, AfterValidator(_address)]
+OptionalAddress = Annotated[str, AfterValidator(_optional_address)]
+Host = Annotated[str, AfterValidator(_host)]
+Network = Annotated[str, AfterValidator(_network)]
+NodeName = Annotated[str, AfterValidator(_node_name)]
+FilePath = Annotated[str, AfterValidator(_absolute)]
+MaxTimeout = Annotated[dict[int, float], BeforeValidator(_max_timeout)]
