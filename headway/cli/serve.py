@@ -1,0 +1,53 @@
+"""serve: one service in this process."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from pathlib import Path
+
+import click
+
+SERVICES = ("httpserver", "job_manager", "task_manager", "resource_manager", "worker")
+
+
+class _ServiceName(click.ParamType):  # type: ignore[type-arg]
+    name = "service"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        word = value.lower().replace("-", "_")
+        word = {"http_server": "httpserver"}.get(word, word)
+        if word not in SERVICES:
+            self.fail(f"{value!r} is none of {', '.join(SERVICES)}.", param, ctx)
+        return word
+
+
+@click.command()
+@click.argument("service", type=_ServiceName(), metavar="SERVICE")
+@click.option(
+    "--config",
+    "config_path",
+    envvar="HEADWAY_CONFIG",
+    type=click.Path(path_type=Path),
+    help="headway.toml; HEADWAY_CONFIG, else /etc/headway/headway.toml.",
+)
+def serve(service: str, config_path: Path | None) -> None:
+    """Run SERVICE (httpserver, job_manager, task_manager, resource_manager or worker) until it is told to stop."""
+    sys.exit(run(service, config_path))
+
+
+def run(service: str, config_path: Path | None) -> int:
+    """Loads the configuration and runs the service; returns the exit status of the process."""
+    # Before the first import of grpc, which reads them once: its own lines and fork handlers help nobody here.
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+    from .. import logs
+    from ..config import load
+    from ..lifecycle import run_service
+
+    config = load(config_path or Path("/etc/headway/headway.toml")).config
+    logs.setup(service=service, level=config.log.level, fmt=config.log.format)
+    # By name: the kernel imports no service.
+    app = importlib.import_module(f"{service}.app")
+    return run_service(app.serve(config))
