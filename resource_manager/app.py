@@ -1,0 +1,72 @@
+"""Wires ResourceManager and runs it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headway.clock import Clock, SystemClock
+from headway.lifecycle import Service
+from headway.rpc.server import RpcServer
+from headway.rpc.v1.resource_manager_pb2_grpc import add_ResourceManagerServicer_to_server
+from headway.store import Database
+
+from .health import Limits
+from .hub import Hub
+from .nodes import Nodes
+from .peers import WorkerPeers
+from .poller import Poller
+from .servicer import Servicer
+
+if TYPE_CHECKING:
+    from headway.config import HeadwayConfig
+
+
+async def serve(config: HeadwayConfig) -> None:
+    """Runs until asked to stop.
+
+    Raises:
+        HeadwayError: it could not start, or a part of it ended.
+    """
+    settings = config.resource_manager
+    service = Service("resource-manager")
+    await build(
+        service,
+        database=settings.database,
+        bind=settings.bind,
+        token=config.cluster.token,
+        poll_s=settings.poll_s,
+        limits=Limits(settings.suspect_after_s, settings.down_after_s),
+        usage_days=settings.usage_days,
+    )
+    await service.run()
+
+
+async def build(
+    service: Service,
+    *,
+    database: str,
+    bind: str,
+    token: str,
+    poll_s: float,
+    limits: Limits,
+    usage_days: int = 30,
+    clock: Clock | None = None,
+) -> RpcServer:
+    """Everything of one ResourceManager, registered with `service`."""
+    clock = clock or SystemClock()
+    db = await Database.open(database, room="resource_manager")
+    service.on_stop(db.close)
+    workers = WorkerPeers(token, clock)
+    service.on_stop(workers.close)
+    hub = Hub()
+    nodes = Nodes(db, clock, hub, limits, usage_days=usage_days)
+    poller = Poller(nodes, workers, clock, poll_s=poll_s)
+    server = RpcServer(service, bind=bind, token=token)
+    add_ResourceManagerServicer_to_server(Servicer(nodes, hub, poll_s=poll_s), server)  # type: ignore[no-untyped-call]
+    service.on_start(nodes.load)
+    service.on_refuse(hub.close)
+    service.on_drain(nodes.flush)
+    service.side_task("poller", poller.run)
+    service.side_task("health", nodes.keep_time)
+    service.side_task("usage", nodes.keep_history)
+    return server

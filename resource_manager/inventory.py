@@ -1,0 +1,155 @@
+"""What is known of the nodes, and which changes are worth telling. Pure.
+
+A node's status stays the message that its Worker sent: nothing here decides by more than a few of its fields, and
+everything else passes through to those who show it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from headway.errors import Fenced
+from headway.rpc.v1 import resource_manager_pb2
+from headway.states import Admission
+
+from . import health
+from .health import Pulse
+
+Status = resource_manager_pb2.NodeStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One machine. Instants in epoch seconds of this service's clock, except in ``pulse``."""
+
+    id: str
+    incarnation: int
+    address: str
+    status: Status  # never changed in place
+    pulse: Pulse
+    registered_at: float
+    seen_at: float
+    admission: Admission = Admission.OPEN
+    admission_since: float = 0.0  # monotonic: a status asked for earlier says nothing about a drain
+    note: str = ""
+    version: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
+
+
+def registered(
+    known: Node | None,
+    request: resource_manager_pb2.RegisterNodeRequest,
+    *,
+    now: float,
+    monotonic: float,
+) -> Node:
+    """The node once its Worker has registered. What operators said of it outlives its restarts.
+
+    Raises:
+        Fenced: a newer incarnation of the node is known.
+    """
+    if known is not None and request.incarnation < known.incarnation:
+        raise Fenced(
+            f"Node {request.node_id} has registered with a newer incarnation ({known.incarnation}) from "
+            f"{known.address}. If two machines use this name, give one of them another `worker.node_id`."
+        )
+    return Node(
+        id=request.node_id,
+        incarnation=request.incarnation,
+        address=request.address,
+        status=_own(request.status, request.node_id, request.incarnation, now),
+        pulse=health.on_registered(monotonic),
+        registered_at=now,
+        seen_at=now,
+        admission=known.admission if known is not None else Admission.OPEN,
+        admission_since=known.admission_since if known is not None else 0.0,
+        note=known.note if known is not None else "",
+        version=request.version,
+        labels=tuple(sorted(request.labels.items())),
+    )
+
+
+def answered(node: Node, status: Status, *, now: float, monotonic: float) -> Node | None:
+    """The node once its Worker has answered a poll; None when the answer is of an older incarnation.
+
+    A newer one is taken as it is: its Worker was restarted while this service was away, and registers soon.
+    """
+    if status.incarnation < node.incarnation:
+        return None
+    return replace(
+        node,
+        incarnation=status.incarnation,
+        status=_own(status, node.id, status.incarnation, now),
+        pulse=health.on_answer(node.pulse, monotonic),
+        seen_at=now,
+    )
+
+
+def reported(node: Node, status: Status, *, now: float) -> Node:
+    """The node once its Worker has told of a change by itself. That proves nothing about being reachable."""
+    return replace(node, status=_own(status, node.id, node.incarnation, now))
+
+
+def essence(node: Node) -> bytes:
+    """What others plan with: two nodes of equal essence need not be told apart.
+
+    Readings and the sentences that carry them change with every poll and are left out.
+    """
+    kept = resource_manager_pb2.Node(
+        id=node.id,
+        incarnation=node.incarnation,
+        address=node.address,
+        health=node.pulse.health.value,
+        admission=node.admission.value,
+        note=node.note,
+        version=node.version,
+        labels=dict(node.labels),
+    )
+    kept.status.capacity.CopyFrom(node.status.capacity)
+    for gpu in kept.status.capacity.gpus:
+        for reading in ("utilisation", "memory_utilisation", "memory_used_bytes", "temperature_c", "power_w", "note"):
+            gpu.ClearField(reading)
+    for condition in node.status.conditions:
+        kept.status.conditions.add(word=condition.word, blocks_work=condition.blocks_work)
+    kept.status.images.extend(sorted(node.status.images))
+    return kept.SerializeToString(deterministic=True)
+
+
+def blocking(status: Status) -> tuple[str, ...]:
+    """Sentences of what keeps the Worker from taking work."""
+    return tuple(c.sentence or c.word.replace("_", " ") for c in status.conditions if c.blocks_work)
+
+
+def to_pb(node: Node, monotonic: float) -> resource_manager_pb2.Node:
+    """The node as its message shows it."""
+    return resource_manager_pb2.Node(
+        id=node.id,
+        incarnation=node.incarnation,
+        address=node.address,
+        health=node.pulse.health.value,
+        admission=node.admission.value,
+        status=node.status,
+        registered_at=node.registered_at,
+        seen_at=node.seen_at,
+        note=node.note,
+        version=node.version,
+        labels=dict(node.labels),
+        health_sentence=health.sentence(node.pulse, monotonic, blocking(node.status)),
+    )
+
+
+def changed(before: Mapping[str, bytes], nodes: Mapping[str, Node]) -> tuple[list[Node], list[str]]:
+    """Nodes whose essence is new, and ids that are gone, both in order of id."""
+    new = [node for node_id, node in sorted(nodes.items()) if before.get(node_id) != essence(node)]
+    return new, sorted(before.keys() - nodes.keys())
+
+
+def _own(status: Status, node_id: str, incarnation: int, now: float) -> Status:
+    """A copy under the node's own name and at this service's time: a Worker's clock may be anything."""
+    own = Status()
+    own.CopyFrom(status)
+    own.node_id = node_id
+    own.incarnation = incarnation
+    own.at = now
+    return own

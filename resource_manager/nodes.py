@@ -1,0 +1,303 @@
+"""The nodes of the cluster: stored first, then known, then told.
+
+What operators say and who is registered is committed at once; readings are written once a minute, all in one
+transaction, so that an idle cluster costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+
+from sqlalchemy import Connection
+
+from headway.clock import Clock
+from headway.errors import Conflict, Fenced, HeadwayError, InvalidInput, NotFound
+from headway.logs import get_logger
+from headway.rpc.v1 import resource_manager_pb2
+from headway.states import Admission, NodeHealth
+from headway.store import Database
+
+from . import drain, health, history, inventory, store
+from .hub import Hub
+from .inventory import Node, Status
+
+log = get_logger(__name__)
+
+FLUSH_S = 60.0
+_TICK_S = 1.0
+_THIN_EVERY_S = 3_600.0
+_THIN_ROWS = 5_000
+# Readings of one node that wait for the database; when it is full or away, the oldest go.
+_UNWRITTEN_AT_MOST = 2_000
+_INCARNATION_AT_MOST = 2**63 - 1
+
+
+class Nodes:
+    """All nodes. Belongs to the event loop."""
+
+    def __init__(self, db: Database, clock: Clock, hub: Hub, limits: health.Limits, *, usage_days: int = 30) -> None:
+        self._db = db
+        self._clock = clock
+        self._hub = hub
+        self._limits = limits
+        self._usage_s = usage_days * 86_400.0
+        self._nodes: dict[str, Node] = {}
+        self._told: dict[str, bytes] = {}
+        self._unwritten: dict[str, deque[resource_manager_pb2.UsagePoint]] = {}
+        # One registration or wish at a time: each is stored before it is known.
+        self._changing = asyncio.Lock()
+        self.on_membership: Callable[[], None] = lambda: None
+
+    async def load(self) -> None:
+        """At start: the nodes known from before."""
+        monotonic = self._clock.monotonic()
+        for node in await self._db.read(lambda conn: store.load_nodes(conn, monotonic)):
+            self._put(node)
+        self.on_membership()
+
+    # -- asking ---------------------------------------------------------------------------------
+
+    def ids(self) -> list[str]:
+        return sorted(self._nodes)
+
+    def address(self, node_id: str) -> str | None:
+        """Where the node's Worker listens; None for one that is not known."""
+        node = self._nodes.get(node_id)
+        return node.address if node is not None else None
+
+    def view(self, node_id: str = "") -> list[resource_manager_pb2.Node]:
+        """All nodes in order of id, or one.
+
+        Raises:
+            NotFound: there is no such node.
+        """
+        chosen = [node_id] if node_id else self.ids()
+        monotonic = self._clock.monotonic()
+        return [inventory.to_pb(self._node(one), monotonic) for one in chosen]
+
+    async def usage(self, node_id: str, since: float, until: float, max_points: int) -> list[history.Point]:
+        """A node's readings over a time, at most so many points; ``until`` 0: now.
+
+        Raises:
+            NotFound: there is no such node.
+        """
+        self._node(node_id)
+        until = until or self._clock.now()
+        # Before the await, so that what is flushed meanwhile may come twice but never not at all.
+        fresh = [point for point in self._unwritten.get(node_id, ()) if since <= point.at <= until]
+
+        def find(conn: Connection) -> list[history.Point]:
+            stored = store.load_readings(conn, node_id, since, until)
+            seen = {point.at for point in stored}
+            every = [*stored, *(point for point in fresh if point.at not in seen)]
+            return history.downsampled(sorted(every, key=lambda point: point.at), max_points)
+
+        return await self._db.read(find)
+
+    # -- Workers --------------------------------------------------------------------------------
+
+    async def register(self, request: resource_manager_pb2.RegisterNodeRequest) -> None:
+        """A Worker has started, or thinks that it is not known.
+
+        Raises:
+            Fenced: a newer incarnation of the node is known.
+            InvalidInput: no name, no address, or an incarnation out of range.
+        """
+        if not request.node_id or not request.address:
+            raise InvalidInput("A node registers with its name and the address of its Worker.")
+        if not 0 < request.incarnation <= _INCARNATION_AT_MOST:
+            raise InvalidInput(f"An incarnation lies between 1 and {_INCARNATION_AT_MOST}.")
+        async with self._changing:
+            known = self._nodes.get(request.node_id)
+            node = inventory.registered(known, request, now=self._clock.now(), monotonic=self._clock.monotonic())
+            await self._db.write(lambda conn: store.save_node(conn, node))
+            self._put(node)
+        log.info("node.registered", node=node.id, address=node.address, incarnation=node.incarnation)
+        if known is None or known.address != node.address:
+            self.on_membership()
+
+    async def report(self, status: Status) -> bool:
+        """A Worker tells of a change; False: it has to register (again).
+
+        Raises:
+            Fenced: a newer incarnation of the node is known.
+        """
+        node = self._nodes.get(status.node_id)
+        if node is None or status.incarnation > node.incarnation:
+            return False
+        if status.incarnation < node.incarnation:
+            raise Fenced(f"Node {status.node_id} has registered with a newer incarnation, {node.incarnation}.")
+        self._put(inventory.reported(node, status, now=self._clock.now()))
+        return True
+
+    async def on_answer(self, node_id: str, status: Status, asked_at: float) -> None:
+        """A Worker answered a poll that was sent at ``asked_at`` (monotonic)."""
+        known = self._nodes.get(node_id)
+        if known is None:
+            return
+        now = self._clock.now()
+        node = inventory.answered(known, status, now=now, monotonic=self._clock.monotonic())
+        if node is None:
+            log.warning("node.old_incarnation_answered", node=node_id, address=known.address)
+            self.on_failure(node_id, "an older start of its Worker answers there")
+            return
+        self._put(node)
+        unwritten = self._unwritten.setdefault(node_id, deque(maxlen=_UNWRITTEN_AT_MOST))
+        unwritten.append(history.reading(node.status, now))
+        if asked_at >= node.admission_since:
+            await self._after_status(node)
+
+    def on_failure(self, node_id: str, failure: str) -> None:
+        """A poll failed."""
+        node = self._nodes.get(node_id)
+        if node is not None:
+            self._put(replace(node, pulse=health.on_failure(node.pulse, failure)))
+
+    async def _after_status(self, node: Node) -> None:
+        after = drain.after_status(node.admission, node.status.live_attempts)
+        if after is node.admission:
+            return
+        async with self._changing:
+            current = self._nodes.get(node.id)
+            if current is None or current.admission is not node.admission:
+                return
+            await self._store_admission(current, after, current.note, current.admission_since)
+        log.info("node.admission", node=node.id, admission=after)
+
+    # -- operators ------------------------------------------------------------------------------
+
+    async def set_admission(
+        self, node_id: str, event: drain.AdmissionEvent, note: str, by: str
+    ) -> resource_manager_pb2.Node:
+        """Cordon, uncordon or drain; harmless when said twice. ``note`` stays until the node is opened again.
+
+        Raises:
+            NotFound: there is no such node.
+        """
+        async with self._changing:
+            node = self._node(node_id)
+            after = drain.ADMISSION.after(node.admission, event)
+            note = "" if after is Admission.OPEN else note or node.note
+            since = self._clock.monotonic() if after is not node.admission else node.admission_since
+            await self._store_admission(node, after, note, since)
+        log.info("node.admission", node=node_id, admission=after, by=by, note=note)
+        return inventory.to_pb(self._node(node_id), self._clock.monotonic())
+
+    async def _store_admission(self, node: Node, after: Admission, note: str, since: float) -> None:
+        said = replace(node, admission=after, note=note, admission_since=since)
+        await self._db.write(lambda conn: store.save_node(conn, said))
+        # Polls go on meanwhile: only what was said is taken over into what is known by now.
+        current = self._nodes.get(node.id)
+        if current is not None:
+            self._put(replace(current, admission=after, note=note, admission_since=since))
+
+    async def forget(self, node_id: str) -> None:
+        """Drop a node that will not come back, with its history.
+
+        Raises:
+            NotFound: there is no such node.
+            Conflict: it is alive, and would be back at once.
+        """
+        async with self._changing:
+            if self._node(node_id).pulse.health is NodeHealth.READY:
+                raise Conflict(f"Node {node_id} is alive. Stop its Worker first, then forget it.")
+            await self._db.write(lambda conn: store.delete_node(conn, node_id))
+            self._nodes.pop(node_id, None)
+            self._told.pop(node_id, None)
+            self._unwritten.pop(node_id, None)
+            self._hub.publish(node_id, None)
+        log.info("node.forgotten", node=node_id)
+        self.on_membership()
+
+    # -- side tasks -----------------------------------------------------------------------------
+
+    async def keep_time(self) -> None:
+        """Judges silence, once a second."""
+        last = self._clock.monotonic()
+        while True:
+            await self._clock.sleep(_TICK_S)
+            monotonic = self._clock.monotonic()
+            pause_s = monotonic - last - _TICK_S
+            # Much longer than it slept: this machine was suspended or starved, and heard nobody.
+            self.tick(monotonic, pause_s if pause_s > self._limits.suspect_after_s / 4 else 0.0)
+            last = monotonic
+
+    def tick(self, monotonic: float, pause_s: float = 0.0) -> None:
+        """Silence as it is at ``monotonic``, of which this service itself stood still ``pause_s`` seconds."""
+        for node in list(self._nodes.values()):
+            pulse = health.forgive(node.pulse, pause_s) if pause_s else node.pulse
+            pulse = health.on_time(pulse, monotonic, self._limits)
+            if pulse is not node.pulse:
+                self._put(replace(node, pulse=pulse))
+
+    async def keep_history(self) -> None:
+        """Writes readings once a minute and thins old ones once an hour."""
+        thinned_at = self._clock.monotonic()
+        while True:
+            await self._clock.sleep(FLUSH_S)
+            try:
+                await self.flush()
+                if self._clock.monotonic() - thinned_at >= _THIN_EVERY_S:
+                    thinned_at = self._clock.monotonic()
+                    await self.thin()
+            except HeadwayError as error:
+                # Readings are worth less than the service: they wait, and the oldest are lost.
+                log.warning("usage.not_written", reason=str(error))
+
+    async def flush(self) -> None:
+        """Write the readings that wait, and what was last seen of each node."""
+        waiting = {node_id: list(points) for node_id, points in self._unwritten.items() if points}
+        if not waiting:
+            return
+        # An unknown node's readings would outlive it.
+        nodes = [self._nodes[node_id] for node_id in waiting if node_id in self._nodes]
+
+        def write(conn: Connection) -> None:
+            store.save_statuses(conn, nodes)
+            store.add_readings(conn, ((node.id, point) for node in nodes for point in waiting[node.id]))
+
+        await self._db.write(write)
+        for node_id, points in waiting.items():
+            unwritten = self._unwritten.get(node_id)
+            while unwritten and points and unwritten[0] is points[0]:
+                unwritten.popleft()
+                points.pop(0)
+
+    async def thin(self) -> None:
+        """Old readings become means, older ones go."""
+        now = self._clock.now()
+        await self._db.write(lambda conn: store.delete_readings(conn, now - self._usage_s))
+        before = now - history.RAW_S
+        while await self._db.write(lambda conn: _thin_some(conn, before)):
+            pass
+
+    # -- one node -------------------------------------------------------------------------------
+
+    def _node(self, node_id: str) -> Node:
+        node = self._nodes.get(node_id)
+        if node is None:
+            raise NotFound(f"There is no node {node_id!r}.")
+        return node
+
+    def _put(self, node: Node) -> None:
+        before = self._nodes.get(node.id)
+        self._nodes[node.id] = node
+        if before is not None and before.pulse.health is not node.pulse.health:
+            why = health.sentence(node.pulse, self._clock.monotonic())
+            write = log.info if node.pulse.health is NodeHealth.READY else log.warning
+            write("node.health", node=node.id, health=node.pulse.health, reason=why)
+        essence = inventory.essence(node)
+        if self._told.get(node.id) != essence:
+            self._told[node.id] = essence
+            self._hub.publish(node.id, inventory.to_pb(node, self._clock.monotonic()))
+
+
+def _thin_some(conn: Connection, before: float) -> bool:
+    """One bounded step; whether there may be more."""
+    found = store.raw_readings(conn, before, _THIN_ROWS)
+    for node_id, points in found.items():
+        store.replace_raw(conn, node_id, points, history.thinned(points), history.THIN_S)
+    return sum(len(points) for points in found.values()) == _THIN_ROWS

@@ -1,0 +1,27 @@
+"""What ResourceManager needs from outside."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from headway.rpc.v1 import resource_manager_pb2
+
+
+class WorkersPort(Protocol):
+    """The Workers, by address."""
+
+    async def get_status(self, address: str, deadline_s: float) -> resource_manager_pb2.NodeStatus:
+        """Ask a Worker how it is. Changes nothing there; may be called again at any time.
+
+        Raises:
+            HeadwayError: it did not answer within ``deadline_s`` seconds.
+        """
+        ...
+
+    async def forget(self, address: str) -> None:
+        """Nobody will ask there any more; let go of the connection. Safe for an address never asked."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of all connections. Safe to call twice."""
+        ...

@@ -1,0 +1,66 @@
+"""ResourceManager's gRPC door: messages in, answers out."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from headway.errors import InvalidInput
+from headway.rpc.v1 import resource_manager_pb2 as pb
+from headway.rpc.v1.resource_manager_pb2_grpc import ResourceManagerServicer
+
+from .drain import AdmissionEvent
+from .hub import Hub
+from .nodes import Nodes
+
+_POINTS = 500
+_POINTS_AT_MOST = 2_000
+
+_ACTIONS = {
+    pb.SetAdmissionRequest.ACTION_CORDON: AdmissionEvent.CORDON,
+    pb.SetAdmissionRequest.ACTION_UNCORDON: AdmissionEvent.UNCORDON,
+    pb.SetAdmissionRequest.ACTION_DRAIN: AdmissionEvent.DRAIN,
+}
+
+
+class Servicer(ResourceManagerServicer):
+    """See proto/headway/rpc/v1/resource_manager.proto for what each call promises."""
+
+    def __init__(self, nodes: Nodes, hub: Hub, *, poll_s: float) -> None:
+        self._nodes = nodes
+        self._hub = hub
+        self._poll_s = poll_s
+
+    async def RegisterNode(self, request: pb.RegisterNodeRequest, context: Any) -> pb.RegisterNodeReply:
+        await self._nodes.register(request)
+        return pb.RegisterNodeReply(poll_s=self._poll_s)
+
+    async def ReportStatus(self, request: pb.ReportStatusRequest, context: Any) -> pb.ReportStatusReply:
+        return pb.ReportStatusReply(known=await self._nodes.report(request.status))
+
+    async def ListNodes(self, request: pb.ListNodesRequest, context: Any) -> pb.ListNodesReply:
+        return pb.ListNodesReply(nodes=self._nodes.view(request.node_id))
+
+    async def GetNodeUsage(self, request: pb.GetNodeUsageRequest, context: Any) -> pb.GetNodeUsageReply:
+        limit = min(request.max_points or _POINTS, _POINTS_AT_MOST)
+        points = await self._nodes.usage(request.node_id, request.since, request.until, limit)
+        return pb.GetNodeUsageReply(points=points)
+
+    async def SetAdmission(self, request: pb.SetAdmissionRequest, context: Any) -> pb.SetAdmissionReply:
+        event = _ACTIONS.get(request.action)
+        if event is None:
+            raise InvalidInput(f"ResourceManager knows no action number {request.action}.")
+        node = await self._nodes.set_admission(request.node_id, event, request.note, request.by)
+        return pb.SetAdmissionReply(node=node)
+
+    async def ForgetNode(self, request: pb.ForgetNodeRequest, context: Any) -> pb.ForgetNodeReply:
+        await self._nodes.forget(request.node_id)
+        return pb.ForgetNodeReply()
+
+    async def WatchNodes(self, request: pb.WatchNodesRequest, context: Any) -> AsyncIterator[pb.NodesChanged]:
+        with self._hub.watch(self._nodes.view()) as watch:
+            for message in watch.first():
+                yield message
+            while True:
+                for message in await watch.next():
+                    yield message

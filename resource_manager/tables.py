@@ -1,0 +1,34 @@
+"""The tables of ResourceManager."""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Column, Float, Index, LargeBinary, MetaData, PrimaryKeyConstraint, Table, Text
+
+metadata = MetaData()
+
+node = Table(
+    "node",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("incarnation", BigInteger, nullable=False),
+    Column("address", Text, nullable=False),
+    Column("admission", Text, nullable=False),
+    Column("note", Text, nullable=False),
+    Column("version", Text, nullable=False),
+    Column("labels", Text, nullable=False),  # JSON
+    Column("registered_at", Float, nullable=False),
+    Column("seen_at", Float, nullable=False),
+    Column("status", LargeBinary, nullable=False),  # headway.rpc.v1.NodeStatus, the last that was written
+)
+
+usage = Table(
+    "usage",
+    metadata,
+    Column("node_id", Text, nullable=False),
+    Column("at", Float, nullable=False),
+    Column("span_s", Float, nullable=False),  # 0: one reading; else the mean of so many seconds
+    Column("reading", LargeBinary, nullable=False),  # headway.rpc.v1.UsagePoint
+    PrimaryKeyConstraint("node_id", "at"),
+    Index("ix_usage_at", "at"),
+    sqlite_with_rowid=False,
+)
