@@ -135,7 +135,7 @@ class _Index:
             if mark in (":", ","):
                 continue
             if string is not None and parent is not None and isinstance(parent.children, dict) and key is None:
-                key, key_at = json.loads(string), at
+                key, key_at = json.loads(string) if "\\" in string else string[1:-1], at
                 if key in parent.children:
                     self._problem(
                         [*path[:-1], key], at, f"the key {quoted(key)} is written twice; keep one of the two", key

@@ -137,7 +137,12 @@ def _env_value(report: Report, name: str, value: Any, here: Path, where: str, ou
             problem, suggestion = "has no value", '""'
             advice = f'write {printable(name, 60)}: "" for an empty text'
         else:
-            problem, suggestion = f"is {typed} without quotes, which many YAML readers change", f'"{typed}"'
+            kind = (
+                "which many YAML readers change"
+                if isinstance(value, Ambiguous)
+                else f"which is {fields.kind_of(value)}"
+            )
+            problem, suggestion = f"is {typed} without quotes, {kind}", f'"{typed}"'
             advice = f'quote it: {printable(name, 60)}: "{typed}"'
         report.add(here, f"{label} {problem}; {advice}", suggestion=suggestion)
         return
