@@ -26,9 +26,7 @@ from worker.box import (
 )
 
 no_nul = st.text(st.characters(blacklist_characters="\0", blacklist_categories=("Cs",)), max_size=40)
-names = st.text(
-    st.characters(blacklist_characters="\0=", blacklist_categories=("Cs",)), min_size=1, max_size=9
-)
+names = st.text(st.characters(blacklist_characters="\0=", blacklist_categories=("Cs",)), min_size=1, max_size=9)
 
 
 @given(args=st.lists(no_nul, min_size=1, max_size=4), env=st.dictionaries(names, no_nul, max_size=4))
@@ -79,9 +77,7 @@ def test_a_box_keeps_the_user_out_of_its_run_folder(tmp_path: Path) -> None:
     launcher.write_bytes(b"\x7fELF")
     box = boxes.create(tmp_path / "state" / "box", launcher=launcher, command="echo 'grüße'\n")
     assert boxes.create(box.root, launcher=launcher, command="echo 'grüße'\n") == box
-    modes = {
-        p.name: p.stat().st_mode & 0o777 for p in (box.root, box.attempt, box.run, box.launcher, box.command)
-    }
+    modes = {p.name: p.stat().st_mode & 0o777 for p in (box.root, box.attempt, box.run, box.launcher, box.command)}
     assert modes == {"box": 0o755, "attempt": 0o755, "run": 0o700, "launcher": 0o755, "command": 0o555}
     assert box.command.read_text() == "echo 'grüße'\n"
     assert launcher.stat().st_ino != box.launcher.stat().st_ino
@@ -109,9 +105,7 @@ def test_orders_come_back_and_are_absent_before(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "record",
     [
-        EndRecord(
-            BoxEnd.EXITED, exit_code=0, started_wall_ns=5, ended_wall_ns=9, run_ns=4, peak_memory_bytes=1
-        ),
+        EndRecord(BoxEnd.EXITED, exit_code=0, started_wall_ns=5, ended_wall_ns=9, run_ns=4, peak_memory_bytes=1),
         EndRecord(BoxEnd.STOPPED, signal=15, stop_word=StopWord.SHUTDOWN, oom_kills=2, dropped_bytes=7),
         EndRecord(
             BoxEnd.START_FAILED,

@@ -1,0 +1,164 @@
+/* Headway's container launcher: PID 1 of every attempt's container, parent of the user's program.
+ *
+ * It holds the timeout, the grace and the lease without help from anyone outside the container, carries
+ * stdout and stderr into spools on the local disk, and writes the end record before it goes. It is static
+ * and asks nothing of the image: no shell, no libc, no /etc/passwd, no /dev/null.
+ *
+ *   main.c       the loop: what ends an attempt, and how
+ *   box.c        the files of the box: spec, orders, records, log (the contract is in worker/box.py)
+ *   container.c  /root, passwd and group lines, the user, the working folder, the child up to its exec
+ *   spool.c      stdout and stderr to disk, with an index of when what came
+ */
+#ifndef HEADWAY_LAUNCHER_H
+#define HEADWAY_LAUNCHER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+typedef int64_t ns_t; /* nanoseconds; instants are CLOCK_BOOTTIME unless they are called wall */
+
+#define MS ((ns_t)1000000)
+#define SECOND ((ns_t)1000000000)
+#define NEVER INT64_MAX
+#define MAX_GROUPS 256
+
+ns_t boot_now(void);
+ns_t wall_now(void);
+
+/* --- failures of the start ------------------------------------------------------------------------ */
+
+enum stage { STAGE_NONE, STAGE_SETUP, STAGE_USER, STAGE_WORKDIR, STAGE_EXEC, STAGE_READY };
+
+/* Also the message from the child to the launcher; small enough for a pipe to take it in one piece.
+ * STAGE_READY is no failure: the child says that the exec is its next step. */
+struct failure {
+    int32_t stage;
+    int32_t error; /* errno */
+    char text[240];
+};
+
+bool fail(struct failure *failure, enum stage stage, int error, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* --- box.c ---------------------------------------------------------------------------------------- */
+
+struct box {
+    int run;     /* box/run, root's alone */
+    int attempt; /* box/attempt, seen by the user's program */
+    int log;
+    size_t log_size;
+    int end; /* the end record's file, made at the start so that a full disk later does no harm */
+};
+
+struct spec {
+    char **args;
+    char **env;
+    char *workdir;
+    char *user;
+    char *passwd_line;
+    char *group_line;
+    ns_t timeout;
+    ns_t grace;
+    ns_t lease_grace;
+    uint64_t log_limit;
+    bool log_limit_kills;
+    bool drop_caps;
+    bool open_root;
+};
+
+struct orders {
+    ns_t lease_until;
+    ns_t timeout;
+    bool stop;
+    char stop_word[32];
+    ns_t stop_grace; /* negative: the spec's */
+};
+
+struct end_record {
+    const char *reason;
+    const char *stop_word;
+    int status; /* as waitpid gave it */
+    bool has_status;
+    const struct failure *failure;
+    ns_t started_wall; /* 0: never */
+    ns_t ended_wall;
+    ns_t run;
+    int64_t peak_memory; /* negative: unknown */
+    int64_t oom_kills;
+    uint64_t stdout_bytes;
+    uint64_t stderr_bytes;
+    uint64_t dropped_bytes;
+};
+
+bool open_box(struct box *box, const char *path);
+/* One attempt runs once: an engine that starts the container again must not run the program again. */
+bool already_used(const struct box *box);
+void reserve_end(struct box *box);
+void say(struct box *box, const char *format, ...) __attribute__((format(printf, 2, 3)));
+bool read_spec(const struct box *box, struct spec *spec, struct failure *failure);
+void read_orders(const struct box *box, struct orders *orders);
+bool write_started(const struct box *box, ns_t wall, ns_t boot, pid_t pid);
+bool write_deadline(const struct box *box, ns_t wall);
+bool write_end(struct box *box, const struct end_record *record);
+
+/* Up to limit bytes of a file, with a NUL after them; NULL (errno set) if it can't be read. To be freed. */
+char *read_whole(int folder, const char *name, size_t limit, size_t *size);
+
+/* --- container.c ---------------------------------------------------------------------------------- */
+
+struct identity {
+    uid_t uid;
+    gid_t gid;
+    gid_t groups[MAX_GROUPS];
+    int group_count;
+};
+
+/* `root` is a descriptor of the container's root folder. */
+void prepare_image(struct box *box, int root, const struct spec *spec);
+bool find_user(int root, const char *user, struct identity *identity, struct failure *failure);
+pid_t start_child(const struct spec *spec, const struct identity *identity, int out, int err, int *report,
+                  struct failure *failure);
+
+/* --- spool.c -------------------------------------------------------------------------------------- */
+
+struct stream {
+    uint32_t number; /* in the index */
+    int pipe;        /* -1 once at its end */
+    int file;
+    uint64_t size;   /* bytes in the file */
+    size_t capacity; /* of the pipe */
+    ns_t read_after; /* lets small writes gather */
+    unsigned char *buffer;
+    size_t have, done; /* what waits in the buffer because the disk took no more */
+    /* The record that still grows. */
+    ns_t record_at, record_wall;
+    uint64_t record_offset;
+    uint32_t record_length;
+};
+
+struct spool {
+    struct stream streams[2];
+    int index;
+    uint64_t index_size;
+    uint64_t limit;
+    uint64_t dropped;
+    bool limit_reached;
+    ns_t full_patience;
+    bool gave_up; /* the disk stayed full too long: what it does not take at once is dropped */
+    ns_t full_since;
+    ns_t retry_at;
+};
+
+/* `limit` and `full_patience` are set by the caller. */
+bool open_spool(struct spool *spool, const struct box *box, int child_ends[2], struct failure *failure);
+/* Carries what there is, at most about one buffer of each stream. */
+void pump(struct spool *spool, ns_t now);
+/* When pump has something to do although no pipe became readable. */
+ns_t pump_due(const struct spool *spool);
+bool wants_input(const struct stream *stream, ns_t now);
+/* After the last writer of the container is gone: the rest of the pipes, then all of it to the platter. */
+void finish_spool(struct spool *spool);
+
+#endif

@@ -1,0 +1,531 @@
+/* What ends an attempt, and how: the program's own end, timeout, stop order, lease, log limit. */
+#define _GNU_SOURCE
+#include "launcher.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ORDERS_EVERY (5 * SECOND)            /* in case an event was missed */
+#define ORDERS_EVERY_WITHOUT_EVENTS SECOND
+#define LOOK_WHILE_ENDING (100 * MS)         /* processes of `docker exec` are not our children: no SIGCHLD */
+#define KILL_AGAIN (20 * MS)
+#define KILL_PATIENCE (30 * SECOND)          /* for a process that the kernel itself holds */
+#define FULL_PATIENCE (30 * SECOND)          /* a full disk holds the program, then costs output */
+#define DEADLINE_DRIFT (2 * SECOND)
+
+#define NOBODY ((uid_t)0xfffffffe)
+
+enum phase { STARTING, RUNNING, ENDING, KILLING };
+
+struct launcher {
+    struct box box;
+    struct spec spec;
+    struct orders orders;
+    struct spool spool;
+    const char *cgroup; /* NULL: outside a container, where the numbers would be the machine's */
+    bool is_init;
+    enum phase phase;
+    pid_t main_pid;
+    int report, signals, events;
+    bool ready; /* the child said that its next step is the exec */
+    bool ended; /* the main process */
+    int status;
+    ns_t started, started_wall, ended_at, ended_wall;
+    ns_t deadline, deadline_wall; /* as written to the file */
+    ns_t kill_at, killed_at, look_at, orders_at;
+    const char *reason; /* once something else than the program itself ends the attempt */
+    const char *stop_word;
+    bool killed_outside;
+    struct failure failure;
+    int64_t oom_kills_before;
+};
+
+static ns_t earlier(ns_t a, ns_t b) { return a < b ? a : b; }
+
+/* --- the processes of the container -------------------------------------------------------------------- */
+
+/* Outside a container (tests) `everybody` are the launcher's descendants: it is their reaper, so nobody
+ * escapes by a double fork. Its own kill(-1) would reach the whole machine. */
+static void signal_descendants(int number)
+{
+    static struct {
+        pid_t pid, parent;
+        bool ours;
+    } table[16384];
+    size_t count = 0;
+    DIR *proc = opendir("/proc");
+    struct dirent *entry;
+
+    if (proc == NULL)
+        return;
+    while ((entry = readdir(proc)) != NULL && count < sizeof table / sizeof *table) {
+        char name[300], *text, *after;
+        pid_t pid = atoi(entry->d_name);
+        if (pid <= 0)
+            continue;
+        snprintf(name, sizeof name, "/proc/%d/stat", (int)pid);
+        text = read_whole(AT_FDCWD, name, 4096, NULL);
+        if (text != NULL && (after = strrchr(text, ')')) != NULL) {
+            table[count].pid = pid;
+            table[count].parent = atoi(after + 4);
+            table[count].ours = table[count].parent == getpid();
+            count++;
+        }
+        free(text);
+    }
+    closedir(proc);
+    for (bool more = true; more;) {
+        more = false;
+        for (size_t i = 0; i < count; i++)
+            for (size_t j = 0; j < count && !table[i].ours; j++)
+                if (table[j].ours && table[j].pid == table[i].parent)
+                    table[i].ours = more = true;
+    }
+    for (size_t i = 0; i < count; i++)
+        if (table[i].ours)
+            kill(table[i].pid, number);
+}
+
+static void signal_everybody(const struct launcher *l, int number)
+{
+    if (l->is_init)
+        kill(-1, number);
+    else
+        signal_descendants(number);
+}
+
+/* Returns true once there are no children any more. */
+static bool reap(struct launcher *l)
+{
+    int status;
+    pid_t pid;
+
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+        if (pid == l->main_pid && !l->ended) {
+            l->ended = true;
+            l->status = status;
+            l->ended_at = boot_now();
+            l->ended_wall = wall_now();
+        }
+    return pid < 0 && errno == ECHILD;
+}
+
+static bool everybody_is_gone(struct launcher *l)
+{
+    bool childless = reap(l);
+
+    /* Processes that `docker exec` brought are nobody's children in here. */
+    return childless && l->ended && (!l->is_init || (kill(-1, 0) < 0 && errno == ESRCH));
+}
+
+/* --- what the cgroup tells ------------------------------------------------------------------------------- */
+
+static int64_t cgroup_number(const struct launcher *l, const char *file, const char *key)
+{
+    char path[256];
+    int64_t number = -1;
+
+    if (l->cgroup == NULL)
+        return -1;
+    snprintf(path, sizeof path, "%s/%s", l->cgroup, file);
+    char *text = read_whole(AT_FDCWD, path, 4096, NULL);
+    for (char *line = text; line != NULL && *line != '\0';) {
+        size_t length = strlen(key);
+        if (strncmp(line, key, length) == 0 && line[length + strspn(line + length, " ")] != '\0') {
+            number = strtoll(line + length, NULL, 10);
+            break;
+        }
+        line = strchr(line, '\n');
+        line = line != NULL ? line + 1 : NULL;
+    }
+    free(text);
+    return number;
+}
+
+static int64_t oom_kills(const struct launcher *l)
+{
+    int64_t number = cgroup_number(l, "memory.events", "oom_kill ");
+
+    if (number < 0)
+        number = cgroup_number(l, "memory/memory.oom_control", "oom_kill ");
+    return number < 0 ? 0 : number;
+}
+
+static int64_t peak_memory(const struct launcher *l)
+{
+    struct rusage usage;
+    int64_t bytes = cgroup_number(l, "memory.peak", "");
+
+    if (bytes <= 0)
+        bytes = cgroup_number(l, "memory/memory.max_usage_in_bytes", "");
+    if (bytes <= 0 && getrusage(RUSAGE_CHILDREN, &usage) == 0)
+        bytes = (int64_t)usage.ru_maxrss * 1024;
+    return bytes;
+}
+
+/* --- ways to end ------------------------------------------------------------------------------------------ */
+
+static void kill_all(struct launcher *l, ns_t now)
+{
+    if (l->phase != KILLING) {
+        l->phase = KILLING;
+        l->killed_at = now;
+    }
+    signal_everybody(l, SIGKILL);
+    l->look_at = now + KILL_AGAIN;
+}
+
+/* The first reason stands; a later one can only shorten the grace. */
+static void end_for(struct launcher *l, const char *reason, const char *word, ns_t grace, ns_t now)
+{
+    if (l->phase == KILLING)
+        return;
+    l->kill_at = earlier(l->kill_at, now + grace);
+    if (l->phase == ENDING)
+        return;
+    say(&l->box, "ending: %s %s, grace %lld ms", reason, word, (long long)(grace / MS));
+    l->reason = reason;
+    l->stop_word = word;
+    l->phase = ENDING;
+    signal_everybody(l, SIGTERM);
+    signal_everybody(l, SIGCONT); /* a stopped process would not see the TERM */
+    l->look_at = now + LOOK_WHILE_ENDING;
+}
+
+static void move_deadline(struct launcher *l)
+{
+    ns_t now = boot_now(), wall = wall_now();
+    ns_t from = l->started != 0 ? l->started : now;
+
+    l->deadline = from + l->orders.timeout;
+    /* The wall clock may have been set: then what the program can read moves along. */
+    ns_t drift = wall + (l->deadline - now) - l->deadline_wall;
+    if (drift > DEADLINE_DRIFT || drift < -DEADLINE_DRIFT) {
+        l->deadline_wall = wall + (l->deadline - now);
+        if (!write_deadline(&l->box, l->deadline_wall))
+            say(&l->box, "the deadline can't be written: %s", strerror(errno));
+    }
+}
+
+static void take_orders(struct launcher *l, ns_t now)
+{
+    ns_t timeout = l->orders.timeout;
+
+    read_orders(&l->box, &l->orders);
+    l->orders_at = now + (l->events >= 0 ? ORDERS_EVERY : ORDERS_EVERY_WITHOUT_EVENTS);
+    if (timeout != l->orders.timeout)
+        say(&l->box, "timeout is now %lld ms", (long long)(l->orders.timeout / MS));
+    if (l->phase == RUNNING || l->phase == STARTING)
+        move_deadline(l);
+    if (l->orders.stop)
+        end_for(l, "stopped", l->orders.stop_word, l->orders.stop_grace >= 0 ? l->orders.stop_grace : l->spec.grace,
+                now);
+}
+
+static void check_limits(struct launcher *l, ns_t now)
+{
+    if (l->killed_outside)
+        end_for(l, "stopped", "killed_outside", l->spec.grace, now);
+    if (now >= l->orders.lease_until)
+        end_for(l, "lease_expired", "", l->spec.lease_grace, now);
+    if (l->phase == RUNNING && now >= l->deadline)
+        end_for(l, "timed_out", "", l->spec.grace, now);
+    if (l->phase == RUNNING && l->spool.limit_reached && l->spec.log_limit_kills)
+        end_for(l, "log_limit", "", l->spec.grace, now);
+}
+
+/* --- events ------------------------------------------------------------------------------------------------ */
+
+static void hear_child(struct launcher *l)
+{
+    struct failure message;
+    ssize_t got;
+
+    while (l->report >= 0) {
+        got = read(l->report, &message, sizeof message);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return;
+        if (got == (ssize_t)sizeof message) {
+            l->ready = l->ready || message.stage == STAGE_READY;
+            if (message.stage != STAGE_READY)
+                l->failure = message;
+            continue;
+        }
+        close(l->report);
+        l->report = -1;
+        if (l->failure.stage != STAGE_NONE)
+            return;
+        /* Closed by the exec, or by the child's death before it. Ending already, its TERM may have come first. */
+        if (!l->ready || l->phase != STARTING) {
+            fail(&l->failure, STAGE_SETUP, EINTR, "the process ended before it became the program");
+            return;
+        }
+        l->phase = RUNNING;
+        l->started = boot_now();
+        l->started_wall = wall_now();
+        move_deadline(l);
+        if (!write_started(&l->box, l->started_wall, l->started, l->main_pid))
+            say(&l->box, "the start can't be recorded: %s", strerror(errno));
+        say(&l->box, "started as pid %d", (int)l->main_pid);
+    }
+}
+
+static void hear_signals(struct launcher *l)
+{
+    struct signalfd_siginfo info;
+
+    while (read(l->signals, &info, sizeof info) == (ssize_t)sizeof info) {
+        if (info.ssi_signo == SIGCHLD)
+            continue;
+        /* The engine is outside the container's pid namespace and shows up as 0. A program inside that signals
+         * process 1 does not speak for the platform. */
+        if (l->is_init && info.ssi_pid != 0)
+            say(&l->box, "signal %u from process %u in the container: ignored", info.ssi_signo, info.ssi_pid);
+        else
+            l->killed_outside = true;
+    }
+}
+
+static bool hear_events(struct launcher *l)
+{
+    char buffer[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
+    bool orders = false;
+    ssize_t got;
+
+    while ((got = read(l->events, buffer, sizeof buffer)) > 0)
+        for (char *at = buffer; at < buffer + got;) {
+            const struct inotify_event *event = (const struct inotify_event *)(const void *)at;
+            const char *name = event->len > 0 ? event->name : "";
+            orders = orders || (event->mask & IN_Q_OVERFLOW) != 0 || strcmp(name, "lease") == 0 ||
+                     strcmp(name, "limits") == 0 || strcmp(name, "stop") == 0;
+            at += sizeof *event + event->len;
+        }
+    return orders;
+}
+
+static void wait_for_something(struct launcher *l, ns_t now)
+{
+    struct pollfd polls[5];
+    nfds_t count = 0;
+    ns_t due = earlier(l->orders_at, pump_due(&l->spool));
+
+    if (l->phase == RUNNING)
+        due = earlier(due, l->deadline);
+    if (l->phase == RUNNING || l->phase == STARTING)
+        due = earlier(due, l->orders.lease_until);
+    if (l->phase == ENDING)
+        due = earlier(due, earlier(l->kill_at, l->look_at));
+    if (l->phase == KILLING)
+        due = earlier(due, l->look_at);
+    polls[count++] = (struct pollfd){.fd = l->signals, .events = POLLIN};
+    polls[count++] = (struct pollfd){.fd = l->events, .events = POLLIN}; /* -1 is passed over */
+    polls[count++] = (struct pollfd){.fd = l->report, .events = POLLIN};
+    for (int i = 0; i < 2; i++)
+        if (wants_input(&l->spool.streams[i], now))
+            polls[count++] = (struct pollfd){.fd = l->spool.streams[i].pipe, .events = POLLIN};
+    ns_t wait = due > now ? due - now : 0;
+    struct timespec timeout = {.tv_sec = wait / SECOND, .tv_nsec = wait % SECOND};
+    ppoll(polls, count, &timeout, NULL);
+}
+
+/* Until nobody is left in the container. */
+static void run(struct launcher *l)
+{
+    for (;;) {
+        wait_for_something(l, boot_now());
+        /* The child's message before its death, its death before any limit: a program that ended by itself
+         * ended by itself, even in the moment of its timeout. */
+        hear_signals(l);
+        hear_child(l);
+        reap(l);
+        if (l->ended)
+            hear_child(l);
+        ns_t now = boot_now();
+        if (l->phase <= RUNNING && l->ended)
+            kill_all(l, now);
+        if ((l->events >= 0 && hear_events(l)) || now >= l->orders_at)
+            take_orders(l, now);
+        pump(&l->spool, now);
+        if (l->phase <= ENDING)
+            check_limits(l, now);
+        if (l->phase == ENDING && now >= l->kill_at)
+            kill_all(l, now);
+        if (l->phase >= ENDING && everybody_is_gone(l))
+            return;
+        if (l->phase == KILLING && now >= l->look_at) {
+            kill_all(l, now);
+            if (now - l->killed_at > KILL_PATIENCE) {
+                say(&l->box, "processes are left that even a KILL does not end");
+                return;
+            }
+        }
+        if (l->phase == ENDING && now >= l->look_at)
+            l->look_at = now + LOOK_WHILE_ENDING;
+    }
+}
+
+/* --- begin and end ------------------------------------------------------------------------------------------ */
+
+static void watch(struct launcher *l, const char *box_path)
+{
+    char path[4096];
+    sigset_t all, watched;
+
+    /* Blocked ones reach the signalfd even in process 1, where they would be dropped otherwise. */
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL);
+    sigemptyset(&watched);
+    sigaddset(&watched, SIGCHLD);
+    sigaddset(&watched, SIGTERM);
+    sigaddset(&watched, SIGINT);
+    sigaddset(&watched, SIGQUIT);
+    sigaddset(&watched, 37); /* SIGRTMIN+3, the stop signal of images with systemd */
+    l->signals = signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
+    snprintf(path, sizeof path, "%s/run", box_path);
+    l->events = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    if (l->events >= 0 && inotify_add_watch(l->events, path, IN_MOVED_TO | IN_CLOSE_WRITE) < 0) {
+        close(l->events);
+        l->events = -1;
+    }
+    if (l->events < 0)
+        say(&l->box, "no file events (%s): orders are looked for every second", strerror(errno));
+}
+
+static bool begin(struct launcher *l, int root)
+{
+    struct identity identity;
+    int child_ends[2];
+
+    if (l->signals < 0)
+        return fail(&l->failure, STAGE_SETUP, errno, "signals can't be watched");
+    if (!read_spec(&l->box, &l->spec, &l->failure))
+        return false;
+    l->orders.timeout = l->spec.timeout;
+    read_orders(&l->box, &l->orders);
+    l->spool.limit = l->spec.log_limit;
+    if (!open_spool(&l->spool, &l->box, child_ends, &l->failure))
+        return false;
+    /* Orders that came before the start: the program need not run at all. */
+    take_orders(l, boot_now());
+    check_limits(l, boot_now());
+    if (l->phase != STARTING)
+        return false;
+    if (l->is_init || getenv("HEADWAY_ROOT") != NULL)
+        prepare_image(&l->box, root, &l->spec);
+    if (!find_user(root, l->spec.user, &identity, &l->failure))
+        return false;
+    /* A root without capabilities owns what root owns: the orders must not be its own to change. */
+    if (identity.uid == 0 && l->spec.drop_caps && geteuid() == 0 && fchown(l->box.run, NOBODY, (gid_t)-1) < 0)
+        say(&l->box, "the run folder stays in reach of the program's root: %s", strerror(errno));
+    l->main_pid = start_child(&l->spec, &identity, child_ends[0], child_ends[1], &l->report, &l->failure);
+    /* With the launcher's own copies open the pipes would never end. */
+    close(child_ends[0]);
+    close(child_ends[1]);
+    return l->main_pid > 0;
+}
+
+static bool finish(struct launcher *l)
+{
+    struct end_record record = {
+        .reason = l->reason != NULL ? l->reason : "exited",
+        .stop_word = l->stop_word != NULL ? l->stop_word : "",
+        .started_wall = l->started_wall,
+        .has_status = l->ended && l->started != 0,
+        .status = l->status,
+    };
+
+    if (l->reason == NULL && l->failure.stage != STAGE_NONE)
+        record.reason = "start_failed", record.failure = &l->failure;
+    if (!l->ended || l->started == 0) {
+        l->ended_at = boot_now();
+        l->ended_wall = wall_now();
+    }
+    record.ended_wall = l->ended_wall;
+    record.run = l->started != 0 ? l->ended_at - l->started : 0;
+    record.peak_memory = peak_memory(l);
+    record.oom_kills = oom_kills(l) - l->oom_kills_before;
+    if (l->spool.streams[0].number != 0)
+        finish_spool(&l->spool);
+    record.stdout_bytes = l->spool.streams[0].size;
+    record.stderr_bytes = l->spool.streams[1].size;
+    record.dropped_bytes = l->spool.dropped;
+    say(&l->box, "ended: %s%s%s", record.reason, record.failure != NULL ? ": " : "",
+        record.failure != NULL ? record.failure->text : "");
+    return write_end(&l->box, &record);
+}
+
+static void complain(const char *text)
+{
+    if (write(2, text, strlen(text)) < 0)
+        _exit(125);
+}
+
+int main(int argc, char **argv)
+{
+    static struct launcher l = {
+        .orders = {.lease_until = NEVER, .stop_grace = -1},
+        .spool = {.full_patience = FULL_PATIENCE},
+        .kill_at = NEVER,
+        .report = -1,
+        .signals = -1,
+        .events = -1,
+    };
+    const char *path = "/headway", *root_path = "/";
+
+    /* Descriptors 0 to 2 are the child's places: none of ours may land there. */
+    for (int fd = 0; fd >= 0 && fd < 3;)
+        fd = open("/", O_PATH | O_CLOEXEC);
+    l.is_init = getpid() == 1;
+    if (l.is_init) {
+        /* An image's ENV and CMD end up in this process too, so neither is asked. */
+        l.cgroup = "/sys/fs/cgroup";
+    } else {
+        if (argc > 1)
+            path = argv[1];
+        else if (getenv("HEADWAY_BOX") != NULL)
+            path = getenv("HEADWAY_BOX");
+        if (getenv("HEADWAY_ROOT") != NULL)
+            root_path = getenv("HEADWAY_ROOT");
+        if (getenv("HEADWAY_FULL_PATIENCE_MS") != NULL)
+            l.spool.full_patience = atoi(getenv("HEADWAY_FULL_PATIENCE_MS")) * MS;
+        l.cgroup = getenv("HEADWAY_CGROUP");
+        prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    }
+    /* A program that runs as the launcher's own uid must not look into it nor into its open files. */
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    umask(022);
+    if (!open_box(&l.box, path)) {
+        complain("headway launcher: there is no attempt box at its place\n");
+        return 125;
+    }
+    if (already_used(&l.box)) {
+        say(&l.box, "this attempt ran before: it is not run again");
+        complain("headway launcher: this attempt ran before\n");
+        return 125;
+    }
+    reserve_end(&l.box);
+    watch(&l, path);
+    int root = open(root_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (chdir("/") < 0)
+        say(&l.box, "no root folder: %s", strerror(errno));
+    l.oom_kills_before = oom_kills(&l);
+    if (begin(&l, root))
+        run(&l);
+    return finish(&l) ? 0 : 125;
+}
