@@ -1,0 +1,79 @@
+/** The typed door to the API; types are generated from openapi.json by `npm run generate`. */
+import createClient, { type Middleware } from "openapi-fetch";
+
+import type { components, paths } from "./generated/schema";
+
+type Schemas = components["schemas"];
+export type Job = Schemas["Job"];
+export type JobDetail = Schemas["JobDetail"];
+export type Task = Schemas["Task"];
+export type Attempt = Schemas["Attempt"];
+export type Node = Schemas["Node"];
+export type Queue = Schemas["Queue"];
+export type QueueEntry = Schemas["QueueEntry"];
+export type User = Schemas["User"];
+export type Problem = Schemas["Problem"];
+export type ProblemItem = Schemas["ProblemItem"];
+export type JobState = Schemas["JobState"];
+export type TaskState = Schemas["TaskState"];
+export type AttemptState = Schemas["AttemptState"];
+export type NodeHealth = Schemas["NodeHealth"];
+export type Admission = Schemas["Admission"];
+export type NeedOn = Schemas["NeedOn"];
+export type LogStream = Schemas["LogStream"];
+
+/** Any refusal of the server, and a server that does not answer. */
+export class ApiError extends Error {
+  constructor(
+    message: string,
+    readonly status: number,
+    readonly slug: string,
+    readonly problems: readonly ProblemItem[] = [],
+  ) {
+    super(message);
+    this.name = "ApiError";
+  }
+}
+
+export function toApiError(body: unknown, status: number): ApiError {
+  if (typeof body === "object" && body !== null && "detail" in body) {
+    const problem = body as Problem;
+    return new ApiError(problem.detail || problem.title, status, problem.slug, problem.errors ?? []);
+  }
+  return new ApiError(`The server answered ${status}.`, status, "unknown");
+}
+
+const signedOut = new Set<() => void>();
+
+/** Calls back whenever a call was refused because the session is over. */
+export function onSignedOut(listener: () => void): () => void {
+  signedOut.add(listener);
+  return () => signedOut.delete(listener);
+}
+
+const failures: Middleware = {
+  async onResponse({ request, response }) {
+    if (response.ok) return response;
+    let body: unknown = null;
+    try {
+      body = await response.clone().json();
+    } catch {
+      // not JSON: a proxy's own page
+    }
+    if (response.status === 401 && !request.url.endsWith("/session")) signedOut.forEach((listener) => listener());
+    throw toApiError(body, response.status);
+  },
+  onError({ error }) {
+    if (error instanceof ApiError) return error;
+    return new ApiError("Headway does not answer. Is the connection there, and the server running?", 0, "no-service");
+  },
+};
+
+export const api = createClient<paths>({ baseUrl: "" });
+api.use(failures);
+
+/** The body of a call that can't fail silently: failures were thrown by the middleware. */
+export async function body<T>(call: Promise<{ data?: T }>): Promise<T> {
+  const { data } = await call;
+  return data as T;
+}

@@ -1,0 +1,80 @@
+/** One attempt's log as it comes; a cut connection is taken up again at the byte where it broke. */
+import { toApiError } from "./client";
+
+export interface LogPlace {
+  readonly job: string;
+  readonly task: string;
+  readonly attempt: number;
+  readonly stream: string;
+}
+
+export function logUrl(place: LogPlace): string {
+  const parts = [place.job, place.task, String(place.attempt), place.stream].map(encodeURIComponent);
+  return `/api/v1/jobs/${parts[0]}/tasks/${parts[1]}/attempts/${parts[2]}/logs/${parts[3]}`;
+}
+
+/** What a log is opened with: its tail, so that a log of gigabytes opens at once. */
+export const TAIL_BYTES = 512 * 1024;
+
+export interface LogListener {
+  /** Bytes from `offset` on; the first piece of a tail starts in the middle of the log. */
+  bytes(data: Uint8Array, offset: number): void;
+  /** "live", or why nothing comes at the moment. */
+  state(state: "live" | "ended" | "reconnecting" | "none"): void;
+}
+
+const pause = (ms: number, signal: AbortSignal): Promise<void> =>
+  new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms);
+    signal.addEventListener("abort", () => {
+      clearTimeout(timer);
+      resolve();
+    });
+  });
+
+/** Where the answer's first byte lies in the whole log. */
+export function firstByte(response: Response): number | null {
+  const range = /^bytes (\d+)-/.exec(response.headers.get("content-range") ?? "");
+  const own = response.headers.get("x-log-offset");
+  if (range?.[1] !== undefined) return Number(range[1]);
+  return own === null ? null : Number(own);
+}
+
+export async function followLog(place: LogPlace, listener: LogListener, signal: AbortSignal): Promise<void> {
+  let offset: number | null = null;
+  let failures = 0;
+  while (!signal.aborted) {
+    try {
+      const query: string = offset === null ? `follow=true&tail=${TAIL_BYTES}` : `follow=true&offset=${offset}`;
+      const response: Response = await fetch(`${logUrl(place)}?${query}`, { signal, headers: { Accept: "text/plain" } });
+      if (response.status === 404) {
+        listener.state("none");
+        await pause(1500, signal);
+        continue;
+      }
+      if (response.status === 416) {
+        listener.state("ended");
+        return;
+      }
+      if (!response.ok || response.body === null) throw toApiError(await response.json().catch(() => null), response.status);
+      listener.state("live");
+      let at: number = firstByte(response) ?? offset ?? 0;
+      const reader = response.body.getReader();
+      for (;;) {
+        const { done, value } = await reader.read();
+        if (done) break;
+        failures = 0;
+        listener.bytes(value, at);
+        at += value.byteLength;
+        offset = at;
+      }
+      listener.state("ended");
+      return;
+    } catch (error) {
+      if (signal.aborted) return;
+      failures += 1;
+      listener.state("reconnecting");
+      await pause(Math.min(5000, 300 * 2 ** failures), signal);
+    }
+  }
+}

@@ -1,0 +1,108 @@
+import { describe, expect, it } from "vitest";
+
+import type { Attempt, JobDetail, Task } from "../api/client";
+import { mergeAttempt, mergeJob, mergeTask } from "../api/events";
+import { moment, size, span } from "./format";
+import { type JobForm, emptyTask, isAt, removeTask, renameTask, toJobFile } from "./form";
+import { layout, path } from "./graph";
+
+describe("formats", () => {
+  it.each([
+    [0.25, "250 ms"],
+    [1, "1 s"],
+    [59.94, "59.9 s"],
+    [190, "3 m 10 s"],
+    [7500, "2 h 5 m"],
+    [3 * 86400 + 4 * 3600, "3 d 4 h"],
+    [-1, "0 ms"],
+    [null, "–"],
+  ])("span(%s) is %s", (seconds, want) => expect(span(seconds)).toBe(want));
+
+  it.each([
+    [0, "0 B"],
+    [1536, "1.5 KiB"],
+    [16 * 2 ** 30, "16.0 GiB"],
+    [null, "–"],
+  ])("size(%s) is %s", (bytes, want) => expect(size(bytes)).toBe(want));
+
+  it("shows the date only when it is another day", () => {
+    const now = new Date(2026, 5, 1, 12).getTime() / 1000;
+    expect(moment(now, now)).toBe(new Date(now * 1000).toLocaleTimeString());
+    expect(moment(now - 2 * 86400, now)).toBe(new Date((now - 2 * 86400) * 1000).toLocaleString());
+  });
+});
+
+const diamond: JobForm = {
+  name: "d",
+  priority: "normal",
+  tasks: [
+    { ...emptyTask("1", "a", "img"), command: "echo $HOME\n", env: [{ name: "LR", value: "0.10" }] },
+    { ...emptyTask("2", "b", "img"), mode: "argv", command: "python3\ntrain.py\n", retries: "2", gpus: "1", needs: [{ task: "a", on: "success" }] },
+    { ...emptyTask("3", "c", "img"), needs: [{ task: "a", on: "failure" }], cpus: "half" },
+  ],
+};
+
+describe("the form", () => {
+  it("says the job file that it means", () => {
+    const file = toJobFile(diamond);
+    expect(file["tasks"]).toEqual([
+      { name: "a", image: "img", command: "echo $HOME\n", env: { LR: "0.10" }, resources: { cpus: 1, memory: "2GiB", gpus: 0 }, timeout: "10m" },
+      { name: "b", needs: ["a"], image: "img", command: ["python3", "train.py"], resources: { cpus: 1, memory: "2GiB", gpus: 1 }, timeout: "10m", retries: 2 },
+      { name: "c", needs: { a: "failure" }, image: "img", command: "", resources: { cpus: "half", memory: "2GiB", gpus: 0 }, timeout: "10m" },
+    ]);
+  });
+
+  it("keeps needs right when a task is renamed or removed", () => {
+    expect(renameTask(diamond, "1", "z").tasks[1]?.needs).toEqual([{ task: "z", on: "success" }]);
+    const left = removeTask(diamond, "1");
+    expect(left.tasks.map((t) => t.needs)).toEqual([[], []]);
+  });
+
+  it("finds the field of a problem", () => {
+    expect(isAt({ pointer: "/tasks/1/needs/a" }, "/tasks/1/needs")).toBe(true);
+    expect(isAt({ pointer: "/tasks/10" }, "/tasks/1")).toBe(false);
+  });
+});
+
+describe("the graph", () => {
+  it("puts what needs others to their right", () => {
+    const { tasks } = layout(
+      [{ name: "a" }, { name: "b" }, { name: "c" }],
+      [
+        { source: "a", target: "b", on: "success" },
+        { source: "b", target: "c", on: "any" },
+      ],
+    );
+    const x = tasks.map((t) => t.x);
+    expect(x).toEqual(x.slice().sort((p, q) => p - q));
+  });
+
+  it("draws a path", () => {
+    expect(path([])).toBe("");
+    expect(path([{ x: 0, y: 0 }, { x: 5, y: 5 }])).toBe("M0,0 L5,5");
+  });
+});
+
+describe("live changes", () => {
+  const task = (name: string, over: Partial<Task> = {}): Task =>
+    ({ name, state: "QUEUED", attempts: [], waits: [], place: null, ...over }) as unknown as Task;
+  const attempt = (number: number, state: string): Attempt => ({ number, state }) as unknown as Attempt;
+  const detail = { id: "j", version: 5, state: "RUNNING", tasks: [task("a", { attempts: [attempt(1, "LOST")] })] } as unknown as JobDetail;
+
+  it("an older view of a job changes nothing", () => {
+    expect(mergeJob(detail, { ...detail, version: 4, state: "PENDING" }).state).toBe("RUNNING");
+    expect(mergeJob(detail, { ...detail, version: 6, state: "FAILED" }).state).toBe("FAILED");
+  });
+
+  it("a task's change keeps its attempts", () => {
+    const merged = mergeTask(detail, task("a", { state: "RUNNING" }));
+    expect(merged.tasks[0]?.state).toBe("RUNNING");
+    expect(merged.tasks[0]?.attempts).toHaveLength(1);
+    expect(mergeTask(detail, task("unknown"))).toBe(detail);
+  });
+
+  it("an attempt's change replaces or adds it", () => {
+    expect(mergeAttempt(detail, "a", attempt(2, "RUNNING")).tasks[0]?.attempts.map((a) => a.state)).toEqual(["LOST", "RUNNING"]);
+    expect(mergeAttempt(detail, "a", attempt(1, "FAILED")).tasks[0]?.attempts.map((a) => a.state)).toEqual(["FAILED"]);
+  });
+});

@@ -1,0 +1,112 @@
+/** The submit form: what is typed, and the job file that it says. */
+import type { NeedOn } from "../api/client";
+
+export interface NeedRow {
+  readonly task: string;
+  readonly on: NeedOn;
+}
+
+export interface TaskForm {
+  /** Stays when the name is edited, so that a list of tasks keeps its focus. */
+  readonly key: string;
+  readonly name: string;
+  readonly image: string;
+  readonly mode: "script" | "argv";
+  readonly command: string;
+  readonly timeout: string;
+  readonly retries: string;
+  readonly cpus: string;
+  readonly memory: string;
+  readonly gpus: string;
+  readonly workingDir: string;
+  readonly env: readonly { readonly name: string; readonly value: string }[];
+  readonly needs: readonly NeedRow[];
+}
+
+export interface JobForm {
+  readonly name: string;
+  readonly priority: "low" | "normal" | "high";
+  readonly tasks: readonly TaskForm[];
+}
+
+export function emptyTask(key: string, name: string, image = ""): TaskForm {
+  return {
+    key,
+    name,
+    image,
+    mode: "script",
+    command: "",
+    timeout: "10m",
+    retries: "0",
+    cpus: "1",
+    memory: "2GiB",
+    gpus: "0",
+    workingDir: "",
+    env: [],
+    needs: [],
+  };
+}
+
+type Json = string | number | boolean | null | Json[] | { [key: string]: Json };
+
+/** Numbers as numbers; anything else as it was typed, so that the server can say what is wrong with it. */
+function numberOrText(text: string): Json {
+  const trimmed = text.trim();
+  return /^\d+(\.\d+)?$/.test(trimmed) ? Number(trimmed) : trimmed;
+}
+
+/** Renames a task in every need that names it. */
+export function renameTask(job: JobForm, key: string, name: string): JobForm {
+  const before = job.tasks.find((t) => t.key === key)?.name;
+  const tasks = job.tasks.map((task) => {
+    if (task.key === key) return { ...task, name };
+    if (before === undefined || before === "") return task;
+    return { ...task, needs: task.needs.map((n) => (n.task === before ? { ...n, task: name } : n)) };
+  });
+  return { ...job, tasks };
+}
+
+/** Removes a task and every need that names it. */
+export function removeTask(job: JobForm, key: string): JobForm {
+  const gone = job.tasks.find((t) => t.key === key)?.name;
+  const tasks = job.tasks
+    .filter((t) => t.key !== key)
+    .map((t) => ({ ...t, needs: t.needs.filter((n) => n.task !== gone) }));
+  return { ...job, tasks };
+}
+
+/** Words of a command line given one a line. */
+export const argv = (text: string): string[] => text.split("\n").filter((line) => line !== "");
+
+export function toJobFile(form: JobForm): { [key: string]: Json } {
+  return {
+    version: 1,
+    name: form.name,
+    priority: form.priority,
+    tasks: form.tasks.map((task) => {
+      const out: { [key: string]: Json } = { name: task.name };
+      if (task.needs.length > 0) {
+        out["needs"] = task.needs.every((n) => n.on === "success")
+          ? task.needs.map((n) => n.task)
+          : Object.fromEntries(task.needs.map((n) => [n.task, n.on]));
+      }
+      out["image"] = task.image;
+      out["command"] = task.mode === "script" ? task.command : argv(task.command);
+      if (task.env.length > 0) out["env"] = Object.fromEntries(task.env.map((e) => [e.name, e.value]));
+      if (task.workingDir) out["working_dir"] = task.workingDir;
+      out["resources"] = {
+        cpus: numberOrText(task.cpus),
+        memory: task.memory.trim(),
+        gpus: numberOrText(task.gpus),
+      };
+      out["timeout"] = task.timeout.trim();
+      const retries = numberOrText(task.retries);
+      if (retries !== 0) out["retries"] = retries;
+      return out;
+    }),
+  };
+}
+
+/** Whether a problem's JSON pointer lies in the field at `pointer`. */
+export const isAt = (problem: { readonly pointer: string }, pointer: string): boolean =>
+  problem.pointer === pointer || problem.pointer.startsWith(`${pointer}/`);

@@ -1,0 +1,41 @@
+/** Numbers for people. */
+
+/** A duration of two units at most: 850 ms, 4.2 s, 3 m 10 s, 2 h 5 m, 3 d 4 h. */
+export function span(seconds: number | null | undefined): string {
+  if (seconds === null || seconds === undefined) return "–";
+  const s = Math.max(0, seconds);
+  if (s < 1) return `${Math.round(s * 1000)} ms`;
+  if (s < 60) return `${Number(s.toFixed(1))} s`;
+  const whole = Math.floor(s);
+  const units: [number, string, number, string][] = [
+    [86400, "d", 3600, "h"],
+    [3600, "h", 60, "m"],
+    [60, "m", 1, "s"],
+  ];
+  for (const [size, unit, small, smallUnit] of units) {
+    if (whole >= size) {
+      const rest = Math.floor((whole % size) / small);
+      return `${Math.floor(whole / size)} ${unit}${rest ? ` ${rest} ${smallUnit}` : ""}`;
+    }
+  }
+  return `${whole} s`;
+}
+
+/** Bytes in binary units: 1.5 GiB. */
+export function size(bytes: number | null | undefined): string {
+  if (bytes === null || bytes === undefined) return "–";
+  let value = bytes;
+  for (const unit of ["B", "KiB", "MiB", "GiB"]) {
+    if (Math.abs(value) < 1024) return unit === "B" || value >= 100 ? `${Math.round(value)} ${unit}` : `${value.toFixed(1)} ${unit}`;
+    value /= 1024;
+  }
+  return `${value.toFixed(1)} TiB`;
+}
+
+/** A moment in the reader's own time zone; only the time when it is today. */
+export function moment(at: number | null | undefined, now: number = Date.now() / 1000): string {
+  if (at === null || at === undefined) return "–";
+  const date = new Date(at * 1000);
+  const sameDay = date.toDateString() === new Date(now * 1000).toDateString();
+  return sameDay ? date.toLocaleTimeString() : date.toLocaleString();
+}

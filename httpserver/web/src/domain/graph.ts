@@ -1,0 +1,76 @@
+/** Where the boxes and arrows of a DAG stand. */
+import dagre from "@dagrejs/dagre";
+
+export interface Point {
+  readonly x: number;
+  readonly y: number;
+}
+
+export interface PlacedTask extends Point {
+  readonly name: string;
+  readonly width: number;
+  readonly height: number;
+}
+
+export interface PlacedEdge {
+  readonly source: string;
+  readonly target: string;
+  readonly on: string;
+  readonly points: readonly Point[];
+}
+
+export interface Layout {
+  readonly width: number;
+  readonly height: number;
+  readonly tasks: readonly PlacedTask[];
+  readonly edges: readonly PlacedEdge[];
+}
+
+/** Past so many tasks a picture helps nobody: the page shows a table alone. */
+export const MAX_DRAWN = 250;
+
+export const shorten = (name: string, most = 22): string =>
+  name.length <= most ? name : `${name.slice(0, most - 1)}…`;
+
+export function layout(
+  tasks: readonly { readonly name: string }[],
+  edges: readonly { readonly source: string; readonly target: string; readonly on: string }[],
+): Layout {
+  const graph = new dagre.graphlib.Graph();
+  graph.setGraph({ rankdir: "LR", nodesep: 18, ranksep: 46, marginx: 8, marginy: 8 });
+  graph.setDefaultEdgeLabel(() => ({}));
+  for (const { name } of tasks) {
+    graph.setNode(name, { width: Math.max(84, 8 * shorten(name).length + 30), height: 36 });
+  }
+  for (const { source, target } of edges) {
+    if (graph.hasNode(source) && graph.hasNode(target)) graph.setEdge(source, target);
+  }
+  dagre.layout(graph);
+  const size = graph.graph();
+  return {
+    width: size.width ?? 0,
+    height: size.height ?? 0,
+    tasks: tasks.map(({ name }) => {
+      const { x, y, width, height } = graph.node(name);
+      return { name, x, y, width, height };
+    }),
+    edges: edges
+      .filter((e) => graph.hasNode(e.source) && graph.hasNode(e.target))
+      .map((e) => ({ ...e, points: (graph.edge(e.source, e.target) as { points: Point[] }).points })),
+  };
+}
+
+/** An SVG path through the points, corners rounded. */
+export function path(points: readonly Point[]): string {
+  const [first, ...rest] = points;
+  if (first === undefined) return "";
+  let out = `M${first.x},${first.y}`;
+  for (let i = 0; i < rest.length; i++) {
+    const here = rest[i];
+    const next = rest[i + 1];
+    if (here === undefined) break;
+    if (next === undefined) out += ` L${here.x},${here.y}`;
+    else out += ` Q${here.x},${here.y} ${(here.x + next.x) / 2},${(here.y + next.y) / 2}`;
+  }
+  return out;
+}
