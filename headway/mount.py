@@ -221,7 +221,8 @@ def prepare_local(root: str | Path, cluster: str, *, used_before: bool = False) 
     """
     layout = Layout(root)
     try:
-        layout.root.mkdir(parents=True, exist_ok=True, mode=_PASS_THROUGH)
+        new = not layout.root.exists()
+        layout.root.mkdir(parents=True, exist_ok=True)
         present = layout.marker.exists()
         if not present and (used_before or any((layout.root / name).exists() for name in _FOLDERS)):
             raise ConfigInvalid(
@@ -232,9 +233,10 @@ def prepare_local(root: str | Path, cluster: str, *, used_before: bool = False) 
             found = layout.marker.read_text("utf-8", "replace").strip()
             if found != cluster:
                 raise ConfigInvalid(
-                    f"{layout.root} belongs to the cluster {found[:64]!r}, and this one is {cluster!r}: choose another folder."
+                    f"{layout.root} belongs to the cluster {found[:64]!r}, and this one is {cluster!r}: choose "
+                    "another folder."
                 )
-        else:
+        if new:
             layout.root.chmod(_PASS_THROUGH)
         for name in _FOLDERS:
             folder = layout.root / name

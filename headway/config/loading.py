@@ -235,7 +235,7 @@ def _invalid(found: list[tuple[str, Problem]]) -> ConfigInvalid:
         name = f"[{section}] {leaf}" if section else leaf
         end = "" if problem.message.endswith("?") else "."
         sentences.append(f"{where}{name} {problem.message}{end}")
-    return ConfigInvalid("\n".join(sentences), problems=[problem for _, problem in found])
+    return ConfigInvalid("\n".join(sentences))
 
 
 def _known_keys() -> frozenset[str]:
