@@ -17,6 +17,7 @@ from pathlib import Path
 import docker
 import pytest
 
+from tests.support import images
 from tests.support.clock import FakeClock
 from tests.support.dockerd import Engine, start_engine
 from tests.support.nvml import PretendGpus
@@ -131,3 +132,10 @@ def postgres() -> Iterator[Postgres]:
 def postgres_url(postgres: Postgres) -> str:
     """The URL of a new, empty PostgreSQL database."""
     return postgres.url(postgres.new_database())
+
+
+@pytest.fixture(scope="session")
+def python_image(docker_engine: Engine) -> str:
+    """The base image with Python and scikit-learn, in the tests' engine (made once, then kept under .cache)."""
+    images.build_base(docker_engine.url)
+    return "base/python:1"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import platform
 import subprocess
 import tarfile
@@ -19,6 +20,7 @@ BUSYBOX = "headway-test/busybox:1"
 # One static program, /static, and nothing else.
 STATIC = "headway-test/static:1"
 
+_REPOSITORY = Path(__file__).resolve().parent.parent.parent
 _PASSWD = """root:x:0:0:root:/root:/bin/sh
 daemon:x:1:1:daemon:/usr/sbin:/bin/false
 app:x:1000:1000:The app,,,:/home/app:/bin/sh
@@ -112,3 +114,17 @@ def static_program() -> Path:
 def import_static(client: docker.DockerClient, name: str = STATIC, *, changes: Sequence[str] = ()) -> str:
     """The image from scratch, with the settings of ``changes``."""
     return import_image(client, name, layer([Entry("static", static_program().read_bytes())]), changes)
+
+
+def build_base(engine_url: str) -> None:
+    """Make base/python:1 with the project's own tool and give it to the engine."""
+    done = subprocess.run(
+        [_REPOSITORY / "images" / "build-base", "--archive"],
+        env={**os.environ, "DOCKER_HOST": engine_url},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"images/build-base failed: {done.stderr}")
