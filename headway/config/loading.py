@@ -213,13 +213,15 @@ def _clause(item: dict[str, Any], key: str, value: Any) -> str:
 def _unknown(key: str, known: frozenset[str]) -> str:
     section, _, leaf = key.rpartition(".")
     sections = {name.rpartition(".")[0] for name in known}
+    elsewhere = sorted(name for name in known if name.rpartition(".")[2] == leaf)[:3]
+    if not section and elsewhere:
+        return f"is no section; did you mean {' or '.join(elsewhere)}?"
     if section not in sections:
         near = difflib.get_close_matches(section or leaf, sorted(sections - {""}), 1)
         hint = f"; did you mean [{near[0]}]?" if near else f"; there are {', '.join(sorted(sections))}"
         return f"is in an unknown section{hint}" if section else f"is no section{hint}"
-    elsewhere = sorted(name for name in known if name.rpartition(".")[2] == leaf)
     if elsewhere:
-        return f"is not known here; did you mean {' or '.join(elsewhere[:3])}?"
+        return f"is not known here; did you mean {' or '.join(elsewhere)}?"
     here = [name.rpartition(".")[2] for name in known if name.rpartition(".")[0] == section]
     near = difflib.get_close_matches(leaf, sorted(here), 1, cutoff=0.5)
     return (

@@ -1,0 +1,233 @@
+"""headway.toml: whole or not at all, each problem one sentence with its place."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from headway.cli.config_cmd import config as config_command
+from headway.config import HeadwayConfig, Loaded, load
+from headway.config.loading import flattened
+from headway.config.reference import with_reference
+from headway.errors import ConfigInvalid
+
+TOKEN = "a-token-of-enough-characters"
+
+Write = Callable[[str], Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    def write(text: str) -> Path:
+        path = tmp_path / "headway.toml"
+        path.write_text(text, "utf-8")
+        return path
+
+    return write
+
+
+@pytest.fixture
+def loaded(write: Write) -> Callable[..., Loaded]:
+    """Loads [cluster] with a token, and `text`."""
+
+    def loaded(text: str = "", env: dict[str, str] | None = None, **options: Any) -> Loaded:
+        return load(write(f'cluster.token = "{TOKEN}"\n{text}'), env or {}, **options)
+
+    return loaded
+
+
+Load = Callable[..., Loaded]
+
+
+def refusal(load: Load, text: str = "", env: dict[str, str] | None = None) -> list[str]:
+    with pytest.raises(ConfigInvalid) as caught:
+        load(text, env)
+    return str(caught.value).splitlines()
+
+
+def test_defaults_are_whole(loaded: Load) -> None:
+    config = loaded().config
+    assert (config.cluster.lease_s, config.cluster.heartbeat_s) == (120.0, 10.0)
+    assert config.job_manager.database == "/var/lib/headway/job_manager.db"
+    assert config.worker.folder == "/var/lib/headway/worker"
+    assert config.worker.node_id
+    assert config.peers.task_manager == config.task_manager.bind == "127.0.0.1:7002"
+    assert config.task_manager.limits.max_timeout == {0: 604_800.0}
+    assert all(value != "" or key.rpartition(".")[2] in OPTIONAL for key, value in flattened(config))
+
+
+OPTIONAL = {"token_file", "public_url", "tls_cert", "tls_key", "first_admin_file", "docker_host"}
+
+
+def test_environment_wins_over_file_and_options_over_both(loaded: Load) -> None:
+    text = "httpserver.port = 1"
+    env = {"HEADWAY_HTTPSERVER__PORT": "2", "HEADWAY_TASK_MANAGER__LIMITS__MAX_TIMEOUT": '{0 = "1d", 8 = "7d"}'}
+    result = loaded(text, env)
+    assert result.config.httpserver.port == 2
+    assert result.config.task_manager.limits.max_timeout == {0: 86_400.0, 8: 604_800.0}
+    assert result.sources["httpserver.port"] == "HEADWAY_HTTPSERVER__PORT"
+    assert loaded(text, env, overrides={"httpserver.port": 3}).config.httpserver.port == 3
+
+
+def test_every_value_says_where_it_came_from(write: Write) -> None:
+    path = write(
+        f'# a comment\n[cluster]\ntoken = "{TOKEN}"\n\n  lease_s = "5m"\n\n[ task_manager ]\nlimits.max_retries = 3\n'
+    )
+    sources = load(path, {"HEADWAY_LOG__LEVEL": "debug", "HEADWAY_URL": "http://x", "HEADWAY_TOKEN": "t"}).sources
+    assert sources["cluster.lease_s"] == f"{path}:5"
+    assert sources["task_manager.limits.max_retries"] == f"{path}:8"
+    assert sources["log.level"] == "HEADWAY_LOG__LEVEL"
+    assert sources["cluster.heartbeat_s"] == "default"
+    assert sources["httpserver.database"] == "from cluster.state_dir"
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("cluster.leese_s = 3", "[cluster] leese_s is not known; did you mean lease_s?"),
+        ('worker.policy = "x"', "[worker] policy is not known here; did you mean task_manager.policy?"),
+        ("[htpserver]\nport = 3", "[htpserver] port is in an unknown section; did you mean [httpserver]?"),
+        ("port = 3", "port is no section; did you mean"),
+        ('worker.runtime = "dockr"', "[worker] runtime must be one of 'docker' or 'scripted', and not 'dockr' (did you mean 'docker'?)."),  # noqa: E501
+        ("worker.cpus = -1", "[worker] cpus must be at least 0, and not -1."),
+        ('httpserver.port = "http"', "[httpserver] port must be a whole number, and not 'http'."),
+        ("httpserver.port = 70000", "[httpserver] port must be at most 65535, and not 70000."),
+        ("cluster.lease_s = 0", "[cluster] lease_s must be above 0."),
+        ('cluster.lease_s = "5 parsecs"', "[cluster] lease_s can't be taken:"),
+        ('task_manager.bind = "7002"', "[task_manager] bind must be HOST:PORT, such as 127.0.0.1:7001, and not"),
+        ('httpserver.behind_proxy = ["nginx"]', "[httpserver] behind_proxy must be IP addresses or networks"),
+        ('worker.node_id = "../x"', "[worker] node_id must be small letters"),
+        ("task_manager.limits.max_timeout = 5", "[task_manager.limits] max_timeout must be a text with a unit"),
+        ('task_manager.limits.max_timeout = {4 = "1d"}', "must say what holds for a cluster without GPUs"),
+        ('worker.disk_low_bytes = "lots"', "[worker] disk_low_bytes can't be taken:"),
+        ('cluster.name = "a b"', "[cluster] name must match"),
+        ("cluster.simulated = 7", "[cluster] simulated must be true or false, and not 7."),
+        ("cluster = 5", "cluster"),
+    ],
+)  # fmt: skip
+def test_each_mistake_is_one_sentence(write: Write, text: str, want: str) -> None:
+    with pytest.raises(ConfigInvalid) as caught:
+        load(write(text), {})
+    lines = str(caught.value).splitlines()
+    assert any(want in line for line in lines), lines
+    assert all("headway.toml" in line for line in lines)
+
+
+def test_all_mistakes_come_at_once_and_name_their_variable(loaded: Load) -> None:
+    lines = refusal(loaded, "worker.cpus = -1\nworker.x = 1", {"HEADWAY_WORKER__RUNTIM": "docker"})
+    assert len(lines) == 3
+    assert any(line.startswith("HEADWAY_WORKER__RUNTIM: [worker] runtim") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("cluster.heartbeat_s = 40", "must be more than three times heartbeat_s"),
+        ("cluster.lease_stop_s = 14", "must be at least lease_grace_s + 5 = 15"),
+        ("cluster.lease_grace_s = 60", "must be at least lease_grace_s + 5 = 65"),
+        ("cluster.lease_stop_s = 100", "lease_s - lease_stop_s must be more than two heartbeats"),
+        ('httpserver.bind = "0.0.0.0"', "set tls_cert and tls_key, or name the proxy"),
+        ('httpserver.tls_cert = "/c"', "set both or neither"),
+        ('worker.bind = "0.0.0.0:7004"', "must say how the others reach this machine"),
+        ("resource_manager.suspect_after_s = 5", "must be at least two polls"),
+        ("resource_manager.down_after_s = 30", "must be above suspect_after_s"),
+        ('worker.pull_limit_s = "1h"', "must be below task_manager.start_limit_s"),
+        ('cluster.mount = "/srv"\ncluster.state_dir = "/srv/state"', "must not lie on the shared mount"),
+        ("cluster.account_uid_max = 5000", "must not be below account_uid_min"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(loaded: Load, text: str, want: str) -> None:
+    (line,) = refusal(loaded, text)
+    assert want in line
+    assert "headway.toml:" in line
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'httpserver.bind = "0.0.0.0"\nhttpserver.behind_proxy = ["10.0.0.0/24"]',
+        'httpserver.bind = "::"\nhttpserver.tls_cert = "/c"\nhttpserver.tls_key = "/k"',
+        'httpserver.bind = "127.0.0.2"',
+        'httpserver.bind = "localhost"',
+        'worker.bind = "0.0.0.0:7004"\nworker.address = "gpu-1:7004"',
+        'task_manager.bind = "[::1]:7002"',
+    ],
+)
+def test_what_goes_together_is_taken(loaded: Load, text: str) -> None:
+    loaded(text)
+
+
+def test_there_is_always_a_token(write: Write, tmp_path: Path) -> None:
+    with pytest.raises(ConfigInvalid, match="token_file is not set"):
+        load(write(""), {})
+    with pytest.raises(ConfigInvalid, match="token_file is too short"):
+        load(write('cluster.token = "short"'), {})
+    path = write('cluster.token_file = "token"')
+    with pytest.raises(ConfigInvalid, match="token can't be read: No such file"):
+        load(path, {})
+    (tmp_path / "token").write_text(f"{TOKEN}\n")
+    assert load(path, {}).config.cluster.token == TOKEN
+
+
+def test_the_token_never_shows(loaded: Load) -> None:
+    assert TOKEN not in repr(loaded().config)
+    for line in refusal(loaded, 'cluster.name = ""'):
+        assert TOKEN not in line
+
+
+def test_relative_paths_count_from_the_file(loaded: Load, tmp_path: Path) -> None:
+    config = loaded('cluster.state_dir = "state"\ncluster.mount = "../mount"').config
+    assert config.cluster.state_dir == str(tmp_path / "state")
+    assert config.cluster.mount == str(tmp_path.parent / "mount")
+
+
+@pytest.mark.parametrize(("text", "want"), [("a = = 3", "is not valid TOML"), ("[cluster", "is not valid TOML")])
+def test_broken_files_are_one_sentence(write: Write, text: str, want: str) -> None:
+    with pytest.raises(ConfigInvalid, match=want):
+        load(write(text), {})
+
+
+def test_a_missing_file_and_other_encodings(tmp_path: Path) -> None:
+    with pytest.raises(ConfigInvalid, match="can't be read: No such file"):
+        load(tmp_path / "absent.toml", {})
+    (tmp_path / "latin.toml").write_bytes(b"# \xe4\n")
+    with pytest.raises(ConfigInvalid, match="is not UTF-8"):
+        load(tmp_path / "latin.toml", {})
+    (tmp_path / "bom.toml").write_bytes(b"\xef\xbb\xbfcluster.token = '" + TOKEN.encode() + b"'\n")
+    load(tmp_path / "bom.toml", {})
+
+
+def test_the_example_is_valid_and_the_reference_is_fresh(repository: Path, tmp_path: Path) -> None:
+    example = (repository / "deploy" / "headway.example.toml").read_text("utf-8")
+    (tmp_path / "token").write_text(TOKEN)
+    example = example.replace('"/etc/headway/token"', f'"{tmp_path / "token"}"')
+    path = tmp_path / "headway.toml"
+    path.write_text(example, "utf-8")
+    assert load(path, {}).config.task_manager.limits.max_timeout == {0: 86_400.0, 8: 604_800.0}
+    page = (repository / "docs" / "configuration.md").read_text("utf-8")
+    assert page == with_reference(page), "run `python -m headway.config.reference`"
+
+
+def test_config_show_tells_values_origins_and_no_secret(write: Write) -> None:
+    path = write(f'[cluster]\ntoken = "{TOKEN}"\n[job_manager]\ndatabase = "postgresql://u:geheim@h/d"\n')
+    result = CliRunner().invoke(config_command, ["show", "--config", str(path)], env={"HEADWAY_WORKER__CPUS": "8"})
+    assert result.exit_code == 0, result.output
+    assert TOKEN not in result.output
+    assert "geheim" not in result.output
+    line = next(line for line in result.output.splitlines() if line.startswith("worker.cpus"))
+    assert line.split() == ["worker.cpus", "8", "HEADWAY_WORKER__CPUS"]
+    as_json = CliRunner().invoke(config_command, ["show", "--config", str(path), "cluster", "-o", "json"])
+    rows = json.loads(as_json.output)
+    assert rows["cluster.token"] == {"value": "[hidden]", "source": f"{path}:2"}
+    assert rows["cluster.lease_s"] == {"value": 120.0, "source": "default"}
+    assert all(key.startswith("cluster.") for key in rows)
+
+
+def test_the_whole_file_is_frozen() -> None:
+    with pytest.raises(Exception, match="frozen"):
+        HeadwayConfig().log.level = "debug"  # type: ignore[misc]
