@@ -48,8 +48,13 @@ class ParseResult:
     problems (a cycle) can add them to the same list."""
 
     spec: JobSpec | None
-    problems: tuple[Problem, ...]
+    collected: Problems
     source: Source | None = field(repr=False, compare=False)
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """In the order of the document; after the hundredth one that counts the rest."""
+        return self.collected.listed()
 
     def spec_or_raise(self) -> JobSpec:
         """The spec. Raises JobFileInvalid with all problems if there are any."""
@@ -64,14 +69,27 @@ class ParseResult:
         return place.line, place.column
 
     def merged(self, more: Iterable[Problem]) -> tuple[Problem, ...]:
-        """All problems in the order of the document; those of ``more`` that lack a line get theirs."""
-        together = Problems()
-        for problem in (*self.problems, *more):
-            if problem.line is None and problem.pointer:
-                line, column = self.locate(problem.pointer)
-                problem = replace(problem, line=line, column=column)
-            together.add(problem)
+        """All problems in the order of the document, those of ``more`` with their lines and columns.
+
+        Pointers in ``more`` count tasks as ``graph`` does and may name a need by its task, as JobManager does for
+        what it was sent (``/tasks/3/needs/prepare``); they come out as pointers into the document.
+        """
+        together = self.collected.copy()
+        for problem in more:
+            pointer = self._in_document(problem.pointer)
+            line, column = self.locate(pointer) if pointer else (None, None)
+            together.add(replace(problem, pointer=pointer, line=line, column=column))
         return together.listed()
+
+    def _in_document(self, pointer: str) -> str:
+        match path_of(pointer):
+            case ("tasks", index, *rest) if index.isdecimal() and int(index) < len(self.graph):
+                task = self.graph[int(index)]
+                for need, need_pointer in zip(task.needs, task.need_pointers, strict=True):
+                    if rest == ["needs", need.task]:
+                        return need_pointer
+                return task.pointer + pointer_of(tuple(rest))
+        return pointer
 
     @cached_property
     def graph(self) -> tuple[GraphTask, ...]:
@@ -90,12 +108,14 @@ def check_job(
         try:
             source = ObjectSource(data) if isinstance(data, dict) else _source(data, media, limits)
         except DocumentUnreadable as unreadable:
-            return ParseResult(None, unreadable.problems, None)
+            for problem in unreadable.problems:
+                problems.add(problem)
+            return ParseResult(None, problems, None)
         for problem in source.problems:
             problems.add(problem)
         spec = Checker(source, limits, problems).job()
         source.forget_places()
-    return ParseResult(spec if not problems else None, problems.listed(), source)
+    return ParseResult(spec if not problems else None, problems, source)
 
 
 def parse_job(data: bytes | str | dict[str, Any], *, media: Media = "yaml", limits: Limits = DEFAULT_LIMITS) -> JobSpec:

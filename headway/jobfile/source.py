@@ -155,6 +155,12 @@ class Problems:
         if self.room():
             self.found.append(problem)
 
+    def copy(self) -> Problems:
+        """Another collection that starts with these."""
+        out = Problems()
+        out.found, out.total = list(self.found), self.total
+        return out
+
     def __bool__(self) -> bool:
         return self.total > 0
 

@@ -317,7 +317,10 @@ def _compose(text: str) -> Any:
 _EXPLAINED: Final = (
     (r"single document", "there is more than one document; submit each as a job file of its own, without '---'"),
     (r"'\\t'|tab character", "a tab is used for indentation; YAML takes spaces only"),
-    (r"mapping values are not allowed", "a ':' stands where none can; put a text that has ': ' in it in quotes"),
+    (
+        r"mapping values are not allowed",
+        "a ':' stands where none can; a text that has ': ' in it goes in quotes, and keys line up",
+    ),
     (r"found undefined alias", "an alias (*) names no anchor (&); a text that starts with * goes in quotes"),
     (r"duplicate anchor", "an anchor (&) is defined twice"),
     (r"maximum nesting depth|maximum nesting level", "nested far too deep; a job file needs no more than 6 levels"),

@@ -515,6 +515,26 @@ def test_what_is_salvaged_of_the_graph() -> None:
     assert list(merged) == sorted(merged, key=lambda problem: (problem.line or 0, problem.column or 0))
 
 
+def test_problems_found_later_come_out_at_their_place_in_the_file() -> None:
+    """JobManager counts the tasks that it was sent and names a need by its task, whatever the file looks like."""
+    text = (
+        task_yaml("needs: [t3]")
+        + "  - 5\n  - name: t1\n  - name: '0'\n    needs: [t1]\n  - name: t3\n    needs: {'0': any}\n"
+    )
+    result = check_job(text.encode())
+    assert [task.pointer for task in result.graph] == ["/tasks/0", "/tasks/3", "/tasks/4"]
+    pointers = ["/tasks/0/needs/t3", "/tasks/1/needs/t1", "/tasks/2/needs/0", "/tasks/1/timeout", ""]
+    merged = result.merged([Problem(pointer, f"later {number}") for number, pointer in enumerate(pointers)])
+    later = sorted((p.message, p.pointer, p.line, p.column) for p in merged if p.message.startswith("later"))
+    assert later == [
+        ("later 0", "/tasks/0/needs/0", 9, 13),
+        ("later 1", "/tasks/3/needs/0", 13, 13),
+        ("later 2", "/tasks/4/needs/0", 15, 18),
+        ("later 3", "/tasks/3/timeout", 12, 5),
+        ("later 4", "", None, None),
+    ]
+
+
 def test_places_can_be_asked_for_when_nothing_was_wrong() -> None:
     as_json = json.dumps(parse_job(EXAMPLE.encode()).to_json(), indent=1)
     for text, mark in ((EXAMPLE, "prepare]"), (as_json, '"prepare"\n')):
@@ -548,6 +568,10 @@ def test_past_a_hundred_problems_the_rest_is_counted() -> None:
     problems = problems_of(a_job(*({"retries": -1} for _ in range(250))))
     assert len(problems) == 101
     assert "150 more" in problems[-1].message
+    text = task_yaml(*(f"x{index}: 1" for index in range(250)))
+    merged = check_job(text.encode()).merged([Problem("/tasks/0", "later")])
+    assert len(merged) == 101
+    assert "151 more" in merged[-1].message
 
 
 def test_messages_are_fit_for_a_terminal() -> None:
