@@ -92,7 +92,7 @@ class Report:
         self._problems.add(
             Problem(
                 pointer=printable(pointer_of(path), 500),
-                message=message,
+                message=printable(message, 2_000),
                 line=place.line,
                 column=place.column,
                 word=printable(word or ""),

@@ -124,6 +124,8 @@ def child(container: Any, step: str | int) -> Any:
 def printable(text: str, limit: int = 200) -> str:
     """Fit for a message, a terminal and UTF-8: cut short, control and lone surrogate characters spelled
     out."""
+    if len(text) <= limit and text.isprintable():
+        return text
     clipped = text if len(text) <= limit else text[: limit - 3] + "..."
     return "".join(char if char.isprintable() else _escape(char) for char in clipped)
 
@@ -136,7 +138,7 @@ def _escape(char: str) -> str:
 
 def quoted(text: str) -> str:
     """A word in a message: ``'word'``, cut after 60 characters."""
-    return f"'{text}'" if len(text) <= 60 and text.isprintable() else f"'{printable(text, 60)}'"
+    return f"'{printable(text, 60)}'"
 
 
 class Problems:

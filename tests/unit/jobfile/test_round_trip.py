@@ -178,6 +178,7 @@ KEYS = st.sampled_from([*JOB_KEYS, *TASK_KEYS, *RESOURCE_KEYS, "x"])
 
 @given(st.dictionaries(KEYS, JUNK, max_size=4), st.dictionaries(KEYS, JUNK, max_size=6), st.dictionaries(KEYS, JUNK))
 @settings(max_examples=250, deadline=None)
+@example({}, {"working_dir": "\u202e"}, {"gpu_model": "\x80"})
 def test_no_value_in_any_field_raises_anything_but_problems(
     top: dict[str, Any], task: dict[str, Any], resources: dict[str, Any]
 ) -> None:
