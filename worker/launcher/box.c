@@ -18,6 +18,7 @@
 #define ORDER_BYTES 4096
 #define END_BYTES 4096
 #define END_NAME ".end.new"
+#define NOBODY ((uid_t)0xfffffffe)
 
 static ns_t clock_now(clockid_t clock)
 {
@@ -117,7 +118,7 @@ static bool replace_file(int folder, const char *name, const char *temporary, mo
 
 bool open_box(struct box *box, const char *path)
 {
-    int root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int root = box->root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 
     box->end = box->log = -1;
     if (root < 0)
@@ -125,13 +126,19 @@ bool open_box(struct box *box, const char *path)
     /* Held open from here on: whatever the program does with paths, the launcher writes where it began. */
     box->run = openat(root, "run", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     box->attempt = openat(root, "attempt", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    close(root);
     if (box->run < 0 || box->attempt < 0)
         return false;
     box->log = openat(box->run, "launcher.log", O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
     struct stat info;
     box->log_size = box->log >= 0 && fstat(box->log, &info) == 0 ? (size_t)info.st_size : 0;
     return true;
+}
+
+void close_to_root(struct box *box)
+{
+    if (fchown(box->run, NOBODY, (gid_t)-1) < 0 || fchown(box->attempt, NOBODY, (gid_t)-1) < 0 ||
+        fchownat(box->root, "", NOBODY, (gid_t)-1, AT_EMPTY_PATH) < 0)
+        say(box, "the box stays in reach of the program's root: %s", strerror(errno));
 }
 
 bool already_used(const struct box *box)

@@ -45,6 +45,7 @@ bool fail(struct failure *failure, enum stage stage, int error, const char *form
 /* --- box.c ---------------------------------------------------------------------------------------- */
 
 struct box {
+    int root;
     int run;     /* box/run, root's alone */
     int attempt; /* box/attempt, seen by the user's program */
     int log;
@@ -93,6 +94,9 @@ struct end_record {
 };
 
 bool open_box(struct box *box, const char *path);
+/* A root without capabilities owns what root owns, orders and records too: give them to nobody. The launcher
+ * and the Worker reach them all the same, with their capabilities. */
+void close_to_root(struct box *box);
 /* One attempt runs once: an engine that starts the container again must not run the program again. */
 bool already_used(const struct box *box);
 void reserve_end(struct box *box);

@@ -27,8 +27,6 @@
 #define FULL_PATIENCE (30 * SECOND)          /* a full disk holds the program, then costs output */
 #define DEADLINE_DRIFT (2 * SECOND)
 
-#define NOBODY ((uid_t)0xfffffffe)
-
 enum phase { STARTING, RUNNING, ENDING, KILLING };
 
 struct launcher {
@@ -430,9 +428,8 @@ static bool begin(struct launcher *l, int root)
         prepare_image(&l->box, root, &l->spec);
     if (!find_user(root, l->spec.user, &identity, &l->failure))
         return false;
-    /* A root without capabilities owns what root owns: the orders must not be its own to change. */
-    if (identity.uid == 0 && l->spec.drop_caps && geteuid() == 0 && fchown(l->box.run, NOBODY, (gid_t)-1) < 0)
-        say(&l->box, "the run folder stays in reach of the program's root: %s", strerror(errno));
+    if (identity.uid == 0 && l->spec.drop_caps && geteuid() == 0)
+        close_to_root(&l->box);
     l->main_pid = start_child(&l->spec, &identity, child_ends[0], child_ends[1], &l->report, &l->failure);
     /* With the launcher's own copies open the pipes would never end. */
     close(child_ends[0]);

@@ -310,3 +310,33 @@ def test_orders_are_found_without_file_events(launch: Runs) -> None:
         assert "every second" in run.log()
         boxes.write_stop(box, StopWord.CANCELLED)
         assert run.end(3).reason is BoxEnd.STOPPED
+
+
+# --- what the cgroup tells ------------------------------------------------------------------------------------
+
+V1 = {"memory/memory.max_usage_in_bytes": "7340032\n", "memory/memory.oom_control": "under_oom 0\noom_kill {}\n"}
+V2 = {"memory.peak": "9437184\n", "memory.events": "low 0\noom 7\noom_kill {}\noom_group_kill 5\n"}
+
+
+@pytest.mark.parametrize(("files", "want_peak"), [(V1, 7340032), (V2, 9437184)])
+def test_memory_is_read_from_either_kind_of_cgroup(
+    launch: Runs, tmp_path: Path, files: dict[str, str], want_peak: int
+) -> None:
+    def write(kills: int) -> None:
+        for name, text in files.items():
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).write_text(text.format(kills))
+
+    write(3)
+    run = launch.sh("echo up; sleep 0.2", launcher_env={"HEADWAY_CGROUP": str(tmp_path)})
+    run.wait_for_output(b"up")
+    write(5)
+    end = run.end()
+    assert (end.peak_memory_bytes, end.oom_kills) == (want_peak, 2)
+
+
+def test_without_a_cgroup_the_largest_process_is_told(launch: Runs) -> None:
+    end = launch.py("b = b'x' * (60 << 20)").end()
+    assert end.peak_memory_bytes is not None
+    assert 60 << 20 < end.peak_memory_bytes < 200 << 20
+    assert end.oom_kills == 0
