@@ -104,6 +104,7 @@ def build_web(root: Path) -> bool:
     installed = web / "node_modules" / STAMP
     if not (installed.exists() and installed.read_text() == lock_digest):
         run([*npm, "ci", "--no-audit", "--no-fund"], cwd=web, env=env, what="npm ci of the page")
+        installed.parent.mkdir(exist_ok=True)  # a page without dependencies gets no such folder from npm
         installed.write_text(lock_digest)
     # An older page must not lend its files to a newer one, nor stay when the build fails half-way.
     shutil.rmtree(static, ignore_errors=True)
