@@ -230,9 +230,12 @@ class ConfigInvalid(InvalidInput):
 
 
 def _family(root: type[HeadwayError]) -> dict[str, type[HeadwayError]]:
-    out = {root.slug: root}
+    out: dict[str, type[HeadwayError]] = {}
     for sub in root.__subclasses__():
         out.update(_family(sub))
+    # A class that inherits its slug stands for itself only, never for what arrives under that slug.
+    if "slug" in vars(root):
+        out[root.slug] = root
     return out
 
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import inspect
 import os
 import signal
@@ -176,19 +177,18 @@ class Service:
             Exception: whatever a start hook raised; everything started before it has been released.
         """
         release_signals = self._take_signals() if signals else (lambda: None)
-        supervisor = _Supervisor.inherited()
+        supervisor = _supervisor()
+        unwatch = None if supervisor is None else supervisor.watch(lambda: self.request_stop("supervisor is gone"))
         try:
-            if supervisor is not None:
-                supervisor.watch(lambda: self.request_stop("supervisor is gone"))
-            await self._run_hooks(supervisor)
+            await self._run_hooks()
         finally:
             release_signals()
-            if supervisor is not None:
-                supervisor.close()
+            if unwatch is not None:
+                unwatch()
         if self._failure is not None:
             raise self._failure
 
-    async def _run_hooks(self, supervisor: _Supervisor | None) -> None:
+    async def _run_hooks(self) -> None:
         try:
             starting = asyncio.ensure_future(self._start_up())
             stop_asked = asyncio.ensure_future(self._stop_asked.wait())
@@ -203,11 +203,11 @@ class Service:
             starting.result()
             if not self.stopping:
                 self.health.serve(True)
-                notify("READY=1", supervisor)
+                notify("READY=1")
                 log.info("service.ready", service=self.name)
             await self._stop_asked.wait()
         finally:
-            await self._shut_down(supervisor)
+            await self._shut_down()
 
     async def _start_up(self) -> None:
         for hook in self._start:
@@ -218,10 +218,10 @@ class Service:
         for hook in self._open:
             await _call(hook)
 
-    async def _shut_down(self, supervisor: _Supervisor | None) -> None:
+    async def _shut_down(self) -> None:
         self.request_stop("start failed")
         log.info("service.stopping", service=self.name, reason=self._stop_reason)
-        notify("STOPPING=1", supervisor)
+        notify("STOPPING=1")
         self.health.serve(False)
         for hook in self._refuse:
             await self._quietly("refuse", hook)
@@ -299,17 +299,18 @@ class _Supervisor:
     def __init__(self, fd: int) -> None:
         self._socket = socket.socket(fileno=fd)
         self._socket.setblocking(False)
-        self._watched = False
 
-    @classmethod
-    def inherited(cls) -> _Supervisor | None:
-        fd = os.environ.pop(SUPERVISOR_FD, "")
-        if not fd.isdigit():
-            return None
-        os.set_inheritable(int(fd), False)
-        return cls(int(fd))
+    def watch(self, gone: Callable[[], None]) -> Callable[[], None]:
+        """Calls `gone()` once the other end is closed; returns what ends the watch."""
+        loop = asyncio.get_running_loop()
+        watching = True
 
-    def watch(self, gone: Callable[[], None]) -> None:
+        def stop() -> None:
+            nonlocal watching
+            if watching:
+                watching = False
+                loop.remove_reader(self._socket.fileno())
+
         def readable() -> None:
             try:
                 data = self._socket.recv(64)
@@ -318,28 +319,29 @@ class _Supervisor:
             except OSError:
                 data = b""
             if not data:
-                self._forget()
+                stop()
                 gone()
 
-        asyncio.get_running_loop().add_reader(self._socket.fileno(), readable)
-        self._watched = True
+        loop.add_reader(self._socket.fileno(), readable)
+        return stop
 
     def send(self, line: str) -> None:
         with contextlib.suppress(OSError):
             self._socket.send(f"{line}\n".encode())
 
-    def close(self) -> None:
-        self._forget()
-        self._socket.close()
 
-    def _forget(self) -> None:
-        if self._watched:
-            self._watched = False
-            asyncio.get_running_loop().remove_reader(self._socket.fileno())
+@functools.cache
+def _supervisor() -> _Supervisor | None:
+    fd = os.environ.pop(SUPERVISOR_FD, "")
+    if not fd.isdigit():
+        return None
+    os.set_inheritable(int(fd), False)
+    return _Supervisor(int(fd))
 
 
-def notify(line: str, supervisor: _Supervisor | None = None) -> None:
+def notify(line: str) -> None:
     """Tells `headway up` and systemd (Type=notify) one `KEY=value` line; nothing where neither listens."""
+    supervisor = _supervisor()
     if supervisor is not None:
         supervisor.send(line)
     path = os.environ.get("NOTIFY_SOCKET", "")
@@ -347,6 +349,12 @@ def notify(line: str, supervisor: _Supervisor | None = None) -> None:
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
             sender.connect("\0" + path[1:] if path.startswith("@") else path)
             sender.sendall(line.encode())
+
+
+def notify_failure(error: BaseException) -> None:
+    """Tells them why the service could not start or go on, in one line."""
+    sentence = str(error) if isinstance(error, HeadwayError) else repr(error)
+    notify(f"STATUS={' '.join(sentence.split())[:1000]}")
 
 
 def run_service(main: Coroutine[Any, Any, None]) -> int:
@@ -358,14 +366,17 @@ def run_service(main: Coroutine[Any, Any, None]) -> int:
     try:
         run_async(main)
     except ConfigInvalid as error:
+        notify_failure(error)
         print(f"headway: {error}", file=sys.stderr)  # noqa: T201
         return EXIT_CONFIG
     except HeadwayError as error:
+        notify_failure(error)
         log.error("service.failed", reason=str(error))
         return EXIT_FAILED
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     except Exception as error:
+        notify_failure(error)
         log.error("service.crashed", exc=error)
         return EXIT_FAILED
     return 0

@@ -104,16 +104,36 @@ def bound(**fields: object) -> Iterator[None]:
         _bound.reset(token)
 
 
-def setup(*, service: str = "", level: str = "info", fmt: Format = "auto", stream: IO[str] | None = None) -> None:
+def setup(
+    *,
+    service: str = "",
+    level: str = "info",
+    fmt: Format = "auto",
+    stream: IO[str] | None = None,
+    file: str = "",
+    max_bytes: int = 10_000_000,
+) -> None:
     """Sends all lines to `stream` (stderr by default): text on a terminal, else JSON. Safe to call again.
 
-    Other libraries' warnings come the same way, so that one file tells the whole story.
+    With `file` they go there instead; past `max_bytes` it becomes FILE.1, and so on up to three old ones. Other
+    libraries' warnings come the same way, so that one file tells the whole story.
+
+    Raises:
+        OSError: the file can't be opened.
     """
-    out = stream if stream is not None else sys.stderr
+    handler: logging.Handler
+    terminal = False
+    if file:
+        from logging.handlers import RotatingFileHandler
+
+        handler = RotatingFileHandler(file, maxBytes=max_bytes, backupCount=3, encoding="utf-8")
+    else:
+        out = stream if stream is not None else sys.stderr
+        terminal = out.isatty()
+        handler = logging.StreamHandler(out)
     if fmt == "auto":
-        fmt = "text" if out.isatty() else "json"
-    handler = logging.StreamHandler(out)
-    handler.setFormatter(JsonFormatter(service) if fmt == "json" else TextFormatter(colour=out.isatty()))
+        fmt = "text" if terminal else "json"
+    handler.setFormatter(JsonFormatter(service) if fmt == "json" else TextFormatter(terminal=terminal))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
@@ -149,7 +169,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class TextFormatter(logging.Formatter):
-    """`12:00:01.250 info  job.accepted  job=... tasks=3`, for people; local time."""
+    """`12:00:01.250 info    job.accepted job=... tasks=3`, for people; local time, in files with the date."""
 
     _COLOURS: Mapping[int, str] = {
         logging.DEBUG: "\x1b[2m",
@@ -158,20 +178,20 @@ class TextFormatter(logging.Formatter):
         logging.CRITICAL: "\x1b[31m",
     }
 
-    def __init__(self, *, colour: bool = False) -> None:
+    def __init__(self, *, terminal: bool = False) -> None:
         super().__init__()
-        self._colour = colour
+        self._terminal = terminal
 
     def format(self, record: logging.LogRecord) -> str:
         """Renders one record; control characters in values are shown escaped."""
-        at = time.strftime("%H:%M:%S", time.localtime(record.created))
+        at = time.strftime("%H:%M:%S" if self._terminal else "%Y-%m-%d %H:%M:%S", time.localtime(record.created))
         parts = [f"{at}.{int(record.msecs):03d} {record.levelname.lower():<7} {_quoted(record.getMessage())}"]
         for name, value in _fields(record).items():
             plain = _plain(name, value)
             text = plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False, default=str)
             parts.append(f"{name}={_quoted(text) if isinstance(plain, str) else text}")
         line = " ".join(parts)
-        tint = self._COLOURS.get(record.levelno, "") if self._colour else ""
+        tint = self._COLOURS.get(record.levelno, "") if self._terminal else ""
         if tint:
             line = f"{tint}{line}\x1b[0m"
         trace = _traceback(record)

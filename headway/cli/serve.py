@@ -44,10 +44,19 @@ def run(service: str, config_path: Path | None) -> int:
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
     from .. import logs
     from ..config import load
-    from ..lifecycle import run_service
+    from ..errors import ConfigInvalid
+    from ..lifecycle import notify_failure, run_service
 
-    config = load(config_path or Path("/etc/headway/headway.toml")).config
-    logs.setup(service=service, level=config.log.level, fmt=config.log.format)
+    try:
+        config = load(config_path or Path("/etc/headway/headway.toml")).config
+    except ConfigInvalid as error:
+        notify_failure(error)
+        raise
+    file = config.log.file.replace("{service}", service)
+    try:
+        logs.setup(service=service, level=config.log.level, fmt=config.log.format, file=file)
+    except OSError as error:
+        raise ConfigInvalid(f"[log] file {file} can't be written: {error.strerror}.") from error
     # By name: the kernel imports no service.
     app = importlib.import_module(f"{service}.app")
     return run_service(app.serve(config))

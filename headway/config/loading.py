@@ -20,9 +20,8 @@ from .sections import HeadwayConfig
 _PREFIX = "HEADWAY_"
 _HEADER = re.compile(r"\s*\[\s*([A-Za-z0-9_.\-\s\"']+?)\s*\]")
 _KEY = re.compile(r"\s*([A-Za-z0-9_.\-\"']+)\s*=")
-_PATHS = frozenset({"cluster.token_file", "cluster.mount", "cluster.state_dir", "worker.folder"}) | frozenset(
-    f"httpserver.{key}" for key in ("tls_cert", "tls_key", "first_admin_file")
-)
+_PATHS = frozenset({"cluster.token_file", "cluster.mount", "cluster.state_dir", "worker.folder", "log.file"})
+_PATHS |= {f"httpserver.{key}" for key in ("tls_cert", "tls_key", "first_admin_file")}
 
 
 @dataclass(frozen=True, slots=True)

@@ -228,13 +228,16 @@ class Peers(Section):
 
 
 class Log(Section):
-    """Log lines of the services, on standard error."""
+    """Log lines of the services."""
 
     level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="least level that is written"
     )
     format: Literal["auto", "json", "text"] = Field(
         default="auto", description="auto: text on a terminal, else JSON lines"
+    )
+    file: FilePath = Field(
+        default="", description="a file instead of standard error, `{service}` in it is replaced; kept below 40 MB"
     )
 
 

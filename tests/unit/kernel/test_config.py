@@ -61,7 +61,7 @@ def test_defaults_are_whole(loaded: Load) -> None:
     assert all(value != "" or key.rpartition(".")[2] in OPTIONAL for key, value in flattened(config))
 
 
-OPTIONAL = {"token_file", "public_url", "tls_cert", "tls_key", "first_admin_file", "docker_host"}
+OPTIONAL = {"token_file", "public_url", "tls_cert", "tls_key", "first_admin_file", "docker_host", "file"}
 
 
 def test_environment_wins_over_file_and_options_over_both(loaded: Load) -> None:
