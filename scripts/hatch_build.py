@@ -76,6 +76,8 @@ def build_launcher(root: Path) -> None:
         module.build()
     except subprocess.CalledProcessError as error:
         raise BuildFailed(f"the launcher did not compile (exit status {error.returncode})") from error
+    except RuntimeError as error:  # no compiler for this machine, in a sentence of its own
+        raise BuildFailed(str(error)) from error
 
 
 def build_web(root: Path) -> bool:
@@ -108,9 +110,13 @@ def build_web(root: Path) -> bool:
         installed.write_text(lock_digest)
     # An older page must not lend its files to a newer one, nor stay when the build fails half-way.
     shutil.rmtree(static, ignore_errors=True)
-    run([*npm, "run", "build"], cwd=web, env=env, what="the page's build")
-    if not (static / "index.html").exists():
-        raise BuildFailed("the page's build left no httpserver/static/index.html")
+    try:
+        run([*npm, "run", "build"], cwd=web, env=env, what="the page's build")
+        if not (static / "index.html").exists():
+            raise BuildFailed("the page's build left no httpserver/static/index.html")
+    except BuildFailed:
+        shutil.rmtree(static, ignore_errors=True)
+        raise
     stamp.write_text(want)
     return True
 

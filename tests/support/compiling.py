@@ -9,7 +9,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-CACHE = Path(__file__).resolve().parent.parent.parent / ".cache" / "tests"
+_REPOSITORY = Path(__file__).resolve().parent.parent.parent
+CACHE = _REPOSITORY / ".cache" / "tests"
+# The launcher's build keeps its compiler's cache there too: the C library is built once for both.
+ZIG_CACHE = _REPOSITORY / ".cache" / "zig"
 
 
 def compiled(source: Path, name: str, *options: str) -> Path:
@@ -35,6 +38,7 @@ def compiled(source: Path, name: str, *options: str) -> Path:
 
 
 def _run(command: Sequence[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    environment = {**os.environ, "ZIG_GLOBAL_CACHE_DIR": str(ZIG_CACHE), "ZIG_LOCAL_CACHE_DIR": str(ZIG_CACHE)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr}")
