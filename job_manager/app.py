@@ -37,12 +37,20 @@ async def serve(config: HeadwayConfig) -> None:
         bind=config.job_manager.bind,
         token=config.cluster.token,
         task_manager=config.peers.task_manager,
+        max_tasks_per_job=config.job_manager.max_tasks_per_job,
     )
     await service.run()
 
 
 async def build(
-    service: Service, *, database: str, bind: str, token: str, task_manager: str, clock: Clock | None = None
+    service: Service,
+    *,
+    database: str,
+    bind: str,
+    token: str,
+    task_manager: str,
+    max_tasks_per_job: int = 10_000,
+    clock: Clock | None = None,
 ) -> RpcServer:
     """Everything of one JobManager, registered with `service`; `task_manager` is an address."""
     clock = clock or SystemClock()
@@ -52,7 +60,7 @@ async def build(
     service.on_stop(peer.close)
     task_manager_port = TaskManagerPeer(peer)
     hub = Hub()
-    jobs = Jobs(db, clock, hub, task_manager_port)
+    jobs = Jobs(db, clock, hub, task_manager_port, max_tasks_per_job=max_tasks_per_job)
     server = RpcServer(service, bind=bind, token=token)
     add_JobManagerServicer_to_server(Servicer(db, jobs, hub), server)  # type: ignore[no-untyped-call]
     service.on_start(jobs.settle)

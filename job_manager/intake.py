@@ -13,10 +13,6 @@ from headway.rpc.v1 import common_pb2
 from .dag import MAX_PROBLEMS, Dag, DagTask, check
 from .ports import Shape, Verdicts
 
-MAX_TASKS = 100_000
-"""Far above what the job file allows: it bounds memory, not people."""
-
-
 def examine(specs: Sequence[common_pb2.TaskSpec], *, graph_only: bool = False) -> tuple[Dag | None, list[Problem]]:
     """The graph of a job, or what is wrong with its names, needs and timeouts. Takes about a second for 200,000
     edges, so call it in a thread."""

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar
 from sqlalchemy import Connection
 
 from headway.clock import Clock
-from headway.errors import HeadwayError, IdempotencyMismatch, InvalidInput, NotFound, Problem, TooLarge
+from headway.errors import HeadwayError, IdempotencyMismatch, InvalidInput, NotFound, Problem
 from headway.ids import JobId, new_job_id
 from headway.logs import get_logger
 from headway.rpc import convert
@@ -129,12 +129,14 @@ class Jobs:
         hub: Hub,
         task_manager: TaskManagerPort,
         *,
+        max_tasks_per_job: int = 10_000,
         tasks_in_memory: int = _TASKS_IN_MEMORY,
     ) -> None:
         self._db = db
         self._clock = clock
         self._hub = hub
         self._task_manager = task_manager
+        self._max_tasks = max_tasks_per_job
         self._memory = _Memory(tasks_in_memory)
         self._inbox: Batcher[Operation, Any] = Batcher(self._run, name="jobs")
 
@@ -165,6 +167,9 @@ class Jobs:
             InvalidInput: header and tasks don't belong together.
         """
         _check_header(header, specs)
+        if len(specs) > self._max_tasks:
+            problem = Problem("/tasks", f"The job has {len(specs)} tasks; at most {self._max_tasks} are allowed.")
+            return Submitted(problems=(problem,))
         storing = not (header.dry_run or header.graph_only)
         if storing and header.request_id:
             known = await self._db.read(lambda conn: store.find_request(conn, header.owner.name, header.request_id))
@@ -373,7 +378,5 @@ def _known(known: tuple[JobId, str], header: job_manager_pb2.JobHeader) -> Submi
 def _check_header(header: job_manager_pb2.JobHeader, specs: Sequence[common_pb2.TaskSpec]) -> None:
     if not header.owner.name and not header.graph_only:
         raise InvalidInput("A job needs an owner.")
-    if len(specs) > intake.MAX_TASKS:
-        raise TooLarge(f"A job has at most {intake.MAX_TASKS} tasks.")
     if len(specs) != header.task_count:
         raise InvalidInput(f"The header says {header.task_count} tasks, but {len(specs)} came.")
