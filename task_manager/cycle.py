@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from headway.ids import NodeId, TaskId
@@ -50,7 +50,7 @@ def plan_greedy(
     open_rooms = [room for room in rooms if not room.closed]
     limits = _Envelope(open_rooms)
     heads: list[tuple[Key, int]] = []
-    shelves = []
+    shelves: list[_Shelf] = []
     for shape, tasks in runnable.items():
         if not limits.may_fit(shape):
             no_room.add(shape)
@@ -58,29 +58,39 @@ def plan_greedy(
         items = iter(tasks.items())
         key, task_id = next(items)
         heads.append((key, len(shelves)))
-        shelves.append([shape, items, task_id])
+        shelves.append(_Shelf(shape, items, task_id))
     heapq.heapify(heads)
     while heads and len(placements) < limit:
         _key, number = heads[0]
-        shape, items, task_id = shelves[number]
+        shelf = shelves[number]
+        shape = shelf.shape
         choice: Choice | None = None
         if limits.may_fit(shape):
-            choice = choose(shape, open_rooms, avoid=avoid(task_id), cpu_tasks=cpu_tasks, last_used=last_used)
+            choice = choose(shape, open_rooms, avoid=avoid(shelf.task_id), cpu_tasks=cpu_tasks, last_used=last_used)
         if choice is None:
             no_room.add(shape)
             heapq.heappop(heads)
             continue
-        placements.append(Placement(task_id, choice.node_id, choice.gpu_uuids))
+        placements.append(Placement(shelf.task_id, choice.node_id, choice.gpu_uuids))
         room = next(room for room in open_rooms if room.node.id == choice.node_id)
         room.take(shape, choice.gpu_uuids)
         limits.refresh()
-        following = next(items, None)
+        following = next(shelf.rest, None)
         if following is None:
             heapq.heappop(heads)
         else:
-            shelves[number][2] = following[1]
+            shelf.task_id = following[1]
             heapq.heapreplace(heads, (following[0], number))
     return Plan(tuple(placements), frozenset(no_room))
+
+
+@dataclass(slots=True)
+class _Shelf:
+    """The tasks of one shape that are still to be tried, the first of them taken out."""
+
+    shape: Shape
+    rest: Iterator[tuple[Key, TaskId]]
+    task_id: TaskId
 
 
 class _Envelope:

@@ -61,9 +61,7 @@ def reasons(
     return sorted(found, key=lambda reason: _ORDER[reason.word])
 
 
-_BUSY = frozenset(
-    {WaitWord.WAITING_FOR_CPU_OR_MEMORY, WaitWord.WAITING_FOR_GPU, WaitWord.WAITING_FOR_GPU_MODEL}
-)
+_BUSY = frozenset({WaitWord.WAITING_FOR_CPU_OR_MEMORY, WaitWord.WAITING_FOR_GPU, WaitWord.WAITING_FOR_GPU_MODEL})
 
 
 def _of_nodes(shape: Shape, rooms: Sequence[Room], cpu_tasks: CpuTasks) -> list[WaitReason]:
@@ -108,9 +106,7 @@ def _busy(shape: Shape, rooms: Sequence[Room], cpu_tasks: CpuTasks) -> list[Wait
     compute = [s for s in spare if s.lack in (Lack.CPU, Lack.MEMORY)]
     if compute:
         parts = " and ".join(_shortage_text(s) for s in compute)
-        found.append(
-            WaitReason(WaitWord.WAITING_FOR_CPU_OR_MEMORY, f"{parts}; {nearest.node.id} comes nearest.")
-        )
+        found.append(WaitReason(WaitWord.WAITING_FOR_CPU_OR_MEMORY, f"{parts}; {nearest.node.id} comes nearest."))
     for shortage in spare:
         if shortage.lack not in (Lack.GPU, Lack.GPU_MODEL):
             continue

@@ -23,11 +23,11 @@ from headway.ids import AttemptId, NodeId
 
 @dataclass(frozen=True, slots=True)
 class LeaseSettings:
-    """In seconds. An attempt is lost ``lease_s + margin_s`` after the last grant: the margin covers the launcher's
-    way from TERM to the end of its container and clocks that run at slightly different speeds."""
+    """In seconds. An attempt is lost ``lease_s + margin_s`` after the last grant. The launcher stops it well before
+    ``lease_s`` (the configuration sees to that); the margin is for clocks that run at slightly different speeds."""
 
     lease_s: float = 120.0
-    margin_s: float = 15.0
+    margin_s: float = 2.0
     heartbeat_s: float = 10.0
     missing_grace_s: float = 8.0  # a machine that is back but does not list an attempt may still report its end
 

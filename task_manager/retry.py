@@ -15,15 +15,20 @@ from headway.states import TaskState
 
 from .model import Task
 
-PLATFORM_RETRIES = 3
 LOSSES_BORNE = 10
-_PLATFORM_PAUSE_S = 5.0  # then 15 and 45: an engine that is away for a minute is outlived
-_PLATFORM_PAUSE_GROWTH = 3.0
 _LOSS_PAUSE_S = 5.0
 _REFUSAL_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 60.0
 _REMEMBERED_NODES = 4
 _REMEMBERED_NUMBERS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class RetrySettings:
+    """The platform's own budget; the pause before its first retry, in seconds, doubles each time."""
+
+    platform_retries: int = 3
+    platform_retry_delay_s: float = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +47,14 @@ class End:
 
 
 def after_end(
-    task: Task, reason: EndReason, *, node_id: NodeId, now: float, disowned: bool, elsewhere: bool = False
+    task: Task,
+    reason: EndReason,
+    *,
+    node_id: NodeId,
+    now: float,
+    disowned: bool = False,
+    elsewhere: bool = False,
+    settings: RetrySettings = RetrySettings(),  # frozen
 ) -> Requeue | End:
     """Decides after an attempt of ``task`` on ``node_id`` ended with ``reason``.
 
@@ -59,17 +71,15 @@ def after_end(
     if reason.word is EndWord.NODE_LOST:
         if task.losses >= LOSSES_BORNE:
             return End(reason.task_state, reason)
-        pause_s = _grown(_LOSS_PAUSE_S, 2.0, task.losses - 1) if task.losses else 0.0
+        pause_s = _grown(_LOSS_PAUSE_S, task.losses - 1) if task.losses else 0.0
         return _again(replace(task, losses=task.losses + 1), now, pause_s, node_id)
     if reason.platform_retry:
-        if task.platform_failures >= PLATFORM_RETRIES:
+        if task.platform_failures >= settings.platform_retries:
             return End(reason.task_state, reason)
-        pause_s = _grown(_PLATFORM_PAUSE_S, _PLATFORM_PAUSE_GROWTH, task.platform_failures)
+        pause_s = _grown(settings.platform_retry_delay_s, task.platform_failures)
         return _again(replace(task, platform_failures=task.platform_failures + 1), now, pause_s, node_id)
     if reason.user_retry and task.user_failures < task.retries:
-        return _again(
-            replace(task, user_failures=task.user_failures + 1), now, 0.0, node_id if elsewhere else None
-        )
+        return _again(replace(task, user_failures=task.user_failures + 1), now, 0.0, node_id if elsewhere else None)
     return End(reason.task_state, reason)
 
 
@@ -80,7 +90,7 @@ def after_refusal(task: Task, *, node_id: NodeId, now: float, others: bool) -> R
     """
     if task.cancel_by is not None:
         return End(TaskState.CANCELLED, EndReason(EndWord.CANCELLED))
-    pause_s = 0.0 if others and task.refusals == 0 else _grown(_REFUSAL_PAUSE_S, 2.0, task.refusals)
+    pause_s = 0.0 if others and task.refusals == 0 else _grown(_REFUSAL_PAUSE_S, task.refusals)
     return _again(replace(task, refusals=task.refusals + 1), now, pause_s, node_id)
 
 
@@ -89,15 +99,11 @@ def _again(task: Task, now: float, pause_s: float, avoid: NodeId | None) -> Requ
     if avoid is not None:
         nodes = (*(n for n in nodes if n != avoid), avoid)[-_REMEMBERED_NODES:]
     not_before = now + pause_s if pause_s else 0.0
-    return Requeue(
-        replace(
-            task, state=TaskState.QUEUED, not_before=not_before, queued_at=now + pause_s, avoid=nodes
-        )
-    )
+    return Requeue(replace(task, state=TaskState.QUEUED, not_before=not_before, queued_at=now + pause_s, avoid=nodes))
 
 
-def _grown(first_s: float, factor: float, times: int) -> float:
-    return min(_LONGEST_PAUSE_S, first_s * factor ** min(times, 16))
+def _grown(first_s: float, times: int) -> float:
+    return min(max(_LONGEST_PAUSE_S, first_s), first_s * 2.0 ** min(times, 16))
 
 
 def _cancelled(seen: EndReason) -> EndReason:

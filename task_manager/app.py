@@ -1,0 +1,156 @@
+"""Wires TaskManager and runs it."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from headway.clock import Clock, SystemClock
+from headway.errors import ConfigInvalid, HeadwayError
+from headway.lifecycle import Service
+from headway.logs import get_logger
+from headway.rpc.channel import Peer
+from headway.rpc.server import RpcServer
+from headway.rpc.v1.task_manager_pb2_grpc import add_TaskManagerServicer_to_server
+from headway.store import Database
+
+from . import policy, wire
+from .desk import Desk
+from .dispatcher import Dispatcher
+from .engine import Engine
+from .events import NodesUnknown, PlannedStop
+from .hub import Hub
+from .leases import LeaseSettings
+from .peers import JobManagerPeer, ResourceManagerPeer, WorkerPeers
+from .placement import CpuTasks
+from .ports import NodeWatch, Workers
+from .retry import RetrySettings
+from .servicer import Servicer
+from .settings import Settings
+from .tables import JOB_MANAGER, outbox
+
+if TYPE_CHECKING:
+    from headway.config import HeadwayConfig
+
+log = get_logger(__name__)
+
+_FIRST_PAUSE_S = 0.2
+_LONGEST_PAUSE_S = 5.0
+_SUSPEND_WITHIN_S = 3.0
+
+
+async def serve(config: HeadwayConfig) -> None:
+    """Runs until asked to stop.
+
+    Raises:
+        ConfigInvalid: a policy that this version does not have.
+        HeadwayError: it could not start, or a part of it ended.
+    """
+    service = Service("task-manager")
+    await build(
+        service,
+        database=config.task_manager.database,
+        bind=config.task_manager.bind,
+        token=config.cluster.token,
+        job_manager=config.peers.job_manager,
+        resource_manager=config.peers.resource_manager,
+        settings=settings_of(config),
+        order=policy_of(config),
+    )
+    await service.run()
+
+
+def settings_of(config: HeadwayConfig) -> Settings:
+    """What decisions need to know of the configuration."""
+    mine = config.task_manager
+    return Settings(
+        leases=LeaseSettings(lease_s=config.cluster.lease_s, heartbeat_s=config.cluster.heartbeat_s),
+        retry=RetrySettings(mine.platform_retries, mine.platform_retry_delay_s),
+        cpu_tasks=CpuTasks(mine.cpu_tasks_on_gpu_nodes),
+        start_limit_s=mine.start_limit_s,
+        stop_limit_s=mine.stop_limit_s,
+        max_timeouts=tuple(sorted(mine.limits.max_timeout.items())),
+    )
+
+
+def policy_of(config: HeadwayConfig) -> policy.Policy:
+    """The order of the queue.
+
+    Raises:
+        ConfigInvalid: this version does not have it.
+    """
+    mine = config.task_manager
+    try:
+        return policy.by_name(mine.policy, beta=mine.beta, gamma=mine.gamma)
+    except ValueError as error:
+        raise ConfigInvalid(f"task_manager.policy: {error}") from error
+
+
+async def build(
+    service: Service,
+    *,
+    database: str,
+    bind: str,
+    token: str,
+    job_manager: str,
+    resource_manager: str,
+    settings: Settings,
+    order: policy.Policy | None = None,
+    clock: Clock | None = None,
+    workers: Workers | None = None,
+    nodes: NodeWatch | None = None,
+) -> RpcServer:
+    """Everything of one TaskManager, registered with ``service``; the two managers are addresses."""
+    clock = clock or SystemClock()
+    order = order or policy.AgingSjf()
+    db = await Database.open(database, room="task_manager")
+    service.on_stop(db.close)
+    jobs = Peer("JobManager", job_manager, token=token, clock=clock)
+    service.on_stop(jobs.close)
+    if nodes is None:
+        resources = Peer("ResourceManager", resource_manager, token=token, clock=clock)
+        service.on_stop(resources.close)
+        nodes = ResourceManagerPeer(resources)
+    hub = Hub()
+    engine = Engine(db, clock, settings, order, hub, wire.told)
+    workers = workers or WorkerPeers(token, clock)
+    service.on_stop(workers.close)
+    dispatcher = Dispatcher(engine, db, clock, workers)
+    engine.outgoing = dispatcher
+
+    async def planned_stop() -> None:
+        # Told to disk first: what a Worker may have been told must be known after the next start.
+        try:
+            await engine.submit(PlannedStop())
+            await dispatcher.suspend_leases(_SUSPEND_WITHIN_S)
+        except HeadwayError as error:
+            log.warning("leases.not_suspended", reason=str(error))
+        await dispatcher.close()
+        await engine.close()
+
+    server = RpcServer(service, bind=bind, token=token)
+    add_TaskManagerServicer_to_server(Servicer(engine, Desk(engine, db), hub), server)  # type: ignore[no-untyped-call]
+    service.on_start(engine.start)
+    service.on_refuse(hub.close)
+    service.on_drain(planned_stop)
+    service.side_task("ticks", engine.run)
+    service.side_task("nodes", lambda: watch_nodes(engine, nodes, clock))
+    service.side_task("events", outbox.pump(db, JOB_MANAGER, JobManagerPeer(jobs).send, clock).run)
+    return server
+
+
+async def watch_nodes(engine: Engine, nodes: NodeWatch, clock: Clock) -> None:
+    """Follows ResourceManager; while it is away the nodes stay as it last told."""
+    pause_s = _FIRST_PAUSE_S
+    while True:
+        try:
+            async with contextlib.aclosing(nodes.watch()) as changes:
+                async for change in changes:
+                    await engine.submit(change)
+                    pause_s = _FIRST_PAUSE_S
+        except HeadwayError as error:
+            log.info("nodes.watch_broken", reason=str(error))
+        with contextlib.suppress(HeadwayError):
+            await engine.submit(NodesUnknown())
+        await clock.sleep(pause_s)
+        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)

@@ -1,0 +1,330 @@
+"""All that is queued or runs, in memory: an image of the database, with the indexes that decisions need.
+
+Values are immutable and change only by being put anew, so each change has an exact inverse. A turn of the engine
+changes the book, writes the same changes in one transaction, and takes them back if that fails: the book never stays
+ahead of the disk.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from headway.ids import AttemptId, NodeId, TaskId
+
+from .leases import NodeLease
+from .model import Attempt, Node, Task
+from .placement import Room, why_closed
+from .policy import Policy
+from .queue import TaskQueue
+
+_LONGEST_PAUSE_S = 3_600.0
+
+
+@dataclass(slots=True)
+class Flight:
+    """What is known about the launch of a live attempt; rebuilt by asking the Worker again, so never stored."""
+
+    sent: bool = False  # a launch may have left: the Worker may know of it
+    uncertain: bool = False  # a launch had no answer
+    placed_s: float = 0.0  # boot clock: when it was placed, or TaskManager's start if that was later
+    launched_s: float = 0.0  # boot clock: when a launch was last under way
+    missing_since_s: float | None = None  # boot clock: since when its machine does not list it
+    stop_delivered: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Unfit:
+    """A node that refused work, until its status changes or the time is over."""
+
+    seen: Node | None
+    until_s: float  # boot clock
+    sentence: str
+
+
+@dataclass(slots=True)
+class _Usage:
+    cpu_centi: int = 0
+    memory_bytes: int = 0
+    tasks: dict[TaskId, None] = field(default_factory=dict)
+
+
+class DoubleBooked(Exception):
+    """Two live attempts claim one GPU: a bug, never to be written down."""
+
+
+class Book:
+    """Tasks, live attempts, queue, nodes, leases."""
+
+    def __init__(self, policy: Policy, *, now: float = 0.0, mono: float = 0.0) -> None:
+        self.now = now
+        self.mono = mono
+        self.started_s = mono  # silence is counted from here at the earliest
+        self.tasks: dict[TaskId, Task] = {}  # those that have not ended
+        self.attempts: dict[TaskId, Attempt] = {}  # live ones: a task has at most one
+        self.flights: dict[TaskId, Flight] = {}
+        self.held: dict[TaskId, None] = {}
+        self.queue = TaskQueue(policy)
+        self.policy = policy
+        self.nodes: dict[NodeId, Node] = {}
+        self.leases: dict[NodeId, NodeLease] = {}
+        self.unfit: dict[NodeId, Unfit] = {}
+        self.nodes_live = False  # the nodes are as ResourceManager says now, not as it once said
+        self.pass_needed = True
+        self.dirty_tasks: dict[TaskId, Task] = {}
+        self.dirty_attempts: dict[AttemptId, Attempt] = {}
+        self.dirty_nodes: dict[NodeId, Node | None] = {}
+        self.dirty_leases: dict[NodeId, NodeLease] = {}
+        self._first_seen: dict[NodeId, float] = {}
+        self._usage: dict[NodeId, _Usage] = {}
+        self._gpus: dict[str, TaskId] = {}
+        self._gpu_used: dict[str, int] = {}
+        self._uses = 0
+        self._paused: list[tuple[float, TaskId, float]] = []
+        self._undo: list[Callable[[], None]] = []
+
+    # -- turns ------------------------------------------------------------------------------------
+
+    def begin(self, now: float, mono: float) -> None:
+        """Starts a turn at this instant."""
+        self.now, self.mono = now, mono
+        self.commit()
+
+    def commit(self) -> None:
+        """The turn's changes are durable (or there were none)."""
+        self._undo.clear()
+        self.dirty_tasks, self.dirty_attempts, self.dirty_nodes, self.dirty_leases = {}, {}, {}, {}
+
+    def rollback(self) -> None:
+        """Takes back all changes since ``begin``."""
+        undo, self._undo = self._undo, []
+        for step in reversed(undo):
+            step()
+        self.commit()
+        self.pass_needed = True
+
+    @property
+    def dirty(self) -> bool:
+        return bool(self.dirty_tasks or self.dirty_attempts or self.dirty_nodes or self.dirty_leases)
+
+    # -- changes ----------------------------------------------------------------------------------
+
+    def put_task(self, task: Task) -> None:
+        """Stores a task as it is now; one that has ended leaves the book."""
+        before = self.tasks.get(task.id)
+        self.dirty_tasks[task.id] = task
+        self._set_task(task.id, None if task.ended else task)
+        self._undo.append(lambda: self._set_task(task.id, before))
+
+    def put_attempt(self, attempt: Attempt) -> None:
+        """Stores an attempt as it is now; one that has ended gives back what it booked.
+
+        Raises:
+            DoubleBooked: one of its GPUs belongs to another attempt.
+        """
+        key = attempt.id.task
+        before, flight = self.attempts.get(key), self.flights.get(key)
+        self.dirty_attempts[attempt.id] = attempt
+        self._set_attempt(key, attempt if attempt.live else None, flight)
+        self._undo.append(lambda: self._set_attempt(key, before, flight))
+
+    def put_node(self, node: Node) -> None:
+        """Stores what ResourceManager says of a node."""
+        before = self.nodes.get(node.id)
+        if before == node:
+            return
+        self.dirty_nodes[node.id] = node
+        self._set_node(node.id, node)
+        self._undo.append(lambda: self._set_node(node.id, before))
+
+    def remove_node(self, node_id: NodeId) -> None:
+        before = self.nodes.get(node_id)
+        if before is None:
+            return
+        self.dirty_nodes[node_id] = None
+        self._set_node(node_id, None)
+        self._undo.append(lambda: self._set_node(node_id, before))
+
+    def put_lease(self, node_id: NodeId, lease: NodeLease) -> None:
+        """Stores what heartbeats say; only whether leases may be suspended goes to disk."""
+        before = self.leases.get(node_id)
+        if before is None or before.suspended != lease.suspended:
+            self.dirty_leases[node_id] = lease
+        if before is None or (before.incarnation, before.stopping) != (lease.incarnation, lease.stopping):
+            self.pass_needed = True
+        self.leases[node_id] = lease
+
+        def back() -> None:
+            if before is None:
+                del self.leases[node_id]
+            else:
+                self.leases[node_id] = before
+
+        self._undo.append(back)
+
+    def mark_unfit(self, node_id: NodeId, until_s: float, sentence: str) -> None:
+        """No new work for a node until what ResourceManager says of it changes, ``until_s`` at the latest."""
+        self.unfit[node_id] = Unfit(self.nodes.get(node_id), until_s, sentence)
+
+    def wake(self) -> None:
+        """Makes tasks runnable whose pause is over."""
+        while self._paused and self._paused[0][0] <= self.mono:
+            _, task_id, not_before = heapq.heappop(self._paused)
+            task = self.tasks.get(task_id)
+            if task is None or not task.waiting or task.held or task.not_before != not_before:
+                continue
+            if not self.queue.is_runnable(task_id):
+                self.queue.add(task, runnable=True)
+                self.pass_needed = True
+        for node_id, unfit in list(self.unfit.items()):
+            if unfit.until_s <= self.mono:
+                del self.unfit[node_id]
+                self.pass_needed = True
+
+    def adopt(self, task: Task | None, attempt: Attempt | None) -> None:
+        """At the start: what the database holds. Whether a Worker knows of the attempt is open until it is asked."""
+        if task is not None:
+            self._set_task(task.id, task)
+        if attempt is not None:
+            flight = Flight(sent=True, uncertain=True, placed_s=self.mono, launched_s=self.mono)
+            self._set_attempt(attempt.id.task, attempt, flight)
+
+    @property
+    def next_wake_s(self) -> float | None:
+        """By the boot clock: when ``wake`` has something to do."""
+        times = [unfit.until_s for unfit in self.unfit.values()]
+        if self._paused:
+            times.append(self._paused[0][0])
+        return min(times, default=None)
+
+    # -- reading ----------------------------------------------------------------------------------
+
+    def attempt(self, attempt_id: AttemptId) -> Attempt | None:
+        """The live attempt of exactly this number."""
+        attempt = self.attempts.get(attempt_id.task)
+        return attempt if attempt is not None and attempt.id.number == attempt_id.number else None
+
+    def on_node(self, node_id: NodeId) -> list[Attempt]:
+        """The live attempts of a node."""
+        usage = self._usage.get(node_id)
+        return [] if usage is None else [self.attempts[key] for key in usage.tasks]
+
+    def rooms(self, is_silent: Callable[[NodeId], str]) -> list[Room]:
+        """What is left of each node, in the order of the list. ``is_silent`` says why a node is not to be trusted."""
+        rooms = []
+        for order, node in enumerate(self.nodes.values()):
+            usage = self._usage.get(node.id)
+            rooms.append(
+                Room(
+                    node,
+                    order,
+                    node.cpu_centi - (usage.cpu_centi if usage else 0),
+                    node.memory_bytes - (usage.memory_bytes if usage else 0),
+                    [gpu for gpu in node.gpus if gpu.usable and gpu.uuid not in self._gpus],
+                    self._why_closed(node) or is_silent(node.id),
+                )
+            )
+        return rooms
+
+    def gpu_last_used(self, uuid: str) -> float:
+        """Rises with each use; 0 for a card that was never used since the start."""
+        return float(self._gpu_used.get(uuid, 0))
+
+    def first_seen(self, node_id: NodeId) -> float:
+        """By the boot clock: when this process first knew the node; its silence counts from there."""
+        return self._first_seen.get(node_id, self.started_s)
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of the cluster."""
+        return sum(len(node.gpus) for node in self.nodes.values())
+
+    def waiting(self) -> Iterator[Task]:
+        """Waiting tasks in order, held ones last."""
+        for task_id in self.queue.in_order():
+            yield self.tasks[task_id]
+        for task_id in self.held:
+            yield self.tasks[task_id]
+
+    # -- primitives: set one thing and keep the indexes right ----------------------------------------
+
+    def _set_task(self, task_id: TaskId, task: Task | None) -> None:
+        before = self.tasks.get(task_id)
+        if task is None:
+            self.tasks.pop(task_id, None)
+        else:
+            self.tasks[task_id] = task
+        if before is not None and before.waiting:
+            self.queue.remove(task_id)
+            self.held.pop(task_id, None)
+        if task is None or not task.waiting:
+            return
+        if task.held:
+            self.held[task_id] = None
+            return
+        due_s = self._due_s(task)
+        runnable = due_s <= self.mono
+        self.queue.add(task, runnable=runnable)
+        if runnable:
+            self.pass_needed = True
+        else:
+            heapq.heappush(self._paused, (due_s, task_id, task.not_before))
+
+    def _due_s(self, task: Task) -> float:
+        # The pause is stored as a wall-clock instant, which a clock set back would stretch for hours.
+        return self.mono + min(max(0.0, task.not_before - self.now), _LONGEST_PAUSE_S)
+
+    def _set_attempt(self, key: TaskId, attempt: Attempt | None, flight: Flight | None) -> None:
+        if attempt is not None:
+            for uuid in attempt.gpu_uuids:
+                if self._gpus.get(uuid, key) != key:
+                    raise DoubleBooked(f"{uuid} belongs to {self._gpus[uuid]}, not to {attempt.id}")
+        before = self.attempts.pop(key, None)
+        if before is not None:
+            usage = self._usage[before.node_id]
+            usage.cpu_centi -= before.shape.cpu_centi
+            usage.memory_bytes -= before.shape.memory_bytes
+            del usage.tasks[key]
+            for uuid in before.gpu_uuids:
+                del self._gpus[uuid]
+            self.flights.pop(key, None)
+            if attempt is None:
+                self.pass_needed = True
+        if attempt is None:
+            return
+        self.attempts[key] = attempt
+        self.flights[key] = flight if flight is not None else Flight()
+        usage = self._usage.setdefault(attempt.node_id, _Usage())
+        usage.cpu_centi += attempt.shape.cpu_centi
+        usage.memory_bytes += attempt.shape.memory_bytes
+        usage.tasks[key] = None
+        for uuid in attempt.gpu_uuids:
+            self._gpus[uuid] = key
+            self._uses += 1
+            self._gpu_used[uuid] = self._uses
+
+    def _set_node(self, node_id: NodeId, node: Node | None) -> None:
+        if node is None:
+            self.nodes.pop(node_id, None)
+        else:
+            before = self.nodes.get(node_id)
+            self.nodes[node_id] = node
+            if before is None or before.incarnation != node.incarnation:
+                self._first_seen[node_id] = self.mono
+        unfit = self.unfit.get(node_id)
+        if unfit is not None and unfit.seen != node:
+            del self.unfit[node_id]
+        self.pass_needed = True
+
+    def _why_closed(self, node: Node) -> str:
+        closed = why_closed(node)
+        if closed:
+            return closed
+        unfit = self.unfit.get(node.id)
+        if unfit is not None:
+            return f"{node.id} refused work: {unfit.sentence}"
+        lease = self.leases.get(node.id)
+        if lease is not None and lease.stopping and lease.incarnation >= node.incarnation:
+            return f"{node.id} is stopping"
+        return ""

@@ -1,0 +1,175 @@
+"""Answers to questions: the queue, why a task waits, where an attempt is. Reads, never changes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from headway.errors import NotFound
+from headway.ids import JobId, TaskId
+from headway.rpc import convert
+from headway.rpc.v1 import common_pb2, task_manager_pb2
+from headway.states import AttemptState, NodeHealth
+from headway.store import Database
+from headway.units import format_duration
+
+from . import explain, leases, placing, store, wire
+from .book import Book
+from .engine import Engine
+from .model import Attempt, Task
+from .placement import Room
+
+_PAGE = 500  # attempts in one part of a list: well under 1 MB
+_MOST_ENTRIES = 1_000
+_PRIORITIES = {rank: name for name, rank in convert.PRIORITY_RANK.items()}
+
+
+class Desk:
+    """Questions of pages and people."""
+
+    def __init__(self, engine: Engine, db: Database) -> None:
+        self._engine = engine
+        self._db = db
+
+    async def check(self, request: task_manager_pb2.CheckResourcesRequest) -> task_manager_pb2.CheckResourcesReply:
+        """Could any known node ever run these?"""
+        settings = self._engine.settings
+        async with self._engine.reading() as book:
+            nodes = list(book.nodes.values())
+            limit_s = settings.max_timeout_s(book.gpus)
+        reply = task_manager_pb2.CheckResourcesReply(nodes_known=len(nodes))
+        seen: dict[tuple[bytes, bool], explain.Verdict] = {}
+        for asked in request.shapes:
+            too_long = limit_s is not None and asked.timeout_s > limit_s
+            key = (asked.resources.SerializeToString(deterministic=True), too_long)
+            verdict = seen.get(key)
+            if verdict is None:
+                verdict = explain.could_ever_run(wire.shape(asked.resources), nodes, settings.cpu_tasks)
+                if limit_s is not None and too_long:
+                    limit = format_duration(limit_s)
+                    verdict = explain.Verdict(False, f"Its timeout is above this cluster's limit of {limit}.")
+                seen[key] = verdict
+            reply.verdicts.add(satisfiable=verdict.satisfiable, sentence=verdict.sentence)
+        return reply
+
+    async def queue(self, request: task_manager_pb2.GetQueueRequest) -> task_manager_pb2.GetQueueReply:
+        """One page of the waiting tasks in their order; held ones come last, without a position."""
+        limit = min(request.limit or 100, _MOST_ENTRIES)
+        async with self._engine.reading() as book:
+            rooms = placing.rooms(book, self._engine.settings)
+            if request.job_id:
+                mine = [task for task in book.waiting() if task.id.job_id == request.job_id]
+                page = mine[request.offset : request.offset + limit]
+            else:
+                page = _page(book, request.offset, limit)
+            return task_manager_pb2.GetQueueReply(
+                entries=[self._entry(book, task, rooms) for task in page],
+                total_waiting=len(book.queue) + len(book.held),
+                total_running=len(book.attempts),
+                policy=book.policy.name,
+                discipline=placing.DISCIPLINE,
+            )
+
+    async def explain(self, task_id: TaskId) -> task_manager_pb2.QueueEntry:
+        """All about one task.
+
+        Raises:
+            NotFound: JobManager never handed it over.
+        """
+        async with self._engine.reading() as book:
+            task = book.tasks.get(task_id)
+            if task is not None:
+                return self._entry(book, task, placing.rooms(book, self._engine.settings))
+        task = (await self._db.read(lambda conn: store.load_tasks(conn, [task_id]))).get(task_id)
+        if task is None:
+            raise NotFound(f"The queue knows no task {task_id}.")
+        return self._entry(self._engine.book, task, [])
+
+    async def attempts(self, job_id: str, task: str) -> AsyncIterator[task_manager_pb2.ListAttemptsReply]:
+        """All attempts of a job, or of one of its tasks, in parts."""
+        after = ("", 0)
+        while True:
+            found = await self._db.read(
+                lambda conn, after=after: store.load_attempts(conn, JobId(job_id), task, after, _PAGE)  # type: ignore[misc]
+            )
+            yield task_manager_pb2.ListAttemptsReply(attempts=[self.view(a) for a in found])
+            if len(found) < _PAGE:
+                return
+            after = (found[-1].id.task.name, found[-1].id.number)
+
+    async def locate(self, task_id: TaskId, number: int) -> task_manager_pb2.LocateAttemptReply:
+        """One attempt and where its live log is.
+
+        Raises:
+            NotFound: there is no such attempt (yet).
+        """
+        attempt = await self._db.read(lambda conn: store.load_attempt(conn, task_id, number))
+        if attempt is None:
+            which = f"attempt {number}" if number else "attempt yet"
+            raise NotFound(f"Task {task_id} has no {which}.")
+        return task_manager_pb2.LocateAttemptReply(attempt=self.view(attempt), worker_address=self._address(attempt))
+
+    def view(self, attempt: Attempt) -> task_manager_pb2.AttemptView:
+        """As pages show it."""
+        return wire.attempt_view(attempt, self._sentence(attempt) if attempt.live else "")
+
+    def _address(self, attempt: Attempt) -> str:
+        book = self._engine.book
+        node, lease = book.nodes.get(attempt.node_id), book.leases.get(attempt.node_id)
+        if node is not None and node.health is NodeHealth.DOWN:
+            return ""
+        if lease is not None and lease.address:
+            return lease.address
+        return node.address if node is not None else ""
+
+    def _sentence(self, attempt: Attempt) -> str:
+        engine = self._engine
+        lease = engine.book.leases.get(attempt.node_id)
+        first_s = engine.book.first_seen(attempt.node_id)
+        now_s = engine.mono()
+        silent = leases.silent(lease, started_s=first_s, now_s=now_s, settings=engine.settings.leases)
+        if attempt.state is AttemptState.STOPPING:
+            if silent:
+                return (
+                    f"Stopping: {attempt.node_id} does not answer. It ends when the machine is back, when its lease "
+                    "is over, or when an administrator declares the machine lost."
+                )
+            if attempt.stop_at is not None and engine.now() - attempt.stop_at > engine.settings.stop_limit_s:
+                return f"Stopping: {attempt.node_id} has not managed to end it yet."
+            return "Stopping."
+        return f"{attempt.node_id} does not answer; the task may still be running there." if silent else ""
+
+    def _entry(self, book: Book, task: Task, rooms: list[Room]) -> task_manager_pb2.QueueEntry:
+        now = self._engine.now()
+        position = book.queue.position(task.id) if task.waiting else 0
+        entry = task_manager_pb2.QueueEntry(
+            task=convert.task_to_pb(task.id),
+            owner=task.owner,
+            job_name=task.job_name,
+            position=position,
+            resources=wire.resources(task.shape),
+            timeout_s=task.timeout_s,
+            submitted_at=task.submitted_at,
+            priority=_priority(task.priority),
+            terms=book.policy.terms(task, now),
+            held=task.held,
+            attempt=task.attempt + 1 if task.waiting else task.attempt,
+            state=task.state.value,
+        )
+        if task.waiting:
+            why = explain.reasons(
+                task, ahead=max(0, position - 1), rooms=rooms, cpu_tasks=self._engine.settings.cpu_tasks, now=now
+            )
+            entry.reasons.extend(convert.wait_reason_to_pb(reason) for reason in why)
+        return entry
+
+
+def _page(book: Book, offset: int, limit: int) -> list[Task]:
+    ids = book.queue.page(offset, limit)
+    if len(ids) < limit:
+        skipped = max(0, offset - len(book.queue))
+        ids += list(book.held)[skipped : skipped + limit - len(ids)]
+    return [book.tasks[task_id] for task_id in ids]
+
+
+def _priority(rank: int) -> common_pb2.Priority:
+    return convert.priority_to_pb(_PRIORITIES[rank])

@@ -1,0 +1,303 @@
+"""The one writer of queue and attempts: takes events in batches, one turn and one transaction a batch.
+
+Whatever has piled up while the last transaction was at work forms the next batch, so that a burst costs few fsyncs
+and an idle service answers at once. Nothing is told to anybody before it is on disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from typing import Any
+
+from headway.clock import Clock
+from headway.errors import HeadwayError, StoreUnavailable
+from headway.ids import AttemptId, TaskId
+from headway.logs import get_logger
+from headway.states import AttemptState
+from headway.store import Batcher, Database
+
+from . import leases, placing, reports, store
+from .book import Book
+from .commands import on_command
+from .events import (
+    Beat,
+    Commands,
+    Enqueue,
+    Event,
+    LaunchAnswers,
+    NodeDeclaredLost,
+    NodesChanged,
+    NodesUnknown,
+    PlannedStop,
+    Reports,
+    StopOrder,
+    StopsDelivered,
+    Tick,
+)
+from .hub import Hub
+from .model import Task
+from .policy import Policy
+from .settings import Settings
+from .turn import Told, Turn, unknown_tasks
+
+log = get_logger(__name__)
+
+_TICK_S = 2.0
+# All ends of an instant come before its arrivals, so that what they free is there for the pass.
+_RANK: dict[type, int] = {Reports: 0, LaunchAnswers: 0, StopsDelivered: 0, Commands: 2}
+
+
+class Outgoing:
+    """What is to be done once a turn is on disk; see ``dispatcher.Dispatcher``."""
+
+    def launch(self, attempts: Iterable[AttemptId]) -> None:
+        """Sends launches, again where they were sent before."""
+
+    def stop(self, orders: Iterable[StopOrder]) -> None:
+        """Sends stop orders."""
+
+
+class Engine:
+    """Owns the book. Everything that changes goes through ``submit``."""
+
+    def __init__(
+        self,
+        db: Database,
+        clock: Clock,
+        settings: Settings,
+        policy: Policy,
+        hub: Hub,
+        encode: Callable[[Told], tuple[str, bytes]],
+    ) -> None:
+        self._db = db
+        self._clock = clock
+        self.settings = settings
+        self._policy = policy
+        self._hub = hub
+        self._encode = encode
+        self.outgoing = Outgoing()
+        self.book = Book(policy, now=clock.now(), mono=clock.monotonic())
+        self._started_s = clock.monotonic()
+        self._planned_stop = False
+        self._settled = asyncio.Lock()
+        self._stale = True  # the book may differ from the database
+        self._inbox: Batcher[Event, Any] = Batcher(self._take, name="task-manager events")
+        self._waker: asyncio.Task[None] | None = None
+        self._wakes_at_s: float | None = None
+
+    # -- doors ------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Reads what the database holds; what was on its way is sent again."""
+        async with self._settled:
+            await self._reload()
+        self._resume()
+
+    async def submit(self, event: Event) -> Any:
+        """Hands an event in; returns its answer once all that follows from it is on disk.
+
+        Raises:
+            StoreFull, StoreUnavailable: nothing was stored; the same event may come again.
+            Fenced: a heartbeat of a superseded Worker.
+        """
+        return await self._inbox.submit(event)
+
+    def now(self) -> float:
+        """Wall-clock time in epoch seconds."""
+        return self._clock.now()
+
+    def mono(self) -> float:
+        """The boot clock, in seconds."""
+        return self._clock.monotonic()
+
+    @contextlib.asynccontextmanager
+    async def reading(self) -> AsyncIterator[Book]:
+        """The book between two turns, when it says exactly what is on disk."""
+        async with self._settled:
+            yield self.book
+
+    async def run(self) -> None:
+        """Looks at leases and slow starts now and then; a side task."""
+        while True:
+            await self._clock.sleep(_TICK_S)
+            try:
+                await self.submit(Tick())
+            except HeadwayError as error:
+                log.warning("tick.failed", reason=str(error))
+
+    async def close(self) -> None:
+        """Finishes what was handed in."""
+        await self._inbox.close()
+        if self._waker is not None:
+            self._waker.cancel()
+
+    # -- one batch --------------------------------------------------------------------------------
+
+    async def _take(self, events: list[Event]) -> list[Any]:
+        async with self._settled:
+            if self._stale:
+                await self._reload()
+                self._resume()
+            past = await self._past(events)
+            book = self.book
+            book.begin(self._clock.now(), self._clock.monotonic())
+            turn = Turn(book, self.settings, past, planned_stop=self._planned_stop)
+            waiting_before = len(book.queue) + len(book.held)
+            try:
+                answers = apply(turn, events)
+                if book.dirty or turn.told:
+                    changes = self._changes(turn)
+                    await asyncio.shield(self._db.write(lambda conn: store.write(conn, changes)))
+            except BaseException as error:
+                book.rollback()
+                # A broken connection can hide a commit that happened: only the database knows.
+                self._stale = not isinstance(error, HeadwayError) or isinstance(error, StoreUnavailable)
+                self._resume()
+                raise
+            self._planned_stop = turn.planned_stop
+            queue_changed = bool(turn.launches) or waiting_before != len(book.queue) + len(book.held)
+            changed = list(book.dirty_attempts.values())
+            book.commit()
+        self._hub.publish(changed, queue_changed=queue_changed)
+        self.outgoing.launch([*turn.launches, *turn.relaunches])
+        self.outgoing.stop(turn.stops)
+        self._arm()
+        return answers
+
+    async def _past(self, events: Sequence[Event]) -> dict[TaskId, Task]:
+        unknown = unknown_tasks(self.book, _named(events))
+        if not unknown:
+            return {}
+        return await self._db.read(lambda conn: store.load_tasks(conn, unknown))
+
+    def _changes(self, turn: Turn) -> store.Changes:
+        book = turn.book
+        return store.Changes(
+            tasks=list(book.dirty_tasks.values()),
+            new_tasks=frozenset(task_id for task_id in turn.specs if task_id not in turn.past),
+            specs=list(turn.specs.items()),
+            attempts=list(book.dirty_attempts.values()),
+            new_attempts=frozenset(turn.launches),
+            nodes=list(book.dirty_nodes.items()),
+            leases=list(book.dirty_leases.items()),
+            events=[self._encode(told) for told in turn.told],
+            now=book.now,
+        )
+
+    # -- start and recovery -----------------------------------------------------------------------
+
+    async def _reload(self) -> None:
+        stored = await self._db.read(store.load)
+        before = self.book
+        book = Book(self._policy, now=self._clock.now(), mono=self._clock.monotonic())
+        book.started_s = self._started_s
+        book.nodes_live = before.nodes_live
+        for node in stored.nodes:
+            book.put_node(node)
+        for node_id, lease in stored.leases:
+            heard = before.leases.get(node_id)
+            book.leases[node_id] = heard if heard is not None else lease
+        for task in stored.tasks:
+            book.adopt(task, None)
+        for attempt in stored.attempts:
+            book.adopt(None, attempt)
+        book.commit()
+        self.book = book
+        self._stale = False
+        log.info("queue.loaded", waiting=len(book.queue) + len(book.held), running=len(book.attempts))
+
+    def _resume(self) -> None:
+        """Whatever may not have reached a Worker is sent (again)."""
+        unanswered = [
+            a.id for a in self.book.attempts.values() if a.answered_at is None and a.state is AttemptState.PLACED
+        ]
+        stopping = [
+            StopOrder(a.id, a.stop_word or "cancelled")
+            for a in self.book.attempts.values()
+            if a.state is AttemptState.STOPPING
+        ]
+        self.outgoing.launch(unanswered)
+        self.outgoing.stop(stopping)
+        self._arm()
+
+    # -- waking at the end of a pause ---------------------------------------------------------------
+
+    def _arm(self) -> None:
+        at_s = self.book.next_wake_s
+        if at_s is None or (self._wakes_at_s is not None and self._wakes_at_s <= at_s):
+            return
+        if self._waker is not None:
+            self._waker.cancel()
+        self._wakes_at_s = at_s
+        self._waker = asyncio.get_running_loop().create_task(self._wake_at(at_s))
+
+    async def _wake_at(self, at_s: float) -> None:
+        await self._clock.sleep(at_s - self._clock.monotonic())
+        self._wakes_at_s = None
+        self._waker = None
+        with contextlib.suppress(HeadwayError):  # the next tick comes anyway
+            await self.submit(Tick())
+
+
+def apply(turn: Turn, events: Sequence[Event]) -> list[Any]:
+    """Applies a batch and runs one pass; answers are in the order of the events. Pure but for the book.
+
+    A refused event is answered with its error; the others count.
+    """
+    book = turn.book
+    book.wake()
+    answers: list[Any] = [None] * len(events)
+    for index in sorted(range(len(events)), key=lambda i: _RANK.get(type(events[i]), 1)):
+        try:
+            answers[index] = _apply_one(turn, events[index])
+        except HeadwayError as error:
+            answers[index] = error
+    if book.pass_needed:
+        placing.run_pass(turn)
+    return answers
+
+
+def _apply_one(turn: Turn, event: Event) -> Any:
+    match event:
+        case Commands():
+            for command in event.commands:
+                on_command(turn, command)
+        case Reports():
+            return [r.attempt for r in event.reports if reports.on_report(turn, r)]
+        case Beat():
+            return reports.on_beat(turn, event)
+        case LaunchAnswers():
+            reports.on_launch_answers(turn, event)
+        case StopsDelivered():
+            reports.on_stops_delivered(turn, event)
+        case NodesChanged():
+            placing.on_nodes_changed(turn, event)
+        case NodesUnknown():
+            turn.book.nodes_live = False
+        case NodeDeclaredLost():
+            return placing.on_node_declared_lost(turn, event.node_id, event.by)
+        case Tick():
+            placing.on_tick(turn)
+        case PlannedStop():
+            turn.planned_stop = True
+            for node_id, lease in list(turn.book.leases.items()):
+                turn.book.put_lease(node_id, leases.suspend(lease))
+    return None
+
+
+def _named(events: Sequence[Event]) -> Iterable[TaskId]:
+    for event in events:
+        match event:
+            case Commands():
+                for command in event.commands:
+                    # Only an order to enqueue needs the past: the others are for tasks in hand.
+                    if isinstance(command, Enqueue):
+                        yield command.task.id
+            case Reports():
+                for report in event.reports:
+                    yield report.attempt.task
+            case Beat():
+                for attempt_id in event.live:
+                    yield attempt_id.task

@@ -1,0 +1,74 @@
+"""Tells watchers what has changed, after its commit."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable
+from dataclasses import dataclass, field
+
+from headway.errors import Stopping, Unavailable
+from headway.ids import AttemptId
+
+from .model import Attempt
+
+_MOST_PENDING = 20_000
+
+
+@dataclass(slots=True)
+class _Watcher:
+    pending: dict[AttemptId, Attempt] = field(default_factory=dict)
+    queue_changed: bool = False
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
+    behind: bool = False
+
+
+class Hub:
+    """Each watcher has the latest state of each attempt that changed since it last looked; no history piles up."""
+
+    def __init__(self) -> None:
+        self._watchers: list[_Watcher] = []
+        self._closed = False
+
+    def publish(self, attempts: Iterable[Attempt], *, queue_changed: bool) -> None:
+        """To all watchers; a watcher that does not keep up is cut off."""
+        if not self._watchers:
+            return
+        changed = {attempt.id: attempt for attempt in attempts}
+        for watcher in self._watchers:
+            watcher.pending.update(changed)
+            watcher.queue_changed |= queue_changed
+            if len(watcher.pending) > _MOST_PENDING:
+                watcher.behind = True
+                watcher.pending.clear()
+            watcher.wake.set()
+
+    def close(self) -> None:
+        """Ends all watches."""
+        self._closed = True
+        for watcher in self._watchers:
+            watcher.wake.set()
+
+    async def watch(self) -> AsyncGenerator[tuple[list[Attempt], bool], None]:
+        """Changes from now on: attempts as they are now, and whether the queue changed.
+
+        Raises:
+            Unavailable: fallen behind; start anew.
+            Stopping: the service stops.
+        """
+        watcher = _Watcher()
+        self._watchers.append(watcher)
+        try:
+            while True:
+                if self._closed:
+                    raise Stopping
+                if watcher.behind:
+                    raise Unavailable("This watcher fell behind; start anew.")
+                if watcher.pending or watcher.queue_changed:
+                    pending, changed = watcher.pending, watcher.queue_changed
+                    watcher.pending, watcher.queue_changed = {}, False
+                    yield list(pending.values()), changed
+                    continue
+                watcher.wake.clear()
+                await watcher.wake.wait()
+        finally:
+            self._watchers.remove(watcher)

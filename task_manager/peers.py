@@ -1,0 +1,86 @@
+"""The other services as TaskManager needs them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncGenerator, Sequence
+
+from headway.clock import Clock
+from headway.rpc.channel import Peer
+from headway.rpc.v1 import resource_manager_pb2, worker_pb2
+from headway.rpc.v1.job_manager_pb2_grpc import JobManagerStub
+from headway.rpc.v1.resource_manager_pb2_grpc import ResourceManagerStub
+from headway.rpc.v1.worker_pb2_grpc import WorkerStub
+from headway.store import OutboxRow
+
+from . import wire
+from .events import Accepted, NodesChanged, Refused, StopOrder
+from .ports import Launch
+
+_LAUNCH_DEADLINE_S = 20.0
+_STOP_DEADLINE_S = 10.0
+_SUSPEND_DEADLINE_S = 3.0
+_EVENTS_DEADLINE_S = 20.0
+
+
+class WorkerPeers:
+    """``ports.Workers`` over gRPC; connections are kept by address."""
+
+    def __init__(self, token: str, clock: Clock) -> None:
+        self._token = token
+        self._clock = clock
+        self._peers: dict[str, tuple[Peer, WorkerStub]] = {}
+
+    async def launch(self, address: str, launches: Sequence[Launch]) -> list[Accepted | Refused]:
+        peer, stub = self._peer(address)
+        reply = await peer.call(stub.Launch, wire.launch_request(launches), deadline_s=_LAUNCH_DEADLINE_S)
+        return wire.verdicts(reply)
+
+    async def stop(self, address: str, orders: Sequence[StopOrder]) -> None:
+        peer, stub = self._peer(address)
+        request = worker_pb2.StopRequest(orders=wire.stop_orders(orders))
+        await peer.call(stub.Stop, request, deadline_s=_STOP_DEADLINE_S)
+
+    async def suspend_leases(self, address: str) -> None:
+        peer, stub = self._peer(address)
+        request = worker_pb2.StopRequest(suspend_leases=True)
+        await peer.call(stub.Stop, request, deadline_s=_SUSPEND_DEADLINE_S, idempotent=True)
+
+    async def close(self) -> None:
+        for peer, _stub in self._peers.values():
+            await peer.close()
+
+    def _peer(self, address: str) -> tuple[Peer, WorkerStub]:
+        known = self._peers.get(address)
+        if known is None:
+            peer = Peer("Worker", address, token=self._token, clock=self._clock)
+            known = self._peers[address] = (peer, WorkerStub(peer.channel))  # type: ignore[no-untyped-call]
+        return known
+
+
+class ResourceManagerPeer:
+    """``ports.NodeWatch`` over gRPC."""
+
+    def __init__(self, peer: Peer) -> None:
+        self._peer = peer
+        self._stub = ResourceManagerStub(peer.channel)  # type: ignore[no-untyped-call]
+
+    async def watch(self) -> AsyncGenerator[NodesChanged, None]:
+        request = resource_manager_pb2.WatchNodesRequest()
+        stream = self._peer.stream(self._stub.WatchNodes, request, deadline_s=None, wait_for_ready=True)
+        async with contextlib.aclosing(stream) as messages:  # type: ignore[type-var]
+            async for message in messages:
+                yield wire.nodes_changed(message)
+
+
+class JobManagerPeer:
+    """Takes TaskManager's events."""
+
+    def __init__(self, peer: Peer) -> None:
+        self._peer = peer
+        self._stub = JobManagerStub(peer.channel)  # type: ignore[no-untyped-call]
+
+    async def send(self, rows: list[OutboxRow]) -> None:
+        """Returns once JobManager has stored them."""
+        request = wire.task_events(row.payload for row in rows)
+        await self._peer.call(self._stub.ReportTaskEvents, request, deadline_s=_EVENTS_DEADLINE_S, wait_for_ready=True)

@@ -1,0 +1,135 @@
+"""What nodes and time bring: snapshots, silence, lost machines; and the pass that starts tasks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from headway.ids import AttemptId, NodeId
+from headway.logs import get_logger
+from headway.states import AttemptState, TaskEventKind, TaskState
+
+from . import leases
+from .book import Book
+from .cycle import Placement, plan_greedy
+from .events import NodesChanged
+from .leases import LiveLease
+from .model import Attempt
+from .placement import Room
+from .settings import Settings
+from .turn import LIVE_BEFORE_START, Turn
+
+log = get_logger(__name__)
+
+# Reservations that hold a place for large tasks are another discipline; this one lets everything start that fits.
+DISCIPLINE = "greedy"
+
+
+def on_nodes_changed(turn: Turn, change: NodesChanged) -> None:
+    """Takes ResourceManager's word. What runs on a node that has gone from the list goes on: only its lease tells."""
+    book = turn.book
+    if change.reset:
+        there = {node.id for node in change.nodes}
+        for node_id in [node_id for node_id in book.nodes if node_id not in there]:
+            book.remove_node(node_id)
+        if not book.nodes_live:
+            book.nodes_live = True
+            book.pass_needed = True
+    for node_id in change.removed:
+        book.remove_node(node_id)
+    for node in change.nodes:
+        book.put_node(node)
+
+
+def on_node_declared_lost(turn: Turn, node_id: NodeId, by: str) -> int:
+    """Gives up all attempts of a node; returns how many."""
+    attempts = turn.book.on_node(node_id)
+    for attempt in attempts:
+        turn.lose(attempt, f"{by or 'An operator'} declared the machine {node_id} lost.")
+    log.warning("node.declared_lost", node=node_id, by=by, attempts=len(attempts))
+    return len(attempts)
+
+
+def on_tick(turn: Turn) -> None:
+    """Ends pauses, leases and starts that took too long."""
+    book, settings = turn.book, turn.settings
+    book.wake()
+    live = [
+        LiveLease(attempt.id, attempt.node_id, book.flights[attempt.id.task].launched_s)
+        for attempt in book.attempts.values()
+    ]
+    for attempt_id in leases.expired(
+        live, book.leases, started_s=book.started_s, now_s=book.mono, settings=settings.leases
+    ):
+        attempt = book.attempts[attempt_id.task]
+        turn.lose(attempt, f"{attempt.node_id} was silent for longer than its lease.")
+    for attempt in list(book.attempts.values()):
+        if attempt.state in LIVE_BEFORE_START and _started_too_late(book, attempt, settings):
+            turn.request_stop(attempt, "platform")
+
+
+def _started_too_late(book: Book, attempt: Attempt, settings: Settings) -> bool:
+    first_s = book.flights[attempt.id.task].placed_s
+    return book.mono - first_s > settings.start_limit_s
+
+
+def why_silent(book: Book, settings: Settings, node_id: NodeId) -> str:
+    """Why a node's last word is not to be trusted now; empty when it is."""
+    lease = book.leases.get(node_id)
+    if not book.nodes_live and (lease is None or not lease.heard):
+        return f"{node_id} has not been heard since TaskManager started"
+    if leases.silent(lease, started_s=book.first_seen(node_id), now_s=book.mono, settings=settings.leases):
+        return f"{node_id} does not answer"
+    return ""
+
+
+def rooms(book: Book, settings: Settings) -> list[Room]:
+    """What is left of every node, and why some take nothing."""
+    return book.rooms(lambda node_id: why_silent(book, settings, node_id))
+
+
+def run_pass(turn: Turn) -> None:
+    """One pass over the queue; every placement is a booking from here on."""
+    book = turn.book
+    book.pass_needed = False
+    if not book.queue.runnable:
+        return
+    plan = plan_greedy(
+        book.queue.runnable,
+        rooms(book, turn.settings),
+        avoid=lambda task_id: book.tasks[task_id].avoid,
+        cpu_tasks=turn.settings.cpu_tasks,
+        last_used=book.gpu_last_used,
+    )
+    for placement in plan.placements:
+        _place(turn, placement)
+    # Placing is no reason for another pass: it only takes.
+    book.pass_needed = False
+
+
+def _place(turn: Turn, placement: Placement) -> None:
+    book = turn.book
+    task = book.tasks[placement.task_id]
+    node = book.nodes[placement.node_id]
+    lease = book.leases.get(node.id)
+    attempt = Attempt(
+        id=AttemptId(task.id, task.attempt + 1),
+        generation=task.generation,
+        state=AttemptState.PLACED,
+        node_id=node.id,
+        incarnation=max(node.incarnation, lease.incarnation if lease is not None else 0),
+        shape=task.shape,
+        gpu_uuids=placement.gpu_uuids,
+        timeout_s=task.timeout_s,
+        of_runs=1 + task.retries,
+        queued_at=task.queued_at,
+        placed_at=turn.now,
+    )
+    book.put_attempt(attempt)
+    book.flights[task.id].placed_s = book.mono
+    task = replace(task, state=TaskState.RUNNING, attempt=attempt.id.number, not_before=0.0)
+    book.put_task(turn.tell(task, TaskEventKind.ATTEMPT_STARTED, attempt=attempt))
+    turn.launches.append(attempt.id)
+    log.info(
+        "attempt.placed", attempt=str(attempt.id), node=node.id, gpus=len(placement.gpu_uuids),
+        waited_s=round(max(0.0, turn.now - task.queued_at), 3),
+    )  # fmt: skip

@@ -1,0 +1,78 @@
+"""TaskManager's gRPC door."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+from headway.ids import NodeId
+from headway.logs import get_logger
+from headway.rpc import convert
+from headway.rpc.v1 import task_manager_pb2 as pb
+from headway.rpc.v1.task_manager_pb2_grpc import TaskManagerServicer
+
+from . import wire
+from .desk import Desk
+from .engine import Engine
+from .events import BeatAnswer, NodeDeclaredLost
+from .hub import Hub
+
+log = get_logger(__name__)
+
+_VIEWS_IN_ONE_MESSAGE = 500
+
+
+class Servicer(TaskManagerServicer):
+    """Takes calls in; decides nothing."""
+
+    def __init__(self, engine: Engine, desk: Desk, hub: Hub) -> None:
+        self._engine = engine
+        self._desk = desk
+        self._hub = hub
+
+    async def ApplyTaskCommands(self, request: pb.ApplyTaskCommandsRequest, context: Any) -> pb.ApplyTaskCommandsReply:
+        await self._engine.submit(wire.commands(request))
+        return pb.ApplyTaskCommandsReply()
+
+    async def CheckResources(self, request: pb.CheckResourcesRequest, context: Any) -> pb.CheckResourcesReply:
+        return await self._desk.check(request)
+
+    async def Heartbeat(self, request: pb.HeartbeatRequest, context: Any) -> pb.HeartbeatReply:
+        answer: BeatAnswer = await self._engine.submit(wire.beat(request))
+        return pb.HeartbeatReply(
+            lease_s=self._engine.settings.leases.lease_s,
+            lease_enforced=answer.enforced,
+            discard=[convert.attempt_to_pb(attempt) for attempt in answer.discard],
+            stop=wire.stop_orders(answer.stop),
+            sent_monotonic_s=request.sent_monotonic_s,
+        )
+
+    async def ReportAttempts(self, request: pb.ReportAttemptsRequest, context: Any) -> pb.ReportAttemptsReply:
+        discard = await self._engine.submit(wire.reports(request))
+        return pb.ReportAttemptsReply(discard=[convert.attempt_to_pb(attempt) for attempt in discard])
+
+    async def ListAttempts(self, request: pb.ListAttemptsRequest, context: Any) -> AsyncIterator[pb.ListAttemptsReply]:
+        async for part in self._desk.attempts(request.job_id, request.task):
+            yield part
+
+    async def GetQueue(self, request: pb.GetQueueRequest, context: Any) -> pb.GetQueueReply:
+        return await self._desk.queue(request)
+
+    async def ExplainTask(self, request: pb.ExplainTaskRequest, context: Any) -> pb.QueueEntry:
+        return await self._desk.explain(convert.task_id(request.task))
+
+    async def LocateAttempt(self, request: pb.LocateAttemptRequest, context: Any) -> pb.LocateAttemptReply:
+        return await self._desk.locate(convert.task_id(request.task), request.number)
+
+    async def WatchAttempts(self, request: pb.WatchAttemptsRequest, context: Any) -> AsyncIterator[pb.AttemptChanges]:
+        async with contextlib.aclosing(self._hub.watch()) as changes:
+            async for attempts, queue_changed in changes:
+                views = [self._desk.view(attempt) for attempt in attempts]
+                for start in range(0, max(1, len(views)), _VIEWS_IN_ONE_MESSAGE):
+                    part = views[start : start + _VIEWS_IN_ONE_MESSAGE]
+                    yield pb.AttemptChanges(attempts=part, queue_changed=queue_changed and start == 0)
+
+    async def DeclareNodeLost(self, request: pb.DeclareNodeLostRequest, context: Any) -> pb.DeclareNodeLostReply:
+        lost = await self._engine.submit(NodeDeclaredLost(NodeId(request.node_id), request.by))
+        return pb.DeclareNodeLostReply(attempts_lost=lost)

@@ -1,0 +1,373 @@
+"""What TaskManager keeps, as SQL. Every function works inside a transaction that its caller opened."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, tuple_, update
+
+from headway.ids import AttemptId, JobId, NodeId, TaskId
+from headway.model.reasons import EndReason, EndWord
+from headway.states import ATTEMPT_LIVE, TASK_ENDED, Admission, AttemptState, NodeHealth, TaskState
+
+from .leases import NodeLease
+from .model import Attempt, Condition, Gpu, Node, Shape, Task
+from .tables import JOB_MANAGER, attempts, node_leases, nodes, outbox, task_specs, tasks
+
+T = TypeVar("T")
+_IN_AT_MOST = 400
+_TASK_KEYS = ("job_id", "name")
+_ATTEMPT_KEYS = ("job_id", "name", "number")
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What one turn writes."""
+
+    tasks: Sequence[Task]
+    new_tasks: frozenset[TaskId]
+    specs: Sequence[tuple[TaskId, bytes]]
+    attempts: Sequence[Attempt]
+    new_attempts: frozenset[AttemptId]
+    nodes: Sequence[tuple[NodeId, Node | None]]
+    leases: Sequence[tuple[NodeId, NodeLease]]
+    events: Sequence[tuple[str, bytes]]  # kind and message for JobManager
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What a start finds."""
+
+    tasks: list[Task]
+    attempts: list[Attempt]
+    nodes: list[Node]
+    leases: list[tuple[NodeId, NodeLease]]
+
+
+# -- writing --------------------------------------------------------------------------------------
+
+
+def _update(table: Any, keys: tuple[str, ...]) -> Any:
+    values: dict[str, Any] = {c.name: bindparam(f"v_{c.name}") for c in table.columns if c.name not in keys}
+    return update(table).where(*(table.c[key] == bindparam(f"v_{key}") for key in keys)).values(values)
+
+
+_UPDATE_TASK = _update(tasks, _TASK_KEYS)
+_UPDATE_ATTEMPT = _update(attempts, _ATTEMPT_KEYS)
+_UPDATE_SPEC = _update(task_specs, _TASK_KEYS)
+
+
+def write(conn: Connection, changes: Changes) -> None:
+    """Writes a turn's changes, all or nothing."""
+    new = [_task_row(task) for task in changes.tasks if task.id in changes.new_tasks]
+    old = [_named(_task_row(task)) for task in changes.tasks if task.id not in changes.new_tasks]
+    _many(conn, insert(tasks), new)
+    _many(conn, _UPDATE_TASK, old)
+    specs = [
+        {"job_id": t.job_id, "name": t.name, "enqueue": blob} for t, blob in changes.specs if t in changes.new_tasks
+    ]
+    again = [
+        {"v_job_id": t.job_id, "v_name": t.name, "v_enqueue": blob}
+        for t, blob in changes.specs
+        if t not in changes.new_tasks
+    ]
+    _many(conn, insert(task_specs), specs)
+    _many(conn, _UPDATE_SPEC, again)
+    placed = [_attempt_row(a) for a in changes.attempts if a.id in changes.new_attempts]
+    moved = [_named(_attempt_row(a)) for a in changes.attempts if a.id not in changes.new_attempts]
+    _many(conn, insert(attempts), placed)
+    _many(conn, _UPDATE_ATTEMPT, moved)
+    _write_nodes(conn, changes.nodes)
+    for node_id, lease in changes.leases:
+        conn.execute(delete(node_leases).where(node_leases.c.id == node_id))
+        conn.execute(
+            insert(node_leases),
+            {
+                "id": node_id,
+                "suspended": lease.suspended,
+                "address": lease.address,
+                "incarnation": lease.incarnation,
+            },
+        )
+    outbox.add_many(conn, JOB_MANAGER, changes.events, changes.now)
+
+
+def _write_nodes(conn: Connection, changed: Sequence[tuple[NodeId, Node | None]]) -> None:
+    for node_id, node in changed:
+        place = conn.execute(select(nodes.c.place).where(nodes.c.id == node_id)).scalar()
+        if node is None:
+            conn.execute(delete(nodes).where(nodes.c.id == node_id))
+        elif place is not None:
+            conn.execute(update(nodes).where(nodes.c.id == node_id).values(node=_node_json(node)))
+        else:
+            last = conn.execute(select(func.max(nodes.c.place))).scalar() or 0
+            conn.execute(insert(nodes), {"id": node_id, "place": last + 1, "node": _node_json(node)})
+
+
+def _many(conn: Connection, statement: Any, rows: list[dict[str, Any]]) -> None:
+    if rows:
+        conn.execute(statement, rows)
+
+
+# -- reading --------------------------------------------------------------------------------------
+
+
+def load(conn: Connection) -> Stored:
+    """All that has not ended, and the nodes as last told."""
+    live_tasks = [state.value for state in TaskState if state not in TASK_ENDED]
+    live_attempts = [state.value for state in ATTEMPT_LIVE]
+    found = [_task(row) for row in conn.execute(select(tasks).where(tasks.c.state.in_(live_tasks)))]
+    shapes = {task.id: task.shape for task in found}
+    running = [
+        _attempt(row, shapes.get(TaskId(JobId(row.job_id), row.name)))
+        for row in conn.execute(select(attempts).where(attempts.c.state.in_(live_attempts)))
+    ]
+    known = [_node(row.node) for row in conn.execute(select(nodes).order_by(nodes.c.place))]
+    leases = [
+        (
+            NodeId(row.id),
+            # Its heartbeats of before the start count for nothing but this.
+            NodeLease(row.incarnation, row.address, heard_s=float("-inf"), suspended=row.suspended),
+        )
+        for row in conn.execute(select(node_leases))
+    ]
+    return Stored(found, running, known, leases)
+
+
+def load_tasks(conn: Connection, ids: Iterable[TaskId]) -> dict[TaskId, Task]:
+    """Those of the tasks that are known, in whatever state."""
+    found = {}
+    for part in _parts(ids):
+        query = select(tasks).where(_one_of(tasks, part))
+        for row in conn.execute(query):
+            task = _task(row)
+            found[task.id] = task
+    return found
+
+
+def load_specs(conn: Connection, ids: Iterable[TaskId]) -> dict[TaskId, bytes]:
+    """What JobManager sent of these tasks: serialised EnqueueTask messages."""
+    found = {}
+    for part in _parts(ids):
+        for row in conn.execute(select(task_specs).where(_one_of(task_specs, part))):
+            found[TaskId(JobId(row.job_id), row.name)] = row.enqueue
+    return found
+
+
+def load_attempts(conn: Connection, job_id: JobId, task: str, after: tuple[str, int], limit: int) -> list[Attempt]:
+    """Attempts of a job (or one task of it) by task name and number, from behind ``after`` on."""
+    query = (
+        select(attempts)
+        .where(attempts.c.job_id == job_id, tuple_(attempts.c.name, attempts.c.number) > tuple_(*after))
+        .order_by(attempts.c.name, attempts.c.number)
+        .limit(limit)
+    )
+    if task:
+        query = query.where(attempts.c.name == task)
+    return [_attempt(row) for row in conn.execute(query)]
+
+
+def load_attempt(conn: Connection, task_id: TaskId, number: int) -> Attempt | None:
+    """One attempt; number 0 is the latest."""
+    query = select(attempts).where(attempts.c.job_id == task_id.job_id, attempts.c.name == task_id.name)
+    if number:
+        query = query.where(attempts.c.number == number)
+    row = conn.execute(query.order_by(attempts.c.number.desc()).limit(1)).first()
+    return None if row is None else _attempt(row)
+
+
+def _one_of(table: Any, part: Sequence[TaskId]) -> Any:
+    job_ids = {task_id.job_id for task_id in part}
+    if len(job_ids) == 1:
+        return (table.c.job_id == job_ids.pop()) & table.c.name.in_([task_id.name for task_id in part])
+    return tuple_(table.c.job_id, table.c.name).in_([(task_id.job_id, task_id.name) for task_id in part])
+
+
+def _parts(ids: Iterable[T]) -> Iterator[list[T]]:
+    left = iter(ids)
+    while part := list(islice(left, _IN_AT_MOST)):
+        yield part
+
+
+# -- rows -----------------------------------------------------------------------------------------
+
+
+def _named(row: dict[str, Any]) -> dict[str, Any]:
+    return {f"v_{key}": value for key, value in row.items()}
+
+
+def _task_row(task: Task) -> dict[str, Any]:
+    shape = task.shape
+    return {
+        "job_id": task.id.job_id,
+        "name": task.id.name,
+        "generation": task.generation,
+        "owner": task.owner,
+        "job_name": task.job_name,
+        "priority": task.priority,
+        "submitted_at": task.submitted_at,
+        "tail_timeout_s": task.tail_timeout_s,
+        "cpu_centi": shape.cpu_centi,
+        "memory_bytes": shape.memory_bytes,
+        "gpus": shape.gpus,
+        "gpu_models": _list_json(shape.gpu_models),
+        "gpu_memory_bytes": shape.gpu_memory_bytes,
+        "timeout_s": task.timeout_s,
+        "retries": task.retries,
+        "held": task.held,
+        "state": task.state.value,
+        "queued_at": task.queued_at,
+        "not_before": task.not_before,
+        "attempt": task.attempt,
+        "user_failures": task.user_failures,
+        "platform_failures": task.platform_failures,
+        "losses": task.losses,
+        "refusals": task.refusals,
+        "avoid": _list_json(task.avoid),
+        "disowned": _list_json(task.disowned),
+        "event_seq": task.event_seq,
+        "command_seq": task.command_seq,
+        "cancel_by": task.cancel_by,
+        "ended_at": task.ended_at,
+        "reason": _reason_json(task.reason),
+    }
+
+
+def _task(row: Row[Any]) -> Task:
+    return Task(
+        id=TaskId(JobId(row.job_id), row.name),
+        generation=row.generation,
+        owner=row.owner,
+        job_name=row.job_name,
+        priority=row.priority,
+        submitted_at=row.submitted_at,
+        tail_timeout_s=row.tail_timeout_s,
+        shape=Shape(row.cpu_centi, row.memory_bytes, row.gpus, _list(row.gpu_models), row.gpu_memory_bytes),
+        timeout_s=row.timeout_s,
+        retries=row.retries,
+        held=row.held,
+        state=TaskState(row.state),
+        queued_at=row.queued_at,
+        not_before=row.not_before,
+        attempt=row.attempt,
+        user_failures=row.user_failures,
+        platform_failures=row.platform_failures,
+        losses=row.losses,
+        refusals=row.refusals,
+        avoid=_list(row.avoid),
+        disowned=_list(row.disowned),
+        event_seq=row.event_seq,
+        command_seq=row.command_seq,
+        cancel_by=row.cancel_by,
+        ended_at=row.ended_at,
+        reason=_reason(row.reason),
+    )
+
+
+def _attempt_row(attempt: Attempt) -> dict[str, Any]:
+    return {
+        "job_id": attempt.id.task.job_id,
+        "name": attempt.id.task.name,
+        "number": attempt.id.number,
+        "generation": attempt.generation,
+        "state": attempt.state.value,
+        "node_id": attempt.node_id,
+        "incarnation": attempt.incarnation,
+        "cpu_centi": attempt.shape.cpu_centi,
+        "memory_bytes": attempt.shape.memory_bytes,
+        "gpu_uuids": _list_json(attempt.gpu_uuids),
+        "timeout_s": attempt.timeout_s,
+        "of_runs": attempt.of_runs,
+        "queued_at": attempt.queued_at,
+        "placed_at": attempt.placed_at,
+        "answered_at": attempt.answered_at,
+        "accepted_at": attempt.accepted_at,
+        "container_started_at": attempt.container_started_at,
+        "started_at": attempt.started_at,
+        "ended_at": attempt.ended_at,
+        "run_s": attempt.run_s,
+        "stop_word": attempt.stop_word,
+        "stop_at": attempt.stop_at,
+        "peak_memory_bytes": attempt.peak_memory_bytes,
+        "stdout_bytes": attempt.stdout_bytes,
+        "stderr_bytes": attempt.stderr_bytes,
+        "dropped_bytes": attempt.dropped_bytes,
+        "image_id": attempt.image_id,
+        "warnings": _list_json(attempt.warnings),
+        "reason": _reason_json(attempt.reason),
+    }
+
+
+def _attempt(row: Row[Any], shape: Shape | None = None) -> Attempt:
+    gpu_uuids = _list(row.gpu_uuids)
+    return Attempt(
+        id=AttemptId(TaskId(JobId(row.job_id), row.name), row.number),
+        generation=row.generation,
+        state=AttemptState(row.state),
+        node_id=NodeId(row.node_id),
+        incarnation=row.incarnation,
+        shape=shape or Shape(row.cpu_centi, row.memory_bytes, len(gpu_uuids)),
+        gpu_uuids=gpu_uuids,
+        timeout_s=row.timeout_s,
+        of_runs=row.of_runs,
+        queued_at=row.queued_at,
+        placed_at=row.placed_at,
+        answered_at=row.answered_at,
+        accepted_at=row.accepted_at,
+        container_started_at=row.container_started_at,
+        started_at=row.started_at,
+        ended_at=row.ended_at,
+        run_s=row.run_s,
+        stop_word=row.stop_word,
+        stop_at=row.stop_at,
+        peak_memory_bytes=row.peak_memory_bytes,
+        stdout_bytes=row.stdout_bytes,
+        stderr_bytes=row.stderr_bytes,
+        dropped_bytes=row.dropped_bytes,
+        image_id=row.image_id,
+        warnings=_list(row.warnings),
+        reason=_reason(row.reason),
+    )
+
+
+def _list_json(values: Sequence[Any]) -> str:
+    return json.dumps(list(values)) if values else "[]"
+
+
+def _list(text: str) -> tuple[Any, ...]:
+    return () if text == "[]" else tuple(json.loads(text))
+
+
+def _reason_json(reason: EndReason | None) -> str | None:
+    return None if reason is None else json.dumps(asdict(reason))
+
+
+def _reason(text: str | None) -> EndReason | None:
+    if text is None:
+        return None
+    data = json.loads(text)
+    return EndReason(EndWord(data["word"]), data["exit_code"], data["signal"], data["detail"])
+
+
+def _node_json(node: Node) -> str:
+    return json.dumps(asdict(node))
+
+
+def _node(text: str) -> Node:
+    data = json.loads(text)
+    return Node(
+        id=NodeId(data["id"]),
+        incarnation=data["incarnation"],
+        address=data["address"],
+        health=NodeHealth(data["health"]),
+        admission=Admission(data["admission"]),
+        cpu_centi=data["cpu_centi"],
+        memory_bytes=data["memory_bytes"],
+        gpus=tuple(Gpu(**gpu) for gpu in data["gpus"]),
+        conditions=tuple(Condition(**condition) for condition in data["conditions"]),
+    )

@@ -1,0 +1,123 @@
+"""TaskManager's tables."""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+)
+
+from headway.store import Outbox
+
+metadata = MetaData()
+
+JOB_MANAGER = "job-manager"
+outbox = Outbox(metadata)
+
+tasks = Table(
+    "tasks",
+    metadata,
+    Column("job_id", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("generation", Integer, nullable=False),
+    Column("owner", Text, nullable=False),
+    Column("job_name", Text, nullable=False),
+    Column("priority", Integer, nullable=False),
+    Column("submitted_at", Float(53), nullable=False),
+    Column("tail_timeout_s", Float(53), nullable=False),
+    Column("cpu_centi", BigInteger, nullable=False),
+    Column("memory_bytes", BigInteger, nullable=False),
+    Column("gpus", Integer, nullable=False),
+    Column("gpu_models", Text, nullable=False),  # JSON list
+    Column("gpu_memory_bytes", BigInteger, nullable=False),
+    Column("timeout_s", Float(53), nullable=False),
+    Column("retries", Integer, nullable=False),
+    Column("held", Boolean, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("queued_at", Float(53), nullable=False),
+    Column("not_before", Float(53), nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("user_failures", Integer, nullable=False),
+    Column("platform_failures", Integer, nullable=False),
+    Column("losses", Integer, nullable=False),
+    Column("refusals", Integer, nullable=False),
+    Column("avoid", Text, nullable=False),  # JSON list
+    Column("disowned", Text, nullable=False),  # JSON list
+    Column("event_seq", BigInteger, nullable=False),
+    Column("command_seq", BigInteger, nullable=False),
+    Column("cancel_by", Text),
+    Column("ended_at", Float(53)),
+    Column("reason", Text),  # JSON
+    Index("ix_tasks_state", "state"),
+)
+
+# Apart from the tasks, whose rows change often while these never do.
+task_specs = Table(
+    "task_specs",
+    metadata,
+    Column("job_id", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("enqueue", LargeBinary, nullable=False),  # headway.rpc.v1.EnqueueTask
+)
+
+attempts = Table(
+    "attempts",
+    metadata,
+    Column("job_id", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("generation", Integer, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("node_id", Text, nullable=False),
+    Column("incarnation", BigInteger, nullable=False),
+    Column("cpu_centi", BigInteger, nullable=False),
+    Column("memory_bytes", BigInteger, nullable=False),
+    Column("gpu_uuids", Text, nullable=False),  # JSON list
+    Column("timeout_s", Float(53), nullable=False),
+    Column("of_runs", Integer, nullable=False),
+    Column("queued_at", Float(53), nullable=False),
+    Column("placed_at", Float(53), nullable=False),
+    Column("answered_at", Float(53)),
+    Column("accepted_at", Float(53)),
+    Column("container_started_at", Float(53)),
+    Column("started_at", Float(53)),
+    Column("ended_at", Float(53)),
+    Column("run_s", Float(53)),
+    Column("stop_word", Text, nullable=False),
+    Column("stop_at", Float(53)),
+    Column("peak_memory_bytes", BigInteger),
+    Column("stdout_bytes", BigInteger, nullable=False),
+    Column("stderr_bytes", BigInteger, nullable=False),
+    Column("dropped_bytes", BigInteger, nullable=False),
+    Column("image_id", Text, nullable=False),
+    Column("warnings", Text, nullable=False),  # JSON list
+    Column("reason", Text),  # JSON
+    Index("ix_attempts_state", "state"),
+)
+
+# What ResourceManager said last, so that a start without it knows the machines.
+nodes = Table(
+    "nodes",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("place", Integer, nullable=False),  # in the list
+    Column("node", Text, nullable=False),  # JSON
+)
+
+# Whether a machine's lease files may say `none`: as long as they may, its silence ends nothing.
+node_leases = Table(
+    "node_leases",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("suspended", Boolean, nullable=False),
+    Column("address", Text, nullable=False),
+    Column("incarnation", BigInteger, nullable=False),
+)

@@ -1,0 +1,282 @@
+"""TaskManager's messages: from the wire into what this room works with, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from headway.ids import NodeId
+from headway.model.reasons import EndReason, EndWord
+from headway.rpc import convert
+from headway.rpc.v1 import common_pb2, job_manager_pb2, resource_manager_pb2, task_manager_pb2, worker_pb2
+from headway.states import Admission, NodeHealth
+
+from .events import (
+    Accepted,
+    Beat,
+    Cancel,
+    Command,
+    Commands,
+    Enqueue,
+    Hold,
+    NodesChanged,
+    Refused,
+    Release,
+    Report,
+    Reports,
+    StopOrder,
+)
+from .model import Attempt, Condition, Gpu, Node, Shape, Task
+from .phases import phases
+from .ports import Launch
+from .turn import Told
+
+# Tasks of a job are mostly alike: one object serves all of a shape.
+_shapes: dict[Shape, Shape] = {}
+_MOST_SHAPES = 10_000
+
+
+# -- from JobManager --------------------------------------------------------------------------------
+
+
+def commands(request: task_manager_pb2.ApplyTaskCommandsRequest) -> Commands:
+    return Commands(tuple(found for message in request.commands if (found := _command(message)) is not None))
+
+
+def _command(message: task_manager_pb2.TaskCommand) -> Command | None:
+    match message.WhichOneof("command"):
+        case "enqueue":
+            return Enqueue(_task(message.enqueue, message.seq), message.enqueue.SerializeToString())
+        case "cancel":
+            cancel = message.cancel
+            return Cancel(convert.task_id(cancel.task), cancel.generation, message.seq, cancel.by)
+        case "hold":
+            return Hold(convert.task_id(message.hold.task), message.hold.generation, message.seq)
+        case "release":
+            release = message.release
+            return Release(convert.task_id(release.task), release.generation, message.seq, release.submitted_at)
+    return None
+
+
+def _task(message: task_manager_pb2.EnqueueTask, seq: int) -> Task:
+    spec = message.spec
+    return Task(
+        id=convert.task_id(message.task),
+        generation=message.generation,
+        owner=message.owner.name,
+        job_name=message.job_name,
+        priority=convert.PRIORITY_RANK[convert.priority(message.priority)],
+        submitted_at=message.submitted_at,
+        tail_timeout_s=message.tail_timeout_s,
+        shape=shape(spec.resources),
+        timeout_s=spec.timeout_s,
+        retries=spec.retries,
+        held=message.held,
+        command_seq=seq,
+    )
+
+
+def shape(message: common_pb2.Resources) -> Shape:
+    made = Shape(
+        message.cpu_centi,
+        message.memory_bytes,
+        message.gpus,
+        tuple(sorted(message.gpu_models)),
+        message.gpu_memory_bytes,
+    )
+    if len(_shapes) >= _MOST_SHAPES:
+        _shapes.clear()
+    return _shapes.setdefault(made, made)
+
+
+def told(event: Told) -> tuple[str, bytes]:
+    """An event for JobManager's outbox: kind and message."""
+    message = job_manager_pb2.TaskEvent(
+        task=convert.task_to_pb(event.task_id),
+        generation=event.generation,
+        seq=event.seq,
+        kind=event.kind.value,
+        attempt=event.attempt,
+        at=event.at,
+        node_id=event.node_id,
+        process_started_at=event.process_started_at,
+    )
+    if event.reason is not None:
+        message.reason.CopyFrom(convert.end_reason_to_pb(event.reason))
+    return event.kind.value, message.SerializeToString()
+
+
+def task_events(payloads: Iterable[bytes]) -> job_manager_pb2.ReportTaskEventsRequest:
+    return job_manager_pb2.ReportTaskEventsRequest(
+        events=[job_manager_pb2.TaskEvent.FromString(payload) for payload in payloads]
+    )
+
+
+# -- from and to Workers ------------------------------------------------------------------------------
+
+
+def reports(request: task_manager_pb2.ReportAttemptsRequest) -> Reports:
+    return Reports(tuple(_report(message) for message in request.reports))
+
+
+def _report(message: task_manager_pb2.AttemptReport) -> Report:
+    def known(field: str) -> float | None:
+        return getattr(message, field) if message.HasField(field) else None  # type: ignore[arg-type, no-any-return]
+
+    return Report(
+        attempt=convert.attempt_id(message.attempt),
+        node_id=NodeId(message.node_id),
+        kind=message.kind,
+        at=message.at,
+        reason=_end_reason(message.reason) if message.HasField("reason") else None,
+        image_id=message.image_id,
+        accepted_at=known("accepted_at"),
+        container_started_at=known("container_started_at"),
+        process_started_at=known("process_started_at"),
+        ended_at=known("ended_at"),
+        run_s=known("run_s"),
+        peak_memory_bytes=message.peak_memory_bytes if message.HasField("peak_memory_bytes") else None,
+        stdout_bytes=message.stdout_bytes,
+        stderr_bytes=message.stderr_bytes,
+        dropped_bytes=message.dropped_bytes,
+        warnings=tuple(message.warnings),
+        elsewhere=message.retry_elsewhere,
+    )
+
+
+def _end_reason(message: common_pb2.EndReason) -> EndReason:
+    try:
+        return convert.end_reason(message)
+    except ValueError:
+        # A Worker of a newer version: the end is a fact, its word can't be kept.
+        return EndReason(EndWord.PLATFORM_ERROR, detail=f"Its worker said: {message.word}. {message.detail}".strip())
+
+
+def beat(request: task_manager_pb2.HeartbeatRequest) -> Beat:
+    return Beat(
+        node_id=NodeId(request.node_id),
+        incarnation=request.incarnation,
+        address=request.address,
+        live=tuple(convert.attempt_id(message) for message in request.live),
+        stopping=request.stopping,
+        files_suspended=request.lease_suspended_ack,
+    )
+
+
+def stop_orders(orders: Iterable[StopOrder]) -> list[task_manager_pb2.StopOrder]:
+    return [
+        task_manager_pb2.StopOrder(attempt=convert.attempt_to_pb(order.attempt), word=order.word) for order in orders
+    ]
+
+
+def launch_request(launches: Sequence[Launch]) -> worker_pb2.LaunchRequest:
+    request = worker_pb2.LaunchRequest()
+    for launch in launches:
+        attempt = launch.attempt
+        sent = task_manager_pb2.EnqueueTask.FromString(launch.spec)
+        request.launches.append(
+            worker_pb2.LaunchAttempt(
+                attempt=convert.attempt_to_pb(attempt.id),
+                generation=attempt.generation,
+                owner=sent.owner,
+                job_name=sent.job_name,
+                spec=sent.spec,
+                gpu_uuids=attempt.gpu_uuids,
+                placed_at=attempt.placed_at,
+                incarnation=attempt.incarnation,
+                lease_s=launch.lease_s,
+                lease_enforced=launch.lease_enforced,
+            )
+        )
+    return request
+
+
+def verdicts(reply: worker_pb2.LaunchReply) -> list[Accepted | Refused]:
+    found: list[Accepted | Refused] = []
+    for verdict in reply.verdicts:
+        attempt = convert.attempt_id(verdict.attempt)
+        if verdict.accepted:
+            found.append(Accepted(attempt, verdict.accepted_at or None))
+        else:
+            found.append(Refused(attempt, verdict.slug, verdict.sentence, verdict.again_later))
+    return found
+
+
+# -- from ResourceManager ---------------------------------------------------------------------------
+
+
+def nodes_changed(message: resource_manager_pb2.NodesChanged) -> NodesChanged:
+    return NodesChanged(
+        message.reset, tuple(node(n) for n in message.nodes), tuple(NodeId(node_id) for node_id in message.removed)
+    )
+
+
+def node(message: resource_manager_pb2.Node) -> Node:
+    """A node without its readings. A word of a newer version counts as the state that takes no work."""
+    capacity = message.status.capacity
+    return Node(
+        id=NodeId(message.id),
+        incarnation=message.incarnation,
+        address=message.address,
+        health=NodeHealth(message.health) if message.health in _HEALTHS else NodeHealth.DOWN,
+        admission=Admission(message.admission) if message.admission in _ADMISSIONS else Admission.CORDONED,
+        cpu_centi=capacity.cpu_centi,
+        memory_bytes=capacity.memory_bytes,
+        gpus=tuple(Gpu(g.uuid, g.model, g.memory_bytes, g.index, g.sick, g.busy_outside) for g in capacity.gpus),
+        conditions=tuple(
+            Condition(c.word, c.sentence, c.blocks_work) for c in message.status.conditions if c.blocks_work
+        ),
+    )
+
+
+_HEALTHS = frozenset(health.value for health in NodeHealth)
+_ADMISSIONS = frozenset(admission.value for admission in Admission)
+
+
+# -- for pages and people -----------------------------------------------------------------------------
+
+
+def attempt_view(attempt: Attempt, sentence: str = "") -> task_manager_pb2.AttemptView:
+    """``sentence`` is what there is to say of one that has not ended."""
+    times = phases(attempt)
+    deadline = attempt.started_at + attempt.timeout_s if attempt.started_at is not None else None
+    view = task_manager_pb2.AttemptView(
+        attempt=convert.attempt_to_pb(attempt.id),
+        state=attempt.state.value,
+        generation=attempt.generation,
+        node_id=attempt.node_id,
+        gpu_uuids=attempt.gpu_uuids,
+        sentence=attempt.reason.sentence if attempt.reason is not None else sentence,
+        placed_at=attempt.placed_at,
+        accepted_at=attempt.accepted_at,
+        container_started_at=attempt.container_started_at,
+        started_at=attempt.started_at,
+        ended_at=attempt.ended_at,
+        deadline=deadline,
+        phases=common_pb2.Phases(
+            scheduling_s=times.scheduling_s,
+            dispatch_s=times.dispatch_s,
+            startup_s=times.startup_s,
+            preparing_s=times.preparing_s,
+            running_s=times.running_s,
+        ),
+        peak_memory_bytes=attempt.peak_memory_bytes,
+        stdout_bytes=attempt.stdout_bytes,
+        stderr_bytes=attempt.stderr_bytes,
+        dropped_bytes=attempt.dropped_bytes,
+        image_id=attempt.image_id,
+        warnings=attempt.warnings,
+        of_runs=attempt.of_runs,
+    )
+    if attempt.reason is not None:
+        view.reason.CopyFrom(convert.end_reason_to_pb(attempt.reason))
+    return view
+
+
+def resources(shape_: Shape) -> common_pb2.Resources:
+    return common_pb2.Resources(
+        cpu_centi=shape_.cpu_centi,
+        memory_bytes=shape_.memory_bytes,
+        gpus=shape_.gpus,
+        gpu_models=shape_.gpu_models,
+        gpu_memory_bytes=shape_.gpu_memory_bytes,
+    )
