@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import heapq
 import json
 import os
 import platform
@@ -26,6 +25,7 @@ from headway.logs import get_logger
 from headway.model.reasons import EndWord
 
 from .. import box as boxes
+from ..alarms import Alarm, Alarms
 from ..box import Box, EndRecord, StartedRecord, StopWord, Stream
 from ..model import attempt_of_folder
 from ..ports import (
@@ -56,6 +56,7 @@ class _Live:
     stop: Stop | None = None
     lease_until_ns: int | None = None
     frozen: tuple[int, EndRecord] | None = None
+    alarm: Alarm | None = None
     cut_off: bool = False  # the machine booted anew: gone without an end record, as a real one
 
     def end(self) -> tuple[int, EndRecord]:
@@ -81,8 +82,7 @@ class ScriptedRuntime:
         self._journal = -1
         self._written = 0
         self._live: dict[AttemptId, _Live] = {}
-        self._due: list[tuple[int, AttemptId]] = []
-        self._sooner = asyncio.Event()
+        self._alarms = Alarms(clock)
         self._timer: asyncio.Task[None] | None = None
         self._on_change: Callable[[AttemptId], None] = lambda attempt: None
 
@@ -94,7 +94,7 @@ class ScriptedRuntime:
         self._journal = os.open(self._journal_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._written = os.fstat(self._journal).st_size
         self._write({"boot": self._boot_id})
-        self._timer = asyncio.create_task(self._tick(), name="scripted-timer")
+        self._timer = asyncio.create_task(self._alarms.run(), name="scripted-timer")
         log.info("scripted.opened", adopted=len(self._live))
 
     async def close(self) -> None:
@@ -198,7 +198,9 @@ class ScriptedRuntime:
         await self.stop(attempt, StopWord.PLATFORM, 0)
 
     async def remove(self, attempt: AttemptId) -> None:
-        if self._live.pop(attempt, None) is not None:
+        live = self._live.pop(attempt, None)
+        if live is not None:
+            self._alarms.cancel(live.alarm)
             with contextlib.suppress(OSError):
                 self._write({"gone": attempt.folder})
 
@@ -252,32 +254,12 @@ class ScriptedRuntime:
         )
 
     def _schedule(self, attempt: AttemptId, live: _Live) -> None:
+        self._alarms.cancel(live.alarm)
         at_ns = live.end()[0]
         if at_ns <= self._now_ns():
             self._on_change(attempt)
-            return
-        heapq.heappush(self._due, (at_ns, attempt))
-        if self._due[0] == (at_ns, attempt):
-            self._sooner.set()
-
-    async def _tick(self) -> None:
-        while True:
-            now_ns = self._now_ns()
-            while self._due and self._due[0][0] <= now_ns:
-                attempt = heapq.heappop(self._due)[1]
-                if attempt in self._live:
-                    self._on_change(attempt)
-            self._sooner.clear()
-            if not self._due:
-                await self._sooner.wait()
-                continue
-            sleeping = asyncio.ensure_future(self._clock.sleep((self._due[0][0] - now_ns) / _NS))
-            sooner = asyncio.ensure_future(self._sooner.wait())
-            try:
-                await asyncio.wait((sleeping, sooner), return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                sleeping.cancel()
-                sooner.cancel()
+        else:
+            live.alarm = self._alarms.set(at_ns / _NS, lambda: self._on_change(attempt))
 
     def _print(self, box: Box, run: Run) -> None:
         for folder in (box.root, box.attempt, box.run):
@@ -314,7 +296,7 @@ class ScriptedRuntime:
             self._replay_line(line, rebooted=boot != self._boot_id)
         for attempt, live in self._live.items():
             if not live.cut_off:
-                heapq.heappush(self._due, (live.end()[0], attempt))
+                self._schedule(attempt, live)
 
     def _replay_line(self, line: dict[str, Any], *, rebooted: bool) -> None:
         if "start" in line:

@@ -1,0 +1,272 @@
+"""Wires the Worker and runs it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Coroutine
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headway.clock import Clock, SystemClock
+from headway.errors import HeadwayError, Unavailable
+from headway.lifecycle import Service
+from headway.logs import get_logger
+from headway.mount import Layout
+from headway.rpc.channel import Peer
+from headway.rpc.server import RpcServer
+from headway.rpc.v1.worker_pb2_grpc import add_WorkerServicer_to_server
+
+from . import box
+from .alarms import Alarms
+from .conditions import Conditions
+from .copier import LogCopier
+from .engine_watch import EngineWatch
+from .heartbeat import Heartbeat
+from .leases import Lease
+from .logs import LogReader
+from .mounted import MountWatch
+from .peers import ResourceManagerPeer, TaskManagerPeer
+from .ports import Gpus, Runtime
+from .registration import Registration
+from .reports import Reports
+from .runtime.scripted import ScriptedRuntime
+from .servicer import Servicer
+from .status import Offer, SimulatedGpus, StatusReader
+from .store import WorkerStore
+from .task_controller import TaskController
+from .task_executor import House, Limits
+
+if TYPE_CHECKING:
+    from headway.config import HeadwayConfig
+
+log = get_logger(__name__)
+
+_SWEEP_S = 30.0
+_DISK_S = 15.0
+
+
+async def serve(config: HeadwayConfig) -> None:
+    """Runs until asked to stop; containers run on.
+
+    Raises:
+        HeadwayError: it could not start, or a part of it ended.
+    """
+    service = Service("worker")
+    await build(service, config)
+    await service.run()
+
+
+async def build(
+    service: Service,
+    config: HeadwayConfig,
+    *,
+    runtime: Runtime | None = None,
+    gpus: Gpus | None = None,
+    clock: Clock | None = None,
+) -> RpcServer:
+    """Everything of one Worker, registered with ``service``; runtime, GPUs and clock may be given by tests."""
+    clock = clock or SystemClock()
+    settings, cluster = config.worker, config.cluster
+    folder = Path(settings.folder)
+    attempts_dir = folder / "attempts"
+    try:
+        attempts_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise Unavailable(f"The worker's folder {folder} can't be made: {error.strerror}.") from error
+    store = await WorkerStore.open(str(folder / "worker.db"))
+    service.on_stop(store.close)
+    incarnation = await store.next_incarnation(clock.now())
+    node_id = settings.node_id
+    runtime = runtime or _runtime(config, attempts_dir, clock)
+    gpus = gpus or _gpus(config)
+    service.on_stop(gpus.close)
+
+    task_manager = Peer("TaskManager", config.peers.task_manager, token=cluster.token, clock=clock)
+    resource_manager = Peer("ResourceManager", config.peers.resource_manager, token=cluster.token, clock=clock)
+    service.on_stop(task_manager.close)
+    service.on_stop(resource_manager.close)
+
+    conditions = Conditions(clock)
+    engine = EngineWatch(runtime, conditions, clock)
+    mounted = MountWatch(
+        Layout(cluster.mount),
+        cluster.name,
+        clock,
+        lambda: conditions.set("mount_unavailable", mounted.problem),
+    )
+    copier = LogCopier(clock, lambda: mounted.problem)
+    service.on_stop(copier.close)
+    background = _Background()
+    service.on_stop(background.close)
+
+    tasks = TaskManagerPeer(
+        task_manager,
+        node_id=node_id,
+        incarnation=incarnation,
+        address=settings.address,
+        live=lambda: controller.live(),
+    )
+    reports = Reports(
+        tasks.report,
+        clock,
+        on_acked=lambda attempts: controller.acked(attempts),
+        on_discard=lambda attempts: background.start(controller.discard(attempts)),
+    )
+    house = House(
+        node_id=node_id,
+        incarnation=incarnation,
+        boot_id=box.boot_id(),
+        runtime=runtime,
+        store=store,
+        reports=reports,
+        copier=copier,
+        mounted=mounted,
+        alarms=Alarms(clock),
+        clock=clock,
+        limits=Limits(
+            pull_s=settings.pull_limit_s, lease_stop_s=cluster.lease_stop_s, lease_grace_s=cluster.lease_grace_s
+        ),
+        on_engine_trouble=engine.suspect,
+    )
+    controller = TaskController(house, lambda: conditions.now, keep_ended_s=settings.keep_ended_s)
+    status = StatusReader(
+        node_id=node_id,
+        incarnation=incarnation,
+        runtime=runtime,
+        gpus=gpus,
+        offer=Offer(settings.cpus, settings.memory_bytes),
+        conditions=conditions,
+        engine=engine,
+        clock=clock,
+        disks=[folder],
+        disk_low_bytes=settings.disk_low_bytes,
+        live=controller.live,
+        holding=controller.holding,
+    )
+
+    def set_lease(lease: Lease) -> None:
+        house.lease = lease
+
+    async def renew(lease: Lease) -> None:
+        await house.runtime.renew(dict.fromkeys(controller.live(), lease.until_boot_ns))
+
+    heartbeat = Heartbeat(
+        tasks.heartbeat,
+        clock,
+        every_s=cluster.heartbeat_s,
+        lease_stop_s=cluster.lease_stop_s,
+        set_lease=set_lease,
+        renew=renew,
+        stop=controller.stop,
+        discard=controller.discard,
+    )
+    nodes = ResourceManagerPeer(resource_manager)
+
+    async def register() -> float:
+        return await nodes.register(await status.read(), address=settings.address, version=_version())
+
+    async def report_status() -> bool:
+        return await nodes.report_status(await status.read())
+
+    registration = Registration(register, report_status, conditions, clock)
+    server = RpcServer(service, bind=settings.bind, token=cluster.token)
+    reader = LogReader(controller.find, runtime, copier, mounted, clock)
+    servicer = Servicer(service, controller, reader, status, heartbeat, clock, on_poll=registration.polled)
+    add_WorkerServicer_to_server(servicer, server)  # type: ignore[no-untyped-call]
+
+    async def start() -> None:
+        # Looked at before the door opens, so that the first launch meets the truth.
+        await house.runtime.open(controller.nudge)
+        await mounted.look()
+        await engine.look()
+        await status.look_at_disks()
+        await controller.adopt()
+
+    async def say_good_bye() -> None:
+        # TaskManager suspends this node's leases: a restart of the Worker, however long, costs no task.
+        tasks.stopping = True
+        with contextlib.suppress(HeadwayError):
+            await tasks.heartbeat(clock.monotonic(), not heartbeat.lease.enforced, deadline_s=2.0)
+            await heartbeat.suspend_leases()
+
+    async def say_the_last() -> None:
+        # What TaskManager does not take now is stored, and told after the next start.
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(reports.settled(), 2.0)
+
+    service.on_stop(runtime.close)
+    service.on_stop(controller.close)
+    service.on_start(start)
+    service.on_refuse(lambda: conditions.set("stopping", f"{node_id} is stopping."))
+    service.on_drain(say_good_bye)
+    service.on_drain(say_the_last)
+    loops = {
+        "alarms": house.alarms.run,
+        "copies": copier.run,
+        "engine": engine.run,
+        "heartbeat": heartbeat.run,
+        "mount": mounted.run,
+        "registration": registration.run,
+        "reports": reports.run,
+    }
+    for name, loop in loops.items():
+        service.side_task(name, loop)
+    service.side_task("sweep", lambda: _every(_SWEEP_S, controller.sweep, clock))
+    service.side_task("disk", lambda: _every(_DISK_S, status.look_at_disks, clock))
+    return server
+
+
+async def _every(seconds: float, work: Callable[[], Awaitable[None]], clock: Clock) -> None:
+    while True:
+        try:
+            await work()
+        except HeadwayError as error:
+            log.warning("round.failed", reason=str(error))
+        await clock.sleep(seconds)
+
+
+class _Background:
+    """Small things that nobody waits for."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+
+
+def _runtime(config: HeadwayConfig, attempts_dir: Path, clock: Clock) -> Runtime:
+    if config.worker.runtime == "scripted":
+        return ScriptedRuntime(attempts_dir, attempts_dir.parent / "scripted.journal", clock)
+    from .runtime.docker import DockerRuntime
+
+    return DockerRuntime.from_config(config, attempts_dir)
+
+
+def _gpus(config: HeadwayConfig) -> Gpus:
+    settings = config.worker
+    if settings.simulated_gpus or settings.runtime == "scripted":
+        return SimulatedGpus(
+            settings.node_id,
+            settings.simulated_gpus,
+            model=settings.simulated_gpu_model,
+            memory_bytes=settings.simulated_gpu_memory_bytes,
+        )
+    from .gpu import NvmlGpus
+
+    return NvmlGpus(outside_memory_bytes=settings.gpu_outside_memory_bytes)
+
+
+def _version() -> str:
+    try:
+        return version("headway")
+    except PackageNotFoundError:
+        return "unknown"

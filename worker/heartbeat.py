@@ -1,0 +1,116 @@
+"""Tells TaskManager that this Worker lives and what it has; brings back leases, stops and discards.
+
+It touches neither the engine nor the mount, so it goes on while those hang.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from headway.clock import Clock
+from headway.errors import HeadwayError
+from headway.ids import AttemptId
+from headway.logs import get_logger
+
+from .box import StopWord
+from .leases import Lease, after_answer, later
+
+log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What TaskManager said to a heartbeat."""
+
+    lease_s: float
+    lease_enforced: bool
+    discard: tuple[AttemptId, ...] = ()
+    stop: tuple[tuple[AttemptId, StopWord], ...] = ()
+
+
+class Heartbeat:
+    """``send(sent_s, suspended)`` delivers one beat (boot clock; whether the lease files say `none`); HeadwayErrors
+    mean that TaskManager is away: the leases in the boxes run on."""
+
+    def __init__(
+        self,
+        send: Callable[[float, bool], Awaitable[Answer]],
+        clock: Clock,
+        *,
+        every_s: float,
+        lease_stop_s: float,
+        set_lease: Callable[[Lease], None],
+        renew: Callable[[Lease], Awaitable[None]],
+        stop: Callable[[Sequence[tuple[AttemptId, StopWord]]], Awaitable[None]],
+        discard: Callable[[Sequence[AttemptId]], Awaitable[None]],
+    ) -> None:
+        self._send = send
+        self._clock = clock
+        self._every_s = every_s
+        self._lease_stop_s = lease_stop_s
+        self._set_lease = set_lease
+        self._renew = renew
+        self._stop = stop
+        self._discard = discard
+        self._now = asyncio.Event()
+        self.lease = Lease()
+        self._silent = False
+
+    def hurry(self) -> None:
+        """Beat now rather than at the next turn."""
+        self._now.set()
+
+    async def suspend_leases(self) -> None:
+        """TaskManager stops as planned: no limit until it says otherwise. The lease files say so when this returns."""
+        self.lease = Lease()
+        self._set_lease(self.lease)
+        await self._renew(self.lease)
+
+    async def beat(self) -> bool:
+        """One heartbeat and what follows from its answer; False if TaskManager did not answer."""
+        sent_s = self._clock.monotonic()
+        try:
+            answer = await self._send(sent_s, not self.lease.enforced)
+        except HeadwayError as error:
+            if not self._silent:
+                log.warning("heartbeat.unanswered", reason=str(error))
+            self._silent = True
+            return False
+        if self._silent:
+            log.info("heartbeat.answered_again")
+        self._silent = False
+        lease = after_answer(
+            sent_s=sent_s, lease_s=answer.lease_s, enforced=answer.lease_enforced, stop_s=self._lease_stop_s
+        )
+        if lease.enforced != self.lease.enforced:
+            log.info("lease.mode", enforced=lease.enforced)
+        changed_mode = lease.enforced != self.lease.enforced
+        self.lease = later(self.lease, lease)
+        self._set_lease(self.lease)
+        if lease.enforced or changed_mode:
+            await self._renew(self.lease)
+        if answer.discard:
+            await self._discard(answer.discard)
+        if answer.stop:
+            try:
+                await self._stop(answer.stop)
+            except HeadwayError as error:
+                log.warning("stop.not_stored", reason=str(error))
+        if changed_mode:
+            self.hurry()  # TaskManager waits for the mode to be acknowledged
+        return True
+
+    async def run(self) -> None:
+        while True:
+            self._now.clear()
+            answered = await self.beat()
+            pause_s = self._every_s if answered else min(self._every_s, 2.0)
+            sleeping = asyncio.ensure_future(self._clock.sleep(pause_s))
+            hurried = asyncio.ensure_future(self._now.wait())
+            try:
+                await asyncio.wait((sleeping, hurried), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                sleeping.cancel()
+                hurried.cancel()

@@ -1,0 +1,118 @@
+"""The shared mount as the Worker uses it: is it there, where do an attempt's logs go, where is an account's home."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any, Protocol
+
+from headway.clock import Clock
+from headway.errors import MountUnavailable
+from headway.ids import AttemptId
+from headway.mount import Layout, MountProbe, ensure_home
+
+from .model import Owner
+
+_HOME_TIMEOUT_S = 10.0
+_HOME_FRESH_S = 60.0
+
+
+class Mounted(Protocol):
+    """Knows the shared mount. Nothing here waits long for a mount that hangs."""
+
+    @property
+    def problem(self) -> str:
+        """Why the mount can't be used now, one sentence; empty: it can. As of the last look."""
+        ...
+
+    def job_folder(self, attempt: AttemptId) -> Path:
+        """Where the attempt's logs go; pure."""
+        ...
+
+    async def home(self, owner: Owner) -> Path:
+        """The account's personal space, made (mode 700, its uid and gid) if it was not there.
+
+        Raises:
+            MountUnavailable: the mount is not there, full, or read-only.
+        """
+        ...
+
+    async def dataset(self, name: str) -> Path:
+        """The newest version of a dataset.
+
+        Raises:
+            MountUnavailable: the mount is not there, or has no such dataset.
+        """
+        ...
+
+
+class MountWatch:
+    """``Mounted`` on a real mount; ``run`` looks at it again and again."""
+
+    def __init__(
+        self, layout: Layout, cluster: str, clock: Clock, on_change: Callable[[], None], *, every_s: float = 10.0
+    ) -> None:
+        self._layout = layout
+        self._probe = MountProbe(layout, cluster)
+        self._clock = clock
+        self._on_change = on_change
+        self._every_s = every_s
+        self._problem = f"{layout.root} has not been looked at yet."
+        self._homes: dict[str, float] = {}
+
+    @property
+    def problem(self) -> str:
+        return self._problem
+
+    async def look(self) -> str:
+        """Look now, at most some seconds long; the problem, empty if there is none."""
+        state = await self._probe.check()
+        if state.sentence != self._problem:
+            self._problem = state.sentence
+            self._homes.clear()
+            self._on_change()
+        return self._problem
+
+    async def run(self) -> None:
+        while True:
+            await self.look()
+            await self._clock.sleep(self._every_s)
+
+    def job_folder(self, attempt: AttemptId) -> Path:
+        return self._layout.attempt(attempt)
+
+    async def home(self, owner: Owner) -> Path:
+        if self._problem:
+            raise MountUnavailable(self._problem)
+        now = self._clock.monotonic()
+        if now - self._homes.get(owner.name, -_HOME_FRESH_S) < _HOME_FRESH_S:
+            return self._layout.home(owner.name)
+        await _within(
+            asyncio.to_thread(ensure_home, self._layout, owner.name, owner.uid, owner.gid),
+            f"The home of {owner.name} could not be looked at in time; the shared mount hangs.",
+        )
+        self._homes[owner.name] = now
+        return self._layout.home(owner.name)
+
+    async def dataset(self, name: str) -> Path:
+        return await _within(
+            asyncio.to_thread(self._newest, name), f"The dataset {name} could not be looked at; the shared mount hangs."
+        )
+
+    def _newest(self, name: str) -> Path:
+        folder = self._layout.dataset(name, "x").parent
+        try:
+            versions = sorted(entry for entry in folder.iterdir() if entry.is_dir() and not entry.is_symlink())
+        except OSError:
+            versions = []
+        if not versions:
+            raise MountUnavailable(f"There is no dataset {name} on the shared mount.")
+        return max(versions, key=lambda version: version.stat().st_mtime)
+
+
+async def _within(work: Coroutine[Any, Any, Path], sentence: str) -> Path:
+    try:
+        return await asyncio.wait_for(work, _HOME_TIMEOUT_S)
+    except TimeoutError as error:
+        raise MountUnavailable(sentence) from error

@@ -1,0 +1,80 @@
+"""The two services that the Worker talks to, as plain calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from headway.ids import AttemptId
+from headway.rpc import convert
+from headway.rpc.channel import Peer
+from headway.rpc.v1 import resource_manager_pb2 as rm
+from headway.rpc.v1 import task_manager_pb2 as tm
+from headway.rpc.v1.resource_manager_pb2_grpc import ResourceManagerStub
+from headway.rpc.v1.task_manager_pb2_grpc import TaskManagerStub
+
+from . import wire
+from .heartbeat import Answer
+
+_DEADLINE_S = 15.0
+
+
+class TaskManagerPeer:
+    """Heartbeats and reports. Raises HeadwayErrors; the loops that call it try again."""
+
+    def __init__(
+        self, peer: Peer, *, node_id: str, incarnation: int, address: str, live: Callable[[], Sequence[AttemptId]]
+    ) -> None:
+        self._peer = peer
+        self._stub = TaskManagerStub(peer.channel)  # type: ignore[no-untyped-call]
+        self._node_id = node_id
+        self._incarnation = incarnation
+        self._address = address
+        self._live = live
+        self.stopping = False  # a planned stop: leases of this node are suspended
+
+    async def heartbeat(self, sent_s: float, suspended: bool, *, deadline_s: float = 10.0) -> Answer:
+        """One beat; see ``heartbeat.Heartbeat``."""
+        request = tm.HeartbeatRequest(
+            node_id=self._node_id,
+            incarnation=self._incarnation,
+            address=self._address,
+            live=[convert.attempt_to_pb(attempt) for attempt in self._live()],
+            sent_monotonic_s=sent_s,
+            stopping=self.stopping,
+            lease_suspended_ack=suspended,
+        )
+        reply = await self._peer.call(self._stub.Heartbeat, request, deadline_s=deadline_s)
+        return Answer(
+            lease_s=reply.lease_s,
+            lease_enforced=reply.lease_enforced,
+            discard=tuple(convert.attempt_id(attempt) for attempt in reply.discard),
+            stop=tuple((convert.attempt_id(order.attempt), wire.stop_word(order.word)) for order in reply.stop),
+        )
+
+    async def report(self, reports: Sequence[tm.AttemptReport]) -> list[AttemptId]:
+        """Deliver reports; the attempts to discard."""
+        request = tm.ReportAttemptsRequest(reports=reports)
+        reply = await self._peer.call(self._stub.ReportAttempts, request, deadline_s=_DEADLINE_S)
+        return [convert.attempt_id(attempt) for attempt in reply.discard]
+
+
+class ResourceManagerPeer:
+    """Registration and status. Raises HeadwayErrors."""
+
+    def __init__(self, peer: Peer) -> None:
+        self._peer = peer
+        self._stub = ResourceManagerStub(peer.channel)  # type: ignore[no-untyped-call]
+
+    async def register(self, status: rm.NodeStatus, *, address: str, version: str) -> float:
+        """The poll interval in seconds. Raises Fenced if a newer incarnation is registered."""
+        request = rm.RegisterNodeRequest(
+            node_id=status.node_id, incarnation=status.incarnation, address=address, status=status, version=version
+        )
+        reply = await self._peer.call(self._stub.RegisterNode, request, deadline_s=_DEADLINE_S)
+        return float(reply.poll_s)
+
+    async def report_status(self, status: rm.NodeStatus) -> bool:
+        """Whether this node is known there."""
+        request = rm.ReportStatusRequest(status=status)
+        reply = await self._peer.call(self._stub.ReportStatus, request, deadline_s=_DEADLINE_S)
+        return bool(reply.known)

@@ -1,0 +1,92 @@
+"""The Worker's gRPC door: messages in, answers out."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from headway.clock import Clock
+from headway.errors import InvalidInput, Stopping
+from headway.lifecycle import Service
+from headway.rpc import convert
+from headway.rpc.v1 import resource_manager_pb2, worker_pb2
+from headway.rpc.v1.worker_pb2_grpc import WorkerServicer
+
+from . import wire
+from .admission import Refuse
+from .heartbeat import Heartbeat
+from .logs import LogReader
+from .status import StatusReader
+from .task_controller import TaskController
+
+
+class Servicer(WorkerServicer):
+    """See proto/headway/rpc/v1/worker.proto for what each call promises."""
+
+    def __init__(
+        self,
+        service: Service,
+        controller: TaskController,
+        logs: LogReader,
+        status: StatusReader,
+        heartbeat: Heartbeat,
+        clock: Clock,
+        *,
+        on_poll: Callable[[], None],
+    ) -> None:
+        self._service = service
+        self._controller = controller
+        self._logs = logs
+        self._status = status
+        self._heartbeat = heartbeat
+        self._clock = clock
+        self._on_poll = on_poll
+
+    async def Launch(self, request: worker_pb2.LaunchRequest, context: Any) -> worker_pb2.LaunchReply:
+        if self._service.stopping:
+            raise Stopping("This worker is stopping.")
+        try:
+            launches = [(wire.launch(message), message.SerializeToString()) for message in request.launches]
+        except (ValueError, KeyError) as error:
+            raise InvalidInput(f"A launch makes no sense: {error}") from error
+        answers = await self._controller.launch(launches)
+        reply = worker_pb2.LaunchReply()
+        for message, answer in zip(request.launches, answers, strict=True):
+            verdict = reply.verdicts.add(attempt=message.attempt)
+            if isinstance(answer, Refuse):
+                verdict.slug = answer.error.slug
+                verdict.sentence = answer.error.message
+                verdict.again_later = answer.again_later
+            else:
+                verdict.accepted, verdict.accepted_at = True, answer.accepted_at
+        return reply
+
+    async def Stop(self, request: worker_pb2.StopRequest, context: Any) -> worker_pb2.StopReply:
+        if request.suspend_leases:
+            await self._heartbeat.suspend_leases()
+        orders = [(convert.attempt_id(order.attempt), wire.stop_word(order.word)) for order in request.orders]
+        if orders:
+            await self._controller.stop(orders)
+        return worker_pb2.StopReply()
+
+    async def ReadLog(self, request: worker_pb2.ReadLogRequest, context: Any) -> AsyncIterator[worker_pb2.LogChunk]:
+        chunks = self._logs.read(
+            convert.attempt_id(request.attempt),
+            request.stream,
+            offset=request.offset,
+            limit=request.limit,
+            tail=request.tail if request.HasField("tail") else None,
+            follow=request.follow,
+        )
+        async for chunk in chunks:
+            yield worker_pb2.LogChunk(
+                data=chunk.data,
+                offset=chunk.offset,
+                size=chunk.size,
+                ended=chunk.ended,
+                marks=[worker_pb2.LogMark(offset=offset, at=at) for offset, at in chunk.marks],
+            )
+
+    async def GetStatus(self, request: worker_pb2.GetStatusRequest, context: Any) -> resource_manager_pb2.NodeStatus:
+        self._on_poll()
+        return await self._status.read()

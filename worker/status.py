@@ -1,0 +1,218 @@
+"""What this machine offers, how it is, and what keeps it from taking work."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from headway.clock import Clock
+from headway.ids import AttemptId
+from headway.rpc.v1 import resource_manager_pb2 as pb
+from headway.units import format_size
+
+from . import wire
+from .conditions import Conditions
+from .engine_watch import EngineWatch
+from .ports import EngineUnavailable, GpuInventory, GpuReading, Gpus, Runtime
+from .task_executor import TaskExecutor
+
+_RESERVED_MEMORY = 512 << 20  # left to the system and to Headway itself where the owner says nothing
+_IMAGES_FRESH_S = 60.0
+_DISK_TIMEOUT_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What the owner of the machine lets Headway use; 0: what it has."""
+
+    cpus: float = 0.0
+    memory_bytes: int = 0
+
+    def cpu_centi(self) -> int:
+        return round((self.cpus or os.cpu_count() or 1) * 100)
+
+    def memory(self) -> int:
+        if self.memory_bytes:
+            return self.memory_bytes
+        total = psutil.virtual_memory().total
+        return max(total // 2, total - max(_RESERVED_MEMORY, total // 20))
+
+
+@dataclass(slots=True)
+class _Images:
+    names: list[str] = field(default_factory=list)
+    read_at: float = float("-inf")
+
+
+class StatusReader:
+    """Builds NodeStatus messages; also sets the conditions that follow from readings (disk, GPUs, stuck containers)."""
+
+    def __init__(
+        self,
+        *,
+        node_id: str,
+        incarnation: int,
+        runtime: Runtime,
+        gpus: Gpus,
+        offer: Offer,
+        conditions: Conditions,
+        engine: EngineWatch,
+        clock: Clock,
+        disks: Sequence[Path],
+        disk_low_bytes: int,
+        live: Callable[[], Sequence[AttemptId]],
+        holding: Callable[[], Sequence[TaskExecutor]],
+    ) -> None:
+        self._node_id = node_id
+        self._incarnation = incarnation
+        self._runtime = runtime
+        self._gpus = gpus
+        self._offer = offer
+        self._conditions = conditions
+        self._engine = engine
+        self._clock = clock
+        self._disks = tuple(disks)
+        self._disk_low_bytes = disk_low_bytes
+        self._live = live
+        self._holding = holding
+        self._images = _Images()
+        self._cpu_before: tuple[float, float] | None = None  # (at, busy CPU seconds)
+
+    async def read(self) -> pb.NodeStatus:
+        """The status now. Never raises and never waits long."""
+        holding = self._holding()
+        ours = {uuid for executor in holding for uuid in executor.launch.gpu_uuids}
+        gpus = await self._gpus.read(ours)
+        self._conditions.set("gpu_unavailable", gpus.problem, blocks_work=False)
+        await self.look_at_disks()
+        memory = psutil.virtual_memory()
+        disk = await self._disk_usage()
+        status = pb.NodeStatus(
+            node_id=self._node_id,
+            incarnation=self._incarnation,
+            at=self._clock.now(),
+            capacity=self._capacity(gpus, holding),
+            cpu_used=self._cpu_used(),
+            memory_used_bytes=memory.total - memory.available,
+            memory_total_bytes=memory.total,
+            load1=os.getloadavg()[0],
+            live_attempts=len(self._live()),
+            images=await self._image_names(),
+        )
+        if disk is not None:
+            status.disk_free_bytes, status.disk_total_bytes = disk
+        status.conditions.extend(self.conditions())
+        return status
+
+    def conditions(self) -> list[pb.Condition]:
+        """As messages."""
+        return [
+            pb.Condition(word=c.word, sentence=c.sentence, since=c.since, blocks_work=c.blocks_work)
+            for c in self._conditions.now
+        ]
+
+    async def look_at_disks(self) -> None:
+        """Set or lift ``disk_full``. It is lifted only with half as much again free, so that it does not flicker."""
+        disk = await self._disk_usage()
+        if disk is None:
+            return
+        full = any(condition.word == "disk_full" for condition in self._conditions.now)
+        low = self._disk_low_bytes * (1.5 if full else 1.0)
+        sentence = ""
+        if disk[0] < low:
+            sentence = (
+                f"The disk of {self._node_id} is nearly full: {format_size(disk[0] >> 20 << 20)} are left, and "
+                f"{format_size(self._disk_low_bytes)} must stay free."
+            )
+        self._conditions.set("disk_full", sentence)
+
+    def _capacity(self, gpus: GpuInventory, holding: Sequence[TaskExecutor]) -> pb.Capacity:
+        cpu_centi, memory = self._offer.cpu_centi(), self._offer.memory()
+        stuck = [executor for executor in holding if executor.record.unsafe]
+        stuck_gpus: set[str] = set()
+        for executor in stuck:
+            # What a container that can't be killed may still use is not offered.
+            resources = executor.launch.spec.resources
+            cpu_centi = max(0, cpu_centi - resources.cpus_centi)
+            memory = max(0, memory - resources.memory_bytes)
+            stuck_gpus.update(executor.launch.gpu_uuids)
+        names = ", ".join(str(executor.record.attempt) for executor in stuck[:3])
+        sentence = f"{len(stuck)} containers can't be killed, {names} for one; what they hold is not given out."
+        self._conditions.set("container_stuck", sentence if stuck else "", blocks_work=False)
+        capacity = pb.Capacity(
+            cpu_centi=cpu_centi,
+            memory_bytes=memory,
+            architecture=self._engine.facts.architecture,
+            engine_version=self._engine.facts.version,
+            driver_version=gpus.driver_version,
+            cuda_version=gpus.cuda_version,
+            runtime=self._runtime.name,
+        )
+        for reading in gpus.gpus:
+            message = wire.gpu(reading)
+            if reading.uuid in stuck_gpus:
+                message.sick, message.note = True, "held by a container that can't be killed"
+            capacity.gpus.append(message)
+        return capacity
+
+    def _cpu_used(self) -> float | None:
+        """CPUs in use since the last reading."""
+        times = psutil.cpu_times()
+        busy = sum(times) - times.idle - getattr(times, "iowait", 0.0) - getattr(times, "guest", 0.0)
+        at = time.monotonic()
+        before, self._cpu_before = self._cpu_before, (at, busy)
+        if before is None or at - before[0] < 0.2:
+            return None
+        return max(0.0, (busy - before[1]) / (at - before[0]))
+
+    async def _disk_usage(self) -> tuple[int, int] | None:
+        """Free and total bytes of the tightest disk; None if it does not answer."""
+
+        def usage() -> tuple[int, int]:
+            readings = [shutil.disk_usage(path) for path in self._disks]
+            tightest = min(readings, key=lambda reading: reading.free)
+            return tightest.free, tightest.total
+
+        try:
+            return await asyncio.wait_for(asyncio.to_thread(usage), _DISK_TIMEOUT_S)
+        except (OSError, ValueError, TimeoutError):
+            return None
+
+    async def _image_names(self) -> list[str]:
+        now = self._clock.monotonic()
+        if now - self._images.read_at >= _IMAGES_FRESH_S:
+            self._images.read_at = now
+            try:
+                self._images.names = list(await self._runtime.image_names())[:500]
+            except EngineUnavailable:
+                self._engine.suspect()
+        return self._images.names
+
+
+class SimulatedGpus:
+    """Pretend GPUs, for rehearsals; ``ports.Gpus``."""
+
+    def __init__(self, node_id: str, count: int, *, model: str = "Simulated", memory_bytes: int = 24 << 30) -> None:
+        self._gpus = tuple(
+            GpuReading(
+                uuid=f"GPU-simulated-{node_id}-{index}",
+                model=model,
+                memory_bytes=memory_bytes,
+                index=index,
+                simulated=True,
+            )
+            for index in range(count)
+        )
+
+    async def read(self, ours: object) -> GpuInventory:
+        return GpuInventory(self._gpus)
+
+    async def close(self) -> None:
+        pass

@@ -1,0 +1,113 @@
+"""The Worker's messages to and from its own values, with the kernel's ``convert``."""
+
+from __future__ import annotations
+
+from headway.rpc import convert
+from headway.rpc.v1 import resource_manager_pb2 as rm
+from headway.rpc.v1 import task_manager_pb2 as tm
+from headway.rpc.v1 import worker_pb2 as pb
+
+from .box import StopWord
+from .endings import Ending
+from .model import Launch, Owner, Times
+from .ports import GpuReading
+from .store import Record
+
+
+def launch(message: pb.LaunchAttempt) -> Launch:
+    """Raises ValueError or KeyError for a message that makes no sense."""
+    return Launch(
+        attempt=convert.attempt_id(message.attempt),
+        owner=Owner(
+            name=message.owner.name,
+            uid=message.owner.uid,
+            gid=message.owner.gid,
+            may_use_image_user=message.owner.may_use_image_user,
+        ),
+        spec=convert.task_spec(message.spec),
+        generation=message.generation,
+        job_name=message.job_name,
+        image_digest=message.spec.image_digest,
+        gpu_uuids=tuple(message.gpu_uuids),
+        placed_at=message.placed_at,
+        incarnation=message.incarnation,
+        lease_s=message.lease_s,
+        lease_enforced=message.lease_enforced,
+    )
+
+
+def stored_launch(data: bytes) -> Launch:
+    """The inverse of what was stored: a serialised LaunchAttempt."""
+    return launch(pb.LaunchAttempt.FromString(data))
+
+
+def stop_word(text: str) -> StopWord:
+    """A newer TaskManager's word counts as the platform's wish."""
+    try:
+        return StopWord(text)
+    except ValueError:
+        return StopWord.PLATFORM
+
+
+def report(
+    record: Record,
+    kind: str,
+    *,
+    node_id: str,
+    incarnation: int,
+    at: float,
+    ending: Ending | None = None,
+    peak_memory_bytes: int | None = None,
+    stdout_bytes: int = 0,
+    stderr_bytes: int = 0,
+    dropped_bytes: int = 0,
+) -> tm.AttemptReport:
+    """All that is known of an attempt; each report holds what earlier ones did, so a later one stands for them."""
+    times: Times = record.times
+    message = tm.AttemptReport(
+        attempt=convert.attempt_to_pb(record.attempt),
+        node_id=node_id,
+        incarnation=incarnation,
+        kind=kind,
+        at=at,
+        container_id=record.container_id,
+        image_id=record.image_id,
+        accepted_at=times.accepted_at,
+        container_started_at=times.container_started_at,
+        process_started_at=times.process_started_at,
+        ended_at=times.ended_at,
+        run_s=times.run_s,
+        peak_memory_bytes=peak_memory_bytes,
+        stdout_bytes=stdout_bytes,
+        stderr_bytes=stderr_bytes,
+        dropped_bytes=dropped_bytes,
+    )
+    if ending is not None:
+        message.reason.CopyFrom(convert.end_reason_to_pb(ending.reason))
+        message.warnings.extend(ending.warnings)
+        message.retry_elsewhere = ending.elsewhere
+    return message
+
+
+def gpu(reading: GpuReading) -> rm.Gpu:
+    return rm.Gpu(
+        uuid=reading.uuid,
+        model=reading.model,
+        memory_bytes=reading.memory_bytes,
+        index=reading.index,
+        pci_bus_id=reading.pci_bus_id,
+        simulated=reading.simulated,
+        utilisation=reading.utilisation,
+        memory_utilisation=reading.memory_utilisation,
+        memory_used_bytes=reading.memory_used_bytes,
+        temperature_c=reading.temperature_c,
+        power_w=reading.power_w,
+        sick=reading.sick,
+        busy_outside=reading.busy_outside,
+        note=reading.note,
+    )
+
+
+def stored_report(data: bytes) -> tm.AttemptReport:
+    """A report as it was stored."""
+    return tm.AttemptReport.FromString(data)
