@@ -1,0 +1,165 @@
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useCallback, useEffect, useState } from "react";
+import { Link, Route, Switch, useLocation } from "wouter";
+
+import { ApiError, type User, api, body, onSignedOut } from "./api/client";
+import { type Connection, keys, listen } from "./api/events";
+import { SignIn } from "./views/sign-in";
+import { JobView } from "./views/job";
+import { Jobs } from "./views/jobs";
+import { Nodes } from "./views/nodes";
+import { QueueView } from "./views/queue";
+import { Submit } from "./views/submit";
+
+const connectionText: Record<Connection, string> = {
+  connecting: "connecting …",
+  live: "live",
+  broken: "not connected",
+};
+
+export function App() {
+  const client = useQueryClient();
+  const [expired, setExpired] = useState(false);
+  const me = useQuery({
+    queryKey: keys.me,
+    queryFn: async (): Promise<User | null> => {
+      try {
+        return (await body(api.GET("/api/v1/me"))) as User;
+      } catch (error) {
+        if (error instanceof ApiError && error.status === 401) return null;
+        throw error;
+      }
+    },
+    staleTime: Infinity,
+  });
+  const user = me.data ?? null;
+  const known = user !== null;
+
+  // A session that ends while something is on screen asks for the password over it: what was typed stays.
+  useEffect(
+    () =>
+      onSignedOut(() => {
+        if (client.getQueryData(keys.me)) setExpired(true);
+      }),
+    [client],
+  );
+
+  const signedIn = useCallback(
+    (fresh: User) => {
+      const same = client.getQueryData<User | null>(keys.me)?.name === fresh.name;
+      client.setQueryData(keys.me, fresh);
+      setExpired(false);
+      if (same) void client.invalidateQueries();
+      else client.removeQueries({ predicate: (q) => q.queryKey[0] !== "me" });
+    },
+    [client],
+  );
+
+  if (me.isPending) return <p className="lonely">Loading …</p>;
+  if (me.isError) {
+    return (
+      <div className="lonely" role="alert">
+        <p>{me.error.message}</p>
+        <button onClick={() => void me.refetch()}>Try again</button>
+      </div>
+    );
+  }
+  if (!known) return <SignIn onSignedIn={signedIn} />;
+  return (
+    <Shell user={user} expired={expired}>
+      {expired && <SignIn over name={user.name} onSignedIn={signedIn} />}
+    </Shell>
+  );
+}
+
+function Shell({ user, expired, children }: { user: User; expired: boolean; children: React.ReactNode }) {
+  const client = useQueryClient();
+  const [connection, setConnection] = useState<Connection>("connecting");
+  const [, go] = useLocation();
+
+  useEffect(() => {
+    if (expired) {
+      setConnection("broken");
+      return;
+    }
+    let stop = (): void => undefined;
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const start = (): void => {
+      stop = listen(client, (state) => {
+        setConnection(state);
+        if (state === "broken") {
+          // The browser gave up: ask who we are (which tells an ended session apart from a server that is away).
+          stop();
+          void api.GET("/api/v1/me").catch(() => undefined);
+          timer = setTimeout(start, 5000);
+        }
+      });
+    };
+    start();
+    return () => {
+      clearTimeout(timer);
+      stop();
+    };
+  }, [client, expired]);
+
+  const signOut = async (): Promise<void> => {
+    await api.DELETE("/api/v1/session").catch(() => undefined);
+    client.clear();
+    client.setQueryData(keys.me, null);
+    go("/");
+  };
+
+  return (
+    <>
+      <header className="bar">
+        <Link href="/" className="brand">
+          Headway
+        </Link>
+        <nav aria-label="Main">
+          <Link href="/" className={(active) => (active ? "here" : "")}>
+            Jobs
+          </Link>
+          <Link href="/submit" className={(active) => (active ? "here" : "")}>
+            Submit
+          </Link>
+          <Link href="/queue" className={(active) => (active ? "here" : "")}>
+            Queue
+          </Link>
+          <Link href="/nodes" className={(active) => (active ? "here" : "")}>
+            Nodes
+          </Link>
+        </nav>
+        <span className={`connection ${connection}`} role="status" title="Changes appear by themselves while this says live">
+          {connectionText[connection]}
+        </span>
+        <span className="who">{user.name}</span>
+        <button className="quiet" onClick={() => void signOut()}>
+          Sign out
+        </button>
+      </header>
+      <main>
+        <Switch>
+          <Route path="/">
+            <Jobs user={user} />
+          </Route>
+          <Route path="/submit">
+            <Submit user={user} />
+          </Route>
+          <Route path="/submit/:clone">{({ clone }) => <Submit user={user} clone={clone} key={clone} />}</Route>
+          <Route path="/jobs/:id">{({ id }) => <JobView id={id} key={id} />}</Route>
+          <Route path="/jobs/:id/:task">{({ id, task }) => <JobView id={id} task={task} key={id} />}</Route>
+          <Route path="/queue">
+            <QueueView />
+          </Route>
+          <Route path="/nodes">
+            <Nodes admin={user.admin} />
+          </Route>
+          <Route>
+            <p>There is no such page.</p>
+          </Route>
+        </Switch>
+      </main>
+      {children}
+    </>
+  );
+}

@@ -1,0 +1,150 @@
+import type { ReactNode } from "react";
+
+import type { NeedOn, ProblemItem } from "../api/client";
+import type { TaskForm } from "../domain/form";
+
+interface Props {
+  readonly task: TaskForm;
+  readonly others: readonly string[];
+  readonly problemsAt: (field: string) => readonly ProblemItem[];
+  readonly removable: boolean;
+  readonly onChange: (task: TaskForm) => void;
+  readonly onRemove: () => void;
+}
+
+function Field({ label, problems, hint, children }: { label: string; problems: readonly ProblemItem[]; hint?: string; children: ReactNode }) {
+  return (
+    <label className={problems.length > 0 ? "wrong" : ""}>
+      <span>
+        {label}
+        {hint && <small> {hint}</small>}
+      </span>
+      {children}
+      {problems.map((p, i) => (
+        <small className="wrong-text" key={i}>
+          {p.message}
+        </small>
+      ))}
+    </label>
+  );
+}
+
+/** One task of the form. */
+export function TaskFields({ task, others, problemsAt, removable, onChange, onRemove }: Props) {
+  const set = (part: Partial<TaskForm>): void => onChange({ ...task, ...part });
+  const text = (field: "name" | "timeout" | "retries" | "cpus" | "memory" | "gpus" | "workingDir") => ({
+    value: task[field],
+    onChange: (e: { target: { value: string } }) => set({ [field]: e.target.value }),
+  });
+  const missing = others.filter((name) => name && !task.needs.some((n) => n.task === name));
+  return (
+    <fieldset className="task-fields">
+      <legend>{task.name || "task"}</legend>
+      <div className="fields">
+        <Field label="Task name" problems={problemsAt("/name")}>
+          <input {...text("name")} required />
+        </Field>
+        <Field label="Image" problems={problemsAt("/image")}>
+          <input value={task.image} list="images" onChange={(e) => set({ image: e.target.value })} required />
+        </Field>
+      </div>
+      <Field
+        label="Command"
+        problems={[...problemsAt("/command"), ...problemsAt("/shell")]}
+        hint={task.mode === "script" ? "a script, run by /bin/sh -e" : "one word a line, run as is"}
+      >
+        <textarea rows={4} value={task.command} spellCheck={false} onChange={(e) => set({ command: e.target.value })} required />
+      </Field>
+      <label className="inline">
+        <input type="checkbox" checked={task.mode === "argv"} onChange={(e) => set({ mode: e.target.checked ? "argv" : "script" })} />
+        without a shell
+      </label>
+      <div className="fields">
+        <Field label="Timeout" hint="90s, 15m, 2h" problems={problemsAt("/timeout")}>
+          <input {...text("timeout")} size={8} required />
+        </Field>
+        <Field label="Retries" problems={problemsAt("/retries")}>
+          <input {...text("retries")} size={4} inputMode="numeric" />
+        </Field>
+        <Field label="CPUs" problems={problemsAt("/resources/cpus")}>
+          <input {...text("cpus")} size={5} inputMode="decimal" />
+        </Field>
+        <Field label="Memory" hint="4GiB" problems={problemsAt("/resources/memory")}>
+          <input {...text("memory")} size={8} />
+        </Field>
+        <Field label="GPUs" problems={problemsAt("/resources/gpus")}>
+          <input {...text("gpus")} size={4} inputMode="numeric" />
+        </Field>
+        <Field label="Working folder" hint="the image's if empty" problems={problemsAt("/working_dir")}>
+          <input {...text("workingDir")} placeholder="/root/nfs" />
+        </Field>
+      </div>
+      {others.length > 0 && (
+        <div className="needs">
+          <span>Needs</span>
+          {task.needs.map((need) => (
+            <span className="chip" key={need.task}>
+              {need.task}
+              <select
+                aria-label={`How ${need.task} must end`}
+                value={need.on}
+                onChange={(e) => set({ needs: task.needs.map((n) => (n.task === need.task ? { ...n, on: e.target.value as NeedOn } : n)) })}
+              >
+                <option value="success">success</option>
+                <option value="failure">failure</option>
+                <option value="any">any end</option>
+              </select>
+              <button type="button" aria-label={`Does not need ${need.task}`} onClick={() => set({ needs: task.needs.filter((n) => n.task !== need.task) })}>
+                ×
+              </button>
+            </span>
+          ))}
+          {missing.length > 0 && (
+            <select
+              aria-label="Add a need"
+              value=""
+              onChange={(e) => e.target.value && set({ needs: [...task.needs, { task: e.target.value, on: "success" }] })}
+            >
+              <option value="">add …</option>
+              {missing.map((name) => (
+                <option key={name} value={name}>
+                  {name}
+                </option>
+              ))}
+            </select>
+          )}
+          {problemsAt("/needs").map((p, i) => (
+            <small className="wrong-text" key={i}>
+              {p.message}
+            </small>
+          ))}
+        </div>
+      )}
+      <details className="env" open={task.env.length > 0}>
+        <summary>Environment</summary>
+        {task.env.map((pair, i) => (
+          <div className="fields" key={i}>
+            <input aria-label="Name" placeholder="NAME" value={pair.name} onChange={(e) => set({ env: task.env.map((p, j) => (i === j ? { ...p, name: e.target.value } : p)) })} />
+            <input aria-label="Value" placeholder="value" value={pair.value} onChange={(e) => set({ env: task.env.map((p, j) => (i === j ? { ...p, value: e.target.value } : p)) })} />
+            <button type="button" aria-label="Remove" onClick={() => set({ env: task.env.filter((_, j) => j !== i) })}>
+              ×
+            </button>
+          </div>
+        ))}
+        <button type="button" onClick={() => set({ env: [...task.env, { name: "", value: "" }] })}>
+          Add a variable
+        </button>
+        {problemsAt("/env").map((p, i) => (
+          <small className="wrong-text" key={i}>
+            {p.message}
+          </small>
+        ))}
+      </details>
+      {removable && (
+        <button type="button" className="quiet" onClick={onRemove}>
+          Remove this task
+        </button>
+      )}
+    </fieldset>
+  );
+}

@@ -1,0 +1,47 @@
+/** What is being written, kept for this tab: a reload, a sign-in or a wrong click loses nothing. */
+import { type JobForm, emptyTask } from "./form";
+import { freshId } from "./id";
+
+export interface Draft {
+  readonly tab: "form" | "yaml";
+  readonly form: JobForm;
+  readonly yaml: string;
+  /** Sent with the submit: the same content sent twice is one job. */
+  readonly requestId: string;
+}
+
+const slot = (user: string): string => `headway.draft.1.${user}`;
+
+export function newDraft(): Draft {
+  return {
+    tab: "form",
+    form: { name: "my job", priority: "normal", tasks: [emptyTask(freshId(), "task-1", "base/python:1")] },
+    yaml: "",
+    requestId: freshId(),
+  };
+}
+
+export function loadDraft(user: string): Draft {
+  try {
+    const text = sessionStorage.getItem(slot(user));
+    return text === null ? newDraft() : (JSON.parse(text) as Draft);
+  } catch {
+    return newDraft();
+  }
+}
+
+export function saveDraft(user: string, draft: Draft): void {
+  try {
+    sessionStorage.setItem(slot(user), JSON.stringify(draft));
+  } catch {
+    // Storage is full or forbidden: the draft then lives as long as the page.
+  }
+}
+
+export function forgetDraft(user: string): void {
+  try {
+    sessionStorage.removeItem(slot(user));
+  } catch {
+    // as above
+  }
+}

@@ -1,0 +1,118 @@
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+
+import { type Node, api, body } from "../api/client";
+import { keys } from "../api/events";
+import { Empty, Failure, Meter, State, useNow, useTitle } from "../components/basics";
+import { size, span } from "../domain/format";
+import { admissionTone, healthTone } from "../domain/states";
+
+export function Nodes({ admin }: { admin: boolean }) {
+  useTitle("Nodes");
+  const client = useQueryClient();
+  const nodes = useQuery({
+    queryKey: keys.nodes,
+    queryFn: async () => (await body(api.GET("/api/v1/nodes"))).nodes as Node[],
+    refetchInterval: 10_000,
+  });
+  const now = useNow(5000);
+  const act = useMutation({
+    mutationFn: ({ id, action }: { id: string; action: "cordon" | "uncordon" | "drain" }) =>
+      body(api.POST(`/api/v1/nodes/{id}/${action}`, { params: { path: { id } }, body: { note: "" } })),
+    onSettled: () => client.invalidateQueries({ queryKey: keys.nodes }),
+  });
+  if (nodes.isPending) return <p>Loading …</p>;
+  if (nodes.isError) return <Failure error={nodes.error} again={() => void nodes.refetch()} />;
+  return (
+    <>
+      <h1>Nodes</h1>
+      {act.isError && <Failure error={act.error} />}
+      {nodes.data.length === 0 && <Empty>No machine has registered yet. Start one with “headway serve worker”.</Empty>}
+      <div className="nodes">
+        {nodes.data.map((node) => (
+          <article className="node" key={node.id}>
+            <div className="title-row">
+              <h2>
+                {node.id} <State state={node.health} tone={healthTone[node.health]} />{" "}
+                {node.admission !== "OPEN" && <State state={node.admission} tone={admissionTone[node.admission]} />}
+              </h2>
+              {admin && (
+                <div className="actions">
+                  {node.admission === "OPEN" ? (
+                    <>
+                      <button disabled={act.isPending} onClick={() => act.mutate({ id: node.id, action: "cordon" })} title="Takes no new task">
+                        Cordon
+                      </button>
+                      <button
+                        disabled={act.isPending}
+                        onClick={() => act.mutate({ id: node.id, action: "drain" })}
+                        title="Takes no new task; running ones end by themselves"
+                      >
+                        Drain
+                      </button>
+                    </>
+                  ) : (
+                    <button disabled={act.isPending} onClick={() => act.mutate({ id: node.id, action: "uncordon" })}>
+                      Uncordon
+                    </button>
+                  )}
+                </div>
+              )}
+            </div>
+            <p className="facts">
+              {node.runtime === "scripted" ? "scripted runtime: nothing really runs here" : `${node.runtime} ${node.engine_version}`} ·{" "}
+              {node.architecture} · {node.live_attempts} running · seen {span(now - node.seen_at)} ago
+            </p>
+            {node.health !== "READY" && node.health_sentence && <p className="reason">{node.health_sentence}</p>}
+            {node.note && <p className="note">{node.note}</p>}
+            {node.conditions.map((c) => (
+              <p key={c.word} className={c.blocks_work ? "reason" : "note"}>
+                {c.sentence}
+              </p>
+            ))}
+            <div className="meters">
+              <Meter used={node.cpus_used} of={node.cpus} text={`CPU ${node.cpus_used?.toFixed(1) ?? "–"} of ${node.cpus}`} />
+              <Meter used={node.memory_used_bytes} of={node.memory_bytes} text={`memory ${size(node.memory_used_bytes)} of ${size(node.memory_bytes)}`} />
+              {node.disk_total_bytes !== null && node.disk_free_bytes !== null && (
+                <Meter
+                  used={node.disk_total_bytes - node.disk_free_bytes}
+                  of={node.disk_total_bytes}
+                  text={`disk ${size(node.disk_free_bytes)} free of ${size(node.disk_total_bytes)}`}
+                />
+              )}
+            </div>
+            {node.gpus.length > 0 && (
+              <table>
+                <thead>
+                  <tr>
+                    <th>GPU</th>
+                    <th>Memory</th>
+                    <th>Use</th>
+                    <th>State</th>
+                  </tr>
+                </thead>
+                <tbody>
+                  {node.gpus.map((gpu) => (
+                    <tr key={gpu.uuid}>
+                      <td title={gpu.uuid}>
+                        {gpu.model}
+                        {gpu.simulated && " (simulated)"}
+                      </td>
+                      <td>
+                        {gpu.memory_used_bytes !== null && `${size(gpu.memory_used_bytes)} of `}
+                        {size(gpu.memory_bytes)}
+                      </td>
+                      <td>{gpu.utilisation === null ? "–" : `${Math.round(gpu.utilisation * 100)} %`}</td>
+                      <td>
+                        {gpu.sick ? "sick" : gpu.busy_outside ? "busy from outside" : "fit"} {gpu.note}
+                      </td>
+                    </tr>
+                  ))}
+                </tbody>
+              </table>
+            )}
+          </article>
+        ))}
+      </div>
+    </>
+  );
+}

@@ -1,0 +1,69 @@
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "wouter";
+
+import { type Queue, api, body } from "../api/client";
+import { keys } from "../api/events";
+import { Empty, Failure, useNow, useTitle } from "../components/basics";
+import { moment, size, span } from "../domain/format";
+
+export function QueueView() {
+  useTitle("Queue");
+  const queue = useQuery({
+    queryKey: keys.queue,
+    queryFn: async () => (await body(api.GET("/api/v1/queue", { params: { query: { limit: 200 } } }))) as Queue,
+    refetchInterval: 15_000,
+  });
+  const now = useNow(1000);
+  if (queue.isPending) return <p>Loading …</p>;
+  if (queue.isError) return <Failure error={queue.error} again={() => void queue.refetch()} />;
+  const { entries, total_waiting, total_running, policy, discipline } = queue.data;
+  return (
+    <>
+      <h1>Queue</h1>
+      <p className="facts">
+        {total_waiting} waiting, {total_running} running. Short tasks go first and waiting ages every task ({policy}, {discipline}): one
+        second of timeout costs one second of seniority.
+      </p>
+      {entries.length === 0 ? (
+        <Empty>Nothing waits: what is submitted now starts at once if a machine has room.</Empty>
+      ) : (
+        <table className="wide">
+          <thead>
+            <tr>
+              <th>Place</th>
+              <th>Task</th>
+              <th>Owner</th>
+              <th>Asks for</th>
+              <th>Timeout</th>
+              <th>Waits</th>
+              <th>Start</th>
+              <th>Why</th>
+            </tr>
+          </thead>
+          <tbody>
+            {entries.map((e) => (
+              <tr key={`${e.job_id}/${e.task}`}>
+                <td className="number">{e.position || "–"}</td>
+                <td className="name">
+                  <Link href={`/jobs/${e.job_id}/${encodeURIComponent(e.task)}`}>
+                    {e.job_name} / {e.task}
+                  </Link>
+                </td>
+                <td>{e.owner}</td>
+                <td>
+                  {e.resources.gpus > 0 && `${e.resources.gpus} GPU, `}
+                  {e.resources.cpus} CPU, {size(e.resources.memory_bytes)}
+                </td>
+                <td className="number">{span(e.timeout_s)}</td>
+                <td className="number">{span(now - e.submitted_at)}</td>
+                <td>{e.estimated_start_at === null ? "–" : moment(e.estimated_start_at, now)}</td>
+                <td className="why">{e.waits[0]?.sentence}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+      {total_waiting > entries.length && <p className="note">The first {entries.length} are shown.</p>}
+    </>
+  );
+}

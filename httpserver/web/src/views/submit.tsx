@@ -1,0 +1,215 @@
+import { useQuery } from "@tanstack/react-query";
+import { useEffect, useMemo, useRef, useState } from "react";
+import { useLocation } from "wouter";
+import { stringify } from "yaml";
+
+import { ApiError, type Node, type ProblemItem, type User, api, body, toApiError } from "../api/client";
+import { keys } from "../api/events";
+import { Failure, Problems, useTitle } from "../components/basics";
+import { Editor, type EditorHandle } from "../components/editor";
+import { TaskFields } from "../components/task-fields";
+import { type Draft, forgetDraft, loadDraft, saveDraft } from "../domain/draft";
+import { freshId } from "../domain/id";
+import { emptyTask, isAt, removeTask, renameTask, toJobFile } from "../domain/form";
+
+interface Outcome {
+  readonly error: Error | null;
+  readonly problems: readonly ProblemItem[];
+  readonly fine: string;
+}
+
+const nothing: Outcome = { error: null, problems: [], fine: "" };
+
+export function Submit({ user, clone }: { user: User; clone?: string }) {
+  useTitle("Submit");
+  const [, go] = useLocation();
+  const [draft, setDraft] = useState<Draft>(() => loadDraft(user.name));
+  const [outcome, setOutcome] = useState<Outcome>(nothing);
+  const [busy, setBusy] = useState(false);
+  const editor = useRef<EditorHandle>(null);
+  const sending = useRef(false);
+
+  useEffect(() => saveDraft(user.name, draft), [user.name, draft]);
+
+  // A clone opens as text: loss-free, whatever the job holds.
+  useEffect(() => {
+    if (clone === undefined) return;
+    void fetch(`/api/v1/jobs/${encodeURIComponent(clone)}/spec?format=yaml`).then(async (response) => {
+      if (!response.ok) {
+        setOutcome({ ...nothing, error: toApiError(await response.json().catch(() => null), response.status) });
+        return;
+      }
+      const yaml = await response.text();
+      setDraft((old) => ({ ...old, tab: "yaml", yaml, requestId: freshId() }));
+    });
+  }, [clone]);
+
+  const nodes = useQuery({
+    queryKey: keys.nodes,
+    queryFn: async () => (await body(api.GET("/api/v1/nodes"))).nodes as Node[],
+  });
+  const images = useMemo(() => [...new Set((nodes.data ?? []).flatMap((n) => n.images))].sort(), [nodes.data]);
+  const file = useMemo(() => toJobFile(draft.form), [draft.form]);
+  const form = draft.form;
+
+  const change = (part: Partial<Draft>): void => {
+    // Another content is another request: what was sent before stays what it was.
+    setDraft((old) => ({ ...old, ...part, requestId: part.requestId ?? freshId() }));
+    setOutcome((old) => (old.fine || old.error ? { ...nothing, problems: old.problems } : old));
+  };
+
+  const send = async (dryRun: boolean): Promise<void> => {
+    // A double click comes before the next render: the reference is what stops it.
+    if (sending.current) return;
+    sending.current = true;
+    setBusy(true);
+    setOutcome(nothing);
+    try {
+      const yaml = draft.tab === "yaml";
+      const response = await fetch(`/api/v1/jobs${dryRun ? "?dry_run=true" : ""}`, {
+        method: "POST",
+        headers: {
+          "Content-Type": yaml ? "application/yaml" : "application/json",
+          ...(dryRun ? {} : { "Idempotency-Key": draft.requestId }),
+        },
+        body: yaml ? draft.yaml : JSON.stringify(file),
+      });
+      const answer: unknown = await response.json().catch(() => null);
+      if (!response.ok) throw toApiError(answer, response.status);
+      const done = answer as { id: string | null; task_count: number; order: string[]; warnings: string[] };
+      if (dryRun || done.id === null) {
+        const warnings = done.warnings.length > 0 ? ` Note: ${done.warnings.join(" ")}` : "";
+        setOutcome({ ...nothing, fine: `Fine: ${done.task_count} task${done.task_count === 1 ? "" : "s"}, in this order: ${done.order.slice(0, 20).join(", ")}${done.order.length > 20 ? " …" : ""}.${warnings}` });
+      } else {
+        forgetDraft(user.name);
+        go(`/jobs/${done.id}`);
+      }
+    } catch (error) {
+      if (error instanceof ApiError && error.status === 401) void api.GET("/api/v1/me").catch(() => undefined);
+      const failure = error instanceof ApiError ? error : new ApiError("Headway does not answer; nothing you typed is lost. Try again.", 0, "no-service");
+      setOutcome({ error: failure, problems: failure.problems, fine: "" });
+    } finally {
+      sending.current = false;
+      setBusy(false);
+    }
+  };
+
+  const at = (pointer: string): readonly ProblemItem[] => (draft.tab === "form" ? outcome.problems.filter((p) => isAt(p, pointer)) : []);
+
+  return (
+    <>
+      <div className="title-row">
+        <h1>Submit a job</h1>
+        <div className="tabs" role="tablist" aria-label="How to write it">
+          <button role="tab" aria-selected={draft.tab === "form"} onClick={() => change({ tab: "form" })}>
+            Form
+          </button>
+          <button role="tab" aria-selected={draft.tab === "yaml"} onClick={() => change({ tab: "yaml", yaml: draft.yaml || stringify(file) })}>
+            YAML
+          </button>
+        </div>
+      </div>
+      {outcome.error && <Failure error={outcome.error} />}
+      <Problems
+        problems={outcome.problems}
+        {...(draft.tab === "yaml" ? { onPick: (p: ProblemItem) => editor.current?.goTo(p.line ?? 1, p.column ?? 1) } : {})}
+      />
+      {outcome.fine && (
+        <p className="fine" role="status">
+          {outcome.fine}
+        </p>
+      )}
+      <form
+        onSubmit={(e) => {
+          e.preventDefault();
+          void send(false);
+        }}
+      >
+        {draft.tab === "form" ? (
+          <div className="submit-split">
+            <div>
+              <div className="fields">
+                <label className={at("/name").length > 0 ? "wrong" : ""}>
+                  Job name
+                  <input value={form.name} onChange={(e) => change({ form: { ...form, name: e.target.value } })} required />
+                </label>
+                <label className={at("/priority").length > 0 ? "wrong" : ""}>
+                  Priority
+                  <select value={form.priority} onChange={(e) => change({ form: { ...form, priority: e.target.value as "low" | "normal" | "high" } })}>
+                    <option value="low">low</option>
+                    <option value="normal">normal</option>
+                    {user.may_use_high_priority && <option value="high">high</option>}
+                  </select>
+                </label>
+              </div>
+              {form.tasks.map((task, index) => (
+                <TaskFields
+                  key={task.key}
+                  task={task}
+                  others={form.tasks.filter((t) => t.key !== task.key).map((t) => t.name)}
+                  problemsAt={(field) => at(`/tasks/${index}${field}`)}
+                  removable={form.tasks.length > 1}
+                  onChange={(fresh) =>
+                    change({
+                      form:
+                        fresh.name !== task.name
+                          ? renameTask(form, task.key, fresh.name)
+                          : { ...form, tasks: form.tasks.map((t) => (t.key === task.key ? fresh : t)) },
+                    })
+                  }
+                  onRemove={() => change({ form: removeTask(form, task.key) })}
+                />
+              ))}
+              <button
+                type="button"
+                onClick={() => {
+                  const last = form.tasks.at(-1);
+                  const fresh = { ...emptyTask(freshId(), `task-${form.tasks.length + 1}`, last?.image), needs: last ? [{ task: last.name, on: "success" as const }] : [] };
+                  change({ form: { ...form, tasks: [...form.tasks, fresh] } });
+                }}
+              >
+                Add a task
+              </button>
+            </div>
+            <details className="preview" open>
+              <summary>As a job file</summary>
+              <pre>{stringify(file)}</pre>
+            </details>
+          </div>
+        ) : (
+          <>
+            <p className="facts">
+              <label className="button">
+                Open a file …
+                <input
+                  type="file"
+                  accept=".yaml,.yml,.json"
+                  className="hidden"
+                  onChange={(e) => {
+                    const chosen = e.target.files?.[0];
+                    if (chosen) void chosen.text().then((yaml) => change({ yaml }));
+                    e.target.value = "";
+                  }}
+                />
+              </label>
+            </p>
+            <Editor ref={editor} text={draft.yaml} onChange={(yaml) => change({ yaml })} problems={outcome.problems} label="Job file" />
+          </>
+        )}
+        <datalist id="images">
+          {images.map((i) => (
+            <option key={i} value={i} />
+          ))}
+        </datalist>
+        <div className="actions below">
+          <button type="button" disabled={busy} onClick={() => void send(true)}>
+            Check
+          </button>
+          <button className="main" disabled={busy}>
+            {busy ? "Sending …" : "Submit"}
+          </button>
+        </div>
+      </form>
+    </>
+  );
+}
