@@ -1,0 +1,351 @@
+"""Jobs with their database: what a crash at any statement leaves behind, memory bounds, long lists."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, create_engine, event, insert, select
+
+from headway.errors import Conflict, StoreUnavailable, Unavailable
+from headway.ids import JobId, new_job_id
+from headway.rpc.v1 import common_pb2, job_manager_pb2, task_manager_pb2
+from headway.states import TASK_ENDED, JobState, TaskEventKind, TaskState
+from headway.store import Database
+from headway.store.migrations import differences
+from job_manager import store
+from job_manager.dag import DagTask, check
+from job_manager.hub import Hub
+from job_manager.job import TaskEvent
+from job_manager.jobs import Jobs, Submitted
+from job_manager.ports import Shape, Verdict, Verdicts
+from job_manager.reactor import Reactor
+from job_manager.servicer import Servicer
+from job_manager.tables import job as job_table
+from job_manager.tables import metadata, outbox
+from tests.support.clock import FakeClock
+
+
+class AnyTaskManager:
+    """Says yes to every shape."""
+
+    def __init__(self) -> None:
+        self.asked: list[Sequence[Shape]] = []
+
+    async def apply(self, commands: Sequence[task_manager_pb2.TaskCommand]) -> None:
+        raise Unavailable("nobody delivers here")
+
+    async def check(self, shapes: Sequence[Shape]) -> Verdicts:
+        self.asked.append(shapes)
+        return Verdicts(tuple(Verdict(True) for _ in shapes), nodes_known=1)
+
+
+class House:
+    def __init__(self, db: Database, clock: FakeClock, **options: Any) -> None:
+        self.db = db
+        self.clock = clock
+        self.hub = Hub()
+        self.task_manager = AnyTaskManager()
+        self.jobs = Jobs(db, clock, self.hub, self.task_manager, **options)
+        self._seq = 0
+
+    async def submit(self, needs: dict[str, str], request_id: str = "") -> Submitted:
+        specs = [
+            common_pb2.TaskSpec(name=name, timeout_s=60, needs=[common_pb2.Need(task=n) for n in of.split()])
+            for name, of in needs.items()
+        ]
+        header = job_manager_pb2.JobHeader(
+            owner=common_pb2.Account(name="ann"), name="j", request_id=request_id, task_count=len(specs), spec_hash="h"
+        )
+        return await self.jobs.submit(header, specs)
+
+    def event(self, job_id: str, task: str, kind: TaskEventKind, generation: int = 1) -> tuple[JobId, TaskEvent]:
+        self._seq += 1
+        return JobId(job_id), TaskEvent(task, generation, self._seq, kind, attempt=1, at=self.clock.now())
+
+    async def commands(self, job_id: str = "") -> list[tuple[str, str, int]]:
+        """What waits for TaskManager, of one job or all: kind, task, generation."""
+        rows = await self.db.read(lambda conn: conn.execute(select(outbox.table).order_by(outbox.table.c.seq)).all())
+        found = []
+        for row in rows:
+            command = task_manager_pb2.TaskCommand.FromString(row.payload)
+            kind = command.WhichOneof("command")
+            assert kind is not None
+            inner = getattr(command, kind)
+            if job_id in ("", inner.task.job_id):
+                found.append((kind, inner.task.name, inner.generation))
+        return found
+
+
+@asynccontextmanager
+async def a_house(folder: Path, clock: FakeClock, **options: Any) -> AsyncIterator[House]:
+    db = await Database.open(str(folder / "jobs.db"), room="job_manager")
+    house = House(db, clock, **options)
+    try:
+        await house.jobs.settle()
+        yield house
+    finally:
+        await house.jobs.close()
+        await db.close()
+
+
+@pytest.fixture
+async def house(tmp_path: Path, clock: FakeClock) -> AsyncIterator[House]:
+    async with a_house(tmp_path, clock) as one:
+        yield one
+
+
+async def test_tables_and_migrations_agree(tmp_path: Path, house: House) -> None:
+    assert differences(create_engine(f"sqlite:///{tmp_path}/jobs.db"), "job_manager", metadata) == []
+
+
+class Crash(Exception):
+    """The process dies here."""
+
+
+async def crash_at(house: House, statement: int, act: Callable[[], Any]) -> bool:
+    """Runs ``act`` and dies before its writing transaction's n-th statement; whether it got so far."""
+    left = statement
+
+    def before(*_: Any) -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            raise Crash
+
+    event.listen(house.db._write_engine, "before_cursor_execute", before)
+    try:
+        await act()
+    except Crash:
+        return True
+    finally:
+        event.remove(house.db._write_engine, "before_cursor_execute", before)
+    return False
+
+
+async def check_consistent(house: House, job_id: str) -> None:
+    """States and commands belong together, and nothing waits that could go on."""
+    live = await house.db.read(lambda conn: store.load_job(conn, job_id))
+    assert live is not None
+    assert Reactor(live.needs, live.states).settle() == []
+    assert sum(live.record.counts.values()) == len(live.states)
+    assert live.record.counts == {s: n for s, n in live.reactor.counts.items() if n}
+    told = {(task, generation) for kind, task, generation in await house.commands(job_id) if kind == "enqueue"}
+    for name, state, record in zip(live.names, live.states, live.tasks, strict=True):
+        ran = state not in (TaskState.BLOCKED, TaskState.SKIPPED)
+        if state is not TaskState.CANCELLED or record.queued_at is not None:
+            assert ((name, record.generation) in told) is ran, f"{name} is {state}"
+    assert (live.record.state in (JobState.PENDING, JobState.RUNNING, JobState.STOPPING)) is (live.reactor.live > 0)
+
+
+DIAMOND = {"prepare": "", "left": "prepare", "right": "prepare", "compare": "left right"}
+
+
+@pytest.mark.parametrize("step", ["submit", "event", "cancel", "retry", "hold"])
+async def test_a_crash_before_any_statement_leaves_everything_or_nothing(
+    tmp_path: Path, clock: FakeClock, step: str
+) -> None:
+    statement = 0
+    crashed = True
+    while crashed:
+        statement += 1
+        folder = tmp_path / str(statement)
+        folder.mkdir()
+        async with a_house(folder, clock) as house:
+            job_id = ""
+            if step != "submit":
+                job_id = (await house.submit(DIAMOND, "r1")).job_id
+            if step == "retry":
+                await house.jobs.report([house.event(job_id, "prepare", TaskEventKind.FAILED)])
+            said = house.event(job_id, "prepare", TaskEventKind.SUCCEEDED)
+
+            async def act(house: House = house, job_id: str = job_id, said: Any = said) -> Any:
+                if step == "submit":
+                    return await house.submit(DIAMOND, "r1")
+                if step == "event":
+                    return await house.jobs.report([said])
+                return await house.jobs.act(job_id, "", step, request_id="wish")  # type: ignore[arg-type]
+
+            crashed = await crash_at(house, statement, act)
+            # The service itself lives on after a failed transaction (a full disk, say): memory must not differ.
+            if job_id:
+                await check_consistent(house, job_id)
+        async with a_house(folder, clock) as house:
+            if job_id:
+                await check_consistent(house, job_id)
+            elif crashed:
+                assert await house.db.read(store.live_job_ids) == []
+            # The one who got no answer asks again.
+            if step == "submit":
+                job_id = (await house.submit(DIAMOND, "r1")).job_id
+            elif step == "event":
+                await house.jobs.report([said])
+            else:
+                await house.jobs.act(job_id, "", step, request_id="wish")  # type: ignore[arg-type]
+            await check_consistent(house, job_id)
+            assert len(await house.db.read(store.live_job_ids)) == 1
+            enqueued = [c for c in await house.commands() if c[0] == "enqueue"]
+            assert len(enqueued) == len(set(enqueued))
+    assert statement >= 3
+
+
+async def test_a_commit_whose_answer_was_lost_is_not_done_twice(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = house.db.write
+
+    async def losing(work: Callable[[Connection], Any]) -> Any:
+        await write(work)
+        raise StoreUnavailable("the connection broke after the commit")
+
+    async def lost(act: Callable[[], Any]) -> Any:
+        with monkeypatch.context() as patched:
+            patched.setattr(house.db, "write", losing)
+            with pytest.raises(StoreUnavailable):
+                await act()
+        return await act()
+
+    answer = await lost(lambda: house.submit(DIAMOND, "r1"))
+    assert answer.already_known
+    said = house.event(answer.job_id, "prepare", TaskEventKind.FAILED)
+    await lost(lambda: house.jobs.report([said]))
+    acted = await lost(lambda: house.jobs.act(answer.job_id, "", "retry", request_id="w"))
+    assert acted.tasks_changed == 4
+    assert [c for c in await house.commands() if c[0] == "enqueue"] == [
+        ("enqueue", "prepare", 1),
+        ("enqueue", "prepare", 2),
+    ]
+    await check_consistent(house, answer.job_id)
+
+
+async def test_at_start_a_task_that_should_have_been_released_is_found(tmp_path: Path, clock: FakeClock) -> None:
+    async with a_house(tmp_path, clock) as house:
+        job_id = (await house.submit(DIAMOND)).job_id
+
+        def break_it(conn: Connection) -> None:
+            live = store.load_job(conn, job_id)
+            assert live is not None
+            live.reactor.states[0] = TaskState.SUCCEEDED
+            live.dirty.add(0)
+            store.save(conn, live, clock.now())
+
+        await house.db.write(break_it)
+    async with a_house(tmp_path, clock) as house:
+        assert [c[1] for c in await house.commands()] == ["prepare", "left", "right"]
+
+
+async def test_random_events_wishes_and_restarts_end_every_job(tmp_path: Path, clock: FakeClock) -> None:
+    chance = random.Random(7)
+    kinds = [k for k in TaskEventKind if k.value in TaskState.__members__]
+    names = [f"t{n}" for n in range(12)]
+    needs = {n: " ".join(chance.sample(names[:i], min(i, chance.randrange(3)))) for i, n in enumerate(names)}
+    job_ids: list[str] = []
+    sent: list[tuple[JobId, TaskEvent]] = []
+    seq = 0
+    for life in range(6):
+        # So little memory that jobs are read again all the time.
+        async with a_house(tmp_path, clock, tasks_in_memory=20) as house:
+            if life < 3:
+                job_ids += [(await house.submit(needs)).job_id for _ in range(3)]
+            for _ in range(150 if life == 5 else 15):
+                if life == 5 and not await house.db.read(store.live_job_ids):
+                    break
+                batch = []
+                for job_id in job_ids:
+                    live = await house.db.read(lambda conn, job_id=job_id: store.load_job(conn, job_id))
+                    assert live is not None
+                    waiting = [
+                        n for n, s in enumerate(live.states) if s not in TASK_ENDED and s is not TaskState.BLOCKED
+                    ]
+                    for n in chance.sample(waiting, min(2, len(waiting))):
+                        seq += 1
+                        kind = chance.choice([*kinds, TaskEventKind.SUCCEEDED, TaskEventKind.ATTEMPT_STARTED])
+                        batch.append(
+                            (
+                                JobId(job_id),
+                                TaskEvent(live.names[n], live.tasks[n].generation, seq, kind, 1, clock.now()),
+                            )
+                        )
+                    if chance.random() < 0.1:
+                        wish: Any = chance.choice(["retry", "hold", "release", "cancel"] if life < 5 else ["release"])
+                        task = chance.choice(["", *names])
+                        with contextlib.suppress(Conflict):
+                            await house.jobs.act(job_id, task, wish)
+                sent += batch
+                await asyncio.gather(
+                    house.jobs.report(batch), house.jobs.report(chance.sample(sent, min(5, len(sent))))
+                )
+            for job_id in job_ids:
+                await check_consistent(house, job_id)
+    async with a_house(tmp_path, clock) as house:
+        assert await house.db.read(store.live_job_ids) == []
+
+
+async def test_one_question_for_each_distinct_shape(house: House) -> None:
+    await house.submit({f"t{n}": "" for n in range(500)})
+    assert [len(shapes) for shapes in house.task_manager.asked] == [1]
+
+
+async def test_too_many_tasks_are_refused(tmp_path: Path, clock: FakeClock) -> None:
+    async with a_house(tmp_path, clock, max_tasks_per_job=3) as house:
+        answer = await house.submit(DIAMOND)
+        assert answer.job_id == ""
+        assert "at most 3" in answer.problems[0].message
+
+
+async def test_names_that_would_be_paths_are_refused(house: House) -> None:
+    answer = await house.submit({"../etc": "", "ok": ""})
+    assert [p.pointer for p in answer.problems] == ["/tasks/0/name"]
+
+
+def test_edges_come_back_as_they_were_packed() -> None:
+    tasks = [
+        DagTask(f"t{n}", tuple((f"t{m}", k) for m, k in zip(range(n), store._KINDS, strict=False)), 1.5)
+        for n in range(9)
+    ]
+    dag, _ = check(tasks)
+    assert dag is not None
+    needs, tails = store.unpack_graph(store.pack_graph(dag))
+    assert tuple(needs) == dag.needs
+    assert tuple(tails) == dag.tail_timeout_s
+
+
+# -- long lists -----------------------------------------------------------------------------------
+
+
+async def test_twenty_thousand_jobs_are_listed_once_each_while_more_arrive(house: House) -> None:
+    # A list of tasks once failed when its answer passed 4 MB.
+    now = house.clock.now()
+    row = {
+        "owner": "ann", "account": b"", "request_id": None, "spec_hash": "", "name": "x" * 100, "priority": "normal",
+        "state": "SUCCEEDED", "submitted_at": now, "held": False, "task_count": 1, "counts": '{"SUCCEEDED": 1}',
+        "reason_task": "", "detail": "", "version": 1,
+    }  # fmt: skip
+    rows = [{**row, "id": new_job_id(now + n / 1_000)} for n in range(20_000)]
+    await house.db.write(lambda conn: conn.execute(insert(job_table), rows))
+    servicer = Servicer(house.db, house.jobs, house.hub)
+    seen: list[str] = []
+    cursor = ""
+    slowest_s = 0.0
+    while True:
+        request = job_manager_pb2.ListJobsRequest(limit=500, cursor=cursor, owner="ann", states=["SUCCEEDED"])
+        started = time.monotonic()
+        reply = await servicer.ListJobs(request, None)
+        slowest_s = max(slowest_s, time.monotonic() - started)
+        assert reply.ByteSize() < 1_000_000
+        seen += [job.id for job in reply.jobs]
+        later = {**row, "id": new_job_id(now + 100 + len(seen))}
+        await house.db.write(lambda conn, later=later: conn.execute(insert(job_table), [later]))
+        cursor = reply.next_cursor
+        if not cursor:
+            break
+    assert seen == sorted((r["id"] for r in rows), reverse=True)
+    assert slowest_s < 1.0
+    found = await servicer.ListJobs(job_manager_pb2.ListJobsRequest(query=seen[5][:16], limit=3), None)
+    assert seen[5] in [job.id for job in found.jobs]
+    assert not (await servicer.ListJobs(job_manager_pb2.ListJobsRequest(query="100%"), None)).jobs
