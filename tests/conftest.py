@@ -1,6 +1,6 @@
 """Fixtures for all tests, and which tests this machine can run.
 
-A test that needs a real part carries its marker (docker, web, postgres, gluster). Where the part can't
+A test that needs a real part carries its marker (docker, web, postgres, gluster, root). Where the part can't
 be had, those tests are left out and the closing summary says how many and why; with CI set in the environment
 a missing part is an error, so that a green run means that everything ran.
 """
@@ -31,6 +31,8 @@ def _missing(marker: str) -> str:
     """Why tests with this marker can't run here, or an empty string."""
     root = os.geteuid() == 0
     match marker:
+        case "root":
+            return "" if root else "needs root"
         case "docker" if not root:
             return "needs root"
         case "docker":
@@ -54,7 +56,7 @@ def _programs(*names: str) -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    reasons = {marker: _missing(marker) for marker in ("docker", "gluster", "postgres", "web")}
+    reasons = {marker: _missing(marker) for marker in ("docker", "gluster", "postgres", "root", "web")}
     kept, dropped = [], []
     for item in items:
         why = next((reasons[mark.name] for mark in item.iter_markers() if reasons.get(mark.name)), "")

@@ -36,6 +36,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
+from headway.errors import HeadwayError
+
 CONTAINER_BOX_DIR = "/headway"
 CONTAINER_ATTEMPT_DIR = "/headway/attempt"
 CONTAINER_LAUNCHER = "/headway/launcher"
@@ -44,8 +46,11 @@ CONTAINER_COMMAND = "/headway/attempt/command"
 _SMALL_FILE_BYTES = 1 << 20
 
 
-class BoxError(RuntimeError):
+class BoxError(HeadwayError):
     """A file of the box does not hold what the contract says."""
+
+    slug = "box-broken"
+    title = "A file of an attempt's box is broken"
 
 
 class BoxEnd(enum.StrEnum):

@@ -133,6 +133,7 @@ struct stream {
     int file;
     uint64_t size;   /* bytes in the file */
     size_t capacity; /* of the pipe */
+    bool grown;
     ns_t read_after; /* lets small writes gather */
     unsigned char *buffer;
     size_t have, done; /* what waits in the buffer because the disk took no more */

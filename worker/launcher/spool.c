@@ -31,9 +31,6 @@ static bool open_stream(struct stream *stream, const struct box *box, uint32_t n
     stream->file = openat(box->run, names[number - 1], O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (stream->file < 0 || pipe2(ends, O_CLOEXEC) < 0)
         return false;
-    /* The engine's root shares one allowance of pipe memory; without it a smaller pipe works too. */
-    for (int size = PIPE_BYTES; size >= 64 << 10 && fcntl(ends[0], F_SETPIPE_SZ, size) < 0; size /= 2)
-        ;
     int capacity = fcntl(ends[0], F_GETPIPE_SZ);
     stream->capacity = capacity > 0 ? (size_t)capacity : 4096;
     /* This end only: the program's own end stays blocking. */
@@ -50,6 +47,17 @@ bool open_spool(struct spool *spool, const struct box *box, int child_ends[2], s
         !open_stream(&spool->streams[1], box, 2, &child_ends[1]))
         return fail(failure, STAGE_SETUP, errno, "the spools can't be made");
     return true;
+}
+
+/* All containers' roots share one allowance of pipe memory (64 MiB), and past it every new pipe is tiny: so only
+ * a pipe that is filled gets more. Refused, the small one works too, a little slower. */
+static void grow_pipe(struct stream *stream)
+{
+    int capacity = fcntl(stream->pipe, F_SETPIPE_SZ, PIPE_BYTES);
+
+    if (capacity > 0)
+        stream->capacity = (size_t)capacity;
+    stream->grown = true;
 }
 
 static void put_le(unsigned char *at, uint64_t value, int bytes)
@@ -158,6 +166,8 @@ static size_t carry(struct spool *spool, struct stream *stream, ns_t now)
         stream->pipe = -1;
         return 0;
     }
+    if (!stream->grown && (size_t)got >= stream->capacity / 2)
+        grow_pipe(stream);
     uint64_t used = spool->streams[0].size + spool->streams[1].size;
     uint64_t room = used < spool->limit ? spool->limit - used : 0;
     stream->done = 0;

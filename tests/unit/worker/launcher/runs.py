@@ -12,12 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from worker import box as boxes
 from worker.box import Box, EndRecord, LaunchSpec
 
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="changes users or namespaces")
 ME = f"{os.getuid()}:{os.getgid()}"
 PATH = "/usr/local/bin:/usr/bin:/bin"
 PYTHON = sys.executable

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.worker.launcher.runs import Runs, needs_root, user_namespace
+from tests.unit.worker.launcher.runs import Runs, user_namespace
 from worker import box as boxes
 from worker.box import BoxEnd, StartStage, StopWord, boottime_ns
 
@@ -299,7 +299,7 @@ def test_a_program_that_ends_by_itself_before_the_order_ended_by_itself(launch: 
     assert run.end().reason is BoxEnd.EXITED
 
 
-@needs_root
+@pytest.mark.root
 def test_orders_are_found_without_file_events(launch: Runs) -> None:
     """Every user has a limited number of inotify instances; the last attempt on a full machine has none."""
     box = launch.prepare(["/bin/sh", "-c", "echo up; sleep 30"])

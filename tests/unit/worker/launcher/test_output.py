@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.worker.launcher.runs import PYTHON, Runs, needs_root
+from tests.unit.worker.launcher.runs import PYTHON, Runs
 from worker import box as boxes
 from worker.box import BoxEnd, IndexRecord, LogLimitAction, StopWord, Stream
 
@@ -143,7 +143,7 @@ def test_a_descriptor_held_elsewhere_does_not_hold_the_end(launch: Runs, tmp_pat
     assert run.out().endswith(b"up\ndone\n")
 
 
-@needs_root
+@pytest.mark.root
 def test_a_full_disk_makes_the_program_wait_and_loses_nothing(launch: Runs, tmp_path: Path) -> None:
     box = launch.prepare([PYTHON, "-ISc", "import os\nfor n in range(40):\n    os.write(1, b'%07d\\n' % n * 8192)\n"])
     spec = box.spec.read_bytes()
@@ -166,7 +166,7 @@ def test_a_full_disk_makes_the_program_wait_and_loses_nothing(launch: Runs, tmp_
         subprocess.run(["umount", str(box.run)], check=True)
 
 
-@needs_root
+@pytest.mark.root
 def test_orders_are_obeyed_and_the_end_is_recorded_on_a_full_disk(launch: Runs) -> None:
     box = launch.prepare(["/bin/sh", "-c", "yes"], grace_ms=100)
     spec = box.spec.read_bytes()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.worker.launcher.runs import PATH, PYTHON, Runs, needs_root
+from tests.unit.worker.launcher.runs import PATH, PYTHON, Runs
 from worker import box as boxes
 from worker.box import BoxEnd, StartStage
 
@@ -51,6 +51,15 @@ def test_there_is_no_standard_input(launch: Runs) -> None:
     run = launch.sh("if read line; then echo got; else echo end; fi; readlink /proc/self/fd/0")
     run.end()
     assert run.out() == b"end\n/dev/null\n"
+
+
+@pytest.mark.root
+def test_an_image_without_devices_has_no_standard_input_either(launch: Runs) -> None:
+    box = launch.prepare(["/bin/sh", "-c", "if read line; then echo got; else echo end; fi; ls /dev"])
+    hide = 'mount -t tmpfs tmpfs /dev; exec "$@"'
+    run = launch.launch(box, prefix=["unshare", "--mount", "/bin/sh", "-c", hide, "sh"])
+    run.end()
+    assert run.out() == b"end\n"
 
 
 def test_no_other_descriptor_is_open(launch: Runs) -> None:
@@ -121,7 +130,7 @@ def test_a_missing_working_folder_is_made(launch: Runs, tmp_path: Path) -> None:
     assert run.out().decode().strip() == str(folder)
 
 
-@needs_root
+@pytest.mark.root
 def test_the_user_has_no_power_left(launch: Runs) -> None:
     run = launch("cat", "/proc/self/status", user=ACCOUNT)
     run.end()
@@ -133,7 +142,7 @@ def test_the_user_has_no_power_left(launch: Runs) -> None:
     assert status["NoNewPrivs"] == "1"
 
 
-@needs_root
+@pytest.mark.root
 def test_root_has_no_power_either_unless_it_shall(launch: Runs) -> None:
     run = launch("cat", "/proc/self/status", user="0:0")
     run.end()
@@ -145,7 +154,7 @@ def test_root_has_no_power_either_unless_it_shall(launch: Runs) -> None:
     assert status_of(run.out())["NoNewPrivs"] == "1"
 
 
-@needs_root
+@pytest.mark.root
 def test_the_run_folder_and_the_launcher_are_out_of_reach(launch: Runs, open_folder: Path) -> None:
     launch.folder = open_folder
     run = launch.sh(
@@ -161,7 +170,7 @@ def test_the_run_folder_and_the_launcher_are_out_of_reach(launch: Runs, open_fol
     assert run.out() in (b"", b"%d\n" % (deadline or 0))
 
 
-@needs_root
+@pytest.mark.root
 def test_root_without_power_reaches_neither_launcher_nor_orders(launch: Runs) -> None:
     run = launch.sh(
         "sleep 0.1; for file in /proc/$PPID/fd/* /proc/$PPID/cwd; do readlink $file && echo seen; done;"
@@ -175,7 +184,7 @@ def test_root_without_power_reaches_neither_launcher_nor_orders(launch: Runs) ->
     assert (end.reason, end.exit_code, run.out()) == (BoxEnd.EXITED, 0, b"")
 
 
-@needs_root
+@pytest.mark.root
 def test_a_working_folder_below_a_closed_one_is_made_for_the_user(launch: Runs, open_folder: Path) -> None:
     folder = open_folder / "srv" / "work"
     run = launch.sh("pwd; touch here", user=ACCOUNT, workdir=str(folder))
@@ -206,7 +215,7 @@ def image(folder: Path, passwd: str | None = PASSWD, group: str | None = GROUP) 
     return {"HEADWAY_ROOT": str(root)}
 
 
-@needs_root
+@pytest.mark.root
 @pytest.mark.parametrize(
     ("user", "want"),
     [
@@ -236,7 +245,7 @@ def test_unknown_users_and_groups_are_refused(launch: Runs, tmp_path: Path, user
     assert (end.reason, end.stage, end.errno) == (BoxEnd.START_FAILED, StartStage.USER, "ENOENT")
 
 
-@needs_root
+@pytest.mark.root
 @pytest.mark.parametrize("passwd", [None, "", PASSWD, PASSWD + "\n"])
 def test_the_account_gets_a_name_in_the_container(launch: Runs, tmp_path: Path, passwd: str | None) -> None:
     env = image(tmp_path, passwd, passwd and GROUP)
@@ -257,14 +266,14 @@ def test_the_account_gets_a_name_in_the_container(launch: Runs, tmp_path: Path, 
     assert (root / "root").stat().st_mode & 0o7777 == 0o1777
 
 
-@needs_root
+@pytest.mark.root
 def test_a_user_that_the_image_knows_keeps_its_line(launch: Runs, tmp_path: Path) -> None:
     env = image(tmp_path)
     launch("true", user="1000:1001", launcher_env=env, passwd_line="ada:x:1000:1001::/root:/bin/sh").end()
     assert (Path(env["HEADWAY_ROOT"]) / "etc" / "passwd").read_text() == PASSWD
 
 
-@needs_root
+@pytest.mark.root
 def test_links_of_an_image_lead_the_launcher_nowhere_outside(launch: Runs, tmp_path: Path) -> None:
     env = image(tmp_path, None, None)
     root, outside = Path(env["HEADWAY_ROOT"]), tmp_path / "outside"
@@ -281,7 +290,7 @@ def test_links_of_an_image_lead_the_launcher_nowhere_outside(launch: Runs, tmp_p
     assert outside.stat().st_mode & 0o7777 == 0o700
 
 
-@needs_root
+@pytest.mark.root
 def test_pipes_in_the_place_of_tables_do_not_hold_the_start(launch: Runs, tmp_path: Path) -> None:
     env = image(tmp_path, None, None)
     (tmp_path / "image" / "etc").mkdir()
@@ -291,7 +300,7 @@ def test_pipes_in_the_place_of_tables_do_not_hold_the_start(launch: Runs, tmp_pa
     assert run.end(5).exit_code == 0
 
 
-@needs_root
+@pytest.mark.root
 def test_it_works_for_an_ordinary_user(launch: Runs, open_folder: Path) -> None:
     launch.folder = open_folder
     box = launch.prepare(["/bin/sh", "-c", "id -u; (sleep 60 &) ; exit 4"], user="65534:65534")
