@@ -1,0 +1,40 @@
+"""Runs benchmarks by name and prints their figures; ends with 1 when a goal was missed."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from . import containers, services
+
+ALL = {
+    "idle": services.idle,
+    "flow": services.flow,
+    "submit": services.big_submit,
+    "start": containers.start,
+    "many": containers.many,
+}
+NEED_ROOT = {"start", "many"}
+
+
+def main() -> int:
+    names = sys.argv[1:] or list(ALL)
+    unknown = [n for n in names if n not in ALL]
+    if unknown:
+        print(f"There is no benchmark {unknown[0]!r}; there are {', '.join(ALL)}.", file=sys.stderr)
+        return 2
+    print(f"{services.cores()} cores, load {os.getloadavg()[0]:.2f}, {time.strftime('%Y-%m-%d %H:%M')}")
+    missed = 0
+    for name in names:
+        if name in NEED_ROOT and os.geteuid() != 0:
+            print(f"skipped {name}: needs root for a Docker Engine of its own")
+            continue
+        for figure in ALL[name]():
+            print(figure, flush=True)
+            missed += figure.reached is False
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
