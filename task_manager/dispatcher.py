@@ -205,6 +205,7 @@ class _Lane(Generic[T]):
         self._pending: dict[AttemptId, T] = {}
         self._worker: asyncio.Task[None] | None = None
         self._fresh = asyncio.Event()
+        self.pausing = False  # all that is pending waits for its next try
 
     def add(self, key: AttemptId, item: T) -> None:
         self._pending[key] = item
@@ -246,8 +247,10 @@ class _Lane(Generic[T]):
         # A newcomer does not wait out the pause of a Worker that was away.
         sleep = asyncio.ensure_future(self._clock.sleep(pause_s))
         fresh = asyncio.ensure_future(self._fresh.wait())
+        self.pausing = True
         try:
             await asyncio.wait((sleep, fresh), return_when=asyncio.FIRST_COMPLETED)
         finally:
+            self.pausing = False
             sleep.cancel()
             fresh.cancel()

@@ -1,0 +1,302 @@
+"""A TaskManager without its door: real database, fake Workers, a clock that the test moves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import select
+
+from headway.errors import HeadwayError, Unavailable
+from headway.ids import AttemptId, JobId, NodeId, TaskId
+from headway.model.reasons import EndReason, EndWord
+from headway.rpc.v1 import job_manager_pb2, task_manager_pb2
+from headway.states import Admission, NodeHealth
+from headway.store import Database
+from task_manager import policy, wire
+from task_manager.desk import Desk
+from task_manager.dispatcher import Dispatcher
+from task_manager.engine import Engine
+from task_manager.events import (
+    Accepted,
+    Beat,
+    BeatAnswer,
+    Cancel,
+    Commands,
+    Enqueue,
+    NodesChanged,
+    Refused,
+    Report,
+    Reports,
+    StopOrder,
+    Tick,
+)
+from task_manager.hub import Hub
+from task_manager.leases import LeaseSettings
+from task_manager.model import Condition, Gpu, Node, Shape, Task
+from task_manager.ports import Launch
+from task_manager.settings import Settings
+from task_manager.tables import outbox
+from tests.support.clock import FakeClock
+
+GiB = 1 << 30
+JOB = JobId("j0000000000000001")
+SETTINGS = Settings(leases=LeaseSettings(lease_s=120, heartbeat_s=10))
+
+
+def tid(name: str, job: str = JOB) -> TaskId:
+    return TaskId(JobId(job), name)
+
+
+def a_task(name: str = "t", *, job: str = JOB, at: float = 0.0, timeout: float = 60.0, **more: Any) -> Task:
+    shape = Shape(
+        more.pop("cpu", 100),
+        more.pop("memory", GiB),
+        more.pop("gpus", 0),
+        more.pop("models", ()),
+        more.pop("gpu_memory", 0),
+    )
+    facts: dict[str, Any] = {
+        "generation": 1,
+        "owner": "ann",
+        "job_name": "digits",
+        "priority": 0,
+        "submitted_at": at,
+        "tail_timeout_s": 0.0,
+        "shape": shape,
+        "timeout_s": timeout,
+        "retries": 0,
+    }
+    return Task(id=tid(name, job), **{**facts, **more})
+
+
+def gpus_of(node: str, count: int, model: str = "A100", memory: int = 80 * GiB) -> tuple[Gpu, ...]:
+    return tuple(Gpu(f"GPU-{node}-{i}", model, memory, i) for i in range(count))
+
+
+def a_node(
+    name: str = "n1", *, cpu: int = 800, memory: int = 64 * GiB, gpus: int | tuple[Gpu, ...] = 0, **more: Any
+) -> Node:
+    facts: dict[str, Any] = {
+        "incarnation": 1,
+        "address": f"{name}:7004",
+        "health": NodeHealth.READY,
+        "admission": Admission.OPEN,
+    }
+    cards = gpus_of(name, gpus) if isinstance(gpus, int) else gpus
+    return Node(id=NodeId(name), cpu_centi=cpu, memory_bytes=memory, gpus=cards, **{**facts, **more})
+
+
+def blocked(word: str, sentence: str = "") -> Condition:
+    return Condition(word, sentence or word, True)
+
+
+def exited(code: int = 0) -> EndReason:
+    return EndReason(EndWord.EXITED, code)
+
+
+class FakeWorkers:
+    """Takes launches into ``has``; says what the test tells it to."""
+
+    def __init__(self) -> None:
+        self.has: dict[str, dict[AttemptId, Launch]] = {}
+        self.launched: list[AttemptId] = []
+        self.stopped: list[StopOrder] = []
+        self.suspended: list[str] = []
+        self.remembered_as_stopped: set[AttemptId] = set()
+        self.refuse: dict[str, Refused | str] = {}  # by address: the word why
+        self.again_later = False
+        self.away: set[str] = set()  # nothing arrives
+        self.mute: set[str] = set()  # all arrives, no answer comes back
+        self.gate: asyncio.Event | None = None  # launches wait here before they arrive
+
+    async def launch(self, address: str, launches: Sequence[Launch]) -> list[Accepted | Refused]:
+        if self.gate is not None:
+            await self.gate.wait()
+        if address in self.away:
+            raise Unavailable("away")
+        verdicts: list[Accepted | Refused] = []
+        for launch in launches:
+            attempt = launch.attempt.id
+            here = self.has.setdefault(address, {})
+            if attempt in self.remembered_as_stopped:
+                verdicts.append(Refused(attempt, "launch-refused", "it was stopped before", False))
+            elif address in self.refuse and attempt not in here:
+                verdicts.append(Refused(attempt, str(self.refuse[address]), "no", self.again_later))
+            else:
+                if attempt not in here:
+                    self.launched.append(attempt)
+                here[attempt] = launch
+                verdicts.append(Accepted(attempt, None))
+        if address in self.mute:
+            raise Unavailable("no answer")
+        return verdicts
+
+    async def stop(self, address: str, orders: Sequence[StopOrder]) -> None:
+        if address in self.away:
+            raise Unavailable("away")
+        for order in orders:
+            self.stopped.append(order)
+            if order.attempt not in self.has.get(address, {}):
+                self.remembered_as_stopped.add(order.attempt)
+        if address in self.mute:
+            raise Unavailable("no answer")
+
+    async def suspend_leases(self, address: str) -> None:
+        if address in self.away:
+            raise Unavailable("away")
+        self.suspended.append(address)
+
+    async def close(self) -> None:
+        pass
+
+
+@dataclass
+class House:
+    folder: Path
+    clock: FakeClock
+    settings: Settings = SETTINGS
+    workers: FakeWorkers = field(default_factory=FakeWorkers)
+    order: policy.Policy = field(default_factory=policy.AgingSjf)
+    db: Database = field(init=False)
+    engine: Engine = field(init=False)
+    dispatcher: Dispatcher = field(init=False)
+    desk: Desk = field(init=False)
+    hub: Hub = field(init=False)
+    seq: int = 0
+
+    async def start(self) -> None:
+        self.db = await Database.open(str(self.folder / "task_manager.db"), room="task_manager")
+        self.hub = Hub()
+        self.engine = Engine(self.db, self.clock, self.settings, self.order, self.hub, wire.told)
+        self.dispatcher = Dispatcher(self.engine, self.db, self.clock, self.workers)
+        self.engine.outgoing = self.dispatcher
+        self.desk = Desk(self.engine, self.db)
+        await self.engine.start()
+
+    async def kill(self) -> None:
+        """As kill -9 as a process without fork can be: nothing is flushed, told or finished."""
+        await self.dispatcher.close()
+        await self.engine.close()
+        await self.db.close()
+
+    async def restart(self) -> None:
+        await self.kill()
+        await self.start()
+
+    async def nodes(self, *nodes: Node, reset: bool = True) -> None:
+        await self.engine.submit(NodesChanged(reset, nodes))
+        await self.settle()
+
+    async def enqueue(self, *tasks: Task, spec: bytes | None = None) -> None:
+        commands = []
+        for task in tasks:
+            self.seq += 1
+            message = task_manager_pb2.EnqueueTask(job_name=task.job_name)
+            message.spec.name = task.id.name
+            blob = spec if spec is not None else message.SerializeToString()
+            commands.append(Enqueue(replace(task, command_seq=self.seq), blob))
+        await self.engine.submit(Commands(tuple(commands)))
+        await self.settle()
+
+    async def cancel(self, task_id: TaskId, generation: int = 1) -> None:
+        self.seq += 1
+        await self.engine.submit(Commands((Cancel(task_id, generation, self.seq, "ann"),)))
+        await self.settle()
+
+    async def report(self, attempt: AttemptId, kind: str, node: str = "n1", **facts: Any) -> list[AttemptId]:
+        report = Report(attempt, NodeId(node), kind, self.clock.now(), **facts)
+        discard: list[AttemptId] = await self.engine.submit(Reports((report,)))
+        await self.settle()
+        return discard
+
+    async def end(self, attempt: AttemptId, reason: EndReason | None = None, node: str = "n1") -> list[AttemptId]:
+        reason = reason or exited(0)
+        self.workers.has.get(f"{node}:7004", {}).pop(attempt, None)
+        return await self.report(attempt, reason.attempt_state.value, node, reason=reason)
+
+    async def beat(self, node: str = "n1", *, incarnation: int = 1, **facts: Any) -> BeatAnswer:
+        live = facts.pop("live", None)
+        if live is None:
+            live = tuple(self.workers.has.get(f"{node}:7004", {}))
+        beat = Beat(
+            NodeId(node),
+            incarnation,
+            f"{node}:7004",
+            tuple(live),
+            facts.pop("stopping", False),
+            facts.pop("files_suspended", False),
+        )
+        answer: BeatAnswer = await self.engine.submit(beat)
+        await self.settle()
+        return answer
+
+    async def advance(self, seconds: float, *, beats: Sequence[str] = ()) -> None:
+        """Second by second, since the database answers in real time; ``beats``: nodes that are heard every ten."""
+        for second in range(1, int(seconds) + 1):
+            await self.clock.advance(1)
+            await self.settle()
+            if second % 10 == 0:
+                for node in beats:
+                    await self.beat(node)
+        await self.engine.submit(Tick())
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Until nothing is on its way: the database works in threads, so real turns are waited for."""
+        for _ in range(400):
+            await self.clock.settle()
+            lanes = [*self.dispatcher._launches.values(), *self.dispatcher._stops.values()]
+            busy = any(lane._worker is not None and not lane.pausing for lane in lanes)
+            if not busy and not self.engine._inbox.waiting and self.engine._inbox._worker is None:
+                return
+            await asyncio.sleep(0.001)
+
+    async def told(self) -> list[tuple[str, str, int, str]]:
+        """What waits for JobManager: (task, kind, attempt, reason word)."""
+        return [(e.task.name, e.kind, e.attempt, e.reason.word) for e in await self.events()]
+
+    async def events(self) -> list[job_manager_pb2.TaskEvent]:
+        rows = await self.db.read(
+            lambda conn: conn.execute(select(outbox.table.c.payload).order_by(outbox.table.c.seq)).scalars().all()
+        )
+        return [job_manager_pb2.TaskEvent.FromString(row) for row in rows]
+
+    def state(self, task_id: TaskId) -> str:
+        task = self.engine.book.tasks.get(task_id)
+        return task.state.value if task is not None else "gone"
+
+    def running(self) -> list[AttemptId]:
+        return [attempt.id for attempt in self.engine.book.attempts.values()]
+
+    def only_attempt(self, task_id: TaskId) -> AttemptId:
+        return self.engine.book.attempts[task_id].id
+
+
+@asynccontextmanager
+async def a_house(folder: Path, clock: FakeClock, **options: Any) -> AsyncIterator[House]:
+    house = House(folder, clock, **options)
+    await house.start()
+    try:
+        yield house
+    finally:
+        house.workers.gate = None
+        await house.kill()
+
+
+__all__ = [
+    "GiB",
+    "HeadwayError",
+    "House",
+    "a_house",
+    "a_node",
+    "a_task",
+    "blocked",
+    "exited",
+    "gpus_of",
+    "tid",
+]
