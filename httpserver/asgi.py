@@ -2,40 +2,86 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, FastAPI
+from typing import Any
+
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
-from starlette.types import Receive, Scope, Send
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.types import ASGIApp
 
-from . import openapi
+from headway.errors import HeadwayError
+from headway.logs import get_logger
+
+from . import openapi, problems
 from .api import cluster, events, files, health, jobs, logs, session, users
+from .gate import API, Gate
 from .parts import Parts
+from .static import Page
 
-PREFIX = "/api/v1"
+log = get_logger(__name__)
 
 
 class _App(FastAPI):
-    def openapi(self) -> dict[str, object]:
+    def openapi(self) -> dict[str, Any]:
         return openapi.document(self)
 
 
-def _operation_id(route: APIRoute) -> str:
-    return route.name
+def application(parts: Parts) -> ASGIApp:
+    """Everything, as the server runs it."""
+    return Gate(routes(parts), parts)
 
 
-def build(parts: Parts | None) -> FastAPI:
+def routes(parts: Parts | None) -> FastAPI:
     """The routes alone. ``parts`` is None only to write the OpenAPI document."""
     app = _App(
         title="Headway",
-        openapi_url=f"{PREFIX}/openapi.json",
+        openapi_url=f"{API}/openapi.json",
         docs_url=None,  # it would load scripts from elsewhere
         redoc_url=None,
         redirect_slashes=False,
         generate_unique_id_function=_operation_id,
     )
     app.state.parts = parts
-    api = APIRouter(prefix=PREFIX)
+    api = APIRouter(prefix=API)
     for module in (session, jobs, logs, cluster, files, events, users):
         api.include_router(module.router)
     app.include_router(api)
     app.include_router(health.router)
+    app.add_exception_handler(HeadwayError, _of_headway)
+    app.add_exception_handler(HTTPException, _of_http)
+    app.add_exception_handler(RequestValidationError, _of_validation)
+    if parts is not None:
+        page = Page(parts.settings.static)
+
+        async def show(request: Request) -> Response:
+            return page.respond(request.url.path)
+
+        app.add_route("/{path:path}", show, methods=["GET"], include_in_schema=False)
     return app
+
+
+def _operation_id(route: APIRoute) -> str:
+    return route.name
+
+
+def _answer(request: Request, error: HeadwayError) -> Response:
+    if error.http_status >= 500 and error.http_status not in (503, 504, 507):
+        log.error("http.error", path=request.url.path, slug=error.slug, reason=error.message)
+    return problems.response(error, request.scope.get("headway.request_id", ""))
+
+
+async def _of_headway(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HeadwayError)
+    return _answer(request, error)
+
+
+async def _of_http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return _answer(request, problems.from_http(error))
+
+
+async def _of_validation(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    return _answer(request, problems.from_validation(error))

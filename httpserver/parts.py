@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .files.service import Files
     from .hub import Hub
     from .jobs import Jobs
-    from .logs import Logs
+    from .logs.service import Logs
     from .ready import Readiness
     from .settings import Settings
     from .submit import Submit

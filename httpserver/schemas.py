@@ -147,9 +147,7 @@ class UserCreate(Ask):
     name: UserName
     password: str | None = Field(None, min_length=8, max_length=1000, description="null: one is made and answered")
     admin: bool = False
-    uid: int | None = Field(
-        None, ge=1000, le=2**31 - 2, description="null: the next free one of the configured range"
-    )
+    uid: int | None = Field(None, ge=1000, le=2**31 - 2, description="null: the next free one of the configured range")
     gid: int | None = Field(None, ge=1000, le=2**31 - 2, description="null: the same as uid")
     may_use_image_user: bool = False
     may_use_high_priority: bool = False
@@ -179,7 +177,9 @@ class Reason(Answer):
     word: EndWord
     fault: Fault
     sentence: str = Field(description="what happened and what to do")
-    exit_code: int | None = Field(None, description="0 to 255 of the user's process; null: it never ran or was not seen")
+    exit_code: int | None = Field(
+        None, description="0 to 255 of the user's process; null: it never ran or was not seen"
+    )
     signal: int | None = Field(None, description="number of the signal that ended the process")
 
 
@@ -498,7 +498,8 @@ class FileKind(StrEnum):
 
 
 class FileEntry(Answer):
-    name: str
+    name: str = Field(description="for people: bytes that are no UTF-8 are spelled out as \\xNN")
+    encoded: str = Field(description="the exact name, percent-encoded, to be put into an address")
     kind: FileKind
     size_bytes: int
     modified_at: float
@@ -567,5 +568,3 @@ class Ready(Answer):
     ready: bool
     services: dict[str, str] = Field(description="service to `ok` or a sentence")
     conditions: dict[str, str]
-
-

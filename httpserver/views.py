@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Sequence
-from typing import TypeVar
+from typing import Any
 
 from google.protobuf.message import Message
 
 from headway.errors import HeadwayError
 from headway.errors import Problem as DomainProblem
-from headway.logs import get_logger
-from headway.model.reasons import WaitWord
+from headway.model.reasons import EndReason, EndWord, WaitWord
 from headway.rpc import convert
 from headway.rpc.v1 import common_pb2 as common
 from headway.rpc.v1 import job_manager_pb2 as jm
@@ -20,8 +20,6 @@ from headway.states import Admission, AttemptState, JobState, NodeHealth, TaskSt
 
 from . import schemas as s
 from .auth.model import Account, StoredToken
-
-log = get_logger(__name__)
 
 _PRIORITY = {
     common.PRIORITY_LOW: s.Priority.LOW,
@@ -33,8 +31,6 @@ _NEED = {
     common.NEED_KIND_FAILURE: s.NeedOn.FAILURE,
     common.NEED_KIND_ANY: s.NeedOn.ANY,
 }
-
-N = TypeVar("N", int, float)
 
 
 def _if_set(message: Message, field: str) -> float | None:
@@ -75,7 +71,11 @@ def problem_item(problem: DomainProblem) -> s.ProblemItem:
 
 def reason(message: common.EndReason, sentence: str = "") -> s.Reason:
     """The owner's own sentence wins over the one derived here from the word."""
-    end = convert.end_reason(message)
+    try:
+        end = convert.end_reason(message)
+    except ValueError:
+        # A newer service's word; the sentence still says what happened.
+        end = EndReason(EndWord.PLATFORM_ERROR, detail=f"It ended with {message.word!r}. {message.detail}".strip())
     return s.Reason(
         word=end.word,
         fault=end.fault,
@@ -92,8 +92,9 @@ def _reason_of(message: jm.TaskView | tm.AttemptView | jm.Job, sentence: str = "
 def waits(messages: Iterable[common.WaitReason]) -> list[s.Wait]:
     out = []
     for message in messages:
-        wait = convert.wait_reason(message)
-        out.append(s.Wait(word=wait.word, sentence=wait.sentence))
+        with contextlib.suppress(ValueError):  # a word of a newer TaskManager
+            wait = convert.wait_reason(message)
+            out.append(s.Wait(word=wait.word, sentence=wait.sentence))
     return out
 
 
@@ -112,7 +113,7 @@ def job(message: jm.Job) -> s.Job:
     return s.Job(**_job_fields(message))
 
 
-def _job_fields(message: jm.Job) -> dict[str, object]:
+def _job_fields(message: jm.Job) -> dict[str, Any]:
     return {
         "id": message.id,
         "name": message.name,

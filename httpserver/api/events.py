@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query
+from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import StreamingResponse
 
 from .common import SignedIn, TheParts, streams
@@ -24,7 +24,8 @@ _EVENTS: dict[str, Any] = {
     responses={200: streams("text/event-stream", "Changes as they happen, until the client goes", schema=_EVENTS)},
 )
 async def get_events(
-    account: SignedIn,
+    request: Request,
+    _: SignedIn,
     parts: TheParts,
     last_event_id: Annotated[str | None, Header(max_length=64, description="browsers send it by themselves")] = None,
     after: Annotated[str | None, Query(max_length=64, description="the same, for those who can't set headers")] = None,
@@ -32,8 +33,13 @@ async def get_events(
 ) -> StreamingResponse:
     """Job, task, attempt, node and queue changes. After a break, send the last id seen: what was missed follows,
     or one `reset` if it can't be had any more. A comment comes every 15 s so that proxies keep the line open."""
+    token = request.scope["headway.token"]
+
+    def still_welcome() -> bool:
+        return parts.accounts.who(token) is not None
+
     return StreamingResponse(
-        parts.hub.stream(account, last_event_id or after, job=job),
+        parts.hub.stream(last_event_id or after, job=job, still_welcome=still_welcome),
         media_type="text/event-stream",
         headers={"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"},
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Path, Query, Request, Response
-from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi.responses import StreamingResponse
 
 from headway.states import JobState
 
@@ -16,7 +16,6 @@ router = APIRouter(tags=["jobs"])
 
 JobRef = Annotated[str, Path(description="job id, or its start while that is unique", max_length=64)]
 TaskRef = Annotated[str, Path(description="task name", max_length=64)]
-Action = Literal["cancel", "retry", "hold", "release"]
 
 _JOB_FILE: dict[str, Any] = {
     "required": True,
@@ -64,7 +63,7 @@ async def submit_job(
 
 @router.get("/jobs")
 async def list_jobs(
-    _: SignedIn,
+    account: SignedIn,
     parts: TheParts,
     state: Annotated[list[JobState] | None, Query(description="repeatable; default: any")] = None,
     owner: Annotated[str, Query(max_length=64, description="account name; `me`; default: everybody's")] = "",
@@ -73,29 +72,29 @@ async def list_jobs(
     cursor: Annotated[str, Query(max_length=64, description="next_cursor of the page before")] = "",
 ) -> s.JobList:
     """Newest first. New jobs that arrive while paging don't shift the pages."""
-    return await parts.jobs.list(
-        states=state or [], owner=_.name if owner == "me" else owner, query=q, limit=limit, cursor=cursor
+    return await parts.jobs.page(
+        states=state or [], owner=account.name if owner == "me" else owner, query=q, limit=limit, cursor=cursor
     )
 
 
 @router.get("/jobs/{job}", response_model=s.JobDetail)
 async def get_job(
     job: JobRef,
-    _: SignedIn,
+    account: SignedIn,
     parts: TheParts,
     tasks_limit: Annotated[int, Query(ge=0, le=100_000, description="0 for the job alone; default: all")] = 100_000,
     tasks_offset: Annotated[int, Query(ge=0)] = 0,
     attempts: Annotated[bool, Query(description="false: attempts and places are left empty")] = True,
 ) -> StreamingResponse:
     """A job with its tasks, edges, attempts and phases."""
-    parts_of_json = await parts.jobs.detail(job, limit=tasks_limit, offset=tasks_offset, attempts=attempts)
-    return StreamingResponse(parts_of_json, media_type="application/json")
+    pieces = await parts.jobs.detail(job, account=account, limit=tasks_limit, offset=tasks_offset, attempts=attempts)
+    return StreamingResponse(pieces, media_type="application/json")
 
 
 @router.get("/jobs/{job}/tasks/{task}")
-async def get_task(job: JobRef, task: TaskRef, _: SignedIn, parts: TheParts) -> s.TaskDetail:
+async def get_task(job: JobRef, task: TaskRef, account: SignedIn, parts: TheParts) -> s.TaskDetail:
     """One task with its attempts, and why it waits."""
-    return await parts.jobs.task(job, task)
+    return await parts.jobs.task(job, task, account=account)
 
 
 @router.get(
@@ -113,7 +112,7 @@ async def get_job_spec(
     if format == "yaml":
         text = await parts.jobs.spec_yaml(account, job)
         return Response(text, media_type="application/yaml")
-    return JSONResponse(await parts.jobs.spec(account, job))
+    return Response(await parts.jobs.spec(account, job), media_type="application/json")
 
 
 @router.post("/jobs/{job}/cancel")

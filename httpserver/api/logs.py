@@ -32,7 +32,9 @@ async def get_log(
     parts: TheParts,
     tail: Annotated[int | None, Query(ge=0, description="only the last so many bytes")] = None,
     follow: Annotated[bool, Query(description="go on until the attempt has ended")] = False,
-    offset: Annotated[int | None, Query(ge=0, description="start here; with follow, where a range can't be used")] = None,
+    offset: Annotated[
+        int | None, Query(ge=0, description="start here; with follow, where a range can't be used")
+    ] = None,
 ) -> Response:
     """One log. The header X-Log-Offset says where the first byte of the answer lies, X-Log-Ended whether more may
     come. `Range` works too, also beyond what a live log has now (416 tells its present size)."""

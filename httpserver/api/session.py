@@ -43,13 +43,9 @@ async def get_me(account: SignedIn) -> s.User:
 
 
 @router.post("/me/password", status_code=204)
-async def change_password(
-    body: s.PasswordChange, account: SignedIn, request: Request, parts: TheParts
-) -> Response:
+async def change_password(body: s.PasswordChange, account: SignedIn, request: Request, parts: TheParts) -> Response:
     """Changes one's own password and ends one's other sessions; long-lived tokens stay."""
-    await parts.accounts.change_password(
-        account, body.current, body.new, keep_token=request.scope["headway.token"]
-    )
+    await parts.accounts.change_password(account, body.current, body.new, keep_token=request.scope["headway.token"])
     return Response(status_code=204)
 
 

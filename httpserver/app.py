@@ -1,0 +1,146 @@
+"""Wires HttpServer and runs it."""
+
+from __future__ import annotations
+
+from ipaddress import ip_network
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from headway.clock import Clock, SystemClock
+from headway.errors import HeadwayError
+from headway.lifecycle import Service
+from headway.logs import get_logger
+from headway.mount import Layout, MountProbe
+from headway.rpc.server import RpcServer
+from headway.rpc.v1.http_server_pb2_grpc import add_HttpServerServicer_to_server
+from headway.store import Database
+
+from .asgi import application
+from .auth.accounts import Accounts
+from .cluster import Cluster
+from .files.service import Files
+from .hub import Hub
+from .jobfile_process import JobFileProcess
+from .jobs import Jobs
+from .logs.reader import LogReader
+from .logs.service import Logs
+from .logs.stored import StoredLogs
+from .parts import Parts
+from .ready import Readiness
+from .remote import Services
+from .servicer import Servicer
+from .settings import LOOPBACK_HOSTS, Settings
+from .submit import Submit
+from .web import WebServer
+
+if TYPE_CHECKING:
+    from headway.config import HeadwayConfig
+
+log = get_logger(__name__)
+
+
+async def serve(config: HeadwayConfig) -> None:
+    """Runs until asked to stop.
+
+    Raises:
+        HeadwayError: it could not start, or a part of it ended.
+    """
+    service = Service("httpserver")
+    await build(service, config)
+    await service.run()
+
+
+async def build(service: Service, config: HeadwayConfig, *, clock: Clock | None = None) -> tuple[Parts, WebServer]:
+    """Everything of one HttpServer, registered with ``service``."""
+    clock = clock or SystemClock()
+    settings = settings_from(config)
+    http = config.httpserver
+    db = await Database.open(http.database, room="httpserver")
+    service.on_stop(db.close)
+    services = Services(
+        job_manager=config.peers.job_manager,
+        task_manager=config.peers.task_manager,
+        resource_manager=config.peers.resource_manager,
+        token=config.cluster.token,
+        clock=clock,
+    )
+    service.on_stop(services.close)
+    parts = assemble(service, db, services, settings, clock, config.cluster.name, uids=_uids(config))
+    hub, accounts = parts.hub, parts.accounts
+
+    async def load_accounts() -> None:
+        await accounts.load()
+        if http.first_admin_file:
+            await accounts.make_first_admin(Path(http.first_admin_file))
+        elif not await accounts.all():
+            log.warning("account.none", advice="set httpserver.first_admin_file, so that a first admin is made")
+
+    service.on_start(load_accounts)
+    rpc = RpcServer(service, bind=http.grpc_bind, token=config.cluster.token)
+    add_HttpServerServicer_to_server(Servicer(accounts, services), rpc)  # type: ignore[no-untyped-call]
+    web = WebServer(application(parts), host=http.bind, port=http.port, tls_cert=http.tls_cert, tls_key=http.tls_key)
+    service.on_open(web.start)
+    service.on_refuse(hub.close)
+    service.on_stop(web.stop)
+    service.side_task("watches", lambda: hub.run(services))
+    return parts, web
+
+
+def assemble(
+    service: Service,
+    db: Database,
+    services: Services,
+    settings: Settings,
+    clock: Clock,
+    cluster: str,
+    *,
+    uids: range = range(20_000, 60_000),
+) -> Parts:
+    """The parts behind the routes; those that hold something are released by ``service``."""
+    accounts = Accounts(db, clock, uid_from=uids.start, uid_to=uids.stop, session_s=settings.session_s)
+    layout = Layout(settings.mount)
+    mount = MountProbe(layout, cluster)
+    process = JobFileProcess(clock)
+    service.on_stop(process.close)
+    files = Files(layout, mount, accounts, clock)
+    service.on_stop(files.close)
+    hub = Hub(clock)
+    jobs = Jobs(services)
+    return Parts(
+        settings=settings,
+        clock=clock,
+        accounts=accounts,
+        submit=Submit(services, process),
+        jobs=jobs,
+        logs=Logs(jobs, LogReader(services, StoredLogs(layout, clock), clock)),
+        cluster=Cluster(services, jobs, clock),
+        files=files,
+        hub=hub,
+        readiness=Readiness(service.health, services, mount, lambda: hub.streams),
+    )
+
+
+def settings_from(config: HeadwayConfig) -> Settings:
+    """What of the configuration matters to the routes."""
+    http = config.httpserver
+    loopback = http.bind in LOOPBACK_HOSTS
+    hosts: frozenset[str] = LOOPBACK_HOSTS if loopback and not http.behind_proxy else frozenset()
+    public = urlsplit(http.public_url).hostname if http.public_url else None
+    if public:
+        hosts |= {public}
+    scheme = "https" if http.tls_cert else "http"
+    return Settings(
+        mount=Path(config.cluster.mount),
+        session_s=http.session_lifetime_s,
+        hosts=hosts | LOOPBACK_HOSTS if hosts else hosts,
+        trusted_proxies=tuple(ip_network(str(network)) for network in http.behind_proxy),
+        where=http.public_url or f"{scheme}://{http.bind}:{http.port}",
+        secure=bool(http.tls_cert),
+    )
+
+
+def _uids(config: HeadwayConfig) -> range:
+    if config.cluster.account_uid_max < config.cluster.account_uid_min:
+        raise HeadwayError("cluster.account_uid_max is below account_uid_min.")
+    return range(config.cluster.account_uid_min, config.cluster.account_uid_max + 1)

@@ -1,0 +1,310 @@
+"""Jobs as people see them: JobManager's jobs and tasks, with TaskManager's attempts and places in the queue.
+
+Everybody who is signed in sees all jobs with their states, times and reasons, since the queue is shared and "why does
+mine wait" has other people's jobs in it. What a job says (its spec with the environment), its logs and any action
+belong to its owner and to admins.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import secrets
+from collections import defaultdict
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
+from typing import Literal
+
+from headway.errors import Conflict, HeadwayError, NotAllowed, NotFound
+from headway.ids import is_job_id, is_task_name
+from headway.jobfile import JobSpec, to_yaml
+from headway.logs import get_logger
+from headway.rpc import convert
+from headway.rpc.v1 import common_pb2 as common
+from headway.rpc.v1 import job_manager_pb2 as jm
+from headway.rpc.v1 import task_manager_pb2 as tm
+from headway.states import JobState, TaskState
+
+from . import schemas as s
+from . import views
+from .auth.model import Account
+from .remote import ACT_S, Services
+
+log = get_logger(__name__)
+
+Action = Literal["cancel", "retry", "hold", "release"]
+
+_ACTIONS = {
+    "cancel": jm.ActOnJobRequest.ACTION_CANCEL,
+    "retry": jm.ActOnJobRequest.ACTION_RETRY,
+    "hold": jm.ActOnJobRequest.ACTION_HOLD,
+    "release": jm.ActOnJobRequest.ACTION_RELEASE,
+}
+_ID_START = re.compile(r"[0-9a-z]{1,17}")
+# So many tasks are turned into JSON before others get their turn: a millisecond or two.
+_AT_ONCE = 50
+_QUEUE_PAGE = 1000
+
+
+class Jobs:
+    """See the module."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    # -- finding --------------------------------------------------------------------------------
+
+    async def resolve(self, ref: str, account: Account | None = None) -> str:
+        """The whole id for an id or its start; the account's own jobs win over others.
+
+        Raises:
+            NotFound: there is none.
+            Conflict: there are several.
+        """
+        ref = ref.lower()
+        if is_job_id(ref):
+            return ref
+        if not _ID_START.fullmatch(ref):
+            raise NotFound(f"There is no job `{ref[:64]}`.")
+        request = jm.ResolveJobRequest(prefix=ref, owner=account.name if account else "")
+        found: Sequence[str] = (await self._services.jobs.call("ResolveJob", request)).job_ids
+        if not found:
+            raise NotFound(f"There is no job whose id starts with `{ref}`.")
+        if len(found) > 1:
+            raise Conflict(f"Several jobs start with `{ref}`: {', '.join(found)}. Give more of the id.")
+        return found[0]
+
+    async def header(self, job_id: str) -> jm.Job:
+        """The job alone.
+
+        Raises:
+            NotFound: there is none.
+        """
+        async with aclosing(self._services.jobs.parts("GetJob", jm.GetJobRequest(job_id=job_id))) as parts:
+            async for part in parts:
+                job: jm.Job = part.job
+                return job
+        raise NotFound(f"There is no job `{job_id}`.")
+
+    async def own(self, account: Account, ref: str) -> jm.Job:
+        """The job, if it is the account's own or the account is an admin.
+
+        Raises:
+            NotAllowed: it is somebody else's.
+        """
+        job = await self.header(await self.resolve(ref, account))
+        if job.owner != account.name and not account.admin:
+            raise NotAllowed(f"The job {job.id} belongs to {job.owner}; only {job.owner} or an admin may do that.")
+        return job
+
+    # -- looking --------------------------------------------------------------------------------
+
+    async def page(self, *, states: Sequence[JobState], owner: str, query: str, limit: int, cursor: str) -> s.JobList:
+        """One page, newest first."""
+        request = jm.ListJobsRequest(
+            owner=owner, states=[state.value for state in states], query=query, limit=limit, cursor=cursor
+        )
+        reply = await self._services.jobs.call("ListJobs", request)
+        return s.JobList(
+            jobs=[job for message in reply.jobs if (job := _shown(message)) is not None],
+            next_cursor=reply.next_cursor or None,
+        )
+
+    async def detail(
+        self, ref: str, *, account: Account, limit: int, offset: int, attempts: bool
+    ) -> AsyncIterator[str]:
+        """A JobDetail as JSON, piece by piece, so that ten thousand tasks cost little memory and hold nobody up.
+
+        The job has been found when this returns; what fails later breaks the answer off.
+        """
+        job_id = await self.resolve(ref, account)
+        request = jm.GetJobRequest(job_id=job_id, with_tasks=limit > 0)
+        parts = self._services.jobs.parts("GetJob", request)
+        try:
+            first = await anext(parts, None)
+        except BaseException:
+            await parts.aclose()
+            raise
+        if first is None:
+            raise NotFound(f"There is no job `{ref}`.")
+        job: jm.Job = first.job
+        missing: list[s.Missing] = []
+        known: dict[str, list[tm.AttemptView]] = {}
+        places: dict[str, tm.QueueEntry] = {}
+        if attempts and limit > 0:
+            known, places = await asyncio.gather(self._attempts(job_id, missing), self._places(job, missing))
+        return self._pieces(job, first, parts, known, places, missing, limit, offset)
+
+    async def _pieces(
+        self,
+        job: jm.Job,
+        first: jm.JobPart,
+        parts: AsyncIterator[jm.JobPart],
+        known: dict[str, list[tm.AttemptView]],
+        places: dict[str, tm.QueueEntry],
+        missing: list[s.Missing],
+        limit: int,
+        offset: int,
+    ) -> AsyncIterator[str]:
+        yield views.job(job).model_dump_json()[:-1] + ',"tasks":['
+        edges: list[s.Edge] = []
+        number = 0
+        async for tasks in _all_tasks(first, parts):
+            last = min(len(tasks), max(0, offset + limit - number))
+            wanted = tasks[max(0, min(len(tasks), offset - number)) : last]
+            for start in range(0, len(wanted), _AT_ONCE):
+                some = wanted[start : start + _AT_ONCE]
+                begun = number > offset or start > 0
+                shown = [
+                    views.task(task, known.get(task.name, ()), places.get(task.name), job_held=job.held)
+                    for task in some
+                ]
+                edges += views.edges(some)
+                yield ("," if begun else "") + ",".join(task.model_dump_json() for task in shown)
+                await asyncio.sleep(0)
+            number += len(tasks)
+        yield '],"edges":['
+        for start in range(0, len(edges), 10 * _AT_ONCE):
+            some_edges = edges[start : start + 10 * _AT_ONCE]
+            yield ("," if start else "") + ",".join(edge.model_dump_json() for edge in some_edges)
+            await asyncio.sleep(0)
+        told = ",".join(item.model_dump_json() for item in missing)
+        yield f'],"tasks_offset":{offset},"missing":[{told}]}}'
+
+    async def task(self, ref: str, name: str, *, account: Account) -> s.TaskDetail:
+        """One task with its attempts and why it waits.
+
+        Raises:
+            NotFound: no such job or task.
+        """
+        job_id = await self.resolve(ref, account)
+        if not is_task_name(name):
+            raise NotFound(f"The job has no task `{name[:64]}`.")
+        request = jm.GetJobRequest(job_id=job_id, with_tasks=True, task_names=[name])
+        job: jm.Job | None = None
+        found: jm.TaskView | None = None
+        async with aclosing(self._services.jobs.parts("GetJob", request)) as parts:
+            async for part in parts:
+                job = part.job if part.HasField("job") else job
+                found = next((task for task in part.tasks if task.name == name), found)
+        if job is None or found is None:
+            raise NotFound(f"The job {job_id} has no task `{name}`.")
+        missing: list[s.Missing] = []
+        known = await self._attempts(job_id, missing, name)
+        entry = None
+        if found.state == TaskState.QUEUED:
+            entry = await self._entry(job_id, name, missing)
+        shown = views.task(found, known.get(name, ()), entry, job_held=job.held)
+        return s.TaskDetail(job=views.job(job), task=shown, missing=missing)
+
+    async def attempts(self, job_id: str, task: str = "") -> dict[str, list[tm.AttemptView]]:
+        """Attempts by task name, oldest first.
+
+        Raises:
+            Unavailable: TaskManager does not answer.
+        """
+        out: dict[str, list[tm.AttemptView]] = defaultdict(list)
+        request = tm.ListAttemptsRequest(job_id=job_id, task=task)
+        async with aclosing(self._services.tasks.parts("ListAttempts", request)) as parts:
+            async for part in parts:
+                for view in part.attempts:
+                    out[view.attempt.task.name].append(view)
+                await asyncio.sleep(0)
+        for of_task in out.values():
+            of_task.sort(key=lambda view: view.attempt.number)
+        return out
+
+    async def _attempts(self, job_id: str, missing: list[s.Missing], task: str = "") -> dict[str, list[tm.AttemptView]]:
+        try:
+            return await self.attempts(job_id, task)
+        except HeadwayError as error:
+            missing.append(_missing(self._services.tasks.name, "The attempts can't be shown now", error))
+            return {}
+
+    async def _places(self, job: jm.Job, missing: list[s.Missing]) -> dict[str, tm.QueueEntry]:
+        places: dict[str, tm.QueueEntry] = {}
+        waiting = job.tasks_by_state.get(TaskState.QUEUED, 0)
+        try:
+            for offset in range(0, waiting, _QUEUE_PAGE):
+                request = tm.GetQueueRequest(job_id=job.id, limit=_QUEUE_PAGE, offset=offset)
+                reply = await self._services.tasks.call("GetQueue", request)
+                places.update((entry.task.name, entry) for entry in reply.entries)
+                if len(reply.entries) < _QUEUE_PAGE:
+                    break
+        except HeadwayError as error:
+            missing.append(_missing(self._services.tasks.name, "Places in the queue can't be shown now", error))
+        return places
+
+    async def _entry(self, job_id: str, name: str, missing: list[s.Missing]) -> tm.QueueEntry | None:
+        request = tm.ExplainTaskRequest(task=common.Task(job_id=job_id, name=name))
+        try:
+            entry: tm.QueueEntry = await self._services.tasks.call("ExplainTask", request)
+        except NotFound:
+            return None  # between JobManager's outbox and TaskManager's queue
+        except HeadwayError as error:
+            missing.append(_missing(self._services.tasks.name, "Its place in the queue can't be shown now", error))
+            return None
+        return entry
+
+    # -- the owner's own ------------------------------------------------------------------------
+
+    async def spec(self, account: Account, ref: str) -> str:
+        """The job file as JSON text, loss-free."""
+        spec = await self._spec(account, ref)
+        return await asyncio.to_thread(lambda: json.dumps(spec.to_json(), ensure_ascii=False))
+
+    async def spec_yaml(self, account: Account, ref: str) -> str:
+        """The job file as YAML that reads back equal."""
+        spec = await self._spec(account, ref)
+        return await asyncio.to_thread(to_yaml, spec)
+
+    async def _spec(self, account: Account, ref: str) -> JobSpec:
+        job = await self.own(account, ref)
+        tasks: list[common.TaskSpec] = []
+        async with aclosing(self._services.jobs.parts("GetJobSpec", jm.GetJobRequest(job_id=job.id))) as parts:
+            async for part in parts:
+                tasks.extend(part.tasks)
+
+        def whole() -> JobSpec:
+            specs = tuple(convert.task_spec(task) for task in tasks)
+            return JobSpec(name=job.name, tasks=specs, priority=convert.priority(job.priority))
+
+        return await asyncio.to_thread(whole)
+
+    async def act(self, account: Account, ref: str, action: Action, task: str = "") -> s.Acted:
+        """Cancel, retry, hold or release; idempotent.
+
+        Raises:
+            NotAllowed: somebody else's job.
+            NotFound: no such job or task.
+        """
+        job = await self.own(account, ref)
+        if task and not is_task_name(task):
+            raise NotFound(f"The job {job.id} has no task `{task[:64]}`.")
+        request = jm.ActOnJobRequest(
+            job_id=job.id, task=task, action=_ACTIONS[action], request_id=secrets.token_hex(16), by=account.name
+        )
+        reply = await self._services.jobs.call("ActOnJob", request, deadline_s=ACT_S, request_id=request.request_id)
+        log.info("job.acted", job=job.id, task=task, action=action, by=account.name, tasks=reply.tasks_changed)
+        return s.Acted(job=views.job(reply.job), tasks_changed=reply.tasks_changed)
+
+
+async def _all_tasks(first: jm.JobPart, rest: AsyncIterator[jm.JobPart]) -> AsyncIterator[Sequence[jm.TaskView]]:
+    if first.tasks:
+        yield list(first.tasks)
+    async for part in rest:
+        yield list(part.tasks)
+
+
+def _shown(message: jm.Job) -> s.Job | None:
+    try:
+        return views.job(message)
+    except (ValueError, KeyError) as error:
+        # One strange row must not hide all others.
+        log.error("job.not_shown", job=message.id, exc=error)
+        return None
+
+
+def _missing(service: str, what: str, error: HeadwayError) -> s.Missing:
+    return s.Missing(service=service, sentence=f"{what}: {error.message}")

@@ -1,0 +1,1 @@
+"""The bytes that tasks wrote: live ones from the worker, ended ones from the shared mount."""

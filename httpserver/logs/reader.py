@@ -1,0 +1,200 @@
+"""One log of one attempt, wherever its bytes are now."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from headway.clock import Clock
+from headway.errors import HeadwayError, MountUnavailable, NotFound, Unavailable
+from headway.ids import TaskId
+from headway.logs import get_logger
+from headway.rpc.v1 import common_pb2 as common
+from headway.rpc.v1 import task_manager_pb2 as tm
+from headway.rpc.v1 import worker_pb2 as wk
+from headway.states import ATTEMPT_ENDED, AttemptState
+
+from ..remote import Services
+from .stored import StoredLogs, attempt_of
+
+log = get_logger(__name__)
+
+# How long a follower waits for the copy of an ended attempt whose worker doesn't answer, in looks.
+_LAST_LOOKS = 10
+_PAUSE_S = 0.3
+_LONGEST_PAUSE_S = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """An attempt as it stands; ``view`` is None when TaskManager could not be asked."""
+
+    number: int
+    view: tm.AttemptView | None
+    worker_address: str
+
+    @property
+    def ended(self) -> bool:
+        """Whether no byte will follow but those still on their way to the mount."""
+        return self.view is None or AttemptState(self.view.state) in ATTEMPT_ENDED
+
+    def bytes_of(self, stream: str) -> int | None:
+        """How many bytes the whole log has, as the worker counted them at the end; None: not known."""
+        if self.view is None or not self.ended or stream == "platform":
+            return None
+        return self.view.stdout_bytes if stream == "stdout" else self.view.stderr_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A snapshot of a log: ``start`` to ``size`` are the bytes that ``chunks`` gives."""
+
+    start: int
+    size: int
+    ended: bool
+    chunks: AsyncGenerator[bytes, None]
+
+
+class LogReader:
+    """Finds and reads logs."""
+
+    def __init__(self, services: Services, stored: StoredLogs, clock: Clock) -> None:
+        self._services = services
+        self._stored = stored
+        self._clock = clock
+
+    async def locate(self, task: TaskId, number: int) -> Located:
+        """The attempt; ``number`` 0: the latest. With TaskManager away, what lies on the mount still counts.
+
+        Raises:
+            NotFound: there is no such attempt.
+            Unavailable: TaskManager is away and the mount knows nothing of it.
+        """
+        request = tm.LocateAttemptRequest(task=common.Task(job_id=task.job_id, name=task.name), number=number)
+        try:
+            reply: tm.LocateAttemptReply = await self._services.tasks.call("LocateAttempt", request)
+        except Unavailable:
+            known = number or await self._stored.latest(task)
+            if not known or await self._stored.size(attempt_of(task.job_id, task.name, known), "stdout") is None:
+                raise
+            return Located(known, None, "")
+        return Located(reply.attempt.attempt.number, reply.attempt, reply.worker_address)
+
+    async def open(
+        self, task: TaskId, found: Located, stream: str, *, start: int = 0, tail: int | None = None
+    ) -> Opened:
+        """What there is now from ``start``, or the last ``tail`` bytes.
+
+        Raises:
+            MountUnavailable: neither worker nor mount can give it.
+        """
+        attempt = attempt_of(task.job_id, task.name, found.number)
+        stored: int | None = None
+        if found.ended:
+            stored = await self._stored.size(attempt, stream)
+            whole = found.bytes_of(stream)
+            if stored is not None and (stored >= (whole or 0)):
+                return self._from_mount(task, found, stream, stored, start, tail)
+        if found.worker_address:
+            try:
+                return await self._from_worker(task, found, stream, start, tail)
+            except (Unavailable, NotFound) as error:
+                log.info("logs.worker_has_none", attempt=str(attempt), reason=error.message)
+        if stored is None:
+            stored = await self._stored.size(attempt, stream)
+        return self._from_mount(task, found, stream, stored or 0, start, tail)
+
+    def _from_mount(self, task: TaskId, found: Located, stream: str, size: int, start: int, tail: int | None) -> Opened:
+        begin = max(0, size - tail) if tail is not None else start
+        attempt = attempt_of(task.job_id, task.name, found.number)
+        return Opened(begin, size, found.ended, self._stored.read(attempt, stream, begin, size))
+
+    async def _from_worker(self, task: TaskId, found: Located, stream: str, start: int, tail: int | None) -> Opened:
+        chunks = self._ask_worker(task, found, stream, start, tail, follow=False)
+        try:
+            first = await anext(chunks, None)
+        except BaseException:
+            await chunks.aclose()
+            raise
+        if first is None:
+            return Opened(start, start, found.ended, _nothing())
+        begin = first.offset if tail is not None or first.data else start
+        return Opened(begin, first.size, found.ended, _until(first, chunks, begin, first.size))
+
+    async def _ask_worker(
+        self, task: TaskId, found: Located, stream: str, start: int, tail: int | None, *, follow: bool
+    ) -> AsyncGenerator[wk.LogChunk, None]:
+        worker = await self._services.worker(found.worker_address)
+        request = wk.ReadLogRequest(
+            attempt=common.Attempt(task=common.Task(job_id=task.job_id, name=task.name), number=found.number),
+            stream=stream,
+            offset=0 if tail is not None else start,
+            follow=follow,
+        )
+        if tail is not None:
+            request.tail = tail
+        async with aclosing(worker.parts("ReadLog", request, deadline_s=None)) as parts:
+            async for chunk in parts:
+                yield chunk
+
+    async def follow(self, task: TaskId, found: Located, stream: str, start: int) -> AsyncGenerator[bytes, None]:
+        """From ``start`` until the attempt has ended and its last byte was given. A worker or TaskManager that is
+        away for a while is waited for; no byte comes twice."""
+        at, looks, pause_s = start, 0, _PAUSE_S
+        while True:
+            before = at
+            if found.ended:
+                opened = await self.open(task, found, stream, start=at)
+                async for data in opened.chunks:
+                    at += len(data)
+                    yield data
+                whole = found.bytes_of(stream)
+                if whole is None or at >= whole or looks >= _LAST_LOOKS:
+                    return
+                looks += 1
+            elif found.worker_address:
+                try:
+                    async with aclosing(self._ask_worker(task, found, stream, at, None, follow=True)) as chunks:
+                        async for chunk in chunks:
+                            skip = max(0, at - chunk.offset)
+                            if data := chunk.data[skip:]:
+                                at += len(data)
+                                yield data
+                            if chunk.ended:
+                                return
+                except HeadwayError as error:
+                    log.info("logs.follow_broke", task=str(task), reason=error.message)
+            pause_s = _PAUSE_S if at > before else min(2 * pause_s, _LONGEST_PAUSE_S)
+            await self._clock.sleep(pause_s)
+            found = await self._again(task, found)
+
+    async def _again(self, task: TaskId, found: Located) -> Located:
+        try:
+            located = await self.locate(task, found.number)
+        except (Unavailable, MountUnavailable):
+            return found
+        # What the mount alone knows must not end a follower of something that still runs.
+        return located if located.view is not None else found
+
+
+async def _nothing() -> AsyncGenerator[bytes, None]:
+    return
+    yield b""
+
+
+async def _until(
+    first: wk.LogChunk, rest: AsyncGenerator[wk.LogChunk, None], begin: int, end: int
+) -> AsyncGenerator[bytes, None]:
+    """Bytes up to ``end``: what was written since the first look would not fit the length that was promised."""
+    at = begin
+    try:
+        chunk: wk.LogChunk | None = first
+        while chunk is not None and at < end:
+            data = chunk.data[max(0, at - chunk.offset) :][: end - at]
+            at += len(data)
+            if data:
+                yield data
+            chunk = await anext(rest, None)
+    finally:
+        await rest.aclose()

@@ -1,0 +1,147 @@
+"""Logs over HTTP: whole, ranges, tails, followed, and all of a job as one ZIP archive."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+
+from fastapi.responses import StreamingResponse
+from starlette.responses import Response
+
+from headway.errors import NotFound, RangeInvalid
+from headway.ids import JobId, TaskId, is_task_name
+from headway.rpc.v1 import task_manager_pb2 as tm
+
+from .. import ranges
+from ..auth.model import Account
+from ..disposition import attachment
+from ..jobs import Jobs
+from .archive import Entry, archive
+from .reader import Located, LogReader, Opened
+
+_STREAMS = ("stdout", "stderr", "platform")
+
+
+class Logs:
+    """Owner and admins only: what a task prints is as private as what it is told."""
+
+    def __init__(self, jobs: Jobs, reader: LogReader) -> None:
+        self._jobs = jobs
+        self._reader = reader
+
+    async def respond(
+        self,
+        account: Account,
+        ref: str,
+        task_name: str,
+        number: int,
+        stream: str,
+        *,
+        byte_range: str | None,
+        tail: int | None,
+        offset: int | None,
+        follow: bool,
+    ) -> Response:
+        """The answer to one log request; ``number`` 0: the latest attempt.
+
+        Raises:
+            NotAllowed: somebody else's job.
+            NotFound: no such task or attempt.
+            RangeInvalid: the range starts beyond the end (of a log that ended, when following).
+        """
+        job = await self._jobs.own(account, ref)
+        if not is_task_name(task_name):
+            raise NotFound(f"The job {job.id} has no task `{task_name[:64]}`.")
+        task = TaskId(JobId(job.id), task_name)
+        found = await self._reader.locate(task, number)
+        headers = {
+            # Shown by nothing: what a task printed must not become a page of this origin (see also nosniff, CSP).
+            "Content-Disposition": attachment(f"{job.id}.{task_name}.{found.number}.{stream}.log"),
+            "X-Log-Attempt": str(found.number),
+            "X-Log-Ended": "true" if found.ended else "false",
+            "Accept-Ranges": "bytes",
+        }
+        wanted = ranges.parse(byte_range) if tail is None and offset is None else None
+        if follow:
+            start = wanted.first if wanted is not None and wanted.first is not None else offset or 0
+            suffix = wanted.last if wanted is not None and wanted.first is None else tail
+            if suffix is not None:
+                opened = await self._reader.open(task, found, stream, tail=suffix)
+                start = opened.start
+                await _close(opened)
+            elif start and found.ended:
+                opened = await self._reader.open(task, found, stream, start=start)
+                await _close(opened)
+                if start > opened.size:
+                    raise _outside(opened.size)
+            headers |= {"X-Log-Offset": str(start), "X-Accel-Buffering": "no"}
+            return _stream(self._reader.follow(task, found, stream, start), 200, headers)
+        if wanted is not None:
+            return await self._range(task, found, stream, wanted, headers)
+        opened = await self._reader.open(task, found, stream, start=offset or 0, tail=tail)
+        headers["X-Log-Offset"] = str(min(opened.start, opened.size))
+        headers["Content-Length"] = str(max(0, opened.size - opened.start))
+        return _stream(opened.chunks, 200, headers)
+
+    async def _range(
+        self, task: TaskId, found: Located, stream: str, wanted: ranges.Wanted, headers: dict[str, str]
+    ) -> Response:
+        tail = wanted.last if wanted.first is None else None
+        opened = await self._reader.open(task, found, stream, start=wanted.first or 0, tail=tail)
+        try:
+            start, length = wanted.of(opened.size)
+        except RangeInvalid:
+            await _close(opened)
+            raise
+        headers["X-Log-Offset"] = str(start)
+        headers["Content-Length"] = str(length)
+        headers["Content-Range"] = f"bytes {start}-{start + length - 1}/{opened.size}"
+        return _stream(_first(opened.chunks, length), 206, headers)
+
+    async def zip(self, account: Account, ref: str) -> tuple[str, AsyncIterator[bytes]]:
+        """File name and bytes of an archive of all logs, ``<task>/<attempt>/stdout.log`` and so on.
+
+        Raises:
+            NotAllowed: somebody else's job.
+            Unavailable: TaskManager, which knows the attempts, is away.
+        """
+        job = await self._jobs.own(account, ref)
+        attempts = await self._jobs.attempts(job.id)
+        return f"{job.id}-logs.zip", archive(self._entries(JobId(job.id), attempts))
+
+    async def _entries(self, job_id: JobId, attempts: Mapping[str, Sequence[tm.AttemptView]]) -> AsyncIterator[Entry]:
+        for name, of_task in attempts.items():
+            task = TaskId(job_id, name)
+            for view in of_task:
+                found = await self._reader.locate(task, view.attempt.number)
+                for stream in _STREAMS:
+                    opened = await self._reader.open(task, found, stream)
+                    if opened.size:
+                        yield Entry(f"{name}/{found.number}/{stream}.log", opened.size, opened.chunks)
+                    else:
+                        await _close(opened)
+
+
+def _stream(chunks: AsyncIterator[bytes], status: int, headers: dict[str, str]) -> Response:
+    response = StreamingResponse(chunks, status, headers)
+    # Set by hand: Starlette would add a charset, and nobody knows what a task writes.
+    response.headers["Content-Type"] = "text/plain"
+    return response
+
+
+def _outside(size: int) -> RangeInvalid:
+    return RangeInvalid(f"The log has {size} bytes and has ended; the range lies beyond.", extra={"size": size})
+
+
+async def _first(chunks: AsyncGenerator[bytes, None], length: int) -> AsyncIterator[bytes]:
+    try:
+        async for chunk in chunks:
+            yield chunk[:length]
+            length -= len(chunk)
+            if length <= 0:
+                return
+    finally:
+        await chunks.aclose()
+
+
+async def _close(opened: Opened) -> None:
+    await opened.chunks.aclose()

@@ -1,0 +1,30 @@
+"""What of headway.toml matters here, as plain values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network
+from pathlib import Path
+
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Sizes in bytes, durations in seconds."""
+
+    mount: Path  # the shared mount's root
+    static: Path = Path(__file__).resolve().parent / "static"  # the built page
+    session_s: float = 7 * 86400.0
+    max_body_bytes: int = MIB  # of ordinary calls
+    max_job_bytes: int = 8 * MIB  # of a job file
+    max_file_bytes: int | None = None  # of one upload; None: what the disk holds
+    # Host names under which the service may be called; empty: any. Filled on a loopback bind, where a foreign
+    # name means a page elsewhere that had its name point here (DNS rebinding).
+    hosts: frozenset[str] = frozenset()
+    trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = ()  # whose X-Forwarded-… headers count
+    where: str = "this machine"  # for the sentence that tells a stranger how to get in
+    secure: bool = False  # this process itself speaks TLS
+
+
+LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})

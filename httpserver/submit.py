@@ -1,0 +1,150 @@
+"""Takes jobs in: read, checked, and handed to JobManager whole or refused whole with all problems."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterable, Iterator
+from typing import Any, cast
+
+from headway.errors import HeadwayError, JobFileInvalid, Problem, Unavailable, Unsatisfiable
+from headway.jobfile import Priority, invalid
+from headway.jobfile.parse import Media
+from headway.logs import get_logger
+from headway.rpc import convert
+from headway.rpc.v1 import job_manager_pb2 as jm
+
+from . import examine, schemas
+from .auth.model import Account
+from .jobfile_process import JobFileProcess
+from .problems import UnsupportedMedia
+from .remote import SUBMIT_S, Services
+from .servicer import account_to_pb
+
+log = get_logger(__name__)
+
+# Read here in a thread up to so many bytes: less time than another process needs for its start.
+_INLINE_BYTES = 32 * 1024
+
+_MEDIA: dict[str, Media] = {
+    "application/json": "json",
+    "application/yaml": "yaml",
+    "application/x-yaml": "yaml",
+    "text/yaml": "yaml",
+    "text/x-yaml": "yaml",
+    "": "yaml",
+}
+
+
+class Submit:
+    """See the module."""
+
+    def __init__(self, services: Services, process: JobFileProcess) -> None:
+        self._services = services
+        self._process = process
+
+    async def submit(
+        self,
+        account: Account,
+        body: AsyncIterable[bytes],
+        *,
+        content_type: str,
+        idempotency_key: str | None,
+        dry_run: bool,
+        allow_unsatisfiable: bool,
+    ) -> schemas.Submitted:
+        """Stores the job, or only checks it.
+
+        Raises:
+            JobFileInvalid: with all problems; nothing is stored.
+            Unsatisfiable: tasks that no machine could ever run.
+            IdempotencyMismatch: the key came with another job before.
+            UnsupportedMedia: neither JSON nor YAML.
+            Unavailable: JobManager is away; the same call with the same key may be made again.
+        """
+        media = _media(content_type)
+        data = b"".join([chunk async for chunk in body])
+        grants = examine.Grants(account.may_use_high_priority, account.may_use_image_user)
+        found: examine.Examined = await self._run(len(data), "examine", data, media, grants)
+        # Made once per call, so that a try again inside this call is the same request.
+        key = idempotency_key or secrets.token_hex(16)
+        header = jm.JobHeader(
+            owner=account_to_pb(account),
+            request_id=examine.request_id(account.name, key),
+            name=found.name,
+            priority=convert.priority_to_pb(Priority(found.priority)),
+            spec_hash=found.spec_hash,
+            dry_run=dry_run,
+            allow_unsatisfiable=allow_unsatisfiable,
+            task_count=found.task_count,
+            graph_only=bool(found.problems),
+        )
+        if found.problems:
+            raise invalid(await self._all_problems(header, found, data, media, grants))
+        reply = await self._send(header, found.parts)
+        if reply.problems:
+            more = tuple(convert.problem(problem) for problem in reply.problems)
+            problems = await self._run(len(data), "merged", data, media, grants, more)
+            raise _refusal(problems)
+        if not dry_run and not reply.already_known:
+            log.info("job.submitted", job=reply.job_id, owner=account.name, tasks=found.task_count)
+        return schemas.Submitted(
+            id=reply.job_id or None,
+            name=found.name,
+            task_count=found.task_count,
+            dry_run=dry_run,
+            already_known=reply.already_known,
+            order=list(reply.order),
+            warnings=list(reply.warnings),
+        )
+
+    async def _all_problems(
+        self, header: jm.JobHeader, found: examine.Examined, data: bytes, media: Media, grants: examine.Grants
+    ) -> tuple[Problem, ...]:
+        if not found.parts:
+            return found.problems
+        try:
+            reply = await self._send(header, found.parts)
+        except Unavailable:
+            # What is known to be wrong is told all the same.
+            return found.problems
+        except HeadwayError as error:
+            log.warning("submit.graph_not_checked", reason=str(error))
+            return found.problems
+        if not reply.problems:
+            return found.problems
+        more = tuple(convert.problem(problem) for problem in reply.problems)
+        return cast("tuple[Problem, ...]", await self._run(len(data), "merged", data, media, grants, more))
+
+    async def _send(self, header: jm.JobHeader, parts: tuple[bytes, ...]) -> jm.SubmitJobReply:
+        def messages() -> Iterator[jm.SubmitJobPart]:
+            yield jm.SubmitJobPart(header=header)
+            for part in parts:
+                yield jm.SubmitJobPart.FromString(part)
+
+        reply: jm.SubmitJobReply = await self._services.jobs.upload(
+            "SubmitJob", messages, deadline_s=SUBMIT_S, request_id=header.request_id
+        )
+        return reply
+
+    async def _run(self, size: int, name: str, *args: Any) -> Any:
+        if size <= _INLINE_BYTES:
+            return await asyncio.to_thread(getattr(examine, name), *args)
+        return await self._process.call(name, *args)
+
+
+def _media(content_type: str) -> Media:
+    name = content_type.partition(";")[0].strip().lower()
+    if name not in _MEDIA:
+        raise UnsupportedMedia(
+            f"A job file comes as application/yaml or application/json, not {name[:80]!r}: set Content-Type."
+        )
+    return _MEDIA[name]
+
+
+def _refusal(problems: tuple[Problem, ...]) -> HeadwayError:
+    if all(problem.pointer.endswith("/resources") for problem in problems):
+        rest = f" (and {len(problems) - 1} more tasks)" if len(problems) > 1 else ""
+        return Unsatisfiable(f"{problems[0].message}{rest}", problems=problems)
+    refusal: JobFileInvalid = invalid(problems)
+    return refusal
