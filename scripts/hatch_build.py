@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -43,7 +44,7 @@ class HeadwayBuildHook(BuildHookInterface):  # type: ignore[type-arg]
 
         Args:
             version: "standard" or "editable", as hatchling names the kind of wheel.
-            build_data: hatchling's options for this build; not changed.
+            build_data: hatchling's options for this build; gets the wheel's tag.
 
         Raises:
             BuildFailed: a compiler or the page's build ended with an error.
@@ -53,6 +54,11 @@ class HeadwayBuildHook(BuildHookInterface):  # type: ignore[type-arg]
         root = Path(self.root)
         build_launcher(root)
         build_web(root)
+        if self.target_name == "wheel" and sys.platform == "linux":
+            # The launcher is a static program for one processor: any Linux will do, another processor won't.
+            machine = platform.machine()
+            build_data["pure_python"] = False
+            build_data["tag"] = f"py3-none-manylinux_2_17_{machine}.musllinux_1_1_{machine}"
 
 
 def build_launcher(root: Path) -> None:
