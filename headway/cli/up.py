@@ -1,0 +1,129 @@
+"""up: all five services on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import click
+
+if TYPE_CHECKING:
+    from ..up.prepare import Prepared
+
+
+def _default_state() -> Path:
+    base = os.environ.get("XDG_STATE_HOME")
+    return (Path(base) if base else Path.home() / ".local" / "state") / "headway"
+
+
+@click.command()
+@click.option(
+    "--state",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder for databases, logs and settings [$XDG_STATE_HOME/headway].",
+)
+@click.option("--port", type=click.IntRange(1, 65_535), help="Port of page and API [8080, or as at the last start].")
+@click.option(
+    "--mount",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder for homes, logs of jobs, images and datasets [`mount` in the state folder].",
+)
+@click.option("--simulated-gpus", type=click.IntRange(0, 1_024), help="Pretend to have so many GPUs.")
+@click.option(
+    "--runtime",
+    type=click.Choice(["docker", "scripted"]),
+    help="scripted: start no containers, do what the tasks' environments say.",
+)
+def up(
+    state: Path | None, port: int | None, mount: Path | None, simulated_gpus: int | None, runtime: str | None
+) -> None:
+    """Start all of Headway on this machine and keep it running.
+
+    Ctrl-C or SIGTERM stops the services; running tasks go on, and the next start finds them.
+    """
+    from ..up import checks, prepare
+
+    wishes = prepare.Wishes(port=port, mount=mount, simulated_gpus=simulated_gpus, runtime=runtime)
+    prepared = prepare.prepare(state or _default_state(), wishes, _say)
+    checks.engine(prepared.config)
+    prepare.write_lock(prepared)
+    sys.exit(asyncio.run(_run(prepared)))
+
+
+async def _run(prepared: Prepared) -> int:
+    from ..lifecycle import notify
+    from ..up.supervisor import Supervisor
+
+    supervisor = Supervisor(prepared.config_path, prepared.state / "logs", lock_fd=prepared.lock_fd, say=_say)
+    stopping = False
+
+    def on_signal() -> None:
+        nonlocal stopping
+        if not stopping:
+            _say("Stopping the services; running tasks go on. Once more kills.")
+        stopping = True
+        supervisor.request_stop()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, on_signal)
+    _say(f"Starting Headway (state in {prepared.state}).")
+    await supervisor.start()
+    if not stopping:
+        await _greet(prepared)
+        notify("READY=1")
+    await supervisor.keep()
+    _say("Stopped.")
+    return 0
+
+
+async def _greet(prepared: Prepared) -> None:
+    config = prepared.config
+    signed_in = await asyncio.to_thread(_sign_in, prepared)
+    first_admin = await asyncio.to_thread(os.path.exists, config.httpserver.first_admin_file)
+    what = "nothing really runs: scripted runtime" if config.cluster.simulated else f"node {config.worker.node_id}"
+    _say(f"Headway is ready at {prepared.url} ({what}).")
+    if signed_in:
+        _say(signed_in)
+    if first_admin:
+        _say(f"Name and password of the first admin are in {config.httpserver.first_admin_file}.")
+
+
+def _sign_in(prepared: Prepared) -> str:
+    """Signs in the one who ran this, as the first admin; returns a line about it."""
+    from ..client.profile import Profile, profile_path
+
+    path = profile_path()
+    known = Profile.load({"XDG_CONFIG_HOME": os.environ.get("XDG_CONFIG_HOME", "")})
+    elsewhere = known.token and known.url != prepared.url
+    host = urlsplit(known.url).hostname or ""
+    if elsewhere and host not in ("127.0.0.1", "localhost", "::1"):
+        return f"The command line stays signed in at {known.url} ({path}); HEADWAY_URL={prepared.url} reaches this one."
+    if known.token and not elsewhere and not prepared.first:
+        return ""
+    try:
+        name, password, *_ = Path(prepared.config.httpserver.first_admin_file).read_text("utf-8").splitlines()
+    except (OSError, ValueError):
+        return f"Sign in with `headway login {prepared.url}`."
+    done = subprocess.run(
+        [sys.executable, "-m", "headway", "login", prepared.url, "--user", name, "--password-stdin"],
+        input=f"{password}\n",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    if done.returncode:
+        return f"Sign in with `headway login {prepared.url}` ({(done.stderr.strip().splitlines() or ['failed'])[-1]})."
+    return f"The command line is signed in as {name} ({path})."
+
+
+def _say(line: str) -> None:
+    click.echo(line)
+    sys.stdout.flush()

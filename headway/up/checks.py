@@ -1,0 +1,102 @@
+"""What can be known to be wrong before anything is started."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterable
+from urllib.parse import urlsplit
+
+from ..config import HeadwayConfig
+from ..errors import ConfigInvalid, Unavailable
+
+# Internal doors live in rows of ten from here: below the range from which the kernel takes ports for outgoing
+# connections, so that they stay the same from start to start.
+_FIRST_ROW = 7_000
+_LAST_ROW = 9_990
+_DEFAULT_SOCKET = "/var/run/docker.sock"
+
+
+def can_bind(host: str, port: int) -> bool:
+    """Whether a server could listen there now."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+            # Binding alone succeeds beside a listener that lets its address be reused.
+            probe.listen(1)
+        except OSError:
+            return False
+    return True
+
+
+def port_is_free(host: str, port: int) -> None:
+    """Raises ConfigInvalid if the page's port can't be had."""
+    if not can_bind(host, port):
+        why = "needs root" if port < 1024 and os.geteuid() != 0 else "is taken by another program"
+        raise ConfigInvalid(
+            f"Port {port} at {host} {why}: choose another one, such as `headway up --port {_suggest(host, port)}`."
+        )
+
+
+def _suggest(host: str, port: int) -> int:
+    start = max(port, 8079)
+    return next((other for other in range(start + 1, start + 100) if can_bind(host, other)), start + 1)
+
+
+def free_ports(count: int, avoid: Iterable[int]) -> list[int]:
+    """So many ports of the loopback that nobody uses, in one row where possible.
+
+    Raises:
+        ConfigInvalid: there are none.
+    """
+    if count == 0:
+        return []
+    used = set(avoid)
+    for row in range(_FIRST_ROW, _LAST_ROW, 10):
+        ports = [port for port in range(row, row + count) if port not in used and can_bind("127.0.0.1", port)]
+        if len(ports) == count:
+            return ports
+    raise ConfigInvalid(f"No {count} free ports from {_FIRST_ROW} to {_LAST_ROW}: what uses them all?")
+
+
+def engine(config: HeadwayConfig) -> None:
+    """Asks Docker Engine whether it is there; nothing to ask with the scripted runtime.
+
+    Raises:
+        Unavailable: it does not answer; the sentence says what to do.
+    """
+    if config.worker.runtime != "docker":
+        return
+    address = config.worker.docker_host or os.environ.get("DOCKER_HOST", "") or f"unix://{_DEFAULT_SOCKET}"
+    why = _ping(address)
+    if why:
+        raise Unavailable(
+            f"Docker Engine does not answer at {address} ({why}): start it, or rehearse without containers with "
+            "`headway up --runtime scripted`."
+        )
+
+
+def _ping(address: str, timeout_s: float = 10.0) -> str:
+    """Why the engine does not answer; empty if it does, or if only the worker can tell."""
+    url = urlsplit(address)
+    try:
+        if url.scheme == "unix":
+            connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            target: str | tuple[str, int] = url.path
+        elif url.scheme in ("tcp", "http") and url.hostname and not os.environ.get("DOCKER_TLS_VERIFY"):
+            connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+            target = (url.hostname, url.port or 2375)
+        else:
+            return ""
+        with connection:
+            connection.settimeout(timeout_s)
+            connection.connect(target)
+            connection.sendall(b"GET /_ping HTTP/1.0\r\nHost: docker\r\n\r\n")
+            answer = connection.recv(64)
+    except TimeoutError:
+        return f"no answer within {timeout_s:g} s"
+    except OSError as error:
+        return error.strerror or str(error)
+    return "" if b" 200 " in answer else "it is not well"
