@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 
 from headway.clock import Clock
 
+from .naps import nap
+
 _FEW = 64
 
 
@@ -67,10 +69,4 @@ class Alarms:
             if not self._heap:
                 await self._sooner.wait()
                 continue
-            sleeping = asyncio.ensure_future(self._clock.sleep(self._heap[0].at - now))
-            sooner = asyncio.ensure_future(self._sooner.wait())
-            try:
-                await asyncio.wait((sleeping, sooner), return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                sleeping.cancel()
-                sooner.cancel()
+            await nap(self._clock, self._heap[0].at - now, self._sooner)

@@ -7,6 +7,7 @@ import asyncio
 from headway.clock import Clock
 
 from .conditions import Conditions
+from .naps import nap
 from .ports import EngineFacts, EngineUnavailable, Runtime
 
 WORD = "engine_unavailable"
@@ -45,10 +46,4 @@ class EngineWatch:
             if not well:
                 await self._clock.sleep(_TROUBLED_S)
                 continue
-            sleeping = asyncio.ensure_future(self._clock.sleep(self._every_s))
-            suspicion = asyncio.ensure_future(self._suspicion.wait())
-            try:
-                await asyncio.wait((sleeping, suspicion), return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                sleeping.cancel()
-                suspicion.cancel()
+            await nap(self._clock, self._every_s, self._suspicion)

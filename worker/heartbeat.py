@@ -16,6 +16,7 @@ from headway.logs import get_logger
 
 from .box import StopWord
 from .leases import Lease, after_answer, later
+from .naps import nap
 
 log = get_logger(__name__)
 
@@ -107,10 +108,4 @@ class Heartbeat:
             self._now.clear()
             answered = await self.beat()
             pause_s = self._every_s if answered else min(self._every_s, 2.0)
-            sleeping = asyncio.ensure_future(self._clock.sleep(pause_s))
-            hurried = asyncio.ensure_future(self._now.wait())
-            try:
-                await asyncio.wait((sleeping, hurried), return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                sleeping.cancel()
-                hurried.cancel()
+            await nap(self._clock, pause_s, self._now)

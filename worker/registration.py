@@ -10,6 +10,7 @@ from headway.errors import Fenced, HeadwayError
 from headway.logs import get_logger
 
 from .conditions import Conditions
+from .naps import nap
 
 log = get_logger(__name__)
 
@@ -46,7 +47,7 @@ class Registration:
             self.registered.set()
             self.polled()
             while True:
-                await self._change_or(3 * poll_s)
+                await nap(self._clock, 3 * poll_s, self._conditions.changed)
                 silent_s = self._clock.monotonic() - self._polled_at
                 if not self._conditions.changed.is_set() and silent_s < 3 * poll_s:
                     continue
@@ -81,12 +82,3 @@ class Registration:
             self._conditions.changed.set()
             await self._clock.sleep(1.0)
             return True
-
-    async def _change_or(self, seconds: float) -> None:
-        sleeping = asyncio.ensure_future(self._clock.sleep(seconds))
-        changed = asyncio.ensure_future(self._conditions.changed.wait())
-        try:
-            await asyncio.wait((sleeping, changed), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            sleeping.cancel()
-            changed.cancel()

@@ -1,8 +1,8 @@
 """What TaskManager is told of attempts: at least once, newest first to count, everything piled up in one message.
 
 A report holds all that is known of its attempt, so a newer one replaces one that is still waiting: a task of a
-millisecond is told in one report instead of three. An end is stored before it comes here, and again and again offered
-until TaskManager has answered, also by a restarted Worker.
+millisecond is told in one report instead of three, since only ends are sent at once. An end is stored before it comes
+here, and again and again offered until TaskManager has answered, also by a restarted Worker.
 """
 
 from __future__ import annotations
@@ -17,9 +17,12 @@ from headway.logs import get_logger
 from headway.rpc import convert
 from headway.rpc.v1 import task_manager_pb2 as tm
 
+from .naps import nap
+
 log = get_logger(__name__)
 
 _MAX_BATCH = 500
+_HOLD_S = 0.03  # what is no end waits so long for what may replace it; times in reports are their own
 _FIRST_PAUSE_S = 0.2
 _LONGEST_PAUSE_S = 5.0
 
@@ -42,8 +45,10 @@ class Reports:
         self._on_acked = on_acked
         self._on_discard = on_discard
         self._waiting: dict[AttemptId, tm.AttemptReport] = {}
+        self._since: dict[AttemptId, float] = {}  # monotonic: when the first still waiting one came
         self._ends: set[AttemptId] = set()
         self._news = asyncio.Event()
+        self._end_news = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -53,13 +58,16 @@ class Reports:
             return
         if end:
             self._ends.add(attempt)
+            self._end_news.set()
         self._waiting[attempt] = report
+        self._since.setdefault(attempt, self._clock.monotonic())
         self._idle.clear()
         self._news.set()
 
     def withdraw(self, attempt: AttemptId) -> None:
         """Nobody wants to know any more: it was superseded."""
         self._waiting.pop(attempt, None)
+        self._since.pop(attempt, None)
         self._ends.discard(attempt)
 
     async def settled(self) -> None:
@@ -70,22 +78,33 @@ class Reports:
         """Sends as long as the service runs."""
         pause_s = 0.0
         while True:
-            await self._news.wait()
             self._news.clear()
-            while self._waiting:
-                batch = dict(list(self._waiting.items())[:_MAX_BATCH])
-                try:
-                    discard = await self._send(list(batch.values()))
-                except HeadwayError as error:
-                    pause_s = min(_LONGEST_PAUSE_S, pause_s * 2 or _FIRST_PAUSE_S)
-                    log.warning("reports.delayed", waiting=len(self._waiting), retry_s=pause_s, reason=str(error))
-                    await self._clock.sleep(pause_s)
-                    continue
-                pause_s = 0.0
-                self._delivered(batch)
-                if discard:
-                    self._on_discard(discard)
-            self._idle.set()
+            self._end_news.clear()
+            if not self._waiting:
+                self._idle.set()
+                await self._news.wait()
+                continue
+            batch = self._due()
+            if not batch:
+                await nap(self._clock, _HOLD_S, self._end_news)
+                continue
+            try:
+                discard = await self._send(list(batch.values()))
+            except HeadwayError as error:
+                pause_s = min(_LONGEST_PAUSE_S, pause_s * 2 or _FIRST_PAUSE_S)
+                log.warning("reports.delayed", waiting=len(self._waiting), retry_s=pause_s, reason=str(error))
+                await self._clock.sleep(pause_s)
+                continue
+            pause_s = 0.0
+            self._delivered(batch)
+            if discard:
+                self._on_discard(discard)
+
+    def _due(self) -> dict[AttemptId, tm.AttemptReport]:
+        """What is to be sent now: every end, and what has waited long enough."""
+        before = self._clock.monotonic() - _HOLD_S
+        due = [a for a in self._waiting if a in self._ends or self._since[a] <= before]
+        return {attempt: self._waiting[attempt] for attempt in due[:_MAX_BATCH]}
 
     def _delivered(self, batch: dict[AttemptId, tm.AttemptReport]) -> None:
         acked = []
@@ -93,6 +112,7 @@ class Reports:
             # A newer one may have come while this was on its way.
             if self._waiting.get(attempt) is report:
                 del self._waiting[attempt]
+                self._since.pop(attempt, None)
                 if attempt in self._ends:
                     self._ends.discard(attempt)
                     acked.append(attempt)
