@@ -94,7 +94,7 @@ def report(error: errors.HeadwayError) -> int:
         hint = f" Did you mean {problem.suggestion!r}?" if near else ""
         click.echo(f"  {place}{pointer}{problem.message}{hint}", err=True)
     request_id = getattr(error, "request_id", "")
-    if request_id and error.http_status >= 500:
+    if request_id and getattr(error, "status", 0) >= 500:
         click.echo(f"  (request {request_id})", err=True)
     return exit_status(error)
 
