@@ -6,14 +6,24 @@ import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Callable
-from typing import TypeVar, cast
+from typing import Any, TypeVar, overload
 
 T = TypeVar("T")
 
 
+@overload
 async def eventually(
-    check: Callable[[], T | Awaitable[T]], *, within_s: float = 10.0, every_s: float = 0.02, what: str = ""
-) -> T:
+    check: Callable[[], Awaitable[T | None]], *, within_s: float = ..., every_s: float = ..., what: str = ...
+) -> T: ...
+
+
+@overload
+async def eventually(
+    check: Callable[[], T | None], *, within_s: float = ..., every_s: float = ..., what: str = ...
+) -> T: ...
+
+
+async def eventually(check: Callable[[], Any], *, within_s: float = 10.0, every_s: float = 0.02, what: str = "") -> Any:
     """Ask ``check`` until it answers something true, and return that.
 
     An AssertionError raised by ``check`` counts as "not yet" and is the failure shown when the time is over.
@@ -24,7 +34,7 @@ async def eventually(
         problem: AssertionError | None = None
         try:
             answer = check()
-            value = cast(T, await answer if inspect.isawaitable(answer) else answer)
+            value = await answer if inspect.isawaitable(answer) else answer
             if value:
                 return value
         except AssertionError as error:
@@ -34,7 +44,7 @@ async def eventually(
         await asyncio.sleep(every_s)
 
 
-def soon(check: Callable[[], T], *, within_s: float = 10.0, every_s: float = 0.02, what: str = "") -> T:
+def soon(check: Callable[[], T | None], *, within_s: float = 10.0, every_s: float = 0.02, what: str = "") -> T:
     """``eventually`` for tests that are not coroutines."""
     give_up_at = time.monotonic() + within_s
     while True:
