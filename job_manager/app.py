@@ -66,7 +66,8 @@ async def build(
     service.on_start(jobs.settle)
     service.on_refuse(hub.close)
     service.on_drain(jobs.close)
-    pump = outbox.pump(db, TASK_MANAGER, Delivery(db, task_manager_port).send, clock)
+    delivery = Delivery(db, jobs, task_manager_port)
+    pump = outbox.pump(db, TASK_MANAGER, delivery.send, clock, give_up=delivery.give_up)
     service.side_task("outbox", pump.run)
     service.side_task("tidy", lambda: _tidy(jobs, clock))
     return server

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from headway.errors import HeadwayError
+from headway.ids import JobId
 from headway.logs import get_logger
 from headway.rpc import convert
 from headway.rpc.chunks import in_parts
@@ -16,6 +18,7 @@ from headway.store import Database, OutboxRow
 
 from . import store
 from .job import JobRecord
+from .jobs import Jobs
 from .ports import TaskManagerPort
 
 log = get_logger(__name__)
@@ -24,13 +27,22 @@ log = get_logger(__name__)
 class Delivery:
     """The `send` of the outbox's pump: returns once TaskManager has stored all rows."""
 
-    def __init__(self, db: Database, task_manager: TaskManagerPort) -> None:
+    def __init__(self, db: Database, jobs: Jobs, task_manager: TaskManagerPort) -> None:
         self._db = db
+        self._jobs = jobs
         self._task_manager = task_manager
 
     async def send(self, rows: Sequence[OutboxRow]) -> None:
         for part in in_parts(await self._commands(rows)):
             await self._task_manager.apply(part)
+
+    async def give_up(self, row: OutboxRow, error: HeadwayError) -> bool:
+        """The pump's answer to a row that TaskManager calls invalid: its task ends, the others go on."""
+        command = task_manager_pb2.TaskCommand.FromString(row.payload)
+        if command.HasField("enqueue"):
+            task = command.enqueue.task
+            await self._jobs.refused(JobId(task.job_id), task.name, command.enqueue.generation, error.message)
+        return True
 
     async def _commands(self, rows: Sequence[OutboxRow]) -> list[task_manager_pb2.TaskCommand]:
         commands = []

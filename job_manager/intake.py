@@ -13,6 +13,7 @@ from headway.rpc.v1 import common_pb2
 from .dag import MAX_PROBLEMS, Dag, DagTask, check
 from .ports import Shape, Verdicts
 
+
 def examine(specs: Sequence[common_pb2.TaskSpec], *, graph_only: bool = False) -> tuple[Dag | None, list[Problem]]:
     """The graph of a job, or what is wrong with its names, needs and timeouts. Takes about a second for 200,000
     edges, so call it in a thread."""

@@ -220,8 +220,9 @@ class LiveJob:
             moved = self.reactor.react(number, TaskEventKind.CANCEL_REQUESTED)
         else:
             moved = self.reactor.cancel_all()
+            before = self.record.state
             self._job_event(JobEventKind.CANCEL_REQUESTED)
-            if self.record.state is JobState.STOPPING and self.record.reason is None:
+            if self.record.state is not before:
                 self._set_reason(EndReason(EndWord.CANCELLED, detail=_by("It was cancelled", by)), "")
         self._apply(moved, now, by=by)
         self._roll_up(now)
@@ -254,7 +255,7 @@ class LiveJob:
         if self.record.state in JOB_ENDED:
             self.record.started_at = self.record.ended_at = None
         self._job_event(JobEventKind.RETRIED)
-        self._first_failure()
+        self._set_reason_of_first(*TASK_FAILURES)
         self._apply(moved, now)
         return len(again)
 
@@ -355,6 +356,8 @@ class LiveJob:
         end = rollup.end_of(self.record.state, self.reactor.counts)
         if end is not None:
             self._job_event(end)
+            if self.record.state is JobState.CANCELLED and self.record.reason is None:
+                self._set_reason_of_first(TaskState.CANCELLED)
             self.record.ended_at = now
             self.record.held = False
 
@@ -368,14 +371,10 @@ class LiveJob:
         self.record.counts = {state: count for state, count in self.reactor.counts.items() if count}
         self.dirty_job = True
 
-    def _first_failure(self) -> None:
-        """The job's reason anew, from the tasks that are still failed."""
-        failed = [
-            number
-            for number, state in enumerate(self.states)
-            if state in TASK_FAILURES and self.tasks[number].reason is not None
-        ]
-        first = min(failed, key=lambda number: (self.tasks[number].ended_at or 0.0, number), default=None)
+    def _set_reason_of_first(self, *states: TaskState) -> None:
+        """The job's reason anew: that of the first task that ended in one of these states."""
+        ended = [number for number, state in enumerate(self.states) if state in states]
+        first = min(ended, key=lambda number: (self.tasks[number].ended_at or 0.0, number), default=None)
         self._set_reason(*(None, "") if first is None else (self.tasks[first].reason, self.names[first]))
 
     def _set_reason(self, reason: EndReason | None, task: str) -> None:

@@ -19,9 +19,10 @@ from headway.clock import Clock
 from headway.errors import HeadwayError, IdempotencyMismatch, InvalidInput, NotFound, Problem
 from headway.ids import JobId, new_job_id
 from headway.logs import get_logger
+from headway.model.reasons import EndReason, EndWord
 from headway.rpc import convert
 from headway.rpc.v1 import common_pb2, job_manager_pb2
-from headway.states import JOB_ENDED
+from headway.states import JOB_ENDED, TaskEventKind
 from headway.store import Batcher, Database
 
 from . import intake, store, views
@@ -261,16 +262,34 @@ class Jobs:
         log.info("job.acted_on", job=job_id, task=task, action=action, by=by, tasks=acted.tasks_changed)
         return acted
 
+    async def refused(self, job_id: JobId, task: str, generation: int, why: str) -> None:
+        """TaskManager will never take this task: it ends, so that its job does."""
+
+        def operation(desk: _Desk) -> None:
+            live = desk.job(job_id)
+            number = live.numbers.get(task) if live is not None else None
+            if live is None or number is None:
+                return
+            record = live.tasks[number]
+            reason = EndReason(EndWord.PLATFORM_ERROR, detail=f"It could not be queued: {why}")
+            ending = TaskEvent(task, generation, record.seq + 1, TaskEventKind.FAILED, record.attempt, desk.now, reason)
+            live.on_event(ending, desk.now)
+
+        await self._inbox.submit(operation)
+
     # -- the transaction ------------------------------------------------------------------------
 
     async def _run(self, operations: list[Operation]) -> list[Any]:
         touched: set[str] = set()
+        ended: list[str] = []
 
         def work(conn: Connection) -> tuple[list[Any], list[Change]]:
             desk = _Desk(conn, self._memory, self._clock.now())
             try:
                 results = [_guarded(operation, desk) for operation in operations]
-                return results, self._save(desk)
+                changes = self._save(desk)
+                ended.extend(job_id for job_id, live in desk.touched.items() if live.record.state in JOB_ENDED)
+                return results, changes
             finally:
                 touched.update(desk.touched)
 
@@ -281,6 +300,8 @@ class Jobs:
                 self._memory.drop(job_id)
             raise
         self._memory.shrink()
+        for job_id in ended:
+            self._memory.drop(job_id)
         self._hub.publish(changes)
         return results
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, field
@@ -380,3 +381,56 @@ async def test_the_spec_comes_back_as_it_was_submitted(house: House) -> None:
     parts = [part async for part in house.peer.stream(house.stub.GetJobSpec, request, deadline_s=5)]
     assert parts[0].header.name == "ünïcode 日本"
     assert [task for part in parts for task in part.tasks] == tasks
+
+
+async def test_a_task_that_can_never_be_queued_ends_and_holds_up_nobody(house: House) -> None:
+    house.task_manager.refuses = "poison"
+    job_id = (await house.submit([a_task("a"), a_task("poison"), a_task("b"), a_task("c", "poison")])).job_id
+    await house.told("a", "b")
+    await house.ends(job_id, "a")
+    await house.ends(job_id, "b")
+    job, tasks = await house.job(job_id)
+    assert (job.state, job.reason_task) == ("FAILED", "poison")
+    assert "beyond me" in tasks["poison"].sentence
+    assert tasks["c"].state == "SKIPPED"
+
+
+async def test_one_cancelled_task_ends_a_job_that_did_not_fail_as_cancelled(house: House) -> None:
+    job_id = (await house.submit([a_task("a"), a_task("b", "a"), a_task("c", "b")])).job_id
+    assert (await house.act(job_id, ACT.ACTION_CANCEL, "b")).tasks_changed == 2
+    await house.ends(job_id, "a")
+    job, tasks = await house.job(job_id)
+    assert (job.state, job.reason.word, job.reason_task) == ("CANCELLED", "cancelled", "b")
+    assert "by ann" in tasks["b"].sentence
+    assert tasks["c"].state == "SKIPPED"
+    with pytest.raises(Conflict, match="'b'"):
+        await house.act(job_id, ACT.ACTION_RETRY, "c")
+    assert (await house.act(job_id, ACT.ACTION_RETRY)).tasks_changed == 2
+    await house.told("a", "b")
+
+
+async def test_a_chain_of_three_thousand_is_submitted_fetched_and_cancelled(house: House) -> None:
+    # A recursive walk once broke on such a chain.
+    chain = [a_task(f"t{n}", *([f"t{n - 1}"] if n else [])) for n in range(3_000)]
+    job_id = (await house.submit(chain)).job_id
+    await house.ends(job_id, "t0", "FAILED", reason=common_pb2.EndReason(word="exited", exit_code=1))
+    job, tasks = await house.job(job_id)
+    assert job.state == "FAILED"
+    assert len(tasks) == 3_000
+    assert "'t0'" in tasks["t2999"].sentence
+    assert (await house.act(job_id, ACT.ACTION_RETRY)).tasks_changed == 3_000
+    assert (await house.act(job_id, ACT.ACTION_CANCEL)).tasks_changed == 3_000
+    await house.ends(job_id, "t0", "CANCELLED", generation=2)
+    job, _ = await house.job(job_id)
+    assert (job.state, dict(job.tasks_by_state)) == ("CANCELLED", {"CANCELLED": 3_000})
+
+
+async def test_ten_thousand_tasks_are_accepted_within_three_seconds(house: House) -> None:
+    tasks = [a_task(f"t{n}", *([f"t{n // 2}"] if n else []), script="echo hello\n" * 8) for n in range(1, 10_000)]
+    tasks.insert(0, a_task("t0"))
+    started = time.process_time()
+    reply = await house.submit(tasks)
+    # Client, JobManager and TaskManager of this test share one process; about 0.7 s.
+    assert time.process_time() - started < 3
+    assert reply.job_id
+    await house.told("t0")

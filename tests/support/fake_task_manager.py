@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from headway.errors import Unavailable
+from headway.errors import InvalidInput, Unavailable
 from headway.lifecycle import Service
 from headway.rpc.server import RpcServer
 from headway.rpc.v1 import common_pb2, job_manager_pb2, task_manager_pb2
@@ -15,7 +15,7 @@ class FakeTaskManager(TaskManagerServicer):
     """Takes commands as the real one does: at least once, repeated ones dropped by their seq.
 
     ``away``: calls fail. ``drop_answers``: so many calls do their work, then fail. ``largest``: CPUs (in hundredths)
-    of the largest node; None: no node is known.
+    of the largest node; None: no node is known. ``refuses``: a task's name that makes a whole call invalid.
     """
 
     def __init__(self) -> None:
@@ -23,6 +23,7 @@ class FakeTaskManager(TaskManagerServicer):
         self.largest: int | None = 800
         self.away = False
         self.drop_answers = 0
+        self.refuses = ""
         self.calls = 0
         self._seen = 0
         self._event_seq = 0
@@ -33,6 +34,8 @@ class FakeTaskManager(TaskManagerServicer):
         self.calls += 1
         if self.away:
             raise Unavailable("gone fishing")
+        if self.refuses in [command.enqueue.task.name for command in request.commands if command.HasField("enqueue")]:
+            raise InvalidInput(f"{self.refuses} is beyond me")
         for command in request.commands:
             if command.seq > self._seen:
                 self._seen = command.seq
