@@ -21,12 +21,13 @@ import asyncio
 import contextlib
 import functools
 import inspect
+import logging
 import os
 import signal
 import socket
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from .errors import ConfigInvalid, HeadwayError
 from .logs import get_logger
@@ -361,10 +362,13 @@ def run_service(main: Coroutine[Any, Any, None]) -> int:
     """Runs a service's coroutine to its end and returns the exit status of the process.
 
     0: stopped as asked. 1: failed. 2: the configuration is wrong. What a person can act on is one line, not a
-    traceback.
+    traceback. The event loop is not closed: end the process with `exit_now`.
     """
+    # Kept alive: closing it would wait for every thread of its pool, and one may hang on a dead mount for ever.
+    global _runner
+    _runner = asyncio.Runner(loop_factory=_loop_factory())
     try:
-        run_async(main)
+        _runner.run(main)
     except ConfigInvalid as error:
         notify_failure(error)
         print(f"headway: {error}", file=sys.stderr)  # noqa: T201
@@ -382,14 +386,30 @@ def run_service(main: Coroutine[Any, Any, None]) -> int:
     return 0
 
 
+def exit_now(status: int) -> NoReturn:
+    """Ends the process of a service that has stopped, without waiting for threads that hang in system calls."""
+    logging.shutdown()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(status)
+
+
 def run_async(main: Coroutine[Any, Any, T]) -> T:
     """`asyncio.run` on uvloop where it is installed."""
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(main)
+
+
+_runner: asyncio.Runner | None = None
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     try:
         from uvloop import new_event_loop
     except ImportError:
-        return asyncio.run(main)
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        return runner.run(main)
+        return None
+    return new_event_loop
 
 
 async def _call(hook: Hook) -> None:

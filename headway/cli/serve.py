@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import sys
 from pathlib import Path
 
 import click
@@ -34,7 +33,10 @@ class _ServiceName(click.ParamType):  # type: ignore[type-arg]
 )
 def serve(service: str, config_path: Path | None) -> None:
     """Run SERVICE (httpserver, job_manager, task_manager, resource_manager or worker) until it is told to stop."""
-    sys.exit(run(service, config_path))
+    status = run(service, config_path)
+    from ..lifecycle import exit_now
+
+    exit_now(status)
 
 
 def run(service: str, config_path: Path | None) -> int:

@@ -169,10 +169,10 @@ async def test_health_is_ready_when_serving_and_nothing_fails() -> None:
 # -- whole processes ---------------------------------------------------------------------------------
 
 _PROGRAM = """
-import asyncio, sys
+import asyncio, sys, time
 from headway import logs
 from headway.errors import ConfigInvalid
-from headway.lifecycle import Service, run_service
+from headway.lifecycle import Service, exit_now, run_service
 
 async def serve(how):
     service = Service("probe", drain_s=30)
@@ -182,6 +182,8 @@ async def serve(how):
         async def dies():
             raise ValueError("out of luck")
         service.side_task("loop", dies)
+    if how == "hangs":
+        service.on_start(lambda: asyncio.ensure_future(asyncio.to_thread(time.sleep, 60)) and None)
     if how == "config":
         raise ConfigInvalid("headway.toml: [cluster] name is missing.")
     service.on_refuse(lambda: print("refusing", flush=True))
@@ -189,7 +191,7 @@ async def serve(how):
     await service.run()
 
 logs.setup(service="probe", fmt="json")
-sys.exit(run_service(serve(sys.argv[1])))
+exit_now(run_service(serve(sys.argv[1])))
 """
 
 
@@ -212,6 +214,15 @@ def test_a_signal_stops_in_good_order(number: signal.Signals, repository: Path) 
     process.send_signal(number)
     out, _ = process.communicate(timeout=10)
     assert (out, process.returncode) == ("refusing\n", 0)
+
+
+def test_a_thread_that_hangs_does_not_hold_the_exit(repository: Path) -> None:
+    process = start("hangs", repository)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "open\n"
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=10)
+    assert process.returncode == 0
 
 
 def test_a_second_signal_kills(repository: Path) -> None:
