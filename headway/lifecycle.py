@@ -41,6 +41,8 @@ SUPERVISOR_FD = "HEADWAY_SUPERVISOR_FD"
 EXIT_FAILED = 1
 EXIT_CONFIG = 2
 
+_CANCEL_AGAIN_S = 0.25
+
 
 class ServiceFailed(HeadwayError):
     """A part that the service can't live without has ended."""
@@ -232,11 +234,7 @@ class Service:
                     await asyncio.gather(*(self._quietly("drain", hook) for hook in self._drain))
             except TimeoutError:
                 log.warning("service.drain_cut_short", service=self.name, after_s=self._drain_s)
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=self._release_s)
+        await self._cancel_side_tasks()
         for hook in reversed(self._stop):
             try:
                 async with asyncio.timeout(self._release_s):
@@ -244,6 +242,18 @@ class Service:
             except TimeoutError:
                 log.warning("service.stop_hook_hangs", service=self.name, hook=_name_of(hook))
         log.info("service.stopped", service=self.name)
+
+    async def _cancel_side_tasks(self) -> None:
+        left_s = self._release_s
+        while self._tasks and left_s > 0:
+            # More than once: asyncio.wait_for of Python 3.11 loses a cancellation that comes in the same turn as
+            # the result it waits for, and the loop around it would go on.
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.wait(list(self._tasks), timeout=min(left_s, _CANCEL_AGAIN_S))
+            left_s -= _CANCEL_AGAIN_S
+        if self._tasks:
+            log.error("service.side_tasks_hang", service=self.name, tasks=sorted(self._tasks.values()))
 
     async def _quietly(self, phase: str, hook: Hook) -> None:
         # One hook that fails must not keep the others from releasing what they hold.

@@ -172,7 +172,8 @@ class MountProbe:
         if look is None or look.done():
             look = self._look = self._start()
         try:
-            return await asyncio.wait_for(asyncio.shield(look), self._timeout_s)
+            async with asyncio.timeout(self._timeout_s):
+                return await asyncio.shield(look)
         except TimeoutError:
             return MountState(
                 MountKind.MISSING, f"{self._layout.root} has not answered for {self._timeout_s:g} s; it hangs."

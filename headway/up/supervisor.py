@@ -208,7 +208,8 @@ class Supervisor:
                 continue
             child.signal(signal.SIGTERM)
             try:
-                await asyncio.wait_for(asyncio.shield(child.ended), _STOP_LIMIT_S)
+                async with asyncio.timeout(_STOP_LIMIT_S):
+                    await asyncio.shield(child.ended)
             except TimeoutError:
                 self._say(f"{service} did not stop within {_STOP_LIMIT_S:g} s; killing it.")
                 child.signal(signal.SIGKILL)

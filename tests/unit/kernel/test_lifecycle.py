@@ -134,6 +134,28 @@ async def test_draining_is_bounded() -> None:
         await running
 
 
+async def test_a_loop_that_loses_a_cancellation_is_stopped_all_the_same() -> None:
+    service = Service("t")
+    lost: list[str] = []
+
+    async def loop() -> None:
+        while True:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                if lost:
+                    raise
+                lost.append("as asyncio.wait_for of Python 3.11 does")
+
+    service.side_task("loop", loop)
+    running = asyncio.create_task(service.run(signals=False))
+    await eventually(lambda: service.health.ready)
+    service.request_stop()
+    async with asyncio.timeout(5):
+        await running
+    assert len(lost) == 1
+
+
 async def test_a_start_that_hangs_can_be_stopped() -> None:
     service = Service("t")
     entered = asyncio.Event()
