@@ -217,10 +217,10 @@ class ScriptedRuntime:
 
     def spool(self, attempt: AttemptId, stream: Stream) -> Path | None:
         live = self._live.get(attempt)
+        if live is not None and not live.run.script.output:
+            return None
         box = self.box(attempt)
-        if live is None:
-            return box.spool(stream) if box.run.exists() else None
-        return box.spool(stream) if live.run.script.output else None
+        return box.spool(stream) if live is not None or box.run.exists() else None
 
     def index(self, attempt: AttemptId) -> Path | None:
         return self.box(attempt).index
