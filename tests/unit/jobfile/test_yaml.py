@@ -273,10 +273,10 @@ def _bomb() -> str:
 
 HOSTILE = {
     "billion laughs": _bomb(),
-    "one long text many times": "a: &a '" + "x" * 1_000_000 + "'\nb: [" + ", ".join(["*a"] * 100) + "]",
+    "one long text many times": "a: &a ['" + "x" * 1_000_000 + "']\nb: [" + ", ".join(["*a"] * 100) + "]",
     "wide": "a: &a [" + "[]," * 100_000 + "]\nb: [" + "*a," * 100 + "]",
     "deep flow": "[" * 100_000,
-    "deep flow closed": "[" * 900 + "]" * 900,
+    "deep flow closed": "# not JSON\n" + "[" * 900 + "]" * 900,
     "deep block": "- " * 100_000,
     "deep keys": "? " * 100_000,
     "deep mapping": "{a: " * 100_000,
@@ -297,6 +297,20 @@ def test_hostile_files_are_refused_quickly(name: str, media: str) -> None:
     started = time.process_time()
     assert problems_of(HOSTILE[name], media=media)
     assert time.process_time() - started < 5
+
+
+@pytest.mark.parametrize(
+    ("name", "want"),
+    [
+        ("billion laughs", "aliases"),
+        ("one long text many times", "aliases"),
+        ("wide", "aliases"),
+        ("deep flow closed", "nested more than 32 deep"),
+        ("circle", "inside the very thing"),
+    ],
+)
+def test_a_bomb_is_refused_as_what_it_is(name: str, want: str) -> None:
+    assert want in the_problem(HOSTILE[name]).message
 
 
 def test_a_file_over_the_limit_is_refused_unread() -> None:
