@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from headway.ids import AttemptId, NodeId
 from headway.logs import get_logger
 from headway.states import AttemptState, TaskEventKind, TaskState
@@ -126,8 +124,8 @@ def _place(turn: Turn, placement: Placement) -> None:
     )
     book.put_attempt(attempt)
     book.flights[task.id].placed_s = book.mono
-    task = replace(task, state=TaskState.RUNNING, attempt=attempt.id.number, not_before=0.0)
-    book.put_task(turn.tell(task, TaskEventKind.ATTEMPT_STARTED, attempt=attempt))
+    started = TaskEventKind.ATTEMPT_STARTED
+    book.put_task(turn.tell(task, started, of=attempt, state=TaskState.RUNNING, not_before=0.0))
     turn.launches.append(attempt.id)
     log.info(
         "attempt.placed", attempt=str(attempt.id), node=node.id, gpus=len(placement.gpu_uuids),

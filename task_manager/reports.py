@@ -46,23 +46,23 @@ def on_report(turn: Turn, report: Report) -> bool:
     except ValueError:
         log.warning("report.unknown_kind", attempt=str(report.attempt), kind=report.kind)
         return False
-    known = _with_facts(attempt, report)
     turn.book.flights[attempt.id.task].missing_since_s = None
     if kind in _ENDS:
         reason = report.reason
         if reason is None:
             reason = EndReason(EndWord.PLATFORM_ERROR, detail="Its worker told no reason for the end.")
-        turn.end_attempt(known, reason, elsewhere=report.elsewhere)
+        turn.end_attempt(_with_facts(attempt, report, attempt.state), reason, elsewhere=report.elsewhere)
         return False
-    known = replace(known, state=ATTEMPT.after(known.state, kind))
+    known = _with_facts(attempt, report, ATTEMPT.after(attempt.state, kind))
     if known != attempt:
         turn.book.put_attempt(known)
     return False
 
 
-def _with_facts(attempt: Attempt, report: Report) -> Attempt:
+def _with_facts(attempt: Attempt, report: Report, state: AttemptState) -> Attempt:
     return replace(
         attempt,
+        state=state,
         accepted_at=merge_known(attempt.accepted_at, report.accepted_at),
         container_started_at=merge_known(attempt.container_started_at, report.container_started_at),
         started_at=merge_known(attempt.started_at, report.process_started_at),
@@ -74,7 +74,6 @@ def _with_facts(attempt: Attempt, report: Report) -> Attempt:
         dropped_bytes=max(attempt.dropped_bytes, report.dropped_bytes),
         image_id=report.image_id or attempt.image_id,
         warnings=report.warnings or attempt.warnings,
-        answered_at=attempt.answered_at,
     )
 
 

@@ -8,6 +8,7 @@ brings down every machine it meets must end some day.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from headway.ids import NodeId
 from headway.model.reasons import EndReason, EndWord
@@ -52,34 +53,30 @@ def after_end(
     *,
     node_id: NodeId,
     now: float,
-    disowned: bool = False,
     elsewhere: bool = False,
     settings: RetrySettings = RetrySettings(),  # frozen
 ) -> Requeue | End:
     """Decides after an attempt of ``task`` on ``node_id`` ended with ``reason``.
 
-    ``disowned``: the end was declared here (machine lost), so the Worker may still have the attempt. ``elsewhere``:
-    the Worker says that it can't run this task.
+    ``elsewhere``: the Worker says that it can't run this task.
     """
-    if disowned:
-        task = replace(task, disowned=(*task.disowned, task.attempt)[-_REMEMBERED_NUMBERS:])
     if reason.succeeded:
         return End(TaskState.SUCCEEDED, reason)
     if task.cancel_by is not None:
         return End(TaskState.CANCELLED, _cancelled(reason))
-    task = replace(task, reason=reason, refusals=0)
     if reason.word is EndWord.NODE_LOST:
         if task.losses >= LOSSES_BORNE:
             return End(reason.task_state, reason)
         pause_s = _grown(_LOSS_PAUSE_S, task.losses - 1) if task.losses else 0.0
-        return _again(replace(task, losses=task.losses + 1), now, pause_s, node_id)
+        return _again(task, now, pause_s, node_id, losses=task.losses + 1, refusals=0)
     if reason.platform_retry:
         if task.platform_failures >= settings.platform_retries:
             return End(reason.task_state, reason)
         pause_s = _grown(settings.platform_retry_delay_s, task.platform_failures)
-        return _again(replace(task, platform_failures=task.platform_failures + 1), now, pause_s, node_id)
+        return _again(task, now, pause_s, node_id, platform_failures=task.platform_failures + 1, refusals=0)
     if reason.user_retry and task.user_failures < task.retries:
-        return _again(replace(task, user_failures=task.user_failures + 1), now, 0.0, node_id if elsewhere else None)
+        avoid = node_id if elsewhere else None
+        return _again(task, now, 0.0, avoid, user_failures=task.user_failures + 1, refusals=0)
     return End(reason.task_state, reason)
 
 
@@ -91,15 +88,23 @@ def after_refusal(task: Task, *, node_id: NodeId, now: float, others: bool) -> R
     if task.cancel_by is not None:
         return End(TaskState.CANCELLED, EndReason(EndWord.CANCELLED))
     pause_s = 0.0 if others and task.refusals == 0 else _grown(_REFUSAL_PAUSE_S, task.refusals)
-    return _again(replace(task, refusals=task.refusals + 1), now, pause_s, node_id)
+    return _again(task, now, pause_s, node_id, refusals=task.refusals + 1)
 
 
-def _again(task: Task, now: float, pause_s: float, avoid: NodeId | None) -> Requeue:
+def disown(task: Task, number: int) -> Task:
+    """Remembers that an attempt was given up here while a Worker may still have it."""
+    return replace(task, disowned=(*task.disowned, number)[-_REMEMBERED_NUMBERS:])
+
+
+def _again(task: Task, now: float, pause_s: float, avoid: NodeId | None, **counters: int) -> Requeue:
     nodes = task.avoid
     if avoid is not None:
         nodes = (*(n for n in nodes if n != avoid), avoid)[-_REMEMBERED_NODES:]
     not_before = now + pause_s if pause_s else 0.0
-    return Requeue(replace(task, state=TaskState.QUEUED, not_before=not_before, queued_at=now + pause_s, avoid=nodes))
+    changed: dict[str, Any] = dict(counters)
+    return Requeue(
+        replace(task, state=TaskState.QUEUED, not_before=not_before, queued_at=now + pause_s, avoid=nodes, **changed)
+    )
 
 
 def _grown(first_s: float, times: int) -> float:

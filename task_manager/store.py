@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, tuple_, update
+from sqlalchemy import Connection, Row, delete, func, insert, select, tuple_, update
 
 from headway.ids import AttemptId, JobId, NodeId, TaskId
 from headway.model.reasons import EndReason, EndWord
@@ -20,8 +20,6 @@ from .tables import JOB_MANAGER, attempts, node_leases, nodes, outbox, task_spec
 
 T = TypeVar("T")
 _IN_AT_MOST = 400
-_TASK_KEYS = ("job_id", "name")
-_ATTEMPT_KEYS = ("job_id", "name", "number")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,37 +49,50 @@ class Stored:
 
 # -- writing --------------------------------------------------------------------------------------
 
-
-def _update(table: Any, keys: tuple[str, ...]) -> Any:
-    values: dict[str, Any] = {c.name: bindparam(f"v_{c.name}") for c in table.columns if c.name not in keys}
-    return update(table).where(*(table.c[key] == bindparam(f"v_{key}") for key in keys)).values(values)
-
-
-_UPDATE_TASK = _update(tasks, _TASK_KEYS)
-_UPDATE_ATTEMPT = _update(attempts, _ATTEMPT_KEYS)
-_UPDATE_SPEC = _update(task_specs, _TASK_KEYS)
+# A burst writes thousands of rows a second, and turning each into named parameters would cost more than SQLite's own
+# work: rows go to the driver as plain tuples, in the order of these columns.
+_TASK_FIXED = (
+    "job_id", "name", "generation", "owner", "job_name", "priority", "tail_timeout_s", "cpu_centi", "memory_bytes",
+    "gpus", "gpu_models", "gpu_memory_bytes", "timeout_s", "retries",
+)  # fmt: skip
+_TASK_MOVING = (
+    "submitted_at", "held", "state", "queued_at", "not_before", "attempt", "user_failures", "platform_failures",
+    "losses", "refusals", "avoid", "disowned", "event_seq", "command_seq", "cancel_by", "ended_at", "reason",
+)  # fmt: skip
+_TASK_KEY = ("job_id", "name")
+_ATTEMPT_FIXED = (
+    "job_id", "name", "number", "generation", "node_id", "incarnation", "cpu_centi", "memory_bytes", "gpu_uuids",
+    "timeout_s", "of_runs", "queued_at", "placed_at",
+)  # fmt: skip
+_ATTEMPT_MOVING = (
+    "state", "answered_at", "accepted_at", "container_started_at", "started_at", "ended_at", "run_s", "stop_word",
+    "stop_at", "peak_memory_bytes", "stdout_bytes", "stderr_bytes", "dropped_bytes", "image_id", "warnings", "reason",
+)  # fmt: skip
+_ATTEMPT_KEY = ("job_id", "name", "number")
+_SPEC = ("job_id", "name", "enqueue")
 
 
 def write(conn: Connection, changes: Changes) -> None:
     """Writes a turn's changes, all or nothing."""
-    new = [_task_row(task) for task in changes.tasks if task.id in changes.new_tasks]
-    old = [_named(_task_row(task)) for task in changes.tasks if task.id not in changes.new_tasks]
-    _many(conn, insert(tasks), new)
-    _many(conn, _UPDATE_TASK, old)
-    specs = [
-        {"job_id": t.job_id, "name": t.name, "enqueue": blob} for t, blob in changes.specs if t in changes.new_tasks
+    sql = _Sql(conn)
+    enqueued = {task_id for task_id, _blob in changes.specs}
+    again = [(t.job_id, t.name) for t in enqueued if t not in changes.new_tasks]
+    # A task that is enqueued anew may differ in everything; its attempts stay.
+    sql.delete("tasks", _TASK_KEY, again)
+    sql.delete("task_specs", _TASK_KEY, again)
+    new = [(*_task_fixed(task), *_task_moving(task)) for task in changes.tasks if task.id in enqueued]
+    sql.insert("tasks", (*_TASK_FIXED, *_TASK_MOVING), new)
+    sql.insert("task_specs", _SPEC, [(t.job_id, t.name, blob) for t, blob in changes.specs])
+    moved = [(*_task_moving(t), t.id.job_id, t.id.name) for t in changes.tasks if t.id not in enqueued]
+    sql.update("tasks", _TASK_MOVING, _TASK_KEY, moved)
+    placed = [(*_attempt_fixed(a), *_attempt_moving(a)) for a in changes.attempts if a.id in changes.new_attempts]
+    sql.insert("attempts", (*_ATTEMPT_FIXED, *_ATTEMPT_MOVING), placed)
+    later = [
+        (*_attempt_moving(a), a.id.task.job_id, a.id.task.name, a.id.number)
+        for a in changes.attempts
+        if a.id not in changes.new_attempts
     ]
-    again = [
-        {"v_job_id": t.job_id, "v_name": t.name, "v_enqueue": blob}
-        for t, blob in changes.specs
-        if t not in changes.new_tasks
-    ]
-    _many(conn, insert(task_specs), specs)
-    _many(conn, _UPDATE_SPEC, again)
-    placed = [_attempt_row(a) for a in changes.attempts if a.id in changes.new_attempts]
-    moved = [_named(_attempt_row(a)) for a in changes.attempts if a.id not in changes.new_attempts]
-    _many(conn, insert(attempts), placed)
-    _many(conn, _UPDATE_ATTEMPT, moved)
+    sql.update("attempts", _ATTEMPT_MOVING, _ATTEMPT_KEY, later)
     _write_nodes(conn, changes.nodes)
     for node_id, lease in changes.leases:
         conn.execute(delete(node_leases).where(node_leases.c.id == node_id))
@@ -97,6 +108,32 @@ def write(conn: Connection, changes: Changes) -> None:
     outbox.add_many(conn, JOB_MANAGER, changes.events, changes.now)
 
 
+class _Sql:
+    """Many rows by one statement; table and column names are this module's own, values are bound."""
+
+    def __init__(self, conn: Connection) -> None:
+        self._conn = conn
+        self._mark = "?" if conn.dialect.name == "sqlite" else "%s"
+
+    def insert(self, table: str, columns: Sequence[str], rows: list[tuple[Any, ...]]) -> None:
+        marks = ", ".join([self._mark] * len(columns))
+        self._many(f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks})", rows)
+
+    def update(self, table: str, columns: Sequence[str], key: Sequence[str], rows: list[tuple[Any, ...]]) -> None:
+        values = ", ".join(f"{column} = {self._mark}" for column in columns)
+        self._many(f"UPDATE {table} SET {values} WHERE {self._where(key)}", rows)
+
+    def delete(self, table: str, key: Sequence[str], rows: list[tuple[Any, ...]]) -> None:
+        self._many(f"DELETE FROM {table} WHERE {self._where(key)}", rows)
+
+    def _where(self, key: Sequence[str]) -> str:
+        return " AND ".join(f"{column} = {self._mark}" for column in key)
+
+    def _many(self, statement: str, rows: list[tuple[Any, ...]]) -> None:
+        if rows:
+            self._conn.exec_driver_sql(statement, rows)
+
+
 def _write_nodes(conn: Connection, changed: Sequence[tuple[NodeId, Node | None]]) -> None:
     for node_id, node in changed:
         place = conn.execute(select(nodes.c.place).where(nodes.c.id == node_id)).scalar()
@@ -107,11 +144,6 @@ def _write_nodes(conn: Connection, changed: Sequence[tuple[NodeId, Node | None]]
         else:
             last = conn.execute(select(func.max(nodes.c.place))).scalar() or 0
             conn.execute(insert(nodes), {"id": node_id, "place": last + 1, "node": _node_json(node)})
-
-
-def _many(conn: Connection, statement: Any, rows: list[dict[str, Any]]) -> None:
-    if rows:
-        conn.execute(statement, rows)
 
 
 # -- reading --------------------------------------------------------------------------------------
@@ -197,45 +229,22 @@ def _parts(ids: Iterable[T]) -> Iterator[list[T]]:
 # -- rows -----------------------------------------------------------------------------------------
 
 
-def _named(row: dict[str, Any]) -> dict[str, Any]:
-    return {f"v_{key}": value for key, value in row.items()}
-
-
-def _task_row(task: Task) -> dict[str, Any]:
+def _task_fixed(task: Task) -> tuple[Any, ...]:
     shape = task.shape
-    return {
-        "job_id": task.id.job_id,
-        "name": task.id.name,
-        "generation": task.generation,
-        "owner": task.owner,
-        "job_name": task.job_name,
-        "priority": task.priority,
-        "submitted_at": task.submitted_at,
-        "tail_timeout_s": task.tail_timeout_s,
-        "cpu_centi": shape.cpu_centi,
-        "memory_bytes": shape.memory_bytes,
-        "gpus": shape.gpus,
-        "gpu_models": _list_json(shape.gpu_models),
-        "gpu_memory_bytes": shape.gpu_memory_bytes,
-        "timeout_s": task.timeout_s,
-        "retries": task.retries,
-        "held": task.held,
-        "state": task.state.value,
-        "queued_at": task.queued_at,
-        "not_before": task.not_before,
-        "attempt": task.attempt,
-        "user_failures": task.user_failures,
-        "platform_failures": task.platform_failures,
-        "losses": task.losses,
-        "refusals": task.refusals,
-        "avoid": _list_json(task.avoid),
-        "disowned": _list_json(task.disowned),
-        "event_seq": task.event_seq,
-        "command_seq": task.command_seq,
-        "cancel_by": task.cancel_by,
-        "ended_at": task.ended_at,
-        "reason": _reason_json(task.reason),
-    }
+    return (
+        task.id.job_id, task.id.name, task.generation, task.owner, task.job_name, task.priority, task.tail_timeout_s,
+        shape.cpu_centi, shape.memory_bytes, shape.gpus, _list_json(shape.gpu_models), shape.gpu_memory_bytes,
+        task.timeout_s, task.retries,
+    )  # fmt: skip
+
+
+def _task_moving(task: Task) -> tuple[Any, ...]:
+    return (
+        task.submitted_at, task.held, task.state.value, task.queued_at, task.not_before, task.attempt,
+        task.user_failures, task.platform_failures, task.losses, task.refusals, _list_json(task.avoid),
+        _list_json(task.disowned), task.event_seq, task.command_seq, task.cancel_by, task.ended_at,
+        _reason_json(task.reason),
+    )  # fmt: skip
 
 
 def _task(row: Row[Any]) -> Task:
@@ -269,38 +278,21 @@ def _task(row: Row[Any]) -> Task:
     )
 
 
-def _attempt_row(attempt: Attempt) -> dict[str, Any]:
-    return {
-        "job_id": attempt.id.task.job_id,
-        "name": attempt.id.task.name,
-        "number": attempt.id.number,
-        "generation": attempt.generation,
-        "state": attempt.state.value,
-        "node_id": attempt.node_id,
-        "incarnation": attempt.incarnation,
-        "cpu_centi": attempt.shape.cpu_centi,
-        "memory_bytes": attempt.shape.memory_bytes,
-        "gpu_uuids": _list_json(attempt.gpu_uuids),
-        "timeout_s": attempt.timeout_s,
-        "of_runs": attempt.of_runs,
-        "queued_at": attempt.queued_at,
-        "placed_at": attempt.placed_at,
-        "answered_at": attempt.answered_at,
-        "accepted_at": attempt.accepted_at,
-        "container_started_at": attempt.container_started_at,
-        "started_at": attempt.started_at,
-        "ended_at": attempt.ended_at,
-        "run_s": attempt.run_s,
-        "stop_word": attempt.stop_word,
-        "stop_at": attempt.stop_at,
-        "peak_memory_bytes": attempt.peak_memory_bytes,
-        "stdout_bytes": attempt.stdout_bytes,
-        "stderr_bytes": attempt.stderr_bytes,
-        "dropped_bytes": attempt.dropped_bytes,
-        "image_id": attempt.image_id,
-        "warnings": _list_json(attempt.warnings),
-        "reason": _reason_json(attempt.reason),
-    }
+def _attempt_fixed(attempt: Attempt) -> tuple[Any, ...]:
+    return (
+        attempt.id.task.job_id, attempt.id.task.name, attempt.id.number, attempt.generation, attempt.node_id,
+        attempt.incarnation, attempt.shape.cpu_centi, attempt.shape.memory_bytes, _list_json(attempt.gpu_uuids),
+        attempt.timeout_s, attempt.of_runs, attempt.queued_at, attempt.placed_at,
+    )  # fmt: skip
+
+
+def _attempt_moving(attempt: Attempt) -> tuple[Any, ...]:
+    return (
+        attempt.state.value, attempt.answered_at, attempt.accepted_at, attempt.container_started_at,
+        attempt.started_at, attempt.ended_at, attempt.run_s, attempt.stop_word, attempt.stop_at,
+        attempt.peak_memory_bytes, attempt.stdout_bytes, attempt.stderr_bytes, attempt.dropped_bytes,
+        attempt.image_id, _list_json(attempt.warnings), _reason_json(attempt.reason),
+    )  # fmt: skip
 
 
 def _attempt(row: Row[Any], shape: Shape | None = None) -> Attempt:
@@ -344,7 +336,11 @@ def _list(text: str) -> tuple[Any, ...]:
 
 
 def _reason_json(reason: EndReason | None) -> str | None:
-    return None if reason is None else json.dumps(asdict(reason))
+    if reason is None:
+        return None
+    return json.dumps(
+        {"word": reason.word.value, "exit_code": reason.exit_code, "signal": reason.signal, "detail": reason.detail}
+    )
 
 
 def _reason(text: str | None) -> EndReason | None:

@@ -71,24 +71,32 @@ class Turn:
         return task is None or attempt_id.number > task.attempt or attempt_id.number in task.disowned
 
     def tell(
-        self, task: Task, kind: TaskEventKind, reason: EndReason | None = None, attempt: Attempt | None = None
+        self,
+        task: Task,
+        kind: TaskEventKind,
+        reason: EndReason | None = None,
+        of: Attempt | None = None,
+        **changes: Any,
     ) -> Task:
-        """Puts an event for JobManager down; returns the task with its event number moved on."""
+        """Puts an event for JobManager down; returns the task with ``changes`` and its event number moved on."""
         seq = task.event_seq + 1
+        number = of.id.number if of is not None else task.attempt
         self.told.append(
             Told(
                 task.id,
                 task.generation,
                 seq,
                 kind,
-                task.attempt,
+                number,
                 self.now,
                 reason,
-                attempt.node_id if attempt is not None else "",
-                attempt.started_at if attempt is not None else None,
+                of.node_id if of is not None else "",
+                of.started_at if of is not None else None,
             )
         )
-        return replace(task, event_seq=seq)
+        if reason is not None:
+            changes["reason"] = reason
+        return replace(task, event_seq=seq, attempt=number, **changes)
 
     # -- what happens to attempts -------------------------------------------------------------------
 
@@ -124,16 +132,17 @@ class Turn:
         )
         self.book.put_attempt(ended)
         task = self.book.tasks[attempt.id.task]
+        if disowned:
+            task = retry.disown(task, attempt.id.number)
         decision = retry.after_end(
             task,
             reason,
             node_id=attempt.node_id,
             now=self.now,
-            disowned=disowned,
             elsewhere=elsewhere,
             settings=self.settings.retry,
         )
-        self._follow(decision, task, ended, reason, disowned=disowned)
+        self._follow(decision, task, ended, reason)
 
     def refuse_attempt(self, attempt: Attempt, sentence: str) -> None:
         """The Worker did not take it: the task waits on, no retry used."""
@@ -144,25 +153,21 @@ class Turn:
         task = self.book.tasks[attempt.id.task]
         others = any(node_id != attempt.node_id for node_id in self.book.nodes)
         decision = retry.after_refusal(task, node_id=attempt.node_id, now=self.now, others=others)
-        self._follow(decision, task, ended, reason, disowned=False)
+        self._follow(decision, task, ended, reason)
 
-    def _follow(
-        self, decision: retry.Requeue | retry.End, task: Task, attempt: Attempt, reason: EndReason, *, disowned: bool
-    ) -> None:
+    def _follow(self, decision: retry.Requeue | retry.End, task: Task, attempt: Attempt, reason: EndReason) -> None:
         if isinstance(decision, retry.Requeue):
-            task = self.tell(decision.task, TaskEventKind.REQUEUED, reason, attempt)
-            self.book.put_task(task)
+            self.book.put_task(self.tell(decision.task, TaskEventKind.REQUEUED, reason, attempt))
         else:
-            numbers = (*task.disowned, attempt.id.number) if disowned else task.disowned
-            self.end_task(replace(task, disowned=numbers), decision.state, decision.reason, attempt)
+            self.end_task(task, decision.state, decision.reason, attempt)
         log.info(
             "attempt.ended", attempt=str(attempt.id), node=attempt.node_id, state=attempt.state.value,
             reason=reason.word.value, again=isinstance(decision, retry.Requeue),
         )  # fmt: skip
 
     def end_task(self, task: Task, state: TaskState, reason: EndReason, attempt: Attempt | None = None) -> None:
-        task = self.tell(task, TaskEventKind(state.value), reason, attempt)
-        self.book.put_task(replace(task, state=state, reason=reason, ended_at=self.now))
+        kind = TaskEventKind(state.value)
+        self.book.put_task(self.tell(task, kind, reason, attempt, state=state, ended_at=self.now))
 
     def lose(self, attempt: Attempt, sentence: str) -> None:
         """The attempt's machine is given up, or has lost it."""

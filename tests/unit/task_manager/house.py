@@ -17,7 +17,7 @@ from headway.model.reasons import EndReason, EndWord
 from headway.rpc.v1 import job_manager_pb2, task_manager_pb2
 from headway.states import Admission, NodeHealth
 from headway.store import Database
-from task_manager import policy, wire
+from task_manager import policy, tables, wire
 from task_manager.desk import Desk
 from task_manager.dispatcher import Dispatcher
 from task_manager.engine import Engine
@@ -170,7 +170,9 @@ class House:
     seq: int = 0
 
     async def start(self) -> None:
-        self.db = await Database.open(str(self.folder / "task_manager.db"), room="task_manager")
+        self.db = await Database.open(
+            str(self.folder / "task_manager.db"), room="task_manager", metadata=tables.metadata
+        )
         self.hub = Hub()
         self.engine = Engine(self.db, self.clock, self.settings, self.order, self.hub, wire.told)
         self.dispatcher = Dispatcher(self.engine, self.db, self.clock, self.workers)
@@ -250,7 +252,7 @@ class House:
         """Until nothing is on its way: the database works in threads, so real turns are waited for."""
         for _ in range(400):
             await self.clock.settle()
-            lanes = [*self.dispatcher._launches.values(), *self.dispatcher._stops.values()]
+            lanes: list[Any] = [*self.dispatcher._launches.values(), *self.dispatcher._stops.values()]
             busy = any(lane._worker is not None and not lane.pausing for lane in lanes)
             if not busy and not self.engine._inbox.waiting and self.engine._inbox._worker is None:
                 return

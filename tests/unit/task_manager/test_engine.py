@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -93,7 +94,7 @@ async def test_faults_of_the_platform_pause_longer_each_time_and_spare_the_users
         starts.append(house.clock.monotonic())
         if number < 4:
             await house.end(AttemptId(tid("t"), number), fault)
-    gaps = [round(b - a) for a, b in zip(starts, starts[1:], strict=False)]
+    gaps = [round(b - a) for a, b in pairwise(starts)]
     assert gaps == [5, 10, 20]
     await house.end(AttemptId(tid("t"), 4), exited(1))
     await house.end(AttemptId(tid("t"), 5), exited(0))
