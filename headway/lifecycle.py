@@ -19,25 +19,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import inspect
 import logging
 import os
 import signal
-import socket
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, NoReturn, TypeVar
 
 from .errors import ConfigInvalid, HeadwayError
 from .logs import get_logger
+from .notify import inherited_supervisor, notify, notify_failure
 
 log = get_logger(__name__)
 T = TypeVar("T")
 
 Hook = Callable[[], Awaitable[None] | None]
 
-SUPERVISOR_FD = "HEADWAY_SUPERVISOR_FD"
 EXIT_FAILED = 1
 EXIT_CONFIG = 2
 
@@ -180,7 +178,7 @@ class Service:
             Exception: whatever a start hook raised; everything started before it has been released.
         """
         release_signals = self._take_signals() if signals else (lambda: None)
-        supervisor = _supervisor()
+        supervisor = inherited_supervisor()
         unwatch = None if supervisor is None else supervisor.watch(lambda: self.request_stop("supervisor is gone"))
         try:
             await self._run_hooks()
@@ -298,74 +296,6 @@ class Service:
                 loop.remove_signal_handler(number)
 
         return release
-
-
-class _Supervisor:
-    """The other end of the socket that `headway up` hands to each service.
-
-    It tells `up` when the service is ready without a poll, and the service when `up` was killed: then the service
-    stops in good order instead of holding its port and database for ever.
-    """
-
-    def __init__(self, fd: int) -> None:
-        self._socket = socket.socket(fileno=fd)
-        self._socket.setblocking(False)
-
-    def watch(self, gone: Callable[[], None]) -> Callable[[], None]:
-        """Calls `gone()` once the other end is closed; returns what ends the watch."""
-        loop = asyncio.get_running_loop()
-        watching = True
-
-        def stop() -> None:
-            nonlocal watching
-            if watching:
-                watching = False
-                loop.remove_reader(self._socket.fileno())
-
-        def readable() -> None:
-            try:
-                data = self._socket.recv(64)
-            except BlockingIOError:
-                return
-            except OSError:
-                data = b""
-            if not data:
-                stop()
-                gone()
-
-        loop.add_reader(self._socket.fileno(), readable)
-        return stop
-
-    def send(self, line: str) -> None:
-        with contextlib.suppress(OSError):
-            self._socket.send(f"{line}\n".encode())
-
-
-@functools.cache
-def _supervisor() -> _Supervisor | None:
-    fd = os.environ.pop(SUPERVISOR_FD, "")
-    if not fd.isdigit():
-        return None
-    os.set_inheritable(int(fd), False)
-    return _Supervisor(int(fd))
-
-
-def notify(line: str) -> None:
-    """Tells `headway up` and systemd (Type=notify) one `KEY=value` line; nothing where neither listens."""
-    supervisor = _supervisor()
-    if supervisor is not None:
-        supervisor.send(line)
-    path = os.environ.get("NOTIFY_SOCKET", "")
-    if path:
-        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
-            sender.connect("\0" + path[1:] if path.startswith("@") else path)
-            sender.sendall(line.encode())
-
-
-def notify_failure(error: BaseException) -> None:
-    """Tells them why the service could not start or go on, in one line."""
-    sentence = str(error) if isinstance(error, HeadwayError) else repr(error)
-    notify(f"STATUS={' '.join(sentence.split())[:1000]}")
 
 
 def run_service(main: Coroutine[Any, Any, None]) -> int:

@@ -47,7 +47,8 @@ def run(service: str, config_path: Path | None) -> int:
     from .. import logs
     from ..config import load
     from ..errors import ConfigInvalid
-    from ..lifecycle import notify_failure, run_service
+    from ..lifecycle import run_service
+    from ..notify import notify_failure
 
     try:
         config = load(config_path or Path("/etc/headway/headway.toml")).config

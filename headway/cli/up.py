@@ -57,7 +57,7 @@ def up(
 
 
 async def _run(prepared: Prepared) -> int:
-    from ..lifecycle import notify
+    from ..notify import notify
     from ..up.supervisor import Supervisor
 
     supervisor = Supervisor(prepared.config_path, prepared.state / "logs", lock_fd=prepared.lock_fd, say=_say)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ..clock import Clock, SystemClock
 from ..errors import HeadwayError
-from ..lifecycle import SUPERVISOR_FD
+from ..notify import SUPERVISOR_FD
 
 # The page first, so that no new work comes; the Worker last, so that TaskManager can still tell it that leases are
 # suspended.

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from headway.errors import ConfigInvalid
-from headway.lifecycle import SUPERVISOR_FD, Health, Service, ServiceFailed
+from headway.lifecycle import Health, Service, ServiceFailed
+from headway.notify import SUPERVISOR_FD
 from tests.support.waiting import eventually
 
 
