@@ -10,6 +10,8 @@ from headway.errors import Stopping
 from headway.rpc.chunks import in_parts
 from headway.rpc.v1 import resource_manager_pb2
 
+_FIRST_BYTES = 3_500_000
+
 
 class Watch:
     """One watcher's unread changes. Bounded by the number of nodes, since only the latest of each is kept."""
@@ -22,7 +24,8 @@ class Watch:
 
     def first(self) -> Iterator[resource_manager_pb2.NodesChanged]:
         """All nodes, in as many messages as their size asks for; the first one says reset, also with no node."""
-        parts = list(in_parts(self._first)) or [[]]
+        # In one message if at all possible: watchers take what a reset leaves out for gone until it follows.
+        parts = list(in_parts(self._first, max_bytes=_FIRST_BYTES)) or [[]]
         for number, part in enumerate(parts):
             yield resource_manager_pb2.NodesChanged(reset=number == 0, nodes=part)
 

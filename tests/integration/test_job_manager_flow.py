@@ -24,6 +24,7 @@ from job_manager.app import build
 from tests.support.clock import FakeClock
 from tests.support.fake_task_manager import FakeTaskManager
 from tests.support.ports import free_port
+from tests.support.postgres import Postgres
 from tests.support.running import running
 from tests.support.waiting import eventually
 
@@ -115,8 +116,9 @@ class House:
 
 
 @asynccontextmanager
-async def a_house(folder: Path, clock: FakeClock, task_manager: FakeTaskManager | None = None) -> AsyncIterator[House]:
-    task_manager = task_manager or FakeTaskManager()
+async def a_house(database: Path | str, clock: FakeClock) -> AsyncIterator[House]:
+    """``database``: a folder for one, or a URL."""
+    task_manager = FakeTaskManager()
     async with AsyncExitStack() as stack:
         other = Service("task-manager")
         tm_port = free_port()
@@ -125,7 +127,7 @@ async def a_house(folder: Path, clock: FakeClock, task_manager: FakeTaskManager 
         service = Service("job-manager")
         server = await build(
             service,
-            database=str(folder / "jobs.db"),
+            database=database if isinstance(database, str) else str(database / "jobs.db"),
             bind="127.0.0.1:0",
             token=TOKEN,
             task_manager=f"127.0.0.1:{tm_port}",
@@ -434,3 +436,30 @@ async def test_ten_thousand_tasks_are_accepted_within_three_seconds(house: House
     assert time.process_time() - started < 3
     assert reply.job_id
     await house.told("t0")
+
+
+@pytest.mark.postgres
+async def test_the_same_on_postgresql(clock: FakeClock, postgres: Postgres) -> None:
+    url = postgres.tcp_url(postgres.new_database())
+    async with a_house(url, clock) as house:
+        job_id = (await house.submit(DIAMOND, request_id="r1")).job_id
+        await house.told("prepare")
+        await house.ends(job_id, "prepare")
+        await house.ends(job_id, "left", "FAILED", reason=common_pb2.EndReason(word="exited", exit_code=2))
+    async with a_house(url, clock) as house:
+        assert (await house.submit(DIAMOND, request_id="r1")).already_known
+        with pytest.raises(IdempotencyMismatch):
+            await house.submit(DIAMOND, request_id="r1", spec_hash="another")
+        await house.report(house.task_manager.event(job_id, "right", "SUCCEEDED"))
+        states = await house.states(job_id)
+        assert (states[""], states["compare"]) == ("FAILED", "SKIPPED")
+        assert (await house.act(job_id, ACT.ACTION_RETRY, request_id="w")).tasks_changed == 2
+        for number in range(3):
+            await house.clock.advance(1)
+            await house.submit([a_task("a")], name=f"Nächste {number}")
+        listed = await house.peer.call(
+            house.stub.ListJobs, job_manager_pb2.ListJobsRequest(query="nächste", limit=2), deadline_s=5
+        )
+        assert [job.name for job in listed.jobs] == ["Nächste 2", "Nächste 1"]
+        request = job_manager_pb2.ResolveJobRequest(prefix=job_id[:10])
+        assert job_id in (await house.peer.call(house.stub.ResolveJob, request, deadline_s=5)).job_ids

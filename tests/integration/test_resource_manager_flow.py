@@ -20,6 +20,7 @@ from resource_manager.app import build
 from resource_manager.health import Limits
 from tests.support.clock import FakeClock
 from tests.support.ports import free_port
+from tests.support.postgres import Postgres
 from tests.support.running import running
 from tests.support.waiting import eventually
 
@@ -70,12 +71,12 @@ class Manager:
 
 
 @asynccontextmanager
-async def a_manager(folder: Path, clock: FakeClock) -> AsyncIterator[Manager]:
+async def a_manager(database: Path | str, clock: FakeClock) -> AsyncIterator[Manager]:
     async with AsyncExitStack() as stack:
         service = Service("resource-manager")
         server = await build(
             service,
-            database=str(folder / "nodes.db"),
+            database=database if isinstance(database, str) else str(database / "nodes.db"),
             bind="127.0.0.1:0",
             token=TOKEN,
             poll_s=10,
@@ -167,3 +168,19 @@ async def test_refusals_come_through_as_they_are(tmp_path: Path, clock: FakeCloc
             )
         with pytest.raises(NotFound):
             await manager.call("ForgetNode", pb.ForgetNodeRequest(node_id="nobody"))
+
+
+@pytest.mark.postgres
+async def test_the_same_on_postgresql(clock: FakeClock, worker: FakeWorker, postgres: Postgres) -> None:
+    url = postgres.tcp_url(postgres.new_database())
+    async with a_manager(url, clock) as manager:
+        await worker.tell(manager)
+        request = pb.SetAdmissionRequest(node_id="gpu-1", action=pb.SetAdmissionRequest.ACTION_CORDON, note="dust")
+        await manager.call("SetAdmission", request)
+        for _ in range(2):
+            await clock.advance(65)
+            await eventually(lambda: worker.asked >= 1)
+    async with a_manager(url, clock) as manager:
+        node = await manager.node("gpu-1")
+        assert (node.admission, node.note) == ("CORDONED", "dust")
+        assert (await manager.call("GetNodeUsage", pb.GetNodeUsageRequest(node_id="gpu-1"))).points
