@@ -88,6 +88,18 @@ def test_the_order_of_both_streams_is_kept_in_the_index(launch: Runs) -> None:
     assert abs(records[-1].wall_ns - time.time_ns()) < 10 * 10**9
 
 
+def test_streams_that_take_quick_turns_are_not_merged(launch: Runs) -> None:
+    script = "import os, time\nfor n in range(6):\n    os.write(1 + n % 2, b'x')\n    time.sleep(0.008)\n"
+    seen = []
+    for _ in range(8):  # on a busy machine two turns can come in one read
+        run = launch.py(script)
+        run.end()
+        seen.append([r.stream for r in boxes.read_index(run.box)])
+        if seen[-1] == [Stream.STDOUT, Stream.STDERR] * 3:
+            return
+    raise AssertionError(seen)
+
+
 def test_output_shows_up_while_the_program_runs(launch: Runs) -> None:
     run = launch.sh("printf ' 1%%\\r'; sleep 0.15; printf ' 2%%\\r'; sleep 30")
     run.wait_until(lambda: run.box.stdout.exists() and run.out() == b" 1%\r 2%\r", 3)

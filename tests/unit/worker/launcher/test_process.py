@@ -303,7 +303,7 @@ def test_pipes_in_the_place_of_tables_do_not_hold_the_start(launch: Runs, tmp_pa
 @pytest.mark.root
 def test_it_works_for_an_ordinary_user(launch: Runs, open_folder: Path) -> None:
     launch.folder = open_folder
-    box = launch.prepare(["/bin/sh", "-c", "id -u; (sleep 60 &) ; exit 4"], user="65534:65534")
+    box = launch.prepare(["/bin/sh", "-c", "id -u; (sleep 60 &) ; cat /proc/$PPID/environ; exit 4"], user="65534:65534")
     subprocess.run(["chown", "-R", "65534:65534", str(box.root)], check=True)
     run = launch.launch(box, user=65534, group=65534, extra_groups=())
     assert run.end(5).exit_code == 4
