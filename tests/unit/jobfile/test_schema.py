@@ -127,6 +127,12 @@ def test_a_tasks_own_fields_win_and_env_and_resources_merge_by_key() -> None:
     assert (plain.datasets, plain.retries) == (("mnist",), 3)
 
 
+def test_the_order_of_names_makes_no_difference() -> None:
+    one = a_job({}, {}, {"env": {"B": "1", "A": "2"}, "needs": {"t2": "any", "t1": "any"}})
+    other = a_job({}, {}, {"env": {"A": "2", "B": "1"}, "needs": {"t1": "any", "t2": "any"}})
+    assert spec_of(one) == spec_of(other)
+
+
 def test_what_a_default_says_about_shell_or_gpus_only_counts_where_it_means_something() -> None:
     defaults = {"shell": "bash", "resources": {"gpu_model": "A100", "gpu_memory": "24GiB"}}
     text, words, gpu = spec_of(a_job({}, {"command": ["true"]}, {"resources": {"gpus": 1}}, defaults=defaults)).tasks
