@@ -133,6 +133,9 @@ class EngineFacts:
 class Runtime(Protocol):
     """Runs one container for each attempt. Docker and scripted; the same contract suite runs on both.
 
+    *Making one.* ``DockerRuntime.from_config(config, attempts_dir)`` in ``runtime/docker.py``; the files of the box are
+    ``runtime.boxed.BoxedRuntime``'s. ``tests/contracts/test_runtime.py`` holds every runtime to this.
+
     *Identity.* A container belongs to exactly one attempt, found again by its name ``headway-<attempt.folder>`` and by
     labels that hold node id, job, task and number. There is never a second one for an attempt: ``start`` looks
     first, and a created one whose answer got lost is taken over.
@@ -275,7 +278,7 @@ class GpuInventory:
 
 
 class Gpus(Protocol):
-    """The machine's GPUs."""
+    """The machine's GPUs: ``NvmlGpus(outside_memory_bytes=...)`` in ``gpu.py``, or simulated ones."""
 
     async def read(self, ours: Collection[str]) -> GpuInventory:
         """Readings of all; ``ours`` are the UUIDs that live attempts hold, so their processes aren't from outside.

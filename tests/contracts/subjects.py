@@ -1,0 +1,120 @@
+"""Runtimes under the contract of ``worker.ports.Runtime``. A new kind of runtime gets a subject here and a line in
+``test_runtime.py``; the tests stay the same."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Protocol
+
+from headway.clock import SystemClock
+from headway.ids import AttemptId
+from worker.box import LaunchSpec
+from worker.ports import Runtime, StartOrder
+from worker.runtime.scripted import ScriptedRuntime
+
+
+class Subject(Protocol):
+    """One kind of runtime, real time."""
+
+    runtime: Runtime
+
+    async def open(self) -> None:
+        """A fresh Runtime object on what is there, as after a restart of the Worker; nudges go to ``nudged``."""
+        ...
+
+    async def abandon(self) -> None:
+        """Drop the Runtime object, as a killed Worker does."""
+        ...
+
+    async def order(
+        self,
+        attempt: AttemptId,
+        *,
+        run_s: float = 0.0,
+        exit_code: int = 0,
+        output: str = "",
+        ignores_term: bool = False,
+        timeout_s: float = 60.0,
+        grace_s: float = 1.0,
+        lease_until_boot_ns: int | None = None,
+    ) -> StartOrder:
+        """A task that prints ``output``, runs so long and exits so; image and all."""
+        ...
+
+    def nudged(self, attempt: AttemptId) -> asyncio.Event:
+        """Set at every nudge for the attempt."""
+        ...
+
+
+class Nudges:
+    """Collects nudges by attempt."""
+
+    def __init__(self) -> None:
+        self._events: dict[AttemptId, asyncio.Event] = {}
+
+    def __call__(self, attempt: AttemptId) -> None:
+        self.event(attempt).set()
+
+    def event(self, attempt: AttemptId) -> asyncio.Event:
+        return self._events.setdefault(attempt, asyncio.Event())
+
+
+class ScriptedSubject:
+    """The scripted runtime."""
+
+    runtime: ScriptedRuntime
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._nudges = Nudges()
+
+    async def open(self) -> None:
+        attempts = self._folder / "attempts"
+        attempts.mkdir(exist_ok=True)
+        self.runtime = ScriptedRuntime(attempts, self._folder / "journal", SystemClock())
+        await self.runtime.open(self._nudges)
+
+    async def abandon(self) -> None:
+        await self.runtime.close()
+
+    async def order(
+        self,
+        attempt: AttemptId,
+        *,
+        run_s: float = 0.0,
+        exit_code: int = 0,
+        output: str = "",
+        ignores_term: bool = False,
+        timeout_s: float = 60.0,
+        grace_s: float = 1.0,
+        lease_until_boot_ns: int | None = None,
+    ) -> StartOrder:
+        image = await self.runtime.prepare_image("any/image:1", "", lambda: None)
+        env = {
+            "HEADWAY_SCRIPTED_RUN_S": str(run_s),
+            "HEADWAY_SCRIPTED_EXIT": str(exit_code),
+            "HEADWAY_SCRIPTED_OUTPUT": output,
+            "HEADWAY_SCRIPTED_IGNORES_TERM": str(int(ignores_term)),
+        }
+        return StartOrder(
+            attempt=attempt,
+            image=image,
+            spec=LaunchSpec(
+                args=("true",),
+                env=env,
+                user="0:0",
+                timeout_ms=round(timeout_s * 1000),
+                grace_ms=round(grace_s * 1000),
+                lease_grace_ms=500,
+            ),
+            command=None,
+            lease_until_boot_ns=lease_until_boot_ns,
+            cpus_centi=10,
+            memory_bytes=64 << 20,
+            shm_bytes=1 << 20,
+            network=False,
+        )
+
+    def nudged(self, attempt: AttemptId) -> asyncio.Event:
+        return self._nudges.event(attempt)
