@@ -1,0 +1,33 @@
+"""Launches and records that say only what matters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headway.ids import AttemptId, JobId, TaskId
+from headway.jobfile.spec import ResourceSpec, TaskSpec
+from worker.model import Launch, Owner
+
+JOB = JobId("j0123456789abcdef")
+
+
+def an_attempt(task: str = "train", number: int = 1) -> AttemptId:
+    return AttemptId(TaskId(JOB, task), number)
+
+
+def a_launch(attempt: AttemptId | None = None, **more: Any) -> Launch:
+    """Keys of Launch go there, all others into its spec."""
+    attempt = attempt or an_attempt()
+    own = {key: more.pop(key) for key in list(more) if key in Launch.__slots__}
+    spec = {
+        "name": attempt.task.name,
+        "image": "team/torch:2.4",
+        "command": "python3 train.py",
+        "timeout_s": 600.0,
+        "resources": ResourceSpec(cpus_centi=150, memory_bytes=4 << 30),
+        **more,
+    }
+    if not isinstance(spec["command"], str):
+        spec.setdefault("shell", None)
+    values = {"owner": Owner("ann", 20_001, 20_001), "job_name": "digits", "incarnation": 7, **own}
+    return Launch(attempt=attempt, spec=TaskSpec(**spec), **values)

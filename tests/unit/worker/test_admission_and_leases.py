@@ -1,0 +1,96 @@
+"""Whether an attempt is taken, and until when it may run."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.worker.builders import a_launch, an_attempt
+from worker.admission import Accept, Condition, Refuse, verdict
+from worker.box import StopWord
+from worker.leases import Lease, after_answer, later
+from worker.model import Stage, Times, attempt_of_folder
+from worker.store import Record
+
+FULL = Condition("disk_full", "The disk is full.", 0.0)
+NOTED = Condition("gpu_unavailable", "No driver.", 0.0, blocks_work=False)
+
+
+def a_record(stage: Stage, *, stop: StopWord | None = None, launch: bytes | None = b"x") -> Record:
+    return Record(an_attempt(), stage, launch, Times(accepted_at=1.0), stop=stop)
+
+
+@pytest.mark.parametrize(
+    ("record", "want"),
+    [
+        (None, Accept()),
+        (a_record(Stage.LIVE), Accept(known=True)),
+        (a_record(Stage.LIVE, stop=StopWord.CANCELLED), Accept(known=True)),
+        (a_record(Stage.ENDED), Accept(known=True)),
+        (a_record(Stage.ACKED), "fenced"),
+        (a_record(Stage.DONE), "fenced"),
+        (a_record(Stage.DONE, launch=None, stop=StopWord.CANCELLED), "fenced"),
+    ],
+)
+def test_a_launch_is_idempotent_and_never_runs_what_has_ended(record: Record | None, want: Accept | str) -> None:
+    answer = verdict(a_launch(), record=record, incarnation=7, conditions=[])
+    if isinstance(want, Accept):
+        assert answer == want
+    else:
+        assert isinstance(answer, Refuse)
+        assert answer.error.slug == want
+        assert not answer.again_later
+
+
+@pytest.mark.parametrize(
+    ("word", "slug"),
+    [
+        ("disk_full", "disk-full"),
+        ("mount_unavailable", "mount-unavailable"),
+        ("engine_unavailable", "unavailable"),
+        ("stopping", "stopping"),
+    ],
+)
+def test_a_node_that_is_unfit_refuses_for_now(word: str, slug: str) -> None:
+    answer = verdict(a_launch(), record=None, incarnation=7, conditions=[NOTED, Condition(word, "No.", 0.0)])
+    assert isinstance(answer, Refuse)
+    assert (answer.error.slug, answer.again_later) == (slug, True)
+
+
+def test_what_only_deserves_a_note_keeps_no_work_away() -> None:
+    assert verdict(a_launch(), record=None, incarnation=7, conditions=[NOTED]) == Accept()
+
+
+def test_what_was_taken_stays_taken_though_the_disk_fills_up() -> None:
+    answer = verdict(a_launch(), record=a_record(Stage.LIVE), incarnation=8, conditions=[FULL])
+    assert answer == Accept(known=True)
+
+
+def test_the_lease_counts_from_the_sending_and_ends_early() -> None:
+    assert after_answer(sent_s=1000.0, lease_s=120, enforced=True, stop_s=30) == Lease(1_090_000_000_000)
+    assert after_answer(sent_s=1000.0, lease_s=120, enforced=False, stop_s=30) == Lease()
+    # A lease shorter than the stop time still leaves half of it.
+    assert after_answer(sent_s=1000.0, lease_s=10, enforced=True, stop_s=30) == Lease(1_005_000_000_000)
+
+
+def test_answers_that_overtake_each_other_shorten_nothing() -> None:
+    assert later(Lease(20), Lease(10)) == Lease(20)
+    assert later(Lease(10), Lease(20)) == Lease(20)
+    assert later(Lease(10), Lease()) == Lease()
+    assert later(Lease(), Lease(10)) == Lease(10)
+
+
+def test_folders_name_attempts_both_ways() -> None:
+    attempt = an_attempt("a.b-c_d.3", 12)
+    assert attempt_of_folder(attempt.folder) == attempt
+    for strange in ("", "x", "j0123456789abcdef.t", "j0123456789abcdef.t.x", "j0123456789abcdef..1", "../etc.t.1"):
+        assert attempt_of_folder(strange) is None
+
+
+def test_records_survive_their_row() -> None:
+    from types import SimpleNamespace
+
+    record = a_record(Stage.ENDED, stop=StopWord.CANCELLED)
+    record.discarded, record.notes, record.end_report, record.unsafe = True, b"n", b"r", True
+    record.times = Times(1.0, 2.0, 3.0, 4.0, 5.0)
+    names = ("folder", "stage", "launch", "facts", "notes", "end_report", "changed_at")
+    assert Record.from_row(SimpleNamespace(**dict(zip(names, record.row(), strict=True)))) == record
