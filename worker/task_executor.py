@@ -276,7 +276,7 @@ class TaskExecutor:
         """From the container's start to its end."""
         house, record = self._house, self.record
         runtime, attempt = house.runtime, record.attempt
-        looked = self._adopted  # an adopted attempt's container is asked for once
+        first = True
         while True:
             self._changed.clear()
             progress = await runtime.progress(attempt)
@@ -294,13 +294,14 @@ class TaskExecutor:
                 self._alarm_at(self._overdue_at(progress.started))
             elif self._alarm.at <= house.clock.monotonic():
                 return await self._overdue(progress)
-            if not news and looked:
+            # A wake without news, or an adopted attempt: the container itself may be gone.
+            if self._adopted if first else not news:
                 facts = await self._ask(lambda: runtime.inspect(attempt))
                 if facts.state in _OVER or (facts.state is ContainerState.CREATED and self._adopted):
                     # The record is written before the container ends: look once more.
                     last = await runtime.progress(attempt)
                     return await self._settle(last.end, facts), last.end
-            looked = True
+            first = False
             await self._changed.wait()
 
     def _started(self, started: StartedRecord) -> None:

@@ -1,0 +1,284 @@
+"""A runtime, a store and a mount that do as the test says, and a whole executor's house around them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from headway.errors import MountUnavailable, StoreFull
+from headway.ids import AttemptId
+from headway.rpc import convert
+from headway.rpc.v1 import task_manager_pb2 as tm
+from headway.states import ATTEMPT_ENDED
+from tests.support.clock import FakeClock
+from worker.alarms import Alarms
+from worker.box import BoxEnd, EndRecord, StartedRecord, StopWord, Stream
+from worker.copier import LogCopier
+from worker.model import Owner
+from worker.ports import (
+    ContainerFacts,
+    ContainerState,
+    EngineFacts,
+    EngineUnavailable,
+    ImageFacts,
+    Progress,
+    RuntimeRefused,
+    StartOrder,
+)
+from worker.reports import Reports
+from worker.store import Record
+from worker.task_executor import House, Limits
+
+NS = 10**9
+ABSENT = ContainerFacts(ContainerState.ABSENT)
+_ENDED = frozenset(state.value for state in ATTEMPT_ENDED)
+
+
+@dataclass
+class FakeRuntime:
+    """Counts what it is asked; ``containers`` and ``records`` are the world."""
+
+    clock: FakeClock
+    name: str = "docker"
+    containers: dict[AttemptId, ContainerFacts] = field(default_factory=dict)
+    records: dict[AttemptId, Progress] = field(default_factory=dict)
+    started: list[AttemptId] = field(default_factory=list)
+    stops: list[tuple[AttemptId, StopWord]] = field(default_factory=list)
+    kills: list[AttemptId] = field(default_factory=list)
+    removed: list[AttemptId] = field(default_factory=list)
+    leases: list[Mapping[AttemptId, int | None]] = field(default_factory=list)
+    orders: dict[AttemptId, StartOrder] = field(default_factory=dict)
+    away: bool = False
+    refusal: RuntimeRefused | None = None
+    lost_answers: int = 0  # starts that work, but whose answer gets lost
+    unkillable: bool = False
+    obeys_stop: bool = True
+    image_gate: asyncio.Event | None = None  # a fetch waits for it
+    start_gate: asyncio.Event | None = None  # an engine that creates slowly
+    spools: dict[AttemptId, Path] = field(default_factory=dict)
+    on_change: Callable[[AttemptId], None] = lambda attempt: None
+
+    async def open(self, on_change: Callable[[AttemptId], None]) -> None:
+        self.on_change = on_change
+
+    async def close(self) -> None: ...
+
+    async def check(self) -> EngineFacts:
+        self._answer()
+        return EngineFacts("20.10")
+
+    async def prepare_image(self, image: str, digest: str, on_fetch: Callable[[], None]) -> ImageFacts:
+        self._answer()
+        if self.image_gate is not None:
+            on_fetch()
+            await self.image_gate.wait()
+        if self.refusal is not None:
+            raise self.refusal
+        return ImageFacts("sha256:feed", env=("A=b",))
+
+    async def start(self, order: StartOrder) -> ContainerFacts:
+        self._answer()
+        if self.start_gate is not None:
+            await self.start_gate.wait()
+        known = self.containers.get(order.attempt)
+        if known is None:
+            self.started.append(order.attempt)
+            self.orders[order.attempt] = order
+            known = ContainerFacts(ContainerState.RUNNING, "c0ffee", "sha256:feed", started_at=self.clock.now())
+            self.containers[order.attempt] = known
+        if self.lost_answers:
+            self.lost_answers -= 1
+            raise EngineUnavailable("no answer in 60 s")
+        return known
+
+    async def progress(self, attempt: AttemptId) -> Progress:
+        return self.records.get(attempt, Progress())
+
+    async def inspect(self, attempt: AttemptId) -> ContainerFacts:
+        self._answer()
+        return self.containers.get(attempt, ABSENT)
+
+    async def stop(self, attempt: AttemptId, word: StopWord, grace_ms: int | None = None) -> None:
+        self.stops.append((attempt, word))
+        if self.obeys_stop and attempt in self.containers:
+            self.end(attempt, EndRecord(BoxEnd.STOPPED, signal=15, stop_word=word))
+
+    async def renew(self, until_boot_ns: Mapping[AttemptId, int | None]) -> None:
+        self.leases.append(dict(until_boot_ns))
+
+    async def kill(self, attempt: AttemptId) -> None:
+        self._answer()
+        self.kills.append(attempt)
+        if self.unkillable:
+            raise EngineUnavailable("tried to kill container, but did not receive an exit event")
+        self.exit(attempt, 137)
+
+    async def remove(self, attempt: AttemptId) -> None:
+        self._answer()
+        if self.unkillable:
+            raise EngineUnavailable("could not be removed")
+        self.containers.pop(attempt, None)
+        self.removed.append(attempt)
+
+    async def remove_box(self, attempt: AttemptId) -> None: ...
+
+    async def list(self) -> Mapping[AttemptId, ContainerFacts]:
+        self._answer()
+        return dict(self.containers)
+
+    async def image_names(self) -> Sequence[str]:
+        return []
+
+    def spool(self, attempt: AttemptId, stream: Stream) -> Path | None:
+        folder = self.spools.get(attempt)
+        return folder / stream.name.lower() if folder is not None else None
+
+    def index(self, attempt: AttemptId) -> Path | None:
+        return None
+
+    # -- what happens in the world ------------------------------------------------------------------
+
+    def run(self, attempt: AttemptId) -> None:
+        """The user's process begins."""
+        started = StartedRecord(round(self.clock.now() * NS), round(self.clock.monotonic() * NS), 7)
+        self.records[attempt] = Progress(started)
+        self.on_change(attempt)
+
+    def end(self, attempt: AttemptId, record: EndRecord) -> None:
+        """The launcher writes its record, and the container goes."""
+        before = self.records.get(attempt, Progress())
+        if before.started is not None:
+            record = replace(record, started_wall_ns=before.started.wall_ns, ended_wall_ns=round(self.clock.now() * NS))
+        self.records[attempt] = Progress(before.started, record)
+        self.exit(attempt, record.exit_code if record.exit_code is not None else 137)
+
+    def exit(self, attempt: AttemptId, code: int, *, oom: bool = False) -> None:
+        """The container ends, with or without a record."""
+        if attempt in self.containers:
+            facts = replace(self.containers[attempt], state=ContainerState.EXITED, exit_code=code, oom_killed=oom)
+            self.containers[attempt] = facts
+        self.on_change(attempt)
+
+    def _answer(self) -> None:
+        if self.away:
+            raise EngineUnavailable("The engine does not answer.")
+
+
+@dataclass
+class FakeStore:
+    """Keeps rows; can be full."""
+
+    rows: dict[AttemptId, tuple[Any, ...]] = field(default_factory=dict)
+    full: bool = False
+
+    async def put(self, record: Record) -> None:
+        if self.full:
+            raise StoreFull("The disk is full.")
+        self.rows[record.attempt] = record.row()
+
+    async def put_many(self, records: Sequence[Record]) -> None:
+        for record in records:
+            await self.put(record)
+
+    def put_later(self, record: Record) -> None:
+        self.rows[record.attempt] = record.row()
+
+    def forget_later(self, attempts: Sequence[AttemptId]) -> None:
+        for attempt in attempts:
+            self.rows.pop(attempt, None)
+
+    async def load(self) -> list[Record]:
+        from types import SimpleNamespace
+
+        names = ("folder", "stage", "launch", "facts", "notes", "end_report", "changed_at")
+        rows = [Record.from_row(SimpleNamespace(**dict(zip(names, row, strict=True)))) for row in self.rows.values()]
+        return [record for record in rows if record is not None]
+
+
+@dataclass
+class FakeMount:
+    """A local folder."""
+
+    folder: Path
+    problem: str = ""
+
+    def job_folder(self, attempt: AttemptId) -> Path:
+        return self.folder / attempt.task.job_id / attempt.task.name / str(attempt.number)
+
+    async def home(self, owner: Owner) -> Path:
+        if self.problem:
+            raise MountUnavailable(self.problem)
+        return self.folder / owner.name
+
+    async def dataset(self, name: str) -> Path:
+        return self.folder / name
+
+
+class Told:
+    """What TaskManager was told."""
+
+    def __init__(self) -> None:
+        self.reports: list[tm.AttemptReport] = []
+        self.away = False
+        self.discard: list[AttemptId] = []
+
+    async def send(self, reports: Sequence[tm.AttemptReport]) -> Sequence[AttemptId]:
+        if self.away:
+            raise EngineUnavailable("TaskManager is away")
+        self.reports.extend(reports)
+        return self.discard
+
+    def kinds(self, attempt: AttemptId) -> list[str]:
+        return [r.kind for r in self.reports if convert.attempt_id(r.attempt) == attempt]
+
+    def end_of(self, attempt: AttemptId) -> tm.AttemptReport | None:
+        ends = [r for r in self.reports if convert.attempt_id(r.attempt) == attempt and r.kind in _ENDED]
+        return ends[-1] if ends else None
+
+
+@dataclass
+class Rig:
+    """Everything of one Worker but its doors."""
+
+    house: House
+    runtime: FakeRuntime
+    store: FakeStore
+    mount: FakeMount
+    told: Told
+    clock: FakeClock
+    loops: list[asyncio.Task[None]] = field(default_factory=list)
+
+    async def close(self) -> None:
+        for loop in self.loops:
+            loop.cancel()
+        await asyncio.gather(*self.loops, return_exceptions=True)
+        await self.house.copier.close()
+
+
+def a_rig(
+    clock: FakeClock, folder: Path, *, on_acked: Callable[[Sequence[AttemptId]], None] = lambda attempts: None
+) -> Rig:
+    """Call inside a running loop, and ``close`` it at the end."""
+    runtime, store, mount, told = FakeRuntime(clock), FakeStore(), FakeMount(folder / "mount"), Told()
+    copier = LogCopier(clock, lambda: mount.problem)
+    reports = Reports(told.send, clock, on_acked=on_acked, on_discard=lambda attempts: None)
+    house = House(
+        node_id="gpu-1",
+        incarnation=7,
+        boot_id="boot-1",
+        runtime=runtime,
+        store=store,  # type: ignore[arg-type]
+        reports=reports,
+        copier=copier,
+        mounted=mount,
+        alarms=Alarms(clock),
+        clock=clock,
+        limits=Limits(),
+    )
+    rig = Rig(house, runtime, store, mount, told, clock)
+    for loop in (house.alarms.run(), reports.run(), copier.run()):
+        rig.loops.append(asyncio.get_running_loop().create_task(loop))
+    return rig

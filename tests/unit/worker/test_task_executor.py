@@ -1,0 +1,365 @@
+"""One attempt's life, with an engine that misbehaves in every way that was seen."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headway.ids import AttemptId
+from headway.model.reasons import EndWord
+from headway.rpc.v1 import task_manager_pb2 as tm
+from tests.support.clock import FakeClock
+from tests.support.waiting import eventually
+from tests.unit.worker.builders import a_launch, an_attempt
+from tests.unit.worker.fakes import NS, Rig, a_rig
+from worker.box import BoxEnd, EndRecord, StartStage, StopWord
+from worker.model import Stage, Times
+from worker.ports import ContainerFacts, ContainerState, RuntimeRefused
+from worker.store import Record
+from worker.task_executor import TaskExecutor
+
+DONE = EndRecord(BoxEnd.EXITED, exit_code=0, run_ns=5 * NS, stdout_bytes=3)
+
+
+class One:
+    """One executor and its world."""
+
+    def __init__(self, rig: Rig, attempt: AttemptId) -> None:
+        self.rig = rig
+        self.attempt = attempt
+        self.record = Record(attempt, Stage.LIVE, b"launch", Times(accepted_at=rig.clock.now()))
+        self.executor: TaskExecutor
+        self.life: asyncio.Task[None]
+
+    def begin(self, *, adopted: bool = False, **launch: Any) -> One:
+        self.executor = TaskExecutor(self.record, a_launch(self.attempt, **launch), self.rig.house, adopted=adopted)
+        self.rig.runtime.on_change = lambda attempt: self.executor.nudge()
+        self.life = asyncio.get_running_loop().create_task(self.executor.run())
+        return self
+
+    async def running(self) -> None:
+        """Until the user's process runs."""
+        await self.settle()
+        self.rig.runtime.run(self.attempt)
+        await self.rig.clock.advance(0.1)
+
+    async def settle(self) -> None:
+        await self.rig.clock.settle()
+
+    async def end(self) -> tm.AttemptReport:
+        """The report of its end, letting time pass by little."""
+        for _ in range(200):
+            await self.rig.clock.advance(0.05)
+            await asyncio.sleep(0.001)  # the copy works in a thread
+            found = self.rig.told.end_of(self.attempt)
+            if found is not None:
+                return found
+        raise AssertionError(f"no end; told: {self.rig.told.kinds(self.attempt)}")
+
+
+@pytest.fixture
+async def one(clock: FakeClock, tmp_path: Path) -> AsyncIterator[One]:
+    def acked(attempts: object) -> None:
+        one.executor.acked()
+
+    rig = a_rig(clock, tmp_path, on_acked=acked)
+    one = One(rig, an_attempt())
+    yield one
+    one.life.cancel()
+    await asyncio.gather(one.life, return_exceptions=True)
+    await rig.close()
+
+
+async def test_the_ordinary_life(one: One) -> None:
+    one.begin()
+    await one.running()
+    assert one.rig.told.kinds(one.attempt)[-1] == "PROCESS_STARTED"
+    one.rig.runtime.end(one.attempt, DONE)
+    end = await one.end()
+    assert (end.kind, end.reason.exit_code, end.run_s, end.image_id) == ("SUCCEEDED", 0, 5.0, "sha256:feed")
+    await eventually(one.life.done)
+    assert one.record.stage is Stage.DONE
+    assert one.rig.runtime.removed == [one.attempt]
+    platform = (one.rig.mount.job_folder(one.attempt) / "platform.log").read_text()
+    assert "Process started; its timeout is 10m" in platform
+    assert platform.rstrip().endswith("Ended (exited): It exited with code 0.")
+
+
+async def test_an_image_to_fetch_shows_as_a_state_of_its_own(one: One) -> None:
+    one.rig.runtime.image_gate = asyncio.Event()
+    one.begin()
+    await one.rig.clock.advance(5)
+    assert one.rig.told.kinds(one.attempt) == ["PULL_STARTED"]
+    one.rig.runtime.image_gate.set()
+    await one.running()
+    assert one.rig.told.kinds(one.attempt)[-1] == "PROCESS_STARTED"
+
+
+async def test_an_image_that_takes_too_long_is_the_platforms_fault(one: One) -> None:
+    one.rig.runtime.image_gate = asyncio.Event()
+    one.rig.house.limits = one.rig.house.limits.__class__(pull_s=0.05)
+    one.begin()
+    await asyncio.sleep(0.1)
+    end = await one.end()
+    assert end.reason.word == EndWord.IMAGE_PULL_FAILED
+    assert end.retry_elsewhere
+
+
+async def test_a_refusal_is_the_end_and_has_no_exit_code(one: One) -> None:
+    one.rig.runtime.refusal = RuntimeRefused("There is no image team/torch:2.4", word=EndWord.IMAGE_NOT_FOUND)
+    one.begin()
+    end = await one.end()
+    assert (end.kind, end.reason.word) == ("FAILED", "image_not_found")
+    assert not end.reason.HasField("exit_code")
+    assert not end.HasField("process_started_at")
+    assert not one.rig.runtime.started
+
+
+async def test_a_mount_that_is_gone_at_the_start_loses_the_attempt(one: One) -> None:
+    one.rig.mount.problem = "The mount hangs."
+    one.begin()
+    end = None
+    for _ in range(200):
+        await one.rig.clock.advance(0.1)
+        end = one.rig.told.end_of(one.attempt)
+        if end is not None:
+            break
+    assert end is not None, "the end does not wait for the mount's return"
+    assert (end.kind, end.reason.word, end.retry_elsewhere) == ("LOST", "mount_unavailable", True)
+
+
+async def test_a_start_whose_answer_got_lost_makes_one_container(one: One) -> None:
+    one.rig.runtime.lost_answers = 3
+    one.begin()
+    await one.rig.clock.advance(30)
+    assert one.rig.runtime.started == [one.attempt]
+    await one.running()
+    one.rig.runtime.end(one.attempt, DONE)
+    assert (await one.end()).kind == "SUCCEEDED"
+
+
+async def test_an_engine_that_is_away_at_the_start_is_waited_for_then_given_up(one: One) -> None:
+    one.begin()
+    one.rig.runtime.away = True
+    await one.rig.clock.advance(60)
+    assert one.rig.told.end_of(one.attempt) is None
+    assert one.rig.told.kinds(one.attempt) == []
+    one.rig.runtime.away = False
+    await one.rig.clock.advance(20)
+    await one.running()
+    assert one.rig.told.kinds(one.attempt)[-1] == "PROCESS_STARTED"
+
+
+async def test_an_engine_that_is_away_during_the_run_changes_nothing(one: One) -> None:
+    one.begin()
+    await one.running()
+    one.rig.runtime.away = True
+    one.executor.nudge()
+    await one.rig.clock.advance(300)
+    assert one.rig.told.end_of(one.attempt) is None
+    one.rig.runtime.away = False
+    one.rig.runtime.end(one.attempt, DONE)
+    await one.rig.clock.advance(20)
+    assert (await one.end()).kind == "SUCCEEDED"
+
+
+async def test_a_cancel_in_the_middle_of_the_creation_leaves_no_container(one: One) -> None:
+    one.rig.runtime.start_gate = asyncio.Event()
+    one.begin()
+    await one.settle()
+    one.executor.stop(StopWord.CANCELLED)
+    one.rig.runtime.start_gate.set()
+    end = await one.end()
+    assert (end.kind, end.reason.word) == ("CANCELLED", "cancelled")
+    assert not one.rig.runtime.containers
+    assert one.attempt in one.rig.runtime.removed
+
+
+async def test_a_cancel_during_a_fetch_does_not_wait_for_it(one: One) -> None:
+    one.rig.runtime.image_gate = asyncio.Event()
+    one.begin()
+    await one.settle()
+    one.executor.stop(StopWord.CANCELLED)
+    assert (await one.end()).kind == "CANCELLED"
+    assert not one.rig.runtime.started
+
+
+async def test_a_cancel_before_anything_began(one: One) -> None:
+    one.record.stop = StopWord.CANCELLED
+    one.begin()
+    assert (await one.end()).kind == "CANCELLED"
+    assert not one.rig.runtime.started
+
+
+async def test_a_cancel_of_what_runs_goes_through_the_launcher(one: One) -> None:
+    one.begin()
+    await one.running()
+    one.executor.stop(StopWord.CANCELLED)
+    end = await one.end()
+    assert (end.kind, end.reason.signal) == ("CANCELLED", 15)
+    assert one.rig.runtime.stops == [(one.attempt, StopWord.CANCELLED)]
+    assert not one.rig.runtime.kills
+
+
+async def test_a_launcher_that_does_not_stop_is_killed_after_grace(one: One) -> None:
+    one.rig.runtime.obeys_stop = False
+    one.begin(grace_s=10.0)
+    await one.running()
+    one.executor.stop(StopWord.CANCELLED)
+    await one.rig.clock.advance(20)
+    assert not one.rig.runtime.kills, "grace and some slack come first"
+    await one.rig.clock.advance(10)
+    assert one.rig.runtime.kills
+    assert (await one.end()).kind == "CANCELLED"
+
+
+async def test_the_worker_stands_behind_the_timeout(one: One) -> None:
+    one.begin(timeout_s=60.0, grace_s=10.0)
+    await one.running()
+    await one.rig.clock.advance(80)
+    assert not one.rig.runtime.kills
+    await one.rig.clock.advance(10)
+    assert one.rig.runtime.kills
+    end = await one.end()
+    assert (end.kind, end.reason.word) == ("TIMED_OUT", "timed_out")
+
+
+async def test_what_cannot_be_killed_is_final_after_a_bound_and_keeps_what_it_holds(one: One) -> None:
+    one.rig.runtime.obeys_stop = False
+    one.rig.runtime.unkillable = True
+    one.begin(grace_s=1.0)
+    await one.running()
+    one.executor.stop(StopWord.CANCELLED)
+    await one.rig.clock.advance(120)
+    end = await one.end()
+    assert (end.kind, end.reason.word) == ("LOST", "platform_error")
+    assert "could not be killed on worker gpu-1" in end.reason.detail
+    assert one.record.unsafe
+    one.rig.runtime.unkillable = False
+    await one.rig.clock.advance(60)
+    assert not one.record.unsafe
+
+
+async def test_an_engine_that_is_away_is_no_container_that_cannot_be_killed(one: One) -> None:
+    one.rig.runtime.obeys_stop = False
+    one.begin(grace_s=1.0)
+    await one.running()
+    one.executor.stop(StopWord.CANCELLED)
+    one.rig.runtime.away = True
+    await one.rig.clock.advance(600)
+    assert one.rig.told.end_of(one.attempt) is None
+    one.rig.runtime.away = False
+    await one.rig.clock.advance(10)
+    assert (await one.end()).kind == "CANCELLED"
+
+
+async def test_a_process_that_never_starts_is_given_up(one: One) -> None:
+    one.begin()
+    await one.rig.clock.advance(70)
+    end = await one.end()
+    assert (end.kind, end.reason.word) == ("FAILED", "start_failed")
+    assert one.rig.runtime.kills
+
+
+async def test_a_container_that_ends_without_a_record_is_no_success(one: One) -> None:
+    one.begin()
+    await one.running()
+    one.rig.runtime.exit(one.attempt, 0)
+    end = await one.end()
+    assert (end.kind, end.reason.word) == ("LOST", "platform_error")
+    assert not end.reason.HasField("exit_code")
+
+
+async def test_a_container_that_was_removed_by_hand(one: One) -> None:
+    one.begin()
+    await one.running()
+    del one.rig.runtime.containers[one.attempt]
+    one.executor.nudge()
+    end = await one.end()
+    assert (end.kind, end.reason.word) == ("FAILED", "killed_outside")
+
+
+async def test_a_program_that_is_not_there(one: One) -> None:
+    one.begin()
+    await one.settle()
+    record = EndRecord(BoxEnd.START_FAILED, errno="ENOENT", stage=StartStage.EXEC)
+    one.rig.runtime.end(one.attempt, record)
+    end = await one.end()
+    assert end.reason.word == "command_not_found"
+    assert end.reason.detail == "This image has no shell; give the command as a list."
+
+
+async def test_a_full_disk_delays_the_report_of_the_end_and_loses_it_not(one: One) -> None:
+    one.begin()
+    await one.running()
+    one.rig.store.full = True
+    one.rig.runtime.end(one.attempt, DONE)
+    await one.rig.clock.advance(60)
+    assert one.rig.told.end_of(one.attempt) is None
+    one.rig.store.full = False
+    await one.rig.clock.advance(20)
+    assert (await one.end()).kind == "SUCCEEDED"
+
+
+async def test_adopted_while_it_runs(one: One) -> None:
+    one.rig.runtime.containers[one.attempt] = ContainerFacts(ContainerState.RUNNING, "c0ffee")
+    one.rig.runtime.run(one.attempt)
+    one.begin(adopted=True)
+    await one.rig.clock.advance(1)
+    assert one.rig.told.kinds(one.attempt) == ["PROCESS_STARTED"]
+    one.rig.runtime.end(one.attempt, DONE)
+    assert (await one.end()).kind == "SUCCEEDED"
+    assert not one.rig.runtime.started
+
+
+async def test_adopted_after_it_ended(one: One) -> None:
+    one.rig.runtime.containers[one.attempt] = ContainerFacts(ContainerState.RUNNING, "c0ffee")
+    one.rig.runtime.run(one.attempt)
+    one.rig.runtime.end(one.attempt, DONE)
+    one.begin(adopted=True)
+    assert (await one.end()).kind == "SUCCEEDED"
+    assert not one.rig.runtime.started
+
+
+async def test_adopted_before_its_container_was_made(one: One) -> None:
+    one.begin(adopted=True)
+    await one.running()
+    assert one.rig.runtime.started == [one.attempt]
+
+
+async def test_adopted_after_a_reboot_found_exited_with_0(one: One) -> None:
+    one.record.boot_id = "boot-0"
+    one.rig.runtime.containers[one.attempt] = ContainerFacts(ContainerState.EXITED, "c0ffee", exit_code=0)
+    one.begin(adopted=True)
+    end = await one.end()
+    assert (end.kind, end.reason.word) == ("LOST", "node_lost")
+
+
+async def test_adopted_when_its_container_is_gone_though_it_ran(one: One) -> None:
+    one.rig.runtime.run(one.attempt)
+    one.begin(adopted=True)
+    end = await one.end()
+    assert end.reason.word == "killed_outside"
+    assert not one.rig.runtime.started, "what ran once is never started again"
+
+
+async def test_a_lost_nudge_is_made_up_for_by_the_next(one: One) -> None:
+    one.begin()
+    await one.running()
+    one.rig.runtime.on_change = lambda attempt: None
+    one.rig.runtime.end(one.attempt, DONE)
+    await one.rig.clock.advance(1)
+    assert one.rig.told.end_of(one.attempt) is None
+    one.executor.nudge()  # the sweep does that
+    assert (await one.end()).kind == "SUCCEEDED"
+
+
+async def test_the_first_lease_of_a_task(one: One) -> None:
+    one.begin(lease_enforced=True, lease_s=120.0)
+    await one.settle()
+    order = one.rig.runtime.orders[one.attempt]
+    assert order.lease_until_boot_ns == round((one.rig.clock.monotonic() + 90) * NS)
