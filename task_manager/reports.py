@@ -143,7 +143,12 @@ def on_beat(turn: Turn, beat: Beat) -> BeatAnswer:
         planned_stop=turn.planned_stop,
         now_s=book.mono,
     )
+    was_silent = leases.silent(
+        before, started_s=book.first_seen(beat.node_id), now_s=book.mono, settings=turn.settings.leases
+    )
     book.put_lease(beat.node_id, grant.lease)
+    if was_silent:
+        book.pass_needed = True
     if before is None or not before.heard:
         book.pass_needed = True
         log.info("worker.heard", node=beat.node_id, incarnation=beat.incarnation, live=len(beat.live))

@@ -279,3 +279,13 @@ async def test_a_task_that_brings_down_every_machine_ends_some_day(house: House)
         lost = EndReason(EndWord.NODE_LOST)
         await house.end(AttemptId(tid("t"), number), lost)
     assert (await house.told())[-1] == ("t", "FAILED", 11, "node_lost")
+
+
+async def test_a_machine_that_is_heard_again_gets_work_at_once(house: House) -> None:
+    await house.nodes(a_node("n1"))
+    await house.beat("n1")
+    house.clock.tick(50)
+    await house.enqueue(a_task())
+    assert house.running() == []
+    await house.beat("n1")
+    assert house.running() == [FIRST]
