@@ -52,13 +52,9 @@ def routes(parts: Parts | None) -> FastAPI:
     app.add_exception_handler(HeadwayError, _of_headway)
     app.add_exception_handler(HTTPException, _of_http)
     app.add_exception_handler(RequestValidationError, _of_validation)
+    app.add_exception_handler(Exception, _of_nobody)
     if parts is not None:
-        page = Page(parts.settings.static)
-
-        async def show(request: Request) -> Response:
-            return page.respond(request.url.path)
-
-        app.add_route("/{path:path}", show, methods=["GET"], include_in_schema=False)
+        app.state.page = Page(parts.settings.static)
     return app
 
 
@@ -79,7 +75,19 @@ async def _of_headway(request: Request, error: Exception) -> Response:
 
 async def _of_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
+    # A route for every path would answer 404 where an address exists and only the method is wrong.
+    if error.status_code == 404 and request.method in ("GET", "HEAD"):
+        page: Page = request.app.state.page
+        try:
+            return page.respond(request.url.path)
+        except HeadwayError as missing:
+            return _answer(request, missing)
     return _answer(request, problems.from_http(error))
+
+
+async def _of_nobody(request: Request, error: Exception) -> Response:
+    # The gate, which sees the same error next, logs it.
+    return problems.response(HeadwayError(problems.INSIDE), request.scope.get("headway.request_id", ""))
 
 
 async def _of_validation(request: Request, error: Exception) -> Response:

@@ -87,7 +87,7 @@ class _Request:
             await self._fail(error)
         except Exception as error:
             log.error("http.failed", method=self._scope["method"], path=self._scope["path"], exc=error)
-            await self._fail(HeadwayError("Something inside Headway failed; its log has more under this request id."))
+            await self._fail(HeadwayError(problems.INSIDE))
         finally:
             route = getattr(self._scope.get("route"), "path", "other")
             self._parts.readiness.count(self._scope["method"], route, self._status, time.perf_counter() - self._began)
@@ -123,7 +123,6 @@ class _Request:
     def _identify(self, found: origin.Origin, open_to_all: bool) -> None:
         scope, headers = self._scope, self._headers
         method = scope["method"]
-        site, source = headers.get("sec-fetch-site", ""), headers.get("origin", "")
         changes = method not in origin.SAFE_METHODS
         authorization = headers.get("authorization")
         secret, by_cookie = "", False
@@ -132,28 +131,6 @@ class _Request:
             secret = secret.strip() if kind.lower() == "bearer" else ""
         elif (cookie := _cookie(headers.getlist("cookie"))) is not None:
             secret, by_cookie = cookie, True
-        if changes and authorization is None:
-            media = headers.get("content-type", "").partition(";")[0].strip().lower()
-            if media in origin.FORM_TYPES:
-                raise problems.UnsupportedMedia(
-                    f"Content of the type {media} is not read here: send application/json"
-                    " (a job file may be application/yaml, a file application/octet-stream)."
-                )
-            if open_to_all or not by_cookie:
-                refused = origin.from_elsewhere(site=site, origin=source, host=found.host, secure=found.secure)
-            else:
-                refused = not origin.same_origin(
-                    site=site,
-                    origin=source,
-                    referer=headers.get("referer", ""),
-                    host=found.host,
-                    secure=found.secure,
-                )
-            if refused:
-                raise problems.CrossSite(
-                    "A page of another site may not act here with this browser's session. Programs send their token "
-                    "as `Authorization: Bearer …` instead of the cookie."
-                )
         known = self._parts.accounts.who(secret) if secret else None
         if known is None and not open_to_all:
             raise NotSignedIn(
@@ -161,11 +138,35 @@ class _Request:
                 if secret
                 else "Sign in first: send the session's cookie, or a token as `Authorization: Bearer …`."
             )
+        if changes and authorization is None:
+            self._refuse_foreign_pages(found, by_cookie=by_cookie and not open_to_all)
         if known is not None:
             scope["headway.account"] = known.account
             scope["headway.token"] = secret
             if by_cookie and known.renewed_until is not None:
                 self._cookie = _set_cookie(secret, self._parts.settings.session_s, secure=found.secure)
+
+    def _refuse_foreign_pages(self, found: origin.Origin, *, by_cookie: bool) -> None:
+        headers = self._headers
+        site, source = headers.get("sec-fetch-site", ""), headers.get("origin", "")
+        media = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if media in origin.FORM_TYPES:
+            raise problems.UnsupportedMedia(
+                f"Content of the type {media} is not read here: send application/json"
+                " (a job file may be application/yaml, a file application/octet-stream)."
+            )
+        if by_cookie:
+            referer = headers.get("referer", "")
+            refused = not origin.same_origin(
+                site=site, origin=source, referer=referer, host=found.host, secure=found.secure
+            )
+        else:
+            refused = origin.from_elsewhere(site=site, origin=source, host=found.host, secure=found.secure)
+        if refused:
+            raise problems.CrossSite(
+                "A page of another site may not act here with this browser's session. Programs send their token "
+                "as `Authorization: Bearer …` instead of the cookie."
+            )
 
     def _limit_of(self, method: str, path: str) -> int | None:
         settings = self._parts.settings

@@ -24,6 +24,7 @@ from headway.errors import (
 from . import views
 
 MEDIA_TYPE = "application/problem+json"
+INSIDE = "Something inside Headway failed; its log has more under this request id."
 
 
 class MethodNotAllowed(InvalidInput):

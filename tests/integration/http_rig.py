@@ -1,0 +1,320 @@
+"""A real HttpServer and a real JobManager on real ports, with neighbours that do what a test says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+import httpserver.app
+import job_manager.app
+from headway.config import HeadwayConfig
+from headway.errors import NotFound, Unavailable
+from headway.ids import JobId
+from headway.lifecycle import Service
+from headway.mount import Layout, prepare_local
+from headway.rpc.server import RpcServer
+from headway.rpc.v1 import common_pb2 as common
+from headway.rpc.v1 import resource_manager_pb2 as rm
+from headway.rpc.v1 import task_manager_pb2 as tm
+from headway.rpc.v1 import worker_pb2 as wk
+from headway.rpc.v1.resource_manager_pb2_grpc import (
+    ResourceManagerServicer,
+    add_ResourceManagerServicer_to_server,
+)
+from headway.rpc.v1.task_manager_pb2_grpc import add_TaskManagerServicer_to_server
+from headway.rpc.v1.worker_pb2_grpc import WorkerServicer, add_WorkerServicer_to_server
+from httpserver.parts import Parts
+from tests.support.fake_task_manager import FakeTaskManager
+from tests.support.ports import free_ports
+from tests.support.running import running
+
+TOKEN = "a token of the cluster"
+PASSWORD = "correct horse battery"
+
+
+class FakeAttempts(FakeTaskManager):
+    """Also answers what pages ask: attempts as a test put them, a queue, where a log is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attempts: dict[tuple[str, str, int], tm.AttemptView] = {}
+        self.worker_address = ""
+        self.entries: list[tm.QueueEntry] = []
+        self.changes: asyncio.Queue[tm.AttemptChanges] = asyncio.Queue()
+        self.lost: list[str] = []
+
+    def put(self, job_id: str, task: str, number: int = 1, state: str = "RUNNING", **fields: Any) -> tm.AttemptView:
+        """An attempt that exists from now on."""
+        view = tm.AttemptView(
+            attempt=common.Attempt(task=common.Task(job_id=job_id, name=task), number=number),
+            state=state,
+            generation=1,
+            node_id="node-1",
+            placed_at=1_800_000_000.0,
+            of_runs=1,
+            **fields,
+        )
+        self.attempts[job_id, task, number] = view
+        return view
+
+    def _away(self) -> None:
+        if self.away:
+            raise Unavailable("gone fishing")
+
+    async def ListAttempts(self, request: tm.ListAttemptsRequest, context: Any) -> AsyncIterator[tm.ListAttemptsReply]:
+        self._away()
+        for (job_id, task, _), view in sorted(self.attempts.items()):
+            if job_id == request.job_id and request.task in ("", task):
+                yield tm.ListAttemptsReply(attempts=[view])
+
+    async def LocateAttempt(self, request: tm.LocateAttemptRequest, context: Any) -> tm.LocateAttemptReply:
+        self._away()
+        numbers = [n for (j, t, n) in self.attempts if (j, t) == (request.task.job_id, request.task.name)]
+        number = request.number or max(numbers, default=0)
+        view = self.attempts.get((request.task.job_id, request.task.name, number))
+        if view is None:
+            raise NotFound("There is no such attempt.")
+        return tm.LocateAttemptReply(attempt=view, worker_address=self.worker_address)
+
+    async def GetQueue(self, request: tm.GetQueueRequest, context: Any) -> tm.GetQueueReply:
+        self._away()
+        mine = [entry for entry in self.entries if request.job_id in ("", entry.task.job_id)]
+        page = mine[request.offset : request.offset + (request.limit or 100)]
+        return tm.GetQueueReply(entries=page, total_waiting=len(mine), policy="aging_sjf", discipline="conservative")
+
+    async def ExplainTask(self, request: tm.ExplainTaskRequest, context: Any) -> tm.QueueEntry:
+        self._away()
+        for entry in self.entries:
+            if entry.task == request.task:
+                return entry
+        raise NotFound("It does not wait.")
+
+    async def WatchAttempts(self, request: tm.WatchAttemptsRequest, context: Any) -> AsyncIterator[tm.AttemptChanges]:
+        yield tm.AttemptChanges()
+        while True:
+            yield await self.changes.get()
+
+    async def DeclareNodeLost(self, request: tm.DeclareNodeLostRequest, context: Any) -> tm.DeclareNodeLostReply:
+        self.lost.append(request.node_id)
+        return tm.DeclareNodeLostReply(attempts_lost=3)
+
+
+class FakeNodes(ResourceManagerServicer):
+    """Nodes as a test put them."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, rm.Node] = {}
+        self.asked: list[rm.SetAdmissionRequest] = []
+
+    def put(self, node_id: str = "node-1", **status: Any) -> rm.Node:
+        """A healthy node with two GPUs."""
+        gpus = [rm.Gpu(uuid=f"GPU-{node_id}-{i}", model="A100", memory_bytes=40 << 30, index=i) for i in range(2)]
+        capacity = rm.Capacity(cpu_centi=800, memory_bytes=32 << 30, gpus=gpus, runtime="scripted")
+        node = rm.Node(
+            id=node_id,
+            incarnation=1,
+            health="READY",
+            admission="OPEN",
+            registered_at=1.0,
+            seen_at=2.0,
+            status=rm.NodeStatus(node_id=node_id, capacity=capacity, **status),
+        )
+        self.nodes[node_id] = node
+        return node
+
+    async def ListNodes(self, request: rm.ListNodesRequest, context: Any) -> rm.ListNodesReply:
+        return rm.ListNodesReply(nodes=[n for n in self.nodes.values() if request.node_id in ("", n.id)])
+
+    async def GetNodeUsage(self, request: rm.GetNodeUsageRequest, context: Any) -> rm.GetNodeUsageReply:
+        return rm.GetNodeUsageReply(points=[rm.UsagePoint(at=request.since, cpu_used=0.5, live_attempts=1)])
+
+    async def SetAdmission(self, request: rm.SetAdmissionRequest, context: Any) -> rm.SetAdmissionReply:
+        self.asked.append(request)
+        node = self.nodes[request.node_id]
+        node.admission = {1: "CORDONED", 2: "OPEN", 3: "DRAINING"}[request.action]
+        return rm.SetAdmissionReply(node=node)
+
+    async def ForgetNode(self, request: rm.ForgetNodeRequest, context: Any) -> rm.ForgetNodeReply:
+        self.nodes.pop(request.node_id, None)
+        return rm.ForgetNodeReply()
+
+    async def WatchNodes(self, request: rm.WatchNodesRequest, context: Any) -> AsyncIterator[rm.NodesChanged]:
+        yield rm.NodesChanged(reset=True, nodes=list(self.nodes.values()))
+        await asyncio.Event().wait()
+
+
+class FakeWorker(WorkerServicer):
+    """Logs that grow as a test says. ``break_after``: so many bytes into a stream the call fails, once."""
+
+    def __init__(self) -> None:
+        self.logs: dict[tuple[str, str, int, str], bytearray] = {}
+        self.ended: set[tuple[str, str, int]] = set()
+        self.grown = asyncio.Condition()
+        self.break_after: int | None = None
+        self.requests: list[wk.ReadLogRequest] = []
+
+    async def write(self, job_id: str, task: str, data: bytes, *, number: int = 1, stream: str = "stdout") -> None:
+        """Bytes that the task prints."""
+        async with self.grown:
+            self.logs.setdefault((job_id, task, number, stream), bytearray()).extend(data)
+            self.grown.notify_all()
+
+    async def end(self, job_id: str, task: str, number: int = 1) -> None:
+        """No byte will follow."""
+        async with self.grown:
+            self.ended.add((job_id, task, number))
+            self.grown.notify_all()
+
+    async def ReadLog(self, request: wk.ReadLogRequest, context: Any) -> AsyncIterator[wk.LogChunk]:
+        self.requests.append(request)
+        task = request.attempt.task
+        key = (task.job_id, task.name, request.attempt.number)
+        log = self.logs.setdefault((*key, request.stream), bytearray())
+        at = max(0, len(log) - request.tail) if request.HasField("tail") else request.offset
+        size = len(log)
+        sent = False
+        while True:
+            data = bytes(log[at : at + 1000])
+            ended = key in self.ended and at + len(data) >= len(log)
+            if data or not sent or ended:
+                if self.break_after is not None and at + len(data) > self.break_after:
+                    self.break_after = None
+                    raise Unavailable("the worker was killed")
+                yield wk.LogChunk(data=data, offset=at, size=max(size, len(log)), ended=ended)
+                sent = True
+            at += len(data)
+            if ended or (not request.follow and at >= size):
+                return
+            async with self.grown:
+                if at >= len(log) and key not in self.ended:
+                    await self.grown.wait()
+
+
+@dataclass
+class Rig:
+    """Everything a test touches."""
+
+    url: str
+    parts: Parts
+    service: Service
+    tasks: FakeAttempts
+    nodes: FakeNodes
+    worker: FakeWorker
+    layout: Layout
+    config: HeadwayConfig
+    folder: Path
+    clients: AsyncExitStack
+    job_manager: Service
+    secrets: dict[str, str] = field(default_factory=dict)
+
+    async def account(self, name: str, **grants: Any) -> str:
+        """An account's bearer token; made when it isn't there."""
+        if name not in self.secrets:
+            if self.parts.accounts.get(name) is None:
+                await self.parts.accounts.create(name, PASSWORD, by="test", **grants)
+            self.secrets[name] = (await self.parts.accounts.open_session(name)).token
+        return self.secrets[name]
+
+    async def client(self, name: str = "", **grants: Any) -> httpx.AsyncClient:
+        """Signed in with a bearer token; without a name not signed in."""
+        headers = {"Authorization": f"Bearer {await self.account(name, **grants)}"} if name else {}
+        client = httpx.AsyncClient(base_url=f"{self.url}/api/v1", headers=headers, timeout=20, trust_env=False)
+        await self.clients.enter_async_context(client)
+        return client
+
+    async def browser(self, name: str) -> httpx.AsyncClient:
+        """Signed in with the cookie, sending what a browser sends from the page itself."""
+        headers = {"Cookie": f"headway_session={await self.account(name)}"}
+        client = httpx.AsyncClient(base_url=f"{self.url}/api/v1", headers=headers, timeout=20, trust_env=False)
+        await self.clients.enter_async_context(client)
+        return client
+
+    def store_log(self, job_id: str, task: str, data: bytes, *, number: int = 1, stream: str = "stdout") -> Path:
+        """What the worker's copy would have left on the mount."""
+        folder = self.layout.job(JobId(job_id)) / task / str(number)
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{stream}.log"
+        path.write_bytes(data)
+        return path
+
+
+def a_job_file(*names: str, **fields: Any) -> dict[str, Any]:
+    """A job of independent tasks."""
+    return {
+        "version": 1,
+        "name": "test",
+        "defaults": {"image": "base", "command": "true", "timeout": "1m"},
+        "tasks": [{"name": name} for name in names or ("a",)],
+        **fields,
+    }
+
+
+async def submit(client: httpx.AsyncClient, *names: str, **fields: Any) -> str:
+    """Submits and answers the id."""
+    answer = await client.post("/jobs", json=a_job_file(*names, **fields))
+    assert answer.status_code == 201, answer.text
+    return str(answer.json()["id"])
+
+
+@asynccontextmanager
+async def a_rig(folder: Path, **http: Any) -> AsyncIterator[Rig]:
+    """Starts everything; ``http`` are keys of the section httpserver."""
+    layout = prepare_local(folder / "mount", "headway")
+    web, rpc, jobs, tasks, nodes, worker = free_ports(6)
+    config = HeadwayConfig.model_validate(
+        {
+            "cluster": {"token": TOKEN, "mount": str(folder / "mount"), "state_dir": str(folder / "state")},
+            "httpserver": {
+                "port": web,
+                "grpc_bind": f"127.0.0.1:{rpc}",
+                "database": str(folder / "http.db"),
+                "first_admin_file": str(folder / "first-admin"),
+                **http,
+            },
+            "peers": {
+                "job_manager": f"127.0.0.1:{jobs}",
+                "task_manager": f"127.0.0.1:{tasks}",
+                "resource_manager": f"127.0.0.1:{nodes}",
+            },
+        }
+    )
+    neighbours, job_service, service = Service("neighbours"), Service("job-manager"), Service("httpserver")
+    fake_tasks, fake_nodes, fake_worker = FakeAttempts(), FakeNodes(), FakeWorker()
+    fake_tasks.worker_address = f"127.0.0.1:{worker}"
+    for port, add, servicer in (
+        (tasks, add_TaskManagerServicer_to_server, fake_tasks),
+        (nodes, add_ResourceManagerServicer_to_server, fake_nodes),
+        (worker, add_WorkerServicer_to_server, fake_worker),
+    ):
+        add(servicer, RpcServer(neighbours, bind=f"127.0.0.1:{port}", token=TOKEN))
+    await job_manager.app.build(
+        job_service,
+        database=str(folder / "jobs.db"),
+        bind=f"127.0.0.1:{jobs}",
+        token=TOKEN,
+        task_manager=f"127.0.0.1:{tasks}",
+    )
+    parts, server = await httpserver.app.build(service, config)
+    async with AsyncExitStack() as stack:
+        for each in (neighbours, job_service, service):
+            await stack.enter_async_context(running(each))
+        clients = await stack.enter_async_context(AsyncExitStack())
+        yield Rig(
+            url=f"http://127.0.0.1:{server.port}",
+            parts=parts,
+            service=service,
+            tasks=fake_tasks,
+            nodes=fake_nodes,
+            worker=fake_worker,
+            layout=layout,
+            config=config,
+            folder=folder,
+            clients=clients,
+            job_manager=job_service,
+        )
