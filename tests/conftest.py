@@ -16,10 +16,13 @@ from pathlib import Path
 
 import docker
 import pytest
+from playwright.sync_api import Browser
 
 from tests.support import images
+from tests.support.browser import chromium
 from tests.support.clock import FakeClock
 from tests.support.dockerd import Engine, start_engine
+from tests.support.gluster import Gluster
 from tests.support.nvml import PretendGpus
 from tests.support.postgres import Postgres
 
@@ -141,3 +144,21 @@ def python_image(docker_engine: Engine) -> str:
     """The base image with Python and scikit-learn, in the tests' engine (made once, then kept under .cache)."""
     images.build_base(docker_engine.url)
     return "base/python:1"
+
+
+@pytest.fixture
+def gluster() -> Iterator[Gluster]:
+    """A GlusterFS volume of this test's own, mounted."""
+    folder = Path(tempfile.mkdtemp(prefix="gl", dir=os.environ.get("HEADWAY_TESTS_SCRATCH", "/tmp")))
+    server = Gluster(folder)
+    try:
+        yield server.start()
+    finally:
+        server.close()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """A real Chromium; make a context of your own with ``browser.new_context()``."""
+    with chromium() as started:
+        yield started

@@ -21,6 +21,7 @@ import docker
 from docker.errors import DockerException
 
 from tests.support import cgroups, images, mounts, processes
+from tests.support.namespaces import new_network_namespace
 from tests.support.waiting import soon
 
 # The name of the program by which Docker Engine knows, at its start, that it can serve requests for GPUs.
@@ -52,7 +53,7 @@ class Engine:
         self._path = _SBIN
         if gpu_hook:
             self._path = f"{self._make_gpu_hook()}:{_SBIN}"
-        self._network = _new_network_namespace()
+        self._network = new_network_namespace()
         self._containerd = self._start_containerd()
 
     @property
@@ -228,22 +229,6 @@ class Engine:
                 env=environment,
                 start_new_session=True,
             )
-
-
-def _new_network_namespace() -> int:
-    """A network namespace held by nothing but the descriptor that this returns: it can't be left behind."""
-    with subprocess.Popen(
-        ["unshare", "--net", "sh", "-c", "ip link set lo up && echo up && read _"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as holder:
-        assert holder.stdin is not None
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == b"up\n", "the network namespace could not be set up"
-        descriptor = os.open(f"/proc/{holder.pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-        holder.stdin.close()
-        holder.wait()
-    return descriptor
 
 
 def start_engine(scratch: Path | None = None, *, gpu_hook: bool = True) -> Engine:
