@@ -157,7 +157,9 @@ def gluster() -> Iterator[Gluster]:
         server.close()
 
 
-@pytest.fixture(scope="session")
+# Not for the session: Playwright's synchronous API keeps an event loop running, and no coroutine test could run
+# beside it.
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """A real Chromium; make a context of your own with ``browser.new_context()``."""
     with chromium() as started:
