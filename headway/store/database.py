@@ -52,11 +52,12 @@ class Database:
     def __init__(self, url: URL, room: str) -> None:
         self.room = room
         self.path: str | None = url.database if url.get_backend_name() == "sqlite" else None
-        self.place = f"the database {self.path}" if self.path else f"the database {url.render_as_string()}"
+        self.place = f"the database {self.path}" if self.path else f"the database {_shown(url)}"
         self._folder = os.path.dirname(self.path) or "." if self.path else None
         self._url = url
         self._lock_fd = -1
         self._lock_connection: Connection | None = None
+        self._lock_in_doubt = False
         self._write_engine = _engine(url, room, size=1, writer=True)
         self._read_engine = _engine(url, room, size=_READERS, writer=False)
         self._write_thread = ThreadPoolExecutor(1, thread_name_prefix=f"{room}-writer")
@@ -163,6 +164,9 @@ class Database:
         return await future
 
     def _transaction(self, work: Work[T]) -> T:
+        if self._lock_in_doubt:
+            with translated(self.place, self._folder):
+                self._lock_postgres()
         with self._deferred_lock:
             joined, self._deferred = self._deferred, []
         try:
@@ -172,7 +176,9 @@ class Database:
                 result = work(conn)
                 for extra in joined:
                     extra(conn)
-        except BaseException:
+        except BaseException as error:
+            # The lock was of a connection to a server that went away, and went with it.
+            self._lock_in_doubt = self._lock_connection is not None and isinstance(error, StoreUnavailable)
             if joined:
                 with self._deferred_lock:
                     self._deferred[:0] = joined
@@ -240,12 +246,17 @@ class Database:
     def _lock_postgres(self) -> None:
         # Each room's schema has one owner. The lock lives and dies with this connection, so a killed process
         # frees it as soon as the server sees the socket close.
+        if self._lock_connection is not None:
+            with contextlib.suppress(Exception):
+                self._lock_connection.invalidate()
+                self._lock_connection.close()
         connection = self._write_engine.connect().execution_options(isolation_level="AUTOCOMMIT")
         self._lock_connection = connection
         connection.execute(text(f'CREATE SCHEMA IF NOT EXISTS "{self.room}"'))
         statement = text("SELECT pg_try_advisory_lock(hashtext(:name))")
         name = {"name": f"headway.{self.room}"}
         _retry_until_true(lambda: bool(connection.execute(statement, name).scalar()), self.place)
+        self._lock_in_doubt = False
 
 
 def parse_url(url: str) -> URL:
@@ -268,6 +279,10 @@ def parse_url(url: str) -> URL:
     if backend in ("postgresql", "postgres"):
         return parsed.set(drivername="postgresql+psycopg")
     raise ConfigInvalid(f"Databases of kind {backend!r} are not supported; use SQLite or PostgreSQL.")
+
+
+def _shown(url: URL) -> str:
+    return url.set(drivername="postgresql").render_as_string(hide_password=True)
 
 
 def _engine(url: URL, room: str, *, size: int, writer: bool) -> Engine:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 from sqlalchemy import MetaData, func, select
@@ -39,15 +38,15 @@ class Peer:
 class Rig:
     """A database with an outbox; `pump` starts delivery to a peer."""
 
-    def __init__(self, path: Path, clock: FakeClock) -> None:
-        self.path, self.clock = path, clock
+    def __init__(self, url: str, clock: FakeClock) -> None:
+        self.url, self.clock = url, clock
         self.peer = Peer()
         self.tasks: list[asyncio.Task[None]] = []
 
     async def open(self) -> None:
         metadata = MetaData()
         self.outbox = Outbox(metadata)
-        self.db = await Database.open(str(self.path), room="job_manager", metadata=metadata)
+        self.db = await Database.open(self.url, room="job_manager", metadata=metadata)
 
     def pump(self, target: str = "tm", **options: object) -> None:
         pump = self.outbox.pump(self.db, target, self.peer, self.clock, **options)  # type: ignore[arg-type]
@@ -71,8 +70,8 @@ class Rig:
 
 
 @pytest.fixture
-async def rig(tmp_path: Path, clock: FakeClock) -> AsyncIterator[Rig]:
-    rig = Rig(tmp_path / "t.db", clock)
+async def rig(url: str, clock: FakeClock) -> AsyncIterator[Rig]:
+    rig = Rig(url, clock)
     await rig.open()
     yield rig
     await rig.close()

@@ -7,8 +7,9 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from sqlalchemy import Column, Integer, MetaData, Table, Text, insert, select, text
@@ -18,20 +19,13 @@ from headway.errors import ConfigInvalid, StoreFull, StoreUnavailable
 from headway.store import Database, after_commit
 from headway.store.database import parse_url
 from headway.store.faults import StoreDamaged
+from tests.support.ports import free_port
+
+if TYPE_CHECKING:
+    from tests.support.postgres import Postgres
 
 metadata = MetaData()
 things = Table("things", metadata, Column("id", Integer, primary_key=True), Column("name", Text, nullable=False))
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    if request.param == "sqlite":
-        yield str(tmp_path / "state" / "things.db")
-    else:
-        from tests.support.postgres import database_url
-
-        with database_url() as postgres:
-            yield postgres
 
 
 @pytest.fixture
@@ -173,6 +167,50 @@ async def test_a_second_process_is_refused(db: Database, url: str, monkeypatch: 
     monkeypatch.setattr("headway.store.database._LOCK_WAIT_S", 0.0)
     with pytest.raises(StoreUnavailable, match="in use by another process"):
         await Database.open(url, room="job_manager", metadata=metadata)
+
+
+# -- PostgreSQL alone --------------------------------------------------------------------------------
+
+
+@pytest.mark.postgres
+async def test_a_server_that_is_killed_is_unavailable_and_found_again(
+    postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = postgres.tcp_url(postgres.new_database())
+    db = await Database.open(url, room="job_manager", metadata=metadata)
+    await add(db, "before")
+    postgres.kill9()
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable, match="does not answer"):
+            await add(db, "lost")
+        with pytest.raises(StoreUnavailable, match="does not answer"):
+            await names(db)
+    postgres.start()
+    await add(db, "after")
+    assert await names(db) == ["before", "after"]
+    monkeypatch.setattr("headway.store.database._LOCK_WAIT_S", 0.0)
+    with pytest.raises(StoreUnavailable, match="in use by another process"):
+        await Database.open(url, room="job_manager", metadata=metadata)
+    await db.close()
+
+
+@pytest.mark.postgres
+async def test_rooms_share_a_database_without_meeting(postgres: Postgres) -> None:
+    url = postgres.tcp_url(postgres.new_database())
+    one = await Database.open(url, room="job_manager", metadata=metadata)
+    two = await Database.open(url, room="task_manager", metadata=metadata)
+    await add(one, "mine")
+    assert (await names(one), await names(two)) == (["mine"], [])
+    await one.close()
+    await two.close()
+
+
+@pytest.mark.postgres
+async def test_a_server_that_is_not_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    url = f"postgresql://u:geheim@127.0.0.1:{free_port()}/d"
+    with pytest.raises(StoreUnavailable, match="does not answer") as caught:
+        await Database.open(url, room="job_manager", metadata=metadata)
+    assert "geheim" not in str(caught.value)
 
 
 # -- SQLite alone ------------------------------------------------------------------------------------
