@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 from typing import TYPE_CHECKING
 
 from headway.clock import Clock, SystemClock
@@ -39,7 +41,20 @@ async def serve(config: HeadwayConfig) -> None:
         task_manager=config.peers.task_manager,
         max_tasks_per_job=config.job_manager.max_tasks_per_job,
     )
+    _stay_responsive()
     await service.run()
+
+
+def _stay_responsive() -> None:
+    """Checking and storing a job of 10,000 tasks is Python in other threads: it must not hold up the other calls.
+
+    Full garbage collections stop all threads, for a third of a second with such a job in hand (measured), and find
+    next to nothing; a thread that wants the interpreter waits five milliseconds for it, several times a call.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 100)
+    sys.setswitchinterval(0.001)
 
 
 async def build(

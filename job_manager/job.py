@@ -146,6 +146,7 @@ class LiveJob:
         self.numbers = {name: number for number, name in enumerate(names)}
         self.dirty: set[int] = set()
         self.dirty_job = False
+        self.just_ended = False
         self.commands: list[Command] = []
         self._tails_s = tails_s
         self._count()
@@ -158,6 +159,7 @@ class LiveJob:
         """Forget what had to be stored and told: the transaction has it."""
         self.dirty.clear()
         self.dirty_job = False
+        self.just_ended = False
         self.commands.clear()
 
     def settle(self, now: float) -> None:
@@ -254,6 +256,7 @@ class LiveJob:
             )
         if self.record.state in JOB_ENDED:
             self.record.started_at = self.record.ended_at = None
+            self.just_ended = False
         self._job_event(JobEventKind.RETRIED)
         self._set_reason_of_first(*TASK_FAILURES)
         self._apply(moved, now)
@@ -360,6 +363,7 @@ class LiveJob:
                 self._set_reason_of_first(TaskState.CANCELLED)
             self.record.ended_at = now
             self.record.held = False
+            self.just_ended = True
 
     def _job_event(self, event: JobEventKind) -> None:
         after = JOB.after(self.record.state, event)

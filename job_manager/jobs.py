@@ -22,7 +22,7 @@ from headway.logs import get_logger
 from headway.model.reasons import EndReason, EndWord
 from headway.rpc import convert
 from headway.rpc.v1 import common_pb2, job_manager_pb2
-from headway.states import JOB_ENDED, TaskEventKind
+from headway.states import JOB_ENDED, JobState, TaskEventKind
 from headway.store import Batcher, Database
 
 from . import intake, store, views
@@ -191,7 +191,7 @@ class Jobs:
     async def _check_resources(
         self, header: job_manager_pb2.JobHeader, specs: Sequence[common_pb2.TaskSpec]
     ) -> tuple[list[Problem], list[str]]:
-        shapes = intake.shapes_of(specs)
+        shapes = await asyncio.to_thread(intake.shapes_of, specs)
         try:
             answer = await self._task_manager.check(list(shapes))
         except HeadwayError as error:
@@ -281,15 +281,16 @@ class Jobs:
 
     async def _run(self, operations: list[Operation]) -> list[Any]:
         touched: set[str] = set()
-        ended: list[str] = []
+        ended: list[tuple[str, JobState, bool]] = []
 
         def work(conn: Connection) -> tuple[list[Any], list[Change]]:
             desk = _Desk(conn, self._memory, self._clock.now())
             try:
                 results = [_guarded(operation, desk) for operation in operations]
-                changes = self._save(desk)
-                ended.extend(job_id for job_id, live in desk.touched.items() if live.record.state in JOB_ENDED)
-                return results, changes
+                for job_id, live in desk.touched.items():
+                    if live.record.state in JOB_ENDED:
+                        ended.append((job_id, live.record.state, live.just_ended))
+                return results, self._save(desk)
             finally:
                 touched.update(desk.touched)
 
@@ -300,8 +301,10 @@ class Jobs:
                 self._memory.drop(job_id)
             raise
         self._memory.shrink()
-        for job_id in ended:
+        for job_id, state, now in ended:
             self._memory.drop(job_id)
+            if now:
+                log.info("job.ended", job=job_id, state=state)
         self._hub.publish(changes)
         return results
 
@@ -353,11 +356,8 @@ def _take_events(desk: _Desk, events: Sequence[tuple[JobId, TaskEvent]]) -> None
         if live is None:
             log.warning("task.event_of_unknown_job", job=job_id, task=event.task, kind=event.kind)
             continue
-        was_live = live.record.state not in JOB_ENDED
         if not live.on_event(event, desk.now):
             log.debug("task.event_dropped", job=job_id, task=event.task, kind=event.kind, seq=event.seq)
-        elif was_live and live.record.state in JOB_ENDED:
-            log.info("job.ended", job=job_id, state=live.record.state)
 
 
 def _act(live: LiveJob, task: str, action: ActionName, by: str, now: float) -> int:
