@@ -6,7 +6,6 @@ everything else passes through to those who show it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from headway.errors import Fenced
@@ -17,6 +16,9 @@ from . import health
 from .health import Pulse
 
 Status = resource_manager_pb2.NodeStatus
+
+# More than an answer can be under way.
+_SKEW_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,12 +141,6 @@ def to_pb(node: Node, monotonic: float) -> resource_manager_pb2.Node:
     )
 
 
-def changed(before: Mapping[str, bytes], nodes: Mapping[str, Node]) -> tuple[list[Node], list[str]]:
-    """Nodes whose essence is new, and ids that are gone, both in order of id."""
-    new = [node for node_id, node in sorted(nodes.items()) if before.get(node_id) != essence(node)]
-    return new, sorted(before.keys() - nodes.keys())
-
-
 def _own(status: Status, node_id: str, incarnation: int, now: float) -> Status:
     """A copy under the node's own name and at this service's time: a Worker's clock may be anything."""
     own = Status()
@@ -152,4 +148,10 @@ def _own(status: Status, node_id: str, incarnation: int, now: float) -> Status:
     own.node_id = node_id
     own.incarnation = incarnation
     own.at = now
+    ahead_s = status.at - now
+    if status.at and abs(ahead_s) > _SKEW_S:
+        # Nothing here depends on it, but its logs and the times of its attempts will look odd.
+        way = "ahead of" if ahead_s > 0 else "behind"
+        sentence = f"Its clock is {abs(ahead_s):.0f} s {way} ResourceManager's; set up time synchronisation."
+        own.conditions.add(word="clock_skew", sentence=sentence, since=now, blocks_work=False)
     return own
