@@ -231,6 +231,11 @@ class Book:
         """Rises with each use; 0 for a card that was never used since the start."""
         return float(self._gpu_used.get(uuid, 0))
 
+    def incarnation(self, node_id: NodeId) -> int:
+        """The latest start of a Worker that anybody told of; 0 for a node that is not known."""
+        node, lease = self.nodes.get(node_id), self.leases.get(node_id)
+        return max(node.incarnation if node is not None else 0, lease.incarnation if lease is not None else 0)
+
     def first_seen(self, node_id: NodeId) -> float:
         """By the boot clock: when this process first knew the node; its silence counts from there."""
         return self._first_seen.get(node_id, self.started_s)

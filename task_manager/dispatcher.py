@@ -149,12 +149,8 @@ class Dispatcher(Outgoing):
         attempt = book.attempt(attempt_id)
         if attempt is None or attempt.answered_at is not None:
             return None
-        lease = book.leases.get(attempt.node_id)
-        node = book.nodes.get(attempt.node_id)
-        heard = lease.incarnation if lease is not None else 0
-        told = node.incarnation if node is not None else 0
         flight = book.flights[attempt_id.task]
-        if flight.uncertain and max(heard, told) > attempt.incarnation:
+        if flight.uncertain and book.incarnation(attempt.node_id) > attempt.incarnation:
             return None  # the Worker was started anew: its next heartbeat says whether it has the attempt
         if attempt.state is AttemptState.PLACED:
             return attempt

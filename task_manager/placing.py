@@ -108,13 +108,12 @@ def _place(turn: Turn, placement: Placement) -> None:
     book = turn.book
     task = book.tasks[placement.task_id]
     node = book.nodes[placement.node_id]
-    lease = book.leases.get(node.id)
     attempt = Attempt(
         id=AttemptId(task.id, task.attempt + 1),
         generation=task.generation,
         state=AttemptState.PLACED,
         node_id=node.id,
-        incarnation=max(node.incarnation, lease.incarnation if lease is not None else 0),
+        incarnation=book.incarnation(node.id),
         shape=task.shape,
         gpu_uuids=placement.gpu_uuids,
         timeout_s=task.timeout_s,

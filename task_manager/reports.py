@@ -100,12 +100,12 @@ def _accepted(turn: Turn, attempt: Attempt, accepted_at: float | None) -> None:
 def _refused(turn: Turn, attempt: Attempt, flight: Flight, verdict: Refused) -> None:
     if attempt.answered_at is not None or attempt.state not in (AttemptState.PLACED, AttemptState.STOPPING):
         return  # it was accepted meanwhile: an answer to an older try
-    fenced = verdict.slug == Fenced.slug
-    if verdict.again_later or fenced:
+    anew = verdict.slug == Fenced.slug and verdict.again_later  # the Worker was started again since
+    if verdict.again_later and not (anew and turn.book.incarnation(attempt.node_id) > attempt.incarnation):
         until_s = turn.book.mono + turn.settings.unfit_s
         turn.book.mark_unfit(attempt.node_id, until_s, verdict.sentence)
     log.info("launch.refused", attempt=str(attempt.id), node=attempt.node_id, slug=verdict.slug)
-    if fenced and flight.uncertain:
+    if anew and flight.uncertain:
         # An earlier try may have reached the Worker's last life, and a container may be running: the next
         # heartbeat of this life tells. Starting it elsewhere now could run it twice.
         return
@@ -185,10 +185,13 @@ def _look_for_missing(turn: Turn, beat: Beat) -> None:
         if attempt.id in listed:
             continue
         flight = turn.book.flights[attempt.id.task]
-        # A launch that may still be on its way proves nothing; one to an earlier life of the Worker can't arrive any
-        # more, and one that was stopped won't start.
-        settled = attempt.answered_at is not None or attempt.incarnation < beat.incarnation or flight.stop_delivered
-        if not settled:
+        if attempt.answered_at is None and attempt.incarnation < beat.incarnation:
+            # No launch to the Worker's last life can arrive any more, and whatever that one took is listed by this
+            # one from its first heartbeat on.
+            turn.refuse_attempt(attempt, "the worker was restarted before it took it")
+            continue
+        # A launch that may still be on its way proves nothing, unless its stop was there first.
+        if attempt.answered_at is None and not flight.stop_delivered:
             continue
         if flight.missing_since_s is None:
             flight.missing_since_s = turn.book.mono

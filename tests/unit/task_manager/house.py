@@ -124,7 +124,7 @@ class FakeWorkers:
             attempt = launch.attempt.id
             here = self.has.setdefault(address, {})
             if attempt in self.remembered_as_stopped:
-                verdicts.append(Refused(attempt, "launch-refused", "it was stopped before", False))
+                verdicts.append(Refused(attempt, "fenced", "a stop came before its launch", False))
             elif address in self.refuse and attempt not in here:
                 verdicts.append(Refused(attempt, str(self.refuse[address]), "no", self.again_later))
             else:

@@ -216,6 +216,7 @@ async def test_a_launch_without_an_answer_to_a_worker_that_was_started_anew_is_n
     assert house.engine.book.attempts[tid("t")].node_id == "n1"
     house.workers.mute.clear()
     house.workers.refuse["n1:7004"] = Fenced.slug
+    house.workers.again_later = True
     await house.nodes(a_node("n1", incarnation=2), reset=False)
     await house.advance(8)
     assert house.running() == [FIRST]
@@ -232,10 +233,9 @@ async def test_the_same_without_the_attempt_starts_it_elsewhere(house: House) ->
     await house.nodes(a_node("n1", incarnation=2), reset=False)
     house.workers.away.clear()
     await house.beat("n1", incarnation=2, live=())
-    house.clock.tick(10)
-    await house.beat("n1", incarnation=2, live=())
     assert house.running() == [SECOND]
     assert house.workers.launched == [SECOND]
+    assert house.engine.book.tasks[tid("t")].losses == 0
 
 
 async def test_a_superseded_worker_is_refused(house: House) -> None:

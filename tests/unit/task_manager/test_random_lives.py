@@ -219,6 +219,7 @@ class Life:
         house, book = self.house, self.house.engine.book
         if house.engine._stale or book.pass_needed:
             await house.engine.submit(Tick())  # as it comes every two seconds
+            await house.settle()
             book = house.engine.book
         cards: list[str] = []
         cpu: dict[str, int] = defaultdict(int)
