@@ -146,16 +146,10 @@ class OutboxPump:
         self._sent = 0  # highest acknowledged seq: rows up to it may still be in the table
         self._more = asyncio.Event()
         self._failures = 0
-        self._idle = asyncio.Event()
 
     def wake(self) -> None:
         """There is something new; called after each commit that added a row."""
-        self._idle.clear()
         self._more.set()
-
-    async def drained(self) -> None:
-        """Returns when everything known has been delivered."""
-        await self._idle.wait()
 
     async def run(self) -> None:
         """Delivers until cancelled."""
@@ -173,8 +167,6 @@ class OutboxPump:
     async def _deliver_all(self) -> None:
         while rows := await self._db.read(self._next_rows):
             await self._deliver(rows)
-        if not self._more.is_set():
-            self._idle.set()
 
     async def _deliver(self, rows: list[OutboxRow]) -> None:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sqlite3
 import subprocess
@@ -301,6 +302,52 @@ def test_other_urls_are_refused_without_showing_a_password(given: str) -> None:
     with pytest.raises(ConfigInvalid) as caught:
         parse_url(given)
     assert "geheim" not in str(caught.value)
+
+
+_FILLER = """
+import asyncio, os, sys
+from headway.errors import StoreFull
+from headway.store import Database
+from tests.unit.kernel.test_store import add, metadata, names
+
+async def main(folder):
+    with open(folder + "/ballast", "wb") as ballast:
+        ballast.write(bytes(400_000))
+    db = await Database.open(folder + "/t.db", room="job_manager", metadata=metadata)
+    stored, refused = [], 0
+    for i in range(2_000):
+        name = f"{i:04}" + "x" * 4_000
+        try:
+            await add(db, name)
+            stored.append(name)
+        except StoreFull:
+            refused += 1
+            if refused == 5:
+                break
+    assert refused == 5, refused
+    assert await names(db) == stored
+    os.unlink(folder + "/ballast")
+    await add(db, "room again")
+    assert await names(db) == [*stored, "room again"]
+    await db.close()
+    print(len(stored) > 20)
+
+asyncio.run(main(sys.argv[1]))
+"""
+
+
+def test_a_really_full_disk_loses_nothing_and_recovers(tmp_path: Path, repository: Path) -> None:
+    unshare = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--mount"]
+    script = 'mount -t tmpfs -o size=1500k none "$1" && exec "$2" -c "$3" "$1"'
+    done = subprocess.run(
+        [*unshare, "sh", "-c", script, "sh", str(tmp_path), sys.executable, _FILLER],
+        cwd=repository,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.stdout, done.returncode) == ("True\n", 0), done.stderr
 
 
 _WRITER = """
