@@ -24,6 +24,7 @@ from .conditions import Conditions
 from .copier import LogCopier
 from .engine_watch import EngineWatch
 from .heartbeat import Heartbeat
+from .house import House, Limits
 from .leases import Lease
 from .logs import LogReader
 from .mounted import MountWatch
@@ -36,7 +37,6 @@ from .servicer import Servicer
 from .status import Offer, SimulatedGpus, StatusReader
 from .store import WorkerStore
 from .task_controller import TaskController
-from .task_executor import House, Limits
 
 if TYPE_CHECKING:
     from headway.config import HeadwayConfig
@@ -96,6 +96,7 @@ async def build(
         clock,
         lambda: conditions.set("mount_unavailable", mounted.problem),
     )
+    service.on_stop(mounted.close)
     copier = LogCopier(clock, lambda: mounted.problem)
     service.on_stop(copier.close)
     background = _Background()

@@ -119,7 +119,7 @@ class LogReader:
             want = CHUNK_BYTES if left is None else min(CHUNK_BYTES, left)
             data = b""
             if at < source.size:
-                data = await asyncio.to_thread(_read, source, at, want)
+                data = await self._bytes(source, at, want)
             over = source.ended and at + len(data) >= source.size
             if data or first or over:
                 new_marks = await asyncio.to_thread(_marks_of, source, marks, at, len(data)) if data else ()
@@ -167,6 +167,22 @@ class LogReader:
             stream=which,
         )
 
+    async def _bytes(self, source: _Source, at: int, want: int) -> bytes:
+        spool, mount = source.spool, source.mount
+        if spool is not None and source.mount_until <= at < source.spool_size:
+            data = await asyncio.to_thread(_pread, spool, at, min(want, source.spool_size - at))
+            # What was made safe meanwhile may have been punched out under this read, which then saw zeros.
+            if at >= source.mount_until:
+                return data
+        until = source.mount_until if spool is None else min(source.mount_until, source.spool_size)
+        if mount is not None and at < until:
+            try:
+                return await self._mounted.call(lambda: _pread(mount, at, min(want, until - at)))
+            except OSError as error:
+                raise MountUnavailable(f"The log can't be read on the shared mount: {error.strerror}.") from error
+        start = at - source.spool_size
+        return source.tail[start : start + want]
+
     async def _on_mount(self, attempt: AttemptId, stream: str, *, known: bool) -> _Source:
         path = self._mounted.job_folder(attempt) / f"{stream}.log"
         if self._mounted.problem:
@@ -179,27 +195,10 @@ class LogReader:
                 # A stream without a byte may have no file.
                 return 0 if known or path.parent.is_dir() else None
 
-        found = await asyncio.to_thread(size)
+        found = await self._mounted.call(size)
         if found is None:
             raise NotFound(f"There is no log of {attempt} here.")
         return _Source(found, ended=True, mount=path, mount_only=found)
-
-
-def _read(source: _Source, at: int, want: int) -> bytes:
-    if at < source.spool_size and source.spool is not None and at >= source.mount_until:
-        data = _pread(source.spool, at, min(want, source.spool_size - at))
-        # What was made safe meanwhile may have been punched out under this read, which then saw zeros.
-        if at >= source.mount_until:
-            return data
-    if at < source.mount_until and source.mount is not None:
-        until = min(source.mount_until, source.spool_size) if source.spool is not None else source.mount_until
-        if at < until:
-            try:
-                return _pread(source.mount, at, min(want, until - at))
-            except OSError as error:
-                raise MountUnavailable(f"The log can't be read on the shared mount: {error.strerror}.") from error
-    start = at - source.spool_size
-    return source.tail[start : start + want]
 
 
 def _pread(path: Path, at: int, want: int) -> bytes:

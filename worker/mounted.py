@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol, TypeVar
 
 from headway.clock import Clock
 from headway.errors import MountUnavailable
@@ -14,7 +15,10 @@ from headway.mount import Layout, MountProbe, ensure_home
 
 from .model import Owner
 
-_HOME_TIMEOUT_S = 10.0
+T = TypeVar("T")
+
+_CALL_TIMEOUT_S = 10.0
+_THREADS = 4
 _HOME_FRESH_S = 60.0
 
 
@@ -46,6 +50,15 @@ class Mounted(Protocol):
         """
         ...
 
+    async def call(self, work: Callable[[], T]) -> T:
+        """Do something on the mount in a thread of its own kind.
+
+        Raises:
+            MountUnavailable: it hangs.
+            OSError: as raised by ``work``.
+        """
+        ...
+
 
 class MountWatch:
     """``Mounted`` on a real mount; ``run`` looks at it again and again."""
@@ -60,6 +73,7 @@ class MountWatch:
         self._every_s = every_s
         self._problem = f"{layout.root} has not been looked at yet."
         self._homes: dict[str, float] = {}
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="mount")
 
     @property
     def problem(self) -> str:
@@ -88,17 +102,25 @@ class MountWatch:
         now = self._clock.monotonic()
         if now - self._homes.get(owner.name, -_HOME_FRESH_S) < _HOME_FRESH_S:
             return self._layout.home(owner.name)
-        await _within(
-            asyncio.to_thread(ensure_home, self._layout, owner.name, owner.uid, owner.gid),
-            f"The home of {owner.name} could not be looked at in time; the shared mount hangs.",
-        )
+        await self.call(lambda: ensure_home(self._layout, owner.name, owner.uid, owner.gid))
         self._homes[owner.name] = now
         return self._layout.home(owner.name)
 
     async def dataset(self, name: str) -> Path:
-        return await _within(
-            asyncio.to_thread(self._newest, name), f"The dataset {name} could not be looked at; the shared mount hangs."
-        )
+        return await self.call(lambda: self._newest(name))
+
+    async def call(self, work: Callable[[], T]) -> T:
+        # Threads of their own: a mount that hangs holds those that ask it, and no others.
+        try:
+            return await asyncio.wait_for(
+                asyncio.get_running_loop().run_in_executor(self._threads, work), _CALL_TIMEOUT_S
+            )
+        except TimeoutError as error:
+            raise MountUnavailable(f"{self._layout.root} has not answered for {_CALL_TIMEOUT_S:g} s.") from error
+
+    def close(self) -> None:
+        """Let go of threads. Safe twice."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _newest(self, name: str) -> Path:
         folder = self._layout.dataset(name, "x").parent
@@ -109,10 +131,3 @@ class MountWatch:
         if not versions:
             raise MountUnavailable(f"There is no dataset {name} on the shared mount.")
         return max(versions, key=lambda version: version.stat().st_mtime)
-
-
-async def _within(work: Coroutine[Any, Any, Path], sentence: str) -> Path:
-    try:
-        return await asyncio.wait_for(work, _HOME_TIMEOUT_S)
-    except TimeoutError as error:
-        raise MountUnavailable(sentence) from error

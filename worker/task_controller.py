@@ -18,11 +18,12 @@ from headway.logs import get_logger
 from . import wire
 from .admission import Condition, Refuse, verdict
 from .box import StopWord
+from .house import House
 from .model import Launch, Stage, Times
 from .notes import note
 from .ports import ContainerState, EngineUnavailable
 from .store import Record
-from .task_executor import House, TaskExecutor
+from .task_executor import TaskExecutor
 
 log = get_logger(__name__)
 

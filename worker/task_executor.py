@@ -8,11 +8,9 @@ stand behind it for when the launcher or the engine fails to do what it should.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TypeVar
 
-from headway.clock import Clock
 from headway.errors import HeadwayError, InvalidInput, MountUnavailable
 from headway.logs import get_logger
 from headway.model.reasons import EndReason, EndWord
@@ -20,71 +18,30 @@ from headway.states import AttemptEventKind
 from headway.units import format_duration, format_size
 
 from . import endings, wire
-from .alarms import Alarm, Alarms
+from .alarms import Alarm
 from .box import EndRecord, StartedRecord, StopWord, Stream
-from .copier import LogCopier
+from .container import Container, TookTooLong
 from .endings import EndContext, Ending
+from .house import House
 from .launch_spec import argv, launch_spec, working_dir
-from .leases import Lease, after_answer
+from .leases import after_answer
 from .model import Launch, Stage
-from .mounted import Mounted
 from .notes import note
 from .ports import (
     ContainerFacts,
     ContainerState,
-    EngineUnavailable,
     ImageFacts,
     Progress,
-    Runtime,
     RuntimeRefused,
     StartOrder,
 )
-from .reports import Reports
-from .store import Record, WorkerStore
+from .store import Record
 
 log = get_logger(__name__)
 T = TypeVar("T")
 
 _NS = 1_000_000_000
 _OVER = frozenset({ContainerState.EXITED, ContainerState.ABSENT})
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How patient the Worker is; seconds."""
-
-    pull_s: float = 1_500.0  # fetch of an image
-    create_s: float = 300.0  # the engine's part of a start, its hiccups included
-    exec_s: float = 60.0  # from the container's start to the user's process
-    slack_s: float = 15.0  # what the launcher may need past timeout and grace before the Worker steps in
-    exit_s: float = 10.0  # from the end record until the container is gone
-    kill_s: float = 60.0  # for a KILL to work, counted while the engine answers
-    copy_s: float = 5.0  # an end waits so long for its logs to be on the mount
-    lease_stop_s: float = 30.0
-    lease_grace_s: float = 10.0
-
-
-@dataclass(slots=True)
-class House:
-    """What the executors of one Worker share."""
-
-    node_id: str
-    incarnation: int
-    boot_id: str
-    runtime: Runtime
-    store: WorkerStore
-    reports: Reports
-    copier: LogCopier
-    mounted: Mounted
-    alarms: Alarms
-    clock: Clock
-    limits: Limits
-    lease: Lease = field(default_factory=Lease)
-    on_engine_trouble: Callable[[], None] = lambda: None
-
-
-class _TookTooLong(Exception):
-    """A step went past its limit."""
 
 
 class TaskExecutor:
@@ -103,7 +60,7 @@ class TaskExecutor:
         self._stop_ordered = False
         self._overran = False
         self._alarm: Alarm | None = None
-        self._engine_noted = False
+        self._container = Container(house, record.attempt, self._changed, self._note)
 
     # -- from outside -------------------------------------------------------------------------------
 
@@ -145,7 +102,7 @@ class TaskExecutor:
                     elsewhere=True,
                 )
                 end = None
-                await self._get_rid()
+                record.unsafe = not await self._container.get_rid()
             await self._record_end(ending, end)
         await self._after_end()
 
@@ -163,7 +120,7 @@ class TaskExecutor:
     async def _container_is_there(self) -> bool:
         if not self._adopted:
             return False
-        facts = await self._ask(lambda: self._house.runtime.inspect(self.record.attempt))
+        facts = await self._container.ask(lambda: self._house.runtime.inspect(self.record.attempt))
         return facts.state in (ContainerState.RUNNING, ContainerState.EXITED)
 
     # -- beginning ----------------------------------------------------------------------------------
@@ -181,9 +138,9 @@ class TaskExecutor:
             if not self._stop_cut_in or self._task is None:
                 raise
             self._task.uncancel()
-        except _TookTooLong as error:
+        except TookTooLong as error:
             self._beginning = False
-            await self._get_rid()
+            record.unsafe = not await self._container.get_rid()
             return Ending(EndReason(EndWord.START_FAILED, detail=str(error)), elsewhere=True)
         except RuntimeRefused as error:
             return Ending(EndReason(error.word, detail=_sentence(error)), elsewhere=error.elsewhere)
@@ -195,7 +152,7 @@ class TaskExecutor:
             self._beginning = False
         # Cut short by a stop; the engine may be creating the container in this very moment.
         await self._house.runtime.stop(record.attempt, record.stop or StopWord.CANCELLED, 0)
-        await self._get_rid()
+        record.unsafe = not await self._container.get_rid()
         return self._stopped_ending()
 
     async def _prepare_and_start(self) -> None:
@@ -226,7 +183,7 @@ class TaskExecutor:
         )
         record.boot_id = house.boot_id
         self._tell(AttemptEventKind.CONTAINER_STARTING)
-        facts = await self._ask(lambda: house.runtime.start(order), limit_s=limits.create_s)
+        facts = await self._container.ask(lambda: house.runtime.start(order), limit_s=limits.create_s)
         record.container_id = facts.id
         self._copy_begins()
         record.times = replace(record.times, container_started_at=facts.started_at or house.clock.now())
@@ -241,7 +198,7 @@ class TaskExecutor:
 
         try:
             async with asyncio.timeout(house.limits.pull_s):
-                return await self._ask(
+                return await self._container.ask(
                     lambda: house.runtime.prepare_image(spec.image, self.launch.image_digest, on_fetch)
                 )
         except TimeoutError as error:
@@ -296,7 +253,7 @@ class TaskExecutor:
                 return await self._overdue(progress)
             # A wake without news, or an adopted attempt: the container itself may be gone.
             if self._adopted if first else not news:
-                facts = await self._ask(lambda: runtime.inspect(attempt))
+                facts = await self._container.ask(lambda: runtime.inspect(attempt))
                 if facts.state in _OVER or (facts.state is ContainerState.CREATED and self._adopted):
                     # The record is written before the container ends: look once more.
                     last = await runtime.progress(attempt)
@@ -336,7 +293,7 @@ class TaskExecutor:
             self._overran = True
         log.warning("attempt.overdue", attempt=str(record.attempt), started=progress.started is not None)
         self._note("The launcher did not end it in time; killing the container.")
-        facts = await self._kill()
+        facts = await self._container.kill()
         last = await self._house.runtime.progress(record.attempt)
         if facts is None:
             return self._cannot_kill(), last.end
@@ -353,57 +310,10 @@ class TaskExecutor:
         if end is not None and self.record.times.process_started_at is None and end.started_wall_ns is not None:
             self.record.times = replace(self.record.times, process_started_at=end.started_wall_ns / _NS)
         if facts is None:
-            facts = await self._exit()
+            facts = await self._container.exited()
             if facts is None:
                 return self._cannot_kill()
         return endings.decide(end, facts, self._context())
-
-    async def _exit(self) -> ContainerFacts | None:
-        """Wait until the container is gone after its end record; None if it can't be made to go."""
-        house = self._house
-        pause_s = 0.01
-        kill_at = house.clock.monotonic() + house.limits.exit_s
-        while True:
-            self._changed.clear()
-            try:
-                facts = await house.runtime.inspect(self.record.attempt)
-            except EngineUnavailable:
-                house.on_engine_trouble()
-                # The record is the proof of the end; an engine that is away holds up only what comes after.
-                if house.clock.monotonic() >= kill_at:
-                    return ContainerFacts(ContainerState.EXITED)
-            else:
-                if facts.state is not ContainerState.RUNNING:
-                    return facts
-                if house.clock.monotonic() >= kill_at:
-                    return await self._kill()
-            self._alarm_at(house.clock.monotonic() + pause_s)
-            await self._changed.wait()
-            pause_s = min(1.0, 2 * pause_s)
-
-    async def _kill(self) -> ContainerFacts | None:
-        """KILL through the engine until the container is gone; None if that does not work in time."""
-        house, attempt = self._house, self.record.attempt
-        left_s, pause_s = house.limits.kill_s, 0.05
-        while left_s > 0:
-            try:
-                await house.runtime.check()
-            except EngineUnavailable:
-                house.on_engine_trouble()
-                await house.clock.sleep(2.0)
-                continue  # an engine that is away says nothing about this container
-            began_at = house.clock.monotonic()
-            try:
-                await house.runtime.kill(attempt)
-                facts = await house.runtime.inspect(attempt)
-                if facts.state is not ContainerState.RUNNING:
-                    return facts
-            except EngineUnavailable as error:
-                log.warning("attempt.kill_failed", attempt=str(attempt), reason=str(error))
-            await house.clock.sleep(pause_s)
-            pause_s = min(5.0, 2 * pause_s)
-            left_s -= house.clock.monotonic() - began_at
-        return None
 
     def _cannot_kill(self) -> Ending:
         node = self._house.node_id
@@ -487,7 +397,7 @@ class TaskExecutor:
 
     async def _after_end(self) -> None:
         house, record = self._house, self.record
-        await self._ask(lambda: house.runtime.remove(record.attempt))
+        await self._container.ask(lambda: house.runtime.remove(record.attempt))
         if record.unsafe:
             record.unsafe = False
             log.info("attempt.gone_at_last", attempt=str(record.attempt))
@@ -509,35 +419,6 @@ class TaskExecutor:
         house.store.put_later(record)
 
     # -- helpers ------------------------------------------------------------------------------------
-
-    async def _get_rid(self) -> None:
-        """Remove whatever container there may be; for attempts that are not to run."""
-        try:
-            await self._ask(lambda: self._house.runtime.remove(self.record.attempt), limit_s=self._house.limits.kill_s)
-        except _TookTooLong:
-            # _after_end goes on trying.
-            self.record.unsafe = True
-
-    async def _ask(self, call: Callable[[], Awaitable[T]], *, limit_s: float | None = None) -> T:
-        """Ask the engine until it answers. Raises _TookTooLong after ``limit_s`` of trying."""
-        house = self._house
-        pause_s = 0.5
-        give_up_at = None if limit_s is None else house.clock.monotonic() + limit_s
-        while True:
-            try:
-                return await call()
-            except EngineUnavailable as error:
-                house.on_engine_trouble()
-                if not self._engine_noted:
-                    self._engine_noted = True
-                    self._note(f"The container engine of {house.node_id} does not answer; trying on. {error}")
-                if give_up_at is not None and house.clock.monotonic() >= give_up_at:
-                    limit = format_duration(limit_s or 0)
-                    raise _TookTooLong(
-                        f"The container engine of {house.node_id} did not answer for {limit}."
-                    ) from error
-            await house.clock.sleep(pause_s)
-            pause_s = min(15.0, 2 * pause_s)
 
     async def _put(self) -> None:
         """Store the record, however long the disk stays full."""

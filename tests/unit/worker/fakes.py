@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from headway.errors import MountUnavailable, StoreFull
 from headway.ids import AttemptId
@@ -17,6 +17,7 @@ from tests.support.clock import FakeClock
 from worker.alarms import Alarms
 from worker.box import BoxEnd, EndRecord, StartedRecord, StopWord, Stream
 from worker.copier import LogCopier
+from worker.house import House, Limits
 from worker.model import Owner
 from worker.ports import (
     ContainerFacts,
@@ -30,8 +31,8 @@ from worker.ports import (
 )
 from worker.reports import Reports
 from worker.store import Record
-from worker.task_executor import House, Limits
 
+T = TypeVar("T")
 NS = 10**9
 ABSENT = ContainerFacts(ContainerState.ABSENT)
 _ENDED = frozenset(state.value for state in ATTEMPT_ENDED)
@@ -215,6 +216,11 @@ class FakeMount:
 
     async def dataset(self, name: str) -> Path:
         return self.folder / name
+
+    async def call(self, work: Callable[[], T]) -> T:
+        if self.problem:
+            raise MountUnavailable(self.problem)
+        return work()
 
 
 class Told:
