@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
@@ -56,6 +57,12 @@ def _programs(*names: str) -> str:
     path = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
     absent = [name for name in names if shutil.which(name, path=path) is None]
     return f"needs {', '.join(absent)}" if absent else ""
+
+
+def pytest_configure() -> None:
+    # Ended from outside, a run still takes its engines, servers and mounts down. (An interrupt would do the same,
+    # but is ignored in whatever a shell started in the background.)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
