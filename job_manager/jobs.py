@@ -7,7 +7,6 @@ transaction fails, the jobs it touched are thrown out of memory and read again w
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -29,6 +28,7 @@ from . import intake, store, views
 from .dag import Dag
 from .hub import Change, Hub
 from .job import JobRecord, LiveJob, TaskEvent, TaskRecord
+from .memory import Memory
 from .ports import TaskManagerPort
 
 log = get_logger(__name__)
@@ -64,7 +64,7 @@ class Acted:
 class _Desk:
     """What the operations of one transaction work on."""
 
-    def __init__(self, conn: Connection, memory: _Memory, now: float) -> None:
+    def __init__(self, conn: Connection, memory: Memory, now: float) -> None:
         self.conn = conn
         self.now = now
         self.touched: dict[str, LiveJob] = {}
@@ -85,36 +85,6 @@ class _Desk:
         self._memory.put(live)
         self.touched[live.record.id] = live
         self.new.add(live.record.id)
-
-
-class _Memory:
-    """Live jobs by id, the longest unused dropped first. Used by one thread at a time."""
-
-    def __init__(self, tasks_at_most: int) -> None:
-        self._jobs: OrderedDict[str, LiveJob] = OrderedDict()
-        self._tasks = 0
-        self._tasks_at_most = tasks_at_most
-
-    def get(self, job_id: str) -> LiveJob | None:
-        live = self._jobs.get(job_id)
-        if live is not None:
-            self._jobs.move_to_end(job_id)
-        return live
-
-    def put(self, live: LiveJob) -> None:
-        self.drop(live.record.id)
-        self._jobs[live.record.id] = live
-        self._tasks += len(live.tasks)
-
-    def drop(self, job_id: str) -> None:
-        live = self._jobs.pop(job_id, None)
-        if live is not None:
-            self._tasks -= len(live.tasks)
-
-    def shrink(self) -> None:
-        """Between transactions: a job in use must not be read a second time beside itself."""
-        while self._tasks > self._tasks_at_most and len(self._jobs) > 1:
-            self.drop(next(iter(self._jobs)))
 
 
 Operation = Callable[[_Desk], Any]
@@ -138,7 +108,7 @@ class Jobs:
         self._hub = hub
         self._task_manager = task_manager
         self._max_tasks = max_tasks_per_job
-        self._memory = _Memory(tasks_in_memory)
+        self._memory = Memory(tasks_in_memory)
         self._inbox: Batcher[Operation, Any] = Batcher(self._run, name="jobs")
 
     async def close(self) -> None:
@@ -146,9 +116,9 @@ class Jobs:
         await self._inbox.close()
 
     async def settle(self) -> None:
-        """At start: look at every live job again. Each change was stored together with what follows from it, so
-        there should be nothing to do; if there is, a task would have waited for ever."""
-        for job_id in await self._db.read(store.live_job_ids):
+        """At start: look at every job with a waiting task again. Each change was stored together with what follows
+        from it, so there should be nothing to do; if there is, that task would have waited for ever."""
+        for job_id in await self._db.read(store.waiting_job_ids):
             moved = await self._inbox.submit(partial(_settle, job_id=job_id))
             if moved:
                 log.warning("job.settled", job=job_id, tasks=moved)

@@ -15,7 +15,7 @@ from headway.ids import JobId
 from headway.jobfile.spec import NeedOn, Priority
 from headway.model.reasons import EndReason, EndWord
 from headway.rpc.v1 import common_pb2, task_manager_pb2
-from headway.states import JOB_ENDED, JobState, TaskState
+from headway.states import JOB_ENDED, TASK_ENDED, JobState, TaskState
 
 from .dag import Dag
 from .job import Cancel, Command, Enqueue, Hold, JobRecord, LiveJob, Release, TaskRecord
@@ -142,9 +142,17 @@ def load_tasks(conn: Connection, job_id: str) -> list[TaskRow]:
 
 def live_job_ids(conn: Connection) -> list[JobId]:
     """Jobs that have not ended, oldest first."""
-    ended = [state.value for state in JOB_ENDED]
-    rows = conn.execute(select(job.c.id).where(job.c.state.not_in(ended)).order_by(job.c.id))
-    return [JobId(row.id) for row in rows]
+    return [JobId(row.id) for row in conn.execute(select(job.c.id).where(_LIVE).order_by(job.c.id))]
+
+
+def waiting_job_ids(conn: Connection) -> list[JobId]:
+    """Jobs that have not ended and of which a task waits for another, or none is left to end; oldest first."""
+    found = []
+    for row in conn.execute(select(job.c.id, job.c.counts).where(_LIVE).order_by(job.c.id)):
+        states = {TaskState(state) for state in json.loads(row.counts)}
+        if TaskState.BLOCKED in states or states <= TASK_ENDED:
+            found.append(JobId(row.id))
+    return found
 
 
 def list_jobs(
@@ -260,6 +268,9 @@ def _from_little(kind: str, data: bytes) -> array[Any]:
         values.byteswap()
     return values
 
+
+# Named one by one, so that the index over states serves.
+_LIVE = job.c.state.in_([state.value for state in JobState if state not in JOB_ENDED])
 
 _BIG_ENDIAN = array("H", b"\x00\x01")[0] == 1
 
