@@ -229,6 +229,13 @@ class ConfigInvalid(InvalidInput):
     title = "The configuration is not valid"
 
 
+class PortTaken(ConfigInvalid):
+    """Another program listens where a service should."""
+
+    slug = "port-taken"
+    title = "The port is taken"
+
+
 def _family(root: type[HeadwayError]) -> dict[str, type[HeadwayError]]:
     out: dict[str, type[HeadwayError]] = {}
     for sub in root.__subclasses__():

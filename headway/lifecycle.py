@@ -27,7 +27,7 @@ import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, NoReturn, TypeVar
 
-from .errors import ConfigInvalid, HeadwayError
+from .errors import ConfigInvalid, HeadwayError, PortTaken
 from .logs import get_logger
 from .notify import inherited_supervisor, notify, notify_failure
 
@@ -38,6 +38,7 @@ Hook = Callable[[], Awaitable[None] | None]
 
 EXIT_FAILED = 1
 EXIT_CONFIG = 2
+EXIT_PORT_TAKEN = 3
 
 _CANCEL_AGAIN_S = 0.25
 
@@ -301,8 +302,8 @@ class Service:
 def run_service(main: Coroutine[Any, Any, None]) -> int:
     """Runs a service's coroutine to its end and returns the exit status of the process.
 
-    0: stopped as asked. 1: failed. 2: the configuration is wrong. What a person can act on is one line, not a
-    traceback. The event loop is not closed: end the process with `exit_now`.
+    0: stopped as asked. 1: failed. 2: the configuration is wrong. 3: another program has its port. What a person
+    can act on is one line, not a traceback. The event loop is not closed: end the process with `exit_now`.
     """
     # Kept alive: closing it would wait for every thread of its pool, and one may hang on a dead mount for ever.
     global _runner
@@ -312,7 +313,7 @@ def run_service(main: Coroutine[Any, Any, None]) -> int:
     except ConfigInvalid as error:
         notify_failure(error)
         print(f"headway: {error}", file=sys.stderr)  # noqa: T201
-        return EXIT_CONFIG
+        return EXIT_PORT_TAKEN if isinstance(error, PortTaken) else EXIT_CONFIG
     except HeadwayError as error:
         notify_failure(error)
         log.error("service.failed", reason=str(error))

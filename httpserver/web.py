@@ -11,9 +11,8 @@ from collections.abc import Iterator
 import uvicorn
 from starlette.types import ASGIApp
 
-from headway.errors import ConfigInvalid, HeadwayError
+from headway.errors import ConfigInvalid, HeadwayError, PortTaken
 from headway.logs import get_logger
-from headway.rpc.server import PortTaken
 
 log = get_logger(__name__)
 

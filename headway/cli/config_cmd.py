@@ -19,19 +19,18 @@ def config() -> None:
 @click.option(
     "--config",
     "config_path",
-    envvar="HEADWAY_CONFIG",
     type=click.Path(path_type=Path),
-    help="headway.toml; HEADWAY_CONFIG, else /etc/headway/headway.toml.",
+    help="headway.toml; HEADWAY_CONFIG, else /etc/headway/headway.toml, else that of `headway up`.",
 )
 @click.argument("section", required=False)
 @output_option
 def show(config_path: Path | None, section: str | None, output: str) -> None:
     """Print all values, or those of one SECTION, with their origin. Secrets are hidden."""
-    from ..config import load
+    from ..config import default_path, load
     from ..config.loading import flattened
     from ..config.sections import SECRET_KEYS
 
-    loaded = load(config_path or Path("/etc/headway/headway.toml"))
+    loaded = load(config_path or default_path())
     rows = {}
     for key, value in flattened(loaded.config):
         if section is None or key == section or key.startswith(f"{section}."):

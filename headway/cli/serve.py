@@ -27,9 +27,8 @@ class _ServiceName(click.ParamType):  # type: ignore[type-arg]
 @click.option(
     "--config",
     "config_path",
-    envvar="HEADWAY_CONFIG",
     type=click.Path(path_type=Path),
-    help="headway.toml; HEADWAY_CONFIG, else /etc/headway/headway.toml.",
+    help="headway.toml; HEADWAY_CONFIG, else /etc/headway/headway.toml, else that of `headway up`.",
 )
 def serve(service: str, config_path: Path | None) -> None:
     """Run SERVICE (httpserver, job_manager, task_manager, resource_manager or worker) until it is told to stop."""
@@ -45,13 +44,13 @@ def run(service: str, config_path: Path | None) -> int:
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
     from .. import logs
-    from ..config import load
+    from ..config import default_path, load
     from ..errors import ConfigInvalid
     from ..lifecycle import run_service
     from ..notify import notify_failure
 
     try:
-        config = load(config_path or Path("/etc/headway/headway.toml")).config
+        config = load(config_path or default_path()).config
     except ConfigInvalid as error:
         notify_failure(error)
         raise

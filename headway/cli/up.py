@@ -17,11 +17,6 @@ if TYPE_CHECKING:
     from ..up.prepare import Prepared
 
 
-def _default_state() -> Path:
-    base = os.environ.get("XDG_STATE_HOME")
-    return (Path(base) if base else Path.home() / ".local" / "state") / "headway"
-
-
 @click.command()
 @click.option(
     "--state",
@@ -47,10 +42,11 @@ def up(
 
     Ctrl-C or SIGTERM stops the services; running tasks go on, and the next start finds them.
     """
+    from ..config import default_state
     from ..up import checks, prepare
 
     wishes = prepare.Wishes(port=port, mount=mount, simulated_gpus=simulated_gpus, runtime=runtime)
-    prepared = prepare.prepare(state or _default_state(), wishes, _say)
+    prepared = prepare.prepare(state or default_state(), wishes, _say)
     checks.engine(prepared.config)
     prepare.write_lock(prepared)
     sys.exit(asyncio.run(_run(prepared)))
@@ -58,9 +54,13 @@ def up(
 
 async def _run(prepared: Prepared) -> int:
     from ..notify import notify
-    from ..up.supervisor import Supervisor
+    from ..up import prepare
+    from ..up.supervisor import PortsMoved, Supervisor
 
-    supervisor = Supervisor(prepared.config_path, prepared.state / "logs", lock_fd=prepared.lock_fd, say=_say)
+    def supervised() -> Supervisor:
+        return Supervisor(prepared.config_path, prepared.state / "logs", lock_fd=prepared.lock_fd, say=_say)
+
+    supervisor = supervised()
     stopping = False
 
     def on_signal() -> None:
@@ -74,7 +74,15 @@ async def _run(prepared: Prepared) -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, on_signal)
     _say(f"Starting Headway (state in {prepared.state}).")
-    await supervisor.start()
+    for tries_left in (2, 1, 0):
+        try:
+            await supervisor.start()
+            break
+        except PortsMoved:
+            if stopping or not tries_left:
+                raise
+            prepared = prepare.again(prepared)
+            supervisor = supervised()
     if not stopping:
         await _greet(prepared)
         notify("READY=1")

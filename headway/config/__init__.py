@@ -8,7 +8,7 @@ Every value is checked, alone and against the others, before any service starts;
 `ConfigInvalid`, one sentence each, with file, line and key.
 """
 
-from .loading import Loaded, load
+from .loading import Loaded, default_path, default_state, load
 from .sections import (
     Cluster,
     HeadwayConfig,
@@ -34,5 +34,7 @@ __all__ = [
     "ResourceManager",
     "TaskManager",
     "Worker",
+    "default_path",
+    "default_state",
     "load",
 ]

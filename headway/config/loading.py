@@ -73,6 +73,21 @@ def load(
     return Loaded(whole, sources)
 
 
+def default_path() -> Path:
+    """HEADWAY_CONFIG, else /etc/headway/headway.toml, else the file of `headway up` if only that is there."""
+    if named := os.environ.get("HEADWAY_CONFIG"):
+        return Path(named)
+    installed = Path("/etc/headway/headway.toml")
+    of_up = default_state() / "headway.toml"
+    return of_up if of_up.exists() and not installed.exists() else installed
+
+
+def default_state() -> Path:
+    """The state folder of `headway up`: $XDG_STATE_HOME/headway, else under ~/.local/state."""
+    base = os.environ.get("XDG_STATE_HOME")
+    return (Path(base) if base else Path.home() / ".local" / "state") / "headway"
+
+
 def flattened(section: BaseModel, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """All (key, value) pairs of a configuration, keys dotted."""
     for name in type(section).model_fields:

@@ -21,7 +21,7 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from ..errors import ConfigInvalid, HeadwayError, Stopping
+from ..errors import HeadwayError, PortTaken, Stopping
 from ..lifecycle import Service
 from ..logs import bound, get_logger
 from .errors_map import (
@@ -50,13 +50,6 @@ _OPTIONS = (
     ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
     ("grpc.http2.max_ping_strikes", 0),
 )
-
-
-class PortTaken(ConfigInvalid):
-    """Another program listens where the service should."""
-
-    slug = "port-taken"
-    title = "The port is taken"
 
 
 class RpcServer:

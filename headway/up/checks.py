@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import socket
 from collections.abc import Iterable
 from urllib.parse import urlsplit
@@ -54,7 +55,10 @@ def free_ports(count: int, avoid: Iterable[int]) -> list[int]:
     if count == 0:
         return []
     used = set(avoid)
-    for row in range(_FIRST_ROW, _LAST_ROW, 10):
+    rows = range(_FIRST_ROW, _LAST_ROW, 10)
+    # From a row of chance on: two that start at the same moment would else take the same ports.
+    first = secrets.randbelow(len(rows))
+    for row in (*rows[first:], *rows[:first]):
         ports = [port for port in range(row, row + count) if port not in used and can_bind("127.0.0.1", port)]
         if len(ports) == count:
             return ports

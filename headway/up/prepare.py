@@ -14,7 +14,7 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +108,16 @@ def _prepare_locked(state: Path, wishes: Wishes, lock_fd: int) -> Prepared:
     else:
         draft.unlink()
     return Prepared(state, config_path, config, lock_fd, first)
+
+
+def again(prepared: Prepared) -> Prepared:
+    """Looks at the ports once more, after one was lost to another program at the last moment.
+
+    Raises:
+        ConfigInvalid: as for `prepare`.
+    """
+    fresh = _prepare_locked(prepared.state, Wishes(), prepared.lock_fd)
+    return replace(fresh, first=prepared.first)
 
 
 def write_lock(prepared: Prepared) -> None:

@@ -23,6 +23,8 @@ from ..notify import SUPERVISOR_FD
 # The page first, so that no new work comes; the Worker last, so that TaskManager can still tell it that leases are
 # suspended.
 STOP_ORDER = ("httpserver", "job_manager", "task_manager", "resource_manager", "worker")
+# headway.lifecycle.EXIT_PORT_TAKEN; importing it would bring all that a service needs into this process.
+_EXIT_PORT_TAKEN = 3
 _START_LIMIT_S = 120.0
 _STOP_LIMIT_S = 30.0
 _FIRST_DELAY_S = 0.5
@@ -40,6 +42,12 @@ class StartFailed(HeadwayError):
     http_status = 503
     slug = "start-failed"
     title = "Headway could not start"
+
+
+class PortsMoved(StartFailed):
+    """Another program took an internal port between the look at it and the start; others may be had."""
+
+    slug = "ports-moved"
 
 
 class Child:
@@ -179,7 +187,9 @@ class Supervisor:
         finally:
             ready.cancel()
         if child.ended.done() and not self._stop_asked.is_set():
-            raise StartFailed(self._why(child, child.ended.result(), "could not start"))
+            status = child.ended.result()
+            kind = PortsMoved if status == _EXIT_PORT_TAKEN else StartFailed
+            raise kind(self._why(child, status, "could not start"))
 
     async def _keep(self, service: str) -> None:
         delay_s = _FIRST_DELAY_S

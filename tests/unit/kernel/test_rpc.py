@@ -17,6 +17,7 @@ from headway.errors import (
     HeadwayError,
     JobFileInvalid,
     NotFound,
+    PortTaken,
     Problem,
     Stopping,
     StoreFull,
@@ -27,7 +28,7 @@ from headway.lifecycle import Service
 from headway.rpc.channel import Peer
 from headway.rpc.chunks import byte_parts, in_parts
 from headway.rpc.errors_map import ClusterTokenWrong, error_of, problem_bytes
-from headway.rpc.server import PortTaken, RpcServer
+from headway.rpc.server import RpcServer
 from tests.support.ports import free_port
 from tests.support.waiting import eventually
 

@@ -20,7 +20,7 @@ from headway.errors import ConfigInvalid, Unavailable
 from headway.mount import MARKER, read_marker
 from headway.up import checks, prepare
 from headway.up.prepare import Prepared, Wishes, with_keys
-from headway.up.supervisor import STOP_ORDER, StartFailed, Supervisor
+from headway.up.supervisor import STOP_ORDER, PortsMoved, StartFailed, Supervisor
 from tests.support.clock import FakeClock
 from tests.support.ports import free_port
 from tests.support.waiting import eventually
@@ -212,12 +212,14 @@ def test_an_engine_that_is_away_is_one_sentence(state: Path, tmp_path: Path, ope
 _SERVICE = """
 import asyncio, os, sys
 from headway import logs
-from headway.errors import ConfigInvalid
+from headway.errors import ConfigInvalid, PortTaken
 from headway.lifecycle import Service, run_service
 
 name, folder = sys.argv[1], sys.argv[2]
 
 async def serve():
+    if os.path.exists(f"{folder}/{name}.late"):
+        raise PortTaken(f"{name} can't listen.")
     if os.path.exists(f"{folder}/{name}.broken"):
         raise ConfigInvalid(f"{name} is broken for the test.")
     service = Service(name)
@@ -316,6 +318,26 @@ async def test_one_that_can_not_start_stops_the_others_and_says_why(rig: Rig) ->
         await rig.supervisor.start()
     assert rig.supervisor.children == {}
     assert sorted(rig.diary("open")) == sorted(rig.diary("stop"))
+
+
+async def test_a_port_lost_at_the_last_moment_is_told_apart(rig: Rig) -> None:
+    (rig.folder / "worker.late").touch()
+    with pytest.raises(PortsMoved, match="worker can't listen"):
+        await rig.supervisor.start()
+    assert rig.supervisor.children == {}
+
+
+def test_another_look_moves_the_lost_port_only(state: Path, opened: list[Prepared]) -> None:
+    before = make(state, opened)
+    port = int(before.config.worker.bind.rpartition(":")[2])
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", port))
+        other.listen()
+        after = prepare.again(before)
+    assert after.config.worker.bind != before.config.worker.bind
+    assert after.config.task_manager == before.config.task_manager
+    assert after.config.httpserver == before.config.httpserver
+    assert after.first
 
 
 async def test_a_second_wish_kills(rig: Rig) -> None:
