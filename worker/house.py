@@ -26,6 +26,8 @@ class Limits:
     slack_s: float = 15.0  # what the launcher may need past timeout and grace before the Worker steps in
     exit_s: float = 10.0  # from the end record until the container is gone
     kill_s: float = 60.0  # for a KILL to work, counted while the engine answers
+    give_s: float = 30.0  # to give files of a root task to its account
+    publish_s: float = 600.0  # to copy logs into a home
     copy_s: float = 5.0  # an end waits so long for its logs to be on the mount
     lease_stop_s: float = 30.0
     lease_grace_s: float = 10.0

@@ -17,7 +17,7 @@ from .model import Owner
 
 T = TypeVar("T")
 
-_CALL_TIMEOUT_S = 10.0
+CALL_TIMEOUT_S = 10.0
 _THREADS = 4
 _HOME_FRESH_S = 60.0
 
@@ -50,8 +50,8 @@ class Mounted(Protocol):
         """
         ...
 
-    async def call(self, work: Callable[[], T]) -> T:
-        """Do something on the mount in a thread of its own kind.
+    async def call(self, work: Callable[[], T], *, within_s: float = CALL_TIMEOUT_S) -> T:
+        """Do something on the mount in a thread of its own kind, for at most ``within_s`` seconds.
 
         Raises:
             MountUnavailable: it hangs.
@@ -109,14 +109,14 @@ class MountWatch:
     async def dataset(self, name: str) -> Path:
         return await self.call(lambda: self._newest(name))
 
-    async def call(self, work: Callable[[], T]) -> T:
+    async def call(self, work: Callable[[], T], *, within_s: float = CALL_TIMEOUT_S) -> T:
         # Threads of their own: a mount that hangs holds those that ask it, and no others.
         try:
             return await asyncio.wait_for(
-                asyncio.get_running_loop().run_in_executor(self._threads, work), _CALL_TIMEOUT_S
+                asyncio.get_running_loop().run_in_executor(self._threads, work), CALL_TIMEOUT_S
             )
         except TimeoutError as error:
-            raise MountUnavailable(f"{self._layout.root} has not answered for {_CALL_TIMEOUT_S:g} s.") from error
+            raise MountUnavailable(f"{self._layout.root} has not answered for {within_s:g} s.") from error
 
     def close(self) -> None:
         """Let go of threads. Safe twice."""

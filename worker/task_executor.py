@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from headway.errors import HeadwayError, InvalidInput, MountUnavailable
+from headway.jobfile.spec import RunAs
 from headway.logs import get_logger
 from headway.model.reasons import EndReason, EndWord
 from headway.states import AttemptEventKind
@@ -35,6 +36,7 @@ from .ports import (
     RuntimeRefused,
     StartOrder,
 )
+from .publish import give_to, publish
 from .store import Record
 
 log = get_logger(__name__)
@@ -362,6 +364,8 @@ class TaskExecutor:
         self._note(f"Ended ({ending.reason.word.value}): {ending.reason.sentence}")
         if house.copier.get(record.attempt) is None:
             house.copier.begin(record.attempt, house.mounted.job_folder(record.attempt), None, None)
+        if self.launch.spec.user is RunAs.IMAGE and times.process_started_at is not None:
+            await self._give_files()
         job = house.copier.finish(record.attempt, notes=record.notes, trailer=self._trailer(end))
         if job is not None and job.spools and not await house.copier.wait(record.attempt, house.limits.copy_s):
             log.warning("attempt.logs_late", attempt=str(record.attempt), reason=job.problem)
@@ -412,11 +416,41 @@ class TaskExecutor:
             house.store.put_later(record)
             await job.finished.wait()
         house.copier.forget(record.attempt)
+        if self.launch.spec.output_path and not record.discarded:
+            await self._publish(self.launch.spec.output_path)
         # Everything is where it belongs; what stays is the memory that the attempt was here.
         record.stage = Stage.DONE
         record.launch, record.notes, record.end_report = b"", b"", None
         record.changed_at = house.clock.now()
         house.store.put_later(record)
+
+    async def _give_files(self) -> None:
+        """A task that ran as the image's user leaves files that the account could not even delete."""
+        house, owner = self._house, self.launch.owner
+        try:
+            home = await house.mounted.home(owner)
+            await house.mounted.call(lambda: give_to(home, uid=owner.uid, gid=owner.gid), within_s=house.limits.give_s)
+        except (OSError, MountUnavailable) as error:
+            self._note(f"Not all files in the home of {owner.name} could be given to them: {error}")
+
+    async def _publish(self, folder: str) -> None:
+        """Put the logs where the user wants them, too."""
+        house, owner, logs = self._house, self.launch.owner, self._house.mounted.job_folder(self.record.attempt)
+        pause_s = 1.0
+        for last in (False, False, False, False, False, True):
+            try:
+                home = await house.mounted.home(owner)
+                await house.mounted.call(
+                    lambda home=home: publish(logs, home, folder, uid=owner.uid, gid=owner.gid),  # type: ignore[misc]
+                    within_s=house.limits.publish_s,
+                )
+                return
+            except (OSError, MountUnavailable) as error:
+                if last:
+                    log.warning("logs.not_published", attempt=str(self.record.attempt), reason=str(error))
+                    return
+            await house.clock.sleep(pause_s)
+            pause_s *= 4
 
     # -- helpers ------------------------------------------------------------------------------------
 

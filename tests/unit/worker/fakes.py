@@ -217,7 +217,7 @@ class FakeMount:
     async def dataset(self, name: str) -> Path:
         return self.folder / name
 
-    async def call(self, work: Callable[[], T]) -> T:
+    async def call(self, work: Callable[[], T], *, within_s: float = 10.0) -> T:
         if self.problem:
             raise MountUnavailable(self.problem)
         return work()

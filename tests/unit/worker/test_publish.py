@@ -1,0 +1,108 @@
+"""Logs in a home, against the home's own owner."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from worker.publish import give_to, publish
+
+needs_root = pytest.mark.root
+UID = 20_001
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    # Passed through by the account on its way to the home.
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder.stat().st_uid == os.getuid() and not folder.stat().st_mode & 0o001:
+            folder.chmod(folder.stat().st_mode | 0o011)
+        if folder == Path("/tmp"):
+            break
+    home = tmp_path / "ann"
+    home.mkdir(mode=0o700)
+    if os.geteuid() == 0:
+        os.chown(home, UID, UID)
+    return home
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    (logs / "stdout.log").write_bytes(b"out\x00\n")
+    return logs
+
+
+def publish_as(logs: Path, home: Path, folder: str) -> None:
+    uid = UID if os.geteuid() == 0 else os.getuid()
+    publish(logs, home, folder, uid=uid, gid=uid)
+
+
+def test_logs_lie_in_the_home_as_the_accounts_own(logs: Path, home: Path) -> None:
+    publish_as(logs, home, "results/digits")
+    target = home / "results" / "digits"
+    assert (target / "stdout.log").read_bytes() == b"out\x00\n"
+    assert os.listdir(target) == ["stdout.log"]
+    if os.geteuid() == 0:
+        for path in (home / "results", target, target / "stdout.log"):
+            assert (path.stat().st_uid, path.stat().st_gid) == (UID, UID)
+    assert os.geteuid() == os.getuid()
+    (logs / "stdout.log").write_bytes(b"second")
+    publish_as(logs, home, "results/digits")
+    assert (target / "stdout.log").read_bytes() == b"second"
+
+
+def test_a_link_on_the_way_leads_nowhere(logs: Path, home: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir(mode=0o777)
+    (home / "results").symlink_to(outside)
+    with pytest.raises(OSError, match=r"Not a directory|Too many levels"):
+        publish_as(logs, home, "results")
+    assert not list(outside.iterdir())
+
+
+def test_a_link_at_the_end_is_replaced_not_followed(logs: Path, home: Path, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"precious")
+    (home / "stdout.log").symlink_to(victim)
+    (home / "r").mkdir()
+    (home / "r" / "stdout.log").symlink_to(victim)
+    if os.geteuid() == 0:
+        os.chown(home / "r", UID, UID)
+    publish_as(logs, home, "r")
+    assert victim.read_bytes() == b"precious"
+    assert not (home / "r" / "stdout.log").is_symlink()
+
+
+@pytest.mark.parametrize("folder", ["..", "a/../../b", ""])
+def test_no_way_out_by_dots(logs: Path, home: Path, folder: str) -> None:
+    with pytest.raises(OSError, match="not a path below"):
+        publish_as(logs, home, folder)
+
+
+@needs_root
+def test_what_the_account_may_not_write_is_not_written_for_it(logs: Path, home: Path) -> None:
+    closed = home / "closed"
+    closed.mkdir(mode=0o700)  # root's
+    with pytest.raises(PermissionError):
+        publish_as(logs, home, "closed")
+    # The thread has its own rights again.
+    (closed / "ours").write_bytes(b"")
+
+
+@needs_root
+def test_files_of_a_root_task_are_given_to_the_account_and_links_lead_nowhere(home: Path, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"")
+    (home / "deep").mkdir(mode=0o700)
+    (home / "deep" / "file").write_bytes(b"x")
+    (home / "link").symlink_to(victim)
+    (home / "loop").symlink_to(home)
+    assert give_to(home, uid=UID, gid=UID) == 4
+    assert (home / "deep" / "file").stat().st_uid == UID
+    assert (home / "link").lstat().st_uid == UID
+    assert victim.stat().st_uid == 0
+    assert give_to(home, uid=UID, gid=UID) == 0
