@@ -8,7 +8,7 @@ ahead of the disk.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from headway.ids import AttemptId, NodeId, TaskId
@@ -244,13 +244,6 @@ class Book:
     def gpus(self) -> int:
         """GPUs of the cluster."""
         return sum(len(node.gpus) for node in self.nodes.values())
-
-    def waiting(self) -> Iterator[Task]:
-        """Waiting tasks in order, held ones last."""
-        for task_id in self.queue.in_order():
-            yield self.tasks[task_id]
-        for task_id in self.held:
-            yield self.tasks[task_id]
 
     # -- primitives: set one thing and keep the indexes right ----------------------------------------
 

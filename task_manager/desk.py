@@ -57,8 +57,7 @@ class Desk:
         async with self._engine.reading() as book:
             rooms = placing.rooms(book, self._engine.settings)
             if request.job_id:
-                mine = [task for task in book.waiting() if task.id.job_id == request.job_id]
-                page = mine[request.offset : request.offset + limit]
+                page = _of_job(book, request.job_id)[request.offset : request.offset + limit]
             else:
                 page = _page(book, request.offset, limit)
             return task_manager_pb2.GetQueueReply(
@@ -169,6 +168,11 @@ def _page(book: Book, offset: int, limit: int) -> list[Task]:
         skipped = max(0, offset - len(book.queue))
         ids += list(book.held)[skipped : skipped + limit - len(ids)]
     return [book.tasks[task_id] for task_id in ids]
+
+
+def _of_job(book: Book, job_id: str) -> list[Task]:
+    mine = [task for task in book.tasks.values() if task.id.job_id == job_id and task.waiting]
+    return sorted(mine, key=lambda task: (task.held, book.policy.key(task, book.now, None)))
 
 
 def _priority(rank: int) -> common_pb2.Priority:

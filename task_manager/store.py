@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -248,34 +249,29 @@ def _task_moving(task: Task) -> tuple[Any, ...]:
 
 
 def _task(row: Row[Any]) -> Task:
+    # Unpacked in the order of the table: a start with a long queue reads hundreds of thousands of these.
+    (
+        job_id, name, generation, owner, job_name, priority, submitted_at, tail_timeout_s, cpu_centi, memory_bytes,
+        gpus, gpu_models, gpu_memory_bytes, timeout_s, retries, held, state, queued_at, not_before, attempt,
+        user_failures, platform_failures, losses, refusals, avoid, disowned, event_seq, command_seq, cancel_by,
+        ended_at, reason,
+    ) = tuple(row)  # fmt: skip
+    shape = _shape(cpu_centi, memory_bytes, gpus, gpu_models, gpu_memory_bytes)
     return Task(
-        id=TaskId(JobId(row.job_id), row.name),
-        generation=row.generation,
-        owner=row.owner,
-        job_name=row.job_name,
-        priority=row.priority,
-        submitted_at=row.submitted_at,
-        tail_timeout_s=row.tail_timeout_s,
-        shape=Shape(row.cpu_centi, row.memory_bytes, row.gpus, _list(row.gpu_models), row.gpu_memory_bytes),
-        timeout_s=row.timeout_s,
-        retries=row.retries,
-        held=row.held,
-        state=TaskState(row.state),
-        queued_at=row.queued_at,
-        not_before=row.not_before,
-        attempt=row.attempt,
-        user_failures=row.user_failures,
-        platform_failures=row.platform_failures,
-        losses=row.losses,
-        refusals=row.refusals,
-        avoid=_list(row.avoid),
-        disowned=_list(row.disowned),
-        event_seq=row.event_seq,
-        command_seq=row.command_seq,
-        cancel_by=row.cancel_by,
-        ended_at=row.ended_at,
-        reason=_reason(row.reason),
-    )
+        TaskId(JobId(job_id), name), generation, owner, job_name, priority, submitted_at, tail_timeout_s, shape,
+        timeout_s, retries, held, _TASK_STATES[state], queued_at, not_before, attempt, user_failures,
+        platform_failures, losses, refusals, _list(avoid), _list(disowned), event_seq, command_seq, cancel_by,
+        ended_at, _reason(reason),
+    )  # fmt: skip
+
+
+_TASK_STATES = {state.value: state for state in TaskState}
+
+
+@lru_cache(maxsize=10_000)
+def _shape(cpu_centi: int, memory_bytes: int, gpus: int, gpu_models: str, gpu_memory_bytes: int) -> Shape:
+    # Tasks are mostly alike: one object serves all of a shape.
+    return Shape(cpu_centi, memory_bytes, gpus, _list(gpu_models), gpu_memory_bytes)
 
 
 def _attempt_fixed(attempt: Attempt) -> tuple[Any, ...]:
