@@ -88,11 +88,11 @@ def on_failure(pulse: Pulse, failure: str) -> Pulse:
 def on_time(pulse: Pulse, monotonic: float, limits: Limits) -> Pulse:
     """As time passes."""
     silent_s = monotonic - pulse.seen
-    if silent_s >= limits.down_after_s:
-        return replace(pulse, health=HEALTH.after(pulse.health, Sign.LONG_SILENT))
-    if silent_s >= limits.suspect_after_s:
-        return replace(pulse, health=HEALTH.after(pulse.health, Sign.SILENT))
-    return pulse
+    if silent_s < limits.suspect_after_s:
+        return pulse
+    after = HEALTH.after(pulse.health, Sign.LONG_SILENT if silent_s >= limits.down_after_s else Sign.SILENT)
+    # Answers from before the silence don't speak for what comes after it.
+    return pulse if after is pulse.health else replace(pulse, health=after, answers=0)
 
 
 def forgive(pulse: Pulse, pause_s: float) -> Pulse:

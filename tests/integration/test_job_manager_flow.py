@@ -350,6 +350,19 @@ async def test_repeated_and_reordered_reports_do_no_harm(house: House) -> None:
     await house.told("a", "b")
 
 
+async def test_a_requeue_told_twice_does_not_undo_the_next_start(house: House) -> None:
+    job_id = (await house.submit([a_task("a")])).job_id
+    told = [
+        house.task_manager.event(job_id, "a", "ATTEMPT_STARTED"),
+        house.task_manager.event(job_id, "a", "REQUEUED"),
+        house.task_manager.event(job_id, "a", "ATTEMPT_STARTED", attempt=2),
+    ]
+    await house.report(*told)
+    await house.report(*told[:2])
+    _, tasks = await house.job(job_id)
+    assert (tasks["a"].state, tasks["a"].attempt, tasks["a"].node_id) == ("RUNNING", 2, "node-1")
+
+
 async def test_watchers_see_committed_changes_merged(house: House) -> None:
     request = job_manager_pb2.WatchJobsRequest()
     async with aclosing(house.peer.stream(house.stub.WatchJobs, request, deadline_s=30)) as changes:

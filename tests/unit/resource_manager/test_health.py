@@ -26,6 +26,14 @@ def test_silence_makes_suspect_and_then_down(silent_s: float, want: NodeHealth) 
     assert health.on_time(pulse, 1_000 + silent_s, LIMITS).health is want
 
 
+def test_answers_from_before_a_silence_do_not_count_after_it() -> None:
+    # Silence without one failed poll: the question hung.
+    pulse = health.on_answer(health.on_answer(health.on_registered(0), 10), 20)
+    pulse = health.on_answer(health.on_time(pulse, 200, LIMITS), 201)
+    assert pulse.health is DOWN
+    assert health.on_answer(pulse, 211).health is READY
+
+
 def test_a_suspect_node_is_ready_after_one_answer_and_a_down_one_after_two() -> None:
     suspect = health.on_time(health.on_registered(0), 40, LIMITS)
     assert health.on_answer(health.on_failure(suspect, "no route"), 41).health is READY
