@@ -8,6 +8,7 @@ import json
 import logging
 from collections.abc import Iterator
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -136,3 +137,17 @@ def test_text_can_not_forge_a_second_line(lines: Lines) -> None:
     (line,) = lines.stream.getvalue().rstrip("\n").split("\n")
     assert "plain=digits" in line
     assert not any(ord(character) < 32 or character in "\x9b\u202e" for character in line)
+
+
+def test_a_log_file_stays_bounded(lines: Lines, tmp_path: Path) -> None:
+    path = tmp_path / "service.log"
+    setup(fmt="text", file=str(path), max_bytes=2_000)
+    for number in range(500):
+        log.info("step.done", number=number)
+    files = sorted(tmp_path.iterdir())
+    assert [file.name for file in files] == [
+        "service.log", "service.log.1", "service.log.2", "service.log.3",
+    ]  # fmt: skip
+    assert sum(file.stat().st_size for file in files) <= 8_000
+    assert "number=499" in path.read_text()
+    assert path.read_text().startswith("20"), "lines in files carry the date"
