@@ -15,9 +15,6 @@ import pytest
 from headway.lifecycle import Service
 from headway.rpc.v1 import common_pb2
 from headway.rpc.v1 import task_manager_pb2 as pb
-from headway.store import Database
-from headway.store.migrations import differences
-from task_manager import tables
 from task_manager.app import build
 from task_manager.leases import LeaseSettings
 from task_manager.settings import Settings
@@ -157,11 +154,3 @@ async def test_it_starts_before_its_neighbours(tmp_path: Path) -> None:
         reply = await stub.GetQueue(pb.GetQueueRequest(), metadata=METADATA)
         assert reply.total_waiting == 1
         assert [r.word for r in reply.entries[0].reasons] == ["no_such_node_yet"]
-
-
-async def test_the_migrations_build_the_tables_of_the_code(tmp_path: Path) -> None:
-    db = await Database.open(str(tmp_path / "tm.db"), room="task_manager")
-    try:
-        assert differences(db._write_engine, "task_manager", tables.metadata) == []
-    finally:
-        await db.close()

@@ -168,10 +168,11 @@ class House:
     desk: Desk = field(init=False)
     hub: Hub = field(init=False)
     seq: int = 0
+    url: str = ""
 
     async def start(self) -> None:
         self.db = await Database.open(
-            str(self.folder / "task_manager.db"), room="task_manager", metadata=tables.metadata
+            self.url or str(self.folder / "task_manager.db"), room="task_manager", metadata=tables.metadata
         )
         self.hub = Hub()
         self.engine = Engine(self.db, self.clock, self.settings, self.order, self.hub, wire.told)
