@@ -234,6 +234,14 @@ class WorkerHouse:
         )
         return list(reply.verdicts)
 
+    async def launch_or_error(self, *launches: worker_pb2.LaunchAttempt) -> list[worker_pb2.LaunchReply.Verdict]:
+        """One try; no verdicts where the call itself failed."""
+        try:
+            reply = await self.peer.call(self.stub.Launch, worker_pb2.LaunchRequest(launches=launches), deadline_s=20)
+        except HeadwayError:
+            return []
+        return list(reply.verdicts)
+
     async def stop(self, *attempts: AttemptId, word: str = "cancelled") -> None:
         orders = [task_manager_pb2.StopOrder(attempt=convert.attempt_to_pb(attempt), word=word) for attempt in attempts]
         await self.peer.call(self.stub.Stop, worker_pb2.StopRequest(orders=orders), deadline_s=20, idempotent=True)

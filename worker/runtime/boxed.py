@@ -11,7 +11,9 @@ import contextlib
 import os
 import shutil
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeVar
 
 from inotify_simple import INotify, flags
 
@@ -23,6 +25,8 @@ from ..box import Box, StopWord, Stream
 from ..ports import Progress, StartOrder
 
 log = get_logger(__name__)
+
+T = TypeVar("T")
 
 _WATCHED = ("started", "end")
 
@@ -37,12 +41,18 @@ class BoxedRuntime:
         self._attempts_dir = attempts_dir
         self._launcher = launcher
         self._watch = BoxWatch()
+        # Threads of their own: calls to an engine that hangs must never keep a lease from being renewed.
+        self._threads = ThreadPoolExecutor(2, thread_name_prefix="box")
 
     async def open(self, on_change: Callable[[AttemptId], None]) -> None:
         self._watch.open(on_change)
 
     async def close(self) -> None:
         self._watch.close()
+        self._threads.shutdown(wait=False)
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     def box(self, attempt: AttemptId) -> Box:
         """The attempt's box; it may not exist."""
@@ -60,7 +70,7 @@ class BoxedRuntime:
             boxes.write_spec(box, order.spec)
             boxes.write_lease(box, order.lease_until_boot_ns)
 
-        await asyncio.to_thread(lay_out)
+        await self._in_thread(lay_out)
         self.watch(order.attempt)
         return box
 
@@ -83,7 +93,7 @@ class BoxedRuntime:
     async def stop(self, attempt: AttemptId, word: StopWord, grace_ms: int | None = None) -> None:
         box = self.box(attempt)
         if box.run.is_dir():
-            await asyncio.to_thread(_write_stop, box, word, grace_ms)
+            await self._in_thread(lambda: _write_stop(box, word, grace_ms))
 
     async def renew(self, until_boot_ns: Mapping[AttemptId, int | None]) -> None:
         def renew() -> None:
@@ -98,12 +108,13 @@ class BoxedRuntime:
                         log.warning("lease.not_written", attempt=str(attempt), reason=str(error))
 
         if until_boot_ns:
-            await asyncio.to_thread(renew)
+            await self._in_thread(renew)
 
     async def remove_box(self, attempt: AttemptId) -> None:
         """Give back the box's disk space, once nobody needs it any more. Safe twice."""
         self.unwatch(attempt)
-        await asyncio.to_thread(shutil.rmtree, self._attempts_dir / attempt.folder, ignore_errors=True)
+        folder = self._attempts_dir / attempt.folder
+        await self._in_thread(lambda: shutil.rmtree(folder, ignore_errors=True))
 
     def spool(self, attempt: AttemptId, stream: Stream) -> Path | None:
         return self.box(attempt).spool(stream)
