@@ -86,6 +86,10 @@ class _Request:
         except HeadwayError as error:
             await self._fail(error)
         except Exception as error:
+            if isinstance(error.__cause__, HeadwayError):
+                # So Starlette says that it came after the answer had begun.
+                await self._fail(error.__cause__)
+                return
             log.error("http.failed", method=self._scope["method"], path=self._scope["path"], exc=error)
             await self._fail(HeadwayError(problems.INSIDE))
         finally:
@@ -115,6 +119,10 @@ class _Request:
                 "On that machine open its own address; from elsewhere make a tunnel (ssh -L 8080:127.0.0.1:8080 …), "
                 "or let an admin set `bind` with TLS or `behind_proxy` in headway.toml."
             )
+        if "\n" in path:
+            # File names may hold line breaks, and the router's patterns stop at them. Whoever needs the exact name
+            # reads raw_path.
+            scope["path"] = path = path.replace("\n", "\N{SYMBOL FOR LINE FEED}")
         self._limit = self._limit_of(method, path)
         self._check_length()
         if path.startswith(API + "/"):

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from .. import schemas as s
-from ..files.names import from_address
+from ..files.names import from_address, shown
 from .common import BINARY, SignedIn, TheParts, streams
 
 router = APIRouter(tags=["files"])
@@ -23,6 +23,10 @@ def _path(request: Request) -> tuple[str, ...]:
     # The decoded path has lost bytes that are no UTF-8, and file names may hold any.
     raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
     return from_address(raw, "/api/v1/files/")
+
+
+def _shown(request: Request) -> str:
+    return shown("/".join(_path(request)))
 
 
 @router.get(
@@ -54,6 +58,7 @@ async def get_file(
 @router.put(
     "/files/{path:path}",
     status_code=201,
+    response_model=s.FileDone,
     openapi_extra={"requestBody": {"required": True, "content": {"application/octet-stream": {"schema": BINARY}}}},
     responses={200: {"model": s.FileDone, "description": "Replaced what was there"}},
 )
@@ -70,7 +75,7 @@ async def put_file(
     size, existed = await parts.files.put(
         account, _path(request), request.stream(), overwrite=overwrite, parents=parents, of=of
     )
-    done = s.FileDone(path=path, size_bytes=size)
+    done = s.FileDone(path=_shown(request), size_bytes=size)
     return JSONResponse(done.model_dump(), status_code=200 if existed else 201)
 
 
@@ -101,5 +106,5 @@ async def change_file(
     """Makes a folder (with those on the way; one that is there already is fine), or renames."""
     if op == "mkdir":
         await parts.files.mkdir(account, _path(request), of=of)
-        return s.FileDone(path=path)
+        return s.FileDone(path=_shown(request))
     return await parts.files.move(account, _path(request), body, of=of)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import stat
 from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from typing import TypeVar
@@ -108,6 +109,7 @@ def read_at(path: Path, offset: int, length: int) -> bytes:
 
 def _size(path: Path) -> int | None:
     try:
-        return path.lstat().st_size
+        info = path.lstat()
     except (FileNotFoundError, NotADirectoryError):
         return None
+    return info.st_size if stat.S_ISREG(info.st_mode) else None

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import httpx
+from pydantic import BaseModel
 
 import httpserver.app
 import job_manager.app
@@ -29,6 +33,7 @@ from headway.rpc.v1.resource_manager_pb2_grpc import (
 )
 from headway.rpc.v1.task_manager_pb2_grpc import add_TaskManagerServicer_to_server
 from headway.rpc.v1.worker_pb2_grpc import WorkerServicer, add_WorkerServicer_to_server
+from httpserver import schemas
 from httpserver.parts import Parts
 from tests.support.fake_task_manager import FakeTaskManager
 from tests.support.ports import free_ports
@@ -196,6 +201,43 @@ class FakeWorker(WorkerServicer):
                     await self.grown.wait()
 
 
+@lru_cache
+def _documented() -> list[tuple[re.Pattern[str], dict[str, Any]]]:
+    paths = json.loads(Path(httpserver.app.__file__).with_name("openapi.json").read_text("utf-8"))["paths"]
+    found = []
+    for template, operations in paths.items():
+        pattern = re.escape(template).replace(r"\{path\}", ".*")
+        found.append((re.compile(re.sub(r"\\\{\w+\\\}", "[^/]+", pattern)), operations))
+    return found
+
+
+async def as_documented(answer: httpx.Response) -> None:
+    """Every JSON answer that any test gets must be what the OpenAPI document says of it: so a client that was
+    generated from the document understands it."""
+    media = answer.headers.get("content-type", "").partition(";")[0]
+    if media == "application/problem+json":
+        schemas.Problem.model_validate_json(await answer.aread())
+        return
+    path = answer.request.url.raw_path.partition(b"?")[0].decode()
+    said = next(
+        (ops[m] for p, ops in _documented() if (m := answer.request.method.lower()) in ops and p.fullmatch(path)), None
+    )
+    if said is None:
+        return
+    described = said["responses"].get(str(answer.status_code))
+    assert described is not None, (
+        f"{answer.request.method} {path} answered {answer.status_code}, which is not documented"
+    )
+    if media != "application/json":
+        assert answer.status_code == 204 or media in described["content"], (path, media)
+        return
+    name = described["content"][media]["schema"]["$ref"].rpartition("/")[2]
+    model: type[BaseModel] = getattr(schemas, name)
+    body = await answer.aread()
+    shown = json.loads(model.model_validate_json(body).model_dump_json(exclude_unset=name == "JobFile"))
+    assert shown == json.loads(body), f"{path} does not answer a whole {name}"
+
+
 @dataclass
 class Rig:
     """Everything a test touches."""
@@ -224,14 +266,21 @@ class Rig:
     async def client(self, name: str = "", **grants: Any) -> httpx.AsyncClient:
         """Signed in with a bearer token; without a name not signed in."""
         headers = {"Authorization": f"Bearer {await self.account(name, **grants)}"} if name else {}
-        client = httpx.AsyncClient(base_url=f"{self.url}/api/v1", headers=headers, timeout=20, trust_env=False)
-        await self.clients.enter_async_context(client)
-        return client
+        return await self._client(headers)
 
     async def browser(self, name: str) -> httpx.AsyncClient:
         """Signed in with the cookie, sending what a browser sends from the page itself."""
         headers = {"Cookie": f"headway_session={await self.account(name)}"}
-        client = httpx.AsyncClient(base_url=f"{self.url}/api/v1", headers=headers, timeout=20, trust_env=False)
+        return await self._client(headers)
+
+    async def _client(self, headers: dict[str, str]) -> httpx.AsyncClient:
+        client = httpx.AsyncClient(
+            base_url=f"{self.url}/api/v1",
+            headers=headers,
+            timeout=20,
+            trust_env=False,
+            event_hooks={"response": [as_documented]},
+        )
         await self.clients.enter_async_context(client)
         return client
 

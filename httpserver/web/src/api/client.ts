@@ -10,7 +10,6 @@ export type Task = Schemas["Task"];
 export type Attempt = Schemas["Attempt"];
 export type Node = Schemas["Node"];
 export type Queue = Schemas["Queue"];
-export type QueueEntry = Schemas["QueueEntry"];
 export type User = Schemas["User"];
 export type Problem = Schemas["Problem"];
 export type ProblemItem = Schemas["ProblemItem"];
@@ -51,6 +50,11 @@ export function onSignedOut(listener: () => void): () => void {
   return () => signedOut.delete(listener);
 }
 
+/** For calls that don't go through `api`. */
+export function tellSignedOut(): void {
+  signedOut.forEach((listener) => listener());
+}
+
 const failures: Middleware = {
   async onResponse({ request, response }) {
     if (response.ok) return response;
@@ -60,7 +64,7 @@ const failures: Middleware = {
     } catch {
       // not JSON: a proxy's own page
     }
-    if (response.status === 401 && !request.url.endsWith("/session")) signedOut.forEach((listener) => listener());
+    if (response.status === 401 && !request.url.endsWith("/session")) tellSignedOut();
     throw toApiError(body, response.status);
   },
   onError({ error }) {

@@ -1,12 +1,14 @@
 /** Live changes: one event stream a page, merged into what is already on screen. */
 import type { QueryClient } from "@tanstack/react-query";
 
+import { taskEnded } from "../domain/states";
 import type { Attempt, Job, JobDetail, Node, Task } from "./client";
 
 export const keys = {
   me: ["me"] as const,
   jobs: ["jobs"] as const,
   job: (id: string) => ["job", id] as const,
+  task: (id: string, name: string) => ["task", id, name] as const,
   queue: ["queue"] as const,
   nodes: ["nodes"] as const,
 };
@@ -16,66 +18,127 @@ export function mergeJob<T extends Job>(old: T, fresh: Job): T {
   return fresh.version >= old.version ? { ...old, ...fresh } : old;
 }
 
-/** A task's change into a job's detail: attempts and place come by other events. */
-export function mergeTask(detail: JobDetail, task: Task): JobDetail {
-  const index = detail.tasks.findIndex((t) => t.name === task.name);
-  const old = detail.tasks[index];
-  if (old === undefined) return detail;
-  const tasks = detail.tasks.slice();
-  const waiting = task.state === "QUEUED" || task.state === "BLOCKED";
-  tasks[index] = {
-    ...task,
+/** A task's change over what is known: attempts and its place come by other ways. Old news changes nothing. */
+export function mergeTask(old: Task, fresh: Task): Task {
+  if (fresh.generation < old.generation) return old;
+  const same = fresh.generation === old.generation;
+  if (same && (fresh.attempt < old.attempt || (taskEnded(old.state) && !taskEnded(fresh.state)))) return old;
+  const waiting = fresh.state === "QUEUED" || fresh.state === "BLOCKED";
+  return {
+    ...fresh,
     attempts: old.attempts,
     place: waiting ? old.place : null,
-    waits: waiting ? (task.waits.length > 0 ? task.waits : old.waits) : [],
+    waits: waiting ? (fresh.waits.length > 0 ? fresh.waits : old.waits) : [],
   };
-  return { ...detail, tasks };
 }
 
-export function mergeAttempt(detail: JobDetail, name: string, attempt: Attempt): JobDetail {
-  const index = detail.tasks.findIndex((t) => t.name === name);
-  const task = detail.tasks[index];
-  if (task === undefined) return detail;
+export function mergeAttempt(task: Task, attempt: Attempt): Task {
   const at = task.attempts.findIndex((a) => a.number === attempt.number);
   const attempts = task.attempts.slice();
   if (at >= 0) attempts[at] = attempt;
   else attempts.push(attempt);
-  const tasks = detail.tasks.slice();
-  tasks[index] = { ...task, attempts };
-  return { ...detail, tasks };
+  return { ...task, attempts };
+}
+
+/** What has come since the last picture; a burst of thousands of changes is one new picture. */
+export interface Changes {
+  readonly jobs: Map<string, Job>;
+  readonly tasks: Map<string, Map<string, ((task: Task) => Task)[]>>;
+}
+
+export const noChanges = (): Changes => ({ jobs: new Map(), tasks: new Map() });
+
+export function noteTask(changes: Changes, job: string, name: string, change: (task: Task) => Task): void {
+  const ofJob = changes.tasks.get(job) ?? new Map<string, ((task: Task) => Task)[]>();
+  changes.tasks.set(job, ofJob);
+  const ofTask = ofJob.get(name);
+  if (ofTask === undefined) ofJob.set(name, [change]);
+  else ofTask.push(change);
+}
+
+/** The job's detail with all changes in one step. */
+export function applyTo(detail: JobDetail, changes: Changes): JobDetail {
+  const job = changes.jobs.get(detail.id);
+  const ofTasks = changes.tasks.get(detail.id);
+  let next = job === undefined ? detail : mergeJob(detail, job);
+  if (ofTasks !== undefined) {
+    const tasks = next.tasks.map((task) => (ofTasks.get(task.name) ?? []).reduce((t, change) => change(t), task));
+    next = { ...next, tasks };
+  }
+  return next;
 }
 
 export type Connection = "connecting" | "live" | "broken";
 
+interface Pages {
+  pages: { jobs: Job[] }[];
+  pageParams: unknown[];
+}
+
+/** How often what came is drawn. */
+const DRAW_MS = 100;
+/** Lists that may have changed are asked for again so often at most. */
+const ASK_MS = 1000;
+
 export function listen(client: QueryClient, onConnection: (state: Connection) => void): () => void {
   const source = new EventSource("/api/v1/events");
-  let queueTimer: ReturnType<typeof setTimeout> | undefined;
+  let changes = noChanges();
+  let drawing: ReturnType<typeof setTimeout> | undefined;
+  const asking = new Map<string, ReturnType<typeof setTimeout>>();
 
   const on = <T>(name: string, handle: (data: T) => void): void => {
     source.addEventListener(name, (event) => handle(JSON.parse((event as MessageEvent<string>).data) as T));
   };
-  const detail = (id: string, change: (old: JobDetail) => JobDetail): void => {
-    client.setQueryData<JobDetail>(keys.job(id), (old) => (old === undefined ? old : change(old)));
+  const askAgain = (key: readonly [string]): void => {
+    if (asking.has(key[0])) return;
+    const timer = setTimeout(() => {
+      asking.delete(key[0]);
+      void client.invalidateQueries({ queryKey: key });
+    }, ASK_MS);
+    asking.set(key[0], timer);
+  };
+  const draw = (): void => {
+    drawing = undefined;
+    const now = changes;
+    changes = noChanges();
+    for (const id of new Set([...now.jobs.keys(), ...now.tasks.keys()])) {
+      client.setQueryData<JobDetail>(keys.job(id), (old) => (old === undefined ? old : applyTo(old, now)));
+    }
+    if (now.jobs.size === 0) return;
+    const unknown = new Set(now.jobs.keys());
+    client.setQueriesData<Pages>({ queryKey: keys.jobs }, (old) => {
+      if (old === undefined) return old;
+      const pages = old.pages.map((page) => ({
+        ...page,
+        jobs: page.jobs.map((job) => {
+          unknown.delete(job.id);
+          const fresh = now.jobs.get(job.id);
+          return fresh === undefined ? job : mergeJob(job, fresh);
+        }),
+      }));
+      return { ...old, pages };
+    });
+    if (unknown.size > 0) askAgain(keys.jobs);
+  };
+  const drawSoon = (): void => {
+    drawing ??= setTimeout(draw, DRAW_MS);
   };
 
   source.onopen = () => onConnection("live");
   source.onerror = () => onConnection(source.readyState === EventSource.CLOSED ? "broken" : "connecting");
   on<Job>("job", (job) => {
-    detail(job.id, (old) => mergeJob(old, job));
-    client.setQueriesData<{ pages: { jobs: Job[] }[]; pageParams: unknown[] }>({ queryKey: keys.jobs }, (old) => {
-      if (old === undefined) return old;
-      const pages = old.pages.map((page) => ({ ...page, jobs: page.jobs.map((j) => (j.id === job.id ? mergeJob(j, job) : j)) }));
-      return { ...old, pages };
-    });
-    const known = client
-      .getQueriesData<{ pages: { jobs: Job[] }[] }>({ queryKey: keys.jobs })
-      .some(([, data]) => data?.pages.some((p) => p.jobs.some((j) => j.id === job.id)));
-    if (!known) void client.invalidateQueries({ queryKey: keys.jobs });
+    const seen = changes.jobs.get(job.id);
+    if (seen === undefined || job.version >= seen.version) changes.jobs.set(job.id, job);
+    drawSoon();
   });
-  on<{ job_id: string; task: Task }>("task", ({ job_id, task }) => detail(job_id, (old) => mergeTask(old, task)));
-  on<{ job_id: string; task: string; attempt: Attempt }>("attempt", ({ job_id, task, attempt }) =>
-    detail(job_id, (old) => mergeAttempt(old, task, attempt)),
-  );
+  on<{ job_id: string; task: Task }>("task", ({ job_id, task }) => {
+    noteTask(changes, job_id, task.name, (old) => mergeTask(old, task));
+    drawSoon();
+  });
+  on<{ job_id: string; task: string; attempt: Attempt }>("attempt", ({ job_id, task, attempt }) => {
+    noteTask(changes, job_id, task, (old) => mergeAttempt(old, attempt));
+    drawSoon();
+  });
   on<Node>("node", (node) => {
     client.setQueryData<Node[]>(keys.nodes, (old) => {
       if (old === undefined) return old;
@@ -86,16 +149,11 @@ export function listen(client: QueryClient, onConnection: (state: Connection) =>
   on<{ id: string }>("node_gone", ({ id }) => {
     client.setQueryData<Node[]>(keys.nodes, (old) => old?.filter((n) => n.id !== id));
   });
-  on<unknown>("queue", () => {
-    // A burst of changes asks once.
-    queueTimer ??= setTimeout(() => {
-      queueTimer = undefined;
-      void client.invalidateQueries({ queryKey: keys.queue });
-    }, 800);
-  });
-  on<unknown>("reset", () => void client.invalidateQueries());
+  on<unknown>("queue", () => askAgain(keys.queue));
+  on<unknown>("reset", () => void client.invalidateQueries({ predicate: (q) => q.queryKey[0] !== "me" }));
   return () => {
-    clearTimeout(queueTimer);
+    clearTimeout(drawing);
+    asking.forEach((timer) => clearTimeout(timer));
     source.close();
   };
 }

@@ -1,5 +1,5 @@
 /** One attempt's log as it comes; a cut connection is taken up again at the byte where it broke. */
-import { toApiError } from "./client";
+import { ApiError, tellSignedOut, toApiError } from "./client";
 
 export interface LogPlace {
   readonly job: string;
@@ -16,11 +16,14 @@ export function logUrl(place: LogPlace): string {
 /** What a log is opened with: its tail, so that a log of gigabytes opens at once. */
 export const TAIL_BYTES = 512 * 1024;
 
+/** "refused" comes with the server's sentence: asking again would not help. */
+export type LogState = "live" | "ended" | "reconnecting" | "none" | "refused";
+
 export interface LogListener {
   /** Bytes from `offset` on; the first piece of a tail starts in the middle of the log. */
   bytes(data: Uint8Array, offset: number): void;
-  /** "live", or why nothing comes at the moment. */
-  state(state: "live" | "ended" | "reconnecting" | "none"): void;
+  /** How it stands, in words for people where it is refused. */
+  state(state: LogState, sentence?: string): void;
 }
 
 const pause = (ms: number, signal: AbortSignal): Promise<void> =>
@@ -58,7 +61,10 @@ export async function followLog(place: LogPlace, listener: LogListener, signal: 
       }
       if (!response.ok || response.body === null) throw toApiError(await response.json().catch(() => null), response.status);
       listener.state("live");
+      const complete = response.headers.get("x-log-ended") === "true";
+      const before = offset;
       let at: number = firstByte(response) ?? offset ?? 0;
+      offset = at;
       const reader = response.body.getReader();
       for (;;) {
         const { done, value } = await reader.read();
@@ -68,10 +74,19 @@ export async function followLog(place: LogPlace, listener: LogListener, signal: 
         at += value.byteLength;
         offset = at;
       }
-      listener.state("ended");
-      return;
+      if (complete) {
+        listener.state("ended");
+        return;
+      }
+      // The attempt ended meanwhile, or a proxy or a stopping server closed the line: the next answer tells which.
+      if (before === offset) await pause(1000, signal);
     } catch (error) {
       if (signal.aborted) return;
+      if (error instanceof ApiError && error.status === 401) tellSignedOut();
+      else if (error instanceof ApiError && error.status >= 400 && error.status < 500 && error.status !== 429) {
+        listener.state("refused", error.message);
+        return;
+      }
       failures += 1;
       listener.state("reconnecting");
       await pause(Math.min(5000, 300 * 2 ** failures), signal);

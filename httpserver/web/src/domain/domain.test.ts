@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import type { Attempt, JobDetail, Task } from "../api/client";
-import { mergeAttempt, mergeJob, mergeTask } from "../api/events";
+import { applyTo, mergeAttempt, mergeJob, mergeTask, noChanges, noteTask } from "../api/events";
 import { moment, size, span } from "./format";
 import { type JobForm, emptyTask, isAt, removeTask, renameTask, toJobFile } from "./form";
 import { layout, path } from "./graph";
@@ -85,9 +85,10 @@ describe("the graph", () => {
 
 describe("live changes", () => {
   const task = (name: string, over: Partial<Task> = {}): Task =>
-    ({ name, state: "QUEUED", attempts: [], waits: [], place: null, ...over }) as unknown as Task;
+    ({ name, state: "QUEUED", generation: 1, attempt: 0, attempts: [], waits: [], place: null, ...over }) as unknown as Task;
   const attempt = (number: number, state: string): Attempt => ({ number, state }) as unknown as Attempt;
-  const detail = { id: "j", version: 5, state: "RUNNING", tasks: [task("a", { attempts: [attempt(1, "LOST")] })] } as unknown as JobDetail;
+  const old = task("a", { attempts: [attempt(1, "LOST")], attempt: 1 });
+  const detail = { id: "j", version: 5, state: "RUNNING", tasks: [old, task("b")] } as unknown as JobDetail;
 
   it("an older view of a job changes nothing", () => {
     expect(mergeJob(detail, { ...detail, version: 4, state: "PENDING" }).state).toBe("RUNNING");
@@ -95,14 +96,34 @@ describe("live changes", () => {
   });
 
   it("a task's change keeps its attempts", () => {
-    const merged = mergeTask(detail, task("a", { state: "RUNNING" }));
-    expect(merged.tasks[0]?.state).toBe("RUNNING");
-    expect(merged.tasks[0]?.attempts).toHaveLength(1);
-    expect(mergeTask(detail, task("unknown"))).toBe(detail);
+    const merged = mergeTask(old, task("a", { state: "RUNNING", attempt: 1 }));
+    expect(merged.state).toBe("RUNNING");
+    expect(merged.attempts).toHaveLength(1);
+  });
+
+  it("old news of a task changes nothing, a retry does", () => {
+    const ended = task("a", { state: "FAILED", attempt: 2 });
+    expect(mergeTask(ended, task("a", { state: "RUNNING", attempt: 2 }))).toBe(ended);
+    expect(mergeTask(ended, task("a", { state: "RUNNING", attempt: 1 }))).toBe(ended);
+    expect(mergeTask(ended, task("a", { state: "QUEUED", attempt: 2, generation: 2 })).state).toBe("QUEUED");
+    expect(mergeTask(task("a", { state: "RUNNING", attempt: 1 }), task("a", { attempt: 1 })).state).toBe("QUEUED");
   });
 
   it("an attempt's change replaces or adds it", () => {
-    expect(mergeAttempt(detail, "a", attempt(2, "RUNNING")).tasks[0]?.attempts.map((a) => a.state)).toEqual(["LOST", "RUNNING"]);
-    expect(mergeAttempt(detail, "a", attempt(1, "FAILED")).tasks[0]?.attempts.map((a) => a.state)).toEqual(["FAILED"]);
+    expect(mergeAttempt(old, attempt(2, "RUNNING")).attempts.map((a) => a.state)).toEqual(["LOST", "RUNNING"]);
+    expect(mergeAttempt(old, attempt(1, "FAILED")).attempts.map((a) => a.state)).toEqual(["FAILED"]);
+  });
+
+  it("many changes are one new picture, in the order they came", () => {
+    const changes = noChanges();
+    noteTask(changes, "j", "b", (t) => mergeTask(t, task("b", { state: "RUNNING", attempt: 1 })));
+    noteTask(changes, "j", "b", (t) => mergeTask(t, task("b", { state: "SUCCEEDED", attempt: 1 })));
+    noteTask(changes, "j", "b", (t) => mergeAttempt(t, attempt(1, "SUCCEEDED")));
+    noteTask(changes, "j", "gone", (t) => t);
+    changes.jobs.set("j", { ...detail, version: 7, state: "SUCCEEDED" });
+    const next = applyTo(detail, changes);
+    expect([next.state, next.tasks[1]?.state, next.tasks[1]?.attempts.length]).toEqual(["SUCCEEDED", "SUCCEEDED", 1]);
+    expect(next.tasks[0]).toBe(detail.tasks[0]);
+    expect(applyTo(detail, noChanges())).toBe(detail);
   });
 });

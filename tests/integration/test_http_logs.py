@@ -1,0 +1,230 @@
+"""Logs over HTTP: bytes as they are, ranges, tails, followers that end, archives; and what happens when parts are
+away."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import zipfile
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from tests.integration.http_rig import Rig, a_rig, submit
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+EVERY_BYTE = bytes(range(256)) * 3 + b"\xff\xfe half a letter \xc3"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def rig(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Rig]:
+    async with a_rig(tmp_path_factory.mktemp("logs")) as rig:
+        yield rig
+
+
+async def a_task(rig: Rig, state: str = "RUNNING", **view: object) -> tuple[str, str]:
+    """A job's id and the address of its task's stdout."""
+    job_id = await submit(await rig.client("ann"))
+    rig.tasks.put(job_id, "a", state=state, **view)
+    return job_id, f"/jobs/{job_id}/tasks/a/attempts/1/logs/stdout"
+
+
+@pytest.mark.parametrize("live", [True, False], ids=["live", "ended"])
+async def test_bytes_ranges_and_tails(rig: Rig, live: bool):
+    ann = await rig.client("ann")
+    job_id, path = await a_task(rig, "RUNNING" if live else "SUCCEEDED", stdout_bytes=0 if live else len(EVERY_BYTE))
+    if live:
+        await rig.worker.write(job_id, "a", EVERY_BYTE)
+    else:
+        rig.store_log(job_id, "a", EVERY_BYTE)
+    size = len(EVERY_BYTE)
+    whole = await ann.get(path)
+    assert (whole.status_code, whole.content) == (200, EVERY_BYTE)
+    assert whole.headers["content-type"] == "text/plain"  # no charset: nobody knows it
+    assert whole.headers["content-disposition"] == f'attachment; filename="{job_id}.a.1.stdout.log"'
+    assert whole.headers["x-log-ended"] == ("false" if live else "true")
+    assert (await ann.get(path.replace("/1/", "/latest/"))).content == EVERY_BYTE
+    for header, want in (
+        ("bytes=0-9", EVERY_BYTE[:10]),
+        ("bytes=100-", EVERY_BYTE[100:]),
+        ("bytes=-7", EVERY_BYTE[-7:]),
+        (f"bytes=10-{size * 9}", EVERY_BYTE[10:]),
+        (f"bytes={size - 1}-", EVERY_BYTE[-1:]),
+        (f"bytes=-{size * 9}", EVERY_BYTE),
+    ):
+        part = await ann.get(path, headers={"Range": header})
+        assert (part.status_code, part.content) == (206, want), header
+        start = EVERY_BYTE.rindex(want) if want != EVERY_BYTE[:10] else 0
+        assert part.headers["content-range"] == f"bytes {start}-{start + len(want) - 1}/{size}"
+    beyond = await ann.get(path, headers={"Range": f"bytes={size}-"})
+    assert (beyond.status_code, beyond.headers["content-range"]) == (416, f"bytes */{size}")
+    for unheeded in ("lines=1-2", "bytes=1-2,5-6", "bytes=9-3", "nonsense"):
+        assert (await ann.get(path, headers={"Range": unheeded})).status_code == 200
+    tail = await ann.get(path, params={"tail": 5})
+    assert (tail.content, tail.headers["x-log-offset"]) == (EVERY_BYTE[-5:], str(size - 5))
+    assert (await ann.get(path, params={"tail": 0})).content == b""
+    assert (await ann.get(path, params={"offset": 700})).content == EVERY_BYTE[700:]
+
+
+async def test_a_log_without_a_byte_is_empty_and_one_of_no_attempt_is_missing(rig: Rig):
+    ann = await rig.client("ann")
+    job_id, path = await a_task(rig, "SUCCEEDED")
+    answer = await ann.get(path)
+    assert (answer.status_code, answer.content) == (200, b"")
+    for missing in (
+        path.replace("/1/", "/2/"),
+        path.replace("/a/", "/b/"),
+        path.replace("/a/", "/..%2F..%2Fa/"),
+        path.replace(job_id, "j0000000000000000"),
+    ):
+        assert (await ann.get(missing)).status_code == 404, missing
+
+
+async def read_all(rig: Rig, path: str, into: bytearray, **kwargs: object) -> dict[str, str]:
+    ann = await rig.client("ann")
+    async with ann.stream("GET", path, **kwargs) as answer:  # type: ignore[arg-type]
+        assert answer.status_code == 200
+        async for data in answer.aiter_raw():
+            into.extend(data)
+        return dict(answer.headers)
+
+
+async def test_a_follower_gets_every_byte_as_it_comes_and_ends_with_the_attempt(rig: Rig):
+    """LOG-07, LOG-08."""
+    job_id, path = await a_task(rig)
+    got = bytearray()
+    following = asyncio.create_task(read_all(rig, path, got, params={"follow": "true"}))
+    await rig.worker.write(job_id, "a", b"10%\r")
+    await eventually(lambda: bytes(got) == b"10%\r")
+    await rig.worker.write(job_id, "a", b"20%\r")
+    await eventually(lambda: bytes(got) == b"10%\r20%\r")
+    assert not following.done()
+    await rig.worker.write(job_id, "a", b"last byte")
+    await rig.worker.end(job_id, "a")
+    await asyncio.wait_for(following, 10)
+    assert bytes(got) == b"10%\r20%\rlast byte"
+
+
+async def test_a_follower_takes_up_where_it_was_cut(rig: Rig):
+    """LOG-12: nothing twice, nothing left out."""
+    job_id, path = await a_task(rig)
+    text = b"".join(b"%06d\n" % i for i in range(3000))
+    await rig.worker.write(job_id, "a", text)
+    await rig.worker.end(job_id, "a")
+    rig.worker.break_after = 9_500
+    got = bytearray()
+    headers = await read_all(rig, path, got, params={"follow": "true"}, headers={"Range": "bytes=7000-"})
+    assert headers["x-log-offset"] == "7000"
+    assert bytes(got) == text[7000:]
+
+
+async def test_a_follower_of_an_ended_attempt_waits_for_the_rest_of_its_copy(rig: Rig):
+    ann = await rig.client("ann")
+    job_id, path = await a_task(rig, "SUCCEEDED", stdout_bytes=10)
+    file = rig.store_log(job_id, "a", b"01234")
+    address, rig.tasks.worker_address = rig.tasks.worker_address, ""
+    try:
+        got = bytearray()
+        following = asyncio.create_task(read_all(rig, path, got, params={"follow": "true"}))
+        await eventually(lambda: bytes(got) == b"01234")
+        with file.open("ab") as more:
+            more.write(b"56789")
+        await asyncio.wait_for(following, 15)
+        assert bytes(got) == b"0123456789"
+    finally:
+        rig.tasks.worker_address = address
+    past = await ann.get(path, params={"follow": "true"}, headers={"Range": "bytes=11-"})
+    assert past.status_code == 416
+
+
+async def test_an_ended_log_whose_copy_is_not_whole_comes_from_the_worker(rig: Rig):
+    ann = await rig.client("ann")
+    job_id, path = await a_task(rig, "SUCCEEDED", stdout_bytes=10)
+    rig.store_log(job_id, "a", b"01234")
+    await rig.worker.write(job_id, "a", b"0123456789")
+    await rig.worker.end(job_id, "a")
+    assert (await ann.get(path)).content == b"0123456789"
+
+
+async def test_with_the_worker_away_what_was_copied_is_shown(rig: Rig):
+    ann = await rig.client("ann")
+    job_id, path = await a_task(rig)
+    rig.store_log(job_id, "a", b"copied so far")
+    address, rig.tasks.worker_address = rig.tasks.worker_address, "127.0.0.1:1"
+    try:
+        answer = await ann.get(path)
+    finally:
+        rig.tasks.worker_address = address
+    assert answer.content == b"copied so far"
+    assert answer.headers["x-log-ended"] == "false"
+
+
+async def test_with_task_manager_away_ended_logs_are_still_there(rig: Rig):
+    ann = await rig.client("ann")
+    job_id, path = await a_task(rig, "SUCCEEDED")
+    rig.store_log(job_id, "a", b"first")
+    rig.store_log(job_id, "a", b"second", number=2)
+    rig.tasks.away = True
+    try:
+        assert (await ann.get(path)).content == b"first"
+        assert (await ann.get(path.replace("/1/", "/latest/"))).content == b"second"
+        away = await ann.get(path.replace("/1/", "/3/"))
+        assert (away.status_code, away.json()["service"]) == (503, "TaskManager")
+    finally:
+        rig.tasks.away = False
+
+
+async def test_a_link_in_place_of_a_log_is_not_followed(rig: Rig):
+    ann = await rig.client("ann")
+    job_id, path = await a_task(rig, "SUCCEEDED")
+    file = rig.store_log(job_id, "a", b"")
+    file.unlink()
+    file.symlink_to("/etc/passwd")
+    answer = await ann.get(path)
+    assert b"root:" not in answer.content
+
+
+async def test_the_archive_holds_every_log_and_names_what_it_lacks(rig: Rig):
+    ann = await rig.client("ann")
+    job_id = await submit(ann, "a", "b")
+    noise = os.urandom(3 << 20)
+    rig.tasks.put(job_id, "a", 1, state="FAILED", stdout_bytes=len(noise))
+    rig.tasks.put(job_id, "a", 2, state="RUNNING")
+    rig.tasks.put(job_id, "b", 1, state="SUCCEEDED", stderr_bytes=4)
+    rig.store_log(job_id, "a", noise)
+    rig.store_log(job_id, "a", b"why", stream="platform")
+    rig.store_log(job_id, "b", b"oops", stream="stderr")
+    await rig.worker.write(job_id, "a", b"still going", number=2)
+    answer = await ann.get(f"/jobs/{job_id}/logs.zip")
+    assert answer.headers["content-type"] == "application/zip"
+    assert answer.headers["content-disposition"] == f'attachment; filename="{job_id}-logs.zip"'
+    archive = zipfile.ZipFile(io.BytesIO(answer.content))
+    assert archive.testzip() is None
+    assert {name: archive.read(name) for name in archive.namelist()} == {
+        "a/1/stdout.log": noise,
+        "a/1/platform.log": b"why",
+        "a/2/stdout.log": b"still going",
+        "b/1/stderr.log": b"oops",
+    }
+
+
+async def test_a_large_log_is_sent_in_flat_memory(rig: Rig):
+    import psutil
+
+    ann = await rig.client("ann")
+    size = 200 << 20
+    job_id, path = await a_task(rig, "SUCCEEDED", stdout_bytes=size)
+    file = rig.store_log(job_id, "a", b"")
+    with file.open("r+b") as sparse:
+        sparse.truncate(size)
+    before, most, got = psutil.Process().memory_info().rss, 0, 0
+    async with ann.stream("GET", path) as answer:
+        async for data in answer.aiter_raw():
+            got += len(data)
+            most = max(most, psutil.Process().memory_info().rss) if got % (8 << 20) < len(data) else most
+    assert got == size
+    assert most - before < 40 << 20
