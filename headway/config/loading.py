@@ -70,6 +70,8 @@ def load(
         raise _invalid(found)
     sources = {key: "default" for key, _ in flattened(whole)} | derived_sources
     sources |= {key: setting.source for key, setting in settings.items()}
+    if whole.cluster.token and "cluster.token" not in settings:
+        sources["cluster.token"] = "from cluster.token_file"
     return Loaded(whole, sources)
 
 

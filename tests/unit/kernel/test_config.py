@@ -171,7 +171,9 @@ def test_there_is_always_a_token(write: Write, tmp_path: Path) -> None:
     with pytest.raises(ConfigInvalid, match="token can't be read: No such file"):
         load(path, {})
     (tmp_path / "token").write_text(f"{TOKEN}\n")
-    assert load(path, {}).config.cluster.token == TOKEN
+    result = load(path, {})
+    assert result.config.cluster.token == TOKEN
+    assert result.sources["cluster.token"] == "from cluster.token_file"
 
 
 def test_the_token_never_shows(loaded: Load) -> None:
