@@ -106,7 +106,7 @@ def assemble(
     files = Files(layout, mount, accounts, clock)
     service.on_stop(files.close)
     hub = Hub(clock)
-    jobs = Jobs(services)
+    jobs = Jobs(services, process)
     return Parts(
         settings=settings,
         clock=clock,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from headway.errors import Problem
-from headway.jobfile import JobSpec, ParseResult, Priority, RunAs, check_job
+from headway.jobfile import JobSpec, ParseResult, Priority, RunAs, check_job, to_yaml
 from headway.jobfile.parse import Media
 from headway.rpc import convert
 from headway.rpc.chunks import in_parts
@@ -122,6 +124,13 @@ def _placed(problem: Problem, result: ParseResult) -> Problem:
             if need.task == needed:
                 pointer = place
     return replace(problem, pointer=pointer)
+
+
+def written(parts: tuple[bytes, ...], name: str, priority: str, form: Literal["json", "yaml"]) -> str:
+    """A stored job, as serialised SubmitJobParts, as the text of a job file that reads back equal."""
+    tasks = tuple(convert.task_spec(task) for part in parts for task in jm.SubmitJobPart.FromString(part).tasks)
+    spec = JobSpec(name=name, tasks=tasks, priority=Priority(priority))
+    return to_yaml(spec) if form == "yaml" else json.dumps(spec.to_json(), ensure_ascii=False)
 
 
 def request_id(account: str, key: str) -> str:

@@ -8,7 +8,6 @@ belong to its owner and to admins.
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 import secrets
 from collections import defaultdict
@@ -18,7 +17,6 @@ from typing import Literal
 
 from headway.errors import Conflict, HeadwayError, NotAllowed, NotFound
 from headway.ids import is_job_id, is_task_name
-from headway.jobfile import JobSpec, to_yaml
 from headway.logs import get_logger
 from headway.rpc import convert
 from headway.rpc.v1 import common_pb2 as common
@@ -26,9 +24,10 @@ from headway.rpc.v1 import job_manager_pb2 as jm
 from headway.rpc.v1 import task_manager_pb2 as tm
 from headway.states import JobState, TaskState
 
+from . import examine, views
 from . import schemas as s
-from . import views
 from .auth.model import Account
+from .jobfile_process import JobFileProcess
 from .remote import ACT_S, Services
 
 log = get_logger(__name__)
@@ -45,13 +44,16 @@ _ID_START = re.compile(r"[0-9a-z]{1,17}")
 # So many tasks are turned into JSON before others get their turn: a millisecond or two.
 _AT_ONCE = 50
 _QUEUE_PAGE = 1000
+# A spec of so many bytes is written as text here, in a thread; a larger one where it holds nobody up.
+_INLINE_BYTES = 100_000
 
 
 class Jobs:
     """See the module."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, process: JobFileProcess) -> None:
         self._services = services
+        self._process = process
 
     # -- finding --------------------------------------------------------------------------------
 
@@ -249,28 +251,20 @@ class Jobs:
 
     # -- the owner's own ------------------------------------------------------------------------
 
-    async def spec(self, account: Account, ref: str) -> str:
-        """The job file as JSON text, loss-free."""
-        spec = await self._spec(account, ref)
-        return await asyncio.to_thread(lambda: json.dumps(spec.to_json(), ensure_ascii=False))
+    async def spec(self, account: Account, ref: str, form: Literal["json", "yaml"]) -> str:
+        """The job file as text that reads back equal.
 
-    async def spec_yaml(self, account: Account, ref: str) -> str:
-        """The job file as YAML that reads back equal."""
-        spec = await self._spec(account, ref)
-        return await asyncio.to_thread(to_yaml, spec)
-
-    async def _spec(self, account: Account, ref: str) -> JobSpec:
+        Raises:
+            NotAllowed: somebody else's job.
+        """
         job = await self.own(account, ref)
-        tasks: list[common.TaskSpec] = []
         async with aclosing(self._services.jobs.parts("GetJobSpec", jm.GetJobRequest(job_id=job.id))) as parts:
-            async for part in parts:
-                tasks.extend(part.tasks)
-
-        def whole() -> JobSpec:
-            specs = tuple(convert.task_spec(task) for task in tasks)
-            return JobSpec(name=job.name, tasks=specs, priority=convert.priority(job.priority))
-
-        return await asyncio.to_thread(whole)
+            messages = [part.SerializeToString() async for part in parts]
+        asked = (tuple(messages), job.name, convert.priority(job.priority).value, form)
+        if sum(map(len, messages)) <= _INLINE_BYTES:
+            return await asyncio.to_thread(examine.written, *asked)
+        text: str = await self._process.call("written", *asked)
+        return text
 
     async def act(self, account: Account, ref: str, action: Action, task: str = "") -> s.Acted:
         """Cancel, retry, hold or release; idempotent.

@@ -109,10 +109,7 @@ async def get_job_spec(
     format: Annotated[Literal["json", "yaml"], Query()] = "json",
 ) -> Response:
     """Owner and admins only, since it holds the values of the environment."""
-    if format == "yaml":
-        text = await parts.jobs.spec_yaml(account, job)
-        return Response(text, media_type="application/yaml")
-    return Response(await parts.jobs.spec(account, job), media_type="application/json")
+    return Response(await parts.jobs.spec(account, job, format), media_type=f"application/{format}")
 
 
 @router.post("/jobs/{job}/cancel")
