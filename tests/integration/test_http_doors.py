@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import stat
+import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
+from headway.errors import ConfigInvalid
 from tests.integration.http_rig import PASSWORD, Rig, a_job_file, a_rig, submit
 
 
@@ -419,3 +422,49 @@ async def test_sign_ins_at_once_neither_lock_out_nor_pile_up(rig: Rig):
         *(client.post("/session", json={"username": "ann", "password": PASSWORD}) for client in clients)
     )
     assert {answer.status_code for answer in answers} == {200}
+
+
+async def test_a_stop_ends_open_event_streams_at_once(tmp_path: Path):
+    async with a_rig(tmp_path) as rig:
+        ann = await rig.client("ann")
+        async with ann.stream("GET", "/events") as answer:
+            lines = answer.aiter_lines()
+            assert (await anext(lines)).startswith("retry:")
+            rig.service.request_stop("test")
+            # Ends by itself and whole, so that a browser comes back and asks for what it missed.
+            async with asyncio.timeout(4):
+                async for _ in lines:
+                    pass
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> tuple[Path, Path]:
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    asked = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    subprocess.run([*asked, "-keyout", str(key), "-out", str(cert)], check=True, capture_output=True)
+    return cert, key
+
+
+async def test_with_a_certificate_it_speaks_tls_and_says_so(tmp_path: Path, certificate: tuple[Path, Path]):
+    cert, key = certificate
+    async with a_rig(tmp_path, tls_cert=str(cert), tls_key=str(key)) as rig:
+        url = rig.url.replace("http://", "https://")
+        async with httpx.AsyncClient(base_url=url, verify=False, trust_env=False) as client:
+            await rig.account("ann")
+            answer = await client.post("/api/v1/session", json={"username": "ann", "password": PASSWORD})
+            assert answer.status_code == 200
+            assert "Secure" in answer.headers["set-cookie"]
+            assert "strict-transport-security" in answer.headers
+
+
+async def test_a_taken_port_and_a_broken_certificate_are_one_clear_sentence(tmp_path: Path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(ConfigInvalid, match=r"The port \d+ at 127.0.0.1 is taken"):
+            async with a_rig(tmp_path, port=taken.getsockname()[1]):
+                pass
+    (tmp_path / "x.pem").write_text("nonsense")
+    with pytest.raises(ConfigInvalid, match="tls_cert"):
+        async with a_rig(tmp_path, tls_cert=str(tmp_path / "x.pem"), tls_key=str(tmp_path / "x.pem")):
+            pass
