@@ -111,7 +111,7 @@ def assemble(
         settings=settings,
         clock=clock,
         accounts=accounts,
-        submit=Submit(services, process),
+        submit=Submit(services, process, hub.nodes),
         jobs=jobs,
         logs=Logs(jobs, LogReader(services, StoredLogs(layout, clock), clock)),
         cluster=Cluster(services, jobs, clock),

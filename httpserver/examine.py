@@ -38,6 +38,7 @@ class Examined:
     name: str = ""
     priority: str = Priority.NORMAL
     spec_hash: str = ""
+    images: tuple[str, ...] = ()  # that its tasks name, each once
 
 
 def examine(data: bytes, media: Media, grants: Grants) -> Examined:
@@ -71,6 +72,7 @@ def _accepted(spec: JobSpec) -> Examined:
         name=spec.name,
         priority=spec.priority.value,
         spec_hash=spec.spec_hash,
+        images=tuple(dict.fromkeys(task.image for task in spec.tasks)),
     )
 
 

@@ -71,7 +71,7 @@ class Hub:
         self._closed = False
         self._queue_told_at = -1e9
         self._queue_due = False
-        self._nodes: dict[str, bytes] = {}
+        self._nodes: dict[str, rm.Node] = {}
         self.streams = 0
 
     # -- in -------------------------------------------------------------------------------------
@@ -120,13 +120,16 @@ class Hub:
         known = dict(self._nodes) if changes.reset else {}
         for node in changes.nodes:
             known.pop(node.id, None)
-            content = node.SerializeToString(deterministic=True)
-            if self._nodes.get(node.id) != content:
-                self._nodes[node.id] = content
+            if self._nodes.get(node.id) != node:
+                self._nodes[node.id] = node
                 self._publish("node", "", f"node {node.id}", lambda node=node: views.node(node))  # type: ignore[misc]
         for gone in (*changes.removed, *known):
             if self._nodes.pop(gone, None) is not None:
                 self._publish("node_gone", "", f"node {gone}", lambda gone=gone: s.NodeGone(id=gone))  # type: ignore[misc]
+
+    def nodes(self) -> list[rm.Node]:
+        """All nodes as ResourceManager told them last; none before its first word."""
+        return list(self._nodes.values())
 
     def reset(self, reason: str) -> None:
         """Tells everybody to load anew."""

@@ -12,6 +12,7 @@ from headway.rpc.v1.http_server_pb2_grpc import HttpServerServicer
 
 from .auth.accounts import Accounts
 from .auth.model import Account
+from .images import nodes_with
 from .remote import Services
 
 
@@ -33,8 +34,7 @@ class Servicer(HttpServerServicer):
             reply = await self._services.nodes.call("ListNodes", rm.ListNodesRequest())
         except HeadwayError:
             return hs.ResolveImageReply(source=hs.ResolveImageReply.SOURCE_UNKNOWN)
-        wanted = with_tag(request.name)
-        nodes = [node.id for node in reply.nodes if wanted in map(with_tag, node.status.images)]
+        nodes = nodes_with(request.name, reply.nodes)
         if nodes:
             return hs.ResolveImageReply(source=hs.ResolveImageReply.SOURCE_ENGINE, nodes=nodes)
         return hs.ResolveImageReply(source=hs.ResolveImageReply.SOURCE_UNKNOWN)
@@ -50,10 +50,3 @@ def account_to_pb(account: Account) -> common.Account:
         may_use_image_user=account.may_use_image_user,
         may_use_high_priority=account.may_use_high_priority,
     )
-
-
-def with_tag(image: str) -> str:
-    """``python`` means ``python:latest``, as engines read it."""
-    if "@" in image or ":" in image.rpartition("/")[2]:
-        return image
-    return f"{image}:latest"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterable, Iterator
+from collections.abc import AsyncIterable, Callable, Iterator, Sequence
 from typing import Any, cast
 
 from headway.errors import HeadwayError, JobFileInvalid, Problem, Unavailable, Unsatisfiable
@@ -13,8 +13,9 @@ from headway.jobfile.parse import Media
 from headway.logs import get_logger
 from headway.rpc import convert
 from headway.rpc.v1 import job_manager_pb2 as jm
+from headway.rpc.v1 import resource_manager_pb2 as rm
 
-from . import examine, schemas
+from . import examine, images, schemas
 from .auth.model import Account
 from .jobfile_process import JobFileProcess
 from .problems import UnsupportedMedia
@@ -39,9 +40,12 @@ _MEDIA: dict[str, Media] = {
 class Submit:
     """See the module."""
 
-    def __init__(self, services: Services, process: JobFileProcess) -> None:
+    def __init__(
+        self, services: Services, process: JobFileProcess, nodes: Callable[[], Sequence[rm.Node]] = list
+    ) -> None:
         self._services = services
         self._process = process
+        self._nodes = nodes
 
     async def submit(
         self,
@@ -95,7 +99,7 @@ class Submit:
             dry_run=dry_run,
             already_known=reply.already_known,
             order=list(reply.order),
-            warnings=list(reply.warnings),
+            warnings=[*reply.warnings, *images.warnings(found.images, self._nodes())],
         )
 
     async def _all_problems(
