@@ -4,13 +4,19 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from pathlib import Path
 from typing import Protocol
 
 from headway.clock import SystemClock
 from headway.ids import AttemptId
+from tests.support.images import BUSYBOX
 from worker.box import LaunchSpec
+from worker.launcher.build import build
 from worker.ports import Runtime, StartOrder
+from worker.runtime.docker import DockerRuntime
+from worker.runtime.docker_engine import DockerEngine
+from worker.runtime.docker_options import Identity
 from worker.runtime.scripted import ScriptedRuntime
 
 
@@ -111,6 +117,69 @@ class ScriptedSubject:
             command=None,
             lease_until_boot_ns=lease_until_boot_ns,
             cpus_centi=10,
+            memory_bytes=64 << 20,
+            shm_bytes=1 << 20,
+            network=False,
+        )
+
+    def nudged(self, attempt: AttemptId) -> asyncio.Event:
+        return self._nudges.event(attempt)
+
+
+class DockerSubject:
+    """The Docker runtime on the tests' engine."""
+
+    runtime: DockerRuntime
+
+    def __init__(self, folder: Path, engine_url: str, *, timeout_s: float = 20.0, node: str = "n1") -> None:
+        self.attempts = folder / "attempts"
+        self._engine_url = engine_url
+        self._timeout_s = timeout_s
+        self._node = node
+        self._nudges = Nudges()
+
+    async def open(self) -> None:
+        self.attempts.mkdir(exist_ok=True)
+        self.runtime = DockerRuntime(
+            self.attempts,
+            engine=DockerEngine(self._engine_url, timeout_s=self._timeout_s),
+            identity=Identity("test", self._node, str(self.attempts)),
+            launcher=build(),
+        )
+        await self.runtime.open(self._nudges)
+
+    async def abandon(self) -> None:
+        await self.runtime.close()
+
+    async def order(
+        self,
+        attempt: AttemptId,
+        *,
+        run_s: float = 0.0,
+        exit_code: int = 0,
+        output: str = "",
+        ignores_term: bool = False,
+        timeout_s: float = 60.0,
+        grace_s: float = 1.0,
+        lease_until_boot_ns: int | None = None,
+    ) -> StartOrder:
+        image = await self.runtime.prepare_image(BUSYBOX, "", lambda: None)
+        trap = "trap '' TERM; " if ignores_term else ""
+        text = f"{trap}printf %s {shlex.quote(output)}; sleep {run_s}; exit {exit_code}"
+        return StartOrder(
+            attempt=attempt,
+            image=image,
+            spec=LaunchSpec(
+                args=("/bin/sh", "-c", text),
+                env={"PATH": "/bin"},
+                user="20001:20001",
+                timeout_ms=round(timeout_s * 1000),
+                grace_ms=round(grace_s * 1000),
+                lease_grace_ms=500,
+            ),
+            command=None,
+            lease_until_boot_ns=lease_until_boot_ns,
+            cpus_centi=50,
             memory_bytes=64 << 20,
             shm_bytes=1 << 20,
             network=False,

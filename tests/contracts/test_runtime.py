@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from headway.ids import AttemptId
-from tests.contracts.subjects import ScriptedSubject, Subject
+from tests.contracts.subjects import DockerSubject, ScriptedSubject, Subject
 from tests.support.waiting import eventually
 from tests.support.worker_house import an_attempt
 from worker.box import BoxEnd, EndRecord, StopWord, Stream, boottime_ns
@@ -20,11 +20,17 @@ SECOND = 10**9
 pytestmark = pytest.mark.timeout(120)
 
 
-@pytest.fixture(params=["scripted"])
+@pytest.fixture(params=["scripted", pytest.param("docker", marks=pytest.mark.docker)])
 async def subject(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Subject]:
-    subject = ScriptedSubject(tmp_path)
+    if request.param == "scripted":
+        subject: Subject = ScriptedSubject(tmp_path)
+    else:
+        subject = DockerSubject(tmp_path, request.getfixturevalue("docker_engine").url)
     await subject.open()
     yield subject
+    if request.param == "docker":
+        for attempt in await subject.runtime.list():
+            await subject.runtime.remove(attempt)
     await subject.abandon()
 
 

@@ -1,0 +1,340 @@
+"""Runs each attempt as a container of a Docker Engine; the contract is ``ports.Runtime``.
+
+A start is two calls to the engine, create and start, and nothing else on its way. That there is never a second
+container for an attempt is the engine's own doing: the name is the attempt's, and a name is given once. So what was
+made by a call whose answer got lost is found by the conflict.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from docker import APIClient
+from docker.errors import APIError, NotFound
+
+from headway.ids import AttemptId
+from headway.logs import get_logger
+from headway.model.reasons import EndWord
+
+from ..launcher import launcher_path
+from ..model import attempt_of_folder
+from ..ports import (
+    ContainerFacts,
+    ContainerState,
+    EngineFacts,
+    EngineUnavailable,
+    ImageFacts,
+    Progress,
+    RuntimeRefused,
+    StartOrder,
+)
+from .boxed import BoxedRuntime
+from .docker_engine import DockerEngine, InTurn, Turns
+from .docker_errors import start_refusal, text_of
+from .docker_events import EngineEvents
+from .docker_images import DockerImages
+from .docker_options import Identity, container_config, container_name, folder_of
+
+if TYPE_CHECKING:
+    from headway.config import HeadwayConfig
+
+log = get_logger(__name__)
+T = TypeVar("T")
+
+_ABSENT = ContainerFacts(ContainerState.ABSENT)
+_STATES = {
+    "created": ContainerState.CREATED,
+    "running": ContainerState.RUNNING,
+    "paused": ContainerState.RUNNING,
+    "restarting": ContainerState.RUNNING,
+    "removing": ContainerState.EXITED,
+    "exited": ContainerState.EXITED,
+    "dead": ContainerState.EXITED,
+}
+
+
+class DockerRuntime(BoxedRuntime):
+    """See the module. One event loop owns it."""
+
+    name = "docker"
+
+    def __init__(
+        self,
+        attempts_dir: Path,
+        *,
+        engine: DockerEngine,
+        identity: Identity,
+        launcher: Path,
+        local_images: bool = True,
+        pull_images: bool = True,
+        pids_limit: int = 4_096,
+    ) -> None:
+        super().__init__(attempts_dir, launcher)
+        self._engine = engine
+        self._identity = identity
+        self._pids_limit = pids_limit
+        self._images = DockerImages(engine, node=identity.node, local=local_images, pull=pull_images)
+        self._events = EngineEvents(engine, on_connect=self._connected, on_loss=self._lost, on_event=self._engine_event)
+        # More starts at once than that only wait for each other inside the engine.
+        self._starts = Turns(max(4, 2 * (os.cpu_count() or 1)))
+        self._in_turn: InTurn[AttemptId] = InTurn()
+        self._here: set[AttemptId] = set()
+        self._on_change: Callable[[AttemptId], None] = lambda attempt: None
+
+    @classmethod
+    def from_config(cls, config: HeadwayConfig, attempts_dir: Path) -> DockerRuntime:
+        """As configured. Raises LauncherMissing."""
+        settings = config.worker
+        return cls(
+            attempts_dir.resolve(),
+            engine=DockerEngine(settings.docker_host, timeout_s=settings.engine_timeout_s),
+            identity=Identity(config.cluster.name, settings.node_id, str(attempts_dir.resolve())),
+            launcher=launcher_path(),
+            local_images=settings.local_images,
+            pull_images=settings.pull_images,
+            pids_limit=settings.pids_limit,
+        )
+
+    # -- opening and closing ----------------------------------------------------------------------
+
+    async def open(self, on_change: Callable[[AttemptId], None]) -> None:
+        self._on_change = on_change
+        await super().open(on_change)
+        self._events.start()
+
+    async def close(self) -> None:
+        self._events.close()
+        self._engine.close()
+        await super().close()
+
+    async def check(self) -> EngineFacts:
+        version = await self._engine.quick(lambda api: api.version())
+        architecture = str(version.get("Arch", ""))
+        self._images.architecture = architecture
+        return EngineFacts(version=str(version.get("Version", "")), architecture=architecture)
+
+    # -- images -----------------------------------------------------------------------------------
+
+    async def prepare_image(self, image: str, digest: str, on_fetch: Callable[[], None]) -> ImageFacts:
+        return await self._images.prepare(image, digest, on_fetch)
+
+    async def image_names(self) -> Sequence[str]:
+        return await self._images.names()
+
+    # -- one attempt ------------------------------------------------------------------------------
+
+    async def start(self, order: StartOrder) -> ContainerFacts:
+        attempt = order.attempt
+        try:
+            box = await self.lay_out(order)
+        except (OSError, ValueError) as error:
+            raise RuntimeRefused(
+                f"{self._identity.node} could not write the task's files: {error}",
+                word=EndWord.START_FAILED,
+                elsewhere=isinstance(error, OSError),
+            ) from error
+        self._here.add(attempt)
+        config = container_config(order, box, self._identity, pids_limit=self._pids_limit)
+        given_up = False
+
+        def start(api: APIClient) -> ContainerFacts:
+            return self._create_and_start(api, order, config, lambda: given_up)
+
+        await self._starts.take()
+        try:
+            return await self._one_by_one(attempt, start)
+        except asyncio.CancelledError:
+            given_up = True
+            raise
+        except EngineUnavailable as error:
+            self._starts.fail(error)
+            raise
+        finally:
+            self._starts.give_back()
+
+    async def progress(self, attempt: AttemptId) -> Progress:
+        progress = await super().progress(attempt)
+        if progress.end is None and attempt not in self._here and self.box(attempt).run.is_dir():
+            # Adopted after a restart. What was written before the watch began is read once more.
+            self._here.add(attempt)
+            self.watch(attempt)
+            return await super().progress(attempt)
+        return progress
+
+    async def inspect(self, attempt: AttemptId) -> ContainerFacts:
+        return await self._engine_call(lambda api: self._inspect(api, attempt))
+
+    async def kill(self, attempt: AttemptId) -> None:
+        def kill(api: APIClient) -> None:
+            try:
+                api.kill(container_name(attempt.folder), "KILL")
+            except NotFound:
+                return
+            except APIError as error:
+                if error.status_code != 409:  # 409: it does not run
+                    raise EngineUnavailable(f"The container engine can't kill it: {text_of(error)}") from error
+
+        await self._one_by_one(attempt, kill)
+
+    async def remove(self, attempt: AttemptId) -> None:
+        def remove(api: APIClient) -> None:
+            try:
+                api.remove_container(container_name(attempt.folder), v=True, force=True)
+            except NotFound:
+                return
+            except APIError as error:
+                raise EngineUnavailable(f"The container engine can't remove it: {text_of(error)}") from error
+
+        await self._one_by_one(attempt, remove)
+        self._here.discard(attempt)
+        self.unwatch(attempt)
+
+    async def list(self) -> Mapping[AttemptId, ContainerFacts]:
+        filters = {"label": self._identity.filters()}
+        found = await self._engine_call(lambda api: api.containers(all=True, filters=filters))
+        out: dict[AttemptId, ContainerFacts] = {}
+        for entry in found:
+            attempt = self._attempt_of((entry.get("Names") or [""])[0], entry.get("Labels"))
+            if attempt is not None:
+                state = _STATES.get(entry.get("State", ""), ContainerState.RUNNING)
+                out[attempt] = ContainerFacts(state, id=entry["Id"], image_id=entry.get("ImageID", ""))
+        return out
+
+    # -- in the engine's threads --------------------------------------------------------------------
+
+    def _create_and_start(
+        self, api: APIClient, order: StartOrder, config: dict[str, Any], given_up: Callable[[], bool]
+    ) -> ContainerFacts:
+        name = container_name(order.attempt.folder)
+        try:
+            try:
+                container = _create(api, config, name)
+            except APIError as error:
+                if error.status_code != 409:
+                    raise
+                before = self._inspect(api, order.attempt)
+                if before.state is not ContainerState.CREATED:
+                    if before.state is ContainerState.ABSENT:
+                        # The engine is about to make it, from a call that was given up.
+                        raise EngineUnavailable(f"The container engine is still busy with {name}.") from error
+                    return before
+                container = before.id
+            if given_up():
+                raise EngineUnavailable("The start was given up.")
+            api.start(container)
+        except APIError as error:
+            refusal = start_refusal(error, node=self._identity.node, image=order.image.id)
+            self._clean_up(api, name)
+            raise refusal from error
+        return ContainerFacts(ContainerState.RUNNING, id=container, image_id=order.image.id)
+
+    @staticmethod
+    def _clean_up(api: APIClient, name: str) -> None:
+        try:
+            api.remove_container(name, v=True, force=True)
+        except NotFound:
+            return
+        except APIError as error:
+            log.warning("container.not_removed", container=name, reason=text_of(error))
+
+    def _inspect(self, api: APIClient, attempt: AttemptId) -> ContainerFacts:
+        try:
+            found = api.inspect_container(container_name(attempt.folder))
+        except NotFound:
+            return _ABSENT
+        if self._attempt_of(found.get("Name", ""), (found.get("Config") or {}).get("Labels")) != attempt:
+            log.warning("container.foreign", container=found.get("Name", ""))
+            return _ABSENT
+        return container_facts(found)
+
+    # -- inside -----------------------------------------------------------------------------------
+
+    async def _engine_call(self, work: Callable[[APIClient], T]) -> T:
+        try:
+            return await self._engine.call(work)
+        except APIError as error:
+            raise EngineUnavailable(f"The container engine answered: {text_of(error)}") from error
+
+    async def _one_by_one(self, attempt: AttemptId, work: Callable[[APIClient], T]) -> T:
+        """Calls that change an attempt's container follow each other, also when one was given up half way: the next
+        begins when the thread of the last has ended."""
+        try:
+            await self._in_turn.take(attempt, within_s=self._engine.timeout_s)
+        except TimeoutError as error:
+            raise EngineUnavailable("The container engine is still busy with an earlier call.") from error
+        try:
+            call = self._engine.submit(work)
+        except EngineUnavailable:
+            self._in_turn.give_back(attempt)
+            raise
+
+        loop = asyncio.get_running_loop()
+
+        def over(done: Future[T]) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: the Worker has stopped meanwhile
+                loop.call_soon_threadsafe(self._in_turn.give_back, attempt)
+
+        call.add_done_callback(over)
+        return await self._engine.wait(call)
+
+    def _attempt_of(self, name: str, labels: dict[str, str] | None) -> AttemptId | None:
+        folder = folder_of(name, labels, self._identity)
+        return None if folder is None else attempt_of_folder(folder)
+
+    def _connected(self) -> None:
+        log.info("engine.connected", url=self._engine.url)
+        self._images.trust(True)
+        for attempt in list(self._here):
+            self._on_change(attempt)
+
+    def _lost(self) -> None:
+        self._images.trust(False)
+
+    def _engine_event(self, event: Mapping[str, Any]) -> None:
+        if event.get("Type") == "image":
+            self._images.changed()
+            return
+        attributes = (event.get("Actor") or {}).get("Attributes") or {}
+        attempt = self._attempt_of(attributes.get("name", ""), attributes)
+        if attempt is not None:
+            self._on_change(attempt)
+
+
+def _create(api: APIClient, config: dict[str, Any], name: str) -> str:
+    return str(api.create_container_from_config(config, name)["Id"])  # type: ignore[no-untyped-call]
+
+
+def container_facts(found: Mapping[str, Any]) -> ContainerFacts:
+    """From the engine's answer about one container."""
+    said = found.get("State") or {}
+    state = _STATES.get(said.get("Status", ""), ContainerState.RUNNING)
+    ended = state is ContainerState.EXITED
+    return ContainerFacts(
+        state,
+        id=str(found.get("Id", "")),
+        image_id=str(found.get("Image", "")),
+        exit_code=said.get("ExitCode") if ended else None,
+        oom_killed=ended and bool(said.get("OOMKilled")),
+        error=str(said.get("Error") or ""),
+        started_at=_instant(said.get("StartedAt")),
+        ended_at=_instant(said.get("FinishedAt")) if ended else None,
+    )
+
+
+def _instant(text: object) -> float | None:
+    """Epoch seconds of the engine's time; None for its zero, year 1."""
+    if not isinstance(text, str) or text.startswith("0001-"):
+        return None
+    head, _, fraction = text.removesuffix("Z").partition(".")
+    try:
+        seconds = datetime.fromisoformat(f"{head}+00:00").timestamp()
+    except ValueError:
+        return None
+    return seconds + (float(f"0.{fraction}") if fraction.isdigit() else 0.0)

@@ -1,0 +1,233 @@
+"""Calls to a Docker Engine, each with a limit of time, from asyncio code."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Generic, TypeVar
+
+import requests
+import urllib3
+from docker import APIClient
+from docker.errors import APIError, DockerException
+from docker.transport import UnixHTTPAdapter
+
+from headway.units import format_duration
+
+from ..ports import EngineUnavailable
+from .docker_errors import engine_in_trouble
+
+T = TypeVar("T")
+K = TypeVar("K")
+
+DEFAULT_URL = "unix:///var/run/docker.sock"
+_THREADS = 24
+_QUICK_S = 5.0
+_PULL_SILENCE_S = 120.0
+_PULL_THREADS = 4
+
+
+class DockerEngine:
+    """One engine. Blocking calls run in threads of its own, so that an engine that hangs holds up nobody else.
+
+    A call raises EngineUnavailable when no answer came in ``timeout_s`` or the engine has a trouble of its own, and
+    docker's APIError when the engine said no.
+    """
+
+    def __init__(self, url: str, *, timeout_s: float) -> None:
+        self.url = url or os.environ.get("DOCKER_HOST") or DEFAULT_URL
+        self.timeout_s = timeout_s
+        self._clients: dict[float | None, APIClient] = {}
+        self._lock = threading.Lock()
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="engine")
+        self._quick_threads = ThreadPoolExecutor(2, thread_name_prefix="engine-quick")
+        self._pull_threads = ThreadPoolExecutor(_PULL_THREADS, thread_name_prefix="engine-pull")
+
+    async def call(self, work: Callable[[APIClient], T]) -> T:
+        """Do something with the engine; ``work`` may make several calls."""
+        return await self.wait(self.submit(work))
+
+    async def quick(self, work: Callable[[APIClient], T]) -> T:
+        """A question that a healthy engine answers at once; never queued behind other calls."""
+        limit_s = min(_QUICK_S, self.timeout_s)
+        return await self._wait(self._in_thread(self._quick_threads, work, limit_s), limit_s)
+
+    async def pull(self, work: Callable[[APIClient], T]) -> T:
+        """A fetch: as long as it takes, but not long without a sign of life."""
+        return await asyncio.wrap_future(self._in_thread(self._pull_threads, work, _PULL_SILENCE_S))
+
+    def submit(self, work: Callable[[APIClient], T]) -> Future[T]:
+        """As ``call``, without waiting: the future is done when the thread is."""
+        return self._in_thread(self._threads, work, self.timeout_s)
+
+    async def wait(self, call: Future[T]) -> T:
+        """Wait for a submitted call, but not for ever; a thread that has begun it goes on after that."""
+        return await self._wait(call, self.timeout_s)
+
+    def client(self, timeout_s: float | None) -> APIClient:
+        """A client with this limit for each answer; blocks while it asks for the engine's version.
+
+        Raises EngineUnavailable.
+        """
+        with self._lock:
+            client = self._clients.get(timeout_s)
+        if client is not None:
+            return client
+        try:
+            client = APIClient(
+                base_url=self.url,
+                version="auto",
+                timeout=timeout_s or self.timeout_s,  # type: ignore[arg-type]  # requests takes fractions too
+            )
+        except (DockerException, requests.RequestException, OSError, ValueError) as error:
+            raise self._away(error) from error
+        if self.url.startswith("unix://"):
+            client.mount("http+docker://", _OnePool(self.url.replace("unix:", "http+unix:"), client.timeout, _THREADS))
+        with self._lock:
+            return self._clients.setdefault(timeout_s, client)
+
+    def forget_clients(self) -> None:
+        """The engine was away, and may be of another version now."""
+        with self._lock:
+            self._clients.clear()
+
+    def close(self) -> None:
+        """Let go of the threads; calls under way are not waited for. Safe twice."""
+        for threads in (self._threads, self._quick_threads, self._pull_threads):
+            threads.shutdown(wait=False, cancel_futures=True)
+
+    def _in_thread(self, threads: ThreadPoolExecutor, work: Callable[[APIClient], T], timeout_s: float) -> Future[T]:
+        def call() -> T:
+            try:
+                return work(self.client(timeout_s))
+            except APIError as error:
+                if engine_in_trouble(error):
+                    raise EngineUnavailable(f"The container engine is in trouble: {error.explanation}") from error
+                raise
+            except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
+                raise self._away(error) from error
+
+        try:
+            return threads.submit(call)
+        except RuntimeError as error:  # the threads are let go: the Worker is stopping
+            raise EngineUnavailable("The Worker is stopping.") from error
+
+    async def _wait(self, call: Future[T], limit_s: float) -> T:
+        waiting = asyncio.wrap_future(call)
+        waiting.add_done_callback(_hear)
+        # The thread has limits of its own; this one is for a call that no thread has begun.
+        done, _ = await asyncio.wait({waiting}, timeout=2 * limit_s)
+        if not done:
+            call.cancel()
+            raise self._silent(limit_s)
+        return waiting.result()
+
+    def _away(self, error: BaseException) -> EngineUnavailable:
+        if isinstance(error, requests.Timeout) or "timed out" in str(error).lower():
+            return self._silent(self.timeout_s)
+        return EngineUnavailable(f"The container engine at {self.url} can't be reached: {_innermost(error)}.")
+
+    def _silent(self, limit_s: float) -> EngineUnavailable:
+        return EngineUnavailable(
+            f"The container engine at {self.url} does not answer (waited {format_duration(limit_s)})."
+        )
+
+
+def _hear(call: asyncio.Future[Any]) -> None:
+    """Whoever waited may have given up: its error is no news then."""
+    if not call.cancelled():
+        call.exception()
+
+
+def _innermost(error: BaseException) -> str:
+    """The cause below the wrappers of requests and urllib3."""
+    seen: BaseException = error
+    while True:
+        cause = seen.__cause__ or seen.__context__ or next((a for a in seen.args if isinstance(a, BaseException)), None)
+        if cause is None:
+            break
+        seen = cause
+    return (getattr(seen, "strerror", None) or str(seen) or type(seen).__name__).rstrip(".")
+
+
+class _OnePool(UnixHTTPAdapter):
+    """docker's adapter keeps a pool of connections for every address that was ever asked; here one serves all."""
+
+    def __init__(self, url: str, timeout: float, size: int) -> None:
+        super().__init__(url, timeout, max_pool_size=size)  # type: ignore[arg-type]
+
+    def get_connection(self, url: Any, proxies: Any = None) -> Any:
+        return super().get_connection("http+docker://localhost", proxies)
+
+
+class Turns:
+    """So many at once, in the order of asking. When the engine is found to be away, all who wait are told so at once
+    instead of one after the other."""
+
+    def __init__(self, count: int) -> None:
+        self._free = count
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def take(self) -> None:
+        """Wait for a turn. Raises what ``fail`` was given meanwhile."""
+        if self._free > 0:
+            self._free -= 1
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled() and turn.exception() is None:
+                self.give_back()
+            raise
+
+    def give_back(self) -> None:
+        """The turn is over."""
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._free += 1
+
+    def fail(self, error: Exception) -> None:
+        """Tell all who wait."""
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_exception(error)
+
+
+class InTurn(Generic[K]):
+    """Work on one key follows in order, a piece of it beginning only when the last one has really ended: also the
+    thread of a call whose caller had given up."""
+
+    def __init__(self) -> None:
+        self._locks: dict[K, tuple[asyncio.Lock, int]] = {}
+
+    async def take(self, key: K, *, within_s: float) -> None:
+        """Raises TimeoutError."""
+        lock, users = self._locks.get(key, (asyncio.Lock(), 0))
+        self._locks[key] = (lock, users + 1)
+        try:
+            await asyncio.wait_for(lock.acquire(), within_s)
+        except BaseException:
+            self._leave(key)
+            raise
+
+    def give_back(self, key: K) -> None:
+        """The work on it has ended."""
+        self._locks[key][0].release()
+        self._leave(key)
+
+    def _leave(self, key: K) -> None:
+        lock, users = self._locks[key]
+        if users > 1:
+            self._locks[key] = (lock, users - 1)
+        else:
+            del self._locks[key]

@@ -1,0 +1,137 @@
+"""What the engine's refusals mean. Pure; the texts are Docker Engine's, 20.10 to 28."""
+
+from __future__ import annotations
+
+import re
+
+from docker.errors import APIError
+
+from headway.model.reasons import EndWord
+
+from ..ports import RuntimeRefused
+
+_TROUBLE = (
+    "containerd",
+    "context deadline exceeded",
+    "context canceled",
+    "transport is closing",
+    "daemon is shutting down",
+    "server shutdown",
+    "removal of container",  # in progress: the next try finds it gone
+    "is marked for removal",
+)
+_NO_DISK = re.compile(r"no space left on device|disk quota exceeded", re.IGNORECASE)
+_NO_GPU_RUNTIME = re.compile(r"could not select device driver|unknown or invalid runtime name: nvidia|CDI device inj")
+_GPU = re.compile(r"nvidia|nvml|libcuda|unresolvable CDI", re.IGNORECASE)
+_NO_SOURCE = re.compile(r"bind source path does not exist|bind mount source")
+_MOUNT = re.compile(r"error mounting|mount.*(no such file|not a directory|stale|transport endpoint|permission denied)")
+_NOT_FOUND = re.compile(
+    r"manifest unknown|manifest for .* not found|not found: manifest|repository does not exist|does not exist|"
+    r"name unknown|repository name not known|pull access denied|no such image|invalid reference format|"
+    r"no matching manifest|not found",
+    re.IGNORECASE,
+)
+_UNAUTHORIZED = re.compile(r"unauthorized|authentication required|denied: ", re.IGNORECASE)
+_AWAY = re.compile(
+    r"dial tcp|no such host|lookup |timeout|timed out|connection refused|connection reset|network is unreachable|"
+    r"tls|x509|EOF|too many requests|toomanyrequests|server misbehaving|bad gateway|service unavailable|"
+    r"internal server error|http: server gave",
+    re.IGNORECASE,
+)
+
+
+def text_of(error: APIError) -> str:
+    """What the engine said, on one line, without the SDK's wrapping."""
+    return " ".join(str(error.explanation or error).split())
+
+
+def engine_in_trouble(error: APIError) -> bool:
+    """Whether the engine itself fails rather than refuses: the same call may work in a moment."""
+    if error.status_code is None:
+        return True
+    text = text_of(error).lower()
+    if error.status_code == 409:
+        return "removal" in text
+    if error.status_code < 500:
+        return False
+    return error.status_code == 503 or (
+        any(word in text for word in _TROUBLE) and "oci runtime" not in text and "runc" not in text
+    )
+
+
+def start_refusal(error: APIError, *, node: str, image: str) -> RuntimeRefused:
+    """The end of an attempt whose container the engine would not create or start."""
+    text = text_of(error)
+    if error.status_code == 404 and "no such image" in text.lower():
+        return RuntimeRefused(
+            f"The image {image} was removed from {node} in the moment of the start",
+            word=EndWord.IMAGE_PULL_FAILED,
+            elsewhere=True,
+        )
+    if _NO_SOURCE.search(text):
+        return RuntimeRefused(
+            f"A folder of the task is not there on {node}: {_tail(text)}",
+            word=EndWord.MOUNT_UNAVAILABLE,
+            elsewhere=True,
+        )
+    if _NO_DISK.search(text):
+        return RuntimeRefused(
+            f"The disk of {node}'s container engine is full", word=EndWord.START_FAILED, elsewhere=True
+        )
+    if _NO_GPU_RUNTIME.search(text):
+        return RuntimeRefused(no_gpu_runtime(node), word=EndWord.GPU_FAILED, elsewhere=True)
+    if _GPU.search(text):
+        return RuntimeRefused(
+            f"{node} could not hand in the GPU: {_tail(text)}", word=EndWord.GPU_FAILED, elsewhere=True
+        )
+    if _MOUNT.search(text) and "/headway" not in text:
+        return RuntimeRefused(
+            f"A folder of the task could not be mounted on {node}: {_tail(text)}",
+            word=EndWord.MOUNT_UNAVAILABLE,
+            elsewhere=True,
+        )
+    return RuntimeRefused(
+        f"The container engine of {node} could not start it: {_tail(text)}", word=EndWord.START_FAILED, elsewhere=True
+    )
+
+
+def no_gpu_runtime(node: str) -> str:
+    """One sentence for a machine with GPUs whose engine can't hand them in."""
+    return f"The GPU runtime (NVIDIA's container toolkit) is not installed on worker {node}, or not for its engine"
+
+
+def pull_refusal(text: str, *, node: str, image: str) -> RuntimeRefused:
+    """The end of an attempt whose image could not be fetched; ``text`` is what the engine said."""
+    text = " ".join(text.split())
+    if _NO_DISK.search(text):
+        return RuntimeRefused(
+            f"Not enough disk on worker {node} for the image {image}", word=EndWord.IMAGE_PULL_FAILED, elsewhere=True
+        )
+    # The registry's address before its answer: `lookup x: no such host` must not count as an image that is not there.
+    if _AWAY.search(text) and not re.search(r"manifest unknown|pull access denied", text):
+        return RuntimeRefused(
+            f"The image {image} is not on {node}, and its registry could not be reached: {_tail(text)}",
+            word=EndWord.IMAGE_PULL_FAILED,
+            elsewhere=True,
+        )
+    if "no matching manifest" in text:
+        return RuntimeRefused(
+            f"The registry has no variant of {image} for the machine type of {node}", word=EndWord.IMAGE_BAD
+        )
+    if _NOT_FOUND.search(text):
+        return RuntimeRefused(f"No registry knows the image {image}", word=EndWord.IMAGE_NOT_FOUND)
+    if _UNAUTHORIZED.search(text):
+        return RuntimeRefused(
+            f"The registry does not give {image} to {node}: {_tail(text)}", word=EndWord.IMAGE_PULL_FAILED
+        )
+    return RuntimeRefused(
+        f"{node} could not fetch the image {image}: {_tail(text)}", word=EndWord.IMAGE_PULL_FAILED, elsewhere=True
+    )
+
+
+def _tail(text: str, limit: int = 300) -> str:
+    """Without the names of all the layers that an error came through, and not too long."""
+    for prefix in ("OCI runtime create failed: ", "failed to create shim: ", "Error response from daemon: "):
+        text = text.replace(prefix, "")
+    text = re.sub(r"container_linux\.go:\d+: |process_linux\.go:\d+: |rootfs_linux\.go:\d+: |: unknown$", "", text)
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"

@@ -1,0 +1,139 @@
+"""What an attempt's container is made of, as the engine's API takes it. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..box import CONTAINER_ATTEMPT_DIR, CONTAINER_BOX_DIR, CONTAINER_LAUNCHER, Box
+from ..env import DATASETS_DIR, NFS_DIR
+from ..ports import StartOrder
+
+_LABEL = "headway."
+_PERIOD_US = 100_000
+_LEAST_QUOTA_US = 1_000  # the kernel takes no less
+_LEAST_MEMORY = 6 << 20  # nor the engine
+# What the launcher needs to prepare the container, start the program as its user, and end everything.
+_LAUNCHER_POWERS = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "SETUID", "SETGID", "SETPCAP", "KILL")
+# Docker's own default without MKNOD, whose device nodes would work outside of the container, and NET_RAW.
+_IMAGE_USER_POWERS = (*_LAUNCHER_POWERS, "FSETID", "SETFCAP", "NET_BIND_SERVICE", "SYS_CHROOT", "AUDIT_WRITE")
+_OOM_SCORE = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Whose containers these are. ``folder``: where the Worker's boxes lie, since two clusters of one name, as two
+    people start them on one machine, must not take each other's containers for orphans."""
+
+    cluster: str
+    node: str
+    folder: str
+
+    def labels(self) -> dict[str, str]:
+        """Labels that all containers of this Worker have."""
+        return {f"{_LABEL}cluster": self.cluster, f"{_LABEL}node": self.node, f"{_LABEL}folder": self.folder}
+
+    def filters(self) -> list[str]:
+        """The same, for the engine's filter ``label``."""
+        return [f"{name}={value}" for name, value in self.labels().items()]
+
+
+def container_name(folder: str) -> str:
+    """The one name of an attempt's container; ``folder`` is ``AttemptId.folder``."""
+    return f"headway-{folder}"
+
+
+def folder_of(name: str, labels: dict[str, str] | None, identity: Identity) -> str | None:
+    """The attempt's folder, if a container of this name and with these labels is this Worker's. An image may bring
+    labels of its own, so the name must agree with them."""
+    labels = labels or {}
+    if any(labels.get(key) != value for key, value in identity.labels().items()):
+        return None
+    folder = labels.get(f"{_LABEL}attempt", "")
+    return folder if folder and name.removeprefix("/") == container_name(folder) else None
+
+
+def container_config(order: StartOrder, box: Box, identity: Identity, *, pids_limit: int) -> dict[str, Any]:
+    """The body of the engine's call `create`."""
+    gpus = ",".join(order.gpu_uuids)
+    return {
+        # By content id: a tag that is moved in this moment changes nothing.
+        "Image": order.image.id,
+        "Entrypoint": [CONTAINER_LAUNCHER],
+        "Cmd": [],
+        "User": "0:0",
+        "WorkingDir": "/",
+        # The program's environment is in the spec; this one is for the hooks of GPU runtimes, and wins over the image.
+        "Env": [f"NVIDIA_VISIBLE_DEVICES={gpus or 'void'}"],
+        "StopSignal": "SIGTERM",
+        # A check of the image's would run as root, beside the launcher.
+        "Healthcheck": {"Test": ["NONE"]},
+        "Labels": _labels(order, identity),
+        "HostConfig": _host_config(order, box, pids_limit),
+    }
+
+
+def _labels(order: StartOrder, identity: Identity) -> dict[str, str]:
+    attempt = order.attempt
+    return {
+        **identity.labels(),
+        f"{_LABEL}attempt": attempt.folder,
+        f"{_LABEL}job": attempt.task.job_id,
+        f"{_LABEL}task": attempt.task.name,
+        f"{_LABEL}number": str(attempt.number),
+        f"{_LABEL}job-name": order.job_name,
+        f"{_LABEL}owner": order.owner,
+    }
+
+
+def _host_config(order: StartOrder, box: Box, pids_limit: int) -> dict[str, Any]:
+    memory = max(_LEAST_MEMORY, order.memory_bytes)
+    host: dict[str, Any] = {
+        # Not NanoCpus: with that the engine refuses more CPUs than it has, and a Worker may offer more.
+        "CpuPeriod": _PERIOD_US,
+        "CpuQuota": max(_LEAST_QUOTA_US, order.cpus_centi * _PERIOD_US // 100),
+        "CpuShares": max(2, order.cpus_centi * 1024 // 100),
+        "Memory": memory,
+        "MemorySwap": memory,
+        "ShmSize": order.shm_bytes,
+        "PidsLimit": pids_limit,
+        # When the machine itself runs out of memory, a task goes before the services.
+        "OomScoreAdj": _OOM_SCORE,
+        "Mounts": _mounts(order, box),
+        "NetworkMode": "bridge" if order.network else "none",
+        "LogConfig": {"Type": "none"},
+        "Privileged": False,
+        "CapDrop": ["ALL"],
+        "CapAdd": list(_LAUNCHER_POWERS if order.spec.drop_caps else _IMAGE_USER_POWERS),
+        "SecurityOpt": ["no-new-privileges"],
+        "RestartPolicy": {"Name": "no"},
+        "AutoRemove": False,
+        "Init": False,
+    }
+    if order.gpu_uuids:
+        host["DeviceRequests"] = [device_request(order.gpu_uuids)]
+    return host
+
+
+def device_request(uuids: tuple[str, ...]) -> dict[str, Any]:
+    """For exactly these GPUs, by the driver that NVIDIA's toolkit brings."""
+    return {"Driver": "nvidia", "DeviceIDs": list(uuids), "Capabilities": [["gpu"]]}
+
+
+def _mounts(order: StartOrder, box: Box) -> list[dict[str, Any]]:
+    mounts = [_bind(box.root, CONTAINER_BOX_DIR)]
+    if not order.spec.drop_caps:
+        # The program may be root with powers over the box's files. Folders that are mounts can't be moved away, so a
+        # link can't take their place and lead the Worker elsewhere.
+        mounts += [_bind(box.run, f"{CONTAINER_BOX_DIR}/run"), _bind(box.attempt, CONTAINER_ATTEMPT_DIR)]
+    if order.home is not None:
+        mounts.append(_bind(order.home, NFS_DIR))
+    for name, folder in order.datasets.items():
+        mounts.append(_bind(folder, f"{DATASETS_DIR}/{name}", read_only=True))
+    return mounts
+
+
+def _bind(source: Path, target: str, *, read_only: bool = False) -> dict[str, Any]:
+    # A mount, not a bind string: for those the engine would make a folder where the source is gone.
+    return {"Type": "bind", "Source": str(source), "Target": target, "ReadOnly": read_only}
