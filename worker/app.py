@@ -80,7 +80,7 @@ async def build(
     incarnation = await store.next_incarnation(clock.now())
     node_id = settings.node_id
     runtime = runtime or _runtime(config, attempts_dir, clock)
-    gpus = gpus or _gpus(config)
+    gpus = gpus or _gpus(config, runtime)
     service.on_stop(gpus.close)
 
     task_manager = Peer("TaskManager", config.peers.task_manager, token=cluster.token, clock=clock)
@@ -252,7 +252,7 @@ def _runtime(config: HeadwayConfig, attempts_dir: Path, clock: Clock) -> Runtime
     return DockerRuntime.from_config(config, attempts_dir)
 
 
-def _gpus(config: HeadwayConfig) -> Gpus:
+def _gpus(config: HeadwayConfig, runtime: Runtime) -> Gpus:
     settings = config.worker
     if settings.simulated_gpus or settings.runtime == "scripted":
         return SimulatedGpus(
@@ -262,7 +262,10 @@ def _gpus(config: HeadwayConfig) -> Gpus:
             memory_bytes=settings.simulated_gpu_memory_bytes,
         )
     from .gpu import NvmlGpus
+    from .runtime.docker import DockerRuntime
 
+    if isinstance(runtime, DockerRuntime):
+        return NvmlGpus(outside_memory_bytes=settings.gpu_outside_memory_bytes, cannot_pass=runtime.cannot_pass_gpus)
     return NvmlGpus(outside_memory_bytes=settings.gpu_outside_memory_bytes)
 
 

@@ -39,6 +39,7 @@ from .boxed import BoxedRuntime
 from .docker_engine import DockerEngine, InTurn, Turns
 from .docker_errors import start_refusal, text_of
 from .docker_events import EngineEvents
+from .docker_gpus import GpuProbe
 from .docker_images import DockerImages
 from .docker_options import Identity, container_config, container_name, folder_of
 
@@ -81,6 +82,7 @@ class DockerRuntime(BoxedRuntime):
         self._identity = identity
         self._pids_limit = pids_limit
         self._images = DockerImages(engine, node=identity.node, local=local_images, pull=pull_images)
+        self._gpu_probe = GpuProbe(engine, identity.node)
         self._events = EngineEvents(engine, on_connect=self._connected, on_loss=self._lost, on_event=self._engine_event)
         # More starts at once than that only wait for each other inside the engine.
         self._starts = Turns(max(4, 2 * (os.cpu_count() or 1)))
@@ -119,6 +121,10 @@ class DockerRuntime(BoxedRuntime):
         architecture = str(version.get("Arch", ""))
         self._images.architecture = architecture
         return EngineFacts(version=str(version.get("Version", "")), architecture=architecture)
+
+    async def cannot_pass_gpus(self) -> str:
+        """Why this engine can't hand in GPUs, one sentence; empty: it can."""
+        return await self._gpu_probe.problem()
 
     # -- images -----------------------------------------------------------------------------------
 
@@ -296,6 +302,7 @@ class DockerRuntime(BoxedRuntime):
 
     def _lost(self) -> None:
         self._images.trust(False)
+        self._gpu_probe.forget()
 
     def _engine_event(self, event: Mapping[str, Any]) -> None:
         if event.get("Type") == "image":

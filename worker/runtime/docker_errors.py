@@ -78,7 +78,7 @@ def start_refusal(error: APIError, *, node: str, image: str) -> RuntimeRefused:
         return RuntimeRefused(
             f"The disk of {node}'s container engine is full", word=EndWord.START_FAILED, elsewhere=True
         )
-    if _NO_GPU_RUNTIME.search(text):
+    if lacks_gpu_runtime(text):
         return RuntimeRefused(no_gpu_runtime(node), word=EndWord.GPU_FAILED, elsewhere=True)
     if _GPU.search(text):
         return RuntimeRefused(
@@ -93,6 +93,11 @@ def start_refusal(error: APIError, *, node: str, image: str) -> RuntimeRefused:
     return RuntimeRefused(
         f"The container engine of {node} could not start it: {_tail(text)}", word=EndWord.START_FAILED, elsewhere=True
     )
+
+
+def lacks_gpu_runtime(text: str) -> bool:
+    """Whether the engine says that it knows nobody who hands in GPUs."""
+    return _NO_GPU_RUNTIME.search(text) is not None
 
 
 def no_gpu_runtime(node: str) -> str:
