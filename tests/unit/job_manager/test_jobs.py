@@ -112,7 +112,7 @@ class Crash(Exception):
 
 
 async def crash_at(house: House, statement: int, act: Callable[[], Any]) -> bool:
-    """Runs ``act`` and dies before its writing transaction's n-th statement; whether it got so far."""
+    """Runs ``act`` and dies before its writing transaction's n-th statement, commit included; whether it got so far."""
     left = statement
 
     def before(*_: Any) -> None:
@@ -121,13 +121,16 @@ async def crash_at(house: House, statement: int, act: Callable[[], Any]) -> bool
         if left == 0:
             raise Crash
 
-    event.listen(house.db._write_engine, "before_cursor_execute", before)
+    moments = ("before_cursor_execute", "commit")
+    for moment in moments:
+        event.listen(house.db._write_engine, moment, before)
     try:
         await act()
     except Crash:
         return True
     finally:
-        event.remove(house.db._write_engine, "before_cursor_execute", before)
+        for moment in moments:
+            event.remove(house.db._write_engine, moment, before)
     return False
 
 

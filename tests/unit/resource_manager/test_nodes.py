@@ -173,6 +173,18 @@ async def test_polls_are_spread_around_their_period(house: House) -> None:
     assert 95 <= house.workers.asked["a:7004"] <= 106
 
 
+async def test_a_worker_at_a_new_address_is_asked_there(house: House) -> None:
+    await house.register("a")
+    await house.clock.advance(12)
+    house.workers.statuses["elsewhere:7004"] = a_status("a", 2)
+    await house.nodes.register(pb.RegisterNodeRequest(node_id="a", incarnation=2, address="elsewhere:7004"))
+    asked = house.workers.asked["a:7004"]
+    await house.clock.advance(25)
+    assert house.workers.asked["a:7004"] == asked
+    assert house.workers.asked["elsewhere:7004"] >= 2
+    assert house.workers.forgotten == ["a:7004"]
+
+
 async def test_an_older_incarnation_is_refused_everywhere(house: House) -> None:
     await house.register("a", incarnation=5)
     with pytest.raises(Fenced):
