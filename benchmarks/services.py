@@ -90,7 +90,8 @@ def big_submit() -> Iterator[Figure]:
         cluster.client.wait(cluster.client.submit(a_job(scripted_task()))["id"], timeout_s=60)
         for media, text in texts.items():
             kind = media.rpartition("/")[2].upper()
-            stop, others = threading.Event(), []
+            stop = threading.Event()
+            others: list[float] = []
 
             def ask(others: list[float] = others, stop: threading.Event = stop) -> None:
                 while not stop.is_set():
