@@ -105,9 +105,9 @@ def _refused(turn: Turn, attempt: Attempt, flight: Flight, verdict: Refused) -> 
         until_s = turn.book.mono + turn.settings.unfit_s
         turn.book.mark_unfit(attempt.node_id, until_s, verdict.sentence)
     log.info("launch.refused", attempt=str(attempt.id), node=attempt.node_id, slug=verdict.slug)
-    if anew and flight.uncertain:
-        # An earlier try may have reached the Worker's last life, and a container may be running: the next
-        # heartbeat of this life tells. Starting it elsewhere now could run it twice.
+    if anew:
+        # The Worker's first heartbeat of this life says whether its last one took an earlier try: until then,
+        # starting it elsewhere could run it twice.
         return
     turn.refuse_attempt(attempt, verdict.sentence or verdict.slug)
 
@@ -186,9 +186,7 @@ def _look_for_missing(turn: Turn, beat: Beat) -> None:
             continue
         flight = turn.book.flights[attempt.id.task]
         if attempt.answered_at is None and attempt.incarnation < beat.incarnation:
-            # No launch to the Worker's last life can arrive any more, and whatever that one took is listed by this
-            # one from its first heartbeat on.
-            turn.refuse_attempt(attempt, "the worker was restarted before it took it")
+            _not_taken(turn, attempt, beat.incarnation)
             continue
         # A launch that may still be on its way proves nothing, unless its stop was there first.
         if attempt.answered_at is None and not flight.stop_delivered:
@@ -197,3 +195,14 @@ def _look_for_missing(turn: Turn, beat: Beat) -> None:
             flight.missing_since_s = turn.book.mono
         elif leases.is_gone(flight.missing_since_s, now_s=turn.book.mono, settings=turn.settings.leases):
             turn.lose(attempt, f"{beat.node_id} does not have it any more.")
+
+
+def _not_taken(turn: Turn, attempt: Attempt, incarnation: int) -> None:
+    """No launch to a Worker's last life can arrive any more, and what that one took is listed by this one from its
+    first heartbeat on: so it runs nowhere, and the same attempt is sent to this life."""
+    if attempt.state is AttemptState.STOPPING:
+        turn.refuse_attempt(attempt, "the worker was restarted before it took it")
+        return
+    turn.book.put_attempt(replace(attempt, incarnation=incarnation))
+    turn.book.flights[attempt.id.task].uncertain = False
+    turn.relaunches.append(attempt.id)

@@ -62,12 +62,13 @@ _TASK_MOVING = (
 )  # fmt: skip
 _TASK_KEY = ("job_id", "name")
 _ATTEMPT_FIXED = (
-    "job_id", "name", "number", "generation", "node_id", "incarnation", "cpu_centi", "memory_bytes", "gpu_uuids",
+    "job_id", "name", "number", "generation", "node_id", "cpu_centi", "memory_bytes", "gpu_uuids",
     "timeout_s", "of_runs", "queued_at", "placed_at",
 )  # fmt: skip
 _ATTEMPT_MOVING = (
-    "state", "answered_at", "accepted_at", "container_started_at", "started_at", "ended_at", "run_s", "stop_word",
-    "stop_at", "peak_memory_bytes", "stdout_bytes", "stderr_bytes", "dropped_bytes", "image_id", "warnings", "reason",
+    "state", "incarnation", "answered_at", "accepted_at", "container_started_at", "started_at", "ended_at", "run_s",
+    "stop_word", "stop_at", "peak_memory_bytes", "stdout_bytes", "stderr_bytes", "dropped_bytes", "image_id",
+    "warnings", "reason",
 )  # fmt: skip
 _ATTEMPT_KEY = ("job_id", "name", "number")
 _SPEC = ("job_id", "name", "enqueue")
@@ -277,16 +278,17 @@ def _shape(cpu_centi: int, memory_bytes: int, gpus: int, gpu_models: str, gpu_me
 def _attempt_fixed(attempt: Attempt) -> tuple[Any, ...]:
     return (
         attempt.id.task.job_id, attempt.id.task.name, attempt.id.number, attempt.generation, attempt.node_id,
-        attempt.incarnation, attempt.shape.cpu_centi, attempt.shape.memory_bytes, _list_json(attempt.gpu_uuids),
-        attempt.timeout_s, attempt.of_runs, attempt.queued_at, attempt.placed_at,
+        attempt.shape.cpu_centi, attempt.shape.memory_bytes, _list_json(attempt.gpu_uuids), attempt.timeout_s,
+        attempt.of_runs, attempt.queued_at, attempt.placed_at,
     )  # fmt: skip
 
 
 def _attempt_moving(attempt: Attempt) -> tuple[Any, ...]:
     return (
-        attempt.state.value, attempt.answered_at, attempt.accepted_at, attempt.container_started_at,
-        attempt.started_at, attempt.ended_at, attempt.run_s, attempt.stop_word, attempt.stop_at,
-        attempt.peak_memory_bytes, attempt.stdout_bytes, attempt.stderr_bytes, attempt.dropped_bytes,
+        attempt.state.value, attempt.incarnation, attempt.answered_at, attempt.accepted_at,
+        attempt.container_started_at, attempt.started_at, attempt.ended_at, attempt.run_s,
+        attempt.stop_word, attempt.stop_at, attempt.peak_memory_bytes, attempt.stdout_bytes,
+        attempt.stderr_bytes, attempt.dropped_bytes,
         attempt.image_id, _list_json(attempt.warnings), _reason_json(attempt.reason),
     )  # fmt: skip
 

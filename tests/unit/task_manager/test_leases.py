@@ -226,16 +226,26 @@ async def test_a_launch_without_an_answer_to_a_worker_that_was_started_anew_is_n
     assert (await house.told())[-1] == ("t", "SUCCEEDED", 1, "exited")
 
 
-async def test_the_same_without_the_attempt_starts_it_elsewhere(house: House) -> None:
+async def test_what_the_workers_last_life_did_not_take_is_sent_to_this_one(house: House) -> None:
     await house.nodes(a_node("n1"), a_node("n2"))
     house.workers.away.add("n1:7004")
     await house.enqueue(a_task())
     await house.nodes(a_node("n1", incarnation=2), reset=False)
     house.workers.away.clear()
     await house.beat("n1", incarnation=2, live=())
-    assert house.running() == [SECOND]
-    assert house.workers.launched == [SECOND]
-    assert house.engine.book.tasks[tid("t")].losses == 0
+    assert house.running() == [FIRST]
+    assert house.workers.launched == [FIRST]
+    assert house.workers.has["n1:7004"][FIRST].attempt.incarnation == 2
+    assert [kind for _, kind, _, _ in await house.told()] == ["ATTEMPT_STARTED"]
+
+
+async def test_a_cancel_of_what_the_workers_last_life_did_not_take_ends_with_its_heartbeat(house: House) -> None:
+    await house.nodes(a_node("n1"))
+    house.workers.away.add("n1:7004")
+    await house.enqueue(a_task())
+    await house.cancel(tid("t"))
+    await house.beat("n1", incarnation=2, live=())
+    assert (await house.told())[-1] == ("t", "CANCELLED", 1, "cancelled")
 
 
 async def test_a_superseded_worker_is_refused(house: House) -> None:
