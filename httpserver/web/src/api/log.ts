@@ -62,7 +62,7 @@ export async function followLog(place: LogPlace, listener: LogListener, signal: 
       if (!response.ok || response.body === null) throw toApiError(await response.json().catch(() => null), response.status);
       listener.state("live");
       const complete = response.headers.get("x-log-ended") === "true";
-      const before = offset;
+      const before: number | null = offset;
       let at: number = firstByte(response) ?? offset ?? 0;
       offset = at;
       const reader = response.body.getReader();

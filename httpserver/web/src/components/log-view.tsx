@@ -1,16 +1,15 @@
 import { useEffect, useRef, useState } from "react";
 
-import { type LogPlace, TAIL_BYTES, followLog, logUrl } from "../api/log";
+import { type LogPlace, type LogState, TAIL_BYTES, followLog, logUrl } from "../api/log";
 import { LogText } from "../domain/logtext";
 import { size } from "../domain/format";
-
-type LogState = "live" | "ended" | "reconnecting" | "none";
 
 const stateText: Record<LogState, string> = {
   live: "live",
   ended: "complete",
   reconnecting: "connection lost, trying again …",
   none: "nothing yet",
+  refused: "not shown",
 };
 
 /** A live log: opens at its tail, follows while the reader stands at the end, keeps memory bounded. */
@@ -18,6 +17,7 @@ export function LogView({ place }: { place: LogPlace }) {
   const { job, task, attempt, stream } = place;
   const [lines, setLines] = useState<string[]>([]);
   const [state, setState] = useState<LogState>("none");
+  const [sentence, setSentence] = useState("");
   const [skipped, setSkipped] = useState({ bytes: 0, lines: 0 });
   const [follow, setFollow] = useState(true);
   const box = useRef<HTMLDivElement>(null);
@@ -35,6 +35,7 @@ export function LogView({ place }: { place: LogPlace }) {
     };
     setLines([]);
     setState("none");
+    setSentence("");
     setSkipped({ bytes: 0, lines: 0 });
     void followLog(
       { job, task, attempt, stream },
@@ -48,7 +49,10 @@ export function LogView({ place }: { place: LogPlace }) {
           // At most ten pictures a second, however fast the log is; a timer also runs in a hidden tab.
           scheduled ||= window.setTimeout(show, 100);
         },
-        state: setState,
+        state(now, why = "") {
+          setState(now);
+          setSentence(why);
+        },
       },
       stop.signal,
     );
@@ -74,7 +78,7 @@ export function LogView({ place }: { place: LogPlace }) {
     <section className="log" aria-label={`Log of ${task}, ${stream}`}>
       <div className="log-bar">
         <span className={`log-state ${state}`} role="status">
-          {stateText[state]}
+          {sentence || stateText[state]}
         </span>
         <label>
           <input type="checkbox" checked={follow} onChange={(e) => setFollow(e.target.checked)} /> follow
