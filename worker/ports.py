@@ -147,8 +147,8 @@ class Runtime(Protocol):
 
     *Blocking.* Every call gives up by itself after the engine timeout and raises EngineUnavailable; none blocks the
     event loop. Engine calls run in a thread pool of the runtime's own, never in asyncio's, which a hanging engine would
-    fill up for everyone. A call whose task is cancelled may go on in its thread: calls for one attempt are serialised by the
-    runtime, so that a ``remove`` after a cancelled ``start`` finds what that start made.
+    fill up for everyone. A call whose task is cancelled may go on in its thread: calls for one attempt are serialised
+    by the runtime, so that a ``remove`` after a cancelled ``start`` finds what that start made.
 
     *Who enforces.* Timeout, grace, lease and log limit are the launcher's inside the container. The Worker only
     writes the box (``stop``, ``renew``) and calls ``kill`` when the launcher has failed to act in time.

@@ -12,15 +12,15 @@ from dataclasses import replace
 from typing import TypeVar
 
 from headway.errors import HeadwayError, InvalidInput, MountUnavailable
-from headway.jobfile.spec import RunAs
 from headway.logs import get_logger
 from headway.model.reasons import EndReason, EndWord
 from headway.states import AttemptEventKind
-from headway.units import format_duration, format_size
+from headway.units import format_duration
 
 from . import endings, wire
+from .aftermath import Aftermath, begin_copy
 from .alarms import Alarm
-from .box import EndRecord, StartedRecord, StopWord, Stream
+from .box import EndRecord, StartedRecord, StopWord
 from .container import Container, TookTooLong
 from .endings import EndContext, Ending
 from .house import House
@@ -36,7 +36,6 @@ from .ports import (
     RuntimeRefused,
     StartOrder,
 )
-from .publish import give_to, publish
 from .store import Record
 
 log = get_logger(__name__)
@@ -55,7 +54,6 @@ class TaskExecutor:
         self._house = house
         self._adopted = adopted
         self._changed = asyncio.Event()
-        self._acked = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._beginning = False
         self._stop_cut_in = False
@@ -63,6 +61,7 @@ class TaskExecutor:
         self._overran = False
         self._alarm: Alarm | None = None
         self._container = Container(house, record.attempt, self._changed, self._note)
+        self._aftermath = Aftermath(house, record, launch, self._container, self._note)
 
     # -- from outside -------------------------------------------------------------------------------
 
@@ -72,7 +71,7 @@ class TaskExecutor:
 
     def acked(self) -> None:
         """TaskManager has the end, or does not want it."""
-        self._acked.set()
+        self._aftermath.acked.set()
 
     def stop(self, word: StopWord) -> None:
         """End it, whatever it is doing; the first word stands. The caller stores the record."""
@@ -105,8 +104,9 @@ class TaskExecutor:
                 )
                 end = None
                 record.unsafe = not await self._container.get_rid()
-            await self._record_end(ending, end)
-        await self._after_end()
+            self._house.alarms.cancel(self._alarm)
+            await self._aftermath.record_end(ending, end)
+        await self._aftermath.clear_up()
 
     async def _until_end(self) -> tuple[Ending, EndRecord | None]:
         runtime, attempt = self._house.runtime, self.record.attempt
@@ -116,7 +116,7 @@ class TaskExecutor:
             if ending is not None:
                 return ending, None
         else:
-            self._copy_begins()
+            begin_copy(self._house, self.record)
         return await self._watch()
 
     async def _container_is_there(self) -> bool:
@@ -187,7 +187,7 @@ class TaskExecutor:
         self._tell(AttemptEventKind.CONTAINER_STARTING)
         facts = await self._container.ask(lambda: house.runtime.start(order), limit_s=limits.create_s)
         record.container_id = facts.id
-        self._copy_begins()
+        begin_copy(self._house, self.record)
         record.times = replace(record.times, container_started_at=facts.started_at or house.clock.now())
         self._note(f"Container {facts.id[:12] or record.attempt.folder} is started.")
 
@@ -218,16 +218,6 @@ class TaskExecutor:
         return after_answer(
             sent_s=house.clock.monotonic(), lease_s=launch.lease_s, enforced=True, stop_s=house.limits.lease_stop_s
         ).until_boot_ns
-
-    def _copy_begins(self) -> None:
-        house, attempt = self._house, self.record.attempt
-        house.copier.begin(
-            attempt,
-            house.mounted.job_folder(attempt),
-            house.runtime.spool(attempt, Stream.STDOUT),
-            house.runtime.spool(attempt, Stream.STDERR),
-        )
-        house.copier.set_notes(attempt, self.record.notes)
 
     # -- watching -----------------------------------------------------------------------------------
 
@@ -348,124 +338,7 @@ class TaskExecutor:
             rebooted=bool(record.boot_id) and record.boot_id != self._house.boot_id,
         )
 
-    async def _record_end(self, ending: Ending, end: EndRecord | None) -> None:
-        """Logs to the mount (if it takes them soon), the end to the disk, then the report."""
-        house, record = self._house, self.record
-        house.alarms.cancel(self._alarm)
-        now = house.clock.now()
-        times = record.times
-        if end is not None and end.started_wall_ns is not None:
-            times = replace(times, ended_at=end.ended_wall_ns / _NS, run_s=end.run_ns / _NS)
-        else:
-            times = replace(times, ended_at=now)
-        record.times = times
-        for warning in ending.warnings:
-            self._note(f"Warning: {warning}")
-        self._note(f"Ended ({ending.reason.word.value}): {ending.reason.sentence}")
-        if house.copier.get(record.attempt) is None:
-            house.copier.begin(record.attempt, house.mounted.job_folder(record.attempt), None, None)
-        if self.launch.spec.user is RunAs.IMAGE and times.process_started_at is not None:
-            await self._give_files()
-        job = house.copier.finish(record.attempt, notes=record.notes, trailer=self._trailer(end))
-        if job is not None and job.spools and not await house.copier.wait(record.attempt, house.limits.copy_s):
-            log.warning("attempt.logs_late", attempt=str(record.attempt), reason=job.problem)
-        report = wire.report(
-            record,
-            ending.kind.value,
-            node_id=house.node_id,
-            incarnation=house.incarnation,
-            at=now,
-            ending=ending,
-            peak_memory_bytes=end.peak_memory_bytes if end else None,
-            stdout_bytes=end.stdout_bytes if end else 0,
-            stderr_bytes=end.stderr_bytes if end else 0,
-            dropped_bytes=end.dropped_bytes if end else 0,
-        )
-        record.end_report = report.SerializeToString()
-        record.stage = Stage.ENDED
-        await self._put()
-        log.info("attempt.ended", attempt=str(record.attempt), reason=ending.reason.word.value)
-        if record.discarded:
-            self._acked.set()
-        else:
-            house.reports.tell(record.attempt, report, end=True)
-
-    def _trailer(self, end: EndRecord | None) -> bytes:
-        if end is None or not end.dropped_bytes:
-            return b""
-        limit = format_size(self.launch.spec.log_limit_bytes)
-        return (
-            f"\n[headway] {format_size(end.dropped_bytes)} of output (stdout and stderr) were dropped, past the log "
-            f"limit of {limit}.\n"
-        ).encode()
-
-    async def _after_end(self) -> None:
-        house, record = self._house, self.record
-        await self._container.ask(lambda: house.runtime.remove(record.attempt))
-        if record.unsafe:
-            record.unsafe = False
-            log.info("attempt.gone_at_last", attempt=str(record.attempt))
-        if record.stage is Stage.ENDED:
-            await self._acked.wait()
-            record.stage = Stage.ACKED
-        if house.copier.get(record.attempt) is None:
-            self._copy_begins()
-            house.copier.finish(record.attempt, notes=record.notes)
-        job = house.copier.get(record.attempt)
-        if job is not None and not job.done:
-            house.store.put_later(record)
-            await job.finished.wait()
-        house.copier.forget(record.attempt)
-        if self.launch.spec.output_path and not record.discarded:
-            await self._publish(self.launch.spec.output_path)
-        # Everything is where it belongs; what stays is the memory that the attempt was here.
-        record.stage = Stage.DONE
-        record.launch, record.notes, record.end_report = b"", b"", None
-        record.changed_at = house.clock.now()
-        house.store.put_later(record)
-
-    async def _give_files(self) -> None:
-        """A task that ran as the image's user leaves files that the account could not even delete."""
-        house, owner = self._house, self.launch.owner
-        try:
-            home = await house.mounted.home(owner)
-            await house.mounted.call(lambda: give_to(home, uid=owner.uid, gid=owner.gid), within_s=house.limits.give_s)
-        except (OSError, MountUnavailable) as error:
-            self._note(f"Not all files in the home of {owner.name} could be given to them: {error}")
-
-    async def _publish(self, folder: str) -> None:
-        """Put the logs where the user wants them, too."""
-        house, owner, logs = self._house, self.launch.owner, self._house.mounted.job_folder(self.record.attempt)
-        pause_s = 1.0
-        for last in (False, False, False, False, False, True):
-            try:
-                home = await house.mounted.home(owner)
-                await house.mounted.call(
-                    lambda home=home: publish(logs, home, folder, uid=owner.uid, gid=owner.gid),  # type: ignore[misc]
-                    within_s=house.limits.publish_s,
-                )
-                return
-            except (OSError, MountUnavailable) as error:
-                if last:
-                    log.warning("logs.not_published", attempt=str(self.record.attempt), reason=str(error))
-                    return
-            await house.clock.sleep(pause_s)
-            pause_s *= 4
-
     # -- helpers ------------------------------------------------------------------------------------
-
-    async def _put(self) -> None:
-        """Store the record, however long the disk stays full."""
-        pause_s = 0.5
-        self.record.changed_at = self._house.clock.now()
-        while True:
-            try:
-                await self._house.store.put(self.record)
-                return
-            except HeadwayError as error:
-                log.error("attempt.not_stored", attempt=str(self.record.attempt), reason=str(error))
-            await self._house.clock.sleep(pause_s)
-            pause_s = min(15.0, 2 * pause_s)
 
     def _note(self, text: str) -> None:
         self.record.notes += note(self._house.clock.now(), text)

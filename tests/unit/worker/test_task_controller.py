@@ -254,3 +254,24 @@ async def test_nothing_begins_once_the_worker_closes(desk: Desk) -> None:
     await desk.restart()
     await desk.clock.settle()
     assert desk.rig.runtime.started == [A]
+
+
+@pytest.mark.parametrize("copied_before", [True, False])
+async def test_the_line_about_dropped_output_survives_a_restart(desk: Desk, copied_before: bool) -> None:
+    # It used to be cut off again by the copy that a restarted Worker makes to be sure.
+    spool = desk.folder / "spool"
+    spool.mkdir()
+    (spool / "stdout").write_bytes(b"output")
+    desk.rig.runtime.spools[A] = spool
+    await desk.running(A)
+    desk.rig.told.away = True
+    if not copied_before:
+        desk.rig.mount.problem = "It hangs."
+    desk.rig.runtime.end(A, EndRecord(BoxEnd.EXITED, exit_code=0, stdout_bytes=6, dropped_bytes=5 << 20))
+    await desk.pass_time(8)
+    log = desk.rig.mount.job_folder(A) / "stdout.log"
+    assert log.exists() == copied_before
+    await desk.restart()
+    await desk.pass_time(4)
+    assert log.read_bytes().startswith(b"output\n[headway] 5MiB of output")
+    assert not desk.controller.live()
