@@ -13,7 +13,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from .values import (
     Address,
     Bytes,
-    Duration,
     FilePath,
     Host,
     MaxTimeout,
@@ -107,20 +106,13 @@ class JobManager(Section):
 
 
 class Limits(Section):
-    """What TaskManager admits and how much one account may hold."""
+    """What TaskManager admits."""
 
     max_timeout: MaxTimeout = Field(
         default={0: 7 * 86_400.0},
         description="longest timeout a task may ask for: one duration, or a table by the GPUs in the cluster, such as "
         '`{0 = "1d", 8 = "7d"}` (from 8 GPUs on, 7 days)',
     )
-    max_retries: int = Field(default=10, ge=0, le=1_000, description="most retries a task may ask for")
-    running_gpus_per_user: int = Field(
-        default=0, ge=0, description="GPUs that one account's tasks hold at once; 0: no limit"
-    )
-    queued_tasks_per_user: int = Field(default=50_000, ge=0, description="waiting tasks of one account; 0: no limit")
-    short_reserve_gpus: int = Field(default=0, ge=0, description="GPUs kept for short tasks; 0: none")
-    short_reserve_timeout: Duration = Field(default=3_600.0, description="a task with a longer timeout is no short one")
 
 
 class TaskManager(Section):
@@ -128,19 +120,11 @@ class TaskManager(Section):
 
     bind: Address = Field(default="127.0.0.1:7002", description="where it listens")
     database: str = Field(default="", description=_DATABASE)
-    policy: Literal["aging_sjf", "fifo", "sjf", "ljf", "hrrn", "log_aging", "adaptive", "fair"] = Field(
+    policy: Literal["aging_sjf", "fifo", "sjf"] = Field(
         default="aging_sjf", description="the order of the queue (docs/scheduling.md)"
     )
     beta: float = Field(default=1.0, ge=0, description="aging_sjf: weight of a second of timeout")
     gamma: float = Field(default=1.0, gt=0, description="aging_sjf: weight of a second of waiting")
-    log_aging_s: Seconds = Field(
-        default=800.0, description="log_aging: seniority in seconds for a timeout ten times shorter"
-    )
-    discipline: Literal["conservative", "easy", "greedy", "strict"] = Field(
-        default="conservative", description="which later tasks may start before earlier ones"
-    )
-    reserved_tasks: int = Field(default=200, ge=1, description="conservative: waiting tasks that get a reservation")
-    backfill_tasks: int = Field(default=1_000, ge=0, description="tasks behind those that are tried for a gap")
     cpu_tasks_on_gpu_nodes: Literal["last_resort", "always", "never"] = Field(
         default="last_resort", description="whether tasks without GPUs may use nodes with GPUs"
     )
@@ -197,9 +181,6 @@ class Worker(Section):
     local_images: bool = Field(default=False, description="whether jobs may name images that the engine already has")
     pull_images: bool = Field(
         default=True, description="whether images may come from the registry that their name says"
-    )
-    log_limit_bytes: Bytes = Field(
-        default=1 << 30, description="stdout and stderr of one attempt; more is dropped, counted and told"
     )
     disk_low_bytes: Bytes = Field(
         default=2 << 30, description="with less free space on `folder` or the engine's disk it takes no new task"
