@@ -140,7 +140,6 @@ def _max_timeout(value: Any) -> Any:
 
 Seconds = Annotated[float, BeforeValidator(_seconds), AfterValidator(_finite_positive)]
 SecondsOrZero = Annotated[float, BeforeValidator(_seconds), AfterValidator(_not_negative)]
-Duration = Annotated[float, BeforeValidator(_duration)]
 Bytes = Annotated[int, BeforeValidator(_bytes), AfterValidator(_not_negative)]
 Address = Annotated[str, AfterValidator(_address)]
 OptionalAddress = Annotated[str, AfterValidator(_optional_address)]
