@@ -27,8 +27,10 @@ All functions here block on the local disk; call them in a thread from asyncio c
 from __future__ import annotations
 
 import enum
+import errno
 import os
 import shutil
+import stat
 import struct
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -233,7 +235,9 @@ def write_atomic(path: Path, data: bytes, *, mode: int = 0o600, durable: bool = 
     Raises OSError; the old content is then still there.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
+    # Never through a link: a task that is root in its container may have put one there.
+    temporary.unlink(missing_ok=True)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     try:
         try:
             os.fchmod(descriptor, mode)
@@ -250,6 +254,16 @@ def write_atomic(path: Path, data: bytes, *, mode: int = 0o600, durable: bool = 
         raise
     if durable:
         fsync_dir(path.parent)
+
+
+def open_regular(path: Path, flags: int = os.O_RDONLY) -> int:
+    """A descriptor of a file of the box, whatever a task that is root in its container made of it: links, pipes and
+    device nodes are refused, without waiting. Raises OSError."""
+    descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
 
 
 def fsync_dir(path: Path) -> None:
@@ -546,7 +560,7 @@ def unpack_index(data: bytes) -> Iterator[IndexRecord]:
 def read_index(box: Box, *, from_record: int = 0) -> list[IndexRecord]:
     """The index from a record number on; empty where there is none. Raises BoxError."""
     try:
-        with box.index.open("rb") as file:
+        with os.fdopen(open_regular(box.index), "rb") as file:
             file.seek(from_record * INDEX_RECORD_BYTES)
             return list(unpack_index(file.read()))
     except FileNotFoundError:
@@ -587,7 +601,7 @@ class SpoolWriter:
 
 def _read_small(path: Path) -> str | None:
     try:
-        with path.open("rb") as file:
+        with os.fdopen(open_regular(path), "rb") as file:
             return file.read(_SMALL_FILE_BYTES).decode("utf-8", "replace")
     except FileNotFoundError:
         return None

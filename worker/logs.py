@@ -17,7 +17,7 @@ from headway.clock import Clock
 from headway.errors import InvalidInput, MountUnavailable, NotFound
 from headway.ids import AttemptId
 
-from .box import INDEX_RECORD_BYTES, BoxError, Stream, unpack_index
+from .box import INDEX_RECORD_BYTES, BoxError, Stream, open_regular, unpack_index
 from .copier import STREAMS, LogCopier
 from .model import Stage
 from .mounted import Mounted
@@ -202,7 +202,7 @@ class LogReader:
 
 
 def _pread(path: Path, at: int, want: int) -> bytes:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    descriptor = open_regular(path)
     try:
         return os.pread(descriptor, want, at)
     finally:
@@ -215,7 +215,7 @@ def _marks_of(source: _Source, marks: _Marks, at: int, length: int) -> tuple[tup
         return ()
     found: list[tuple[int, float]] = []
     try:
-        with source.index.open("rb") as file:
+        with os.fdopen(open_regular(source.index), "rb") as file:
             file.seek(marks.record * INDEX_RECORD_BYTES)
             while data := file.read(_INDEX_BLOCK * INDEX_RECORD_BYTES):
                 for record in unpack_index(data):

@@ -18,6 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from .box import open_regular
+
 _CHUNK = 1 << 20
 _BLOCK = 4096
 PUNCH_BYTES = 8 << 20  # so much is copied between two fsyncs; an fsync on a network mount is dear
@@ -110,7 +112,7 @@ class SpoolCopy:
     def _copy(self, descriptor: int, until: int) -> None:
         if self.copied >= until:
             return
-        with open(self.source, "rb", buffering=0) as source:
+        with os.fdopen(open_regular(self.source), "rb", buffering=0) as source:
             source.seek(self.copied)
             while self.copied < until:
                 data = source.read(min(_CHUNK, until - self.copied))
@@ -140,7 +142,7 @@ def _write_all(descriptor: int, data: bytes, offset: int) -> None:
 
 def _size(path: Path) -> int:
     try:
-        return path.stat().st_size
+        return path.lstat().st_size
     except FileNotFoundError:
         return 0
 
@@ -148,7 +150,7 @@ def _size(path: Path) -> int:
 def _first_data(path: Path) -> int:
     """Where the hole at the front ends: before it everything is fsynced on the mount."""
     try:
-        with open(path, "rb", buffering=0) as file:
+        with os.fdopen(open_regular(path), "rb", buffering=0) as file:
             try:
                 return os.lseek(file.fileno(), 0, os.SEEK_DATA)
             except OSError as error:
@@ -166,7 +168,7 @@ _libc.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c
 def _punch_hole(path: Path, offset: int, length: int) -> None:
     """Give back disk space; a filesystem that can't keeps the bytes, which is harmless."""
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+        descriptor = open_regular(path, os.O_WRONLY)
     except OSError:
         return
     try:

@@ -122,10 +122,11 @@ def device_request(uuids: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _mounts(order: StartOrder, box: Box) -> list[dict[str, Any]]:
-    mounts = [_bind(box.root, CONTAINER_BOX_DIR)]
-    if not order.spec.drop_caps:
+    as_image = not order.spec.drop_caps
+    mounts = [_bind(box.root, CONTAINER_BOX_DIR, read_only=as_image)]
+    if as_image:
         # The program may be root with powers over the box's files. Folders that are mounts can't be moved away, so a
-        # link can't take their place and lead the Worker elsewhere.
+        # link can't take their place and lead the Worker, who is root outside, to files of the machine.
         mounts += [_bind(box.run, f"{CONTAINER_BOX_DIR}/run"), _bind(box.attempt, CONTAINER_ATTEMPT_DIR)]
     if order.home is not None:
         mounts.append(_bind(order.home, NFS_DIR))
