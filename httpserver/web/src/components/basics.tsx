@@ -57,11 +57,12 @@ export function Problems({ problems, onPick }: { problems: readonly ProblemItem[
   );
 }
 
-export function Meter({ used, of, text }: { used: number | null; of: number; text: string }) {
+/** `scarce`: nearly full is a trouble, not a success. */
+export function Meter({ used, of, text, scarce = false }: { used: number | null; of: number; text: string; scarce?: boolean }) {
   const share = used === null || of <= 0 ? 0 : Math.min(1, used / of);
   return (
     <div className="meter" role="img" aria-label={text} title={text}>
-      <div className={share > 0.9 ? "fill full" : "fill"} style={{ width: `${share * 100}%` }} />
+      <div className={scarce && share > 0.9 ? "fill full" : "fill"} style={{ width: `${share * 100}%` }} />
       <span>{text}</span>
     </div>
   );

@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from "react";
+import { memo, useEffect, useRef, useState } from "react";
 
 import { type LogPlace, type LogState, TAIL_BYTES, followLog, logUrl } from "../api/log";
 import { LogText } from "../domain/logtext";
@@ -12,6 +12,24 @@ const stateText: Record<LogState, string> = {
   refused: "not shown",
 };
 
+const BLOCK_LINES = 200;
+
+/** Lines in blocks that keep their place in the whole, so that a new line draws one block anew and not all. */
+function blocks(lines: readonly string[], dropped: number): { key: number; text: string }[] {
+  const out: { key: number; text: string }[] = [];
+  for (let at = 0; at < lines.length;) {
+    const end = Math.min(lines.length, at + BLOCK_LINES - ((dropped + at) % BLOCK_LINES));
+    out.push({ key: Math.floor((dropped + at) / BLOCK_LINES), text: lines.slice(at, end).join("\n") });
+    at = end;
+  }
+  return out;
+}
+
+// A block that ends with an empty line would lose it: the last line feed of a <pre> takes no room.
+const Block = memo(function Block({ text }: { text: string }) {
+  return <pre>{text.endsWith("\n") || text === "" ? `${text}\n` : text}</pre>;
+});
+
 /** A live log: opens at its tail, follows while the reader stands at the end, keeps memory bounded. */
 export function LogView({ place }: { place: LogPlace }) {
   const { job, task, attempt, stream } = place;
@@ -21,6 +39,7 @@ export function LogView({ place }: { place: LogPlace }) {
   const [skipped, setSkipped] = useState({ bytes: 0, lines: 0 });
   const [follow, setFollow] = useState(true);
   const box = useRef<HTMLDivElement>(null);
+  const lastTop = useRef(0);
 
   useEffect(() => {
     const stop = new AbortController();
@@ -70,7 +89,11 @@ export function LogView({ place }: { place: LogPlace }) {
   const onScroll = (): void => {
     const element = box.current;
     if (element === null) return;
-    setFollow(element.scrollHeight - element.scrollTop - element.clientHeight < 40);
+    // Only the reader moves it up: a log that grows must not end following by itself.
+    const up = element.scrollTop < lastTop.current - 1;
+    lastTop.current = element.scrollTop;
+    if (element.scrollHeight - element.scrollTop - element.clientHeight < 40) setFollow(true);
+    else if (up) setFollow(false);
   };
 
   const url = logUrl({ job, task, attempt, stream });
@@ -94,7 +117,9 @@ export function LogView({ place }: { place: LogPlace }) {
         </p>
       )}
       <div className="log-text" ref={box} onScroll={onScroll} tabIndex={0}>
-        <pre>{lines.join("\n")}</pre>
+        {blocks(lines, skipped.lines).map(({ key, text }) => (
+          <Block key={key} text={text} />
+        ))}
         {lines.length === 0 && <p className="empty">{state === "ended" ? "It printed nothing." : "Nothing printed yet."}</p>}
       </div>
     </section>

@@ -11,8 +11,7 @@ const names: readonly (readonly [keyof Attempt["phases"], string, string])[] = [
 
 /** Where the time of one attempt went. */
 export function Phases({ attempt, now }: { attempt: Attempt; now: number }) {
-  const running =
-    attempt.phases.running_s ?? (attempt.started_at !== null && attempt.ended_at === null ? now - attempt.started_at : null);
+  const running = attempt.phases.running_s ?? (attempt.started_at !== null && attempt.ended_at === null ? now - attempt.started_at : null);
   const values = names.map(([key, name, what]) => ({
     key,
     name,

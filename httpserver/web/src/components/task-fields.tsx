@@ -12,7 +12,17 @@ interface Props {
   readonly onRemove: () => void;
 }
 
-function Field({ label, problems, hint, children }: { label: string; problems: readonly ProblemItem[]; hint?: string; children: ReactNode }) {
+function Field({
+  label,
+  problems,
+  hint,
+  children,
+}: {
+  label: string;
+  problems: readonly ProblemItem[];
+  hint?: string;
+  children: ReactNode;
+}) {
   return (
     <label className={problems.length > 0 ? "wrong" : ""}>
       <span>
@@ -53,7 +63,14 @@ export function TaskFields({ task, others, problemsAt, removable, onChange, onRe
         problems={[...problemsAt("/command"), ...problemsAt("/shell")]}
         hint={task.mode === "script" ? "a script, run by /bin/sh -e" : "one word a line, run as is"}
       >
-        <textarea rows={4} value={task.command} spellCheck={false} onChange={(e) => set({ command: e.target.value })} required />
+        <textarea
+          rows={4}
+          placeholder={task.mode === "script" ? "python3 /root/nfs/train.py --epochs 10" : "python3\n/root/nfs/train.py"}
+          value={task.command}
+          spellCheck={false}
+          onChange={(e) => set({ command: e.target.value })}
+          required
+        />
       </Field>
       <label className="inline">
         <input type="checkbox" checked={task.mode === "argv"} onChange={(e) => set({ mode: e.target.checked ? "argv" : "script" })} />
@@ -94,7 +111,11 @@ export function TaskFields({ task, others, problemsAt, removable, onChange, onRe
                 <option value="failure">failure</option>
                 <option value="any">any end</option>
               </select>
-              <button type="button" aria-label={`Does not need ${need.task}`} onClick={() => set({ needs: task.needs.filter((n) => n.task !== need.task) })}>
+              <button
+                type="button"
+                aria-label={`Does not need ${need.task}`}
+                onClick={() => set({ needs: task.needs.filter((n) => n.task !== need.task) })}
+              >
                 ×
               </button>
             </span>
@@ -124,9 +145,23 @@ export function TaskFields({ task, others, problemsAt, removable, onChange, onRe
         <summary>Environment</summary>
         {task.env.map((pair, i) => (
           <div className="fields" key={i}>
-            <input aria-label="Name" placeholder="NAME" value={pair.name} onChange={(e) => set({ env: task.env.map((p, j) => (i === j ? { ...p, name: e.target.value } : p)) })} />
-            <input aria-label="Value" placeholder="value" value={pair.value} onChange={(e) => set({ env: task.env.map((p, j) => (i === j ? { ...p, value: e.target.value } : p)) })} />
-            <button type="button" aria-label="Remove" onClick={() => set({ env: task.env.filter((_, j) => j !== i) })}>
+            <input
+              aria-label="Variable name"
+              placeholder="NAME"
+              value={pair.name}
+              onChange={(e) => set({ env: task.env.map((p, j) => (i === j ? { ...p, name: e.target.value } : p)) })}
+            />
+            <input
+              aria-label="Variable value"
+              placeholder="value"
+              value={pair.value}
+              onChange={(e) => set({ env: task.env.map((p, j) => (i === j ? { ...p, value: e.target.value } : p)) })}
+            />
+            <button
+              type="button"
+              aria-label={`Remove ${pair.name || "this variable"}`}
+              onClick={() => set({ env: task.env.filter((_, j) => j !== i) })}
+            >
               ×
             </button>
           </div>

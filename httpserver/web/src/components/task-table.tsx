@@ -1,16 +1,18 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { useRef } from "react";
+import { useMemo, useRef, useState } from "react";
 
-import type { Task } from "../api/client";
+import type { Task, TaskState } from "../api/client";
 import { span } from "../domain/format";
-import { taskTone } from "../domain/states";
+import { label, startedAt, taskTone } from "../domain/states";
 import { State } from "./basics";
 
 const ROW_PX = 38;
+/** More tasks than this get a search above them. */
+const MANY = 15;
 
 /** All tasks of a job; only the rows on screen exist, so ten thousand are as quick as ten. */
 export function TaskTable({
-  tasks,
+  tasks: all,
   chosen,
   onChoose,
   now,
@@ -21,6 +23,14 @@ export function TaskTable({
   now: number;
 }) {
   const box = useRef<HTMLDivElement>(null);
+  const [text, setText] = useState("");
+  const [state, setState] = useState<TaskState | "">("");
+  const wanted = text.trim().toLowerCase();
+  const tasks = useMemo(
+    () => (wanted || state ? all.filter((t) => (!state || t.state === state) && t.name.toLowerCase().includes(wanted)) : all),
+    [all, wanted, state],
+  );
+  const present = [...new Set(all.map((t) => t.state))];
   const rows = useVirtualizer({
     count: tasks.length,
     getScrollElement: () => box.current,
@@ -28,34 +38,51 @@ export function TaskTable({
     overscan: 12,
   });
   return (
-    <div className="task-table" ref={box} role="table" aria-label="Tasks" aria-rowcount={tasks.length}>
-      <div style={{ height: rows.getTotalSize(), position: "relative" }}>
-        {rows.getVirtualItems().map((item) => {
-          const task = tasks[item.index];
-          if (task === undefined) return null;
-          const ran = task.started_at === null ? null : (task.ended_at ?? now) - task.started_at;
-          return (
-            <button
-              key={task.name}
-              role="row"
-              aria-rowindex={item.index + 1}
-              data-task-row={task.name}
-              className={task.name === chosen ? "task-row chosen" : "task-row"}
-              style={{ position: "absolute", top: 0, height: ROW_PX, transform: `translateY(${item.start}px)` }}
-              onClick={() => onChoose(task.name)}
-            >
-              <span role="cell" className="task-name">
-                {task.name}
-              </span>
-              <span role="cell">
-                <State state={task.state} tone={taskTone[task.state]} />
-              </span>
-              <span role="cell" className="number">
-                {span(ran)}
-              </span>
-            </button>
-          );
-        })}
+    <div className="task-list">
+      {all.length > MANY && (
+        <div className="filters">
+          <input type="search" aria-label="Find a task" placeholder="Find a task" value={text} onChange={(e) => setText(e.target.value)} />
+          <select aria-label="State" value={state} onChange={(e) => setState(e.target.value as TaskState | "")}>
+            <option value="">any state</option>
+            {present.map((s) => (
+              <option key={s} value={s}>
+                {label(s)}
+              </option>
+            ))}
+          </select>
+        </div>
+      )}
+      <div className="task-table" ref={box} role="table" aria-label="Tasks" aria-rowcount={tasks.length}>
+        <div style={{ height: rows.getTotalSize(), position: "relative" }}>
+          {rows.getVirtualItems().map((item) => {
+            const task = tasks[item.index];
+            if (task === undefined) return null;
+            const started = startedAt(task);
+            const ran = started === null ? null : (task.ended_at ?? now) - started;
+            return (
+              <button
+                key={task.name}
+                role="row"
+                aria-rowindex={item.index + 1}
+                data-task-row={task.name}
+                className={task.name === chosen ? "task-row chosen" : "task-row"}
+                style={{ position: "absolute", top: 0, height: ROW_PX, transform: `translateY(${item.start}px)` }}
+                onClick={() => onChoose(task.name)}
+              >
+                <span role="cell" className="task-name">
+                  {task.name}
+                </span>
+                <span role="cell">
+                  <State state={task.state} tone={taskTone[task.state]} />
+                </span>
+                <span role="cell" className="number">
+                  {span(ran)}
+                </span>
+              </button>
+            );
+          })}
+        </div>
+        {tasks.length === 0 && <p className="empty">No task is like that.</p>}
       </div>
     </div>
   );

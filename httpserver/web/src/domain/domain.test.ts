@@ -37,7 +37,14 @@ const diamond: JobForm = {
   priority: "normal",
   tasks: [
     { ...emptyTask("1", "a", "img"), command: "echo $HOME\n", env: [{ name: "LR", value: "0.10" }] },
-    { ...emptyTask("2", "b", "img"), mode: "argv", command: "python3\ntrain.py\n", retries: "2", gpus: "1", needs: [{ task: "a", on: "success" }] },
+    {
+      ...emptyTask("2", "b", "img"),
+      mode: "argv",
+      command: "python3\ntrain.py\n",
+      retries: "2",
+      gpus: "1",
+      needs: [{ task: "a", on: "success" }],
+    },
     { ...emptyTask("3", "c", "img"), needs: [{ task: "a", on: "failure" }], cpus: "half" },
   ],
 };
@@ -46,9 +53,31 @@ describe("the form", () => {
   it("says the job file that it means", () => {
     const file = toJobFile(diamond);
     expect(file["tasks"]).toEqual([
-      { name: "a", image: "img", command: "echo $HOME\n", env: { LR: "0.10" }, resources: { cpus: 1, memory: "2GiB", gpus: 0 }, timeout: "10m" },
-      { name: "b", needs: ["a"], image: "img", command: ["python3", "train.py"], resources: { cpus: 1, memory: "2GiB", gpus: 1 }, timeout: "10m", retries: 2 },
-      { name: "c", needs: { a: "failure" }, image: "img", command: "", resources: { cpus: "half", memory: "2GiB", gpus: 0 }, timeout: "10m" },
+      {
+        name: "a",
+        image: "img",
+        command: "echo $HOME\n",
+        env: { LR: "0.10" },
+        resources: { cpus: 1, memory: "2GiB", gpus: 0 },
+        timeout: "10m",
+      },
+      {
+        name: "b",
+        needs: ["a"],
+        image: "img",
+        command: ["python3", "train.py"],
+        resources: { cpus: 1, memory: "2GiB", gpus: 1 },
+        timeout: "10m",
+        retries: 2,
+      },
+      {
+        name: "c",
+        needs: { a: "failure" },
+        image: "img",
+        command: "",
+        resources: { cpus: "half", memory: "2GiB", gpus: 0 },
+        timeout: "10m",
+      },
     ]);
   });
 
@@ -79,7 +108,12 @@ describe("the graph", () => {
 
   it("draws a path", () => {
     expect(path([])).toBe("");
-    expect(path([{ x: 0, y: 0 }, { x: 5, y: 5 }])).toBe("M0,0 L5,5");
+    expect(
+      path([
+        { x: 0, y: 0 },
+        { x: 10, y: 8 },
+      ]),
+    ).toBe("M0,0 C5,0 5,8 10,8");
   });
 });
 

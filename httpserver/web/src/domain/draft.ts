@@ -6,6 +6,8 @@ export interface Draft {
   readonly tab: "form" | "yaml";
   readonly form: JobForm;
   readonly yaml: string;
+  /** The job whose file was loaded into `yaml`: a reload keeps what was changed since. */
+  readonly cloneOf?: string;
   /** Sent with the submit: the same content sent twice is one job. */
   readonly requestId: string;
 }

@@ -69,9 +69,7 @@ export function renameTask(job: JobForm, key: string, name: string): JobForm {
 /** Removes a task and every need that names it. */
 export function removeTask(job: JobForm, key: string): JobForm {
   const gone = job.tasks.find((t) => t.key === key)?.name;
-  const tasks = job.tasks
-    .filter((t) => t.key !== key)
-    .map((t) => ({ ...t, needs: t.needs.filter((n) => n.task !== gone) }));
+  const tasks = job.tasks.filter((t) => t.key !== key).map((t) => ({ ...t, needs: t.needs.filter((n) => n.task !== gone) }));
   return { ...job, tasks };
 }
 

@@ -29,8 +29,7 @@ export interface Layout {
 /** Past so many tasks a picture helps nobody: the page shows a table alone. */
 export const MAX_DRAWN = 250;
 
-export const shorten = (name: string, most = 22): string =>
-  name.length <= most ? name : `${name.slice(0, most - 1)}…`;
+export const shorten = (name: string, most = 22): string => (name.length <= most ? name : `${name.slice(0, most - 1)}…`);
 
 export function layout(
   tasks: readonly { readonly name: string }[],
@@ -40,7 +39,7 @@ export function layout(
   graph.setGraph({ rankdir: "LR", nodesep: 18, ranksep: 46, marginx: 8, marginy: 8 });
   graph.setDefaultEdgeLabel(() => ({}));
   for (const { name } of tasks) {
-    graph.setNode(name, { width: Math.max(84, 8 * shorten(name).length + 30), height: 36 });
+    graph.setNode(name, { width: Math.max(84, 8.5 * shorten(name).length + 44), height: 36 });
   }
   for (const { source, target } of edges) {
     if (graph.hasNode(source) && graph.hasNode(target)) graph.setEdge(source, target);
@@ -56,21 +55,27 @@ export function layout(
     }),
     edges: edges
       .filter((e) => graph.hasNode(e.source) && graph.hasNode(e.target))
-      .map((e) => ({ ...e, points: (graph.edge(e.source, e.target) as { points: Point[] }).points })),
+      .map((e) => {
+        // Dagre lets an edge touch a box anywhere; arrows that leave right and come in left are easier to follow.
+        const from = graph.node(e.source);
+        const to = graph.node(e.target);
+        const between = (graph.edge(e.source, e.target) as { points: Point[] }).points.slice(2, -2);
+        const points = [{ x: from.x + from.width / 2, y: from.y }, ...between, { x: to.x - to.width / 2, y: to.y }];
+        return { ...e, points };
+      }),
   };
 }
 
-/** An SVG path through the points, corners rounded. */
+/** An SVG path through the points, level at each of them. */
 export function path(points: readonly Point[]): string {
   const [first, ...rest] = points;
   if (first === undefined) return "";
   let out = `M${first.x},${first.y}`;
-  for (let i = 0; i < rest.length; i++) {
-    const here = rest[i];
-    const next = rest[i + 1];
-    if (here === undefined) break;
-    if (next === undefined) out += ` L${here.x},${here.y}`;
-    else out += ` Q${here.x},${here.y} ${(here.x + next.x) / 2},${(here.y + next.y) / 2}`;
+  let from = first;
+  for (const to of rest) {
+    const middle = (from.x + to.x) / 2;
+    out += ` C${middle},${from.y} ${middle},${to.y} ${to.x},${to.y}`;
+    from = to;
   }
   return out;
 }

@@ -1,5 +1,5 @@
 /** One exhaustive record per kind of state: a new state does not compile until the page knows it. */
-import type { Admission, AttemptState, JobState, NodeHealth, TaskState } from "../api/client";
+import type { Admission, AttemptState, JobState, NodeHealth, Task, TaskState } from "../api/client";
 
 export type Tone = "good" | "bad" | "live" | "wait" | "muted";
 
@@ -49,26 +49,18 @@ export const admissionTone: Record<Admission, Tone> = {
 };
 
 const endedJobs: ReadonlySet<JobState> = new Set(["SUCCEEDED", "FAILED", "CANCELLED"]);
-const endedTasks: ReadonlySet<TaskState> = new Set([
-  "SUCCEEDED",
-  "FAILED",
-  "TIMED_OUT",
-  "OUT_OF_MEMORY",
-  "CANCELLED",
-  "SKIPPED",
-]);
-const endedAttempts: ReadonlySet<AttemptState> = new Set([
-  "SUCCEEDED",
-  "FAILED",
-  "TIMED_OUT",
-  "OUT_OF_MEMORY",
-  "CANCELLED",
-  "LOST",
-]);
+const endedTasks: ReadonlySet<TaskState> = new Set(["SUCCEEDED", "FAILED", "TIMED_OUT", "OUT_OF_MEMORY", "CANCELLED", "SKIPPED"]);
+const endedAttempts: ReadonlySet<AttemptState> = new Set(["SUCCEEDED", "FAILED", "TIMED_OUT", "OUT_OF_MEMORY", "CANCELLED", "LOST"]);
 
 export const jobEnded = (state: JobState): boolean => endedJobs.has(state);
 export const taskEnded = (state: TaskState): boolean => endedTasks.has(state);
 export const attemptEnded = (state: AttemptState): boolean => endedAttempts.has(state);
+
+/** When its program started; a running task's own field may still be empty, its attempt knows. */
+export function startedAt(task: Pick<Task, "state" | "started_at" | "attempts">): number | null {
+  if (task.started_at !== null) return task.started_at;
+  return task.state === "RUNNING" || task.state === "STOPPING" ? (task.attempts.at(-1)?.started_at ?? null) : null;
+}
 
 /** "OUT_OF_MEMORY" as people read it. */
 export const label = (state: string): string => state.toLowerCase().replaceAll("_", " ");

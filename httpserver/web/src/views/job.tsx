@@ -1,9 +1,9 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useMemo, useState } from "react";
+import { useState } from "react";
 import { Link, useLocation } from "wouter";
 
 import { type JobDetail, type LogStream, type Task, api, body } from "../api/client";
-import { keys } from "../api/events";
+import { keys, mergeTask } from "../api/events";
 import { Failure, Problems, State, useNow, useTitle } from "../components/basics";
 import { Dag } from "../components/dag";
 import { LogView } from "../components/log-view";
@@ -12,6 +12,13 @@ import { TaskTable } from "../components/task-table";
 import { moment, size, span } from "../domain/format";
 import { MAX_DRAWN } from "../domain/graph";
 import { attemptTone, jobEnded, jobTone, label, taskEnded, taskTone } from "../domain/states";
+import { TaskCounts } from "./jobs";
+
+/** Past so many tasks a job is a heavy answer. */
+const MANY_TASKS = 500;
+
+/** What events don't bring. */
+const pick = ({ attempts, place, waits }: Task): Pick<Task, "attempts" | "place" | "waits"> => ({ attempts, place, waits });
 
 type Action = "cancel" | "retry" | "hold" | "release";
 
@@ -22,7 +29,31 @@ export function JobView({ id, task: chosen }: { id: string; task?: string }) {
     queryKey: keys.job(id),
     queryFn: async () => (await body(api.GET("/api/v1/jobs/{job}", { params: { path: { job: id } } }))) as JobDetail,
     // Places in the queue and attempts of the long run come with a look now and then; states come by events.
-    refetchInterval: (query) => (query.state.data && !jobEnded(query.state.data.state) ? 10_000 : false),
+    refetchInterval: (query) => {
+      const known = query.state.data;
+      if (known === undefined || jobEnded(known.state)) return false;
+      return known.tasks.length > MANY_TASKS ? 60_000 : 10_000;
+    },
+  });
+  // In a large job the whole is asked for seldom; the task that is looked at is asked for by itself.
+  useQuery({
+    queryKey: keys.task(id, chosen ?? ""),
+    enabled: chosen !== undefined && job.data !== undefined && job.data.tasks.length > MANY_TASKS,
+    refetchInterval: 10_000,
+    queryFn: async () => {
+      const fresh = await body(api.GET("/api/v1/jobs/{job}/tasks/{task}", { params: { path: { job: id, task: chosen ?? "" } } }));
+      if (fresh !== undefined) {
+        client.setQueryData<JobDetail>(
+          keys.job(id),
+          (old) =>
+            old && {
+              ...old,
+              tasks: old.tasks.map((t) => (t.name === fresh.task.name ? { ...mergeTask(t, fresh.task), ...pick(fresh.task) } : t)),
+            },
+        );
+      }
+      return fresh ?? null;
+    },
   });
   useTitle(job.data ? `${job.data.name}: ${label(job.data.state)}` : id);
   const live = job.data !== undefined && !jobEnded(job.data.state);
@@ -68,7 +99,11 @@ export function JobView({ id, task: chosen }: { id: string; task?: string }) {
             </button>
           )}
           {failed && (
-            <button disabled={act.isPending} onClick={() => act.mutate({ action: "retry" })} title="Run failed, cancelled and skipped tasks again">
+            <button
+              disabled={act.isPending}
+              onClick={() => act.mutate({ action: "retry" })}
+              title="Run failed, cancelled and skipped tasks again"
+            >
               Retry
             </button>
           )}
@@ -94,6 +129,11 @@ export function JobView({ id, task: chosen }: { id: string; task?: string }) {
       {detail.reason && (
         <p className="reason" role="status">
           <b>{detail.reason_task}</b>: {detail.reason.sentence}
+        </p>
+      )}
+      {detail.task_count > 1 && (
+        <p className="facts">
+          <TaskCounts job={detail} /> {counted(detail)}
         </p>
       )}
       {detail.missing.map((m) => (
@@ -123,6 +163,11 @@ export function JobView({ id, task: chosen }: { id: string; task?: string }) {
   );
 }
 
+const counted = (job: JobDetail): string =>
+  Object.entries(job.tasks_by_state)
+    .map(([state, n]) => `${n} ${label(state)}`)
+    .join(", ");
+
 const streams: readonly LogStream[] = ["stdout", "stderr", "platform"];
 
 function TaskPanel({
@@ -144,7 +189,7 @@ function TaskPanel({
   const [picked, setPicked] = useState<number | null>(null);
   const latest = task.attempts.at(-1);
   const attempt = task.attempts.find((a) => a.number === picked) ?? latest;
-  const waits = useMemo(() => task.waits, [task.waits]);
+  const waits = task.waits;
   const number = attempt?.number ?? (task.attempt > 0 ? task.attempt : null);
 
   return (
@@ -161,6 +206,11 @@ function TaskPanel({
                 Cancel task
               </button>
             )}
+            {(task.state === "BLOCKED" || task.state === "QUEUED") && (
+              <button disabled={busy} onClick={() => onAct(task.held ? "release" : "hold")} title="Keep this task from starting, or let it">
+                {task.held ? "Release task" : "Hold task"}
+              </button>
+            )}
             {taskEnded(task.state) && task.state !== "SUCCEEDED" && (
               <button disabled={busy} onClick={() => onAct("retry")}>
                 Retry task
@@ -171,7 +221,12 @@ function TaskPanel({
       </div>
       <p className="facts">
         <code>{task.image}</code> · timeout {span(task.timeout_s)} · {task.resources.cpus} CPU · {size(task.resources.memory_bytes)}
-        {task.resources.gpus > 0 && <> · {task.resources.gpus} GPU{task.resources.gpus > 1 ? "s" : ""}</>}
+        {task.resources.gpus > 0 && (
+          <>
+            {" "}
+            · {task.resources.gpus} GPU{task.resources.gpus > 1 ? "s" : ""}
+          </>
+        )}
         {task.node_id && <> · on {task.node_id}</>}
       </p>
       {task.reason && task.state !== "SUCCEEDED" && <p className="reason">{task.reason.sentence}</p>}
@@ -214,7 +269,17 @@ function TaskPanel({
           </p>
           {attempt.reason && attempt !== latest && <p className="reason">{attempt.reason.sentence}</p>}
           {attempt.warnings.length > 0 && (
-            <Problems problems={attempt.warnings.map((message) => ({ message, pointer: "", line: null, column: null, word: "", allowed: [], suggestion: "" }))} />
+            <Problems
+              problems={attempt.warnings.map((message) => ({
+                message,
+                pointer: "",
+                line: null,
+                column: null,
+                word: "",
+                allowed: [],
+                suggestion: "",
+              }))}
+            />
           )}
           <Phases attempt={attempt} now={now} />
         </div>

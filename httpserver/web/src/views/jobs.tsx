@@ -1,4 +1,4 @@
-import { useInfiniteQuery } from "@tanstack/react-query";
+import { useInfiniteQuery, useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link } from "wouter";
 
@@ -6,7 +6,7 @@ import { type Job, type JobState, type User, api, body } from "../api/client";
 import { keys } from "../api/events";
 import { Empty, Failure, State, useNow, useTitle } from "../components/basics";
 import { moment, span } from "../domain/format";
-import { jobEnded, jobTone, label, taskTone } from "../domain/states";
+import { type Tone, jobEnded, jobTone, label, taskTone } from "../domain/states";
 
 const states = Object.keys(jobTone) as JobState[];
 
@@ -36,8 +36,16 @@ export function Jobs({ user }: { user: User }) {
     getNextPageParam: (page) => page?.next_cursor ?? undefined,
     placeholderData: (old) => old,
   });
+  const client = useQueryClient();
+  const cancel = useMutation({
+    mutationFn: (id: string) => body(api.POST("/api/v1/jobs/{job}/cancel", { params: { path: { job: id } } })),
+    onSettled: () => client.invalidateQueries({ queryKey: keys.jobs }),
+  });
   const rows = jobs.data?.pages.flatMap((p) => p?.jobs ?? []) ?? [];
-  const now = useNow(1000, rows.some((j) => !jobEnded(j.state)));
+  const now = useNow(
+    1000,
+    rows.some((j) => !jobEnded(j.state)),
+  );
 
   return (
     <>
@@ -65,48 +73,67 @@ export function Jobs({ user }: { user: User }) {
         </div>
       </div>
       {jobs.isError && <Failure error={jobs.error} again={() => void jobs.refetch()} />}
+      {cancel.isError && <Failure error={cancel.error} />}
+      {jobs.isPending && <p className="empty">Loading …</p>}
       {jobs.isSuccess && rows.length === 0 && (
         <Empty>
-          {text || state ? "No job matches." : "No jobs yet."} <Link href="/submit">Submit one.</Link>
+          {text || state ? "No job matches." : mine ? "You have no jobs yet." : "There are no jobs yet."}{" "}
+          <Link href="/submit">Submit one</Link>: a command in a container image, or several that need each other.
         </Empty>
       )}
       {rows.length > 0 && (
-        <table className="wide">
-          <thead>
-            <tr>
-              <th>State</th>
-              <th>Name</th>
-              <th>Tasks</th>
-              <th>Owner</th>
-              <th>Submitted</th>
-              <th>Took</th>
-              <th>Id</th>
-            </tr>
-          </thead>
-          <tbody>
-            {rows.map((job) => (
-              <tr key={job.id}>
-                <td>
-                  <State state={job.state} tone={jobTone[job.state]} />
-                  {job.held && <span className="state wait">held</span>}
-                </td>
-                <td className="name">
-                  <Link href={`/jobs/${job.id}`}>{job.name}</Link>
-                  {job.reason && <div className="why">{`${job.reason_task}: ${job.reason.sentence}`}</div>}
-                </td>
-                <td>
-                  <TaskCounts job={job} />
-                </td>
-                <td>{job.owner}</td>
-                <td>{moment(job.submitted_at, now)}</td>
-                <td className="number">{span((job.ended_at ?? now) - job.submitted_at)}</td>
-                <td>
-                  <code>{job.id}</code>
-                </td>
+        <div className="scroll">
+          <table className="wide jobs">
+            <thead>
+              <tr>
+                <th>State</th>
+                <th>Name</th>
+                <th>Tasks</th>
+                <th>Owner</th>
+                <th>Submitted</th>
+                <th>Took</th>
+                <th>Id</th>
+                <th>
+                  <span className="hidden">Actions</span>
+                </th>
               </tr>
-            ))}
-          </tbody>
-        </table>
+            </thead>
+            <tbody>
+              {rows.map((job) => (
+                <tr key={job.id}>
+                  <td>
+                    <State state={job.state} tone={jobTone[job.state]} />
+                    {job.held && <span className="state wait">held</span>}
+                  </td>
+                  <td className="name">
+                    <Link href={`/jobs/${job.id}`}>{job.name}</Link>
+                    {job.reason && <div className="why">{`${job.reason_task}: ${job.reason.sentence}`}</div>}
+                  </td>
+                  <td>
+                    <TaskCounts job={job} />
+                  </td>
+                  <td>{job.owner}</td>
+                  <td className="number">{moment(job.submitted_at, now)}</td>
+                  <td className="number">{span((job.ended_at ?? now) - job.submitted_at)}</td>
+                  <td>
+                    <code>{job.id}</code>
+                  </td>
+                  <td className="row-action">
+                    {!jobEnded(job.state) && (user.admin || job.owner === user.name) && (
+                      <button
+                        className="small"
+                        disabled={job.state === "STOPPING" || (cancel.isPending && cancel.variables === job.id)}
+                        onClick={() => cancel.mutate(job.id)}
+                      >
+                        Cancel
+                      </button>
+                    )}
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
       )}
       {jobs.hasNextPage && (
         <button onClick={() => void jobs.fetchNextPage()} disabled={jobs.isFetchingNextPage}>
@@ -117,9 +144,12 @@ export function Jobs({ user }: { user: User }) {
   );
 }
 
+const toneOrder: readonly Tone[] = ["good", "bad", "live", "wait", "muted"];
+
 /** How many of the tasks are how far, as a bar. */
-function TaskCounts({ job }: { job: Job }) {
-  const counts = Object.entries(job.tasks_by_state) as [keyof typeof taskTone, number][];
+export function TaskCounts({ job }: { job: Job }) {
+  const found = Object.entries(job.tasks_by_state) as [keyof typeof taskTone, number][];
+  const counts = found.sort(([a], [b]) => toneOrder.indexOf(taskTone[a]) - toneOrder.indexOf(taskTone[b]));
   const done = job.tasks_by_state.SUCCEEDED ?? 0;
   const text = counts.map(([s, n]) => `${n} ${label(s)}`).join(", ");
   return (

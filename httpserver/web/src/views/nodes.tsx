@@ -25,6 +25,7 @@ export function Nodes({ admin }: { admin: boolean }) {
   return (
     <>
       <h1>Nodes</h1>
+      <p className="facts">The machines that run tasks, and how much of them is used now.</p>
       {act.isError && <Failure error={act.error} />}
       {nodes.data.length === 0 && <Empty>No machine has registered yet. Start one with “headway serve worker”.</Empty>}
       <div className="nodes">
@@ -39,7 +40,11 @@ export function Nodes({ admin }: { admin: boolean }) {
                 <div className="actions">
                   {node.admission === "OPEN" ? (
                     <>
-                      <button disabled={act.isPending} onClick={() => act.mutate({ id: node.id, action: "cordon" })} title="Takes no new task">
+                      <button
+                        disabled={act.isPending}
+                        onClick={() => act.mutate({ id: node.id, action: "cordon" })}
+                        title="Takes no new task"
+                      >
                         Cordon
                       </button>
                       <button
@@ -70,45 +75,67 @@ export function Nodes({ admin }: { admin: boolean }) {
               </p>
             ))}
             <div className="meters">
-              <Meter used={node.cpus_used} of={node.cpus} text={`CPU ${node.cpus_used?.toFixed(1) ?? "–"} of ${node.cpus}`} />
-              <Meter used={node.memory_used_bytes} of={node.memory_bytes} text={`memory ${size(node.memory_used_bytes)} of ${size(node.memory_bytes)}`} />
+              <Meter used={node.cpus_used} of={node.cpus} text={`CPUs: ${node.cpus_used?.toFixed(1) ?? "–"} of ${node.cpus} busy`} />
+              <Meter
+                scarce
+                used={node.memory_used_bytes}
+                of={node.memory_total_bytes ?? node.memory_bytes}
+                text={`memory: ${size(node.memory_used_bytes)} of ${size(node.memory_total_bytes ?? node.memory_bytes)} used, ${size(node.memory_bytes)} offered`}
+              />
               {node.disk_total_bytes !== null && node.disk_free_bytes !== null && (
                 <Meter
+                  scarce
                   used={node.disk_total_bytes - node.disk_free_bytes}
                   of={node.disk_total_bytes}
-                  text={`disk ${size(node.disk_free_bytes)} free of ${size(node.disk_total_bytes)}`}
+                  text={`disk: ${size(node.disk_free_bytes)} free of ${size(node.disk_total_bytes)}`}
                 />
               )}
             </div>
             {node.gpus.length > 0 && (
-              <table>
-                <thead>
-                  <tr>
-                    <th>GPU</th>
-                    <th>Memory</th>
-                    <th>Use</th>
-                    <th>State</th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {node.gpus.map((gpu) => (
-                    <tr key={gpu.uuid}>
-                      <td title={gpu.uuid}>
-                        {gpu.model}
-                        {gpu.simulated && " (simulated)"}
-                      </td>
-                      <td>
-                        {gpu.memory_used_bytes !== null && `${size(gpu.memory_used_bytes)} of `}
-                        {size(gpu.memory_bytes)}
-                      </td>
-                      <td>{gpu.utilisation === null ? "–" : `${Math.round(gpu.utilisation * 100)} %`}</td>
-                      <td>
-                        {gpu.sick ? "sick" : gpu.busy_outside ? "busy from outside" : "fit"} {gpu.note}
-                      </td>
+              <div className="scroll">
+                <table>
+                  <thead>
+                    <tr>
+                      <th>GPU</th>
+                      <th>Memory</th>
+                      <th>Use</th>
+                      <th>State</th>
                     </tr>
+                  </thead>
+                  <tbody>
+                    {node.gpus.map((gpu) => (
+                      <tr key={gpu.uuid}>
+                        <td title={gpu.uuid}>
+                          {gpu.model}
+                          {gpu.simulated && !/simulated/i.test(gpu.model) && " (simulated)"}
+                        </td>
+                        <td>
+                          {gpu.memory_used_bytes !== null && `${size(gpu.memory_used_bytes)} of `}
+                          {size(gpu.memory_bytes)}
+                        </td>
+                        <td>{gpu.utilisation === null ? "–" : `${Math.round(gpu.utilisation * 100)} %`}</td>
+                        <td>
+                          {gpu.sick ? "sick" : gpu.busy_outside ? "busy from outside" : "fit"} {gpu.note}
+                        </td>
+                      </tr>
+                    ))}
+                  </tbody>
+                </table>
+              </div>
+            )}
+            {node.images.length > 0 && (
+              <details>
+                <summary>
+                  {node.images.length} image{node.images.length === 1 ? "" : "s"} ready here
+                </summary>
+                <ul>
+                  {node.images.map((image) => (
+                    <li key={image}>
+                      <code>{image}</code>
+                    </li>
                   ))}
-                </tbody>
-              </table>
+                </ul>
+              </details>
             )}
           </article>
         ))}

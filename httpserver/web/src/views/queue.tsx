@@ -21,47 +21,49 @@ export function QueueView() {
     <>
       <h1>Queue</h1>
       <p className="facts">
-        {total_waiting} waiting, {total_running} running. Short tasks go first and waiting ages every task ({policy}, {discipline}): one
-        second of timeout costs one second of seniority.
+        {total_waiting} waiting, {total_running} running. Tasks with a short timeout go first, and waiting moves every task forward, so long
+        ones get their turn ({policy}, {discipline}).
       </p>
       {entries.length === 0 ? (
         <Empty>Nothing waits: what is submitted now starts at once if a machine has room.</Empty>
       ) : (
-        <table className="wide">
-          <thead>
-            <tr>
-              <th>Place</th>
-              <th>Task</th>
-              <th>Owner</th>
-              <th>Asks for</th>
-              <th>Timeout</th>
-              <th>Waits</th>
-              <th>Start</th>
-              <th>Why</th>
-            </tr>
-          </thead>
-          <tbody>
-            {entries.map((e) => (
-              <tr key={`${e.job_id}/${e.task}`}>
-                <td className="number">{e.position || "–"}</td>
-                <td className="name">
-                  <Link href={`/jobs/${e.job_id}/${encodeURIComponent(e.task)}`}>
-                    {e.job_name} / {e.task}
-                  </Link>
-                </td>
-                <td>{e.owner}</td>
-                <td>
-                  {e.resources.gpus > 0 && `${e.resources.gpus} GPU, `}
-                  {e.resources.cpus} CPU, {size(e.resources.memory_bytes)}
-                </td>
-                <td className="number">{span(e.timeout_s)}</td>
-                <td className="number">{span(now - e.submitted_at)}</td>
-                <td>{e.estimated_start_at === null ? "–" : moment(e.estimated_start_at, now)}</td>
-                <td className="why">{e.waits[0]?.sentence}</td>
+        <div className="scroll">
+          <table className="wide">
+            <thead>
+              <tr>
+                <th>Place</th>
+                <th>Task</th>
+                <th>Owner</th>
+                <th>Asks for</th>
+                <th>Timeout</th>
+                <th>Waits</th>
+                <th title="An estimate; what comes in between may change it">Starts about</th>
+                <th>Why</th>
               </tr>
-            ))}
-          </tbody>
-        </table>
+            </thead>
+            <tbody>
+              {entries.map((e) => (
+                <tr key={`${e.job_id}/${e.task}`}>
+                  <td className="number">{e.position || "–"}</td>
+                  <td className="name">
+                    <Link href={`/jobs/${e.job_id}/${encodeURIComponent(e.task)}`}>
+                      {e.job_name} / {e.task}
+                    </Link>
+                  </td>
+                  <td>{e.owner}</td>
+                  <td>
+                    {e.resources.gpus > 0 && `${e.resources.gpus} GPU, `}
+                    {e.resources.cpus} CPU, {size(e.resources.memory_bytes)}
+                  </td>
+                  <td className="number">{span(e.timeout_s)}</td>
+                  <td className="number">{span(now - e.submitted_at)}</td>
+                  <td>{e.estimated_start_at === null ? "–" : moment(e.estimated_start_at, now)}</td>
+                  <td className="why">{e.waits[0]?.sentence}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
       )}
       {total_waiting > entries.length && <p className="note">The first {entries.length} are shown.</p>}
     </>

@@ -35,7 +35,14 @@ export function SignIn({ over = false, name = "", onSignedIn }: { over?: boolean
       <p>{over ? "Your session has ended. Sign in again; what you typed is kept." : "Share a few GPUs. Sign in to go on."}</p>
       <label>
         Name
-        <input value={username} onChange={(e) => setUsername(e.target.value)} autoComplete="username" required autoFocus={!name} readOnly={over} />
+        <input
+          value={username}
+          onChange={(e) => setUsername(e.target.value)}
+          autoComplete="username"
+          required
+          autoFocus={!name}
+          readOnly={over}
+        />
       </label>
       <label>
         Password

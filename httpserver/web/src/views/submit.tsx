@@ -31,18 +31,19 @@ export function Submit({ user, clone }: { user: User; clone?: string }) {
 
   useEffect(() => saveDraft(user.name, draft), [user.name, draft]);
 
+  const cloned = draft.cloneOf;
   // A clone opens as text: loss-free, whatever the job holds.
   useEffect(() => {
-    if (clone === undefined) return;
+    if (clone === undefined || cloned === clone) return;
     void fetch(`/api/v1/jobs/${encodeURIComponent(clone)}/spec?format=yaml`).then(async (response) => {
       if (!response.ok) {
         setOutcome({ ...nothing, error: toApiError(await response.json().catch(() => null), response.status) });
         return;
       }
       const yaml = await response.text();
-      setDraft((old) => ({ ...old, tab: "yaml", yaml, requestId: freshId() }));
+      setDraft((old) => ({ ...old, tab: "yaml", yaml, cloneOf: clone, requestId: freshId() }));
     });
-  }, [clone]);
+  }, [clone, cloned]);
 
   const nodes = useQuery({
     queryKey: keys.nodes,
@@ -79,14 +80,18 @@ export function Submit({ user, clone }: { user: User; clone?: string }) {
       const done = answer as { id: string | null; task_count: number; order: string[]; warnings: string[] };
       if (dryRun || done.id === null) {
         const warnings = done.warnings.length > 0 ? ` Note: ${done.warnings.join(" ")}` : "";
-        setOutcome({ ...nothing, fine: `Fine: ${done.task_count} task${done.task_count === 1 ? "" : "s"}, in this order: ${done.order.slice(0, 20).join(", ")}${done.order.length > 20 ? " …" : ""}.${warnings}` });
+        setOutcome({
+          ...nothing,
+          fine: `Fine: ${done.task_count} task${done.task_count === 1 ? "" : "s"}, in this order: ${done.order.slice(0, 20).join(", ")}${done.order.length > 20 ? " …" : ""}.${warnings}`,
+        });
       } else {
         forgetDraft(user.name);
         go(`/jobs/${done.id}`);
       }
     } catch (error) {
       if (error instanceof ApiError && error.status === 401) void api.GET("/api/v1/me").catch(() => undefined);
-      const failure = error instanceof ApiError ? error : new ApiError("Headway does not answer; nothing you typed is lost. Try again.", 0, "no-service");
+      const failure =
+        error instanceof ApiError ? error : new ApiError("Headway does not answer; nothing you typed is lost. Try again.", 0, "no-service");
       setOutcome({ error: failure, problems: failure.problems, fine: "" });
     } finally {
       sending.current = false;
@@ -104,11 +109,16 @@ export function Submit({ user, clone }: { user: User; clone?: string }) {
           <button role="tab" aria-selected={draft.tab === "form"} onClick={() => change({ tab: "form" })}>
             Form
           </button>
-          <button role="tab" aria-selected={draft.tab === "yaml"} onClick={() => change({ tab: "yaml", yaml: draft.yaml || stringify(file) })}>
+          <button
+            role="tab"
+            aria-selected={draft.tab === "yaml"}
+            onClick={() => change({ tab: "yaml", yaml: draft.yaml || stringify(file) })}
+          >
             YAML
           </button>
         </div>
       </div>
+      <p className="facts">A job is one task or several. A task is a command in a container image; it finds your files under /root/nfs.</p>
       {outcome.error && <Failure error={outcome.error} />}
       <Problems
         problems={outcome.problems}
@@ -135,7 +145,10 @@ export function Submit({ user, clone }: { user: User; clone?: string }) {
                 </label>
                 <label className={at("/priority").length > 0 ? "wrong" : ""}>
                   Priority
-                  <select value={form.priority} onChange={(e) => change({ form: { ...form, priority: e.target.value as "low" | "normal" | "high" } })}>
+                  <select
+                    value={form.priority}
+                    onChange={(e) => change({ form: { ...form, priority: e.target.value as "low" | "normal" | "high" } })}
+                  >
                     <option value="low">low</option>
                     <option value="normal">normal</option>
                     {user.may_use_high_priority && <option value="high">high</option>}
@@ -164,7 +177,10 @@ export function Submit({ user, clone }: { user: User; clone?: string }) {
                 type="button"
                 onClick={() => {
                   const last = form.tasks.at(-1);
-                  const fresh = { ...emptyTask(freshId(), `task-${form.tasks.length + 1}`, last?.image), needs: last ? [{ task: last.name, on: "success" as const }] : [] };
+                  const fresh = {
+                    ...emptyTask(freshId(), `task-${form.tasks.length + 1}`, last?.image),
+                    needs: last ? [{ task: last.name, on: "success" as const }] : [],
+                  };
                   change({ form: { ...form, tasks: [...form.tasks, fresh] } });
                 }}
               >
@@ -172,7 +188,7 @@ export function Submit({ user, clone }: { user: User; clone?: string }) {
               </button>
             </div>
             <details className="preview" open>
-              <summary>As a job file</summary>
+              <summary>The same as a job file</summary>
               <pre>{stringify(file)}</pre>
             </details>
           </div>

@@ -1,0 +1,98 @@
+"""The built page, a Headway of real processes behind it, and a browser that is signed in."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from tests.support.cluster import Cluster, a_cluster
+
+expect.set_options(timeout=15_000)  # a busy machine
+
+
+@pytest.fixture(scope="session")
+def build_hook(repository: Path) -> ModuleType:
+    """scripts/hatch_build.py: what builds the page for a package builds it here too."""
+    spec = importlib.util.spec_from_file_location("headway_page_build", repository / "scripts" / "hatch_build.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def web_folder(repository: Path, build_hook: ModuleType) -> Path:
+    """The page's sources; its dependencies are installed and it is built from these very sources."""
+    build_hook.build_web(repository)
+    return repository / "httpserver" / "web"
+
+
+@pytest.fixture(scope="module")
+def headway(web_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Two nodes of two pretend GPUs and many CPUs each; nothing really runs on them."""
+    folder = tmp_path_factory.mktemp("headway")
+    with a_cluster(folder, workers=2, worker__simulated_gpus=2, worker__cpus=16) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def password(headway: Cluster) -> str:
+    """The first admin's; the name is ``admin``."""
+    return (headway.folder / "first-admin").read_text().split("\n")[1]
+
+
+@pytest.fixture
+def complaints() -> Iterator[list[str]]:
+    """What the browser complained of; a refused script or style and an uncaught error fail the test."""
+    heard: list[str] = []
+    yield heard
+    assert heard == []
+
+
+@pytest.fixture
+def context(browser: Browser, headway: Cluster, complaints: list[str]) -> Iterator[BrowserContext]:
+    """A browser window of this test's own, nobody signed in."""
+    with browser.new_context(base_url=headway.url, accept_downloads=True) as context:
+        context.on("weberror", lambda error: complaints.append(str(error.error)))
+        context.on(
+            "console",
+            lambda message: complaints.append(message.text) if "Content Security Policy" in message.text else None,
+        )
+        yield context
+
+
+@pytest.fixture
+def page(context: BrowserContext, password: str) -> Page:
+    """Signed in as ``admin``, on the list of jobs."""
+    page = context.new_page()
+    sign_in(page, "admin", password)
+    return page
+
+
+def sign_in(page: Page, name: str, password: str) -> None:
+    """By the form, as a person does."""
+    page.goto("/")
+    page.get_by_label("Name").fill(name)
+    page.get_by_label("Password").fill(password)
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("heading", name="Jobs")).to_be_visible()
+
+
+@pytest.fixture
+def shoot(repository: Path) -> Callable[[Page, str], None]:
+    """Saves what the page looks like, for people to see: .cache/screenshots/NAME.png."""
+    folder = repository / ".cache" / "screenshots"
+    folder.mkdir(parents=True, exist_ok=True)
+
+    def take(page: Page, name: str) -> None:
+        page.screenshot(path=folder / f"{name}.png", full_page=True)
+
+    return take
