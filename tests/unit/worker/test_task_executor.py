@@ -54,7 +54,7 @@ class One:
         """The report of its end, letting time pass by little."""
         for _ in range(200):
             await self.rig.clock.advance(0.05)
-            await asyncio.sleep(0.001)  # the copy works in a thread
+            await asyncio.sleep(0.001)  # copies work in threads
             found = self.rig.told.end_of(self.attempt)
             if found is not None:
                 return found
