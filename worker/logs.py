@@ -152,7 +152,7 @@ class LogReader:
             return _Source(0, ended)
         spool_size = 0
         with contextlib.suppress(FileNotFoundError):
-            spool_size = spool.stat().st_size
+            spool_size = spool.lstat().st_size
         copy = job.spools.get(stream) if job is not None else None
         tail = job.trailer if job is not None and job.final and stream == "stdout" else b""
         return _Source(
@@ -170,7 +170,11 @@ class LogReader:
     async def _bytes(self, source: _Source, at: int, want: int) -> bytes:
         spool, mount = source.spool, source.mount
         if spool is not None and source.mount_until <= at < source.spool_size:
-            data = await asyncio.to_thread(_pread, spool, at, min(want, source.spool_size - at))
+            try:
+                data = await asyncio.to_thread(_pread, spool, at, min(want, source.spool_size - at))
+            except OSError as error:
+                # A task that is root in its container can put a link there.
+                raise NotFound(f"The output lies no more where it was written: {error.strerror}.") from error
             # What was made safe meanwhile may have been punched out under this read, which then saw zeros.
             if at >= source.mount_until:
                 return data
