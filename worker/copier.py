@@ -112,6 +112,11 @@ class LogCopier:
         self._jobs.pop(attempt, None)
 
     @property
+    def jobs(self) -> list[CopyJob]:
+        """All that are not forgotten."""
+        return list(self._jobs.values())
+
+    @property
     def held(self) -> list[CopyJob]:
         """Copies that the mount holds up now."""
         return [job for job in self._jobs.values() if job.problem]

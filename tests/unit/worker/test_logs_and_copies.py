@@ -46,9 +46,9 @@ class Desk:
             file.write(data)
 
     async def round(self) -> None:
-        """One turn of the copier."""
+        """One turn of the copier, to its end; it works in a thread."""
         await self.rig.clock.advance(2.0)
-        await asyncio.sleep(0.05)
+        await eventually(lambda: not any(job.busy for job in self.rig.house.copier.jobs), every_s=0.001)
 
     async def read(self, stream: str = "stdout", **more: Any) -> bytes:
         return b"".join([chunk.data for chunk in await self.chunks(stream, **more)])

@@ -270,12 +270,12 @@ async def test_the_line_about_dropped_output_survives_a_restart(desk: Desk, copi
     # It used to be cut off again by the copy that a restarted Worker makes to be sure.
     spool = desk.folder / "spool"
     spool.mkdir()
-    (spool / "stdout").write_bytes(b"output")
     desk.rig.runtime.spools[A] = spool
     await desk.running(A)
     desk.rig.told.away = True
     if not copied_before:
         desk.rig.mount.problem = "It hangs."
+    (spool / "stdout").write_bytes(b"output")
     desk.rig.runtime.end(A, EndRecord(BoxEnd.EXITED, exit_code=0, stdout_bytes=6, dropped_bytes=5 << 20))
     await desk.pass_until(lambda: bool(desk.rig.house.reports._waiting))
     log = desk.rig.mount.job_folder(A) / "stdout.log"
