@@ -18,11 +18,12 @@ import errno
 import os
 import re
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from .errors import ConfigInvalid, InvalidInput, MountUnavailable
+from .errors import ConfigInvalid, InvalidInput, MountUnavailable, StoreFull
 from .ids import AttemptId, JobId, is_job_id, is_task_name
 
 MARKER = ".headway-mount"
@@ -179,16 +180,18 @@ class MountProbe:
                 MountKind.MISSING, f"{self._layout.root} has not answered for {self._timeout_s:g} s; it hangs."
             )
 
-    async def require(self) -> MountState:
-        """The state if ok.
+    async def require(self, *also: MountKind) -> MountState:
+        """The state if it is ok, or one of ``also``.
 
         Raises:
-            MountUnavailable: it isn't; the message says why.
+            StoreFull: it is full.
+            MountUnavailable: it isn't ok for another reason; the message says why.
         """
         state = await self.check()
-        if not state.ok:
-            raise MountUnavailable(state.sentence, extra={"kind": state.kind.value})
-        return state
+        if state.ok or state.kind in also:
+            return state
+        kind = StoreFull if state.kind is MountKind.FULL else MountUnavailable
+        raise kind(state.sentence, extra={"kind": state.kind.value})
 
     def _start(self) -> asyncio.Future[MountState]:
         loop = asyncio.get_running_loop()
@@ -249,6 +252,25 @@ def prepare_local(root: str | Path, cluster: str, *, used_before: bool = False) 
     except OSError as error:
         raise ConfigInvalid(f"{root} can't be used as the shared folder: {error.strerror}.") from error
     return layout
+
+
+@contextlib.contextmanager
+def reach(layout: Layout, cluster: str, path: Path) -> Iterator[Path]:
+    """``path`` on the real mount: the path given leads there, whatever is unmounted or mounted meanwhile. Blocking.
+
+    A look at the marker followed by a write to the path itself would, now and then, write to the bare folder.
+
+    Raises:
+        OSError: ENODEV if the mount is not there (or another cluster's), or what the file system says.
+    """
+    root = os.open(layout.root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        anchor = Path(f"/proc/self/fd/{root}")
+        if read_marker(anchor) != cluster:
+            raise OSError(errno.ENODEV, f"{layout.root} is not mounted")
+        yield anchor / path.relative_to(layout.root)
+    finally:
+        os.close(root)
 
 
 def ensure_home(layout: Layout, account: str, uid: int, gid: int) -> Path:

@@ -90,14 +90,15 @@ async def build(
 
     conditions = Conditions(clock)
     engine = EngineWatch(runtime, conditions, clock)
-    mounted = MountWatch(
-        Layout(cluster.mount),
-        cluster.name,
-        clock,
-        lambda: conditions.set("mount_unavailable", mounted.problem),
-    )
+
+    def on_mount_changed() -> None:
+        conditions.set("mount_unavailable", mounted.problem)
+        if not mounted.problem:
+            copier.try_again()
+
+    mounted = MountWatch(Layout(cluster.mount), cluster.name, clock, on_mount_changed)
     service.on_stop(mounted.close)
-    copier = LogCopier(clock, lambda: mounted.problem)
+    copier = LogCopier(clock, lambda: mounted.problem, reach=mounted.reach)
     service.on_stop(copier.close)
     background = _Background()
     service.on_stop(background.close)

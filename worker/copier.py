@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -52,11 +53,23 @@ class CopyJob:
 
 
 class LogCopier:
-    """See the module. All methods on the event loop; none waits for the mount but ``wait``."""
+    """See the module. All methods on the event loop; none waits for the mount but ``wait``.
 
-    def __init__(self, clock: Clock, mount_problem: Callable[[], str], *, every_s: float = 2.0) -> None:
+    ``mount_problem`` is what the last look at the mount found; ``reach`` gives, for a folder of the mount, a path to it
+    that leads to the real mount only, and raises OSError when that isn't there.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        mount_problem: Callable[[], str],
+        *,
+        reach: Callable[[Path], contextlib.AbstractContextManager[Path]] = contextlib.nullcontext,
+        every_s: float = 2.0,
+    ) -> None:
         self._clock = clock
         self._mount_problem = mount_problem
+        self._reach = reach
         self._every_s = every_s
         self._jobs: dict[AttemptId, CopyJob] = {}
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="log-copy")
@@ -110,6 +123,11 @@ class LogCopier:
     def forget(self, attempt: AttemptId) -> None:
         """Nothing more is to be copied. Safe twice."""
         self._jobs.pop(attempt, None)
+
+    def try_again(self) -> None:
+        """The mount is back: copies that it held up need not wait out their pauses."""
+        for job in self._jobs.values():
+            job.pause_s, job.not_before = 0.0, 0.0
 
     @property
     def jobs(self) -> list[CopyJob]:
@@ -195,26 +213,29 @@ class LogCopier:
 
     def _copy(self, job: CopyJob, final: bool) -> bool:
         """In a thread. True when nothing is left to do now."""
-        checked = False
+        with contextlib.ExitStack() as held:
+            reached: Path | None = None
 
-        def before_write() -> None:
-            nonlocal checked
-            if not checked:
-                problem = self._mount_problem()
-                if problem:
-                    raise FileNotFoundError(2, problem)
-                checked = True
+            def folder() -> Path:
+                nonlocal reached
+                if reached is None:
+                    problem = self._mount_problem()
+                    if problem:
+                        raise FileNotFoundError(errno.ENOENT, problem)
+                    # That was seconds ago. What would now be written to the bare folder would count as copied, and
+                    # be lost.
+                    reached = held.enter_context(self._reach(job.target))
+                return reached
 
-        done = True
-        for name, spool in job.spools.items():
-            trailer = job.trailer if final and name == "stdout" else b""
-            done = spool.step(final=final, trailer=trailer, before_write=before_write) and done
-        notes = job.notes
-        if job.notes_copied < len(notes):
-            before_write()
-            _write_notes(job.target, notes)
-            job.notes_copied = len(notes)
-        return done
+            done = True
+            for name, spool in job.spools.items():
+                trailer = job.trailer if final and name == "stdout" else b""
+                done = spool.step(final=final, trailer=trailer, reach=folder) and done
+            notes = job.notes
+            if job.notes_copied < len(notes):
+                _write_notes(folder(), notes)
+                job.notes_copied = len(notes)
+            return done
 
 
 def _write_notes(folder: Path, notes: bytes) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 from headway.clock import Clock
 from headway.errors import MountUnavailable
 from headway.ids import AttemptId
-from headway.mount import Layout, MountProbe, ensure_home
+from headway.mount import Layout, MountProbe, ensure_home, reach
 
 from .model import Owner
 
@@ -20,6 +21,7 @@ T = TypeVar("T")
 CALL_TIMEOUT_S = 10.0
 _THREADS = 4
 _HOME_FRESH_S = 60.0
+_AGAIN_S = 2.0  # between looks at a mount that can't be used: all work waits for it
 
 
 class Mounted(Protocol):
@@ -67,6 +69,7 @@ class MountWatch:
         self, layout: Layout, cluster: str, clock: Clock, on_change: Callable[[], None], *, every_s: float = 10.0
     ) -> None:
         self._layout = layout
+        self._cluster = cluster
         self._probe = MountProbe(layout, cluster)
         self._clock = clock
         self._on_change = on_change
@@ -90,8 +93,8 @@ class MountWatch:
 
     async def run(self) -> None:
         while True:
-            await self.look()
-            await self._clock.sleep(self._every_s)
+            problem = await self.look()
+            await self._clock.sleep(min(_AGAIN_S, self._every_s) if problem else self._every_s)
 
     def job_folder(self, attempt: AttemptId) -> Path:
         return self._layout.attempt(attempt)
@@ -112,11 +115,13 @@ class MountWatch:
     async def call(self, work: Callable[[], T], *, within_s: float = CALL_TIMEOUT_S) -> T:
         # Threads of their own: a mount that hangs holds those that ask it, and no others.
         try:
-            return await asyncio.wait_for(
-                asyncio.get_running_loop().run_in_executor(self._threads, work), CALL_TIMEOUT_S
-            )
+            return await asyncio.wait_for(asyncio.get_running_loop().run_in_executor(self._threads, work), within_s)
         except TimeoutError as error:
             raise MountUnavailable(f"{self._layout.root} has not answered for {within_s:g} s.") from error
+
+    def reach(self, folder: Path) -> AbstractContextManager[Path]:
+        """A path to a folder of the mount that stays on the mount; see ``headway.mount.reach``. Blocks."""
+        return reach(self._layout, self._cluster, folder)
 
     def close(self) -> None:
         """Let go of threads. Safe twice."""

@@ -69,13 +69,13 @@ class SpoolCopy:
         final: bool = False,
         trailer: bytes = b"",
         budget: int = 64 << 20,
-        before_write: Callable[[], None] = lambda: None,
+        reach: Callable[[], Path] | None = None,
     ) -> bool:
         """Copy what is new, at most about ``budget`` bytes; True if nothing is left to do now.
 
         With ``final`` the spool grows no more: ``trailer`` goes after its last byte, and True means that all of
-        it is fsynced. ``before_write`` is called before the target is touched and may raise OSError to forbid it
-        (a mount that isn't mounted). Raises OSError; call again later, nothing is lost.
+        it is fsynced. ``reach`` is called before the target is touched: it gives a path to its folder, or raises
+        OSError to forbid it (a mount that isn't mounted). Raises OSError; call again later, nothing is lost.
         """
         if not self._resumed:
             self.copied = self.safe = _first_data(self.source)
@@ -84,9 +84,9 @@ class SpoolCopy:
         whole = size + len(trailer) if final else size
         if self.copied >= whole and not (final and self.safe < whole):
             return True
-        before_write()
-        self.target.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
-        descriptor = os.open(self.target, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o640)
+        folder = self.target.parent if reach is None else reach()
+        folder.mkdir(mode=0o750, parents=True, exist_ok=True)
+        descriptor = os.open(folder / self.target.name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o640)
         try:
             self._resume(descriptor)
             stop_at = min(whole, self.copied + budget)

@@ -18,7 +18,7 @@ from fastapi.responses import Response, StreamingResponse
 from headway.clock import Clock
 from headway.errors import InvalidInput, MountUnavailable, NotAllowed, NotFound
 from headway.logs import get_logger
-from headway.mount import Layout, MountProbe, ensure_home
+from headway.mount import Layout, MountKind, MountProbe, ensure_home
 
 from .. import ranges
 from .. import schemas as s
@@ -124,7 +124,7 @@ class Files:
             Conflict: see Space.begin.
         """
         owner = await self._owner(account, of)
-        upload = await self._in(owner, lambda space: space.begin(path, overwrite=overwrite, parents=parents))
+        upload = await self._in(owner, lambda space: space.begin(path, overwrite=overwrite, parents=parents), adds=True)
         try:
             await self._fill(owner, upload, body)
             existed = await self._as(owner, upload.finish)
@@ -157,7 +157,7 @@ class Files:
     async def mkdir(self, account: Account, path: tuple[str, ...], *, of: str) -> None:
         """Makes a folder; see Space.make."""
         owner = await self._owner(account, of)
-        await self._in(owner, lambda space: space.make(path))
+        await self._in(owner, lambda space: space.make(path), adds=True)
 
     async def move(self, account: Account, path: tuple[str, ...], body: s.FileMove | None, *, of: str) -> s.FileDone:
         """Renames; see Space.move.
@@ -184,11 +184,14 @@ class Files:
             raise NotFound(f"There is no account `{of}`.")
         return owner
 
-    async def _in(self, owner: Account, work: Callable[[Space], T]) -> T:
+    async def _in(self, owner: Account, work: Callable[[Space], T], *, adds: bool = False) -> T:
         # A look writes and syncs; thousands of small files need not pay for one each.
         if self._clock.monotonic() > self._mount_good_until:
-            await self._mount.require()
-            self._mount_good_until = self._clock.monotonic() + _MOUNT_LOOK_S
+            # On a full mount people look for what they can delete, and from a read-only one they rescue what they
+            # have.
+            state = await self._mount.require(MountKind.READ_ONLY, *(() if adds else (MountKind.FULL,)))
+            if state.ok:
+                self._mount_good_until = self._clock.monotonic() + _MOUNT_LOOK_S
         home = self._layout.home(owner.name)
 
         def working() -> T:

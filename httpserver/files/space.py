@@ -342,4 +342,6 @@ def _in_words(error: OSError, path: Path) -> HeadwayError:
         return Conflict(f"`{name}` is in use: {error.strerror}.")
     if code in (errno.EMFILE, errno.ENFILE):
         return HeadwayError("The server has too many files open.")
+    if code == errno.EROFS:
+        return MountUnavailable("The shared folder can only be read now; what is in it is not lost.")
     return MountUnavailable(f"The shared folder can't do that now: {error.strerror}.")

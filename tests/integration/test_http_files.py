@@ -16,6 +16,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
+from headway.mount import MountKind, MountState
 from tests.integration.http_rig import Rig, a_rig
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -333,3 +334,18 @@ async def test_a_full_disk_is_told_and_leaves_nothing(
     monkeypatch.undo()
     assert (await ann.get("/files/kept2")).content == b"old"
     assert list(home(rig).glob(".headway-upload-*")) == []
+
+
+async def test_on_a_full_mount_people_can_look_and_make_room(
+    rig: Rig, ann: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+):
+    """All calls used to be refused, also the one that would have helped."""
+    for name in ("big", "kept"):
+        assert (await ann.put(f"/files/{name}", content=b"x")).status_code in (200, 201)
+    rig.parts.files._mount_good_until = -1e9
+    monkeypatch.setattr("headway.mount.mount_state", lambda *_, **__: MountState(MountKind.FULL, "It is full."))
+    for refused in (await ann.put("/files/more", content=b"x"), await ann.post("/files/f", params={"op": "mkdir"})):
+        assert (refused.status_code, refused.json()["slug"]) == (507, "disk-full")
+    assert (await ann.get("/files/kept")).content == b"x"
+    assert {"big", "kept"} <= {entry["name"] for entry in (await ann.get("/files/")).json()["entries"]}
+    assert (await ann.delete("/files/big")).status_code == 204

@@ -13,7 +13,17 @@ import pytest
 from headway import mount
 from headway.errors import ConfigInvalid, InvalidInput, MountUnavailable
 from headway.ids import AttemptId, JobId, TaskId, new_job_id
-from headway.mount import MARKER, Layout, MountKind, MountProbe, ensure_home, mount_state, prepare_local, read_marker
+from headway.mount import (
+    MARKER,
+    Layout,
+    MountKind,
+    MountProbe,
+    ensure_home,
+    mount_state,
+    prepare_local,
+    reach,
+    read_marker,
+)
 
 JOB = new_job_id(1_800_000_000.0)
 NAME = "cluster-a"
@@ -173,3 +183,16 @@ def test_no_home_is_made_on_the_bare_folder(tmp_path: Path) -> None:
     with pytest.raises(MountUnavailable):
         ensure_home(Layout(tmp_path), "ann", 20_001, 20_001)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_reached_stays_on_the_mount_though_another_folder_takes_its_place(layout: Layout) -> None:
+    """The Worker looked at the mount every ten seconds, and wrote logs to the bare folder in between."""
+    with reach(layout, NAME, layout.root / "jobs" / "x") as folder:
+        layout.root.rename(layout.root.with_name("real"))
+        layout.root.mkdir()
+        folder.mkdir()
+        (folder / "file").write_text("y")
+    assert list(layout.root.iterdir()) == []
+    assert (layout.root.with_name("real") / "jobs" / "x" / "file").read_text() == "y"
+    with pytest.raises(OSError, match="not mounted"), reach(layout, NAME, layout.root / "jobs"):
+        pass

@@ -101,11 +101,11 @@ def test_a_fault_of_the_mount_loses_nothing(copy: SpoolCopy, monkeypatch: pytest
 def test_nothing_is_written_where_the_mount_is_not_mounted(copy: SpoolCopy) -> None:
     copy.source.write_bytes(b"x")
 
-    def forbid() -> None:
+    def forbid() -> Path:
         raise OSError(errno.ENOENT, "the mount's marker is missing")
 
     with pytest.raises(OSError, match="marker"):
-        copy.step(before_write=forbid)
+        copy.step(reach=forbid)
     assert not copy.target.parent.exists()
 
 
