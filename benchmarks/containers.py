@@ -27,8 +27,13 @@ CONTAINERS = 200
 @contextmanager
 def _cluster() -> Iterator[tuple[Cluster, Engine]]:
     with start_engine() as engine, tempfile.TemporaryDirectory(prefix="hwb") as folder:
-        settings = {"worker__runtime": "docker", "worker__docker_host": engine.url, "worker__cpus": 8}
-        with a_cluster(Path(folder), worker__memory_bytes=32 << 30, **settings) as cluster:
+        with a_cluster(
+            Path(folder),
+            worker__runtime="docker",
+            worker__docker_host=engine.url,
+            worker__cpus=8,
+            worker__memory_bytes=32 << 30,
+        ) as cluster:
             yield cluster, engine
 
 
@@ -48,7 +53,7 @@ def _bare_options(engine: Engine) -> dict[str, Any]:
     client = engine.client()
     try:
         container = client.containers.list(all=True, filters={"label": "headway.attempt"})[0]
-        return dict(client.api.inspect_container(container.id))
+        return dict(client.api.inspect_container(container.id or ""))
     finally:
         client.close()
 
@@ -74,8 +79,7 @@ class _Bare:
         """Create and start; returns once the engine says that it has started."""
         api = self.client.api
         config = {"Image": BUSYBOX, "Cmd": command, "HostConfig": self.host}
-        response = api._post_json(api._url("/containers/create"), data=config)
-        container = str(api._result(response, True)["Id"])
+        container = str(api.create_container_from_config(config)["Id"])
         api.start(container)
         return container
 

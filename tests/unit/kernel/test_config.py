@@ -76,7 +76,8 @@ def test_environment_wins_over_file_and_options_over_both(loaded: Load) -> None:
 
 def test_every_value_says_where_it_came_from(write: Write) -> None:
     path = write(
-        f'# a comment\n[cluster]\ntoken = "{TOKEN}"\n\n  lease_s = "5m"\n\n[ task_manager ]\nlimits.max_timeout = "1h"\n'
+        f'# a comment\n[cluster]\ntoken = "{TOKEN}"\n\n  lease_s = "5m"\n\n[ task_manager ]\n'
+        'limits.max_timeout = "1h"\n'
     )
     sources = load(path, {"HEADWAY_LOG__LEVEL": "debug", "HEADWAY_URL": "http://x", "HEADWAY_TOKEN": "t"}).sources
     assert sources["cluster.lease_s"] == f"{path}:5"
