@@ -104,9 +104,10 @@ function Shell({ user, expired, children }: { user: User; expired: boolean; chil
 
   const signOut = async (): Promise<void> => {
     await api.DELETE("/api/v1/session").catch(() => undefined);
-    client.clear();
-    client.setQueryData(keys.me, null);
     go("/");
+    // Not `clear`: what is on screen would hold on to the answer that was cleared away.
+    client.setQueryData(keys.me, null);
+    client.removeQueries({ predicate: (q) => q.queryKey[0] !== "me" });
   };
 
   return (

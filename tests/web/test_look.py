@@ -1,0 +1,120 @@
+"""Every page in light and dark, wide and narrow: nothing sticks out; pictures for people to see lie under .cache."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from tests.support.cluster import Cluster, a_job, scripted_task
+from tests.support.waiting import soon
+
+from .conftest import sign_in
+
+pytestmark = [pytest.mark.web, pytest.mark.slow]
+
+SIZES = {"wide": (1280, 900), "narrow": (390, 800)}
+
+
+def said(text: str) -> dict[str, str]:
+    return {"HEADWAY_SCRIPTED_OUTPUT": text}
+
+
+@pytest.fixture(scope="module")
+def jobs(headway: Cluster) -> Iterator[dict[str, str]]:
+    """Ids of jobs in all kinds of states, by what they are."""
+    trace = 'Traceback (most recent call last):\n  File "train.py", line 3\nValueError: no such data\n'
+    epochs = "".join(f"epoch {i}: loss {1 / (i + 1):.4f}\n" for i in range(400))
+    wants: dict[str, list[dict[str, Any]]] = {
+        "digits": [
+            scripted_task("prepare", env=said("1797 pictures\n")),
+            scripted_task("train-forest", needs=["prepare"], env=said("accuracy 0.97\n")),
+            scripted_task("train-svm", needs=["prepare"], run_s=1, env=said("accuracy 0.99\n")),
+            scripted_task("compare", needs=["train-forest", "train-svm"], env=said("svm wins: 0.99\n")),
+        ],
+        "fails": [
+            scripted_task("a"),
+            scripted_task("b", needs=["a"], exit_code=3, retries=1, env=said(trace)),
+            scripted_task("c", needs=["b"]),
+            scripted_task("clean-up", needs={"b": "any"}),
+            scripted_task("tell", needs={"b": "failure"}),
+        ],
+        "gpus": [
+            *[scripted_task(f"gpu-{i}", run_s=600, resources={"gpus": 1}) for i in range(9)],
+            scripted_task("collect", needs=[f"gpu-{i}" for i in range(9)]),
+        ],
+        "training": [scripted_task("long", run_s=600, env=said(epochs)), scripted_task("after", needs=["long"])],
+        "wrong image": [scripted_task("x", env={"HEADWAY_SCRIPTED_START_FAILS": "image_not_found"})],
+        "chain": [scripted_task(f"s{i:04}", needs=[f"s{i - 1:04}"] if i else []) for i in range(300)],
+        "n" * 100: [scripted_task("t" * 63, run_s=1), scripted_task("u" * 63, needs=["t" * 63])],
+    }
+    ids = {name: str(headway.client.submit(a_job(*tasks, name=name))["id"]) for name, tasks in wants.items()}
+    for name in ("digits", "fails", "n" * 100):
+        soon(lambda name=name: headway.client.job(ids[name])["ended_at"], within_s=60, what=name)  # type: ignore[misc]
+    yield ids
+    for job in ids.values():
+        headway.client.act("cancel", job)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", list(SIZES))
+def test_every_page(
+    browser: Browser,
+    headway: Cluster,
+    password: str,
+    jobs: dict[str, str],
+    shoot: Callable[[Page, str], None],
+    size: str,
+    scheme: Any,
+) -> None:
+    width, height = SIZES[size]
+    views = {
+        "jobs": "/",
+        "submit": "/submit",
+        "clone": f"/submit/{jobs['fails']}",
+        "job": f"/jobs/{jobs['digits']}",
+        "job-ended": f"/jobs/{jobs['digits']}/train-svm",
+        "job-failed": f"/jobs/{jobs['fails']}/b",
+        "job-waits": f"/jobs/{jobs['gpus']}/gpu-7",
+        "job-live": f"/jobs/{jobs['training']}/long",
+        "job-one-task": f"/jobs/{jobs['wrong image']}",
+        "job-large": f"/jobs/{jobs['chain']}",
+        "job-long-names": f"/jobs/{jobs['n' * 100]}/{'t' * 63}",
+        "queue": "/queue",
+        "nodes": "/nodes",
+    }
+    with browser.new_context(
+        base_url=headway.url, viewport={"width": width, "height": height}, color_scheme=scheme
+    ) as context:
+        page = context.new_page()
+        page.goto("/")
+        expect(page.get_by_label("Password")).to_be_visible()
+        shoot(page, f"sign-in-{size}-{scheme}")
+        sign_in(page, "admin", password)
+        too_wide = [name for name, path in views.items() if not _fits(page, path, f"{name}-{size}-{scheme}", shoot)]
+    assert too_wide == []
+
+
+def _fits(page: Page, path: str, name: str, shoot: Callable[[Page, str], None]) -> bool:
+    page.goto(path)
+    expect(page.locator("h1").first).to_be_visible()
+    expect(page.get_by_text("Loading …")).to_have_count(0)
+    if page.locator(".log-text").count():
+        expect(page.locator(".log-state")).not_to_have_text("nothing yet")
+    page.evaluate("new Promise(done => setTimeout(done, 300))")  # one more picture of what came meanwhile
+    shoot(page, name)
+    return bool(page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth"))
+
+
+def test_keys_alone_are_enough(context: BrowserContext, headway: Cluster, password: str, jobs: dict[str, str]) -> None:
+    page = context.new_page()
+    sign_in(page, "admin", password)
+    page.goto(f"/jobs/{jobs['digits']}")
+    page.locator('[data-task="compare"]').focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".log-text")).to_contain_text("svm wins")
+    page.get_by_role("tab", name="stderr").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("tab", name="stderr")).to_have_attribute("aria-selected", "true")
