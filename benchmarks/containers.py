@@ -79,7 +79,7 @@ class _Bare:
         """Create and start; returns once the engine says that it has started."""
         api = self.client.api
         config = {"Image": BUSYBOX, "Cmd": command, "HostConfig": self.host}
-        container = str(api.create_container_from_config(config)["Id"])
+        container = str(api.create_container_from_config(config)["Id"])  # type: ignore[no-untyped-call]
         api.start(container)
         return container
 
