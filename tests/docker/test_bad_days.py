@@ -1,0 +1,161 @@
+"""Real containers while services and engine are killed: nothing is lost, nothing runs twice, every log is whole."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.docker.conftest import DOCKER_SETTINGS, Jobs, a_task
+from tests.support.cluster import a_cluster
+from tests.support.dockerd import Engine, start_engine
+from tests.support.waiting import soon
+
+pytestmark = [pytest.mark.docker, pytest.mark.slow]
+
+COUNT = 50
+_LEASES: dict[str, Any] = {
+    "cluster__lease_s": 12,
+    "cluster__heartbeat_s": 1,
+    "cluster__lease_stop_s": 6,
+    "cluster__lease_grace_s": 1,
+    "resource_manager__poll_s": 1,
+    "resource_manager__suspect_after_s": 3,
+    "resource_manager__down_after_s": 6,
+}
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Engine]:
+    with start_engine() as engine:
+        yield engine
+
+
+@pytest.fixture
+def house(tmp_path: Path, engine: Engine) -> Iterator[Jobs]:
+    settings = {**DOCKER_SETTINGS, **_LEASES, "worker__cpus": 2, "worker__docker_host": engine.url}
+    with a_cluster(tmp_path, worker__pull_images=False, worker__engine_timeout_s=10, **settings) as cluster:
+        yield Jobs(cluster, engine)
+    engine.remove_containers()
+
+
+def the_wave(house: Jobs) -> str:
+    """One job: 50 tasks that run at once, and 50 that wait for their room. Each writes when it begins and ends, into
+    a file of its own in the home and into its log."""
+    house.home().mkdir(exist_ok=True)
+
+    def task(number: int) -> dict[str, Any]:
+        # They end some time after the kill, one after the other, so that some end while the service is away.
+        lasts = 12 + number / 4 if number < COUNT else 0.1
+        script = (
+            f"f=/root/nfs/wave-{number}; echo begin >> $f; echo begin {number}; sleep {lasts:.2f}; "
+            f"echo end >> $f; echo end {number}"
+        )
+        resources = {"cpus": 0.04, "memory": "16MiB"}
+        return a_task(script, f"t{number}", timeout="90s" if number < COUNT else "2m", resources=resources)
+
+    job = house.begin(*(task(number) for number in range(2 * COUNT)))
+    soon(lambda: len(list(house.home().glob("wave-*"))) >= COUNT, within_s=60, every_s=0.2, what="50 run")
+    return job
+
+
+def assert_all_ran_once(house: Jobs, job: str, *, within_s: float = 120) -> None:
+    done = house.cluster.client.wait(job, timeout_s=within_s)
+    bad = [(t["name"], t["state"], t["reason"], len(t["attempts"])) for t in done["tasks"] if t["state"] != "SUCCEEDED"]
+    assert not bad, bad[:5]
+    for number in range(2 * COUNT):
+        written = (house.home() / f"wave-{number}").read_text().split()
+        assert written == ["begin", "end"], (number, written)
+    for task in done["tasks"]:
+        number = task["name"][1:]
+        assert len(task["attempts"]) == 1, task
+        assert house.cluster.client.log(job, task["name"]).decode() == f"begin {number}\nend {number}\n"
+    house.none_is_left(within_s=60)
+
+
+def test_each_service_killed_in_turn_then_all_then_the_engine(house: Jobs) -> None:
+    cluster = house.cluster
+    job = the_wave(house)
+    for victim in cluster.names:
+        cluster.kill9(victim)
+        time.sleep(0.5)
+        cluster.start(victim)
+    cluster.kill9(*cluster.names)
+    time.sleep(1.0)
+    cluster.start()
+    time.sleep(1.0)
+    house.engine.kill9()
+    time.sleep(1.0)
+    house.engine.start()
+    cluster.wait_ready()
+    assert_all_ran_once(house, job)
+
+
+def test_the_worker_and_the_engine_die_together(house: Jobs) -> None:
+    job = the_wave(house)
+    house.cluster.kill9("n1")
+    house.engine.kill9()
+    time.sleep(4.0)
+    house.cluster.start("n1")
+    time.sleep(2.0)
+    house.engine.start()
+    house.cluster.wait_ready()
+    assert_all_ran_once(house, job)
+
+
+def test_the_worker_is_dead_beyond_timeout_and_lease(house: Jobs) -> None:
+    """TIME-14, REC-04: limits were the Worker's to enforce, and a second copy was started when it came back."""
+    long = house.begin(a_task("date +%s >> /root/nfs/begins; echo up; sleep 22; echo done"))
+    short = house.begin(a_task("trap 'echo bye; exit 3' TERM; echo up; while :; do sleep 0.1; done", timeout="4s"))
+    for job in (long, short):
+        house.until_it_prints(job, b"up")
+    house.cluster.kill9("n1")
+    time.sleep(15)
+    assert house.state(long) == "RUNNING"
+    house.cluster.start("n1")
+    task = house.ended(short, within_s=30)
+    assert (task["state"], house.out(task), len(task["attempts"])) == ("TIMED_OUT", b"up\nbye\n", 1)
+    assert 3.9 <= task["attempts"][0]["phases"]["running_s"] < 8
+    task = house.ended(long, within_s=60)
+    assert (task["state"], house.out(task), len(task["attempts"])) == ("SUCCEEDED", b"up\ndone\n", 1)
+    assert len((house.home() / "begins").read_text().split()) == 1
+    house.none_is_left()
+
+
+def test_an_engine_that_hangs(house: Jobs) -> None:
+    """TIME-13, REC-06, REC-15: a wait without limit kept the slot for ever; tasks called dead were started twice."""
+    runs = house.begin(a_task("echo x >> /root/nfs/runs; echo up; sleep 3; echo done"))
+    house.until_it_prints(runs, b"up")
+    house.engine.pause()
+    try:
+        comes = house.begin(a_task("echo x >> /root/nfs/comes; echo here"))
+
+        def is_told() -> bool:
+            conditions = house.cluster.client.nodes()[0]["conditions"]
+            return "engine_unavailable" in {condition["word"] for condition in conditions}
+
+        soon(is_told, within_s=40, every_s=0.3, what="the node says that its engine does not answer")
+        assert house.cluster.client.nodes()[0]["health"] == "READY", "its heartbeat goes on"
+        assert house.state(comes) in ("QUEUED", "RUNNING")
+    finally:
+        house.engine.resume()
+    for job, text in ((runs, b"up\ndone\n"), (comes, b"here\n")):
+        task = house.ended(job, within_s=90)
+        assert (task["state"], house.out(task)) == ("SUCCEEDED", text), task["reason"]
+    assert (house.home() / "runs").read_text() == "x\n"
+    assert (house.home() / "comes").read_text() == "x\n"
+    soon(lambda: not is_told(), within_s=20, what="the condition is over")
+    house.none_is_left()
+
+
+def test_the_engine_restarts(house: Jobs) -> None:
+    """REC-07: containers alive during a restart stayed running for ever, or got 255 whatever they did."""
+    job = house.begin(a_task("echo up; sleep 5; exit 7"))
+    house.until_it_prints(job, b"up")
+    house.engine.restart()
+    task = house.ended(job, within_s=40)
+    assert (task["reason"]["word"], task["reason"]["exit_code"]) == ("exited", 7)
+    house.none_is_left()
