@@ -5,14 +5,18 @@ A task's GPUs, CPUs and memory come from one node. GPUs are whole.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 from headway.ids import NodeId
 from headway.states import Admission, NodeHealth
 
 from .model import Gpu, Node, Shape
+
+_WORD = re.compile(r"[^\s-]+")
 
 
 class CpuTasks(StrEnum):
@@ -88,7 +92,17 @@ def why_closed(node: Node) -> str:
 
 def suits(gpu: Gpu, shape: Shape) -> bool:
     """Whether the card is of a model and size that the shape accepts."""
-    return gpu.memory_bytes >= shape.gpu_memory_bytes and (not shape.gpu_models or gpu.model in shape.gpu_models)
+    return gpu.memory_bytes >= shape.gpu_memory_bytes and (
+        not shape.gpu_models or any(is_model(gpu.model, wanted) for wanted in shape.gpu_models)
+    )
+
+
+@lru_cache(maxsize=4096)
+def is_model(model: str, wanted: str) -> bool:
+    """Whether a driver's name for a card, `NVIDIA A100-SXM4-40GB`, is what a person calls `A100`: the wanted words
+    stand in it, as they are and in this order."""
+    have, want = (_WORD.findall(name.lower()) for name in (model, wanted))
+    return bool(want) and any(have[i : i + len(want)] == want for i in range(len(have) - len(want) + 1))
 
 
 def fits(shape: Shape, room: Room) -> bool:
