@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headway.errors import HeadwayError, NotSignedIn, TooLarge
@@ -85,6 +86,9 @@ class _Request:
                 raise self._too_large()
         except HeadwayError as error:
             await self._fail(error)
+        except ClientDisconnect:
+            # It broke off in the middle of its request: nobody is there to be answered, and nothing failed here.
+            log.info("http.client_gone", method=self._scope["method"], path=self._scope["path"], bytes=self._got)
         except Exception as error:
             if isinstance(error.__cause__, HeadwayError):
                 # So Starlette says that it came after the answer had begun.
