@@ -1,0 +1,95 @@
+"""What Docker Engine's refusals mean."""
+
+from __future__ import annotations
+
+import pytest
+import requests
+from docker.errors import APIError
+
+from headway.model.reasons import EndWord
+from worker.runtime.docker import container_facts
+from worker.runtime.docker_errors import engine_in_trouble, pull_refusal, start_refusal
+
+
+def an_error(status: int, text: str) -> APIError:
+    response = requests.Response()
+    response.status_code = status
+    return APIError("refused", response=response, explanation=text)
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "want_word", "want_elsewhere"),
+    [
+        (400, "invalid mount config for type \"bind\": bind source path does not exist: /m/homes/a",
+         EndWord.MOUNT_UNAVAILABLE, True),
+        (500, 'could not select device driver "nvidia" with capabilities: [[gpu]]', EndWord.GPU_FAILED, True),
+        (500, "OCI runtime create failed: nvidia-container-cli: device error: GPU-1: unknown device: unknown",
+         EndWord.GPU_FAILED, True),
+        (404, "No such image: sha256:1", EndWord.IMAGE_PULL_FAILED, True),
+        (500, "write /var/lib/docker/x: no space left on device", EndWord.START_FAILED, True),
+        (500, 'OCI runtime create failed: error mounting "/m/h" to rootfs at "/root/nfs": no such file or directory',
+         EndWord.MOUNT_UNAVAILABLE, True),
+        (400, 'OCI runtime create failed: exec: "/headway/launcher": permission denied: unknown',
+         EndWord.START_FAILED, True),
+    ],
+)  # fmt: skip
+def test_refusals_of_a_start(status: int, text: str, want_word: EndWord, want_elsewhere: bool) -> None:
+    error = an_error(status, text)
+    assert not engine_in_trouble(error)
+    refusal = start_refusal(error, node="n1", image="x")
+    assert (refusal.word, refusal.elsewhere) == (want_word, want_elsewhere)
+    assert "OCI runtime" not in refusal.message
+
+
+def test_a_missing_toolkit_names_the_worker() -> None:
+    """GPU-01."""
+    error = an_error(500, 'could not select device driver "nvidia" with capabilities: [[gpu]]')
+    assert "toolkit) is not installed on worker n1" in start_refusal(error, node="n1", image="x").message
+
+
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [
+        (500, "connection error: desc = transport: dial unix /run/containerd/containerd.sock: connect: refused"),
+        (500, "context deadline exceeded"),
+        (503, "shutting down"),
+        (409, "removal of container abc is already in progress"),
+    ],
+)
+def test_an_engine_in_trouble_is_no_refusal(status: int, text: str) -> None:
+    """REC-15: a hiccup of the engine used up the retries of a task."""
+    assert engine_in_trouble(an_error(status, text))
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("manifest for busybox:99 not found: manifest unknown: manifest unknown", EndWord.IMAGE_NOT_FOUND),
+        ("pull access denied for no/such, repository does not exist or may require 'docker login'",
+         EndWord.IMAGE_NOT_FOUND),
+        ("Get \"https://registry-1.docker.io/v2/\": dial tcp: lookup registry-1.docker.io: no such host",
+         EndWord.IMAGE_PULL_FAILED),
+        ("Get \"https://r.example/v2/\": net/http: request canceled (Client.Timeout exceeded)",
+         EndWord.IMAGE_PULL_FAILED),
+        ("toomanyrequests: You have reached your pull rate limit", EndWord.IMAGE_PULL_FAILED),
+        ("unauthorized: authentication required", EndWord.IMAGE_PULL_FAILED),
+        ("no matching manifest for linux/arm64/v8 in the manifest list entries", EndWord.IMAGE_BAD),
+        ("failed to register layer: write /x: no space left on device", EndWord.IMAGE_PULL_FAILED),
+    ],
+)  # fmt: skip
+def test_refusals_of_a_registry(text: str, want: EndWord) -> None:
+    assert pull_refusal(text, node="n1", image="x").word is want
+
+
+def test_what_the_engine_says_of_a_container() -> None:
+    state = {
+        "Status": "exited",
+        "ExitCode": 137,
+        "OOMKilled": True,
+        "StartedAt": "2026-01-02T03:04:05.5Z",
+        "FinishedAt": "0001-01-01T00:00:00Z",
+    }
+    facts = container_facts({"Id": "c", "Image": "i", "State": state})
+    assert (facts.exit_code, facts.oom_killed, facts.started_at, facts.ended_at) == (137, True, 1767323045.5, None)
+    running = container_facts({"Id": "c", "State": {**state, "Status": "running"}})
+    assert (running.exit_code, running.oom_killed) == (None, False)
