@@ -23,7 +23,8 @@ from worker.runtime.scripted import ScriptedRuntime
 class Subject(Protocol):
     """One kind of runtime, real time."""
 
-    runtime: Runtime
+    @property
+    def runtime(self) -> Runtime: ...
 
     async def open(self) -> None:
         """A fresh Runtime object on what is there, as after a restart of the Worker; nudges go to ``nudged``."""

@@ -88,7 +88,7 @@ class Jobs:
         return self.cluster.mount / "homes" / account
 
 
-DOCKER_SETTINGS = {"worker__runtime": "docker", "worker__cpus": 8, "worker__memory_bytes": 16 << 30}
+DOCKER_SETTINGS: dict[str, Any] = {"worker__runtime": "docker", "worker__cpus": 8, "worker__memory_bytes": 16 << 30}
 
 
 @pytest.fixture(scope="module")

@@ -119,7 +119,7 @@ def test_working_folders_of_images(
     container = docker_client.api.import_image_from_data(content, repository=name[:-2], tag="1")
     assert "error" not in container
     config = {"Image": name, "Cmd": ["true"], "WorkingDir": "/"}
-    made = docker_client.api.create_container_from_config(config)["Id"]
+    made = docker_client.api.create_container_from_config(config)["Id"]  # type: ignore[no-untyped-call]
     docker_client.api.commit(made, name[:-2], "1", conf={"WorkingDir": folder, "Env": ["PATH=/bin"]})
     docker_client.api.remove_container(made)
     task = jobs.task("pwd", image=name)

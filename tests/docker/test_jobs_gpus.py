@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,7 @@ class House:
     jobs: Jobs
     gpus: PretendGpus
 
-    def offered(self) -> list[dict]:
+    def offered(self) -> list[dict[str, Any]]:
         return list(self.jobs.cluster.client.nodes()[0]["gpus"])
 
 

@@ -85,7 +85,7 @@ class DockerRuntime(BoxedRuntime):
         self._gpu_probe = GpuProbe(engine, identity.node)
         self._events = EngineEvents(engine, on_connect=self._connected, on_loss=self._lost, on_event=self._engine_event)
         # More starts at once than that only wait for each other inside the engine.
-        self._starts = Turns(max(4, 2 * (os.cpu_count() or 1)))
+        self._starts = Turns(min(16, max(8, 2 * (os.cpu_count() or 1))))
         self._in_turn: InTurn[AttemptId] = InTurn()
         self._here: set[AttemptId] = set()
         self._on_change: Callable[[AttemptId], None] = lambda attempt: None
