@@ -147,8 +147,8 @@ function Shell({ user, expired, children }: { user: User; expired: boolean; chil
             <Submit user={user} />
           </Route>
           <Route path="/submit/:clone">{({ clone }) => <Submit user={user} clone={clone} key={clone} />}</Route>
-          <Route path="/jobs/:id">{({ id }) => <JobView id={id} key={id} />}</Route>
-          <Route path="/jobs/:id/:task">{({ id, task }) => <JobView id={id} task={task} key={id} />}</Route>
+          <Route path="/jobs/:id">{({ id }) => <JobView id={id} user={user} key={id} />}</Route>
+          <Route path="/jobs/:id/:task">{({ id, task }) => <JobView id={id} task={task} user={user} key={id} />}</Route>
           <Route path="/queue">
             <QueueView />
           </Route>

@@ -27,10 +27,15 @@ export function useTitle(title: string): void {
   }, [title]);
 }
 
+/** A sentence of the server: what it put between backticks is shown as code. */
+export function Sentence({ text }: { text: string }) {
+  return <>{text.split("`").map((part, i) => (i % 2 === 1 ? <code key={i}>{part}</code> : part))}</>;
+}
+
 export function Failure({ error, again }: { error: Error; again?: () => void }) {
   return (
     <div className="failure" role="alert">
-      {error.message} {again && <button onClick={again}>Try again</button>}
+      <Sentence text={error.message} /> {again && <button onClick={again}>Try again</button>}
     </div>
   );
 }
@@ -42,14 +47,12 @@ export function Problems({ problems, onPick }: { problems: readonly ProblemItem[
     <ul className="problems">
       {problems.map((p, i) => (
         <li key={i}>
-          {p.line !== null && onPick ? (
+          {p.line !== null && onPick && (
             <button className="link" onClick={() => onPick(p)}>
               line {p.line}, column {p.column}
             </button>
-          ) : (
-            p.pointer && <code>{p.pointer}</code>
           )}{" "}
-          {p.message}
+          <Sentence text={p.message} />
           {p.suggestion && !p.message.includes(p.suggestion) && <> Did you mean “{p.suggestion}”?</>}
         </li>
       ))}

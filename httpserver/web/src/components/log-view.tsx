@@ -116,7 +116,7 @@ export function LogView({ place }: { place: LogPlace }) {
           {skipped.bytes > 0 && <> (it was opened at its last {size(TAIL_BYTES)})</>}; the download has all of it.
         </p>
       )}
-      <div className="log-text" ref={box} onScroll={onScroll} tabIndex={0}>
+      <div className={state === "ended" && lines.length < 8 ? "log-text short" : "log-text"} ref={box} onScroll={onScroll} tabIndex={0}>
         {blocks(lines, skipped.lines).map(({ key, text }) => (
           <Block key={key} text={text} />
         ))}

@@ -2,9 +2,9 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link, useLocation } from "wouter";
 
-import { type JobDetail, type LogStream, type Task, api, body } from "../api/client";
+import { type JobDetail, type LogStream, type Task, type User, api, body } from "../api/client";
 import { keys, mergeTask } from "../api/events";
-import { Failure, Problems, State, useNow, useTitle } from "../components/basics";
+import { Failure, Problems, Sentence, State, useNow, useTitle } from "../components/basics";
 import { Dag } from "../components/dag";
 import { LogView } from "../components/log-view";
 import { Phases } from "../components/phases";
@@ -22,7 +22,7 @@ const pick = ({ attempts, place, waits }: Task): Pick<Task, "attempts" | "place"
 
 type Action = "cancel" | "retry" | "hold" | "release";
 
-export function JobView({ id, task: chosen }: { id: string; task?: string }) {
+export function JobView({ id, task: chosen, user }: { id: string; task?: string; user: User }) {
   const client = useQueryClient();
   const [, go] = useLocation();
   const job = useQuery({
@@ -76,6 +76,7 @@ export function JobView({ id, task: chosen }: { id: string; task?: string }) {
   const task = detail.tasks.find((t) => t.name === chosen) ?? (detail.tasks.length === 1 ? detail.tasks[0] : undefined);
   const choose = (name: string): void => go(`/jobs/${id}/${encodeURIComponent(name)}`, { replace: true });
   const failed = detail.tasks.some((t) => taskEnded(t.state) && t.state !== "SUCCEEDED");
+  const own = user.admin || detail.owner === user.name;
   const waiting = detail.tasks.some((t) => t.state === "BLOCKED" || t.state === "QUEUED");
 
   return (
@@ -93,12 +94,12 @@ export function JobView({ id, task: chosen }: { id: string; task?: string }) {
           </p>
         </div>
         <div className="actions">
-          {live && (
+          {own && live && (
             <button disabled={act.isPending || detail.state === "STOPPING"} onClick={() => act.mutate({ action: "cancel" })}>
               Cancel
             </button>
           )}
-          {failed && (
+          {own && failed && (
             <button
               disabled={act.isPending}
               onClick={() => act.mutate({ action: "retry" })}
@@ -107,28 +108,32 @@ export function JobView({ id, task: chosen }: { id: string; task?: string }) {
               Retry
             </button>
           )}
-          {live && waiting && !detail.held && (
+          {own && live && waiting && !detail.held && (
             <button disabled={act.isPending} onClick={() => act.mutate({ action: "hold" })} title="Keep what waits from starting">
               Hold
             </button>
           )}
-          {live && detail.held && (
+          {own && live && detail.held && (
             <button disabled={act.isPending} onClick={() => act.mutate({ action: "release" })}>
               Release
             </button>
           )}
-          <Link href={`/submit/${id}`} className="button">
-            Clone
-          </Link>
-          <a className="button" href={`/api/v1/jobs/${id}/logs.zip`} download>
-            All logs
-          </a>
+          {own && (
+            <>
+              <Link href={`/submit/${id}`} className="button">
+                Clone
+              </Link>
+              <a className="button" href={`/api/v1/jobs/${id}/logs.zip`} download>
+                All logs
+              </a>
+            </>
+          )}
         </div>
       </div>
       {act.isError && <Failure error={act.error} />}
-      {detail.reason && (
+      {detail.reason && detail.reason_task !== task?.name && (
         <p className="reason" role="status">
-          <b>{detail.reason_task}</b>: {detail.reason.sentence}
+          <b>{detail.reason_task}</b>: <Sentence text={detail.reason.sentence} />
         </p>
       )}
       {detail.task_count > 1 && (
@@ -153,7 +158,7 @@ export function JobView({ id, task: chosen }: { id: string; task?: string }) {
             task={task}
             now={now}
             busy={act.isPending}
-            alone={detail.tasks.length === 1}
+            mayAct={own && detail.tasks.length > 1}
             onAct={(action) => act.mutate({ action, task: task.name })}
           />
         )}
@@ -175,14 +180,14 @@ function TaskPanel({
   task,
   now,
   busy,
-  alone,
+  mayAct,
   onAct,
 }: {
   job: string;
   task: Task;
   now: number;
   busy: boolean;
-  alone: boolean;
+  mayAct: boolean;
   onAct: (action: Action) => void;
 }) {
   const [stream, setStream] = useState<LogStream>("stdout");
@@ -199,7 +204,7 @@ function TaskPanel({
           {task.name} <State state={task.state} tone={taskTone[task.state]} />
           {task.held && <span className="state wait">held</span>}
         </h2>
-        {!alone && (
+        {mayAct && (
           <div className="actions">
             {!taskEnded(task.state) && (
               <button disabled={busy || task.state === "STOPPING"} onClick={() => onAct("cancel")}>
@@ -229,7 +234,11 @@ function TaskPanel({
         )}
         {task.node_id && <> · on {task.node_id}</>}
       </p>
-      {task.reason && task.state !== "SUCCEEDED" && <p className="reason">{task.reason.sentence}</p>}
+      {task.reason && task.state !== "SUCCEEDED" && (
+        <p className="reason">
+          <Sentence text={task.reason.sentence} />
+        </p>
+      )}
       {(waits.length > 0 || task.waits_for.length > 0 || task.place) && !taskEnded(task.state) && (
         <div className="waits">
           <h3>Why it waits</h3>
@@ -241,7 +250,9 @@ function TaskPanel({
           )}
           <ul>
             {waits.map((w) => (
-              <li key={w.word}>{w.sentence}</li>
+              <li key={w.word}>
+                <Sentence text={w.sentence} />
+              </li>
             ))}
             {waits.length === 0 && task.waits_for.length > 0 && <li>It needs {task.waits_for.join(", ")} first.</li>}
           </ul>
@@ -267,7 +278,11 @@ function TaskPanel({
             {attempt.peak_memory_bytes !== null && <>, peak memory {size(attempt.peak_memory_bytes)}</>}
             {attempt.gpu_uuids.length > 0 && <>, GPUs {attempt.gpu_uuids.join(", ")}</>}
           </p>
-          {attempt.reason && attempt !== latest && <p className="reason">{attempt.reason.sentence}</p>}
+          {attempt.reason && attempt !== latest && (
+            <p className="reason">
+              <Sentence text={attempt.reason.sentence} />
+            </p>
+          )}
           {attempt.warnings.length > 0 && (
             <Problems
               problems={attempt.warnings.map((message) => ({

@@ -107,14 +107,16 @@ export function Jobs({ user }: { user: User }) {
                   </td>
                   <td className="name">
                     <Link href={`/jobs/${job.id}`}>{job.name}</Link>
-                    {job.reason && <div className="why">{`${job.reason_task}: ${job.reason.sentence}`}</div>}
+                    {job.reason && <div className="why">{`${job.reason_task}: ${job.reason.sentence.replaceAll("`", "")}`}</div>}
                   </td>
                   <td>
                     <TaskCounts job={job} />
                   </td>
                   <td>{job.owner}</td>
                   <td className="number">{moment(job.submitted_at, now)}</td>
-                  <td className="number">{span((job.ended_at ?? now) - job.submitted_at)}</td>
+                  <td className="number" data-label="took">
+                    {span((job.ended_at ?? now) - job.submitted_at)}
+                  </td>
                   <td>
                     <code>{job.id}</code>
                   </td>

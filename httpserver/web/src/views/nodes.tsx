@@ -2,7 +2,7 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 
 import { type Node, api, body } from "../api/client";
 import { keys } from "../api/events";
-import { Empty, Failure, Meter, State, useNow, useTitle } from "../components/basics";
+import { Empty, Failure, Meter, Sentence, State, useNow, useTitle } from "../components/basics";
 import { size, span } from "../domain/format";
 import { admissionTone, healthTone } from "../domain/states";
 
@@ -71,7 +71,7 @@ export function Nodes({ admin }: { admin: boolean }) {
             {node.note && <p className="note">{node.note}</p>}
             {node.conditions.map((c) => (
               <p key={c.word} className={c.blocks_work ? "reason" : "note"}>
-                {c.sentence}
+                <Sentence text={c.sentence} />
               </p>
             ))}
             <div className="meters">

@@ -3,7 +3,7 @@ import { Link } from "wouter";
 
 import { type Queue, api, body } from "../api/client";
 import { keys } from "../api/events";
-import { Empty, Failure, useNow, useTitle } from "../components/basics";
+import { Empty, Failure, Sentence, useNow, useTitle } from "../components/basics";
 import { moment, size, span } from "../domain/format";
 
 export function QueueView() {
@@ -44,7 +44,9 @@ export function QueueView() {
             <tbody>
               {entries.map((e) => (
                 <tr key={`${e.job_id}/${e.task}`}>
-                  <td className="number">{e.position || "–"}</td>
+                  <td className="number" data-label="place">
+                    {e.position || "–"}
+                  </td>
                   <td className="name">
                     <Link href={`/jobs/${e.job_id}/${encodeURIComponent(e.task)}`}>
                       {e.job_name} / {e.task}
@@ -55,10 +57,16 @@ export function QueueView() {
                     {e.resources.gpus > 0 && `${e.resources.gpus} GPU, `}
                     {e.resources.cpus} CPU, {size(e.resources.memory_bytes)}
                   </td>
-                  <td className="number">{span(e.timeout_s)}</td>
-                  <td className="number">{span(now - e.submitted_at)}</td>
-                  <td>{e.estimated_start_at === null ? "–" : moment(e.estimated_start_at, now)}</td>
-                  <td className="why">{e.waits[0]?.sentence}</td>
+                  <td className="number" data-label="timeout">
+                    {span(e.timeout_s)}
+                  </td>
+                  <td className="number" data-label="waits">
+                    {span(now - e.submitted_at)}
+                  </td>
+                  <td data-label="starts about">{e.estimated_start_at === null ? "–" : moment(e.estimated_start_at, now)}</td>
+                  <td className="why">
+                    <Sentence text={e.waits[0]?.sentence ?? ""} />
+                  </td>
                 </tr>
               ))}
             </tbody>

@@ -5,7 +5,7 @@ import { stringify } from "yaml";
 
 import { ApiError, type Node, type ProblemItem, type User, api, body, toApiError } from "../api/client";
 import { keys } from "../api/events";
-import { Failure, Problems, useTitle } from "../components/basics";
+import { Problems, Sentence, useTitle } from "../components/basics";
 import { Editor, type EditorHandle } from "../components/editor";
 import { TaskFields } from "../components/task-fields";
 import { type Draft, forgetDraft, loadDraft, saveDraft } from "../domain/draft";
@@ -17,6 +17,8 @@ interface Outcome {
   readonly problems: readonly ProblemItem[];
   readonly fine: string;
 }
+
+const count = (n: number): string => (n === 1 ? "One problem" : `${n} problems`);
 
 const nothing: Outcome = { error: null, problems: [], fine: "" };
 
@@ -44,6 +46,12 @@ export function Submit({ user, clone }: { user: User; clone?: string }) {
       setDraft((old) => ({ ...old, tab: "yaml", yaml, cloneOf: clone, requestId: freshId() }));
     });
   }, [clone, cloned]);
+
+  // What is wrong may lie far above the buttons.
+  useEffect(() => {
+    if (outcome.problems.length > 0 && draft.tab === "form")
+      document.querySelector("label.wrong, .wrong-text, .problems")?.scrollIntoView({ block: "center" });
+  }, [outcome.problems, draft.tab]);
 
   const nodes = useQuery({
     queryKey: keys.nodes,
@@ -119,16 +127,10 @@ export function Submit({ user, clone }: { user: User; clone?: string }) {
         </div>
       </div>
       <p className="facts">A job is one task or several. A task is a command in a container image; it finds your files under /root/nfs.</p>
-      {outcome.error && <Failure error={outcome.error} />}
       <Problems
         problems={outcome.problems}
         {...(draft.tab === "yaml" ? { onPick: (p: ProblemItem) => editor.current?.goTo(p.line ?? 1, p.column ?? 1) } : {})}
       />
-      {outcome.fine && (
-        <p className="fine" role="status">
-          {outcome.fine}
-        </p>
-      )}
       <form
         onSubmit={(e) => {
           e.preventDefault();
@@ -224,6 +226,20 @@ export function Submit({ user, clone }: { user: User; clone?: string }) {
           <button className="main" disabled={busy}>
             {busy ? "Sending …" : "Submit"}
           </button>
+          {outcome.error && (
+            <span className="bad-news" role="alert">
+              {outcome.problems.length > 0 ? (
+                `${count(outcome.problems.length)}, told above and marked at ${outcome.problems.length === 1 ? "its place" : "their places"}. Nothing was submitted.`
+              ) : (
+                <Sentence text={outcome.error.message} />
+              )}
+            </span>
+          )}
+          {outcome.fine && (
+            <span className="fine" role="status">
+              {outcome.fine}
+            </span>
+          )}
         </div>
       </form>
     </>
