@@ -864,8 +864,16 @@ export interface components {
         };
         /** FileEntry */
         FileEntry: {
-            /** Name */
+            /**
+             * Name
+             * @description for people: bytes that are no UTF-8 are spelled out as \xNN
+             */
             name: string;
+            /**
+             * Encoded
+             * @description the exact name, percent-encoded, to be put into an address
+             */
+            encoded: string;
             kind: components["schemas"]["FileKind"];
             /** Size Bytes */
             size_bytes: number;
@@ -1883,7 +1891,7 @@ export interface components {
          * @description The stable word for why a task waits, cheapest to fix first; see docs/interfaces.md, "Why it waits".
          * @enum {string}
          */
-        WaitWord: "held" | "dependency" | "user_limit" | "waiting_for_cpu_or_memory" | "waiting_for_gpu" | "waiting_for_gpu_model" | "reserved_for_larger_task" | "behind_higher_priority" | "gpu_busy_outside" | "image_missing" | "node_drained" | "disk_full" | "mount_unavailable" | "no_such_node_yet";
+        WaitWord: "held" | "retry_pause" | "dependency" | "user_limit" | "waiting_for_cpu_or_memory" | "waiting_for_gpu" | "waiting_for_gpu_model" | "reserved_for_larger_task" | "behind_higher_priority" | "gpu_busy_outside" | "image_missing" | "node_drained" | "disk_full" | "mount_unavailable" | "no_such_node_yet";
     };
     responses: never;
     parameters: never;
@@ -2954,6 +2962,7 @@ export interface operations {
                 limit?: number;
                 /** @description next_cursor of the page before */
                 cursor?: string;
+                /** @description whose space; default: one's own; another's for admins only */
                 account?: string;
             };
             header?: never;
@@ -3001,6 +3010,7 @@ export interface operations {
                 overwrite?: boolean;
                 /** @description make missing folders on the way */
                 parents?: boolean;
+                /** @description whose space; default: one's own; another's for admins only */
                 account?: string;
             };
             header?: never;
@@ -3030,7 +3040,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": unknown;
+                    "application/json": components["schemas"]["FileDone"];
                 };
             };
             /** @description What is wrong, as RFC 9457 problem details */
@@ -3049,6 +3059,7 @@ export interface operations {
             query: {
                 /** @description `mkdir`: no body; `move`: FileMove */
                 op: "mkdir" | "move";
+                /** @description whose space; default: one's own; another's for admins only */
                 account?: string;
             };
             header?: never;
@@ -3088,6 +3099,7 @@ export interface operations {
             query?: {
                 /** @description a folder with all that is in it */
                 recursive?: boolean;
+                /** @description whose space; default: one's own; another's for admins only */
                 account?: string;
             };
             header?: never;
