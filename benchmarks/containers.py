@@ -22,6 +22,7 @@ from .measure import Figure, median
 PAPER = {"scheduling_s": 0.939, "dispatch_s": 0.004, "startup_s": 0.692, "preparing_s": 0.016}
 STARTS = 15
 CONTAINERS = 200
+TURNS = 4
 
 
 @contextmanager
@@ -135,16 +136,19 @@ def many() -> Iterator[Figure]:
     """200 short containers on one worker."""
     with _cluster() as (cluster, engine), tempfile.TemporaryDirectory(prefix="hwb") as spare:
         bare = _Bare(engine, _held_container(cluster, engine), Path(spare))
-        tasks = [_task(f"t{i}", 0.2) for i in range(CONTAINERS)]
-        job = cluster.client.submit(a_job(*tasks))["id"]
-        done = cluster.client.wait(job, timeout_s=400)
-        assert done["state"] == "SUCCEEDED", done
-        took = done["ended_at"] - done["submitted_at"]
-        at_once = _most_at_once(done)
-        begin = time.monotonic()
-        with ThreadPoolExecutor(at_once) as pool:
-            list(pool.map(lambda _i: bare.finish(bare.make(["sleep", "0.2"])), range(CONTAINERS)))
-        bare_took = time.monotonic() - begin
+        took = bare_took = 0.0
+        # In turns, so that a noisy stretch of the machine meets both.
+        for _ in range(TURNS):
+            tasks = [_task(f"t{i}", 0.2) for i in range(CONTAINERS // TURNS)]
+            job = cluster.client.submit(a_job(*tasks))["id"]
+            done = cluster.client.wait(job, timeout_s=400)
+            assert done["state"] == "SUCCEEDED", done
+            took += done["ended_at"] - done["submitted_at"]
+            at_once = _most_at_once(done)
+            begin = time.monotonic()
+            with ThreadPoolExecutor(at_once) as pool:
+                list(pool.map(lambda _i: bare.finish(bare.make(["sleep", "0.2"])), range(CONTAINERS // TURNS)))
+            bare_took += time.monotonic() - begin
     yield Figure(f"many: {CONTAINERS} containers, one worker", CONTAINERS / took, "tasks/s")
     yield Figure("many: bare SDK loop, as many at once", CONTAINERS / bare_took, "tasks/s", note=f"{at_once} at once")
     yield Figure("many: ratio", bare_took / took, "ratio", 0.9, at_most=False)
