@@ -27,15 +27,18 @@ TURNS = 4
 
 @contextmanager
 def _cluster() -> Iterator[tuple[Cluster, Engine]]:
-    with start_engine() as engine, tempfile.TemporaryDirectory(prefix="hwb") as folder:
-        with a_cluster(
+    with (
+        start_engine() as engine,
+        tempfile.TemporaryDirectory(prefix="hwb") as folder,
+        a_cluster(
             Path(folder),
             worker__runtime="docker",
             worker__docker_host=engine.url,
             worker__cpus=8,
             worker__memory_bytes=32 << 30,
-        ) as cluster:
-            yield cluster, engine
+        ) as cluster,
+    ):
+        yield cluster, engine
 
 
 def _task(name: str = "t", seconds: float = 0.0) -> dict[str, Any]:
