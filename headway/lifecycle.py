@@ -273,7 +273,10 @@ class Service:
         error = None if task.cancelled() else task.exception()
         if self.stopping and error is None:
             return
-        log.error("service.side_task_ended", service=self.name, task=name, exc=error)
+        if isinstance(error, HeadwayError):
+            log.error("service.side_task_ended", service=self.name, task=name, reason=error.message)
+        else:
+            log.error("service.side_task_ended", service=self.name, task=name, exc=error)
         if self._failure is None:
             why = f": {error}" if error is not None else ""
             self._failure = ServiceFailed(f"{self.name}: its side task {name!r} ended unexpectedly{why}")

@@ -153,7 +153,8 @@ def on_beat(turn: Turn, beat: Beat) -> BeatAnswer:
         book.pass_needed = True
         log.info("worker.heard", node=beat.node_id, incarnation=beat.incarnation, live=len(beat.live))
     discard = tuple(a for a in beat.live if _confirm(turn, beat, a))
-    _look_for_missing(turn, beat)
+    moved = before is not None and before.incarnation < beat.incarnation and before.address != beat.address
+    _look_for_missing(turn, beat, moved=moved)
     stop = tuple(
         StopOrder(attempt.id, attempt.stop_word or "cancelled")
         for attempt in book.on_node(beat.node_id)
@@ -179,7 +180,10 @@ def _confirm(turn: Turn, beat: Beat, attempt_id: AttemptId) -> bool:
     return False
 
 
-def _look_for_missing(turn: Turn, beat: Beat) -> None:
+def _look_for_missing(turn: Turn, beat: Beat, *, moved: bool) -> None:
+    # A name that comes from elsewhere may be a second machine's: then the first one may still run what it had, until
+    # its next heartbeat is refused and its launchers have ended it. A lease is ample for that.
+    patience_s = turn.settings.leases.lease_s if moved else 0.0
     listed = set(beat.live)
     for attempt in turn.book.on_node(beat.node_id):
         if attempt.id in listed:
@@ -192,7 +196,7 @@ def _look_for_missing(turn: Turn, beat: Beat) -> None:
         if attempt.answered_at is None and not flight.stop_delivered:
             continue
         if flight.missing_since_s is None:
-            flight.missing_since_s = turn.book.mono
+            flight.missing_since_s = turn.book.mono + patience_s
         elif leases.is_gone(flight.missing_since_s, now_s=turn.book.mono, settings=turn.settings.leases):
             turn.lose(attempt, f"{beat.node_id} does not have it any more.")
 

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from headway.clock import Clock
-from headway.errors import HeadwayError
+from headway.errors import Fenced, HeadwayError
 from headway.ids import AttemptId
 from headway.logs import get_logger
 
@@ -70,10 +70,22 @@ class Heartbeat:
         await self._renew(self.lease)
 
     async def beat(self) -> bool:
-        """One heartbeat and what follows from its answer; False if TaskManager did not answer."""
+        """One heartbeat and what follows from its answer; False if TaskManager did not answer.
+
+        Raises:
+            Fenced: a later start of this node was heard; what ran here is being ended.
+        """
         sent_s = self._clock.monotonic()
         try:
             answer = await self._send(sent_s, not self.lease.enforced)
+        except Fenced:
+            # A Worker of this name was started later, somewhere else (not in this folder, which is locked): TaskManager
+            # gives what runs here to others soon, and it must not run twice at once.
+            log.error("heartbeat.fenced", advice="give each machine a `worker.node_id` of its own")
+            self.lease = Lease(round(sent_s * 1e9))
+            self._set_lease(self.lease)
+            await self._renew(self.lease)
+            raise
         except HeadwayError as error:
             if not self._silent:
                 log.warning("heartbeat.unanswered", reason=str(error))

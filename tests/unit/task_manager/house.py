@@ -229,7 +229,7 @@ class House:
         beat = Beat(
             NodeId(node),
             incarnation,
-            f"{node}:7004",
+            facts.pop("address", f"{node}:7004"),
             tuple(live),
             facts.pop("stopping", False),
             facts.pop("files_suspended", False),

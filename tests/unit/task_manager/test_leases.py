@@ -185,6 +185,21 @@ async def test_a_machine_that_came_back_without_the_attempt_has_lost_it(house: H
     assert house.running() == [SECOND]
 
 
+async def test_two_machines_of_one_name_never_run_a_task_both(house: House) -> None:
+    """The second one's heartbeats don't list what the first one still runs until it is told that it is superseded."""
+    await house.nodes(a_node("n1"))
+    await house.enqueue(a_task())
+    await house.beat("n1")
+    house.workers.has.clear()
+    for _ in range(12):
+        await house.beat("n1", incarnation=2, live=(), address="elsewhere:7004")
+        assert house.running() == [FIRST]
+        house.clock.tick(10)
+    house.clock.tick(10)
+    await house.beat("n1", incarnation=2, live=(), address="elsewhere:7004")
+    assert house.running() == [SECOND]
+
+
 async def test_an_end_that_is_reported_within_the_grace_counts(house: House) -> None:
     await house.nodes(a_node("n1"))
     await house.enqueue(a_task())

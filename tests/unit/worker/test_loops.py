@@ -132,12 +132,15 @@ class Pulse:
         self.stopped: list[tuple[AttemptId, StopWord]] = []
         self.discarded: list[AttemptId] = []
         self.delay_s = 0.0
+        self.fenced = False
         self.lease = Lease()
 
         async def send(sent_s: float, suspended: bool) -> Answer:
             self.sent.append((sent_s, suspended))
             if self.delay_s:
                 await clock.sleep(self.delay_s)
+            if self.fenced:
+                raise Fenced("a later start was heard")
             if self.answer is None:
                 raise Unavailable("away")
             return self.answer
@@ -200,6 +203,19 @@ async def test_while_taskmanager_is_away_leases_run_on_and_it_is_asked_often(clo
     await clock.advance(3)
     assert len(pulse.renewed) == renewed + 1
     run.cancel()
+
+
+async def test_a_superseded_worker_ends_what_it_runs_and_itself(clock: FakeClock) -> None:
+    """Two machines with one name: without leases to enforce, the older one's tasks used to run on beside their second
+    attempts."""
+    pulse = Pulse(clock)
+    pulse.answer = Answer(lease_s=120, lease_enforced=False)
+    await pulse.heartbeat.beat()
+    pulse.fenced = True
+    with pytest.raises(Fenced):
+        await pulse.heartbeat.run()
+    assert pulse.renewed[-1] == Lease(round(clock.monotonic() * 1e9)), "it is over now"
+    assert pulse.lease == pulse.renewed[-1]
 
 
 async def test_a_planned_stop_of_taskmanager_suspends_leases_before_it_is_answered(clock: FakeClock) -> None:
