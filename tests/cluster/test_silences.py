@@ -1,0 +1,186 @@
+"""Services that are silent, clocks that are set, and a Worker that is there twice."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headway.client import Client
+from tests.support.cluster import Cluster, a_cluster, a_job, scripted_task
+from tests.support.compiling import compiled
+from tests.support.ports import free_port
+from tests.support.waiting import soon
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+
+QUICK = {
+    "cluster__lease_s": 12,
+    "cluster__heartbeat_s": 1,
+    "cluster__lease_stop_s": 6,
+    "cluster__lease_grace_s": 1,
+    "resource_manager__poll_s": 1,
+    "resource_manager__suspect_after_s": 3,
+    "resource_manager__down_after_s": 6,
+}
+WHOLE_NODE = {"cpus": 1, "memory": "64MiB"}
+
+
+def state(client: Client, job_id: str) -> str:
+    return str(client.job(job_id)["tasks"][0]["state"])
+
+
+def attempts(client: Client, job_id: str) -> list[dict[str, Any]]:
+    return list(client.job(job_id)["tasks"][0]["attempts"])
+
+
+def submitted(client: Client, run_s: float, **fields: Any) -> str:
+    return str(client.submit(a_job(scripted_task(run_s=run_s, **fields)))["id"])
+
+
+def all_run(client: Client, *jobs: str) -> None:
+    soon(lambda: all(state(client, job) == "RUNNING" for job in jobs), within_s=30, what="all run")
+
+
+def under_lease(cluster: Cluster) -> None:
+    """Until every Worker knows that leases count."""
+    soon(
+        lambda: all("lease.mode enforced=true" in cluster.log(name).lower() for name in cluster.workers),
+        within_s=30,
+        what="leases are enforced",
+    )
+
+
+def test_without_task_manager_for_longer_than_a_lease_tasks_stop_and_are_queued_again(tmp_path: Path):
+    """No retry is used up by it, not even the platform's, and they keep their age: what came later stays behind."""
+    with a_cluster(
+        tmp_path, workers=2, **QUICK, worker__cpus=1, worker__memory_bytes=8 << 30, task_manager__platform_retries=0
+    ) as cluster:
+        client = cluster.client
+        first = [submitted(client, 12, resources=WHOLE_NODE) for _ in range(2)]
+        all_run(client, *first)
+        later = submitted(client, 0, resources=WHOLE_NODE)
+        under_lease(cluster)
+        time.sleep(2.5)  # some heartbeats under it
+        cluster.kill9("task_manager")
+        ended_before = time.monotonic()
+        time.sleep(14)
+        cluster.start("task_manager")
+        cluster.wait_ready()
+        soon(
+            lambda: all(len(attempts(client, job)) == 2 for job in first),
+            within_s=40,
+            what=f"they run again ({time.monotonic() - ended_before:.0f} s after the kill)",
+        )
+        assert state(client, later) == "QUEUED", "what came later must not overtake them"
+        for job in first:
+            one, two = attempts(client, job)
+            assert (one["state"], two["state"]) == ("LOST", "RUNNING") or two["state"] in ("PLACED", "STARTING")
+            assert one["ended_at"] <= two["placed_at"], "never two at once"
+        for job in (*first, later):
+            assert client.wait(job, timeout_s=60)["state"] == "SUCCEEDED"
+        assert [len(attempts(client, job)) for job in (*first, later)] == [2, 2, 1]
+
+
+def test_a_planned_stop_of_task_manager_ends_nothing_however_long(tmp_path: Path):
+    with a_cluster(tmp_path, workers=2, **QUICK) as cluster:
+        client = cluster.client
+        jobs = [submitted(client, 24) for _ in range(4)]
+        all_run(client, *jobs)
+        under_lease(cluster)
+        time.sleep(2.5)
+        cluster.stop("task_manager")
+        time.sleep(15)
+        cluster.start("task_manager")
+        cluster.wait_ready()
+        for job in jobs:
+            assert client.wait(job, timeout_s=60)["state"] == "SUCCEEDED"
+            assert [a["state"] for a in attempts(client, job)] == ["SUCCEEDED"]
+
+
+@pytest.mark.parametrize("jump_s", [3600, -3600])
+def test_a_wall_clock_that_is_set_loses_nobody_and_times_nothing_out(tmp_path: Path, repository: Path, jump_s: int):
+    """TIME-10: healthy nodes were declared lost when the time was set."""
+    shim = compiled(repository / "tests/support/wall_clock.c", "wall_clock.so", "-shared", "-fPIC", "-O1")
+    clock = tmp_path / "clock"
+    clock.write_text("0")
+    with a_cluster(tmp_path / "c", workers=2, start=False, **QUICK) as cluster:
+        cluster.environment = {"LD_PRELOAD": str(shim), "HEADWAY_TESTS_CLOCK": str(clock)}
+        cluster.start()
+        cluster.wait_ready()
+        client = cluster.client
+        short = submitted(client, 10, timeout="30s")
+        endless = submitted(client, 600, timeout="12s", grace="1s")
+        all_run(client, short, endless)
+        under_lease(cluster)
+        set_at = time.time()
+        clock.write_text(str(jump_s))
+        another = submitted(client, 0)
+        seen: set[str] = set()
+        while time.time() - set_at < 9:
+            seen |= {node["health"] for node in client.nodes()}
+            time.sleep(0.3)
+        assert seen == {"READY"}
+        assert client.wait(short, timeout_s=60)["state"] == "SUCCEEDED"
+        assert client.wait(another, timeout_s=60)["state"] == "SUCCEEDED"
+        done = client.wait(endless, timeout_s=60)
+        assert done["tasks"][0]["state"] == "TIMED_OUT"
+        for job in (short, endless):
+            (attempt,) = attempts(client, job)
+            assert 8 <= attempt["phases"]["running_s"] <= 20, attempt
+        cluster.restart("task_manager", "resource_manager")
+        cluster.wait_ready()
+        assert client.wait(submitted(client, 0), timeout_s=30)["state"] == "SUCCEEDED"
+
+
+class TestTwice:
+    """Two processes that call themselves n1."""
+
+    def second(self, cluster: Cluster, *, own_folder: bool) -> None:
+        before, _, rest = (cluster.folder / "n1.toml").read_text().partition("[worker]\n")
+        section, _, after = rest.partition("\n[")
+        lines = [line for line in section.splitlines() if not line.startswith("bind = ")]
+        lines.append(f'bind = "127.0.0.1:{free_port()}"')
+        if own_folder:
+            folder = cluster.folder / "workers" / "again"
+            folder.mkdir()
+            lines = [line for line in lines if not line.startswith("folder = ")] + [f'folder = "{folder}"']
+        text = before + "[worker]\n" + "\n".join(line for line in lines if line) + ("\n\n[" + after if after else "\n")
+        (cluster.folder / "again.toml").write_text(text)
+        cluster.workers = (*cluster.workers, "again")
+        cluster.start("again")
+
+    def test_in_the_same_folder_the_second_does_not_start(self, tmp_path: Path):
+        with a_cluster(tmp_path, **QUICK) as cluster:
+            job = submitted(cluster.client, 8)
+            all_run(cluster.client, job)
+            self.second(cluster, own_folder=False)
+            code = cluster.processes["again"].wait(60)
+            assert code != 0
+            assert "Traceback" not in cluster.log("again")
+            assert cluster.client.wait(job, timeout_s=60)["state"] == "SUCCEEDED"
+            assert len(attempts(cluster.client, job)) == 1
+
+    def test_elsewhere_the_older_is_fenced_and_nothing_runs_twice_at_once(self, tmp_path: Path):
+        """A machine was set up with another one's settings, its name included."""
+        with a_cluster(tmp_path, **QUICK) as cluster:
+            client = cluster.client
+            job = submitted(client, 20)
+            all_run(client, job)
+            self.second(cluster, own_folder=True)
+            soon(
+                lambda: cluster.processes["n1"].poll() is not None,
+                within_s=60,
+                what="the older one ends itself",
+            )
+            assert "Traceback" not in cluster.log("n1")
+            assert client.wait(submitted(client, 0), timeout_s=60)["state"] == "SUCCEEDED"
+            done = client.wait(job, timeout_s=90)
+            assert done["state"] == "SUCCEEDED"
+            spans = sorted((a["started_at"], a["ended_at"]) for a in attempts(client, job))
+            for (_, ended), (started, _) in itertools.pairwise(spans):
+                assert ended <= started, spans
+            assert "worker.node_id" in cluster.log("n1"), "what to do about it"
