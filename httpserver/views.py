@@ -26,6 +26,8 @@ _PRIORITY = {
     common.PRIORITY_NORMAL: s.Priority.NORMAL,
     common.PRIORITY_HIGH: s.Priority.HIGH,
 }
+# A task that has an attempt on a node.
+_UNDER_WAY = frozenset({TaskState.RUNNING, TaskState.STOPPING})
 _NEED = {
     common.NEED_KIND_SUCCESS: s.NeedOn.SUCCESS,
     common.NEED_KIND_FAILURE: s.NeedOn.FAILURE,
@@ -140,6 +142,10 @@ def task(
     job_held: bool = False,
 ) -> s.Task:
     """JobManager's view of a task, with TaskManager's attempts and queue entry where they are known."""
+    started_at = _if_set(message, "started_at")
+    if started_at is None and message.state in _UNDER_WAY and attempts:
+        # JobManager hears of the start of the user's process with its end; the attempt knows it at once.
+        started_at = _if_set(attempts[-1], "started_at")
     return s.Task(
         name=message.name,
         state=TaskState(message.state),
@@ -152,7 +158,7 @@ def task(
         place=place(entry) if entry is not None and entry.position else None,
         held=message.held,
         queued_at=_if_set(message, "queued_at"),
-        started_at=_if_set(message, "started_at"),
+        started_at=started_at,
         ended_at=_if_set(message, "ended_at"),
         image=message.image,
         resources=resources(message.resources),

@@ -132,11 +132,11 @@ def _distance(lacks: Sequence[Shortage]) -> float:
 
 def _shortage_text(shortage: Shortage, shape: Shape | None = None) -> str:
     if shortage.lack is Lack.CPU:
-        return f"It asks {_cpus(shortage.asked)} CPUs, {_cpus(shortage.free)} are free"
+        return f"It asks for {_count_cpus(shortage.asked)}, {_cpus(shortage.free)} are free"
     if shortage.lack is Lack.MEMORY:
-        return f"it asks {format_size(shortage.asked)} of memory, {format_size(max(0, shortage.free))} are free"
+        return f"It asks for {format_size(shortage.asked)} of memory, {format_size(max(0, shortage.free))} are free"
     kind = f" {_kind(shape)}" if shape is not None and _kind(shape) else ""
-    return f"It asks {_count(shortage.asked, 'GPU')}{kind}, {shortage.free} free"
+    return f"It asks for {_count(shortage.asked, 'GPU')}{kind}, {shortage.free} free"
 
 
 def _never(shape: Shape, nodes: Sequence[Node], lacks: Sequence[Sequence[Shortage]]) -> str:
@@ -148,7 +148,7 @@ def _never(shape: Shape, nodes: Sequence[Node], lacks: Sequence[Sequence[Shortag
             parts.append(f"asked {_count(shape.gpus, 'GPU')}{kind}, the largest has {suitable}")
     cpu = max(node.cpu_centi for node in nodes)
     if cpu < shape.cpu_centi:
-        parts.append(f"asked {_cpus(shape.cpu_centi)} CPUs, the largest has {_cpus(cpu)}")
+        parts.append(f"asked {_count_cpus(shape.cpu_centi)}, the largest has {_cpus(cpu)}")
     memory = max(node.memory_bytes for node in nodes)
     if memory < shape.memory_bytes:
         parts.append(f"asked {format_size(shape.memory_bytes)} of memory, the largest has {format_size(memory)}")
@@ -170,6 +170,10 @@ def _kind(shape: Shape) -> str:
 
 def _count(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _count_cpus(centi: int) -> str:
+    return f"{_cpus(centi)} CPU" if centi == 100 else f"{_cpus(centi)} CPUs"
 
 
 def _cpus(centi: int) -> str:

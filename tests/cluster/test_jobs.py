@@ -97,6 +97,7 @@ def test_waiting_time_is_not_run_time(cluster: Cluster):
     second = scripted_task("second", run_s=0.5, timeout="2s", resources={"gpus": 2})
     a = cluster.client.submit(a_job(first))["id"]
     soon(lambda: states(cluster.client.job(a))["first"] == "RUNNING")
+    soon(lambda: cluster.client.job(a)["tasks"][0]["started_at"], what="a running task says since when")
     b = cluster.client.submit(a_job(second))["id"]
     job = cluster.client.job(b)
     waiting = job["tasks"][0]

@@ -112,7 +112,7 @@ async def test_questions_over_the_wire(tmp_path: Path, neighbours: Neighbours) -
         )
         assert (entry.position, entry.state, entry.attempt) == (1, "QUEUED", 1)
         assert [reason.word for reason in entry.reasons] == ["waiting_for_gpu"]
-        assert entry.reasons[0].sentence == "It asks 1 GPU, 0 free; n1 comes nearest."
+        assert entry.reasons[0].sentence == "It asks for 1 GPU, 0 free; n1 comes nearest."
         assert entry.terms["beta_t"] == -60
         shapes = [
             pb.CheckResourcesRequest.Shape(resources=common_pb2.Resources(gpus=count), timeout_s=60) for count in (2, 3)
