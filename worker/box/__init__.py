@@ -1,0 +1,105 @@
+"""The attempt box: the files through which Worker, launcher and scripted runtime talk about one attempt.
+
+Worker and launcher never share a connection, so either may be killed at any time: what one of them has to
+tell the other lies in a file of the box. Every file that is read while it may be replaced is written beside
+its place and renamed into it, so a reader sees the old content or the new one and never half of it.
+
+The box is a folder on the machine's local disk, bind-mounted into the container at `/headway`::
+
+    launcher            the static launcher, the container's entrypoint
+    attempt/            HEADWAY_ATTEMPT_DIR, readable by the user's program
+      command           the script text
+      deadline          when the run will be timed out, epoch seconds
+    run/                root's alone
+      spec              Worker to launcher: what to start and how
+      lease             Worker to launcher: `none`, or the boot-time nanosecond at which to end the container
+      limits            Worker to launcher: a changed timeout
+      stop              Worker to launcher: end the container, and why
+      started           launcher to Worker: the user's program has been exec'd
+      stdout, stderr    raw spools
+      index             which bytes of a spool came when
+      end               launcher to Worker: how it ended; fsynced, written last
+      launcher.log      the launcher's own few words
+
+All functions here block on the local disk; call them in a thread from asyncio code.
+"""
+
+from .files import boot_id, boottime_ns, decode_value, encode_value, fsync_dir, open_regular, write_atomic
+from .index import INDEX_RECORD_BYTES, SpoolWriter, pack_index, read_index, unpack_index
+from .layout import CONTAINER_ATTEMPT_DIR, CONTAINER_BOX_DIR, CONTAINER_COMMAND, CONTAINER_LAUNCHER, Box, create
+from .orders import (
+    read_deadline,
+    read_end,
+    read_lease,
+    read_limits,
+    read_started,
+    read_stop,
+    write_deadline,
+    write_end,
+    write_lease,
+    write_limits,
+    write_started,
+    write_stop,
+)
+from .records import (
+    BoxEnd,
+    BoxError,
+    EndRecord,
+    IndexRecord,
+    LaunchSpec,
+    LogLimitAction,
+    StartedRecord,
+    StartStage,
+    StopOrder,
+    StopWord,
+    Stream,
+)
+from .spec import parse_spec, read_spec, render_spec, write_spec
+
+__all__ = [
+    "CONTAINER_ATTEMPT_DIR",
+    "CONTAINER_BOX_DIR",
+    "CONTAINER_COMMAND",
+    "CONTAINER_LAUNCHER",
+    "INDEX_RECORD_BYTES",
+    "Box",
+    "BoxEnd",
+    "BoxError",
+    "EndRecord",
+    "IndexRecord",
+    "LaunchSpec",
+    "LogLimitAction",
+    "SpoolWriter",
+    "StartStage",
+    "StartedRecord",
+    "StopOrder",
+    "StopWord",
+    "Stream",
+    "boot_id",
+    "boottime_ns",
+    "create",
+    "decode_value",
+    "encode_value",
+    "fsync_dir",
+    "open_regular",
+    "pack_index",
+    "parse_spec",
+    "read_deadline",
+    "read_end",
+    "read_index",
+    "read_lease",
+    "read_limits",
+    "read_spec",
+    "read_started",
+    "read_stop",
+    "render_spec",
+    "unpack_index",
+    "write_atomic",
+    "write_deadline",
+    "write_end",
+    "write_lease",
+    "write_limits",
+    "write_spec",
+    "write_started",
+    "write_stop",
+]

@@ -1,0 +1,77 @@
+"""Where the files of a box lie."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .files import write_atomic
+from .records import Stream
+
+CONTAINER_BOX_DIR = "/headway"
+CONTAINER_ATTEMPT_DIR = "/headway/attempt"
+CONTAINER_LAUNCHER = "/headway/launcher"
+CONTAINER_COMMAND = "/headway/attempt/command"
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """Paths of one attempt's box."""
+
+    root: Path
+    launcher: Path = field(init=False)
+    attempt: Path = field(init=False)
+    command: Path = field(init=False)
+    deadline: Path = field(init=False)
+    run: Path = field(init=False)
+    spec: Path = field(init=False)
+    lease: Path = field(init=False)
+    limits: Path = field(init=False)
+    stop: Path = field(init=False)
+    started: Path = field(init=False)
+    stdout: Path = field(init=False)
+    stderr: Path = field(init=False)
+    index: Path = field(init=False)
+    end: Path = field(init=False)
+    launcher_log: Path = field(init=False)
+
+    def __post_init__(self) -> None:
+        attempt, run = self.root / "attempt", self.root / "run"
+        places = {
+            "launcher": self.root / "launcher",
+            "attempt": attempt,
+            "command": attempt / "command",
+            "deadline": attempt / "deadline",
+            "run": run,
+            "launcher_log": run / "launcher.log",
+        }
+        names = ("spec", "lease", "limits", "stop", "started", "stdout", "stderr", "index", "end")
+        places.update({name: run / name for name in names})
+        for name, path in places.items():
+            object.__setattr__(self, name, path)
+
+    def spool(self, stream: Stream) -> Path:
+        """The raw spool of a stream."""
+        return self.stdout if stream is Stream.STDOUT else self.stderr
+
+
+def create(root: Path, *, launcher: Path | None = None, command: str | None = None) -> Box:
+    """Lay out a box (safe twice): folders with their modes, a copy of the launcher, the script.
+
+    The launcher is copied, never linked: a program that runs as root could write to the file it sees.
+    Raises OSError.
+    """
+    box = Box(root)
+    for folder, mode in ((box.root, 0o755), (box.attempt, 0o755), (box.run, 0o700)):
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(mode)
+    if launcher is not None:
+        temporary = box.launcher.with_name(".launcher.new")
+        shutil.copyfile(launcher, temporary)
+        temporary.chmod(0o755)
+        os.replace(temporary, box.launcher)
+    if command is not None:
+        write_atomic(box.command, command.encode("utf-8", "surrogateescape"), mode=0o555)
+    return box

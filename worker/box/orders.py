@@ -1,0 +1,139 @@
+"""The small files that Worker and launcher leave each other while an attempt lives, and its end record."""
+
+from __future__ import annotations
+
+from .files import encode_value, number, optional_number, read_pairs, read_small, write_atomic
+from .layout import Box
+from .records import BoxEnd, BoxError, EndRecord, StartedRecord, StartStage, StopOrder, StopWord
+
+
+def write_lease(box: Box, until_boot_ns: int | None) -> None:
+    """Let the attempt run until a boot-time instant (`boottime_ns`), or without limit (None)."""
+    write_atomic(box.lease, b"none\n" if until_boot_ns is None else b"%d\n" % until_boot_ns)
+
+
+def read_lease(box: Box) -> int | None:
+    """The boot-time instant until which the attempt may run; None without limit or without a file."""
+    text = read_small(box.lease)
+    if text is None or text.strip() == "none":
+        return None
+    return number(box.lease, "lease", text.strip())
+
+
+def write_limits(box: Box, *, timeout_ms: int) -> None:
+    """Change the timeout of the run, counted from its start; the launcher moves the deadline at once."""
+    write_atomic(box.limits, b"timeout_ms=%d\n" % timeout_ms)
+
+
+def read_limits(box: Box) -> int | None:
+    """The changed timeout in milliseconds from the start, None where it was never changed."""
+    pairs = read_pairs(box.limits)
+    return None if pairs is None else number(box.limits, "timeout_ms", pairs.get("timeout_ms", ""))
+
+
+def write_stop(box: Box, word: StopWord, *, grace_ms: int | None = None) -> None:
+    """Order the launcher to end the attempt.
+
+    Written again it can only shorten the grace; the first word stands. An order that comes after the end
+    changes nothing.
+    """
+    grace = b"" if grace_ms is None else b"grace_ms=%d\n" % grace_ms
+    write_atomic(box.stop, b"word=%s\n" % word.value.encode("ascii") + grace)
+
+
+def read_stop(box: Box) -> StopOrder | None:
+    """The stop order, if one was given. Raises BoxError."""
+    pairs = read_pairs(box.stop)
+    if pairs is None:
+        return None
+    try:
+        word = StopWord(pairs.get("word", ""))
+    except ValueError as error:
+        raise BoxError(f"{box.stop}: {error}") from error
+    return StopOrder(word, optional_number(box.stop, "grace_ms", pairs))
+
+
+# --- launcher to Worker ---------------------------------------------------------------------------------
+
+
+def write_started(box: Box, record: StartedRecord) -> None:
+    """Record the start (for a runtime that starts nothing; otherwise the launcher does). Raises OSError."""
+    text = f"wall_ns={record.wall_ns}\nboot_ns={record.boot_ns}\npid={record.pid}\n"
+    write_atomic(box.started, text.encode("ascii"))
+
+
+def read_started(box: Box) -> StartedRecord | None:
+    """When the user's program was exec'd, None if it was not yet. Raises BoxError."""
+    pairs = read_pairs(box.started)
+    if pairs is None:
+        return None
+    wall_ns, boot_ns, pid = (number(box.started, k, pairs.get(k, "")) for k in ("wall_ns", "boot_ns", "pid"))
+    return StartedRecord(wall_ns, boot_ns, pid)
+
+
+def write_deadline(box: Box, at_epoch_s: float) -> None:
+    """Tell the user's program when it will be timed out, in whole seconds since the epoch."""
+    write_atomic(box.deadline, b"%d\n" % int(at_epoch_s), mode=0o644)
+
+
+def read_deadline(box: Box) -> int | None:
+    """When the run will be timed out (epoch seconds), None before the start."""
+    text = read_small(box.deadline)
+    return None if text is None else number(box.deadline, "deadline", text.strip())
+
+
+def write_end(box: Box, record: EndRecord) -> None:
+    """Record the end, durably (for a runtime that starts nothing; otherwise the launcher does).
+
+    Raises OSError; call it after the spools have been fsynced.
+    """
+    values: dict[str, object] = {
+        "reason": record.reason,
+        "stop_word": record.stop_word,
+        "exit_code": record.exit_code,
+        "signal": record.signal,
+        "errno": record.errno,
+        "error": record.error,
+        "stage": record.stage,
+        "started_wall_ns": record.started_wall_ns,
+        "ended_wall_ns": record.ended_wall_ns,
+        "run_ns": record.run_ns,
+        "peak_memory_bytes": record.peak_memory_bytes,
+        "oom_kills": record.oom_kills,
+        "stdout_bytes": record.stdout_bytes,
+        "stderr_bytes": record.stderr_bytes,
+        "dropped_bytes": record.dropped_bytes,
+    }
+    lines = (
+        key.encode("ascii") + b"=" + (b"" if value is None else encode_value(str(value))) + b"\n"
+        for key, value in values.items()
+    )
+    write_atomic(box.end, b"".join(lines), durable=True)
+
+
+def read_end(box: Box) -> EndRecord | None:
+    """How the attempt ended, None if it did not yet. Raises BoxError for a record that makes no sense."""
+    pairs = read_pairs(box.end)
+    if pairs is None:
+        return None
+    path = box.end
+    try:
+        return EndRecord(
+            reason=BoxEnd(pairs.get("reason", "")),
+            exit_code=optional_number(path, "exit_code", pairs),
+            signal=optional_number(path, "signal", pairs),
+            stop_word=StopWord(pairs["stop_word"]) if pairs.get("stop_word") else None,
+            errno=pairs.get("errno") or None,
+            error=pairs.get("error") or None,
+            stage=StartStage(pairs["stage"]) if pairs.get("stage") else None,
+            started_wall_ns=optional_number(path, "started_wall_ns", pairs),
+            ended_wall_ns=optional_number(path, "ended_wall_ns", pairs) or 0,
+            run_ns=optional_number(path, "run_ns", pairs) or 0,
+            peak_memory_bytes=optional_number(path, "peak_memory_bytes", pairs),
+            oom_kills=optional_number(path, "oom_kills", pairs) or 0,
+            stdout_bytes=optional_number(path, "stdout_bytes", pairs) or 0,
+            stderr_bytes=optional_number(path, "stderr_bytes", pairs) or 0,
+            dropped_bytes=optional_number(path, "dropped_bytes", pairs) or 0,
+        )
+    except ValueError as error:
+        raise BoxError(f"{path}: {error}") from error

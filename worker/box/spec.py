@@ -1,0 +1,80 @@
+"""What the launcher is told to start: `run/spec`."""
+
+from __future__ import annotations
+
+from .files import decode_value, encode_value, write_atomic
+from .layout import Box
+from .records import BoxError, LaunchSpec, LogLimitAction
+
+
+def render_spec(spec: LaunchSpec) -> bytes:
+    """The bytes of `spec`. Raises ValueError for what no process could be given."""
+    if not spec.args:
+        raise ValueError("a program needs at least one argument, its own name")
+    lines: list[tuple[str, str]] = [("arg", arg) for arg in spec.args]
+    for name, value in spec.env.items():
+        if not name or "=" in name:
+            raise ValueError(f"not a name of an environment variable: {name!r}")
+        lines.append(("env", f"{name}={value}"))
+    lines += [
+        ("workdir", spec.workdir),
+        ("user", spec.user),
+        ("timeout_ms", str(spec.timeout_ms)),
+        ("grace_ms", str(spec.grace_ms)),
+        ("lease_grace_ms", str(spec.lease_grace_ms)),
+        ("log_limit_bytes", str(spec.log_limit_bytes)),
+        ("log_limit_action", spec.log_limit_action.value),
+        ("drop_caps", str(int(spec.drop_caps))),
+        ("open_root", str(int(spec.open_root))),
+    ]
+    optional = (("passwd_line", spec.passwd_line), ("group_line", spec.group_line), ("home", spec.home))
+    lines += [(key, value) for key, value in optional if value is not None]
+    return b"".join(key.encode("ascii") + b"=" + encode_value(value) + b"\n" for key, value in lines)
+
+
+def parse_spec(data: bytes) -> LaunchSpec:
+    """The spec that these bytes stand for. Raises BoxError."""
+    args: list[str] = []
+    env: dict[str, str] = {}
+    single: dict[str, str] = {}
+    for line in data.splitlines():
+        key_bytes, equals, raw = line.partition(b"=")
+        key, value = key_bytes.decode("ascii", "replace"), decode_value(raw)
+        if not equals:
+            raise BoxError(f"a line of the spec has no value: {line!r}")
+        if key == "arg":
+            args.append(value)
+        elif key == "env":
+            name, _, text = value.partition("=")
+            env[name] = text
+        else:
+            single[key] = value
+    try:
+        return LaunchSpec(
+            args=tuple(args),
+            env=env,
+            workdir=single["workdir"],
+            user=single["user"],
+            timeout_ms=int(single["timeout_ms"]),
+            grace_ms=int(single["grace_ms"]),
+            lease_grace_ms=int(single["lease_grace_ms"]),
+            log_limit_bytes=int(single["log_limit_bytes"]),
+            log_limit_action=LogLimitAction(single["log_limit_action"]),
+            drop_caps=single["drop_caps"] == "1",
+            open_root=single["open_root"] == "1",
+            passwd_line=single.get("passwd_line"),
+            group_line=single.get("group_line"),
+            home=single.get("home"),
+        )
+    except (KeyError, ValueError) as error:
+        raise BoxError(f"the spec is incomplete or wrong: {error}") from error
+
+
+def write_spec(box: Box, spec: LaunchSpec) -> None:
+    """Write the launcher's input. Raises ValueError for a spec no process can have, and OSError."""
+    write_atomic(box.spec, render_spec(spec))
+
+
+def read_spec(box: Box) -> LaunchSpec:
+    """Read the launcher's input back. Raises BoxError, and FileNotFoundError where there is none."""
+    return parse_spec(box.spec.read_bytes())
