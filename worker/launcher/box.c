@@ -1,4 +1,4 @@
-/* The files of the box. Their formats are the contract with worker/box.py. */
+/* The files of the box. Their formats are the contract with worker/box/. */
 #define _GNU_SOURCE
 #include "launcher.h"
 

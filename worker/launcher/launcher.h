@@ -5,7 +5,7 @@
  * and asks nothing of the image: no shell, no libc, no /etc/passwd, no /dev/null.
  *
  *   main.c       the loop: what ends an attempt, and how
- *   box.c        the files of the box: spec, orders, records, log (the contract is in worker/box.py)
+ *   box.c        the files of the box: spec, orders, records, log (the contract is in worker/box/)
  *   container.c  /root, passwd and group lines, the user, the working folder, the child up to its exec
  *   spool.c      stdout and stderr to disk, with an index of when what came
  */
