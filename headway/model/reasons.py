@@ -73,7 +73,7 @@ _FACTS: dict[EndWord, _Facts] = {
         _F.USER,
         False,
         False,
-        "Check the image's name; `headway images ls` lists what is there.",
+        "Check the image's name; `headway nodes show NODE` lists what a machine has.",
     ),
     EndWord.IMAGE_PULL_FAILED: _Facts(
         _A.FAILED,
