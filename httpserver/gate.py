@@ -41,6 +41,8 @@ _HEADERS = (
 # A client that still sends would lose the answer to a reset connection: so much is read and thrown away first.
 _LINGER_BYTES = 256 << 20
 _LINGER_S = 5.0
+# A client that sends nothing for so long in the middle of a body has gone to sleep.
+BODY_PAUSE_S = 60.0
 
 
 class Gate:
@@ -69,7 +71,7 @@ class _Request:
         self._headers = Headers(scope=scope)
         self._started = False
         self._ended = False
-        self._overrun = False
+        self._unread: HeadwayError | None = None  # why the body was not read to its end
         self._status = 0
         self._more = True  # of the body
         self._got = 0
@@ -82,8 +84,8 @@ class _Request:
         try:
             self._check()
             await app(self._scope, self._counted, self._answer_of_app)
-            if self._overrun and not self._started:
-                raise self._too_large()
+            if self._unread is not None and not self._started:
+                raise self._unread
         except HeadwayError as error:
             await self._fail(error)
         except ClientDisconnect:
@@ -197,13 +199,21 @@ class _Request:
         return TooLarge(f"The body is larger than the {self._limit} bytes that are taken here.")
 
     async def _counted(self) -> Message:
-        message = await self._receive()
+        if self._more:
+            try:
+                async with asyncio.timeout(BODY_PAUSE_S):
+                    message = await self._receive()
+            except TimeoutError:
+                self._unread = problems.TooSlow(f"No more of the body has come for {BODY_PAUSE_S:g} s.")
+                raise self._unread from None
+        else:
+            message = await self._receive()  # until the client goes, however long that is
         if message["type"] == "http.request":
             self._got += len(message.get("body", b""))
             self._more = message.get("more_body", False)
             if self._limit is not None and self._got > self._limit:
-                self._overrun = True
-                raise self._too_large()
+                self._unread = self._too_large()
+                raise self._unread
         else:
             self._more = False
         return message
@@ -212,7 +222,7 @@ class _Request:
 
     async def _answer_of_app(self, message: Message) -> None:
         # Frameworks turn an error in reading the body into answers of their own; the true one follows.
-        if self._started or not self._overrun:
+        if self._started or self._unread is None:
             await self._answer(message)
 
     async def _answer(self, message: Message) -> None:
@@ -240,6 +250,8 @@ class _Request:
                 log.warning("http.cut", path=self._scope["path"], slug=error.slug, reason=error.message)
             return
         answer = problems.response(error, self.id)
+        if isinstance(error, problems.TooSlow):
+            answer.headers["Connection"] = "close"  # what might still come is the rest of this body
         if not isinstance(error, TooLarge):
             await answer(self._scope, self._receive, self._answer)
             return

@@ -43,6 +43,14 @@ class UnsupportedMedia(InvalidInput):
     title = "This kind of content is not read here"
 
 
+class TooSlow(InvalidInput):
+    """Nothing more of the body came for a long while."""
+
+    http_status = 408
+    slug = "too-slow"
+    title = "The rest of this request did not come"
+
+
 class CrossSite(HeadwayError):
     """A page of another origin tried to act with this browser's session."""
 

@@ -14,6 +14,8 @@ from starlette.types import ASGIApp
 from headway.errors import ConfigInvalid, HeadwayError, PortTaken
 from headway.logs import get_logger
 
+from .protocol import PatientProtocol
+
 log = get_logger(__name__)
 
 _BACKLOG = 1024
@@ -36,7 +38,7 @@ class WebServer:
         self._socket: socket.socket | None = None
         self._config = uvicorn.Config(
             app,
-            http="httptools",
+            http=PatientProtocol,
             ws="none",
             lifespan="off",
             log_config=None,
@@ -47,7 +49,6 @@ class WebServer:
             ssl_keyfile=tls_key or None,
             timeout_keep_alive=75,
             timeout_graceful_shutdown=_LAST_ANSWERS_S,
-            h11_max_incomplete_event_size=64 * 1024,
         )
         self._server = _Server(self._config)
         self._serving: asyncio.Task[None] | None = None

@@ -1,0 +1,96 @@
+"""Clients that never finish, against a real HttpServer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from httpserver import gate, protocol
+from tests.integration.http_rig import Rig, a_rig
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def rig(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Rig]:
+    async with a_rig(tmp_path_factory.mktemp("slow")) as rig:
+        yield rig
+
+
+async def until_cut(rig: Rig, sent: bytes, *, then: bytes = b"", every_s: float = 0.1) -> bytes:
+    """What the server answers until it closes, while ``then`` is sent again and again."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(rig.url.rpartition(":")[2]))
+    writer.write(sent)
+
+    async def go_on() -> None:
+        while then:
+            writer.write(then)
+            await writer.drain()
+            await asyncio.sleep(every_s)
+
+    sending = asyncio.create_task(go_on())
+    try:
+        async with asyncio.timeout(20):
+            try:
+                return await reader.read()
+            except ConnectionError:
+                return b""
+    finally:
+        sending.cancel()
+        writer.close()
+
+
+async def test_a_head_that_never_ends_is_cut(rig: Rig, monkeypatch: pytest.MonkeyPatch):
+    """Such connections used to stay for ever, without anybody having signed in."""
+    monkeypatch.setattr(protocol, "HEAD_S", 0.5)
+    start = b"GET /api/v1/me HTTP/1.1\r\nHost: 127.0.0.1\r\nX-A: "
+    assert await until_cut(rig, b"") == b""
+    assert await until_cut(rig, start, then=b"x") == b""
+    # Also the second request of a connection.
+    whole = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    assert (await until_cut(rig, whole + start, then=b"x")).startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize(
+    "line", [b"x" * 10_000, b"X-Some: " + b"y" * 50 + b"\r\n"], ids=["one long header", "many headers"]
+)
+async def test_headers_without_end_are_refused_before_they_fill_the_memory(rig: Rig, line: bytes):
+    start = b"GET /api/v1/me HTTP/1.1\r\nHost: 127.0.0.1\r\nX-A: "
+    answer = await until_cut(rig, start, then=line * 20, every_s=0.0)
+    assert answer == b"" or answer.startswith(b"HTTP/1.1 431")
+    body = b"POST /api/v1/session HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    trailers = body + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nX-A: "
+    answer = await until_cut(rig, trailers, then=line * 20, every_s=0.0)
+    assert answer == b"" or b" 431 " in answer or b" 4" in answer[:13]
+
+
+async def test_a_body_that_stops_coming_is_answered(rig: Rig, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(gate, "BODY_PAUSE_S", 0.5)
+    answer = await until_cut(
+        rig,
+        b"POST /api/v1/session HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+        b"Content-Length: 500\r\n\r\n{",
+    )
+    assert answer.startswith(b"HTTP/1.1 408"), answer
+    assert b"too-slow" in answer
+
+
+async def test_an_idle_stream_is_none_that_stops_coming(rig: Rig, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(gate, "BODY_PAUSE_S", 0.2)
+    monkeypatch.setattr(protocol, "HEAD_S", 0.2)
+    ann = await rig.client("ann")
+    async with ann.stream("GET", "/events") as stream:
+        lines = stream.aiter_lines()
+        assert await anext(lines)
+        await asyncio.sleep(1.0)
+        job = (await ann.post("/jobs", json=JOB)).json()["id"]
+        async with asyncio.timeout(10):
+            async for text in lines:
+                if job in text:
+                    break
+
+
+JOB = {"version": 1, "name": "x", "tasks": [{"name": "a", "image": "i", "command": "true", "timeout": "1m"}]}
