@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from headway.client import Client
+from headway.client import Client, Refused
 from tests.support.cluster import Cluster, a_cluster, a_job, scripted_task
 from tests.support.compiling import compiled
 from tests.support.ports import free_port
@@ -101,8 +101,7 @@ def test_a_planned_stop_of_task_manager_ends_nothing_however_long(tmp_path: Path
             assert [a["state"] for a in attempts(client, job)] == ["SUCCEEDED"]
 
 
-@pytest.mark.parametrize("jump_s", [3600, -3600])
-def test_a_wall_clock_that_is_set_loses_nobody_and_times_nothing_out(tmp_path: Path, repository: Path, jump_s: int):
+def test_a_wall_clock_that_is_set_loses_nobody_and_times_nothing_out(tmp_path: Path, repository: Path):
     """TIME-10: healthy nodes were declared lost when the time was set."""
     shim = compiled(repository / "tests/support/wall_clock.c", "wall_clock.so", "-shared", "-fPIC", "-O1")
     clock = tmp_path / "clock"
@@ -116,14 +115,14 @@ def test_a_wall_clock_that_is_set_loses_nobody_and_times_nothing_out(tmp_path: P
         endless = submitted(client, 600, timeout="12s", grace="1s")
         all_run(client, short, endless)
         under_lease(cluster)
-        set_at = time.time()
-        clock.write_text(str(jump_s))
-        another = submitted(client, 0)
-        seen: set[str] = set()
-        while time.time() - set_at < 9:
-            seen |= {node["health"] for node in client.nodes()}
-            time.sleep(0.3)
-        assert seen == {"READY"}
+        another = ""
+        for jump_s in (3600, -3600):
+            clock.write_text(str(jump_s))
+            another = submitted(client, 0)
+            until = time.monotonic() + 5
+            while time.monotonic() < until:
+                assert {node["health"] for node in client.nodes()} == {"READY"}
+                time.sleep(0.3)
         assert client.wait(short, timeout_s=60)["state"] == "SUCCEEDED"
         assert client.wait(another, timeout_s=60)["state"] == "SUCCEEDED"
         done = client.wait(endless, timeout_s=60)
@@ -134,6 +133,11 @@ def test_a_wall_clock_that_is_set_loses_nobody_and_times_nothing_out(tmp_path: P
         cluster.restart("task_manager", "resource_manager")
         cluster.wait_ready()
         assert client.wait(submitted(client, 0), timeout_s=30)["state"] == "SUCCEEDED"
+        # Far ahead, sessions are over.
+        clock.write_text(str(60 * 86_400))
+        with pytest.raises(Refused) as caught:
+            client.me()
+        assert caught.value.status == 401
 
 
 class TestTwice:
