@@ -7,6 +7,7 @@ ever, and one that sends header lines without end would fill the memory, signed 
 from __future__ import annotations
 
 import asyncio
+import resource
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -17,6 +18,15 @@ log = get_logger(__name__)
 
 HEAD_S = 30.0  # from the first byte (or the connection) to the last header
 HEAD_BYTES = 64 * 1024  # that may come without completing a head or a piece of a body; trailers are bounded by it too
+
+_KEPT_FILES = 256  # descriptors that are left to the database, other services and files of people
+
+
+def most_connections() -> int:
+    """How many may be open at once: without descriptors, the service could not even ask its neighbours any more."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return files - min(_KEPT_FILES, files // 4)
+
 
 _BODY = b'{"status": 431, "slug": "too-large", "title": "The headers of this request are too large"}'
 _TOO_LARGE = (
@@ -36,6 +46,9 @@ class PatientProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        if len(self.connections) > most_connections():
+            transport.abort()
+            return
         self._expect_head()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib
 import os
+import resource
 from pathlib import Path
 
 import click
 
 SERVICES = ("httpserver", "job_manager", "task_manager", "resource_manager", "worker")
+_FILES = 65_536
 
 
 class _ServiceName(click.ParamType):  # type: ignore[type-arg]
@@ -59,6 +61,15 @@ def run(service: str, config_path: Path | None) -> int:
         logs.setup(service=service, level=config.log.level, fmt=config.log.format, file=file)
     except OSError as error:
         raise ConfigInvalid(f"[log] file {file} can't be written: {error.strerror}.") from error
+    _allow_many_files()
     # By name: the kernel imports no service.
     app = importlib.import_module(f"{service}.app")
     return run_service(app.serve(config))
+
+
+def _allow_many_files() -> None:
+    """The usual soft limit of 1024 is for programs that use select(); each open page and log needs a descriptor."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
