@@ -164,6 +164,8 @@ def test_a_full_disk_of_the_worker_holds_new_work_only(held: tuple[Cluster, Disk
     ends_meanwhile = running(client, scripted_task(run_s=3, env={"HEADWAY_SCRIPTED_OUTPUT": "x\n"}))
     disk.fill()
     try:
+        # Before the machine has noticed: what can't be written down is not accepted; a refusal uses up no retry.
+        at_once = [str(client.submit(a_job(scripted_task()))["id"]) for _ in range(3)]
         soon(lambda: "disk_full" in blocking(client), within_s=30, every_s=0.2, what="the node says so")
         waiting = str(client.submit(a_job(scripted_task()))["id"])
         soon(lambda: "disk_full" in waits(client, waiting), within_s=30, every_s=0.2, what="it waits")
@@ -171,6 +173,11 @@ def test_a_full_disk_of_the_worker_holds_new_work_only(held: tuple[Cluster, Disk
     finally:
         disk.make_room()
     assert_ran_once(client, waiting, b"")
+    for job_id in at_once:
+        done = client.wait(job_id, timeout_s=60)
+        *refused, last = done["tasks"][0]["attempts"]
+        assert (done["state"], last["state"]) == ("SUCCEEDED", "SUCCEEDED")
+        assert all("refused the launch" in attempt["reason"]["sentence"] for attempt in refused), refused
     assert_ran_once(client, ends_meanwhile, b"x\n")
 
 
@@ -205,3 +212,41 @@ def test_a_full_disk_under_a_database_loses_nothing(held: tuple[Cluster, Disks],
     cluster.wait_ready()
     assert_ran_once(client, str(client.submit(a_job(scripted_task()))["id"]), b"")
     assert (len(refused) > 0) == (room == "job_manager"), (room, accepted, refused)
+
+
+def test_services_that_start_on_full_disks_say_so_or_serve(held: tuple[Cluster, Disks]):
+    cluster, disks = held
+    client = cluster.client
+    goes_on = running(client, scripted_task(run_s=4, env={"HEADWAY_SCRIPTED_OUTPUT": "x\n"}))
+    names = (*ROOMS, "n1")
+    full = [disk for name, disk in disks.items() if name != "mount"]
+    before = {name: len(cluster.log(name)) for name in names}
+    for disk in full:
+        disk.fill()
+    try:
+        cluster.restart(*names)
+        soon(
+            lambda: all(
+                cluster.processes[name].poll() is not None or "service.ready" in cluster.log(name)[before[name] :]
+                for name in names
+            ),
+            within_s=60,
+            what="each serves or has ended",
+        )
+        for name in names:
+            code = cluster.processes[name].poll()
+            news = cluster.log(name)[before[name] :]
+            print(name, code, news[-300:])
+            assert "Traceback" not in news, f"{name}\n{news}"
+            if code is not None:
+                assert code != 0
+                assert "full" in news.splitlines()[-1], f"{name}\n{news}"
+    finally:
+        for disk in full:
+            disk.make_room()
+    for name in names:
+        if cluster.processes[name].poll() is not None:
+            del cluster.processes[name]
+            cluster.start(name)
+    cluster.wait_ready()
+    assert_ran_once(client, goes_on, b"x\n")

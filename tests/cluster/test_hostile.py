@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import resource
 import secrets
 import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import httpx
@@ -529,6 +530,36 @@ def test_slow_clients_hold_up_nobody(cluster: Cluster, ann: Client):
         done = ann.wait(ann.submit(a_job(scripted_task()))["id"], timeout_s=30)
         assert done["state"] == "SUCCEEDED"
         assert memory_of(cluster) - before < 100 * MIB
+
+
+def test_more_connections_than_it_can_hold_end_with_themselves(cluster: Cluster, ann: Client):
+    pid = cluster.processes["httpserver"].pid
+    ann.me()
+    before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    assert before[0] >= min(65_536, before[1]), "a shell's soft limit is raised"
+    log_before = len(cluster.log("httpserver"))
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (400, before[1]))
+    try:
+        with ExitStack() as open_lines:
+            for _ in range(500):
+                line = open_lines.enter_context(socket.create_connection(("127.0.0.1", cluster.http_port)))
+                with suppress(OSError):  # cut off
+                    line.sendall(b"GET ")
+            # Who has a connection already keeps it, and the service still reaches the others.
+            done = ann.wait(ann.submit(a_job(scripted_task()))["id"], timeout_s=30)
+            assert done["state"] == "SUCCEEDED"
+
+        def is_back() -> bool:
+            with suppress(OSError):
+                return get(cluster.http_port, "/healthz").status == 200
+            return False
+
+        soon(is_back, within_s=30, every_s=0.2, what="it is back")
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+    news = cluster.log("httpserver")[log_before:]
+    assert "watch_broke" not in news
+    assert len(news) < MIB
 
 
 def test_two_hundred_pages_see_a_job_pass(cluster: Cluster, ann: Client):
