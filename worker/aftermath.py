@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 
-from headway.errors import HeadwayError, MountUnavailable
+from headway.errors import HeadwayError, MountUnavailable, StoreFull
 from headway.jobfile.spec import RunAs
 from headway.logs import get_logger
 from headway.units import format_size
@@ -17,6 +18,7 @@ from .container import Container
 from .endings import Ending
 from .house import House
 from .model import Launch, Stage
+from .ports import EngineUnavailable
 from .publish import give_to, publish
 from .store import Record
 
@@ -85,7 +87,7 @@ class Aftermath:
         )
         record.end_report = report.SerializeToString()
         record.stage = Stage.ENDED
-        await self._put()
+        await self._put(proven=end is not None or record.stop is not None)
         log.info("attempt.ended", attempt=str(record.attempt), reason=ending.reason.word.value)
         if record.discarded:
             self.acked.set()
@@ -157,8 +159,9 @@ class Aftermath:
             await house.clock.sleep(pause_s)
             pause_s *= 4
 
-    async def _put(self) -> None:
-        """Store the record, however long the disk stays full."""
+    async def _put(self, *, proven: bool) -> None:
+        """Store the record, however long the disk stays full. ``proven``: how it ended is known without the
+        container."""
         pause_s = 0.5
         self._record.changed_at = self._house.clock.now()
         while True:
@@ -167,5 +170,9 @@ class Aftermath:
                 return
             except HeadwayError as error:
                 log.error("attempt.not_stored", attempt=str(self._record.attempt), reason=str(error))
+                if isinstance(error, StoreFull) and proven and not self._record.unsafe:
+                    # What the container wrote may be what is missing: it would wait here for itself to go.
+                    with contextlib.suppress(EngineUnavailable):
+                        await self._house.runtime.remove(self._record.attempt)
             await self._house.clock.sleep(pause_s)
             pause_s = min(15.0, 2 * pause_s)

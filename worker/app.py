@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from headway.clock import Clock, SystemClock
 from headway.errors import HeadwayError, Unavailable
+from headway.ids import AttemptId
 from headway.lifecycle import Service
 from headway.logs import get_logger
 from headway.mount import Layout
@@ -22,6 +23,7 @@ from . import box
 from .alarms import Alarms
 from .conditions import Conditions
 from .copier import LogCopier
+from .disk_watch import AttemptSizes, DiskWatch
 from .engine_watch import EngineWatch
 from .heartbeat import Heartbeat
 from .house import House, Limits
@@ -44,7 +46,6 @@ if TYPE_CHECKING:
 log = get_logger(__name__)
 
 _SWEEP_S = 30.0
-_DISK_S = 15.0
 
 
 async def serve(config: HeadwayConfig) -> None:
@@ -133,6 +134,27 @@ async def build(
         on_engine_trouble=engine.suspect,
     )
     controller = TaskController(house, lambda: conditions.now, keep_ended_s=settings.keep_ended_s)
+    sizes = AttemptSizes(attempts_dir, runtime, mounted, controller.holding)
+    service.on_stop(sizes.close)
+
+    def places() -> list[tuple[Path, str]]:
+        return [(folder, "the worker"), *((data, "its container engine") for data in runtime.data_folders())]
+
+    async def is_gone(attempt: AttemptId) -> bool:
+        live = [executor.record.attempt for executor in controller.holding()]
+        return attempt not in live and attempt not in await runtime.list()
+
+    disks = DiskWatch(
+        node_id=node_id,
+        low_bytes=settings.disk_low_bytes,
+        places=places,
+        measuring=sizes,
+        end=controller.end_for_disk,
+        is_gone=is_gone,
+        conditions=conditions,
+        clock=clock,
+    )
+    service.on_stop(disks.close)
     status = StatusReader(
         node_id=node_id,
         incarnation=incarnation,
@@ -142,8 +164,7 @@ async def build(
         conditions=conditions,
         engine=engine,
         clock=clock,
-        disks=[folder],
-        disk_low_bytes=settings.disk_low_bytes,
+        disks=disks,
         live=controller.live,
         holding=controller.holding,
     )
@@ -183,7 +204,7 @@ async def build(
         await house.runtime.open(controller.nudge)
         await mounted.look()
         await engine.look()
-        await status.look_at_disks()
+        await disks.look()
         await controller.adopt()
 
     async def say_good_bye() -> None:
@@ -207,6 +228,7 @@ async def build(
     loops = {
         "alarms": house.alarms.run,
         "copies": copier.run,
+        "disks": disks.run,
         "engine": engine.run,
         "heartbeat": heartbeat.run,
         "mount": mounted.run,
@@ -216,7 +238,6 @@ async def build(
     for name, loop in loops.items():
         service.side_task(name, loop)
     service.side_task("sweep", lambda: _every(_SWEEP_S, controller.sweep, clock))
-    service.side_task("disk", lambda: _every(_DISK_S, status.look_at_disks, clock))
     return server
 
 

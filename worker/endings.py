@@ -33,6 +33,7 @@ class EndContext:
     working_dir: str = "/"
     image_user: str = ""
     stop: StopWord | None = None  # ordered through this Worker
+    stop_detail: str = ""  # why, where this Worker itself decided so
     overran: bool = False  # the Worker had to kill it past timeout and grace, since the launcher did not
     ever_started: bool = False  # the user's process was seen to run
     rebooted: bool = False  # the machine booted anew since the start
@@ -133,7 +134,8 @@ def _stopped(word: StopWord, context: EndContext, record: EndRecord | None = Non
         case StopWord.SHUTDOWN:
             return EndReason(EndWord.NODE_LOST, exit_code, signal, f"{context.node} was shut down.")
         case StopWord.DISK_FULL:
-            return EndReason(EndWord.DISK_FULL, exit_code, signal, f"The disk of {context.node} was full.")
+            detail = context.stop_detail or f"The disk of {context.node} was full."
+            return EndReason(EndWord.DISK_FULL, exit_code, signal, detail)
         case StopWord.KILLED_OUTSIDE:
             return EndReason(EndWord.KILLED_OUTSIDE, exit_code, signal, "It was stopped from outside Headway.")
         case StopWord.PLATFORM:

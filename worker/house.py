@@ -24,6 +24,7 @@ class Limits:
     create_s: float = 300.0  # the engine's part of a start, its hiccups included
     exec_s: float = 60.0  # from the container's start to the user's process
     slack_s: float = 15.0  # what the launcher may need past timeout and grace before the Worker steps in
+    disk_grace_s: float = 5.0  # longest grace of a task that fills a disk
     exit_s: float = 10.0  # from the end record until the container is gone
     kill_s: float = 60.0  # for a KILL to work, counted while the engine answers
     give_s: float = 30.0  # to give files of a root task to its account

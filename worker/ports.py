@@ -130,6 +130,20 @@ class EngineFacts:
     architecture: str = ""  # amd64, arm64
 
 
+@dataclass(frozen=True, slots=True)
+class ContainerFiles:
+    """Where a container's own files lie on this machine, its box and the folders bound into it apart.
+
+    ``folders`` may be looked into; ``more_bytes`` is the engine's figure for what can't be, and lies on the disk of
+    ``root``. ``pid`` is the container's first process as this machine numbers it, None if it does not run here.
+    """
+
+    root: Path = Path("/nonexistent")
+    folders: tuple[Path, ...] = ()
+    more_bytes: int = 0
+    pid: int | None = None
+
+
 class Runtime(Protocol):
     """Runs one container for each attempt. Docker and scripted; the same contract suite runs on both.
 
@@ -234,6 +248,15 @@ class Runtime(Protocol):
 
     async def image_names(self) -> Sequence[str]:
         """Names of images on the engine, at most 500, sorted. Raises EngineUnavailable."""
+        ...
+
+    def data_folders(self) -> Sequence[Path]:
+        """Where the engine keeps images and containers on this machine; empty while that isn't known, or elsewhere."""
+        ...
+
+    async def files(self, attempt: AttemptId) -> ContainerFiles:
+        """Where the container's files lie. May take as long as the engine needs to add them up. Raises
+        EngineUnavailable."""
         ...
 
     def spool(self, attempt: AttemptId, stream: Stream) -> Path | None:

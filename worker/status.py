@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import psutil
 
 from headway.clock import Clock
 from headway.ids import AttemptId
 from headway.rpc.v1 import resource_manager_pb2 as pb
-from headway.units import format_size
 
 from . import wire
 from .conditions import Conditions
+from .disk_watch import DiskWatch
 from .engine_watch import EngineWatch
 from .ports import EngineUnavailable, GpuInventory, GpuReading, Gpus, Runtime
 from .task_executor import TaskExecutor
 
 _RESERVED_MEMORY = 512 << 20  # left to the system and to Headway itself where the owner says nothing
 _IMAGES_FRESH_S = 60.0
-_DISK_TIMEOUT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +48,8 @@ class _Images:
 
 
 class StatusReader:
-    """Builds NodeStatus messages; also sets the conditions that follow from readings (disk, GPUs, stuck containers)."""
+    """Builds NodeStatus messages; also sets the conditions that follow from readings (disks, GPUs, stuck
+    containers)."""
 
     def __init__(
         self,
@@ -65,8 +62,7 @@ class StatusReader:
         conditions: Conditions,
         engine: EngineWatch,
         clock: Clock,
-        disks: Sequence[Path],
-        disk_low_bytes: int,
+        disks: DiskWatch,
         live: Callable[[], Sequence[AttemptId]],
         holding: Callable[[], Sequence[TaskExecutor]],
     ) -> None:
@@ -78,8 +74,7 @@ class StatusReader:
         self._conditions = conditions
         self._engine = engine
         self._clock = clock
-        self._disks = tuple(disks)
-        self._disk_low_bytes = disk_low_bytes
+        self._disks = disks
         self._live = live
         self._holding = holding
         self._images = _Images()
@@ -91,9 +86,8 @@ class StatusReader:
         ours = {uuid for executor in holding for uuid in executor.launch.gpu_uuids}
         gpus = await self._gpus.read(ours)
         self._conditions.set("gpu_unavailable", gpus.problem, blocks_work=False)
-        await self.look_at_disks()
+        disk = await self._disks.look()
         memory = psutil.virtual_memory()
-        disk = await self._disk_usage()
         status = pb.NodeStatus(
             node_id=self._node_id,
             incarnation=self._incarnation,
@@ -107,7 +101,8 @@ class StatusReader:
             images=await self._image_names(),
         )
         if disk is not None:
-            status.disk_free_bytes, status.disk_total_bytes = disk
+            # The tightest of its disks: that one decides what the machine can still take.
+            status.disk_free_bytes, status.disk_total_bytes = disk.free_bytes, disk.total_bytes
         status.conditions.extend(self.conditions())
         return status
 
@@ -117,21 +112,6 @@ class StatusReader:
             pb.Condition(word=c.word, sentence=c.sentence, since=c.since, blocks_work=c.blocks_work)
             for c in self._conditions.now
         ]
-
-    async def look_at_disks(self) -> None:
-        """Set or lift ``disk_full``. It is lifted only with half as much again free, so that it does not flicker."""
-        disk = await self._disk_usage()
-        if disk is None:
-            return
-        full = any(condition.word == "disk_full" for condition in self._conditions.now)
-        low = self._disk_low_bytes * (1.5 if full else 1.0)
-        sentence = ""
-        if disk[0] < low:
-            sentence = (
-                f"The disk of {self._node_id} is nearly full: {format_size(disk[0] >> 20 << 20)} are left, and "
-                f"{format_size(self._disk_low_bytes)} must stay free."
-            )
-        self._conditions.set("disk_full", sentence)
 
     def _capacity(self, gpus: GpuInventory, holding: Sequence[TaskExecutor]) -> pb.Capacity:
         cpu_centi, memory = self._offer.cpu_centi(), self._offer.memory()
@@ -171,19 +151,6 @@ class StatusReader:
         if before is None or at - before[0] < 0.2:
             return None
         return max(0.0, (busy - before[1]) / (at - before[0]))
-
-    async def _disk_usage(self) -> tuple[int, int] | None:
-        """Free and total bytes of the tightest disk; None if it does not answer."""
-
-        def usage() -> tuple[int, int]:
-            readings = [shutil.disk_usage(path) for path in self._disks]
-            tightest = min(readings, key=lambda reading: reading.free)
-            return tightest.free, tightest.total
-
-        try:
-            return await asyncio.wait_for(asyncio.to_thread(usage), _DISK_TIMEOUT_S)
-        except (OSError, ValueError, TimeoutError):
-            return None
 
     async def _image_names(self) -> list[str]:
         now = self._clock.monotonic()

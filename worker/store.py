@@ -37,6 +37,7 @@ class Record:
     launch: bytes | None
     times: Times
     stop: StopWord | None = None
+    stop_detail: str = ""  # one sentence for the owner, where this Worker itself decided to stop it
     discarded: bool = False  # superseded: nobody wants its end
     boot_id: str = ""  # of the machine when its container was started
     container_id: str = ""
@@ -56,6 +57,7 @@ class Record:
             "ended_at": times.ended_at,
             "run_s": times.run_s,
             "stop": self.stop.value if self.stop else None,
+            "stop_detail": self.stop_detail,
             "discarded": self.discarded,
             "boot_id": self.boot_id,
             "container_id": self.container_id,
@@ -91,6 +93,7 @@ class Record:
                 run_s=facts.get("run_s"),
             ),
             stop=StopWord(facts["stop"]) if facts.get("stop") else None,
+            stop_detail=facts.get("stop_detail", ""),
             discarded=bool(facts.get("discarded")),
             boot_id=facts.get("boot_id", ""),
             container_id=facts.get("container_id", ""),

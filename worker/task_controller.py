@@ -137,6 +137,15 @@ class TaskController:
         if changed:
             await self._house.store.put_many(changed)
 
+    async def end_for_disk(self, attempt: AttemptId, sentence: str) -> None:
+        """End the one that fills a disk; ``sentence`` tells its owner. One that is ending already is left alone."""
+        record = self._records.get(attempt)
+        if record is None or record.stage is not Stage.LIVE or record.stop is not None:
+            return
+        record.stop_detail = sentence
+        with contextlib.suppress(HeadwayError):  # under way all the same; this disk may be the one that is full
+            await self.stop([(attempt, StopWord.DISK_FULL)])
+
     async def discard(self, attempts: Sequence[AttemptId]) -> None:
         """Superseded: end them, and tell nobody how. Safe twice."""
         for attempt in attempts:

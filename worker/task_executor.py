@@ -237,8 +237,7 @@ class TaskExecutor:
                 return await self._settle(progress.end), progress.end
             if record.stop is not None and not self._stop_ordered:
                 self._stop_ordered = news = True
-                await runtime.stop(attempt, record.stop)
-                self._alarm_at(house.clock.monotonic() + self.launch.spec.grace_s + house.limits.slack_s)
+                await self._order_stop(record.stop)
             elif self._alarm is None:
                 self._alarm_at(self._overdue_at(progress.started))
             elif self._alarm.at <= house.clock.monotonic():
@@ -252,6 +251,21 @@ class TaskExecutor:
                     return await self._settle(last.end, facts), last.end
             first = False
             await self._changed.wait()
+
+    async def _order_stop(self, word: StopWord) -> None:
+        house, grace_s = self._house, self.launch.spec.grace_s
+        grace_ms = None
+        if word is StopWord.DISK_FULL and grace_s > house.limits.disk_grace_s:
+            # It would go on to fill the disk for all of its grace.
+            grace_s = house.limits.disk_grace_s
+            grace_ms = round(grace_s * 1000)
+        try:
+            await house.runtime.stop(self.record.attempt, word, grace_ms)
+        except OSError as error:
+            # The order is a file: a disk without one free block takes none. The engine can still end it.
+            self._note(f"The launcher could not be told ({error.strerror}).")
+            grace_s = -house.limits.slack_s
+        self._alarm_at(house.clock.monotonic() + grace_s + house.limits.slack_s)
 
     def _started(self, started: StartedRecord) -> None:
         record, spec = self.record, self.launch.spec
@@ -333,6 +347,7 @@ class TaskExecutor:
             shell=(spec.shell.value if spec.shell else "sh") if isinstance(spec.command, str) else "",
             working_dir=working_dir(launch, image),
             stop=record.stop,
+            stop_detail=record.stop_detail,
             overran=self._overran,
             ever_started=record.times.process_started_at is not None,
             rebooted=bool(record.boot_id) and record.boot_id != self._house.boot_id,

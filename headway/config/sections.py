@@ -183,7 +183,9 @@ class Worker(Section):
         default=True, description="whether images may come from the registry that their name says"
     )
     disk_low_bytes: Bytes = Field(
-        default=2 << 30, description="with less free space on `folder` or the engine's disk it takes no new task"
+        default=2 << 30,
+        description="with less free space on the disk of `folder` or of the engine's data it takes no new task; with "
+        "less than half of it, the task that fills that disk is ended",
     )
     pids_limit: int = Field(default=4_096, ge=16, description="processes and threads in one container")
     pull_limit_s: Seconds = Field(default=1_500.0, description="longest fetch of an image")

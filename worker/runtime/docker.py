@@ -27,6 +27,7 @@ from ..launcher import launcher_path
 from ..model import attempt_of_folder
 from ..ports import (
     ContainerFacts,
+    ContainerFiles,
     ContainerState,
     EngineFacts,
     EngineUnavailable,
@@ -36,6 +37,7 @@ from ..ports import (
     StartOrder,
 )
 from .boxed import BoxedRuntime
+from .docker_disk import EngineFolders, container_files
 from .docker_engine import DockerEngine, InTurn, Turns
 from .docker_errors import start_refusal, text_of
 from .docker_events import EngineEvents
@@ -83,6 +85,7 @@ class DockerRuntime(BoxedRuntime):
         self._pids_limit = pids_limit
         self._images = DockerImages(engine, node=identity.node, local=local_images, pull=pull_images)
         self._gpu_probe = GpuProbe(engine, identity.node)
+        self._folders = EngineFolders(engine)
         self._events = EngineEvents(engine, on_connect=self._connected, on_loss=self._lost, on_event=self._engine_event)
         # More starts at once than that only wait for each other inside the engine.
         self._starts = Turns(min(16, max(8, 2 * (os.cpu_count() or 1))))
@@ -120,6 +123,7 @@ class DockerRuntime(BoxedRuntime):
         version = await self._engine.quick(lambda api: api.version())
         architecture = str(version.get("Arch", ""))
         self._images.architecture = architecture
+        await self._folders.look()
         return EngineFacts(version=str(version.get("Version", "")), architecture=architecture)
 
     async def cannot_pass_gpus(self) -> str:
@@ -133,6 +137,15 @@ class DockerRuntime(BoxedRuntime):
 
     async def image_names(self) -> Sequence[str]:
         return await self._images.names()
+
+    # -- disks ------------------------------------------------------------------------------------
+
+    def data_folders(self) -> Sequence[Path]:
+        return self._folders.found
+
+    async def files(self, attempt: AttemptId) -> ContainerFiles:
+        name, here = container_name(attempt.folder), self._folders.found
+        return await self._engine_call(lambda api: container_files(api, name, here))
 
     # -- one attempt ------------------------------------------------------------------------------
 
@@ -303,6 +316,7 @@ class DockerRuntime(BoxedRuntime):
     def _lost(self) -> None:
         self._images.trust(False)
         self._gpu_probe.forget()
+        self._folders.forget()
 
     def _engine_event(self, event: Mapping[str, Any]) -> None:
         if event.get("Type") == "image":

@@ -30,6 +30,7 @@ from ..box import Box, EndRecord, StartedRecord, StopWord, Stream
 from ..model import attempt_of_folder
 from ..ports import (
     ContainerFacts,
+    ContainerFiles,
     ContainerState,
     EngineFacts,
     EngineUnavailable,
@@ -211,6 +212,12 @@ class ScriptedRuntime:
 
     async def list(self) -> Mapping[AttemptId, ContainerFacts]:
         return {attempt: self._facts(attempt, live) for attempt, live in self._live.items()}
+
+    def data_folders(self) -> Sequence[Path]:
+        return ()
+
+    async def files(self, attempt: AttemptId) -> ContainerFiles:
+        return ContainerFiles()
 
     async def image_names(self) -> Sequence[str]:
         return []

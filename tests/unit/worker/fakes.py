@@ -21,6 +21,7 @@ from worker.house import House, Limits
 from worker.model import Owner
 from worker.ports import (
     ContainerFacts,
+    ContainerFiles,
     ContainerState,
     EngineFacts,
     EngineUnavailable,
@@ -48,6 +49,7 @@ class FakeRuntime:
     records: dict[AttemptId, Progress] = field(default_factory=dict)
     started: list[AttemptId] = field(default_factory=list)
     stops: list[tuple[AttemptId, StopWord]] = field(default_factory=list)
+    graces: list[int | None] = field(default_factory=list)
     kills: list[AttemptId] = field(default_factory=list)
     removed: list[AttemptId] = field(default_factory=list)
     leases: list[Mapping[AttemptId, int | None]] = field(default_factory=list)
@@ -60,6 +62,8 @@ class FakeRuntime:
     image_gate: asyncio.Event | None = None  # a fetch waits for it
     start_gate: asyncio.Event | None = None  # an engine that creates slowly
     spools: dict[AttemptId, Path] = field(default_factory=dict)
+    files_of: dict[AttemptId, ContainerFiles] = field(default_factory=dict)
+    stop_error: OSError | None = None
     on_change: Callable[[AttemptId], None] = lambda attempt: None
 
     async def open(self, on_change: Callable[[AttemptId], None]) -> None:
@@ -103,7 +107,10 @@ class FakeRuntime:
         return self.containers.get(attempt, ABSENT)
 
     async def stop(self, attempt: AttemptId, word: StopWord, grace_ms: int | None = None) -> None:
+        if self.stop_error is not None:
+            raise self.stop_error
         self.stops.append((attempt, word))
+        self.graces.append(grace_ms)
         if self.obeys_stop and attempt in self.containers:
             self.end(attempt, EndRecord(BoxEnd.STOPPED, signal=15, stop_word=word))
 
@@ -132,6 +139,13 @@ class FakeRuntime:
 
     async def image_names(self) -> Sequence[str]:
         return []
+
+    def data_folders(self) -> Sequence[Path]:
+        return ()
+
+    async def files(self, attempt: AttemptId) -> ContainerFiles:
+        self._answer()
+        return self.files_of.get(attempt, ContainerFiles())
 
     def spool(self, attempt: AttemptId, stream: Stream) -> Path | None:
         folder = self.spools.get(attempt)

@@ -158,6 +158,34 @@ async def test_a_stop_survives_the_worker(desk: Desk) -> None:
     assert desk.rig.runtime.stops.count((A, StopWord.CANCELLED)) == 2, "said again after the restart"
 
 
+async def test_why_the_worker_ended_one_for_its_disk_survives_the_worker(desk: Desk) -> None:
+    await desk.running(A, B)
+    desk.rig.runtime.obeys_stop = False
+    await desk.controller.end_for_disk(A, "It had written 40GiB to the disk of gpu-1.")
+    await desk.controller.end_for_disk(A, "Said again, it is no news.")
+    await desk.clock.settle()
+    await desk.restart()
+    desk.rig.runtime.end(A, EndRecord(BoxEnd.STOPPED, signal=15, stop_word=StopWord.DISK_FULL))
+    await desk.pass_until(lambda: desk.rig.told.end_of(A) is not None)
+    end = desk.rig.told.end_of(A)
+    assert end is not None
+    assert (end.kind, end.reason.word) == ("FAILED", "disk_full")
+    assert end.reason.detail.startswith("It had written 40GiB to the disk of gpu-1.")
+    assert desk.rig.told.end_of(B) is None
+
+
+async def test_one_that_is_ending_already_keeps_its_reason(desk: Desk) -> None:
+    await desk.running(A)
+    desk.rig.runtime.obeys_stop = False
+    await desk.controller.stop([(A, StopWord.CANCELLED)])
+    await desk.controller.end_for_disk(A, "It had written 40GiB.")
+    await desk.controller.end_for_disk(B, "Never heard of it.")
+    record = desk.controller.find(A)
+    assert record is not None
+    assert (record.stop, record.stop_detail) == (StopWord.CANCELLED, "")
+    assert desk.controller.find(B) is None
+
+
 async def test_a_restart_takes_back_what_runs_and_reports_what_ended(desk: Desk) -> None:
     await desk.running(A, B)
     await desk.controller.close()

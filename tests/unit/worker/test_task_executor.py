@@ -305,6 +305,59 @@ async def test_a_full_disk_delays_the_report_of_the_end_and_loses_it_not(one: On
     assert (await one.end()).kind == "SUCCEEDED"
 
 
+async def test_what_a_container_wrote_goes_before_its_end_is_stored_when_the_disk_is_full(one: One) -> None:
+    """It used to wait for room that only its own removal could make."""
+    one.begin()
+    await one.running()
+    one.rig.store.full = True
+    one.rig.runtime.end(one.attempt, DONE)
+    await one.rig.clock.advance(5)
+    assert one.attempt in one.rig.runtime.removed
+    one.rig.store.full = False
+    await one.rig.clock.advance(20)
+    assert (await one.end()).kind == "SUCCEEDED", "its record lies in the box"
+
+
+async def test_a_container_that_alone_can_tell_its_end_stays_until_that_is_stored(one: One) -> None:
+    one.begin()
+    await one.running()
+    one.rig.store.full = True
+    one.rig.runtime.exit(one.attempt, 255)
+    await one.rig.clock.advance(10)
+    assert one.attempt not in one.rig.runtime.removed
+
+
+@pytest.mark.parametrize(
+    ("word", "grace_s", "want_ms"),
+    [
+        (StopWord.DISK_FULL, 600.0, 5_000),  # it would go on to write for ten minutes
+        (StopWord.DISK_FULL, 2.0, None),
+        (StopWord.CANCELLED, 600.0, None),
+    ],
+)
+async def test_a_task_that_fills_the_disk_gets_little_grace(
+    one: One, word: StopWord, grace_s: float, want_ms: int | None
+) -> None:
+    one.begin(grace_s=grace_s)
+    await one.running()
+    one.executor.stop(word)
+    await one.end()
+    assert one.rig.runtime.graces == [want_ms]
+
+
+async def test_a_stop_that_the_disk_takes_no_more_is_a_kill(one: One) -> None:
+    """The order is a file. The attempt used to count as a failure of the platform."""
+    one.begin(grace_s=10.0)
+    await one.running()
+    one.rig.runtime.stop_error = OSError(28, "No space left on device")
+    one.record.stop_detail = "It had written 40GiB to the disk of gpu-1."
+    one.executor.stop(StopWord.DISK_FULL)
+    end = await one.end()
+    assert one.rig.runtime.kills
+    assert (end.kind, end.reason.word) == ("FAILED", "disk_full")
+    assert "It had written 40GiB" in end.reason.detail
+
+
 async def test_adopted_while_it_runs(one: One) -> None:
     one.rig.runtime.containers[one.attempt] = ContainerFacts(ContainerState.RUNNING, "c0ffee")
     one.rig.runtime.run(one.attempt)

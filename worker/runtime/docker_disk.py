@@ -1,0 +1,89 @@
+"""Where a Docker Engine keeps images and containers, where that is on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from docker import APIClient
+from docker.errors import APIError, NotFound
+
+from ..ports import ContainerFiles
+from .docker_engine import DockerEngine
+
+_CONTAINERD = Path("/var/lib/containerd")  # where newer engines may keep images and layers
+
+
+class EngineFolders:
+    """The engine's data folders. An engine that is reached over the network has none here."""
+
+    def __init__(self, engine: DockerEngine) -> None:
+        self._engine = engine
+        self._known = False
+        self.found: tuple[Path, ...] = ()
+
+    async def look(self) -> None:
+        """Ask, unless it is known already. Raises EngineUnavailable."""
+        if self._known:
+            return
+        try:
+            info = await self._engine.quick(lambda api: api.info())
+        except APIError:
+            return  # asked again at the next check
+        self.found = data_folders(info) if self._engine.url.startswith("unix://") else ()
+        self._known = True
+
+    def forget(self) -> None:
+        """The engine was away: it may come back with other settings. What was found holds until then."""
+        self._known = False
+
+
+def data_folders(info: Mapping[str, Any]) -> tuple[Path, ...]:
+    """From the engine's answer about itself; only folders that are there."""
+    folders = [Path(str(info.get("DockerRootDir") or "/nonexistent"))]
+    if any("io.containerd.snapshotter" in str(pair) for pair in info.get("DriverStatus") or ()):
+        folders.append(_CONTAINERD)
+    return tuple(folder for folder in folders if folder.is_dir())
+
+
+def container_files(api: APIClient, name: str, here: Sequence[Path]) -> ContainerFiles:
+    """Where the container's layer and its volumes lie; what can't be seen from here the engine adds up."""
+    try:
+        found = api.inspect_container(name)
+    except NotFound:
+        return ContainerFiles()
+    pid = int((found.get("State") or {}).get("Pid") or 0) or None
+    pid = pid if here else None  # another machine's numbers say nothing here
+    mounts = found.get("Mounts") or () if here else ()
+    volumes = [Path(mount["Source"]) for mount in mounts if mount.get("Type") == "volume" and mount.get("Source")]
+    layer = _upper_folder(found, pid) if here else None
+    if layer is not None:
+        return ContainerFiles(layer, (layer, *volumes), pid=pid)
+    size = 0
+    for entry in api.containers(all=True, size=True, filters={"name": f"^/?{name}$"}):
+        size = int(entry.get("SizeRw") or 0)
+    return ContainerFiles(here[0] if here else Path("/nonexistent"), tuple(volumes), more_bytes=size, pid=pid)
+
+
+def _upper_folder(found: Mapping[str, Any], pid: int | None) -> Path | None:
+    """The folder of an overlay that takes what is written; None where there is no overlay, or it is not seen here."""
+    said = ((found.get("GraphDriver") or {}).get("Data") or {}).get("UpperDir") or _mounted_upper(pid)
+    folder = Path(said) if said else None
+    return folder if folder is not None and folder.is_absolute() and folder.is_dir() else None
+
+
+def _mounted_upper(pid: int | None) -> str:
+    """As the kernel says, for engines that don't: their layers are containerd's."""
+    if pid is None:
+        return ""
+    try:
+        lines = Path(f"/proc/{pid}/mountinfo").read_text().splitlines()
+    except OSError:
+        return ""
+    for line in lines:
+        words = line.split()
+        if words[4] == "/":
+            options = words[-1].split(",")
+            return next((o.removeprefix("upperdir=") for o in options if o.startswith("upperdir=")), "")
+    return ""
