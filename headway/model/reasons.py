@@ -106,7 +106,7 @@ _FACTS: dict[EndWord, _Facts] = {
         _F.USER,
         False,
         False,
-        "It filled the machine's disk; write less, or into /root/nfs.",
+        "Write less, remove what it needs no more, or write into /root/nfs where that is a disk of its own.",
     ),
     EndWord.GPU_FAILED: _Facts(
         _A.LOST, _T.FAILED, _F.PLATFORM, False, True, "A GPU failed; another one will be tried."
