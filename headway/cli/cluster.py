@@ -42,11 +42,14 @@ def queue(limit: int, output: str) -> None:
 
 
 @click.group(invoke_without_command=True)
+@output_option
 @click.pass_context
-def nodes(ctx: click.Context) -> None:
+def nodes(ctx: click.Context, output: str) -> None:
     """Show machines; cordon, uncordon, drain them (admins)."""
     if ctx.invoked_subcommand is None:
-        ctx.invoke(nodes_ls)
+        ctx.invoke(nodes_ls, output=output)
+    elif output != "table":
+        raise click.UsageError(f"write -o {output} behind {ctx.invoked_subcommand}")
 
 
 @nodes.command("ls")
@@ -138,11 +141,14 @@ _node_action("lost", "Declare that a machine will not come back: its running tas
 
 
 @click.group(invoke_without_command=True)
+@output_option
 @click.pass_context
-def users(ctx: click.Context) -> None:
+def users(ctx: click.Context, output: str) -> None:
     """Accounts (admins)."""
     if ctx.invoked_subcommand is None:
-        ctx.invoke(users_ls)
+        ctx.invoke(users_ls, output=output)
+    elif output != "table":
+        raise click.UsageError(f"write -o {output} behind {ctx.invoked_subcommand}")
 
 
 @users.command("ls")

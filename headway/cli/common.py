@@ -150,7 +150,8 @@ class ReferenceType(click.ParamType):  # type: ignore[type-arg]
         if isinstance(value, Reference):
             return value
         if value.count("/") >= self.most:
-            self.fail(f"{value!r} names too much: {' or '.join(['ID', 'ID/TASK'][: self.most])} is wanted", param, ctx)
+            forms = " or ".join(["ID", "ID/TASK", "ID/TASK/ATTEMPT"][: self.most])
+            self.fail(f"{value!r} names too much: {forms} is wanted", param, ctx)
         return Reference.parse(value)
 
 

@@ -84,18 +84,25 @@ def show(reference: Reference, output: str) -> None:
         line += f", took {span(job['ended_at'] - job['submitted_at'])}"
     click.echo(line)
     if job["reason"]:
-        click.echo(f"{job['reason_task']}: {safe(job['reason']['sentence'])}")
+        # Of a job that was ended as a whole no single task is the reason.
+        led_by = f"{job['reason_task']}: " if job["reason_task"] else ""
+        click.echo(led_by + safe(job["reason"]["sentence"]))
     for missing in job["missing"]:
         click.echo(f"(not complete: {missing['sentence']})", err=True)
     click.echo()
     rows = []
     for task in tasks:
-        tries = f"{task['attempt']} of {task['retries'] + 1}" if task["attempt"] else "-"
+        tries = _tries(task["attempt"], task["retries"] + 1) if task["attempt"] else "-"
         rows.append([task["name"], tone(task["state"]), tries, span(_ran(task)), task["node_id"] or "-", _why(task)])
     table(["task", "state", "attempt", "ran", "node", ""], rows)
     if reference.task:
         for attempt in tasks[0]["attempts"]:
             _print_attempt(attempt)
+
+
+def _tries(number: int, of_runs: int) -> str:
+    # Attempts that the platform spoiled are repeated beyond those that the user allowed.
+    return f"{number} of {of_runs}" if number <= of_runs else str(number)
 
 
 def _why(task: dict[str, Any]) -> str:
@@ -110,7 +117,7 @@ def _why(task: dict[str, Any]) -> str:
 
 def _print_attempt(attempt: dict[str, Any]) -> None:
     click.echo(
-        f"\nattempt {attempt['number']} of {attempt['of_runs']}: {tone(attempt['state'])} on {attempt['node_id']}"
+        f"\nattempt {_tries(attempt['number'], attempt['of_runs'])}: {tone(attempt['state'])} on {attempt['node_id']}"
     )
     phases = {k.removesuffix("_s"): v for k, v in attempt["phases"].items() if v is not None}
     if phases:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import threading
 import time
@@ -84,40 +85,54 @@ def follow_tasks(
     """Streams the logs of these tasks until all of them have ended; returns the job as it is then.
 
     With several tasks each whole line is led by the task's name. Every attempt of a task is shown, one after another,
-    unless one is named. Raises what the client raises.
+    unless one is named. Raises what the client raises, and OSError as soon as nobody reads the output any more.
     """
-    failures: list[BaseException] = []
-
-    def guarded(work: Callable[[], None]) -> Callable[[], None]:
-        def run() -> None:
-            try:
-                work()
-            except (HeadwayError, OSError) as error:
-                failures.append(error)
-
-        return run
-
-    followers = [_Follower(http, job_id, name, streams, attempt, prefix=len(names) > 1) for name in names]
-    threads = [threading.Thread(target=guarded(f.run), daemon=True) for f in followers]
+    failures: list[Exception] = []
+    followers = [_Follower(http, job_id, name, streams, attempt, failures, prefix=len(names) > 1) for name in names]
+    threads = [threading.Thread(target=_guarded(f.run, failures), daemon=True) for f in followers]
     for thread in threads:
         thread.start()
     for thread in threads:
         while thread.is_alive():
             thread.join(0.2)  # a join without limit would swallow Ctrl-C
+            for failure in failures:
+                if isinstance(failure, OSError):
+                    raise failure
     if failures:
         raise failures[0]
     return http.job(job_id)
 
 
+def _guarded(work: Callable[[], None], failures: list[Exception]) -> Callable[[], None]:
+    def run() -> None:
+        try:
+            work()
+        except (HeadwayError, OSError) as error:
+            failures.append(error)
+
+    return run
+
+
 class _Follower:
     """Prints one task's logs, attempt after attempt."""
 
-    def __init__(self, http: Client, job_id: str, name: str, streams: list[str], attempt: str, *, prefix: bool) -> None:
+    def __init__(
+        self,
+        http: Client,
+        job_id: str,
+        name: str,
+        streams: list[str],
+        attempt: str,
+        failures: list[Exception],
+        *,
+        prefix: bool,
+    ) -> None:
         self.http = http
         self.job_id = job_id
         self.name = name
         self.streams = streams
         self.attempt = attempt
+        self.failures = failures
         self.prefix = f"{name} | ".encode() if prefix else b""
 
     def run(self) -> None:
@@ -143,7 +158,10 @@ class _Follower:
         return self.http.task(self.job_id, self.name)
 
     def _attempt(self, number: int) -> None:
-        threads = [threading.Thread(target=self._stream, args=(number, s), daemon=True) for s in self.streams]
+        threads = [
+            threading.Thread(target=_guarded(functools.partial(self._stream, number, s), self.failures), daemon=True)
+            for s in self.streams
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:

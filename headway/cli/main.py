@@ -91,7 +91,8 @@ def report(error: errors.HeadwayError) -> int:
         pointer = f"{problem.pointer}: " if problem.pointer and not place else ""
         # A sentence that already names the near name needs no second hint.
         near = problem.suggestion and problem.suggestion not in problem.message
-        hint = f" Did you mean {problem.suggestion!r}?" if near else ""
+        joint = " Did" if problem.message.endswith((".", "?", "!")) else "; did"
+        hint = f"{joint} you mean {problem.suggestion!r}?" if near else ""
         click.echo(f"  {place}{pointer}{problem.message}{hint}", err=True)
     request_id = getattr(error, "request_id", "")
     if request_id and getattr(error, "status", 0) >= 500:

@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 import httpx
 
+from ..errors import InvalidInput
 from .errors import NoService, Refused
 from .profile import Profile
 
@@ -38,6 +39,8 @@ class Client:
             timeout=httpx.Timeout(timeout_s, connect=5.0),
             transport=transport,
             follow_redirects=False,
+            # A followed log holds its connection for as long as the task runs, and there may be hundreds.
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
         )
 
     def __enter__(self) -> Client:
@@ -250,7 +253,11 @@ class Client:
 
     @staticmethod
     def _file_path(path: str) -> str:
-        return f"{_API}/files/" + quote(path.strip("/"), safe="/")
+        # On its way into an address `..` would be resolved, and another call be made than the one that was meant.
+        parts = [part for part in path.split("/") if part not in ("", ".")]
+        if ".." in parts:
+            raise InvalidInput("A path in the personal space can't go up with `..`.")
+        return f"{_API}/files/" + "/".join(quote(part.encode("utf-8", "surrogateescape"), safe="") for part in parts)
 
     def files(self, path: str = "") -> Iterator[dict[str, Any]]:
         """Entries of a folder of the personal space, page by page."""

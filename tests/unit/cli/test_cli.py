@@ -2,15 +2,17 @@
 
 import subprocess
 import sys
+import time
 
 import click
 import pytest
 from click.testing import CliRunner
 
 from headway import errors
-from headway.cli import common
-from headway.cli.main import _COMMANDS, cli, exit_status
+from headway.cli import common, jobs, logs
+from headway.cli.main import _COMMANDS, cli, exit_status, report
 from headway.cli.submit import _one_task_job
+from headway.client import Client
 
 
 @pytest.mark.parametrize(
@@ -132,3 +134,82 @@ def test_run_makes_a_job_of_one_task():
     assert task["env"] == {"A": "b=c"}
     assert task["resources"] == {"memory": "4GiB", "gpus": 1, "cpus": 0.5, "gpu_model": ["A100"]}
     assert job["name"] == "python3 -c print('x ')"
+
+
+class AnEndlessLog:
+    """A client whose task writes for ever to stdout and nothing to stderr."""
+
+    def task(self, _job, _name):
+        return {"attempt": 1, "state": "RUNNING"}
+
+    def follow_log(self, _job, _task, *, attempt, stream):
+        while True:
+            if stream == "stdout":
+                yield b"tick\n"
+            time.sleep(0.01)
+
+
+@pytest.mark.parametrize("names", [["a"], ["a", "b"]])
+def test_following_ends_when_nobody_reads_any_more(monkeypatch, names):
+    """Used to: `logs -f ID | head` printed a traceback and waited for the end of the task."""
+
+    def gone(_target, _data):
+        raise BrokenPipeError(32, "Broken pipe")
+
+    monkeypatch.setattr(logs, "_write", gone)
+    with pytest.raises(BrokenPipeError):
+        logs.follow_tasks(AnEndlessLog(), "j1", names, ["stderr", "stdout"])
+
+
+def test_a_job_that_was_cancelled_as_a_whole_names_no_task(monkeypatch):
+    """Used to: `None: It was cancelled, by bob.`"""
+    job = {
+        "id": "j1",
+        "name": "n",
+        "state": "CANCELLED",
+        "held": False,
+        "owner": "bob",
+        "submitted_at": 1.0,
+        "ended_at": 2.0,
+        "reason": {"sentence": "It was cancelled, by bob."},
+        "reason_task": None,
+        "missing": [],
+        "tasks": [],
+    }
+    monkeypatch.setattr(Client, "job", lambda _self, _id: job)
+    shown = CliRunner().invoke(cli, ["show", "j1"])
+    assert "\nIt was cancelled, by bob.\n" in shown.output
+
+
+def test_attempts_beyond_the_retries_are_counted_without_a_whole():
+    assert jobs._tries(1, 1) == "1 of 1"
+    assert jobs._tries(3, 1) == "3"
+
+
+@pytest.mark.parametrize("group", ["nodes", "users"])
+def test_a_bare_group_lists_as_json_too(monkeypatch, group):
+    monkeypatch.setattr(Client, group, lambda _self: [])
+    assert CliRunner().invoke(cli, [group, "-o", "json"]).output == "[]\n"
+    refused = CliRunner().invoke(cli, [group, "-o", "json", "ls"])
+    assert refused.exit_code == 2
+    assert "behind ls" in refused.output
+
+
+def test_a_hint_follows_a_sentence_or_joins_a_clause(capsys):
+    report(
+        errors.InvalidInput(
+            "no",
+            problems=[
+                errors.Problem("", "timeout is more than 365 days", suggestion="365d"),
+                errors.Problem("", "It is not there.", suggestion="that"),
+            ],
+        )
+    )
+    told = capsys.readouterr().err
+    assert "365 days; did you mean '365d'?" in told
+    assert "It is not there. Did you mean 'that'?" in told
+
+
+def test_a_reference_that_names_too_much_is_told_all_forms():
+    with pytest.raises(click.BadParameter, match="ID or ID/TASK or ID/TASK/ATTEMPT is wanted"):
+        common.ReferenceType(3).convert("a/b/c/d", None, None)

@@ -133,6 +133,35 @@ def test_names_can_not_leave_their_place_in_the_address():
     assert seen == ["/api/v1/jobs/..%2Fusers", "/api/v1/files/a%20b/%C3%BC%3Fx%23y"]
 
 
+@pytest.mark.parametrize("path", ["../me", "a/../../session", "..", "a/.."])
+def test_a_path_of_the_personal_space_that_goes_up_is_not_sent(path):
+    """Used to: `files rm ../session` was resolved on its way into the address, and signed out."""
+    with (
+        a_client(lambda _r: pytest.fail("nothing is asked")) as http,
+        pytest.raises(errors.InvalidInput, match="go up"),
+    ):
+        http.delete_file(path)
+
+
+def test_a_file_name_that_is_not_utf_8_reaches_the_server_byte_for_byte():
+    seen = []
+
+    def handler(request):
+        seen.append(request.url.raw_path.decode())
+        return httpx.Response(200, json={})
+
+    with a_client(handler) as http:
+        http.get_file("./a//b\udcff", __import__("io").BytesIO())
+    assert seen == ["/api/v1/files/a/b%FF"]
+
+
+def test_hundreds_of_logs_are_followed_at_once():
+    """Used to: a hundred connections were all there were, so that of a job with more than fifty running tasks some
+    logs were never shown and the command ended with "Headway does not answer"."""
+    with Client(Profile(url="http://headway.test", token="secret")) as http:
+        assert http._http._transport._pool._max_connections > 10_000
+
+
 class TestProfile:
     def test_the_environment_wins_and_a_stored_token_stays_with_its_address(self, tmp_path):
         env = {"XDG_CONFIG_HOME": str(tmp_path)}
