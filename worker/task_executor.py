@@ -25,7 +25,7 @@ from .container import Container, TookTooLong
 from .endings import EndContext, Ending
 from .house import House
 from .launch_spec import argv, launch_spec, working_dir
-from .leases import after_answer
+from .leases import after_answer, later
 from .model import Launch, Stage
 from .notes import note
 from .ports import (
@@ -212,12 +212,14 @@ class TaskExecutor:
 
     def _first_lease(self) -> int | None:
         house, launch = self._house, self.launch
-        if house.lease.enforced or not launch.lease_enforced:
+        if not launch.lease_enforced:
             return house.lease.until_boot_ns
-        # TaskManager has begun to enforce leases since the last heartbeat.
-        return after_answer(
+        # The launch itself shows that TaskManager lives. After a long silence it comes before the first answered
+        # heartbeat, and the lease of before would end the new attempt at once.
+        fresh = after_answer(
             sent_s=house.clock.monotonic(), lease_s=launch.lease_s, enforced=True, stop_s=house.limits.lease_stop_s
-        ).until_boot_ns
+        )
+        return (later(house.lease, fresh) if house.lease.enforced else fresh).until_boot_ns
 
     # -- watching -----------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from tests.support.waiting import eventually
 from tests.unit.worker.builders import a_launch, an_attempt
 from tests.unit.worker.fakes import NS, Rig, a_rig
 from worker.box import BoxEnd, EndRecord, StartStage, StopWord
+from worker.leases import Lease
 from worker.model import Stage, Times
 from worker.ports import ContainerFacts, ContainerState, RuntimeRefused
 from worker.store import Record
@@ -416,3 +417,12 @@ async def test_the_first_lease_of_a_task(one: One) -> None:
     await one.settle()
     order = one.rig.runtime.orders[one.attempt]
     assert order.lease_until_boot_ns == round((one.rig.clock.monotonic() + 90) * NS)
+
+
+async def test_a_lease_that_ran_out_in_a_silence_does_not_end_the_next_attempt(one: One) -> None:
+    """TaskManager was back and sent a launch before the next heartbeat was answered: the attempt ended at once."""
+    now = one.rig.clock.monotonic()
+    one.rig.house.lease = Lease(round((now - 5) * NS))
+    one.begin(lease_enforced=True, lease_s=120.0)
+    await one.settle()
+    assert one.rig.runtime.orders[one.attempt].lease_until_boot_ns == round((now + 90) * NS)
