@@ -60,7 +60,7 @@ def test_without_task_manager_for_longer_than_a_lease_tasks_stop_and_are_queued_
         tmp_path, workers=2, **QUICK, worker__cpus=1, worker__memory_bytes=8 << 30, task_manager__platform_retries=0
     ) as cluster:
         client = cluster.client
-        first = [submitted(client, 12, resources=WHOLE_NODE) for _ in range(2)]
+        first = [submitted(client, 600, resources=WHOLE_NODE) for _ in range(2)]
         all_run(client, *first)
         later = submitted(client, 0, resources=WHOLE_NODE)
         under_lease(cluster)
@@ -80,15 +80,16 @@ def test_without_task_manager_for_longer_than_a_lease_tasks_stop_and_are_queued_
             one, two = attempts(client, job)
             assert (one["state"], two["state"]) == ("LOST", "RUNNING") or two["state"] in ("PLACED", "STARTING")
             assert one["ended_at"] <= two["placed_at"], "never two at once"
-        for job in (*first, later):
-            assert client.wait(job, timeout_s=60)["state"] == "SUCCEEDED"
+        for job in first:
+            client.act("cancel", job)
+        assert client.wait(later, timeout_s=60)["state"] == "SUCCEEDED"
         assert [len(attempts(client, job)) for job in (*first, later)] == [2, 2, 1]
 
 
 def test_a_planned_stop_of_task_manager_ends_nothing_however_long(tmp_path: Path):
     with a_cluster(tmp_path, workers=2, **QUICK) as cluster:
         client = cluster.client
-        jobs = [submitted(client, 24) for _ in range(4)]
+        jobs = [submitted(client, 600) for _ in range(4)]
         all_run(client, *jobs)
         under_lease(cluster)
         time.sleep(2.5)
@@ -96,9 +97,9 @@ def test_a_planned_stop_of_task_manager_ends_nothing_however_long(tmp_path: Path
         time.sleep(15)
         cluster.start("task_manager")
         cluster.wait_ready()
+        time.sleep(3)  # some heartbeats
         for job in jobs:
-            assert client.wait(job, timeout_s=60)["state"] == "SUCCEEDED"
-            assert [a["state"] for a in attempts(client, job)] == ["SUCCEEDED"]
+            assert [a["state"] for a in attempts(client, job)] == ["RUNNING"]
 
 
 def test_a_wall_clock_that_is_set_loses_nobody_and_times_nothing_out(tmp_path: Path, repository: Path):
@@ -159,7 +160,7 @@ class TestTwice:
 
     def test_in_the_same_folder_the_second_does_not_start(self, tmp_path: Path):
         with a_cluster(tmp_path, **QUICK) as cluster:
-            job = submitted(cluster.client, 8)
+            job = submitted(cluster.client, 5)
             all_run(cluster.client, job)
             self.second(cluster, own_folder=False)
             code = cluster.processes["again"].wait(60)
