@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar
 
 import click
 
@@ -55,6 +59,27 @@ def output_option(command: F) -> F:
 
 def print_json(value: Any) -> None:
     click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+@contextmanager
+def whole_file(place: Path) -> Iterator[BinaryIO]:
+    """A file to write that appears at ``place`` once it is complete; what was there, and its neighbours, stay till
+    then.
+
+    Raises:
+        OSError: the folder isn't there, or full, or closed.
+    """
+    descriptor, name = tempfile.mkstemp(prefix=f".{place.name[:100]}.", suffix=".part", dir=place.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+            mask = os.umask(0)
+            os.umask(mask)
+            os.fchmod(file.fileno(), 0o666 & ~mask)
+        os.replace(name, place)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
 
 
 def safe(text: object) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from ..client import Client, Refused
-from .common import client, output_option, print_json, safe, size, table
+from .common import client, output_option, print_json, safe, size, table, whole_file
 
 
 @click.group()
@@ -59,13 +59,8 @@ def get(path: str, target: Path | None) -> None:
         place = target or Path(name)
         if place.is_dir():
             place = place / name
-        partial = place.with_name(place.name + ".part")
-        try:
-            with partial.open("wb") as file, _progress(f"get {name}", None) as step:
-                http.get_file(path, file, step)
-            os.replace(partial, place)
-        finally:
-            partial.unlink(missing_ok=True)
+        with whole_file(place) as file, _progress(f"get {name}", None) as step:
+            http.get_file(path, file, step)
 
 
 @files.command("put")

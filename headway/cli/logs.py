@@ -14,7 +14,7 @@ import click
 
 from ..client import Client, Refused
 from ..errors import HeadwayError
-from .common import Reference, ReferenceType, client
+from .common import Reference, ReferenceType, client, whole_file
 
 _ENDED_TASK = frozenset({"SUCCEEDED", "FAILED", "TIMED_OUT", "OUT_OF_MEMORY", "CANCELLED", "SKIPPED"})
 
@@ -56,13 +56,8 @@ def logs(reference: Reference, follow: bool, stream: str, tail: int | None, arch
 
 
 def _write_archive(http: Client, reference: Reference, archive: Path) -> None:
-    partial = archive.with_name(archive.name + ".part")
-    try:
-        with partial.open("wb") as file:
-            total = http.logs_zip(reference.job, file)
-        partial.replace(archive)
-    finally:
-        partial.unlink(missing_ok=True)
+    with whole_file(archive) as file:
+        total = http.logs_zip(reference.job, file)
     click.echo(f"{archive}: {total} bytes", err=True)
 
 
@@ -141,18 +136,20 @@ class _Follower:
             return
         number = 0
         pause = 0.1
+        task = self._task()
         while True:
-            task = self._task()
             if task["attempt"] > number:
                 for unseen in range(number + 1, task["attempt"] + 1):
                     self._attempt(unseen)
                 number = task["attempt"]
                 pause = 0.1
+                task = self.http.patiently(self._task)
                 continue
             if task["state"] in _ENDED_TASK:
                 return
             time.sleep(pause)
             pause = min(2.0, pause * 1.5)
+            task = self.http.patiently(self._task)
 
     def _task(self) -> dict[str, Any]:
         return self.http.task(self.job_id, self.name)

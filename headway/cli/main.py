@@ -126,4 +126,9 @@ def main() -> None:
         # `headway logs … | head`: the reader has enough.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 0
+    except OSError as error:
+        # A file of this machine: no such folder, no right, disk full.
+        where = f"{error.filename2 or error.filename}: " if error.filename else ""
+        click.echo(f"headway: {where}{error.strerror or error}", err=True)
+        status = 2
     sys.exit(status if isinstance(status, int) else 0)

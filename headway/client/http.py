@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 from urllib.parse import quote
 
 import httpx
 
-from ..errors import InvalidInput
+from ..errors import Conflict, InvalidInput
 from .errors import NoService, Refused
 from .profile import Profile
 
 _API = "/api/v1"
 _TRIES = 4
+_PATIENCE = 30
+_PATIENT_PAUSE_S = 2.0
 _ENDED = frozenset({"SUCCEEDED", "FAILED", "CANCELLED"})
 _CHUNK = 1 << 16
+
+T = TypeVar("T")
 
 
 class Client:
@@ -75,6 +79,19 @@ class Client:
                 raise Refused.from_response(response)
             return response
         raise AssertionError("unreachable")
+
+    def patiently(self, call: Callable[[], T]) -> T:
+        """For what waits anyway: a service that is being started again is waited for, a minute at most."""
+        for _ in range(_PATIENCE):
+            try:
+                return call()
+            except NoService:
+                pass
+            except Refused as refused:
+                if refused.status not in (502, 503, 504):
+                    raise
+            time.sleep(_PATIENT_PAUSE_S)
+        return call()
 
     def _json(self, method: str, path: str, **kwargs: Any) -> Any:
         response = self._send(method, _API + path, **kwargs)
@@ -169,14 +186,20 @@ class Client:
         """
         limit = None if timeout_s is None else time.monotonic() + timeout_s
         pause = poll_s
+
+        def look() -> dict[str, Any]:
+            found: dict[str, Any] = self._json("GET", f"/jobs/{quote(job_id, safe='')}", params={"tasks_limit": 0})
+            return found
+
+        job = look()
         while True:
-            job = self._json("GET", f"/jobs/{quote(job_id, safe='')}", params={"tasks_limit": 0})
             if job["state"] in _ENDED:
-                return self.job(job_id)
+                return self.patiently(lambda: self.job(job_id))
             if limit is not None and time.monotonic() >= limit:
                 raise TimeoutError(f"job {job['id']} is still {job['state']} after {timeout_s:g} s")
             time.sleep(pause)
             pause = min(2.0, pause * 1.3)
+            job = self.patiently(look)
 
     # --- logs
 
@@ -200,15 +223,21 @@ class Client:
         """
         failures = 0
         path = self._log_path(job_id, task, attempt, stream)
+        first = True
+
+        def connect() -> httpx.Response:
+            return self._send(
+                "GET",
+                path,
+                params={"follow": "true", "offset": offset},
+                stream=True,
+                timeout=httpx.Timeout(30.0, read=None),
+            )
+
         while True:
             try:
-                response = self._send(
-                    "GET",
-                    path,
-                    params={"follow": "true", "offset": offset},
-                    stream=True,
-                    timeout=httpx.Timeout(30.0, read=None),
-                )
+                response = connect() if first else self.patiently(connect)
+                first = False
             except Refused as refused:
                 if refused.status == 416:
                     return  # nothing behind the last byte, and it has ended
@@ -270,8 +299,12 @@ class Client:
                 return
 
     def get_file(self, path: str, target: BinaryIO, progress: Any = None) -> int:
-        """Writes the file's bytes to ``target``; returns how many."""
-        return self._download(self._file_path(path), target, progress)
+        """Writes the file's bytes to ``target``; returns how many.
+
+        Raises:
+            Conflict: it is a folder.
+        """
+        return self._download(self._file_path(path), target, progress, folder=path)
 
     def put_file(self, path: str, source: Path, progress: Any = None) -> dict[str, Any]:
         """Uploads a file; what was there is replaced in one step."""
@@ -312,9 +345,12 @@ class Client:
         answer: dict[str, Any] = self._json("PATCH", f"/users/{quote(name, safe='')}", json=dict(changes))
         return answer
 
-    def _download(self, path: str, target: BinaryIO, progress: Any = None) -> int:
+    def _download(self, path: str, target: BinaryIO, progress: Any = None, *, folder: str | None = None) -> int:
         total = 0
         with closing(self._send("GET", path, stream=True, timeout=httpx.Timeout(60.0))) as response:
+            # Files come as plain bytes whatever they hold; JSON is the listing of a folder.
+            if folder is not None and response.headers.get("content-type", "").startswith("application/json"):
+                raise Conflict(f"`{folder or '/'}` is a folder: fetch its files one by one.")
             try:
                 for data in response.iter_bytes(_CHUNK):
                     target.write(data)

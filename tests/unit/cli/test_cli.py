@@ -1,5 +1,6 @@
 """The command line: forms of output, exit statuses, references; what needs a server is in tests/cluster."""
 
+import os
 import subprocess
 import sys
 import time
@@ -10,7 +11,7 @@ from click.testing import CliRunner
 
 from headway import errors
 from headway.cli import common, jobs, logs
-from headway.cli.main import _COMMANDS, cli, exit_status, report
+from headway.cli.main import _COMMANDS, cli, exit_status, main, report
 from headway.cli.submit import _one_task_job
 from headway.client import Client
 
@@ -139,6 +140,9 @@ def test_run_makes_a_job_of_one_task():
 class AnEndlessLog:
     """A client whose task writes for ever to stdout and nothing to stderr."""
 
+    def patiently(self, call):
+        return call()
+
     def task(self, _job, _name):
         return {"attempt": 1, "state": "RUNNING"}
 
@@ -213,3 +217,36 @@ def test_a_hint_follows_a_sentence_or_joins_a_clause(capsys):
 def test_a_reference_that_names_too_much_is_told_all_forms():
     with pytest.raises(click.BadParameter, match="ID or ID/TASK or ID/TASK/ATTEMPT is wanted"):
         common.ReferenceType(3).convert("a/b/c/d", None, None)
+
+
+def test_a_fetched_file_appears_whole_and_leaves_its_neighbours(tmp_path):
+    """Used to: `files get a` overwrote and deleted a file of one's own named `a.part`."""
+    place, neighbour = tmp_path / "a", tmp_path / "a.part"
+    neighbour.write_text("mine")
+    with common.whole_file(place) as file:
+        file.write(b"new")
+        assert not place.exists()
+
+    def break_off():
+        with common.whole_file(place) as file:
+            file.write(b"half")
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        break_off()
+    assert {p.name: p.read_text() for p in tmp_path.iterdir()} == {"a": "new", "a.part": "mine"}
+    mask = os.umask(0)
+    os.umask(mask)
+    assert place.stat().st_mode & 0o777 == 0o666 & ~mask
+
+
+def test_a_folder_that_is_not_there_is_one_sentence(monkeypatch, capsys, tmp_path):
+    """Used to: a traceback."""
+    monkeypatch.setattr(sys, "argv", ["headway", "files", "get", "a", str(tmp_path / "no" / "a")])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    told = capsys.readouterr().err
+    assert told.startswith("headway: ")
+    assert "No such file or directory" in told
+    assert len(told.splitlines()) == 1

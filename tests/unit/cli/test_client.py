@@ -125,7 +125,7 @@ def test_names_can_not_leave_their_place_in_the_address():
 
     def handler(request):
         seen.append(request.url.raw_path.decode())
-        return httpx.Response(200, json={})
+        return httpx.Response(200, json={}) if "/jobs/" in request.url.path else httpx.Response(200, content=b"x")
 
     with a_client(handler) as http:
         http.job("../users")
@@ -148,7 +148,7 @@ def test_a_file_name_that_is_not_utf_8_reaches_the_server_byte_for_byte():
 
     def handler(request):
         seen.append(request.url.raw_path.decode())
-        return httpx.Response(200, json={})
+        return httpx.Response(200, content=b"x")
 
     with a_client(handler) as http:
         http.get_file("./a//b\udcff", __import__("io").BytesIO())
@@ -160,6 +160,66 @@ def test_hundreds_of_logs_are_followed_at_once():
     logs were never shown and the command ended with "Headway does not answer"."""
     with Client(Profile(url="http://headway.test", token="secret")) as http:
         assert http._http._transport._pool._max_connections > 10_000
+
+
+@pytest.mark.parametrize("away", [httpx.ConnectError("away"), 503])
+def test_a_wait_outlasts_a_service_that_is_started_again(away):
+    """Used to: `wait` and `logs -f` ended with "Headway does not answer" when HttpServer was gone for two seconds."""
+    calls = []
+
+    def handler(request):
+        calls.append(request)
+        if 1 < len(calls) < 12:
+            if isinstance(away, Exception):
+                raise away
+            return httpx.Response(away, json={})
+        return httpx.Response(200, json={"id": "j1", "state": "RUNNING" if len(calls) == 1 else "SUCCEEDED"})
+
+    with a_client(handler) as http:
+        assert http.wait("j1")["state"] == "SUCCEEDED"
+
+
+def test_a_wait_for_a_server_that_never_answered_ends_at_once():
+    calls = []
+
+    def handler(request):
+        calls.append(request)
+        raise httpx.ConnectError("away")
+
+    with a_client(handler) as http, pytest.raises(NoService):
+        http.wait("j1")
+    assert len(calls) <= 4
+
+
+def test_a_followed_log_outlasts_a_service_that_is_started_again():
+    calls = []
+
+    class Cut(httpx.SyncByteStream):
+        def __iter__(self):
+            yield b"one "
+            raise httpx.ReadError("cut")
+
+    def handler(request):
+        calls.append(request)
+        if len(calls) == 1:
+            return httpx.Response(200, stream=Cut())
+        if len(calls) < 12:
+            raise httpx.ConnectError("away")
+        return httpx.Response(200, stream=httpx.ByteStream(b"two"))
+
+    with a_client(handler) as http:
+        assert b"".join(http.follow_log("j1", "a")) == b"one two"
+
+
+def test_a_folder_is_not_fetched_as_a_file():
+    """Used to: `files get FOLDER` stored the JSON of its listing."""
+    target = __import__("io").BytesIO()
+    with (
+        a_client(lambda _r: httpx.Response(200, json={"entries": []})) as http,
+        pytest.raises(errors.Conflict, match="is a folder"),
+    ):
+        http.get_file("a", target)
+    assert target.getvalue() == b""
 
 
 class TestProfile:
