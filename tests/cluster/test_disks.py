@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -66,6 +67,15 @@ def assert_ran_once(client: Client, job_id: str, want_log: bytes) -> None:
     assert client.log(job_id, "a") == want_log
 
 
+def refused_folder(client: Client) -> Refused | None:
+    """A few seconds after its last look the server may still make one, where the disk lets it."""
+    try:
+        client.make_folder(f"new-{time.monotonic_ns()}")
+    except Refused as refused:
+        return refused
+    return None
+
+
 MOUNT_FAULTS: dict[str, tuple[str, Callable[[SmallDisk], None], Callable[[SmallDisk], None], int]] = {
     "full": ("mount_unavailable", SmallDisk.fill, SmallDisk.make_room, 507),
     "gone": ("mount_unavailable", SmallDisk.take_away, SmallDisk.put_back, 503),
@@ -97,13 +107,12 @@ def test_work_is_held_while_the_mount_is(held: tuple[Cluster, Disks], fault: str
         waiting = str(client.submit(a_job(scripted_task(env={"HEADWAY_SCRIPTED_OUTPUT": "after\n"})))["id"])
         soon(lambda: word in waits(client, waiting), within_s=30, every_s=0.2, what=f"it waits for {word}")
 
-        with pytest.raises(Refused) as caught:
-            client.make_folder("new")
-        assert caught.value.status == status
-        assert len(str(caught.value)) > 30
+        refusal = soon(lambda: refused_folder(client), within_s=15, every_s=0.5, what="no folder can be made")
+        assert refusal.status == status
+        assert len(str(refusal)) > 30
         if fault != "gone":
             listed = [entry["name"] for entry in client.files()]
-            assert listed == ["kept"], "a full or read-only mount can be read"
+            assert "kept" in listed, "a full or read-only mount can be read"
         if fault == "full":
             client.delete_file("kept", recursive=True)
 
