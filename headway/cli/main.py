@@ -94,6 +94,8 @@ def report(error: errors.HeadwayError) -> int:
         joint = " Did" if problem.message.endswith((".", "?", "!")) else "; did"
         hint = f"{joint} you mean {problem.suggestion!r}?" if near else ""
         click.echo(f"  {place}{pointer}{problem.message}{hint}", err=True)
+    if getattr(error, "status", 0) == 401:
+        click.echo("  Here that is `headway login URL`, or a token in HEADWAY_TOKEN.", err=True)
     request_id = getattr(error, "request_id", "")
     if request_id and getattr(error, "status", 0) >= 500:
         click.echo(f"  (request {request_id})", err=True)

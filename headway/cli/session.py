@@ -6,8 +6,9 @@ import sys
 
 import click
 
-from ..client import Client, Profile
+from ..client import Client, Profile, Refused
 from ..client.profile import DEFAULT_URL, profile_path
+from ..errors import NotSignedIn
 
 
 @click.command()
@@ -26,7 +27,12 @@ def login(url: str | None, user: str | None, password_stdin: bool) -> None:
     else:
         password = click.prompt("Password", hide_input=True)
     with Client(Profile(url=address)) as http:
-        answer = http.login(name, password)
+        try:
+            answer = http.login(name, password)
+        except Refused as refused:
+            if refused.status == 401:  # plain: who signs in needs no advice to sign in
+                raise NotSignedIn(refused.message) from refused
+            raise
     path = Profile(url=address, token=answer["token"], user=answer["user"]["name"]).save()
     click.echo(f"Signed in as {answer['user']['name']} at {address} (remembered in {path}).")
 

@@ -13,7 +13,7 @@ from headway import errors
 from headway.cli import common, jobs, logs
 from headway.cli.main import _COMMANDS, cli, exit_status, main, report
 from headway.cli.submit import _one_task_job
-from headway.client import Client
+from headway.client import Client, Refused
 
 
 @pytest.mark.parametrize(
@@ -250,3 +250,18 @@ def test_a_folder_that_is_not_there_is_one_sentence(monkeypatch, capsys, tmp_pat
     assert told.startswith("headway: ")
     assert "No such file or directory" in told
     assert len(told.splitlines()) == 1
+
+
+def test_a_task_ran_as_long_as_its_process():
+    """Used to: a task with a timeout of 8 s whose end was told late `ran 42.5s`."""
+    task = {"attempt": 1, "started_at": 10.0, "ended_at": 52.5, "attempts": []}
+    assert jobs._task_ran(task) == 42.5
+    task["attempts"] = [{"number": 1, "phases": {"running_s": 8.0}}]
+    assert jobs._task_ran(task) == 8.0
+    assert jobs._task_ran({**task, "attempts": [{"number": 1, "phases": {}}]}) == 42.5
+
+
+def test_who_is_not_signed_in_is_told_the_command(capsys):
+    """Used to: the server's sentence alone, about cookies and headers."""
+    report(Refused("Sign in first.", kind=errors.NotSignedIn, status=401, request_id="r", problems=[]))
+    assert "`headway login URL`" in capsys.readouterr().err
