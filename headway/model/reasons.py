@@ -65,7 +65,12 @@ _FACTS: dict[EndWord, _Facts] = {
     EndWord.SKIPPED: _Facts(_A.CANCELLED, _T.SKIPPED, _F.USER, False, False, "Mend what it needs, then retry."),
     EndWord.LOG_LIMIT: _Facts(_A.FAILED, _T.FAILED, _F.USER, True, False, "Print less, or ask for a larger log limit."),
     EndWord.KILLED_OUTSIDE: _Facts(
-        _A.FAILED, _T.FAILED, _F.OPERATOR, True, False, "Someone ended the container on the machine itself."
+        _A.FAILED,
+        _T.FAILED,
+        _F.OPERATOR,
+        True,
+        False,
+        "Someone on the machine ended it, or a program inside the task did.",
     ),
     EndWord.IMAGE_NOT_FOUND: _Facts(
         _A.FAILED,
@@ -189,7 +194,7 @@ def _default_detail(reason: EndReason) -> str:
         EndWord.CANCELLED: "It was cancelled.",
         EndWord.SKIPPED: "It was not run, since what it needs did not end as needed.",
         EndWord.LOG_LIMIT: "It printed more than its log limit allows.",
-        EndWord.KILLED_OUTSIDE: "It was killed from outside Headway.",
+        EndWord.KILLED_OUTSIDE: "It was killed, and not by Headway.",
     }
     return words.get(reason.word, f"It ended with {reason.word.value.replace('_', ' ')}.")
 

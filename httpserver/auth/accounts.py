@@ -28,6 +28,8 @@ from .secret import SESSION, TOKEN, hashed, new_secret, plausible
 log = get_logger(__name__)
 
 FIRST_ADMIN = "admin"
+# What a task or the image market means by these names is not an account.
+RESERVED_NAMES = frozenset({"root", "base", "nobody", "headway"})
 _SESSIONS_PER_ACCOUNT = 100
 _TOKENS_PER_ACCOUNT = 100
 _USED_STEP_S = 60.0  # how exact used_at is; each use must not cost a write
@@ -249,8 +251,11 @@ class Accounts:
         """Makes an account; answers the password too when it was made here.
 
         Raises:
+            InvalidInput: a name that tasks or the image market use otherwise.
             Conflict: the name or the uid is taken, or the range of uids is used up.
         """
+        if name in RESERVED_NAMES:
+            raise InvalidInput(f"An account can't be named `{name}`: the name means something else already.")
         made = None if password is not None else new_password()
         stored = await self._passwords.hash(password if password is not None else str(made))
         async with self._changing:

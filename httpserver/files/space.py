@@ -8,6 +8,7 @@ import os
 import secrets
 import stat
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -21,6 +22,8 @@ Path = tuple[str, ...]
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 _UPLOAD = ".headway-upload-"
 _MAX_ENTRIES = 1_000_000
+# A body that pauses for a minute is cut, so an upload untouched for so long lost its server: nobody will finish it.
+_DEAD_UPLOAD_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,8 @@ class Space:
             names = []
             with os.scandir(folder) as entries:
                 for entry in entries:
+                    if entry.name.startswith(_UPLOAD) and self._is_dead(folder, entry.name):
+                        continue
                     if entry.name > after:
                         names.append(entry.name)
                     if len(names) > _MAX_ENTRIES:
@@ -92,6 +97,19 @@ class Space:
             names.sort()
             found = (self._look(folder, name) for name in names[:limit])
             return [entry for entry in found if entry is not None], len(names) > limit
+
+    def _is_dead(self, folder: int, name: str) -> bool:
+        """Whether this half of an upload was left by a server that was killed; then it is removed."""
+        try:
+            info = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            if not stat.S_ISREG(info.st_mode) or time.time() - info.st_mtime < _DEAD_UPLOAD_S:
+                return False
+            os.unlink(name, dir_fd=folder)
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False  # not ours to remove, or the mount is read-only: then it is shown
+        return True
 
     def _look(self, folder: int, name: str) -> Found | None:
         try:

@@ -198,7 +198,7 @@ async def test_files_belong_to_the_account_and_its_rights_hold(rig: Rig, ann: ht
 async def test_one_reaches_ones_own_space_only_and_admins_any(rig: Rig, ann: httpx.AsyncClient):
     await ann.put("/files/diary", content=b"dear")
     bob = await rig.client("bob")
-    root = await rig.client("root", admin=True)
+    root = await rig.client("boss", admin=True)
     for method, path in (("GET", ""), ("GET", "diary"), ("PUT", "diary"), ("DELETE", "diary"), ("POST", "d?op=mkdir")):
         answer = await bob.request(method, f"/files/{path}", params={"account": "ann", "op": "mkdir"})
         assert answer.status_code == 403, (method, path)

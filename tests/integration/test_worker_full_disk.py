@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 from collections.abc import Iterator
@@ -29,10 +30,17 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 def fill(disk: Path, *, leave: int) -> Path:
     """A file that leaves so many bytes free."""
-    stat = os.statvfs(disk)
     ballast = disk / "ballast"
     with ballast.open("wb") as file:
-        os.posix_fallocate(file.fileno(), 0, stat.f_bavail * stat.f_frsize - leave)
+        for _ in range(100):
+            stat = os.statvfs(disk)
+            try:
+                os.posix_fallocate(file.fileno(), 0, stat.f_bavail * stat.f_frsize - leave)
+                break
+            except OSError as error:
+                # Somebody wrote between the look and the filling.
+                if error.errno != errno.ENOSPC:
+                    raise
     return ballast
 
 

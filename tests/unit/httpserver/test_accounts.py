@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.errors import Conflict, NotSignedIn, TooMany
+from headway.errors import Conflict, InvalidInput, NotSignedIn, TooMany
 from headway.store import Database
 from headway.store.migrations import differences
 from httpserver.auth.accounts import Accounts
@@ -142,3 +142,9 @@ async def test_a_crash_between_the_file_and_the_account_leaves_no_admin_without_
     await accounts.make_first_admin(file)
     name, password = file.read_text().splitlines()
     await accounts.sign_in(name, password, client="c")
+
+
+@pytest.mark.parametrize("name", ["root", "base", "nobody", "headway"])
+async def test_names_that_mean_something_else_are_refused(accounts: Accounts, name: str):
+    with pytest.raises(InvalidInput, match=name):
+        await accounts.create(name, PASSWORD, by="test")
