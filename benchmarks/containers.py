@@ -16,7 +16,7 @@ from tests.support.cluster import Cluster, a_cluster, a_job
 from tests.support.dockerd import Engine, start_engine
 from tests.support.images import BUSYBOX
 
-from .measure import Figure, median
+from .measure import Figure, cpu_seconds, median
 
 # Phases of one task in the paper that Headway follows, in seconds.
 PAPER = {"scheduling_s": 0.939, "dispatch_s": 0.004, "startup_s": 0.692, "preparing_s": 0.016}
@@ -140,11 +140,15 @@ def many() -> Iterator[Figure]:
     with _cluster() as (cluster, engine), tempfile.TemporaryDirectory(prefix="hwb") as spare:
         bare = _Bare(engine, _held_container(cluster, engine), Path(spare))
         took = bare_took = 0.0
+        own: dict[str, float] = {}
         # In turns, so that a noisy stretch of the machine meets both.
         for _ in range(TURNS):
             tasks = [_task(f"t{i}", 0.2) for i in range(CONTAINERS // TURNS)]
+            before = {name: cpu_seconds(p.pid) for name, p in cluster.processes.items()}
             job = cluster.client.submit(a_job(*tasks))["id"]
             done = cluster.client.wait(job, timeout_s=400)
+            for name, process in cluster.processes.items():
+                own[name] = own.get(name, 0.0) + cpu_seconds(process.pid) - before[name]
             assert done["state"] == "SUCCEEDED", done
             took += done["ended_at"] - done["submitted_at"]
             at_once = _most_at_once(done)
@@ -154,6 +158,8 @@ def many() -> Iterator[Figure]:
             bare_took += time.monotonic() - begin
     yield Figure(f"many: {CONTAINERS} containers, one worker", CONTAINERS / took, "tasks/s")
     yield Figure("many: bare SDK loop, as many at once", CONTAINERS / bare_took, "tasks/s", note=f"{at_once} at once")
+    note = ", ".join(f"{name} {1000 * used / CONTAINERS:.0f}" for name, used in own.items())
+    yield Figure("many: CPU of Headway's own processes", 1000 * sum(own.values()) / CONTAINERS, "ms/task", note=note)
     yield Figure("many: ratio", bare_took / took, "ratio", 0.9, at_most=False)
 
 
