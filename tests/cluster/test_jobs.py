@@ -283,7 +283,9 @@ class TestCommandLine:
         monkeypatch.setattr(cluster, "environ", lambda: {**environ, "HEADWAY_TOKEN": "wrong"})
         done = cluster.headway("ps")
         assert done.returncode == 4
-        assert done.stderr.count(b"\n") == 1
+        sentence, what_to_do = done.stderr.splitlines()
+        assert b"not valid" in sentence
+        assert b"headway login" in what_to_do
 
     def test_files_there_and_back(self, cluster: Cluster, tmp_path: Path):
         source = tmp_path / "ü x.bin"
