@@ -25,8 +25,6 @@ from .common import (
     tone,
 )
 
-_ENDED = frozenset({"SUCCEEDED", "FAILED", "CANCELLED"})
-
 
 @click.command()
 @click.option("-a", "--all", "everybody", is_flag=True, help="Everybody's jobs, not only your own.")

@@ -14,9 +14,8 @@ import click
 
 from ..client import Client, Refused
 from ..errors import HeadwayError
+from ..states import TASK_ENDED
 from .common import Reference, ReferenceType, client, whole_file
-
-_ENDED_TASK = frozenset({"SUCCEEDED", "FAILED", "TIMED_OUT", "OUT_OF_MEMORY", "CANCELLED", "SKIPPED"})
 
 
 @click.command()
@@ -145,7 +144,7 @@ class _Follower:
                 pause = 0.1
                 task = self.http.patiently(self._task)
                 continue
-            if task["state"] in _ENDED_TASK:
+            if task["state"] in TASK_ENDED:
                 return
             time.sleep(pause)
             pause = min(2.0, pause * 1.5)

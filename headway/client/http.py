@@ -14,6 +14,7 @@ from urllib.parse import quote
 import httpx
 
 from ..errors import Conflict, InvalidInput
+from ..states import JOB_ENDED
 from .errors import NoService, Refused
 from .profile import Profile
 
@@ -21,7 +22,6 @@ _API = "/api/v1"
 _TRIES = 4
 _PATIENCE = 30
 _PATIENT_PAUSE_S = 2.0
-_ENDED = frozenset({"SUCCEEDED", "FAILED", "CANCELLED"})
 _CHUNK = 1 << 16
 
 T = TypeVar("T")
@@ -193,7 +193,7 @@ class Client:
 
         job = look()
         while True:
-            if job["state"] in _ENDED:
+            if job["state"] in JOB_ENDED:
                 return self.patiently(lambda: self.job(job_id))
             if limit is not None and time.monotonic() >= limit:
                 raise TimeoutError(f"job {job['id']} is still {job['state']} after {timeout_s:g} s")

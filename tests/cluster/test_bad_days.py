@@ -14,7 +14,6 @@ from tests.support.waiting import soon
 
 pytestmark = pytest.mark.slow
 
-ENDED = {"SUCCEEDED", "FAILED", "CANCELLED"}
 COUNT = 50
 
 
