@@ -141,35 +141,35 @@ async def test_nothing_below_the_api_opens_without_a_valid_token(shared: Rig, he
 
 async def test_admins_make_and_change_accounts_and_one_admin_always_stays(rig: Rig):
     ann = await rig.client("ann")
-    root = await rig.client("root", admin=True)
+    boss = await rig.client("boss", admin=True)
     assert (await ann.get("/users")).status_code == 403
     assert (await ann.post("/users", json={"name": "eve", "admin": True})).status_code == 403
-    made = await root.post("/users", json={"name": "carl"})
+    made = await boss.post("/users", json={"name": "carl"})
     assert made.status_code == 201
-    uids = [user["uid"] for user in (await root.get("/users")).json()["users"]]
+    uids = [user["uid"] for user in (await boss.get("/users")).json()["users"]]
     assert len(set(uids)) == len(uids)
     assert min(uids) == 20_000
-    assert (await root.post("/users", json={"name": "carl"})).status_code == 409
-    assert (await root.post("/users", json={"name": "dora", "uid": made.json()["user"]["uid"]})).status_code == 409
+    assert (await boss.post("/users", json={"name": "carl"})).status_code == 409
+    assert (await boss.post("/users", json={"name": "dora", "uid": made.json()["user"]["uid"]})).status_code == 409
     anyone = await rig.client()
     credentials = {"username": "carl", "password": made.json()["password"]}
     session = (await anyone.post("/session", json=credentials)).json()["token"]
     carl = {"Authorization": f"Bearer {session}"}
     anyone.cookies.clear()
-    assert (await root.patch("/users/carl", json={"enabled": False})).json()["enabled"] is False
+    assert (await boss.patch("/users/carl", json={"enabled": False})).json()["enabled"] is False
     assert (await anyone.get("/me", headers=carl)).status_code == 401
     assert (await anyone.post("/session", json=credentials)).status_code == 401
-    assert (await root.patch("/users/nobody", json={"admin": True})).status_code == 404
-    assert (await root.patch("/users/admin", json={"admin": False})).status_code == 200
-    last = await root.patch("/users/root", json={"enabled": False})
+    assert (await boss.patch("/users/nobody", json={"admin": True})).status_code == 404
+    assert (await boss.patch("/users/admin", json={"admin": False})).status_code == 200
+    last = await boss.patch("/users/boss", json={"enabled": False})
     assert (last.status_code, last.json()["slug"]) == (409, "conflict")
 
 
 @on_shared
 @pytest.mark.parametrize("name", ["", "A", "a b", "../x", "a/b", "a\0", "a\n", "x" * 33, "-a", "1a", "é", "root:x"])
 async def test_account_names_that_could_harm_are_refused(shared: Rig, name: str):
-    root = await shared.client("root", admin=True)
-    answer = await root.post("/users", json={"name": name})
+    boss = await shared.client("boss", admin=True)
+    answer = await boss.post("/users", json={"name": name})
     assert answer.status_code == 400
     assert answer.json()["errors"][0]["pointer"] == "/name"
 

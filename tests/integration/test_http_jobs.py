@@ -228,7 +228,7 @@ async def test_ids_may_be_shortened_while_unique(rig: Rig):
 async def test_others_see_states_but_not_spec_logs_or_buttons(rig: Rig):
     """SEC-04: what a job is told in its environment is between it and its owner."""
     ann, bob = await rig.client("ann"), await rig.client("bob")
-    root = await rig.client("root", admin=True)
+    root = await rig.client("boss", admin=True)
     secret = "s3cret-value"
     document = a_job_file("a")
     document["tasks"][0]["env"] = {"API_TOKEN": secret}
@@ -272,7 +272,7 @@ async def test_actions_are_idempotent_and_take_single_tasks(rig: Rig):
 
 async def test_queue_and_nodes_are_for_all_and_levers_for_admins(rig: Rig):
     rig.nodes.put()
-    ann, root = await rig.client("ann"), await rig.client("root", admin=True)
+    ann, root = await rig.client("ann"), await rig.client("boss", admin=True)
     assert [node["id"] for node in (await ann.get("/nodes")).json()["nodes"]] == ["node-1"]
     assert (await ann.get("/nodes/node-1")).json()["gpus"][1]["model"] == "A100"
     assert (await ann.get("/nodes/node-2")).status_code == 404
@@ -282,7 +282,7 @@ async def test_queue_and_nodes_are_for_all_and_levers_for_admins(rig: Rig):
     for action in ("cordon", "uncordon", "drain", "lost"):
         assert (await ann.post(f"/nodes/node-1/{action}", json={"note": "x"})).status_code == 403
     assert (await root.post("/nodes/node-1/drain", json={"note": "new card"})).json()["admission"] == "DRAINING"
-    assert (rig.nodes.asked[-1].note, rig.nodes.asked[-1].by) == ("new card", "root")
+    assert (rig.nodes.asked[-1].note, rig.nodes.asked[-1].by) == ("new card", "boss")
     assert (await root.post("/nodes/node-1/uncordon")).json()["admission"] == "OPEN"
     assert (await root.post("/nodes/node-1/lost")).json() == {"attempts_lost": 3}
     assert rig.tasks.lost == ["node-1"]

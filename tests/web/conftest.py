@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.support.cluster import Cluster, a_cluster
 
-expect.set_options(timeout=15_000)  # a busy machine
+expect.set_options(timeout=45_000)  # a busy machine, two cores and a browser
 
 
 @pytest.fixture(scope="session")
