@@ -27,7 +27,7 @@ from .errors import ConfigInvalid, InvalidInput, MountUnavailable, StoreFull
 from .ids import AttemptId, JobId, is_job_id, is_task_name
 
 MARKER = ".headway-mount"
-_FOLDERS = ("homes", "jobs", "images", "datasets")
+_FOLDERS = ("homes", "jobs", "images", "datasets", "code")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 _DIGEST = re.compile(r"(sha256|sha512):([0-9a-f]{32,128})")
 # A folder of Headway's is passed through by accounts on their way to what is theirs, but not listed.
@@ -72,6 +72,23 @@ class Layout:
         if found is None:
             raise InvalidInput(f"{digest!r} is no image digest.")
         return self.root / "images" / f"{found[1]}-{found[2]}"
+
+    def image_layer(self, diff_id: str) -> Path:
+        """A layer of images of the market, shared by all that have it."""
+        return self.root / "images" / "layers" / self.image(diff_id).name
+
+    @property
+    def image_uploads(self) -> Path:
+        """Where archives lie until they are checked."""
+        return self.root / "images" / ".uploads"
+
+    def code(self, account: str, digest: str) -> Path:
+        """A snapshot of an account's code; inside a task read-only at /root/code."""
+        return self.code_of(account) / self.image(digest).name
+
+    def code_of(self, account: str) -> Path:
+        """All snapshots of an account, and the files that they share."""
+        return self.root / "code" / _checked(account, "account")
 
     def dataset(self, name: str, version: str) -> Path:
         """One version of a dataset; inside a task read-only at /root/datasets/NAME."""

@@ -33,11 +33,11 @@ class Servicer(HttpServerServicer):
         try:
             reply = await self._services.nodes.call("ListNodes", rm.ListNodesRequest())
         except HeadwayError:
-            return hs.ResolveImageReply(source=hs.ResolveImageReply.SOURCE_UNKNOWN)
+            return hs.ResolveImageReply(source=common.IMAGE_SOURCE_UNKNOWN)
         nodes = nodes_with(request.name, reply.nodes)
         if nodes:
-            return hs.ResolveImageReply(source=hs.ResolveImageReply.SOURCE_ENGINE, nodes=nodes)
-        return hs.ResolveImageReply(source=hs.ResolveImageReply.SOURCE_UNKNOWN)
+            return hs.ResolveImageReply(source=common.IMAGE_SOURCE_ENGINE, nodes=nodes)
+        return hs.ResolveImageReply(source=common.IMAGE_SOURCE_UNKNOWN)
 
 
 def account_to_pb(account: Account) -> common.Account:

@@ -10,6 +10,7 @@ import pytest
 from headway.errors import NotFound
 from headway.rpc.channel import Peer
 from headway.rpc.errors_map import ClusterTokenWrong
+from headway.rpc.v1 import common_pb2 as common
 from headway.rpc.v1 import http_server_pb2 as hs
 from headway.rpc.v1.http_server_pb2_grpc import HttpServerStub
 from tests.integration.http_rig import TOKEN, Rig, a_job_file, a_rig
@@ -35,9 +36,9 @@ async def test_users_and_images_are_resolved_for_services_of_the_cluster_only(ri
         with pytest.raises(NotFound):
             await peer.call(stub.ResolveUser, hs.ResolveUserRequest(name="nobody"), deadline_s=5)
         image = await peer.call(stub.ResolveImage, hs.ResolveImageRequest(name="base"), deadline_s=5)
-        assert (image.source, list(image.nodes)) == (hs.ResolveImageReply.SOURCE_ENGINE, ["node-1"])
+        assert (image.source, list(image.nodes)) == (common.IMAGE_SOURCE_ENGINE, ["node-1"])
         unknown = await peer.call(stub.ResolveImage, hs.ResolveImageRequest(name="base:2"), deadline_s=5)
-        assert unknown.source == hs.ResolveImageReply.SOURCE_UNKNOWN
+        assert unknown.source == common.IMAGE_SOURCE_UNKNOWN
     finally:
         await peer.close()
     stranger = Peer("HttpServer", rig.config.httpserver.grpc_bind, token="a guess")

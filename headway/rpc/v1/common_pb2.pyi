@@ -7,6 +7,13 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class ImageSource(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    IMAGE_SOURCE_UNKNOWN: _ClassVar[ImageSource]
+    IMAGE_SOURCE_MARKET: _ClassVar[ImageSource]
+    IMAGE_SOURCE_ENGINE: _ClassVar[ImageSource]
+    IMAGE_SOURCE_REGISTRY: _ClassVar[ImageSource]
+
 class NeedKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     NEED_KIND_SUCCESS: _ClassVar[NeedKind]
@@ -33,6 +40,10 @@ class Priority(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     PRIORITY_NORMAL: _ClassVar[Priority]
     PRIORITY_LOW: _ClassVar[Priority]
     PRIORITY_HIGH: _ClassVar[Priority]
+IMAGE_SOURCE_UNKNOWN: ImageSource
+IMAGE_SOURCE_MARKET: ImageSource
+IMAGE_SOURCE_ENGINE: ImageSource
+IMAGE_SOURCE_REGISTRY: ImageSource
 NEED_KIND_SUCCESS: NeedKind
 NEED_KIND_FAILURE: NeedKind
 NEED_KIND_ANY: NeedKind
@@ -95,7 +106,7 @@ class Resources(_message.Message):
     def __init__(self, cpu_centi: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., shm_bytes: _Optional[int] = ..., gpus: _Optional[int] = ..., gpu_models: _Optional[_Iterable[str]] = ..., gpu_memory_bytes: _Optional[int] = ...) -> None: ...
 
 class TaskSpec(_message.Message):
-    __slots__ = ("name", "needs", "image", "script", "argv", "shell", "entrypoint", "env", "working_dir", "datasets", "resources", "timeout_s", "grace_s", "retries", "user", "output_path", "network", "log_limit_bytes", "kill_at_log_limit", "image_digest")
+    __slots__ = ("name", "needs", "image", "script", "argv", "shell", "entrypoint", "env", "working_dir", "datasets", "resources", "timeout_s", "grace_s", "retries", "user", "output_path", "network", "log_limit_bytes", "kill_at_log_limit", "image_digest", "image_source", "image_architecture", "image_require_cuda", "image_bytes", "dataset_pins", "code")
     NAME_FIELD_NUMBER: _ClassVar[int]
     NEEDS_FIELD_NUMBER: _ClassVar[int]
     IMAGE_FIELD_NUMBER: _ClassVar[int]
@@ -116,6 +127,12 @@ class TaskSpec(_message.Message):
     LOG_LIMIT_BYTES_FIELD_NUMBER: _ClassVar[int]
     KILL_AT_LOG_LIMIT_FIELD_NUMBER: _ClassVar[int]
     IMAGE_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    IMAGE_SOURCE_FIELD_NUMBER: _ClassVar[int]
+    IMAGE_ARCHITECTURE_FIELD_NUMBER: _ClassVar[int]
+    IMAGE_REQUIRE_CUDA_FIELD_NUMBER: _ClassVar[int]
+    IMAGE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    DATASET_PINS_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
     name: str
     needs: _containers.RepeatedCompositeFieldContainer[Need]
     image: str
@@ -136,7 +153,21 @@ class TaskSpec(_message.Message):
     log_limit_bytes: int
     kill_at_log_limit: bool
     image_digest: str
-    def __init__(self, name: _Optional[str] = ..., needs: _Optional[_Iterable[_Union[Need, _Mapping]]] = ..., image: _Optional[str] = ..., script: _Optional[str] = ..., argv: _Optional[_Union[Argv, _Mapping]] = ..., shell: _Optional[_Union[Shell, str]] = ..., entrypoint: _Optional[_Union[Entrypoint, str]] = ..., env: _Optional[_Iterable[_Union[EnvVar, _Mapping]]] = ..., working_dir: _Optional[str] = ..., datasets: _Optional[_Iterable[str]] = ..., resources: _Optional[_Union[Resources, _Mapping]] = ..., timeout_s: _Optional[float] = ..., grace_s: _Optional[float] = ..., retries: _Optional[int] = ..., user: _Optional[_Union[RunAs, str]] = ..., output_path: _Optional[str] = ..., network: _Optional[bool] = ..., log_limit_bytes: _Optional[int] = ..., kill_at_log_limit: _Optional[bool] = ..., image_digest: _Optional[str] = ...) -> None: ...
+    image_source: ImageSource
+    image_architecture: str
+    image_require_cuda: str
+    image_bytes: int
+    dataset_pins: _containers.RepeatedCompositeFieldContainer[DatasetPin]
+    code: str
+    def __init__(self, name: _Optional[str] = ..., needs: _Optional[_Iterable[_Union[Need, _Mapping]]] = ..., image: _Optional[str] = ..., script: _Optional[str] = ..., argv: _Optional[_Union[Argv, _Mapping]] = ..., shell: _Optional[_Union[Shell, str]] = ..., entrypoint: _Optional[_Union[Entrypoint, str]] = ..., env: _Optional[_Iterable[_Union[EnvVar, _Mapping]]] = ..., working_dir: _Optional[str] = ..., datasets: _Optional[_Iterable[str]] = ..., resources: _Optional[_Union[Resources, _Mapping]] = ..., timeout_s: _Optional[float] = ..., grace_s: _Optional[float] = ..., retries: _Optional[int] = ..., user: _Optional[_Union[RunAs, str]] = ..., output_path: _Optional[str] = ..., network: _Optional[bool] = ..., log_limit_bytes: _Optional[int] = ..., kill_at_log_limit: _Optional[bool] = ..., image_digest: _Optional[str] = ..., image_source: _Optional[_Union[ImageSource, str]] = ..., image_architecture: _Optional[str] = ..., image_require_cuda: _Optional[str] = ..., image_bytes: _Optional[int] = ..., dataset_pins: _Optional[_Iterable[_Union[DatasetPin, _Mapping]]] = ..., code: _Optional[str] = ...) -> None: ...
+
+class DatasetPin(_message.Message):
+    __slots__ = ("name", "version")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    version: str
+    def __init__(self, name: _Optional[str] = ..., version: _Optional[str] = ...) -> None: ...
 
 class Need(_message.Message):
     __slots__ = ("task", "on")

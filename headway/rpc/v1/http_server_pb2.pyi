@@ -1,6 +1,5 @@
 from headway.rpc.v1 import common_pb2 as _common_pb2
 from google.protobuf.internal import containers as _containers
-from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from collections.abc import Iterable as _Iterable, Mapping as _Mapping
@@ -31,21 +30,35 @@ class ResolveImageRequest(_message.Message):
     def __init__(self, name: _Optional[str] = ..., account: _Optional[str] = ...) -> None: ...
 
 class ResolveImageReply(_message.Message):
-    __slots__ = ("source", "digest", "nodes")
-    class Source(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-        __slots__ = ()
-        SOURCE_UNKNOWN: _ClassVar[ResolveImageReply.Source]
-        SOURCE_MARKET: _ClassVar[ResolveImageReply.Source]
-        SOURCE_ENGINE: _ClassVar[ResolveImageReply.Source]
-        SOURCE_REGISTRY: _ClassVar[ResolveImageReply.Source]
-    SOURCE_UNKNOWN: ResolveImageReply.Source
-    SOURCE_MARKET: ResolveImageReply.Source
-    SOURCE_ENGINE: ResolveImageReply.Source
-    SOURCE_REGISTRY: ResolveImageReply.Source
+    __slots__ = ("source", "digest", "nodes", "architecture", "require_cuda", "bytes", "sentence")
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     NODES_FIELD_NUMBER: _ClassVar[int]
-    source: ResolveImageReply.Source
+    ARCHITECTURE_FIELD_NUMBER: _ClassVar[int]
+    REQUIRE_CUDA_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    SENTENCE_FIELD_NUMBER: _ClassVar[int]
+    source: _common_pb2.ImageSource
     digest: str
     nodes: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, source: _Optional[_Union[ResolveImageReply.Source, str]] = ..., digest: _Optional[str] = ..., nodes: _Optional[_Iterable[str]] = ...) -> None: ...
+    architecture: str
+    require_cuda: str
+    bytes: int
+    sentence: str
+    def __init__(self, source: _Optional[_Union[_common_pb2.ImageSource, str]] = ..., digest: _Optional[str] = ..., nodes: _Optional[_Iterable[str]] = ..., architecture: _Optional[str] = ..., require_cuda: _Optional[str] = ..., bytes: _Optional[int] = ..., sentence: _Optional[str] = ...) -> None: ...
+
+class GetRegistryAuthRequest(_message.Message):
+    __slots__ = ("account", "registry")
+    ACCOUNT_FIELD_NUMBER: _ClassVar[int]
+    REGISTRY_FIELD_NUMBER: _ClassVar[int]
+    account: str
+    registry: str
+    def __init__(self, account: _Optional[str] = ..., registry: _Optional[str] = ...) -> None: ...
+
+class GetRegistryAuthReply(_message.Message):
+    __slots__ = ("username", "password")
+    USERNAME_FIELD_NUMBER: _ClassVar[int]
+    PASSWORD_FIELD_NUMBER: _ClassVar[int]
+    username: str
+    password: str
+    def __init__(self, username: _Optional[str] = ..., password: _Optional[str] = ...) -> None: ...

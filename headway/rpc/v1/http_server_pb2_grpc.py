@@ -45,6 +45,11 @@ class HttpServerStub:
                 request_serializer=headway_dot_rpc_dot_v1_dot_http__server__pb2.ResolveImageRequest.SerializeToString,
                 response_deserializer=headway_dot_rpc_dot_v1_dot_http__server__pb2.ResolveImageReply.FromString,
                 _registered_method=True)
+        self.GetRegistryAuth = channel.unary_unary(
+                '/headway.rpc.v1.HttpServer/GetRegistryAuth',
+                request_serializer=headway_dot_rpc_dot_v1_dot_http__server__pb2.GetRegistryAuthRequest.SerializeToString,
+                response_deserializer=headway_dot_rpc_dot_v1_dot_http__server__pb2.GetRegistryAuthReply.FromString,
+                _registered_method=True)
 
 
 class HttpServerServicer:
@@ -63,6 +68,13 @@ class HttpServerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetRegistryAuth(self, request, context):
+        """For a Worker that is about to pull: what the account gave for this registry. Never logged, never stored by the Worker.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_HttpServerServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -75,6 +87,11 @@ def add_HttpServerServicer_to_server(servicer, server):
                     servicer.ResolveImage,
                     request_deserializer=headway_dot_rpc_dot_v1_dot_http__server__pb2.ResolveImageRequest.FromString,
                     response_serializer=headway_dot_rpc_dot_v1_dot_http__server__pb2.ResolveImageReply.SerializeToString,
+            ),
+            'GetRegistryAuth': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetRegistryAuth,
+                    request_deserializer=headway_dot_rpc_dot_v1_dot_http__server__pb2.GetRegistryAuthRequest.FromString,
+                    response_serializer=headway_dot_rpc_dot_v1_dot_http__server__pb2.GetRegistryAuthReply.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -132,6 +149,33 @@ class HttpServer:
             '/headway.rpc.v1.HttpServer/ResolveImage',
             headway_dot_rpc_dot_v1_dot_http__server__pb2.ResolveImageRequest.SerializeToString,
             headway_dot_rpc_dot_v1_dot_http__server__pb2.ResolveImageReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetRegistryAuth(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headway.rpc.v1.HttpServer/GetRegistryAuth',
+            headway_dot_rpc_dot_v1_dot_http__server__pb2.GetRegistryAuthRequest.SerializeToString,
+            headway_dot_rpc_dot_v1_dot_http__server__pb2.GetRegistryAuthReply.FromString,
             options,
             channel_credentials,
             insecure,

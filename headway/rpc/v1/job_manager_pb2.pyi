@@ -96,7 +96,7 @@ class Job(_message.Message):
     def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., owner: _Optional[str] = ..., owner_uid: _Optional[int] = ..., priority: _Optional[_Union[_common_pb2.Priority, str]] = ..., state: _Optional[str] = ..., submitted_at: _Optional[float] = ..., started_at: _Optional[float] = ..., ended_at: _Optional[float] = ..., held: _Optional[bool] = ..., task_count: _Optional[int] = ..., tasks_by_state: _Optional[_Mapping[str, int]] = ..., spec_hash: _Optional[str] = ..., reason: _Optional[_Union[_common_pb2.EndReason, _Mapping]] = ..., reason_task: _Optional[str] = ..., version: _Optional[int] = ...) -> None: ...
 
 class TaskView(_message.Message):
-    __slots__ = ("name", "state", "needs", "attempt", "generation", "reason", "sentence", "queued_at", "started_at", "ended_at", "held", "image", "resources", "timeout_s", "retries", "waits_for", "node_id")
+    __slots__ = ("name", "state", "needs", "attempt", "generation", "reason", "sentence", "queued_at", "started_at", "ended_at", "held", "image", "resources", "timeout_s", "retries", "waits_for", "node_id", "image_digest", "image_source", "datasets", "code")
     NAME_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     NEEDS_FIELD_NUMBER: _ClassVar[int]
@@ -114,6 +114,10 @@ class TaskView(_message.Message):
     RETRIES_FIELD_NUMBER: _ClassVar[int]
     WAITS_FOR_FIELD_NUMBER: _ClassVar[int]
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    IMAGE_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    IMAGE_SOURCE_FIELD_NUMBER: _ClassVar[int]
+    DATASETS_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
     name: str
     state: str
     needs: _containers.RepeatedCompositeFieldContainer[_common_pb2.Need]
@@ -131,7 +135,11 @@ class TaskView(_message.Message):
     retries: int
     waits_for: _containers.RepeatedScalarFieldContainer[str]
     node_id: str
-    def __init__(self, name: _Optional[str] = ..., state: _Optional[str] = ..., needs: _Optional[_Iterable[_Union[_common_pb2.Need, _Mapping]]] = ..., attempt: _Optional[int] = ..., generation: _Optional[int] = ..., reason: _Optional[_Union[_common_pb2.EndReason, _Mapping]] = ..., sentence: _Optional[str] = ..., queued_at: _Optional[float] = ..., started_at: _Optional[float] = ..., ended_at: _Optional[float] = ..., held: _Optional[bool] = ..., image: _Optional[str] = ..., resources: _Optional[_Union[_common_pb2.Resources, _Mapping]] = ..., timeout_s: _Optional[float] = ..., retries: _Optional[int] = ..., waits_for: _Optional[_Iterable[str]] = ..., node_id: _Optional[str] = ...) -> None: ...
+    image_digest: str
+    image_source: _common_pb2.ImageSource
+    datasets: _containers.RepeatedCompositeFieldContainer[_common_pb2.DatasetPin]
+    code: str
+    def __init__(self, name: _Optional[str] = ..., state: _Optional[str] = ..., needs: _Optional[_Iterable[_Union[_common_pb2.Need, _Mapping]]] = ..., attempt: _Optional[int] = ..., generation: _Optional[int] = ..., reason: _Optional[_Union[_common_pb2.EndReason, _Mapping]] = ..., sentence: _Optional[str] = ..., queued_at: _Optional[float] = ..., started_at: _Optional[float] = ..., ended_at: _Optional[float] = ..., held: _Optional[bool] = ..., image: _Optional[str] = ..., resources: _Optional[_Union[_common_pb2.Resources, _Mapping]] = ..., timeout_s: _Optional[float] = ..., retries: _Optional[int] = ..., waits_for: _Optional[_Iterable[str]] = ..., node_id: _Optional[str] = ..., image_digest: _Optional[str] = ..., image_source: _Optional[_Union[_common_pb2.ImageSource, str]] = ..., datasets: _Optional[_Iterable[_Union[_common_pb2.DatasetPin, _Mapping]]] = ..., code: _Optional[str] = ...) -> None: ...
 
 class JobPart(_message.Message):
     __slots__ = ("job", "tasks")

@@ -72,7 +72,7 @@ class Condition(_message.Message):
     def __init__(self, word: _Optional[str] = ..., sentence: _Optional[str] = ..., since: _Optional[float] = ..., blocks_work: _Optional[bool] = ...) -> None: ...
 
 class NodeStatus(_message.Message):
-    __slots__ = ("node_id", "incarnation", "at", "capacity", "conditions", "cpu_used", "memory_used_bytes", "memory_total_bytes", "disk_free_bytes", "disk_total_bytes", "load1", "live_attempts", "images")
+    __slots__ = ("node_id", "incarnation", "at", "capacity", "conditions", "cpu_used", "memory_used_bytes", "memory_total_bytes", "disk_free_bytes", "disk_total_bytes", "load1", "live_attempts", "images", "engine_images")
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     AT_FIELD_NUMBER: _ClassVar[int]
@@ -86,6 +86,7 @@ class NodeStatus(_message.Message):
     LOAD1_FIELD_NUMBER: _ClassVar[int]
     LIVE_ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
     IMAGES_FIELD_NUMBER: _ClassVar[int]
+    ENGINE_IMAGES_FIELD_NUMBER: _ClassVar[int]
     node_id: str
     incarnation: int
     at: float
@@ -99,7 +100,22 @@ class NodeStatus(_message.Message):
     load1: float
     live_attempts: int
     images: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, node_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., at: _Optional[float] = ..., capacity: _Optional[_Union[Capacity, _Mapping]] = ..., conditions: _Optional[_Iterable[_Union[Condition, _Mapping]]] = ..., cpu_used: _Optional[float] = ..., memory_used_bytes: _Optional[int] = ..., memory_total_bytes: _Optional[int] = ..., disk_free_bytes: _Optional[int] = ..., disk_total_bytes: _Optional[int] = ..., load1: _Optional[float] = ..., live_attempts: _Optional[int] = ..., images: _Optional[_Iterable[str]] = ...) -> None: ...
+    engine_images: _containers.RepeatedCompositeFieldContainer[EngineImage]
+    def __init__(self, node_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., at: _Optional[float] = ..., capacity: _Optional[_Union[Capacity, _Mapping]] = ..., conditions: _Optional[_Iterable[_Union[Condition, _Mapping]]] = ..., cpu_used: _Optional[float] = ..., memory_used_bytes: _Optional[int] = ..., memory_total_bytes: _Optional[int] = ..., disk_free_bytes: _Optional[int] = ..., disk_total_bytes: _Optional[int] = ..., load1: _Optional[float] = ..., live_attempts: _Optional[int] = ..., images: _Optional[_Iterable[str]] = ..., engine_images: _Optional[_Iterable[_Union[EngineImage, _Mapping]]] = ...) -> None: ...
+
+class EngineImage(_message.Message):
+    __slots__ = ("id", "names", "repo_digests", "bytes", "ours")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NAMES_FIELD_NUMBER: _ClassVar[int]
+    REPO_DIGESTS_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    OURS_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    names: _containers.RepeatedScalarFieldContainer[str]
+    repo_digests: _containers.RepeatedScalarFieldContainer[str]
+    bytes: int
+    ours: bool
+    def __init__(self, id: _Optional[str] = ..., names: _Optional[_Iterable[str]] = ..., repo_digests: _Optional[_Iterable[str]] = ..., bytes: _Optional[int] = ..., ours: _Optional[bool] = ...) -> None: ...
 
 class RegisterNodeRequest(_message.Message):
     __slots__ = ("node_id", "incarnation", "address", "status", "version", "labels")

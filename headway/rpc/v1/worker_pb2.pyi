@@ -110,6 +110,28 @@ class LogMark(_message.Message):
     at: float
     def __init__(self, offset: _Optional[int] = ..., at: _Optional[float] = ...) -> None: ...
 
+class PrepareImagesRequest(_message.Message):
+    __slots__ = ("images",)
+    IMAGES_FIELD_NUMBER: _ClassVar[int]
+    images: _containers.RepeatedCompositeFieldContainer[WantedImage]
+    def __init__(self, images: _Optional[_Iterable[_Union[WantedImage, _Mapping]]] = ...) -> None: ...
+
+class WantedImage(_message.Message):
+    __slots__ = ("image", "digest", "source", "account")
+    IMAGE_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    ACCOUNT_FIELD_NUMBER: _ClassVar[int]
+    image: str
+    digest: str
+    source: _common_pb2.ImageSource
+    account: str
+    def __init__(self, image: _Optional[str] = ..., digest: _Optional[str] = ..., source: _Optional[_Union[_common_pb2.ImageSource, str]] = ..., account: _Optional[str] = ...) -> None: ...
+
+class PrepareImagesReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
 class GetStatusRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...

@@ -51,6 +51,11 @@ class WorkerStub:
                 request_serializer=headway_dot_rpc_dot_v1_dot_worker__pb2.ReadLogRequest.SerializeToString,
                 response_deserializer=headway_dot_rpc_dot_v1_dot_worker__pb2.LogChunk.FromString,
                 _registered_method=True)
+        self.PrepareImages = channel.unary_unary(
+                '/headway.rpc.v1.Worker/PrepareImages',
+                request_serializer=headway_dot_rpc_dot_v1_dot_worker__pb2.PrepareImagesRequest.SerializeToString,
+                response_deserializer=headway_dot_rpc_dot_v1_dot_worker__pb2.PrepareImagesReply.FromString,
+                _registered_method=True)
         self.GetStatus = channel.unary_unary(
                 '/headway.rpc.v1.Worker/GetStatus',
                 request_serializer=headway_dot_rpc_dot_v1_dot_worker__pb2.GetStatusRequest.SerializeToString,
@@ -83,6 +88,14 @@ class WorkerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def PrepareImages(self, request, context):
+        """Images that queued tasks will probably need here: fetched one after another while nothing else has to be. Each call
+        replaces the list of before; what is on it is not removed to make room.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetStatus(self, request, context):
         """Polled by ResourceManager.
         """
@@ -107,6 +120,11 @@ def add_WorkerServicer_to_server(servicer, server):
                     servicer.ReadLog,
                     request_deserializer=headway_dot_rpc_dot_v1_dot_worker__pb2.ReadLogRequest.FromString,
                     response_serializer=headway_dot_rpc_dot_v1_dot_worker__pb2.LogChunk.SerializeToString,
+            ),
+            'PrepareImages': grpc.unary_unary_rpc_method_handler(
+                    servicer.PrepareImages,
+                    request_deserializer=headway_dot_rpc_dot_v1_dot_worker__pb2.PrepareImagesRequest.FromString,
+                    response_serializer=headway_dot_rpc_dot_v1_dot_worker__pb2.PrepareImagesReply.SerializeToString,
             ),
             'GetStatus': grpc.unary_unary_rpc_method_handler(
                     servicer.GetStatus,
@@ -196,6 +214,33 @@ class Worker:
             '/headway.rpc.v1.Worker/ReadLog',
             headway_dot_rpc_dot_v1_dot_worker__pb2.ReadLogRequest.SerializeToString,
             headway_dot_rpc_dot_v1_dot_worker__pb2.LogChunk.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PrepareImages(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headway.rpc.v1.Worker/PrepareImages',
+            headway_dot_rpc_dot_v1_dot_worker__pb2.PrepareImagesRequest.SerializeToString,
+            headway_dot_rpc_dot_v1_dot_worker__pb2.PrepareImagesReply.FromString,
             options,
             channel_credentials,
             insecure,

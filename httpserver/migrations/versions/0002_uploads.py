@@ -1,0 +1,7 @@
+"""Uploads that are under way."""
+
+revision, down_revision = "0002", "0001"
+
+
+def upgrade() -> None:
+    pass
