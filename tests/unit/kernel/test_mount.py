@@ -68,7 +68,7 @@ def test_a_prepared_folder_is_ok_and_stays_so(layout: Layout) -> None:
     assert state.free_bytes > 0
     assert prepare_local(layout.root, NAME) == layout
     assert read_marker(layout.root) == NAME
-    assert sorted(p.name for p in layout.root.iterdir()) == [MARKER, "datasets", "homes", "images", "jobs"]
+    assert sorted(p.name for p in layout.root.iterdir()) == [MARKER, "code", "datasets", "homes", "images", "jobs"]
 
 
 def test_the_bare_folder_is_missing_and_nothing_is_written_to_it(tmp_path: Path) -> None:
