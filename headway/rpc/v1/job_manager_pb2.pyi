@@ -9,7 +9,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class JobHeader(_message.Message):
-    __slots__ = ("owner", "request_id", "name", "priority", "spec_hash", "dry_run", "allow_unsatisfiable", "task_count", "graph_only")
+    __slots__ = ("owner", "request_id", "name", "priority", "spec_hash", "dry_run", "allow_unsatisfiable", "task_count", "graph_only", "known_only")
     OWNER_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -19,6 +19,7 @@ class JobHeader(_message.Message):
     ALLOW_UNSATISFIABLE_FIELD_NUMBER: _ClassVar[int]
     TASK_COUNT_FIELD_NUMBER: _ClassVar[int]
     GRAPH_ONLY_FIELD_NUMBER: _ClassVar[int]
+    KNOWN_ONLY_FIELD_NUMBER: _ClassVar[int]
     owner: _common_pb2.Account
     request_id: str
     name: str
@@ -28,7 +29,8 @@ class JobHeader(_message.Message):
     allow_unsatisfiable: bool
     task_count: int
     graph_only: bool
-    def __init__(self, owner: _Optional[_Union[_common_pb2.Account, _Mapping]] = ..., request_id: _Optional[str] = ..., name: _Optional[str] = ..., priority: _Optional[_Union[_common_pb2.Priority, str]] = ..., spec_hash: _Optional[str] = ..., dry_run: _Optional[bool] = ..., allow_unsatisfiable: _Optional[bool] = ..., task_count: _Optional[int] = ..., graph_only: _Optional[bool] = ...) -> None: ...
+    known_only: bool
+    def __init__(self, owner: _Optional[_Union[_common_pb2.Account, _Mapping]] = ..., request_id: _Optional[str] = ..., name: _Optional[str] = ..., priority: _Optional[_Union[_common_pb2.Priority, str]] = ..., spec_hash: _Optional[str] = ..., dry_run: _Optional[bool] = ..., allow_unsatisfiable: _Optional[bool] = ..., task_count: _Optional[int] = ..., graph_only: _Optional[bool] = ..., known_only: _Optional[bool] = ...) -> None: ...
 
 class SubmitJobPart(_message.Message):
     __slots__ = ("header", "tasks")
