@@ -350,7 +350,8 @@ class JobFileDefaults(BaseModel):
     entrypoint: Literal["replace", "image"] | None = None
     env: dict[str, str] | None = None
     working_dir: str | None = None
-    datasets: list[str] | None = None
+    code: str | None = Field(None, description="digest of a snapshot (POST /code), seen read-only at /root/code")
+    datasets: list[str] | None = Field(None, description="NAME, or NAME@VERSION", examples=[["mnist"], ["mnist@2"]])
     resources: JobFileResources | None = None
     timeout: str | None = Field(None, examples=["30m"], description="of run time; required here or in defaults")
     grace: str | None = None

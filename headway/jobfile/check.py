@@ -195,6 +195,7 @@ class Checker:
             entrypoint=values.get("entrypoint", Entrypoint.REPLACE),
             env=tuple(sorted(env.items())),
             working_dir=values.get("working_dir"),
+            code=values.get("code"),
             datasets=values.get("datasets", ()),
             resources=self._resource_spec(resources),
             timeout_s=values["timeout"],

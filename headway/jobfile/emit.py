@@ -16,6 +16,7 @@ _HOISTED: Final = (
     "entrypoint",
     "env",
     "working_dir",
+    "code",
     "datasets",
     "resources",
     "timeout",

@@ -102,11 +102,32 @@ def _as_task_name(name: str) -> str | None:
     return folded or None
 
 
+_DATASET_VERSION: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,31}")
+
+
 def dataset_name(raw: Any) -> str:
-    name = text(raw)
+    """``mnist``, or ``mnist@2`` for exactly that version."""
+    reference = text(raw)
+    name, at, version = reference.partition("@")
     if not _TASK_NAME.fullmatch(name):
-        raise BadValue(f"{quoted(name)} is not a dataset's name: {TASK_NAME_RULE}")
-    return name
+        raise BadValue(f"{quoted(reference)} is not a dataset's name: {TASK_NAME_RULE}")
+    if at and not _DATASET_VERSION.fullmatch(version):
+        raise BadValue(
+            f"{quoted(reference)} has no valid version after '@': letters, digits, '.', '_' and '-', starting with a "
+            "letter or digit, up to 32"
+        )
+    return reference
+
+
+def code(raw: Any) -> str:
+    """The digest of a snapshot of code."""
+    digest = text(raw)
+    if not _DIGEST.fullmatch(digest):
+        raise BadValue(
+            f"{quoted(digest)} is not the digest of a snapshot: sha256: and 64 hex digits, as `headway submit --code "
+            "DIR` makes and shows it"
+        )
+    return digest
 
 
 # --- images --------------------------------------------------------------------------------------------

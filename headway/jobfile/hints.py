@@ -38,6 +38,7 @@ _BESIDE_RESOURCES: Final = frozenset(
         "entrypoint",
         "env",
         "working_dir",
+        "code",
         "datasets",
         "resources",
         "timeout",

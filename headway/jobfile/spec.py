@@ -129,8 +129,9 @@ class TaskSpec:
     shell: Shell | None = Shell.SH  # None exactly when ``command`` is a tuple
     entrypoint: Entrypoint = Entrypoint.REPLACE
     env: tuple[tuple[str, str], ...] = ()  # each name once, in the order of the names
-    working_dir: str | None = None  # None: the image's
-    datasets: tuple[str, ...] = ()
+    working_dir: str | None = None  # None: /root/code where there is code, else the image's
+    code: str | None = None  # digest of the snapshot that is seen at /root/code
+    datasets: tuple[str, ...] = ()  # NAME or NAME@VERSION
     resources: ResourceSpec = DEFAULT_RESOURCES
     grace_s: float = DEFAULT_GRACE_S  # TERM to KILL; whole milliseconds
     retries: int = 0  # runs after the first, after a failure of the user's own process
@@ -158,6 +159,8 @@ class TaskSpec:
             out["env"] = dict(self.env)
         if self.working_dir is not None:
             out["working_dir"] = self.working_dir
+        if self.code is not None:
+            out["code"] = self.code
         if self.datasets:
             out["datasets"] = list(self.datasets)
         if self.resources != DEFAULT_RESOURCES:

@@ -17,6 +17,7 @@ _SCALARS: Final[dict[str, Callable[[Any], Any]]] = {
     "shell": fields.choice(Shell),
     "entrypoint": fields.choice(Entrypoint),
     "working_dir": fields.working_dir,
+    "code": fields.code,
     "timeout": fields.duration,
     "grace": fields.grace,
     "retries": fields.retries,
@@ -40,6 +41,7 @@ DEFAULTS_KEYS: Final = (
     "entrypoint",
     "env",
     "working_dir",
+    "code",
     "datasets",
     "resources",
     "timeout",
@@ -190,11 +192,15 @@ def _datasets(report: Report, raw: Any, at: Path, where: str, out: Fields) -> No
         hint = f": datasets: [{printable(raw, 63)}]" if isinstance(raw, str) else ""
         report.wrong_kind(at, f"{where}: datasets", raw, f"a list of names{hint}")
         return
-    names: list[str] = []
+    found: dict[str, str] = {}
     for index, item in enumerate(raw):
-        name = report.attempt(fields.dataset_name, item, (*at, index), f"{where}: dataset")
-        if name in names:
+        reference = report.attempt(fields.dataset_name, item, (*at, index), f"{where}: dataset")
+        if reference is None:
+            continue
+        # All versions of one are seen at the same place, so there can be one only.
+        name = reference.partition("@")[0]
+        if name in found:
             report.add((*at, index), f"{where}: the dataset {quoted(name)} is listed twice; keep one of the two")
-        elif name is not None:
-            names.append(name)
-    out.values["datasets"] = tuple(names)
+        else:
+            found[name] = reference
+    out.values["datasets"] = tuple(found.values())

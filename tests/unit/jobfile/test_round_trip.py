@@ -75,7 +75,13 @@ def task_specs(draw: st.DrawFn, name: str, others: list[str]) -> TaskSpec:
         entrypoint=draw(st.sampled_from(Entrypoint)),
         env=tuple(sorted(env.items())),
         working_dir=draw(st.none() | paths.map(lambda path: "/" + path)),
-        datasets=tuple(draw(st.lists(NAMES, unique=True, max_size=3))),
+        code=draw(st.none() | st.sampled_from(["sha256:" + "0" * 64, "sha256:" + "9f" * 32])),
+        datasets=tuple(
+            f"{name}@{version}" if version else name
+            for name, version in draw(
+                st.dictionaries(NAMES, st.sampled_from(["", "1", "2024-01-02"]), max_size=3)
+            ).items()
+        ),
         resources=draw(RESOURCES),
         timeout_s=draw(DURATIONS),
         grace_s=draw(DURATIONS),
