@@ -11,7 +11,7 @@ from headway.rpc import convert
 from headway.rpc.v1 import common_pb2
 
 from .dag import MAX_PROBLEMS, Dag, DagTask, check
-from .ports import Shape, Verdicts
+from .ports import ImageNeeds, Shape, Verdicts
 
 
 def examine(specs: Sequence[common_pb2.TaskSpec], *, graph_only: bool = False) -> tuple[Dag | None, list[Problem]]:
@@ -50,14 +50,25 @@ def _of_single_tasks(specs: Sequence[common_pb2.TaskSpec]) -> list[Problem]:
 
 def shapes_of(specs: Sequence[common_pb2.TaskSpec]) -> dict[Shape, list[int]]:
     """The distinct shapes of a job and the tasks that have each; ten thousand tasks usually have a handful."""
-    by_bytes: dict[tuple[bytes, float], list[int]] = {}
+    by_bytes: dict[tuple[bytes, float, ImageNeeds], list[int]] = {}
     for number, spec in enumerate(specs):
-        key = (spec.resources.SerializeToString(deterministic=True), spec.timeout_s)
+        key = (spec.resources.SerializeToString(deterministic=True), spec.timeout_s, _image_needs(spec))
         by_bytes.setdefault(key, []).append(number)
     return {
-        Shape(convert.resources(specs[numbers[0]].resources), timeout_s): numbers
-        for (_, timeout_s), numbers in by_bytes.items()
+        Shape(convert.resources(specs[numbers[0]].resources), timeout_s, image): numbers
+        for (_, timeout_s, image), numbers in by_bytes.items()
     }
+
+
+def _image_needs(spec: common_pb2.TaskSpec) -> ImageNeeds:
+    # What can be fetched from anywhere runs anywhere: its digest would only tell alike tasks apart.
+    fixed = spec.image_source == common_pb2.IMAGE_SOURCE_ENGINE
+    return ImageNeeds(
+        architecture=spec.image_architecture,
+        require_cuda=spec.image_require_cuda,
+        digest=spec.image_digest if fixed else "",
+        source=spec.image_source,
+    )
 
 
 def unsatisfiable(

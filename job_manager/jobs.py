@@ -46,7 +46,7 @@ _UNCHECKED = "Whether a machine can run it could not be checked now; it waits un
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """The answer to a submission; ``job_id`` is empty when nothing was stored."""
+    """The answer to a submission; ``job_id`` is empty when there is no job."""
 
     job_id: str = ""
     problems: tuple[Problem, ...] = ()
@@ -137,15 +137,15 @@ class Jobs:
             IdempotencyMismatch: the owner's request id was used for another job.
             InvalidInput: header and tasks don't belong together.
         """
+        if header.known_only:
+            return await self._made_before(header) or Submitted()
         _check_header(header, specs)
         if len(specs) > self._max_tasks:
             problem = Problem("/tasks", f"The job has {len(specs)} tasks; at most {self._max_tasks} are allowed.")
             return Submitted(problems=(problem,))
         storing = not (header.dry_run or header.graph_only)
-        if storing and header.request_id:
-            known = await self._db.read(lambda conn: store.find_request(conn, header.owner.name, header.request_id))
-            if known is not None:
-                return _known(known, header)
+        if storing and (made := await self._made_before(header)) is not None:
+            return made
         dag, problems = await asyncio.to_thread(intake.examine, specs, graph_only=header.graph_only)
         if dag is None:
             return Submitted(problems=tuple(problems))
@@ -157,6 +157,13 @@ class Jobs:
             return Submitted(problems=tuple(problems), order=order, warnings=tuple(warnings))
         packed = await asyncio.to_thread(lambda: [spec.SerializeToString() for spec in specs])
         return await self._store(header, dag, packed, tuple(warnings))
+
+    async def _made_before(self, header: job_manager_pb2.JobHeader) -> Submitted | None:
+        """What this request has been answered already."""
+        if not header.request_id:
+            return None
+        known = await self._db.read(lambda conn: store.find_request(conn, header.owner.name, header.request_id))
+        return _known(known, header) if known is not None else None
 
     async def _check_resources(
         self, header: job_manager_pb2.JobHeader, specs: Sequence[common_pb2.TaskSpec]

@@ -31,7 +31,14 @@ class TaskManagerPeer:
     async def check(self, shapes: Sequence[Shape]) -> Verdicts:
         request = task_manager_pb2.CheckResourcesRequest()
         for shape in shapes:
-            request.shapes.add(resources=convert.resources_to_pb(shape.resources), timeout_s=shape.timeout_s)
+            request.shapes.add(
+                resources=convert.resources_to_pb(shape.resources),
+                timeout_s=shape.timeout_s,
+                image_architecture=shape.image.architecture,
+                image_require_cuda=shape.image.require_cuda,
+                image_digest=shape.image.digest,
+                image_source=shape.image.source,
+            )
         reply = await self._peer.call(self._stub.CheckResources, request, deadline_s=_CHECK_DEADLINE_S)
         if len(reply.verdicts) != len(shapes):
             raise HeadwayError(f"{self._peer.name} answered {len(reply.verdicts)} of {len(shapes)} questions.")

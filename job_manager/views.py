@@ -57,6 +57,11 @@ def task_to_pb(
         retries=spec.retries,
         waits_for=waits_for,
         node_id=record.node_id,
+        image_digest=spec.image_digest,
+        image_source=spec.image_source,
+        # A job that was taken before versions were pinned only has names.
+        datasets=spec.dataset_pins or [common_pb2.DatasetPin(name=name) for name in spec.datasets],
+        code=spec.code,
     )
 
 

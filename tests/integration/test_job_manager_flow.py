@@ -219,6 +219,43 @@ async def test_a_repeated_submission_is_one_job_also_after_a_restart(tmp_path: P
         assert (again.job_id, again.already_known) == (both[0].job_id, True)
 
 
+async def test_whether_a_submission_is_known_can_be_asked_without_making_a_job(house: House) -> None:
+    asked = {"request_id": "twice", "known_only": True}
+    assert (await house.submit([], **asked)).job_id == ""
+    first = await house.submit([a_task("a")], request_id="twice")
+    again = await house.submit([], **asked)
+    assert (again.job_id, again.already_known) == (first.job_id, True)
+    with pytest.raises(IdempotencyMismatch):
+        await house.submit([], spec_hash="another", **asked)
+    assert (await house.submit([], **asked, owner="bob")).job_id == ""
+
+
+async def test_pins_are_shown_and_machines_are_checked_for_the_image(house: House) -> None:
+    fixed, anywhere, plain = a_task("fixed"), a_task("anywhere"), a_task("plain")
+    fixed.image_digest, fixed.image_source = "sha256:" + "1" * 64, common_pb2.IMAGE_SOURCE_ENGINE
+    anywhere.image_digest, anywhere.image_source = "sha256:" + "2" * 64, common_pb2.IMAGE_SOURCE_MARKET
+    anywhere.image_architecture, anywhere.image_require_cuda = "arm64", "cuda>=12.4"
+    fixed.datasets.append("mnist")
+    fixed.dataset_pins.add(name="mnist", version="2")
+    plain.datasets.append("iris")
+    plain.code = "sha256:" + "3" * 64
+    reply = await house.submit([fixed, anywhere, plain])
+    shapes = {shape.image_source: shape for shape in house.task_manager.shapes}
+    assert shapes[common_pb2.IMAGE_SOURCE_ENGINE].image_digest == fixed.image_digest
+    market = shapes[common_pb2.IMAGE_SOURCE_MARKET]
+    assert (market.image_architecture, market.image_require_cuda, market.image_digest) == ("arm64", "cuda>=12.4", "")
+    _, tasks = await house.job(reply.job_id)
+    assert (tasks["fixed"].image_digest, tasks["fixed"].image_source) == (fixed.image_digest, fixed.image_source)
+    assert list(tasks["fixed"].datasets) == [common_pb2.DatasetPin(name="mnist", version="2")]
+    assert list(tasks["plain"].datasets) == [common_pb2.DatasetPin(name="iris")]
+    assert tasks["plain"].code == plain.code
+    # A retry sends what was pinned then.
+    await house.ends(reply.job_id, "fixed", "FAILED")
+    await house.act(reply.job_id, ACT.ACTION_RETRY, "fixed")
+    await house.told("fixed", "anywhere", "plain", "fixed")
+    assert house.task_manager.of("enqueue")[-1].spec.image_digest == fixed.image_digest
+
+
 async def test_what_no_machine_can_run_is_refused_unless_asked_for(house: House) -> None:
     tasks = [a_task("small"), a_task("huge", cpus=64)]
     reply = await house.submit(tasks)

@@ -20,6 +20,7 @@ class FakeTaskManager(TaskManagerServicer):
 
     def __init__(self) -> None:
         self.commands: list[task_manager_pb2.TaskCommand] = []
+        self.shapes: list[task_manager_pb2.CheckResourcesRequest.Shape] = []  # of the last check
         self.largest: int | None = 800
         self.away = False
         self.drop_answers = 0
@@ -50,6 +51,7 @@ class FakeTaskManager(TaskManagerServicer):
     ) -> task_manager_pb2.CheckResourcesReply:
         if self.away:
             raise Unavailable("gone fishing")
+        self.shapes = list(request.shapes)
         reply = task_manager_pb2.CheckResourcesReply(nodes_known=0 if self.largest is None else 1)
         for shape in request.shapes:
             asked = shape.resources.cpu_centi
