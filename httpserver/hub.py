@@ -85,19 +85,19 @@ class Hub:
             group.create_task(self._tell_queue())
 
     async def _watch(self, remote: Remote, method: str, request: Any, take: Callable[[Any], None]) -> None:
-        broke = False
+        unseen = True
         while True:
             try:
                 async with aclosing(remote.watch(method, request)) as messages:
                     async for message in messages:
-                        if broke:
-                            # Changes between the two streams were seen by nobody.
-                            broke = False
-                            self.reset(f"{remote.name} was away for a while")
+                        if unseen:
+                            # The first message comes at once; what changed before it was seen by nobody.
+                            unseen = False
+                            self.reset(f"{remote.name} is watched from now on")
                         take(message)
             except HeadwayError as error:
                 log.info("events.watch_broke", service=remote.name, reason=error.message)
-            broke = True
+            unseen = True
             await self._clock.sleep(_PAUSE_S)
 
     def on_jobs(self, changes: jm.JobChanges) -> None:

@@ -49,7 +49,7 @@ class Hub:
             watcher.wake.set()
 
     async def watch(self) -> AsyncGenerator[tuple[list[Attempt], bool], None]:
-        """Changes from now on: attempts as they are now, and whether the queue changed.
+        """Changes from now on: attempts as they are now, and whether the queue changed. First nothing, at once.
 
         Raises:
             Unavailable: fallen behind; start anew.
@@ -58,6 +58,7 @@ class Hub:
         watcher = _Watcher()
         self._watchers.append(watcher)
         try:
+            yield [], False
             while True:
                 if self._closed:
                     raise Stopping

@@ -68,6 +68,7 @@ class Servicer(TaskManagerServicer):
     async def WatchAttempts(self, request: pb.WatchAttemptsRequest, context: Any) -> AsyncIterator[pb.AttemptChanges]:
         async with contextlib.aclosing(self._hub.watch()) as changes:
             async for attempts, queue_changed in changes:
+                # The first is empty: it tells the watcher that from here on nothing is missed.
                 views = [self._desk.view(attempt) for attempt in attempts]
                 for start in range(0, max(1, len(views)), _VIEWS_IN_ONE_MESSAGE):
                     part = views[start : start + _VIEWS_IN_ONE_MESSAGE]

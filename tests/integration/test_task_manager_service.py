@@ -97,6 +97,8 @@ async def test_questions_over_the_wire(tmp_path: Path, neighbours: Neighbours) -
     neighbours.machine.holding = True
     async with task_manager(tmp_path, neighbours, free_port()) as stub:
         watch = stub.WatchAttempts(pb.WatchAttemptsRequest(), metadata=METADATA)
+        # Told at once, so that a watcher knows from when on it misses nothing.
+        assert await asyncio.wait_for(watch.read(), 10) == pb.AttemptChanges()
         first = asyncio.create_task(watch.read())
         await eventually(lambda: _knows_nodes(stub))
         await enqueue(

@@ -177,3 +177,36 @@ async def test_attempts_of_a_burst_make_one_word_about_the_queue_a_second(hub: H
     assert await reader.piece(clock) is None
     telling.cancel()
     await reader.close()
+
+
+class AService:
+    """A service that is watched and says nothing but that it is."""
+
+    name = "JobManager"
+
+    async def watch(self, method: str, request: object) -> AsyncIterator[jm.JobChanges]:
+        if method == "WatchJobs":
+            yield jm.JobChanges()
+        await asyncio.Event().wait()
+
+
+class SomeServices:
+    jobs = tasks = nodes = AService()
+
+
+async def test_who_was_there_before_the_watch_loads_anew_when_it_begins(hub: Hub, clock: FakeClock) -> None:
+    reader = await connected(hub, clock)
+    first = await reader.piece(clock)
+    assert first is not None
+    assert parsed(first)[0][2] == {"reason": "connected"}
+    watching = asyncio.create_task(hub.run(SomeServices()))  # type: ignore[arg-type]
+    try:
+        text = await reader.piece(clock)
+        assert text is not None
+        assert [(kind, data) for kind, _, data in parsed(text)] == [
+            ("reset", {"reason": "JobManager is watched from now on"})
+        ]
+    finally:
+        watching.cancel()
+        await asyncio.wait((watching,))
+        await reader.close()

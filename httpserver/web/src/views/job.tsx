@@ -27,7 +27,14 @@ export function JobView({ id, task: chosen, user }: { id: string; task?: string;
   const [, go] = useLocation();
   const job = useQuery({
     queryKey: keys.job(id),
-    queryFn: async () => (await body(api.GET("/api/v1/jobs/{job}", { params: { path: { job: id } } }))) as JobDetail,
+    queryFn: async () => {
+      let fresh = (await body(api.GET("/api/v1/jobs/{job}", { params: { path: { job: id } } }))) as JobDetail;
+      // An answer that was on its way while events brought newer states would put the old ones back.
+      for (let tries = 0; tries < 3 && fresh.version < (client.getQueryData<JobDetail>(keys.job(id))?.version ?? 0); tries++) {
+        fresh = (await body(api.GET("/api/v1/jobs/{job}", { params: { path: { job: id } } }))) as JobDetail;
+      }
+      return fresh;
+    },
     // Places in the queue and attempts of the long run come with a look now and then; states come by events.
     refetchInterval: (query) => {
       const known = query.state.data;
