@@ -1,0 +1,39 @@
+"""What the image market gives to others."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from ..auth.model import Account
+
+if TYPE_CHECKING:
+    from headway.archive import ImageInfo
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """What an image name means to an account, now."""
+
+    digest: str  # of the config: what engines call the image's id; the key of uses.Ref("image", …)
+    full_name: str  # owner/name:tag, or owner/name@digest
+    info: ImageInfo
+
+
+class FindsImages(Protocol):
+    """How a job's image names become digests; implemented by ``service.Market``."""
+
+    async def find(self, account: Account, image_name: str) -> Resolved | None:
+        """``name``, ``owner/name``, either with ``:tag`` or ``@sha256:…``; a lone ``name`` is the account's own. None:
+        there is none that this account may see, whatever the reason."""
+
+
+class KnowsGroups(Protocol):
+    """Who is in which group; implemented by ``groups.Groups``."""
+
+    async def of(self, account: str) -> Collection[str]:
+        """Names of the groups that the account is in."""
+
+    async def exist(self, names: Collection[str]) -> Collection[str]:
+        """Those of ``names`` that are groups."""

@@ -1,0 +1,402 @@
+"""Which jobs need which images, datasets and snapshots of code, and who has used them.
+
+    await uses.hold(request_key, account, refs)      # durable, before JobManager is asked
+    await uses.confirm(request_key, job_id)          # it took the job
+    await uses.drop(request_key)                     # it refused, for sure
+    async with uses.deleting(ref):                   # no job can get hold of it now
+        if not await uses.live(ref): remove it
+
+``request_key`` is JobManager's request id (examine.request_id). When nobody can say whether JobManager took the job,
+neither confirm nor drop is called: the hold stays, JobManager is asked later, and a hold of a request that it still
+does not know after ten minutes ends by itself. Ends of jobs come from JobManager's watch; what the watch missed is
+found by asking, at start, after each gap and every ten minutes.
+
+Memory is what is believed, the database follows: a hold is written before it counts as made, all else joins the next
+write, and is found again by asking if a crash takes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+
+from sqlalchemy import Connection, select
+
+from headway.clock import Clock
+from headway.errors import Conflict, HeadwayError, Unavailable
+from headway.logs import get_logger
+from headway.rpc.v1 import common_pb2 as common
+from headway.rpc.v1 import job_manager_pb2 as jm
+from headway.states import JobState, TaskState
+from headway.store.database import Database
+
+from . import uses_store as store
+from .uses_jobs import AsksJobs, JobNow, job_now, needs
+from .uses_store import Hold
+
+log = get_logger(__name__)
+K = TypeVar("K")
+V = TypeVar("V")
+
+SUBMITTING = "a job being submitted"
+_LOOK_EVERY_S = 60.0
+_ASK_ALL_EVERY_S = 600.0
+_UNKNOWN_ENDS_S = 600.0  # a request that JobManager does not know after so long will never reach it
+_KEEP_ENDED_S = 86_400.0
+_ENDS_REMEMBERED = 10_000
+_SURE_OF = 20  # so many live jobs are asked after; with as many the answer is plain
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Ref:
+    """A thing that jobs need."""
+
+    kind: str  # image | dataset | code
+    key: str  # digest | name@version | account/sha256:…
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """How an account used it."""
+
+    account: str
+    jobs: int
+    last_used_at: float
+
+
+class GoneMeanwhile(Conflict):
+    """Something that the job needs was deleted between its finding and its holding."""
+
+    slug = "gone-meanwhile"
+    title = "Something that this job needs was deleted just now; submit it again"
+
+
+Exists = Callable[[str], Awaitable[bool]]
+
+
+class Uses:
+    """See the module. Call :meth:`load` before anything else; :meth:`run` is a side task."""
+
+    def __init__(self, db: Database, clock: Clock, jobs: AsksJobs) -> None:
+        self._db = db
+        self._clock = clock
+        self._jobs = jobs
+        self._rows: dict[tuple[str, Ref], Hold] = {}
+        self._of_ref: defaultdict[Ref, set[tuple[str, Ref]]] = defaultdict(set)  # without the ended ones
+        self._of_job: defaultdict[str, set[tuple[str, Ref]]] = defaultdict(set)
+        self._of_request: defaultdict[str, set[tuple[str, Ref]]] = defaultdict(set)
+        self._deleting: dict[Ref, asyncio.Event] = {}
+        self._exists: dict[str, Exists] = {}
+        self._ended: OrderedDict[str, JobNow] = OrderedDict()  # lately, of jobs that may still be confirmed
+        self._freed: list[Callable[[Ref], None]] = []
+        self._gap = asyncio.Event()
+        self._asked_all_at: float | None = None
+
+    async def load(self) -> None:
+        """Reads what is stored."""
+        for row in await self._db.read(store.load):
+            self._put(row)
+
+    def check_exists(self, kind: str, exists: Exists) -> None:
+        """How to see whether a key of ``kind`` is still there, asked at the end of each hold."""
+        self._exists[kind] = exists
+
+    def when_freed(self, call: Callable[[Ref], None]) -> None:
+        """``call(ref)`` runs on the event loop whenever the last job that needed ``ref`` has ended."""
+        self._freed.append(call)
+
+    # -- submitting -----------------------------------------------------------------------------
+
+    async def hold(self, request_key: str, account: str, refs: Iterable[Ref]) -> None:
+        """The request needs these from now on, durably. Safe to call again with the same key.
+
+        Raises:
+            GoneMeanwhile: one of them is not there any more; nothing is held.
+        """
+        wanted = sorted(set(refs))
+        while busy := [self._deleting[ref] for ref in wanted if ref in self._deleting]:
+            await busy[0].wait()
+        now = self._clock.now()
+        new = [
+            Hold(request_key, ref.kind, ref.key, account, now, None, None)
+            for ref in wanted
+            if (request_key, ref) not in self._rows
+        ]
+        for row in new:  # before the first await, so that a deletion which begins now sees them
+            self._put(row)
+        try:
+            if new:
+                await self._db.write(lambda conn: store.add(conn, new))
+            for ref in wanted:
+                exists = self._exists.get(ref.kind)
+                if exists is not None and not await exists(ref.key):
+                    raise GoneMeanwhile(
+                        f"The {ref.kind} {ref.key} was deleted while this job was being submitted; submit it again.",
+                        extra={"kind": ref.kind, "key": ref.key},
+                    )
+        except BaseException:
+            for key in self._open(request_key):
+                self._remove(key)
+            self._db.defer(lambda conn: store.drop(conn, request_key))
+            raise
+
+    async def confirm(self, request_key: str, job_id: str) -> None:
+        """JobManager took the request as this job. Safe to call again."""
+        rows = self._open(request_key)
+        if not rows:
+            return
+        counted = [(row.kind, row.key, row.account) for (_, ref), row in rows.items() if not self._needs(job_id, ref)]
+        for row in rows.values():
+            self._put(row._replace(job_id=job_id))
+        now = self._clock.now()
+
+        def work(conn: Connection) -> None:
+            store.confirm(conn, request_key, job_id)
+            for kind, key, account in counted:
+                store.count(conn, kind, key, account, now, 1)
+
+        await self._db.write(work)
+        ended = self._ended.get(job_id)
+        if ended is not None:  # it was over before its answer had come back
+            self._end(job_id, ended)
+
+    async def drop(self, request_key: str) -> None:
+        """JobManager refused the request, or was only asked for a check. Safe to call again."""
+        gone = self._open(request_key)
+        for key in gone:
+            self._remove(key)
+        if gone:
+            await self._db.write(lambda conn: store.drop(conn, request_key))
+            self._tell_freed(ref for _, ref in gone)
+
+    # -- asking ---------------------------------------------------------------------------------
+
+    def believed(self, ref: Ref) -> list[str]:
+        """Like :meth:`live`, from memory alone: a job that ended a moment ago may still be in it."""
+        rows = [self._rows[key] for key in self._of_ref.get(ref, ())]
+        ids = sorted({row.job_id for row in rows if row.job_id is not None})
+        return [*ids, SUBMITTING] if any(row.job_id is None for row in rows) else ids
+
+    async def live(self, ref: Ref) -> list[str]:
+        """Ids of jobs, queued or running, that need it, and ``SUBMITTING`` for requests under way. JobManager is
+        asked to be sure; while it does not answer, what is believed counts."""
+        sure = 0
+        for job_id in self.believed(ref):
+            if job_id == SUBMITTING or sure >= _SURE_OF:
+                continue
+            try:
+                now = await self._jobs.now(job_id)
+            except Unavailable:
+                break
+            if now is None or now.ended:
+                self._end(job_id, now)
+            else:
+                sure += 1
+        return self.believed(ref)
+
+    async def of(self, ref: Ref) -> list[Use]:
+        """Who has used it, the latest first."""
+        table = store.totals
+        query = select(table.c.account, table.c.jobs, table.c.last_used_at).where(
+            (table.c.kind == ref.kind) & (table.c.key == ref.key)
+        )
+        rows = await self._db.read(lambda conn: conn.execute(query.order_by(table.c.last_used_at.desc())).all())
+        return [Use(row.account, row.jobs, row.last_used_at) for row in rows]
+
+    @asynccontextmanager
+    async def deleting(self, ref: Ref) -> AsyncIterator[None]:
+        """While this is open nobody gets hold of ``ref``; whoever wants to waits and then finds it gone or there.
+        One at a time; whoever needs several takes them in order."""
+        while (other := self._deleting.get(ref)) is not None:
+            await other.wait()
+        mine = self._deleting[ref] = asyncio.Event()
+        try:
+            yield
+        finally:
+            del self._deleting[ref]
+            mine.set()
+
+    async def forget(self, ref: Ref) -> None:
+        """It is gone for good; nothing is remembered of who used it."""
+        await self._db.write(lambda conn: store.forget(conn, ref.kind, ref.key))
+
+    # -- learning -------------------------------------------------------------------------------
+
+    def on_jobs(self, changes: jm.JobChanges) -> None:
+        """From JobManager's watch."""
+        good: dict[str, tuple[str, float]] = {}
+        for change in changes.changes:
+            job, now = change.job, job_now(change.job)
+            if now.ended:
+                self._ended[job.id] = now
+                if len(self._ended) > _ENDS_REMEMBERED:
+                    self._ended.popitem(last=False)
+                self._end(job.id, now)
+            else:
+                self._ended.pop(job.id, None)
+                self._revive(job.id)
+                self._learn(job, change.tasks)
+            for task in change.tasks:
+                if task.state == TaskState.SUCCEEDED and task.image_source == common.IMAGE_SOURCE_MARKET:
+                    good[task.image_digest] = (job.id, task.ended_at or self._clock.now())
+        if good:
+            self._db.defer(lambda conn: store.good_runs_of(conn, good))
+
+    def gap(self) -> None:
+        """Changes may have been missed: all are asked after soon."""
+        self._asked_all_at = None
+        self._gap.set()
+
+    async def run(self) -> None:
+        """Asks after what nobody told, until cancelled."""
+        while True:
+            self._gap.clear()
+            try:
+                await self.look()
+            except HeadwayError as error:
+                log.info("uses.not_asked", reason=error.message)
+            sleep = asyncio.ensure_future(self._clock.sleep(_LOOK_EVERY_S))
+            news = asyncio.ensure_future(self._gap.wait())
+            try:
+                await asyncio.wait((sleep, news), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                sleep.cancel()
+                news.cancel()
+
+    async def look(self) -> None:
+        """One look at unconfirmed holds and, if it is due, at all jobs.
+
+        Raises:
+            Unavailable: JobManager does not answer; what was found until then stands.
+        """
+        now = self._clock.now()
+        for request_key, account, held_at in self._unconfirmed(now - _LOOK_EVERY_S):
+            job_id = await self._jobs.known(account, request_key)
+            if job_id is not None:
+                log.info("uses.hold_confirmed", job=job_id, owner=account)
+                await self.confirm(request_key, job_id)
+            elif held_at < now - _UNKNOWN_ENDS_S:
+                log.info("uses.hold_expired", owner=account)
+                await self.drop(request_key)
+        monotonic = self._clock.monotonic()
+        if self._asked_all_at is not None and monotonic < self._asked_all_at + _ASK_ALL_EVERY_S:
+            return
+        live = await self._jobs.live()
+        needing = [job_id for job_id, keys in self._of_job.items() if any(self._rows[k].ended_at is None for k in keys)]
+        for job_id in needing:
+            if job_id not in live:
+                state = await self._jobs.now(job_id)  # it may have been taken after the list was made
+                if state is None or state.ended:
+                    self._end(job_id, state)
+        self._asked_all_at = monotonic
+        self._prune(now - _KEEP_ENDED_S)
+
+    # -- inside ---------------------------------------------------------------------------------
+
+    def _unconfirmed(self, before: float) -> Collection[tuple[str, str, float]]:
+        rows = [row for row in self._rows.values() if row.job_id is None and row.held_at <= before]
+        return {row.request_key: (row.request_key, row.account, row.held_at) for row in rows}.values()
+
+    def _open(self, request_key: str) -> dict[tuple[str, Ref], Hold]:
+        rows = {key: self._rows[key] for key in self._of_request.get(request_key, ())}
+        return {key: row for key, row in rows.items() if row.job_id is None}
+
+    def _needs(self, job_id: str, ref: Ref) -> bool:
+        return any(key[1] == ref for key in self._of_job.get(job_id, ()))
+
+    def _learn(self, job: jm.Job, tasks: Iterable[jm.TaskView]) -> None:
+        # A retry long after the end, or a job whose holds were lost: its tasks say what they need.
+        seen = {Ref(kind, key) for kind, key in needs(job.owner, tasks)}
+        new = []
+        for ref in sorted(seen):
+            held = any(
+                self._rows[key].job_id is None and self._rows[key].account == job.owner
+                for key in self._of_ref.get(ref, ())
+            )
+            if not held and not self._needs(job.id, ref):
+                new.append(Hold(f"job:{job.id}", ref.kind, ref.key, job.owner, self._clock.now(), job.id, None))
+        if not new:
+            return
+        for row in new:
+            self._put(row)
+
+        def work(conn: Connection) -> None:
+            store.add(conn, new)
+            for row in new:
+                store.count(conn, row.kind, row.key, row.account, row.held_at, 1)
+
+        self._db.defer(work)
+
+    def _end(self, job_id: str, now: JobNow | None) -> None:
+        live = [key for key in self._of_job.get(job_id, ()) if self._rows[key].ended_at is None]
+        if not live:
+            return
+        at = self._clock.now()
+        if now is not None and now.ended_at is not None:
+            at = now.ended_at
+        rows = [self._rows[key] for key in live]
+        for row in rows:
+            self._put(row._replace(ended_at=at))
+        good = [row.key for row in rows if row.kind == "image"] if now and now.state is JobState.SUCCEEDED else []
+        used = {(row.kind, row.key, row.account) for row in rows}
+
+        def work(conn: Connection) -> None:
+            store.end(conn, job_id, at)
+            for kind, key, account in used:
+                store.count(conn, kind, key, account, at, 0)
+            for digest in good:
+                store.good_run(conn, "image", digest, job_id, at)
+
+        self._db.defer(work)
+        self._tell_freed(ref for _, ref in live)
+
+    def _revive(self, job_id: str) -> None:
+        ended = [key for key in self._of_job.get(job_id, ()) if self._rows[key].ended_at is not None]
+        for key in ended:
+            self._put(self._rows[key]._replace(ended_at=None))
+        if ended:
+            self._db.defer(lambda conn: store.revive(conn, job_id))
+
+    def _prune(self, before: float) -> None:
+        old = [key for key, row in self._rows.items() if row.ended_at is not None and row.ended_at < before]
+        for key in old:
+            self._remove(key)
+        if old:
+            self._db.defer(lambda conn: store.prune(conn, before))
+
+    def _put(self, row: Hold) -> None:
+        key = (row.request_key, Ref(row.kind, row.key))
+        self._rows[key] = row
+        self._of_request[row.request_key].add(key)
+        if row.job_id is not None:
+            self._of_job[row.job_id].add(key)
+        if row.ended_at is None:
+            self._of_ref[key[1]].add(key)
+        else:
+            self._not_live(key)
+
+    def _remove(self, key: tuple[str, Ref]) -> None:
+        row = self._rows.pop(key)
+        self._not_live(key)
+        _discard(self._of_request, row.request_key, key)
+        if row.job_id is not None:
+            _discard(self._of_job, row.job_id, key)
+
+    def _not_live(self, key: tuple[str, Ref]) -> None:
+        _discard(self._of_ref, key[1], key)
+
+    def _tell_freed(self, refs: Iterable[Ref]) -> None:
+        for ref in sorted(set(refs)):
+            if ref not in self._of_ref:
+                for call in self._freed:
+                    call(ref)
+
+
+def _discard(index: defaultdict[K, set[V]], at: K, value: V) -> None:
+    index[at].discard(value)
+    if not index[at]:
+        del index[at]
