@@ -368,7 +368,7 @@ def _new_job(header: job_manager_pb2.JobHeader, dag: Dag, now: float) -> LiveJob
 
 def _known(known: tuple[JobId, str], header: job_manager_pb2.JobHeader) -> Submitted:
     job_id, spec_hash = known
-    if spec_hash != header.spec_hash:
+    if spec_hash != header.spec_hash and (header.spec_hash or not header.known_only):
         raise IdempotencyMismatch(f"Request id {header.request_id!r} was used for another job, {job_id}.")
     return Submitted(job_id=job_id, already_known=True)
 

@@ -32,6 +32,7 @@ def derived(config: HeadwayConfig, environ_host: str = "") -> tuple[HeadwayConfi
 
     for service in _SERVICES:
         fill(service, "database", f"{state}/{service}.db", "from cluster.state_dir")
+    fill("httpserver", "secret_key_file", f"{state}/registry-key", "from cluster.state_dir")
     fill("cluster", "mount", f"{state}/mount", "from cluster.state_dir")
     fill("worker", "folder", f"{state}/worker", "from cluster.state_dir")
     fill("worker", "node_id", _node_name(environ_host or socket.gethostname()), "from the host name")

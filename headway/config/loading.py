@@ -21,7 +21,7 @@ _PREFIX = "HEADWAY_"
 _HEADER = re.compile(r"\s*\[\s*([A-Za-z0-9_.\-\s\"']+?)\s*\]")
 _KEY = re.compile(r"\s*([A-Za-z0-9_.\-\"']+)\s*=")
 _PATHS = frozenset({"cluster.token_file", "cluster.mount", "cluster.state_dir", "worker.folder", "log.file"})
-_PATHS |= {f"httpserver.{key}" for key in ("tls_cert", "tls_key", "first_admin_file")}
+_PATHS |= {f"httpserver.{key}" for key in ("tls_cert", "tls_key", "first_admin_file", "secret_key_file")}
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from .values import (
     Network,
     NodeName,
     OptionalAddress,
+    RegistryHost,
     Seconds,
     SecondsOrZero,
 )
@@ -94,6 +95,20 @@ class HttpServer(Section):
     )
     first_admin_file: FilePath = Field(
         default="", description="where the first start writes the first admin's name and password"
+    )
+    secret_key_file: FilePath = Field(
+        default="",
+        description="the key that stored passwords of registries are encrypted with, made at the first start; by "
+        "default `registry-key` in `cluster.state_dir`. One key a line: the first encrypts, all decrypt",
+    )
+    ask_registries: bool = Field(
+        default=True, description="whether registries are asked at submit which digest an image's name means"
+    )
+    registries: tuple[RegistryHost, ...] = Field(
+        default=(), description="the only registries that jobs may name; by default any"
+    )
+    insecure_registries: tuple[RegistryHost, ...] = Field(
+        default=(), description="registries that are asked over plain http; those on this machine are anyway"
     )
 
 
@@ -187,6 +202,14 @@ class Worker(Section):
         description="with less free space on the disk of `folder` or of the engine's data it takes no new task; with "
         "less than half of it, the task that fills that disk is ended",
     )
+    image_disk_high: float = Field(
+        default=0.85,
+        gt=0,
+        le=1,
+        description="with more than this share of the engine's disk in use, images that Headway brought are removed, "
+        "those first that were not used for longest; nothing is fetched ahead above it",
+    )
+    image_disk_low: float = Field(default=0.70, gt=0, le=1, description="until less than this share is in use")
     pids_limit: int = Field(default=4_096, ge=16, description="processes and threads in one container")
     pull_limit_s: Seconds = Field(default=1_500.0, description="longest fetch of an image")
     engine_timeout_s: Seconds = Field(

@@ -13,6 +13,7 @@ from ..units import BadValue, parse_duration, parse_size
 
 _HOST_PORT = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<host>[A-Za-z0-9._-]+)):(?P<port>\d{1,5})")
 _NODE = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
+_REGISTRY = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9.-]*|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?")
 
 
 def split_address(text: str) -> tuple[str, int]:
@@ -114,6 +115,12 @@ def _network(text: str) -> str:
     return text
 
 
+def _registry_host(text: str) -> str:
+    if not _REGISTRY.fullmatch(text):
+        raise ValueError(f"must be hosts of registries, with the port if any (docker.io, 10.0.0.7:5000), not {text!r}")
+    return text.lower()
+
+
 def _node_name(text: str) -> str:
     if text and not _NODE.fullmatch(text):
         raise ValueError(f"must be small letters, digits, '.', '_' and '-', up to 63, and not {text!r}")
@@ -145,6 +152,7 @@ Address = Annotated[str, AfterValidator(_address)]
 OptionalAddress = Annotated[str, AfterValidator(_optional_address)]
 Host = Annotated[str, AfterValidator(_host)]
 Network = Annotated[str, AfterValidator(_network)]
+RegistryHost = Annotated[str, AfterValidator(_registry_host)]
 NodeName = Annotated[str, AfterValidator(_node_name)]
 FilePath = Annotated[str, AfterValidator(_absolute)]
 MaxTimeout = Annotated[dict[int, float], BeforeValidator(_max_timeout)]

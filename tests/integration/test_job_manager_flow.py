@@ -227,6 +227,9 @@ async def test_whether_a_submission_is_known_can_be_asked_without_making_a_job(h
     assert (again.job_id, again.already_known) == (first.job_id, True)
     with pytest.raises(IdempotencyMismatch):
         await house.submit([], spec_hash="another", **asked)
+    whatever = job_manager_pb2.JobHeader(owner=common_pb2.Account(name="ann"), **asked)
+    part = job_manager_pb2.SubmitJobPart(header=whatever)
+    assert (await house.peer.upload(house.stub.SubmitJob, lambda: [part], deadline_s=30)).job_id == first.job_id
     assert (await house.submit([], **asked, owner="bob")).job_id == ""
 
 

@@ -1,0 +1,1 @@
+"""Registries: what they say of an image's name, and the credentials that accounts gave for them."""

@@ -1,0 +1,256 @@
+"""Asks a registry which image a name means (Docker Registry HTTP API v2, OCI distribution)."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from urllib.parse import urlencode, urlsplit
+
+from headway.logs import get_logger
+
+from . import manifests
+from .doors import Doors
+from .failure import Kind, RegistryFailure
+from .http import MIB, Answer, Web
+from .manifests import Facts, Index, Manifest, Unreadable
+from .names import DIGEST, ImageName, api_host
+
+log = get_logger(__name__)
+
+_MANIFEST_BYTES = 4 * MIB
+_CONFIG_BYTES = 4 * MIB
+_TOKEN_BYTES = MIB // 4
+_PARAMETER = re.compile(r'([A-Za-z_]+)\s*=\s*(?:"([^"\\]*)"|([^\s,"]+))')
+_TOKEN = re.compile(r"[\x21-\x7e]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """An account's credentials for one registry."""
+
+    username: str
+    password: str = field(repr=False)
+
+    def basic(self) -> str:
+        """As the header says it."""
+        return "Basic " + base64.b64encode(f"{self.username}:{self.password}".encode()).decode()
+
+
+class RegistryClient:
+    """See the module. Questions are independent of each other."""
+
+    def __init__(self, doors: Doors) -> None:
+        self._doors = doors
+        self._facts: dict[str, Facts] = {}
+
+    async def digest(self, name: ImageName, login: Login | None) -> str:
+        """The digest that the name has now; one that was written is only looked for.
+
+        Raises:
+            RegistryFailure: nobody can say, or there is no such image.
+        """
+        async with Web(self._doors, name.registry) as web:
+            return await _Talk(web, self._doors, name, login).digest()
+
+    async def facts(self, name: ImageName, login: Login | None, architectures: Sequence[str]) -> Facts:
+        """What there is to know of the image with that digest; ``architectures`` are those of the nodes.
+
+        Raises:
+            RegistryFailure: nobody can say.
+        """
+        known = self._facts.get(name.digest)
+        if known is not None:
+            return known
+        async with Web(self._doors, name.registry) as web:
+            facts = await _Talk(web, self._doors, name, login).facts(architectures)
+        if len(self._facts) >= _MOST_FACTS:
+            self._facts.pop(next(iter(self._facts)))
+        self._facts[name.digest] = facts
+        return facts
+
+    async def check(self, registry: str, login: Login) -> None:
+        """Whether the registry takes these credentials.
+
+        Raises:
+            RegistryFailure: it does not (WRONG_LOGIN), or nobody can say.
+        """
+        async with Web(self._doors, registry) as web:
+            await _Talk(web, self._doors, ImageName(registry, "", ""), login).check()
+
+
+_MOST_FACTS = 2000
+
+
+class _Talk:
+    """One question to one registry, with what has been proved so far."""
+
+    def __init__(self, web: Web, doors: Doors, name: ImageName, login: Login | None) -> None:
+        doors.permit(name.registry)
+        self._web = web
+        self._doors = doors
+        self._name = name
+        self._login = login
+        self._authorization = ""
+        host = api_host(name.registry)
+        self._plain = doors.plain(host)
+        self._base = f"{'http' if self._plain else 'https'}://{host}/v2/"
+
+    async def digest(self) -> str:
+        name = self._name
+        path = f"{name.repository}/manifests/{name.reference}"
+        answer = await self._ask("HEAD", path, limit=0)
+        told: str = answer.headers.get("docker-content-digest", "")
+        if answer.status == 200 and DIGEST.fullmatch(told) and told == (name.digest or told):
+            return told
+        if answer.status == 404:
+            raise self._absent()
+        if answer.status != 200 and answer.status not in (400, 405, 501):
+            raise self._status(answer)
+        # It does not say: its manifest's own hash does.
+        answer = self._good(await self._ask("GET", path, limit=_MANIFEST_BYTES))
+        found = manifests.digest_of(answer.body)
+        if name.digest and found != name.digest:
+            raise self._strange("answers something else than the image with that digest")
+        return found
+
+    async def facts(self, architectures: Sequence[str]) -> Facts:
+        try:
+            document = manifests.read(await self._manifest(self._name.digest))
+            if isinstance(document, Manifest):
+                return await self._config(document)
+            part = manifests.part_to_read(document, architectures)
+            return manifests.of_index(document, await self._of_part(part.digest) if part else None)
+        except Unreadable as error:
+            raise self._strange(str(error)) from error
+
+    async def check(self) -> None:
+        answer = await self._ask("GET", "", limit=MIB)
+        if answer.status in (401, 403):
+            raise self._wrong_login()
+        self._good(answer)
+
+    async def _of_part(self, digest: str) -> Facts | None:
+        document = manifests.read(await self._manifest(digest))
+        return None if isinstance(document, Index) else await self._config(document)
+
+    async def _manifest(self, digest: str) -> bytes:
+        return await self._content("manifests", digest, _MANIFEST_BYTES)
+
+    async def _config(self, manifest: Manifest) -> Facts:
+        if manifest.config_bytes > _CONFIG_BYTES:
+            return Facts()
+        return manifests.read_config(await self._content("blobs", manifest.config_digest, _CONFIG_BYTES))
+
+    async def _content(self, kind: str, digest: str, limit: int) -> bytes:
+        answer = self._good(await self._ask("GET", f"{self._name.repository}/{kind}/{digest}", limit=limit))
+        if manifests.digest_of(answer.body) != digest:
+            raise self._strange("answers something else than what was asked for")
+        return answer.body
+
+    # -- being let in ---------------------------------------------------------------------------
+
+    async def _ask(self, method: str, path: str, *, limit: int) -> Answer:
+        for again in (True, False):
+            answer = await self._web.ask(
+                method,
+                self._base + path,
+                headers={"Accept": manifests.ACCEPT if "/manifests/" in path else "*/*"},
+                authorization=self._authorization,
+                limit=max(limit, MIB if method != "HEAD" else 0),
+            )
+            if answer.status != 401 or not again or self._authorization:
+                return answer
+            self._authorization = await self._authorize(answer)
+            if not self._authorization:
+                return answer
+        raise AssertionError
+
+    async def _authorize(self, answer: Answer) -> str:
+        challenges = answer.headers.get_list("www-authenticate")
+        for challenge in challenges:
+            scheme, _, rest = challenge.strip().partition(" ")
+            if scheme.lower() == "bearer":
+                return await self._token({key.lower(): a or b for key, a, b in _PARAMETER.findall(rest)})
+        if self._login and any(challenge.strip().lower().startswith("basic") for challenge in challenges):
+            return self._login.basic()
+        return ""
+
+    async def _token(self, asked: dict[str, str]) -> str:
+        realm = urlsplit(asked.get("realm", ""))
+        good = realm.scheme == "https" or (realm.scheme == "http" and self._plain)
+        if not good or not realm.hostname or realm.username is not None:
+            raise self._strange("names no usable place to sign in")
+        query = {"service": asked.get("service", "")}
+        if self._name.repository:
+            query["scope"] = f"repository:{self._name.repository}:pull"
+        url = f"{realm.scheme}://{realm.netloc}{realm.path}?{'&'.join(filter(None, (realm.query, urlencode(query))))}"
+        answer = await self._web.ask(
+            "GET",
+            url,
+            headers={"Accept": "application/json"},
+            authorization=self._login.basic() if self._login else "",
+            limit=_TOKEN_BYTES,
+        )
+        if answer.status in (400, 401, 403):
+            raise self._wrong_login() if self._login else self._denied()
+        try:
+            document = json.loads(self._good(answer).body)
+            token = document.get("token") or document.get("access_token")
+        except (ValueError, RecursionError, AttributeError):
+            token = None
+        if not isinstance(token, str) or not _TOKEN.fullmatch(token):
+            raise self._strange("gives no usable token")
+        return f"Bearer {token}"
+
+    # -- what went wrong ------------------------------------------------------------------------
+
+    def _good(self, answer: Answer) -> Answer:
+        if answer.status != 200:
+            raise self._status(answer)
+        return answer
+
+    def _status(self, answer: Answer) -> RegistryFailure:
+        registry = self._name.registry
+        if answer.status == 404:
+            return self._absent()
+        if answer.status in (401, 403):
+            # A proof by password is only judged here, where one by token was judged when it was fetched.
+            by_password = self._authorization.startswith("Basic ")
+            return self._wrong_login() if by_password and answer.status == 401 else self._denied()
+        if answer.status == 429:
+            return RegistryFailure(Kind.LIMITED, f"The registry {registry} has been asked too often for now.")
+        if answer.status >= 500:
+            return RegistryFailure(
+                Kind.UNREACHABLE, f"The registry {registry} is not well: it answers with {answer.status}."
+            )
+        return self._strange(f"answers with {answer.status}, which is not understood")
+
+    def _absent(self) -> RegistryFailure:
+        return RegistryFailure(Kind.ABSENT, f"The registry {self._name.registry} has no such image.")
+
+    def _denied(self) -> RegistryFailure:
+        registry = self._name.registry
+        if self._login:
+            return RegistryFailure(
+                Kind.DENIED,
+                f"The registry {registry} has no such image, or does not show it to its user {self._login.username}.",
+            )
+        return RegistryFailure(
+            Kind.DENIED,
+            f"The registry {registry} has no such image, or shows it only to those who sign in: store your user name "
+            f"and password for {registry} in Headway.",
+        )
+
+    def _wrong_login(self) -> RegistryFailure:
+        who = self._login.username if self._login else ""
+        return RegistryFailure(
+            Kind.WRONG_LOGIN,
+            f"The registry {self._name.registry} does not take the user name {who} with the password stored for it: "
+            "store them again.",
+        )
+
+    def _strange(self, what: str) -> RegistryFailure:
+        return RegistryFailure(Kind.STRANGE, f"The registry {self._name.registry} {what}.")
