@@ -1,0 +1,29 @@
+"""Image archives: read with suspicion, kept by content, given out as what every engine loads.
+
+    store = ImageStore(layout)
+    info = ingest(upload, store)                       # ArchiveRefused says why not; SeveralImages asks which
+    for chunk in store.compose(info.digest).chunks():  # a docker archive without tags
+        ...
+
+An image is known by the digest of its config, which is what engines call the image's id. Everything here blocks:
+call it from a thread.
+"""
+
+from .compose import Composed, omittable
+from .ingest import IngestCancelled, ingest
+from .model import ArchiveRefused, ImageDamaged, ImageInfo, LayerInfo, Limits, SeveralImages
+from .store import ImageStore
+
+__all__ = [
+    "ArchiveRefused",
+    "Composed",
+    "ImageDamaged",
+    "ImageInfo",
+    "ImageStore",
+    "IngestCancelled",
+    "LayerInfo",
+    "Limits",
+    "SeveralImages",
+    "ingest",
+    "omittable",
+]
