@@ -1,15 +1,26 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { useCallback, useEffect, useState } from "react";
+import { Suspense, lazy, useCallback, useEffect, useState } from "react";
 import { Link, Route, Switch, useLocation } from "wouter";
 
 import { ApiError, type User, api, body, onSignedOut } from "./api/client";
 import { type Connection, keys, listen } from "./api/events";
+import { wakeFiles } from "./api/file-uploads";
+import { wakeImages } from "./api/image-uploads";
+import { Toasts } from "./components/toasts";
 import { SignIn } from "./views/sign-in";
 import { JobView } from "./views/job";
 import { Jobs } from "./views/jobs";
 import { Nodes } from "./views/nodes";
 import { QueueView } from "./views/queue";
 import { Submit } from "./views/submit";
+
+// What a user of jobs alone never needs comes when it is opened.
+const Images = lazy(() => import("./views/images").then((m) => ({ default: m.Images })));
+const ImageView = lazy(() => import("./views/image").then((m) => ({ default: m.ImageView })));
+const Files = lazy(() => import("./views/files").then((m) => ({ default: m.Files })));
+const Trash = lazy(() => import("./views/trash").then((m) => ({ default: m.Trash })));
+const Datasets = lazy(() => import("./views/datasets").then((m) => ({ default: m.Datasets })));
+const DatasetView = lazy(() => import("./views/dataset").then((m) => ({ default: m.DatasetView })));
 
 const connectionText: Record<Connection, string> = {
   connecting: "connecting …",
@@ -49,6 +60,10 @@ export function App() {
       const same = client.getQueryData<User | null>(keys.me)?.name === fresh.name;
       client.setQueryData(keys.me, fresh);
       setExpired(false);
+      if (same) {
+        wakeImages();
+        wakeFiles();
+      }
       if (same) void client.invalidateQueries();
       else client.removeQueries({ predicate: (q) => q.queryKey[0] !== "me" });
     },
@@ -129,6 +144,15 @@ function Shell({ user, expired, children }: { user: User; expired: boolean; chil
           <Link href="/nodes" className={(active) => (active ? "here" : "")}>
             Nodes
           </Link>
+          <Link href="/images" className={(active) => (active ? "here" : "")}>
+            Images
+          </Link>
+          <Link href="/files" className={(active) => (active ? "here" : "")}>
+            Files
+          </Link>
+          <Link href="/datasets" className={(active) => (active ? "here" : "")}>
+            Datasets
+          </Link>
         </nav>
         <span className={`connection ${connection}`} role="status" title="Changes appear by themselves while this says live">
           {connectionText[connection]}
@@ -139,27 +163,49 @@ function Shell({ user, expired, children }: { user: User; expired: boolean; chil
         </button>
       </header>
       <main>
-        <Switch>
-          <Route path="/">
-            <Jobs user={user} />
-          </Route>
-          <Route path="/submit">
-            <Submit user={user} />
-          </Route>
-          <Route path="/submit/:clone">{({ clone }) => <Submit user={user} clone={clone} key={clone} />}</Route>
-          <Route path="/jobs/:id">{({ id }) => <JobView id={id} user={user} key={id} />}</Route>
-          <Route path="/jobs/:id/:task">{({ id, task }) => <JobView id={id} task={task} user={user} key={id} />}</Route>
-          <Route path="/queue">
-            <QueueView />
-          </Route>
-          <Route path="/nodes">
-            <Nodes admin={user.admin} />
-          </Route>
-          <Route>
-            <p>There is no such page.</p>
-          </Route>
-        </Switch>
+        <Suspense fallback={<p>Loading …</p>}>
+          <Switch>
+            <Route path="/">
+              <Jobs user={user} />
+            </Route>
+            <Route path="/submit">
+              <Submit user={user} />
+            </Route>
+            <Route path="/submit/:clone">{({ clone }) => <Submit user={user} clone={clone} key={clone} />}</Route>
+            <Route path="/jobs/:id">{({ id }) => <JobView id={id} user={user} key={id} />}</Route>
+            <Route path="/jobs/:id/:task">{({ id, task }) => <JobView id={id} task={task} user={user} key={id} />}</Route>
+            <Route path="/queue">
+              <QueueView />
+            </Route>
+            <Route path="/nodes">
+              <Nodes admin={user.admin} />
+            </Route>
+            <Route path="/images">
+              <Images user={user} />
+            </Route>
+            <Route path="/images/:owner/:name">
+              {({ owner, name }) => <ImageView owner={owner} name={name} user={user} key={`${owner}/${name}`} />}
+            </Route>
+            <Route path="/images/:owner/:name/:tag">
+              {({ owner, name, tag }) => <ImageView owner={owner} name={name} tag={tag} user={user} key={`${owner}/${name}`} />}
+            </Route>
+            <Route path="/files">
+              <Files user={user} />
+            </Route>
+            <Route path="/trash">
+              <Trash />
+            </Route>
+            <Route path="/datasets">
+              <Datasets />
+            </Route>
+            <Route path="/datasets/:name">{({ name }) => <DatasetView name={name} user={user} key={name} />}</Route>
+            <Route>
+              <p>There is no such page.</p>
+            </Route>
+          </Switch>
+        </Suspense>
       </main>
+      <Toasts />
       {children}
     </>
   );

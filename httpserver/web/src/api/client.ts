@@ -81,3 +81,40 @@ export async function body<T>(call: Promise<{ data?: T }>): Promise<T> {
   const { data } = await call;
   return data as T;
 }
+
+interface Ask {
+  readonly query?: { readonly [name: string]: string | number | boolean | undefined };
+  readonly json?: unknown;
+  readonly body?: BodyInit;
+  readonly headers?: { readonly [name: string]: string };
+  readonly signal?: AbortSignal;
+}
+
+/**
+ * A call that the generated client can't say: exact names of files in the address, streams, headers of the answer.
+ * `path` comes after /api/v1 and is sent as it is.
+ */
+export async function ask(method: string, path: string, { query = {}, json, body, headers = {}, signal }: Ask = {}): Promise<Response> {
+  const words = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) if (value !== undefined && value !== "") words.set(name, String(value));
+  const search = words.size > 0 ? `?${words}` : "";
+  let response: Response;
+  try {
+    response = await fetch(`/api/v1${path}${search}`, {
+      method,
+      headers: { ...(json === undefined ? {} : { "Content-Type": "application/json" }), ...headers },
+      ...(json === undefined ? (body === undefined ? {} : { body }) : { body: JSON.stringify(json) }),
+      ...(signal === undefined ? {} : { signal }),
+    });
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new ApiError("Headway does not answer. Is the connection there, and the server running?", 0, "no-service");
+  }
+  if (response.ok) return response;
+  if (response.status === 401) tellSignedOut();
+  throw toApiError(await response.json().catch(() => null), response.status);
+}
+
+export async function askJson<T>(method: string, path: string, more: Ask = {}): Promise<T> {
+  return (await (await ask(method, path, more)).json()) as T;
+}

@@ -11,6 +11,15 @@ export const keys = {
   task: (id: string, name: string) => ["task", id, name] as const,
   queue: ["queue"] as const,
   nodes: ["nodes"] as const,
+  images: ["images"] as const,
+  image: (ref: string) => ["images", "one", ref] as const,
+  uploads: (kind: string) => ["uploads", kind] as const,
+  files: ["files"] as const,
+  folder: (path: string) => ["files", "in", path] as const,
+  space: ["files", "space"] as const,
+  trash: ["files", "trash"] as const,
+  datasets: ["datasets"] as const,
+  dataset: (name: string) => ["datasets", "one", name] as const,
 };
 
 /** A job's newer view over an older one; the older one's tasks stay. */

@@ -1,4 +1,4 @@
-import type { ReactNode } from "react";
+import { type ReactNode, useId, useState } from "react";
 
 import type { NeedOn, ProblemItem } from "../api/client";
 import type { TaskForm } from "../domain/form";
@@ -8,6 +8,10 @@ interface Props {
   readonly others: readonly string[];
   readonly problemsAt: (field: string) => readonly ProblemItem[];
   readonly removable: boolean;
+  /** Names of datasets that can be seen, with their versions. */
+  readonly datasets: readonly string[];
+  /** What is typed for an image, for suggestions. */
+  readonly onImageText: (text: string) => void;
   readonly onChange: (task: TaskForm) => void;
   readonly onRemove: () => void;
 }
@@ -40,7 +44,7 @@ function Field({
 }
 
 /** One task of the form. */
-export function TaskFields({ task, others, problemsAt, removable, onChange, onRemove }: Props) {
+export function TaskFields({ task, others, problemsAt, removable, datasets, onImageText, onChange, onRemove }: Props) {
   const set = (part: Partial<TaskForm>): void => onChange({ ...task, ...part });
   const text = (field: "name" | "timeout" | "retries" | "cpus" | "memory" | "gpus" | "workingDir") => ({
     value: task[field],
@@ -55,7 +59,16 @@ export function TaskFields({ task, others, problemsAt, removable, onChange, onRe
           <input {...text("name")} required />
         </Field>
         <Field label="Image" problems={problemsAt("/image")}>
-          <input value={task.image} list="images" onChange={(e) => set({ image: e.target.value })} required />
+          <input
+            value={task.image}
+            list="images"
+            spellCheck={false}
+            onChange={(e) => {
+              set({ image: e.target.value });
+              onImageText(e.target.value);
+            }}
+            required
+          />
         </Field>
       </div>
       <Field
@@ -141,6 +154,17 @@ export function TaskFields({ task, others, problemsAt, removable, onChange, onRe
           ))}
         </div>
       )}
+      <DatasetsField
+        chosen={task.datasets}
+        known={datasets}
+        problems={problemsAt("/datasets")}
+        onChange={(chosen) => set({ datasets: chosen })}
+      />
+      {problemsAt("/code").map((p, i) => (
+        <small className="wrong-text" key={i}>
+          {p.message}
+        </small>
+      ))}
       <details className="env" open={task.env.length > 0}>
         <summary>Environment</summary>
         {task.env.map((pair, i) => (
@@ -181,5 +205,70 @@ export function TaskFields({ task, others, problemsAt, removable, onChange, onRe
         </button>
       )}
     </fieldset>
+  );
+}
+
+function DatasetsField({
+  chosen,
+  known,
+  problems,
+  onChange,
+}: {
+  chosen: readonly string[];
+  known: readonly string[];
+  problems: readonly ProblemItem[];
+  onChange: (chosen: readonly string[]) => void;
+}) {
+  const [text, setText] = useState("");
+  const list = useId();
+  const add = (name: string): void => {
+    const fresh = name.trim();
+    if (fresh && !chosen.includes(fresh)) onChange([...chosen, fresh]);
+    setText("");
+  };
+  return (
+    <div className="needs">
+      <span>Datasets</span>
+      {chosen.map((name) => (
+        <span className="chip" key={name} title={`/root/datasets/${name.split("@")[0] ?? ""}`}>
+          {name}
+          <button type="button" aria-label={`Without dataset ${name}`} onClick={() => onChange(chosen.filter((n) => n !== name))}>
+            ×
+          </button>
+        </span>
+      ))}
+      <input
+        aria-label="Add a dataset"
+        placeholder="add …"
+        size={14}
+        list={list}
+        value={text}
+        spellCheck={false}
+        onChange={(e) => {
+          // A pick from the list comes as a whole; what is typed is added by Enter or by leaving the field.
+          const picked = !(e.nativeEvent instanceof InputEvent) || e.nativeEvent.inputType === "insertReplacementText";
+          if (picked && known.includes(e.target.value)) add(e.target.value);
+          else setText(e.target.value);
+        }}
+        onBlur={() => add(text)}
+        onKeyDown={(e) => {
+          if (e.key !== "Enter") return;
+          e.preventDefault();
+          add(text);
+        }}
+      />
+      <datalist id={list}>
+        {known
+          .filter((name) => !chosen.includes(name))
+          .map((name) => (
+            <option key={name} value={name} />
+          ))}
+      </datalist>
+      {problems.map((p, i) => (
+        <small className="wrong-text" key={i}>
+          {p.message}
+        </small>
+      ))}
+    </div>
   );
 }

@@ -35,6 +35,7 @@ describe("formats", () => {
 const diamond: JobForm = {
   name: "d",
   priority: "normal",
+  code: null,
   tasks: [
     { ...emptyTask("1", "a", "img"), command: "echo $HOME\n", env: [{ name: "LR", value: "0.10" }] },
     {

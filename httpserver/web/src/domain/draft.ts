@@ -12,12 +12,12 @@ export interface Draft {
   readonly requestId: string;
 }
 
-const slot = (user: string): string => `headway.draft.1.${user}`;
+const slot = (user: string): string => `headway.draft.2.${user}`;
 
 export function newDraft(): Draft {
   return {
     tab: "form",
-    form: { name: "my job", priority: "normal", tasks: [emptyTask(freshId(), "task-1", "base/python:1")] },
+    form: { name: "my job", priority: "normal", code: null, tasks: [emptyTask(freshId(), "task-1", "base/python:1")] },
     yaml: "",
     requestId: freshId(),
   };
@@ -46,4 +46,15 @@ export function forgetDraft(user: string): void {
   } catch {
     // as above
   }
+}
+
+/** Puts an image or a dataset that was looked at into the form, as its first task's. */
+export function takeIntoDraft(user: string, what: { readonly image?: string; readonly dataset?: string }): void {
+  const draft = loadDraft(user);
+  const [first, ...others] = draft.form.tasks;
+  if (first === undefined) return;
+  const { image = first.image, dataset } = what;
+  const datasets = dataset === undefined || first.datasets.includes(dataset) ? first.datasets : [...first.datasets, dataset];
+  const form = { ...draft.form, tasks: [{ ...first, image, datasets }, ...others] };
+  saveDraft(user, { ...draft, tab: "form", form, requestId: freshId() });
 }

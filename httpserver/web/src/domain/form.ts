@@ -21,11 +21,23 @@ export interface TaskForm {
   readonly workingDir: string;
   readonly env: readonly { readonly name: string; readonly value: string }[];
   readonly needs: readonly NeedRow[];
+  /** NAME, or NAME@VERSION. */
+  readonly datasets: readonly string[];
+}
+
+/** A snapshot of a folder that is there already. */
+export interface CodeField {
+  readonly digest: string;
+  readonly folder: string;
+  readonly files: number;
+  readonly sizeBytes: number;
 }
 
 export interface JobForm {
   readonly name: string;
   readonly priority: "low" | "normal" | "high";
+  /** Seen by all tasks at /root/code. */
+  readonly code: CodeField | null;
   readonly tasks: readonly TaskForm[];
 }
 
@@ -44,6 +56,7 @@ export function emptyTask(key: string, name: string, image = ""): TaskForm {
     workingDir: "",
     env: [],
     needs: [],
+    datasets: [],
   };
 }
 
@@ -81,6 +94,7 @@ export function toJobFile(form: JobForm): { [key: string]: Json } {
     version: 1,
     name: form.name,
     priority: form.priority,
+    ...(form.code === null ? {} : { defaults: { code: form.code.digest } }),
     tasks: form.tasks.map((task) => {
       const out: { [key: string]: Json } = { name: task.name };
       if (task.needs.length > 0) {
@@ -92,6 +106,7 @@ export function toJobFile(form: JobForm): { [key: string]: Json } {
       out["command"] = task.mode === "script" ? task.command : argv(task.command);
       if (task.env.length > 0) out["env"] = Object.fromEntries(task.env.map((e) => [e.name, e.value]));
       if (task.workingDir) out["working_dir"] = task.workingDir;
+      if (task.datasets.length > 0) out["datasets"] = [...task.datasets];
       out["resources"] = {
         cpus: numberOrText(task.cpus),
         memory: task.memory.trim(),

@@ -1,0 +1,68 @@
+import { useState } from "react";
+
+import { type ProblemItem } from "../api/client";
+import type { CodeField } from "../domain/form";
+import { size } from "../domain/format";
+import { short } from "../domain/image-name";
+import { Failure, Meter } from "./basics";
+import { FileButton } from "./drop-zone";
+
+/** A folder of this computer that goes with the job. */
+export function CodeFieldset({
+  code,
+  problems,
+  onChange,
+}: {
+  code: CodeField | null;
+  problems: readonly ProblemItem[];
+  onChange: (code: CodeField | null) => void;
+}) {
+  const [doing, setDoing] = useState<{ what: string; share: number } | null>(null);
+  const [error, setError] = useState<Error | null>(null);
+  const take = async (files: FileList | null): Promise<void> => {
+    // Read at once: the browser empties the list when the field is set back.
+    const all = [...(files ?? [])];
+    if (all.length === 0) return;
+    setError(null);
+    setDoing({ what: "Reading", share: 0 });
+    try {
+      const [{ chosen, inside }, { upload }] = await Promise.all([import("../domain/snapshot"), import("../api/code")]);
+      const folder = inside(all);
+      const snapshot = await upload(await chosen(folder.files), (what, share) => setDoing({ what, share }));
+      onChange({ digest: snapshot.digest, folder: folder.name, files: snapshot.files, sizeBytes: snapshot.size_bytes });
+    } catch (problem) {
+      setError(problem as Error);
+    } finally {
+      setDoing(null);
+    }
+  };
+  return (
+    <div className="needs" role="group" aria-label="Code">
+      <span>Code</span>
+      {code !== null && doing === null && (
+        <span className="chip" title={code.digest}>
+          {code.folder}: {code.files} file{code.files === 1 ? "" : "s"}, {size(code.sizeBytes)}, <code>{short(code.digest)}</code>
+          <button type="button" aria-label="Without code" onClick={() => onChange(null)}>
+            ×
+          </button>
+        </span>
+      )}
+      {doing === null ? (
+        <FileButton folder onFiles={(files) => void take(files)}>
+          {code === null ? "A folder of this computer …" : "Another folder …"}
+        </FileButton>
+      ) : (
+        <Meter used={doing.share} of={1} text={`${doing.what} … ${Math.floor(100 * doing.share)} %`} />
+      )}
+      {code === null && doing === null && (
+        <small className="note">goes with the job as it is now, without what .gitignore leaves out; tasks see it at /root/code</small>
+      )}
+      {error && <Failure error={error} />}
+      {problems.map((p, i) => (
+        <small className="wrong-text" key={i}>
+          {p.message}
+        </small>
+      ))}
+    </div>
+  );
+}

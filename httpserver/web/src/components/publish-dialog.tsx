@@ -1,0 +1,101 @@
+import { useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+
+import { ApiError } from "../api/client";
+import { type Dataset, datasets } from "../api/datasets";
+import { keys } from "../api/events";
+import { decodePath } from "../domain/paths";
+import { Failure, Sentence } from "./basics";
+import { Dialog } from "./dialog";
+
+/** A folder of one's space becomes a dataset, or the next version of one. */
+export function PublishDialog({
+  path: first,
+  name: firstName = "",
+  onDone,
+  onClose,
+}: {
+  /** Encoded; "" asks for it. */
+  path: string;
+  name?: string;
+  onDone: (dataset: Dataset) => void;
+  onClose: () => void;
+}) {
+  const client = useQueryClient();
+  const [path, setPath] = useState(() => decodePath(first));
+  const [name, setName] = useState(firstName || nameOf(decodePath(first)));
+  const [description, setDescription] = useState("");
+  const [everybody, setEverybody] = useState(false);
+  const [error, setError] = useState<Error | null>(null);
+  const [busy, setBusy] = useState(false);
+  const again = firstName !== "";
+  const publish = (copy: boolean): void => {
+    setBusy(true);
+    setError(null);
+    datasets
+      .publish({ name, path, ...(description.trim() ? { description: description.trim() } : {}), ...(everybody ? { public: true } : {}), copy })
+      .then((dataset) => {
+        void client.invalidateQueries({ queryKey: keys.datasets });
+        onDone(dataset);
+      }, setError)
+      .finally(() => setBusy(false));
+  };
+  const needsCopy = error instanceof ApiError && error.status === 409 && error.slug === COPY_NEEDED;
+  return (
+    <Dialog
+      title={again ? `Publish a new version of ${firstName}` : "Publish as dataset"}
+      onClose={onClose}
+      onSubmit={() => publish(false)}
+      actions={
+        needsCopy ? (
+          <button type="button" className="main" disabled={busy} onClick={() => publish(true)}>
+            Copy and publish
+          </button>
+        ) : (
+          <button className="main" disabled={busy || !name || !path}>
+            Publish
+          </button>
+        )
+      }
+    >
+      <p className="note">
+        Tasks that ask for a dataset find it read-only at /root/datasets/NAME. A version never changes; publish again for a new one.
+      </p>
+      <label className="block">
+        Folder in your space
+        <input value={path} onChange={(e) => setPath(e.target.value)} required spellCheck={false} autoFocus={first === ""} />
+      </label>
+      {!again && (
+        <>
+          <label className="block">
+            Dataset name
+            <input value={name} onChange={(e) => setName(e.target.value)} required spellCheck={false} autoFocus={first !== ""} />
+          </label>
+          <label className="block">
+            Description <small>Markdown</small>
+            <textarea rows={2} value={description} onChange={(e) => setDescription(e.target.value)} />
+          </label>
+          <label>
+            <input type="checkbox" checked={everybody} onChange={(e) => setEverybody(e.target.checked)} /> Public: everybody here can use it
+          </label>
+        </>
+      )}
+      {needsCopy ? (
+        <div className="waits" role="alert">
+          <Sentence text={error.message} />
+        </div>
+      ) : (
+        error && <Failure error={error} />
+      )}
+    </Dialog>
+  );
+}
+
+/** What the server says when the bytes can't be shared, only copied. */
+const COPY_NEEDED = "copy-needed";
+
+const nameOf = (path: string): string =>
+  (path.split("/").at(-1) ?? "")
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, "-")
+    .replace(/^-+|-+$/g, "");

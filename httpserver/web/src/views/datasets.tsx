@@ -1,0 +1,98 @@
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { Link, useLocation } from "wouter";
+
+import { type Dataset, type Version, datasets } from "../api/datasets";
+import { keys } from "../api/events";
+import { Empty, Failure, State, useNow, useTitle } from "../components/basics";
+import { PublishDialog } from "../components/publish-dialog";
+import { sharedText } from "../components/share";
+import { moment, size } from "../domain/format";
+import type { Tone } from "../domain/states";
+
+export const versionTone: Record<Version["state"], Tone> = { publishing: "live", ready: "good", failed: "bad" };
+
+const newest = (dataset: Dataset): Version | undefined =>
+  dataset.versions.reduce<Version | undefined>((best, v) => (best === undefined || v.version > best.version ? v : best), undefined);
+
+export function Datasets() {
+  useTitle("Datasets");
+  const [, go] = useLocation();
+  const [text, setText] = useState("");
+  const [publishing, setPublishing] = useState(false);
+  const q = text.trim();
+  const list = useQuery({
+    queryKey: [...keys.datasets, q],
+    queryFn: () => datasets.list(q),
+    placeholderData: (old) => old,
+    refetchInterval: (query) =>
+      (query.state.data ?? []).some((d) => d.versions.some((v) => v.state === "publishing")) ? 1000 : false,
+  });
+  const now = useNow(60_000);
+  const rows = list.data ?? [];
+  return (
+    <>
+      <div className="title-row">
+        <h1>Datasets</h1>
+        <div className="filters">
+          <input type="search" placeholder="name" aria-label="Search" value={text} onChange={(e) => setText(e.target.value)} />
+          <button className="main" onClick={() => setPublishing(true)}>
+            Publish a folder …
+          </button>
+        </div>
+      </div>
+      <p className="facts">
+        Folders that somebody published: tasks that ask for one find it read-only at <code>/root/datasets/NAME</code>.
+      </p>
+      {list.isError && <Failure error={list.error} again={() => void list.refetch()} />}
+      {list.isPending && <p className="empty">Loading …</p>}
+      {list.isSuccess && rows.length === 0 && <Empty>{q ? "No dataset matches." : "There are no datasets yet."}</Empty>}
+      {rows.length > 0 && (
+        <div className="scroll">
+          <table className="wide">
+            <thead>
+              <tr>
+                <th>Name</th>
+                <th>Newest version</th>
+                <th>Files</th>
+                <th>Size</th>
+                <th>Published</th>
+                <th>By</th>
+                <th>Who sees it</th>
+              </tr>
+            </thead>
+            <tbody>
+              {rows.map((dataset) => {
+                const version = newest(dataset);
+                return (
+                  <tr key={dataset.name}>
+                    <td className="name">
+                      <Link href={`/datasets/${dataset.name}`}>{dataset.name}</Link>
+                    </td>
+                    <td>
+                      {version && (
+                        <>
+                          {version.version} <State state={version.state} tone={versionTone[version.state]} />
+                        </>
+                      )}
+                    </td>
+                    <td className="number" data-label="files">
+                      {version?.files ?? "–"}
+                    </td>
+                    <td className="number">{size(version?.size_bytes)}</td>
+                    <td className="number">{moment(version?.published_at, now)}</td>
+                    <td>{dataset.owner}</td>
+                    <td>{sharedText(dataset)}</td>
+                  </tr>
+                );
+              })}
+            </tbody>
+          </table>
+        </div>
+      )}
+      {publishing && (
+        <PublishDialog path="" onDone={(dataset) => go(`/datasets/${dataset.name}`)} onClose={() => setPublishing(false)} />
+      )}
+    </>
+  );
+}

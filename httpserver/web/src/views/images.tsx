@@ -1,0 +1,138 @@
+import { useInfiniteQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { Link } from "wouter";
+
+import type { User } from "../api/client";
+import { keys } from "../api/events";
+import { type Image, type Tag, market } from "../api/market";
+import { Empty, Failure, useNow, useTitle } from "../components/basics";
+import { DropZone, FileButton } from "../components/drop-zone";
+import { ImageForm, ImageUploads } from "../components/image-upload";
+import { sharedText } from "../components/share";
+import { moment, size } from "../domain/format";
+
+type Whose = "all" | "own" | "shared" | "public";
+
+const isWanted: Record<Whose, (image: Image, me: string) => boolean> = {
+  all: () => true,
+  own: (image, me) => image.owner === me,
+  shared: (image, me) => image.owner !== me && !image.public,
+  public: (image) => image.public,
+};
+
+/** What a tag brings, in few words. */
+export const inside = (tag: Tag): string =>
+  [
+    tag.architecture,
+    tag.cuda_version && `CUDA ${tag.cuda_version}`,
+    ...Object.entries(tag.frameworks).map(([name, version]) => `${name} ${version}`),
+    !tag.has_shell && "no shell",
+  ]
+    .filter(Boolean)
+    .join(", ");
+
+export function Images({ user }: { user: User }) {
+  useTitle("Images");
+  const [whose, setWhose] = useState<Whose>("all");
+  const [text, setText] = useState("");
+  const [file, setFile] = useState<File | null>(null);
+  const filters = { q: text.trim(), owner: whose === "own" ? user.name : "" };
+  const images = useInfiniteQuery({
+    queryKey: [...keys.images, filters],
+    initialPageParam: "",
+    queryFn: ({ pageParam }) => market.list({ ...filters, limit: 50, cursor: pageParam }),
+    getNextPageParam: (page) => page.next_cursor ?? undefined,
+    placeholderData: (old) => old,
+  });
+  const now = useNow(60_000);
+  const rows = (images.data?.pages ?? []).flatMap((p) => p.images).filter((image) => isWanted[whose](image, user.name));
+  const take = (files: ArrayLike<File> | null): void => {
+    const first = files?.[0];
+    if (first) setFile(first);
+  };
+  return (
+    <DropZone label="Drop an image file here" onDrop={(found) => take(found.files.map((f) => f.file))}>
+      <div className="title-row">
+        <h1>Images</h1>
+        <div className="filters">
+          <label>
+            Show{" "}
+            <select value={whose} onChange={(e) => setWhose(e.target.value as Whose)}>
+              <option value="all">all</option>
+              <option value="own">my own</option>
+              <option value="shared">shared with me</option>
+              <option value="public">public</option>
+            </select>
+          </label>
+          <input type="search" placeholder="name" aria-label="Search" value={text} onChange={(e) => setText(e.target.value)} />
+          <FileButton main onFiles={take}>
+            Upload an image …
+          </FileButton>
+        </div>
+      </div>
+      <p className="facts">
+        What tasks run in. Upload a file that <code>docker save</code> wrote, or an OCI archive; plain, gzip, zstd or xz. You can drop it on
+        this page.
+      </p>
+      {file && (
+        <ImageForm key={`${file.name} ${file.lastModified} ${file.size}`} file={file} user={user} onClose={() => setFile(null)} />
+      )}
+      <ImageUploads onChoose={() => document.querySelector<HTMLInputElement>("main input[type=file]")?.click()} />
+      {images.isError && <Failure error={images.error} again={() => void images.refetch()} />}
+      {images.isPending && <p className="empty">Loading …</p>}
+      {images.isSuccess && rows.length === 0 && <Empty>{text || whose !== "all" ? "No image matches." : "There are no images yet."}</Empty>}
+      {rows.length > 0 && (
+        <div className="scroll">
+          <table className="wide">
+            <thead>
+              <tr>
+                <th>Name</th>
+                <th>Tags</th>
+                <th>Inside</th>
+                <th>Size</th>
+                <th>Changed</th>
+                <th>Who sees it</th>
+              </tr>
+            </thead>
+            <tbody>
+              {rows.map((image) => {
+                const newest = image.tags[0];
+                return (
+                  <tr key={image.id}>
+                    <td className="name">
+                      <Link href={`/images/${image.owner}/${image.name}`}>{image.full_name}</Link>
+                      {image.description && <div className="why">{firstLine(image.description)}</div>}
+                    </td>
+                    <td>
+                      {image.tags.slice(0, 4).map((t) => (
+                        <Link key={t.tag} className="chip-link" href={`/images/${image.owner}/${image.name}/${t.tag}`}>
+                          {t.tag}
+                        </Link>
+                      ))}
+                      {image.tags.length > 4 && <span className="note">and {image.tags.length - 4} more</span>}
+                    </td>
+                    <td>{newest && inside(newest)}</td>
+                    <td className="number">{size(newest?.size_bytes)}</td>
+                    <td className="number">{moment(image.updated_at, now)}</td>
+                    <td>{sharedText(image)}</td>
+                  </tr>
+                );
+              })}
+            </tbody>
+          </table>
+        </div>
+      )}
+      {images.hasNextPage && (
+        <button onClick={() => void images.fetchNextPage()} disabled={images.isFetchingNextPage}>
+          More
+        </button>
+      )}
+    </DropZone>
+  );
+}
+
+const firstLine = (text: string): string => {
+  const line = text.split("\n").find((l) => l.trim()) ?? "";
+  const plain = line.replace(/^[#>*\s-]+/, "");
+  return plain.length > 120 ? `${plain.slice(0, 120)}…` : plain;
+};

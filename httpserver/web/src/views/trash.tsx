@@ -1,0 +1,107 @@
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { Link } from "wouter";
+
+import { keys } from "../api/events";
+import { spaces } from "../api/spaces";
+import { Empty, Failure, useNow, useTitle } from "../components/basics";
+import { DeleteDialog } from "../components/delete-dialog";
+import { tell } from "../components/toasts";
+import { moment, size } from "../domain/format";
+import { visible } from "../domain/paths";
+import { SpaceBar } from "./files";
+
+export function Trash() {
+  useTitle("Trash");
+  const client = useQueryClient();
+  const [emptying, setEmptying] = useState(false);
+  const now = useNow(60_000);
+  const trash = useQuery({ queryKey: keys.trash, queryFn: spaces.trash });
+  const changed = (): Promise<void> => client.invalidateQueries({ queryKey: keys.files });
+  const restore = useMutation({
+    mutationFn: spaces.restore,
+    onSuccess: (done) => tell(`It is back at ${visible(done.path)}.`),
+    onSettled: changed,
+  });
+  const forget = useMutation({ mutationFn: spaces.forget, onSettled: changed });
+  const items = trash.data ?? [];
+  const busy = restore.isPending || forget.isPending;
+  return (
+    <>
+      <div className="title-row">
+        <h1>Trash</h1>
+        <div className="actions">
+          <Link className="button" href="/files">
+            Files
+          </Link>
+          {items.length > 0 && <button onClick={() => setEmptying(true)}>Empty the trash …</button>}
+        </div>
+      </div>
+      <p className="facts">What was deleted stays here for a while, and still counts in your space.</p>
+      <SpaceBar />
+      {trash.isError && <Failure error={trash.error} again={() => void trash.refetch()} />}
+      {restore.isError && <Failure error={restore.error} />}
+      {forget.isError && <Failure error={forget.error} />}
+      {trash.isPending && <p className="empty">Loading …</p>}
+      {trash.isSuccess && items.length === 0 && <Empty>The trash is empty.</Empty>}
+      {items.length > 0 && (
+        <div className="scroll">
+          <table className="wide">
+            <thead>
+              <tr>
+                <th>Where it was</th>
+                <th>Kind</th>
+                <th>Size</th>
+                <th>Deleted</th>
+                <th>Gone for good</th>
+                <th>
+                  <span className="hidden">Actions</span>
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {items.map((item) => (
+                <tr key={item.id}>
+                  <td className="name">{visible(item.path)}</td>
+                  <td>{item.kind}</td>
+                  <td className="number">{size(item.size_bytes)}</td>
+                  <td className="number">{moment(item.deleted_at, now)}</td>
+                  <td className="number" data-label="gone for good">
+                    {moment(item.expires_at, now)}
+                  </td>
+                  <td className="row-action">
+                    <button className="small" disabled={busy} aria-label={`Restore ${visible(item.path)}`} onClick={() => restore.mutate(item.id)}>
+                      Restore
+                    </button>{" "}
+                    <button
+                      className="small"
+                      disabled={busy}
+                      aria-label={`Delete ${visible(item.path)} for good`}
+                      onClick={() => forget.mutate(item.id)}
+                    >
+                      Delete for good
+                    </button>
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+      {emptying && (
+        <DeleteDialog
+          what="all that is in the trash"
+          jobs={[]}
+          onDelete={{ now: spaces.emptyTrash, wait: null }}
+          onDone={() => {
+            setEmptying(false);
+            void changed();
+          }}
+          onClose={() => setEmptying(false)}
+        >
+          <p>It can't be brought back after that.</p>
+        </DeleteDialog>
+      )}
+    </>
+  );
+}
