@@ -306,7 +306,7 @@ class TestCommandLine:
         try:
             job_id = cluster.client.submit(a_job(scripted_task("a")))["id"]
             soon(
-                lambda: cluster.client.job(job_id)["tasks"][0]["waits"][0]["word"] == "node_drained",
+                lambda: [wait["word"] for wait in cluster.client.job(job_id)["tasks"][0]["waits"]] == ["node_drained"],
                 what="it waits for the cordoned node",
             )
             assert b"n1" in cluster.headway("nodes", "show", "n1").stdout
