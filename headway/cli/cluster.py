@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from ..units import parse_size
 from .common import ago, client, output_option, print_json, safe, size, span, table, tone
 
 
@@ -199,11 +200,23 @@ def users_add(name: str, admin: bool, password_stdin: bool, output: str) -> None
 @click.option("--enable/--disable", "enabled", default=None)
 @click.option("--image-user/--no-image-user", "may_use_image_user", default=None, help="May run as the image says.")
 @click.option("--high-priority/--no-high-priority", "may_use_high_priority", default=None)
-def users_set(name: str, **changes: bool | None) -> None:
+@click.option("--quota", help="Of the personal space, for instance 50GiB; `default`: as configured; `none`: no limit.")
+def users_set(name: str, quota: str | None, **changes: bool | None) -> None:
     """Change an account."""
-    wanted = {key: value for key, value in changes.items() if value is not None}
+    wanted: dict[str, Any] = {key: value for key, value in changes.items() if value is not None}
+    if quota is not None:
+        wanted["quota_bytes"] = (
+            {"default": None, "none": 0}.get(quota) if quota in ("default", "none") else _bytes(quota)
+        )
     if not wanted:
         raise click.UsageError("say what to change, for instance --disable")
     with client() as http:
         user = http.change_user(name, wanted)
     click.echo(f"{user['name']}: " + ", ".join(f"{key}={user[key]}" for key in wanted))
+
+
+def _bytes(text: str) -> int:
+    try:
+        return parse_size(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--quota") from None

@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
 from ..client import Client, Refused
-from .common import client, output_option, print_json, safe, size, table, whole_file
+from ..errors import Conflict
+from .common import ago, client, output_option, print_json, safe, size, span, table, whole_file
+from .transfer import progress
+
+# From so many bytes on an upload that is cut off goes on where it was.
+_RESUMABLE_BYTES = 8 << 20
 
 
 @click.group()
@@ -49,18 +52,22 @@ def ls(path: str, output: str) -> None:
 @files.command("get")
 @click.argument("path")
 @click.argument("target", required=False, type=click.Path(path_type=Path))
-def get(path: str, target: Path | None) -> None:
+@click.option("-r", "--recursive", is_flag=True, help="Fetch a folder with all that is in it, as a ZIP archive.")
+def get(path: str, target: Path | None, recursive: bool) -> None:
     """Fetch a file to TARGET (default: its own name here; - for standard output)."""
     with client() as http:
+        fetch = http.get_folder if recursive else http.get_file
         if target == Path("-"):
-            http.get_file(path, sys.stdout.buffer)
+            fetch(path, sys.stdout.buffer)
             return
-        name = path.rstrip("/").rsplit("/", 1)[-1]
+        name = path.strip("/").rsplit("/", 1)[-1] or "files"
+        if recursive:
+            name += ".zip"
         place = target or Path(name)
         if place.is_dir():
             place = place / name
-        with whole_file(place) as file, _progress(f"get {name}", None) as step:
-            http.get_file(path, file, step)
+        with whole_file(place) as file, progress(f"get {name}", None) as step:
+            fetch(path, file, step)
 
 
 @files.command("put")
@@ -85,8 +92,16 @@ def put(source: Path, path: str | None, recursive: bool) -> None:
 
 
 def _put_file(http: Client, source: Path, target: str) -> None:
-    with _progress(f"put {source.name}", source.stat().st_size) as step:
-        http.put_file(target, source, step)
+    length = source.stat().st_size
+    with progress(f"put {source.name}", length) as step:
+        if length < _RESUMABLE_BYTES:
+            http.put_file(target, source, step)
+            return
+        from ..client.uploads import upload
+
+        status = upload(http, "files", source, {"path": target}, step)
+    if status["state"] == "failed":
+        raise Conflict(status["problem"]["detail"])
 
 
 def _put_folder(http: Client, source: Path, target: str) -> None:
@@ -113,11 +128,12 @@ def _make_folder(http: Client, path: str) -> None:
 @files.command("rm")
 @click.argument("paths", nargs=-1, required=True)
 @click.option("-r", "--recursive", is_flag=True, help="Remove a folder with all that is in it.")
-def rm(paths: tuple[str, ...], recursive: bool) -> None:
-    """Remove files."""
+@click.option("--permanent", is_flag=True, help="At once and for good, not to the trash.")
+def rm(paths: tuple[str, ...], recursive: bool, permanent: bool) -> None:
+    """Remove files; they can be had back from the trash for a while."""
     with client() as http:
         for path in paths:
-            http.delete_file(path, recursive=recursive)
+            http.delete_file(path, recursive=recursive, permanent=permanent)
 
 
 @files.command("mkdir")
@@ -137,16 +153,63 @@ def mv(path: str, to: str) -> None:
         http.move_file(path, to)
 
 
-@contextmanager
-def _progress(label: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """A progress bar with the rate on a terminal, nothing otherwise."""
-    if not sys.stderr.isatty():
-        yield lambda _count: None
+@files.command("space")
+@output_option
+def space(output: str) -> None:
+    """Show how much your space holds, and how much it may hold."""
+    with client() as http:
+        found = http.space()
+    if output == "json":
+        print_json(found)
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+    of = f" of {size(found['quota_bytes'])}" if found["quota_bytes"] is not None else ""
+    click.echo(f"{size(found['used_bytes'])}{of} used" + (f": {found['sentence']}" if found["sentence"] else ""))
 
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(binary_units=True), TransferSpeedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        bar = progress.add_task(label, total=total)
-        yield lambda count: progress.update(bar, advance=count)
+
+@files.group("trash")
+def trash() -> None:
+    """What was removed lately: list it, put it back, or remove it for good."""
+
+
+@trash.command("ls")
+@output_option
+def trash_ls(output: str) -> None:
+    """List what can be had back, and for how long."""
+    with client() as http:
+        found = http.trash()
+    if output == "json":
+        print_json(found)
+        return
+    rows = [
+        [
+            item["id"],
+            safe(item["path"]) + ("/" if item["kind"] == "folder" else ""),
+            size(item["size_bytes"]) if item["kind"] == "file" else "-",
+            ago(item["deleted_at"]),
+            span(item["expires_at"] - time.time()),
+        ]
+        for item in found
+    ]
+    if rows:
+        table(["id", "was at", "size", "removed", "kept for"], rows)
+
+
+@trash.command("restore")
+@click.argument("ids", nargs=-1, required=True)
+def trash_restore(ids: tuple[str, ...]) -> None:
+    """Put removed files back where they were."""
+    with client() as http:
+        for one in ids:
+            click.echo(safe(http.restore(one)["path"]))
+
+
+@trash.command("rm")
+@click.argument("ids", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="All that is in the trash.")
+def trash_rm(ids: tuple[str, ...], everything: bool) -> None:
+    """Remove for good."""
+    if everything == bool(ids):
+        raise click.UsageError("name what to remove, or say --all")
+    with client() as http:
+        for one in ids or ("",):
+            http.empty_trash(one)

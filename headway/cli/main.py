@@ -36,6 +36,10 @@ _COMMANDS = {
     "nodes": (".cluster", "nodes", "Show machines; cordon, uncordon, drain them."),
     "users": (".cluster", "users", "Accounts (admins)."),
     "files": (".files", "files", "List, fetch, put and remove files of the personal space."),
+    "images": (".images", "images", "The image market: list, push, pull, share, remove."),
+    "datasets": (".datasets", "datasets", "The data market: list, publish, share, remove."),
+    "groups": (".groups", "groups", "Groups of accounts, for sharing (admins)."),
+    "registry": (".registry", "registry", "Credentials for image registries."),
     "config": (".config_cmd", "config", "Show the configuration and where each value came from."),
 }
 

@@ -97,6 +97,18 @@ class Client:
         response = self._send(method, _API + path, **kwargs)
         return response.json() if response.content else None
 
+    def ask(self, method: str, path: str, **kwargs: Any) -> Any:
+        """One call below /api/v1: its JSON, or None for an empty answer."""
+        return self._json(method, path, **kwargs)
+
+    def download(self, path: str, target: BinaryIO, progress: Any = None) -> int:
+        """Writes what a call below /api/v1 sends; returns how many bytes.
+
+        Raises:
+            NoService: it broke off; what was written is not whole.
+        """
+        return self._download(_API + path, target, progress)
+
     # --- who
 
     def login(self, username: str, password: str) -> dict[str, Any]:
@@ -322,8 +334,34 @@ class Client:
         ).json()
         return answer
 
-    def delete_file(self, path: str, *, recursive: bool = False) -> None:
-        self._send("DELETE", self._file_path(path), params={"recursive": "true"} if recursive else {})
+    def delete_file(self, path: str, *, recursive: bool = False, permanent: bool = False) -> str:
+        """Moves it to the trash; answers its id there, empty when it is gone for good."""
+        params = {**({"recursive": "true"} if recursive else {}), **({"permanent": "true"} if permanent else {})}
+        response = self._send("DELETE", self._file_path(path), params=params)
+        return str(response.headers.get("headway-trash-id", ""))
+
+    def get_folder(self, path: str, target: BinaryIO, progress: Any = None) -> int:
+        """Writes a folder with all that is in it as a ZIP archive; returns its length in bytes."""
+        return self._download(self._file_path(path) + "?format=zip", target, progress)
+
+    def trash(self) -> list[dict[str, Any]]:
+        """What was deleted lately, and until when it can be had back."""
+        items: list[dict[str, Any]] = self._json("GET", "/trash")["items"]
+        return items
+
+    def restore(self, trash_id: str) -> dict[str, Any]:
+        """Puts it back where it was."""
+        answer: dict[str, Any] = self._json("POST", f"/trash/{quote(trash_id, safe='')}/restore", repeat=False)
+        return answer
+
+    def empty_trash(self, trash_id: str = "") -> None:
+        """Deletes one item of the trash for good, or all."""
+        self._json("DELETE", f"/trash/{quote(trash_id, safe='')}" if trash_id else "/trash")
+
+    def space(self) -> dict[str, Any]:
+        """What the personal space holds, and may hold."""
+        answer: dict[str, Any] = self._json("GET", "/space")
+        return answer
 
     def make_folder(self, path: str) -> None:
         self._send("POST", self._file_path(path), params={"op": "mkdir"})

@@ -1,0 +1,55 @@
+"""registry: the account's credentials for image registries; the server keeps them encrypted."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from ..client.market import Market
+from .common import ago, client, output_option, print_json, safe, table
+
+
+@click.group()
+def registry() -> None:
+    """Credentials for registries that your jobs' images come from."""
+
+
+@registry.command("ls")
+@output_option
+def ls(output: str) -> None:
+    """List registries for which you have left credentials."""
+    with client() as http:
+        found = Market(http).registries()
+    if output == "json":
+        print_json(found)
+    elif found:
+        rows = [[safe(r["registry"]), safe(r["username"]), ago(r["changed_at"])] for r in found]
+        table(["registry", "user", "changed"], rows)
+
+
+@registry.command("login")
+@click.argument("host")
+@click.option("-u", "--username", help="Asked for unless given.")
+@click.option("--password-stdin", is_flag=True, help="Read the password from standard input.")
+def login(host: str, username: str | None, password_stdin: bool) -> None:
+    """Leave a user name and password for the registry HOST, for instance registry.example.org or docker.io."""
+    if username is None:
+        if password_stdin:
+            raise click.UsageError("--password-stdin needs --username too")
+        username = click.prompt("User name", err=True)
+    if password_stdin:
+        password = sys.stdin.readline().rstrip("\r\n")
+    else:
+        password = click.prompt("Password or token", hide_input=True, err=True)
+    with client() as http:
+        Market(http).registry_login(host, str(username), password)
+    click.echo(f"{host}: your jobs pull as {safe(username)}", err=True)
+
+
+@registry.command("logout")
+@click.argument("host")
+def logout(host: str) -> None:
+    """Forget the credentials for the registry HOST."""
+    with client() as http:
+        Market(http).registry_logout(host)

@@ -1,0 +1,80 @@
+"""Progress of long work and sharing: what the commands of the markets have in common."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+
+@contextmanager
+def progress(label: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    """A progress bar with the rate on a terminal, nothing otherwise; what it yields takes the bytes of each step."""
+    if not sys.stderr.isatty():
+        yield lambda _count: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        DownloadColumn(binary_units=True),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as bars:
+        bar = bars.add_task(label, total=total)
+        yield lambda count: bars.update(bar, advance=count)
+
+
+def share_options(command: Any) -> Any:
+    """Adds --user, --group, --unshare-user, --unshare-group and --public/--private."""
+    for option in (
+        click.option("--public/--private", "public", default=None, help="For everybody who signs in, or not."),
+        click.option("--unshare-group", multiple=True, metavar="GROUP", help="No longer with this group."),
+        click.option("--unshare-user", multiple=True, metavar="NAME", help="No longer with this account."),
+        click.option("--group", multiple=True, metavar="GROUP", help="With this group; may be given several times."),
+        click.option("--user", multiple=True, metavar="NAME", help="With this account; may be given several times."),
+    ):
+        command = option(command)
+    return command
+
+
+def share_changes(found: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
+    """The PATCH that ``share_options`` ask for, over what an image or a dataset has now.
+
+    Raises:
+        UsageError: nothing was asked for.
+    """
+    changes: dict[str, Any] = {}
+    if options["public"] is not None:
+        changes["public"] = options["public"]
+    if any(options[key] for key in ("user", "group", "unshare_user", "unshare_group")):
+        now = found["shared_with"]
+        changes["shared_with"] = {
+            "users": sorted({*now["users"], *options["user"]} - set(options["unshare_user"])),
+            "groups": sorted({*now["groups"], *options["group"]} - set(options["unshare_group"])),
+        }
+    if not changes:
+        raise click.UsageError("say with whom: --user NAME, --group GROUP or --public")
+    return changes
+
+
+def audience(found: dict[str, Any]) -> str:
+    """Who sees it, in words: ``public``, ``shared`` or ``private``."""
+    if found["public"]:
+        return "public"
+    shared = found["shared_with"]
+    return "shared" if shared["users"] or shared["groups"] else "private"
+
+
+def audience_in_full(found: dict[str, Any]) -> str:
+    """The same with names."""
+    shared = found["shared_with"]
+    names = [*shared["users"], *(f"group {name}" for name in shared["groups"])]
+    word = audience(found)
+    return f"{word} (with {', '.join(names)})" if names else word
