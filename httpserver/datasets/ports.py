@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from ..auth.model import Account
@@ -28,40 +27,6 @@ class FindsDatasets(Protocol):
         """
 
 
-class Groups(Protocol):
-    """Who is in which group."""
-
-    async def of(self, account: str) -> Collection[str]:
-        """Names of the groups that the account is in."""
-
-    async def exist(self, names: Collection[str]) -> Collection[str]:
-        """Those of ``names`` that are groups."""
-
-
-class Use(Protocol):
-    """That an account's jobs used something."""
-
-    @property
-    def account(self) -> str: ...
-    @property
-    def jobs(self) -> int: ...
-    @property
-    def last_used_at(self) -> float: ...
-
-
-class DatasetUses(Protocol):
-    """Which jobs use a version; keys are ``name@version``."""
-
-    async def live(self, key: str) -> Sequence[str]:
-        """Ids of jobs, queued or running, that need it; jobs being submitted count."""
-
-    async def of(self, key: str) -> Sequence[Use]:
-        """Who has used it."""
-
-    def deleting(self, key: str) -> AbstractAsyncContextManager[None]:
-        """While it is open no job can be submitted with it."""
-
-
 class LiveTasks(Protocol):
     """Whether tasks of an account run, which may hold open what it publishes."""
 
@@ -70,4 +35,14 @@ class LiveTasks(Protocol):
 
         Raises:
             Unavailable: nobody can say.
+        """
+
+
+class HasRoom(Protocol):
+    """Quotas; files.spaces has them."""
+
+    async def room_for(self, account: Account, bytes: int) -> None:
+        """
+        Raises:
+            StoreFull: so many bytes more would be beyond the account's quota.
         """
