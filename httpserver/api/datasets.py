@@ -59,7 +59,7 @@ async def delete_dataset(
     shared with the space by hard links are their owner's again."""
     live = await parts.datasets.delete(account, name, version, wait=wait)
     if live:
-        return JSONResponse(s.DatasetDeletion(live_jobs=live).model_dump(), status_code=202)
+        return JSONResponse(s.DatasetDeletion(live_jobs=list(live)).model_dump(), status_code=202)
     return Response(status_code=204)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 import re
 from collections.abc import AsyncIterator
@@ -211,6 +212,15 @@ def _documented() -> list[tuple[re.Pattern[str], dict[str, Any]]]:
     return found
 
 
+@lru_cache
+def _model(name: str) -> type[BaseModel]:
+    """Each room has its own module of them."""
+    rooms = sorted(Path(httpserver.app.__file__).parent.glob("*/schemas.py"))
+    modules = [schemas, *(importlib.import_module(f"httpserver.{path.parent.name}.schemas") for path in rooms)]
+    found: type[BaseModel] = next(getattr(module, name) for module in modules if hasattr(module, name))
+    return found
+
+
 async def as_documented(answer: httpx.Response) -> None:
     """Every JSON answer that any test gets must be what the OpenAPI document says of it: so a client that was
     generated from the document understands it."""
@@ -232,7 +242,7 @@ async def as_documented(answer: httpx.Response) -> None:
         assert answer.status_code == 204 or media in described["content"], (path, media)
         return
     name = described["content"][media]["schema"]["$ref"].rpartition("/")[2]
-    model: type[BaseModel] = getattr(schemas, name)
+    model = _model(name)
     body = await answer.aread()
     shown = json.loads(model.model_validate_json(body).model_dump_json(exclude_unset=name == "JobFile"))
     assert shown == json.loads(body), f"{path} does not answer a whole {name}"
