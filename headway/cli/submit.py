@@ -13,6 +13,12 @@ from ..client import Client
 from .common import client, job_exit_status, output_option, print_json, task_exit_status
 from .jobs import come_back, wait_for
 from .logs import follow_tasks
+from .transfer import progress
+
+_CODE = (
+    "Send the folder DIR along, without what .gitignore names; tasks see it as it is now, read-only, at /root/code, "
+    "and start there."
+)
 
 
 @click.command()
@@ -22,9 +28,17 @@ from .logs import follow_tasks
 @click.option("--dry-run", is_flag=True, help="Check it and print the order of tasks; nothing is stored.")
 @click.option("--allow-unsatisfiable", is_flag=True, help="Queue it although no machine fits yet.")
 @click.option("--request-id", help="Sent again, the same id never makes a second job.")
+@click.option("--code", type=click.Path(exists=True, file_okay=False, path_type=Path), help=_CODE)
 @output_option
 def submit(
-    file: str, wait: bool, follow: bool, dry_run: bool, allow_unsatisfiable: bool, request_id: str | None, output: str
+    file: str,
+    wait: bool,
+    follow: bool,
+    dry_run: bool,
+    allow_unsatisfiable: bool,
+    request_id: str | None,
+    code: Path | None,
+    output: str,
 ) -> None:
     """Submit a job FILE (YAML or JSON; - for standard input) and print the job's id."""
     text = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
@@ -36,6 +50,7 @@ def submit(
             dry_run=dry_run,
             allow_unsatisfiable=allow_unsatisfiable,
             request_id=request_id,
+            code=_snapshot(http, code),
         )
         for warning in answer["warnings"]:
             click.echo(f"headway: warning: {warning}", err=True)
@@ -51,6 +66,24 @@ def submit(
             sys.exit(_follow(http, answer["id"], output))
     if wait:
         sys.exit(wait_for(answer["id"], output=output))
+
+
+def _snapshot(http: Client, folder: Path | None) -> str:
+    if folder is None:
+        return ""
+    from ..client.code import upload_code
+
+    told = 0
+    with progress(f"code {folder.resolve().name}", None) as step:
+
+        def sent(done: int, _total: int) -> None:
+            nonlocal told
+            step(done - told)
+            told = done
+
+        digest = upload_code(http, folder, on_progress=sent).digest
+    click.echo(f"headway: code {digest}", err=True)
+    return digest
 
 
 def _print_dry_run(answer: dict[str, Any], output: str) -> None:
@@ -95,9 +128,11 @@ def _follow(http: Client, job_id: str, output: str) -> int:
 @click.option("--workdir", help="Working directory; the image's unless given.")
 @click.option("--name", help="Of the job; the command unless given.")
 @click.option("--priority", type=click.Choice(["low", "normal", "high"]), default="normal", show_default=True)
+@click.option("--dataset", multiple=True, metavar="NAME[@VERSION]", help="May be given several times.")
+@click.option("--code", type=click.Path(exists=True, file_okay=False, path_type=Path), help=_CODE)
 @click.option("-d", "--detach", is_flag=True, help="Print the job's id and return.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-def run(command: tuple[str, ...], detach: bool, **options: Any) -> None:
+def run(command: tuple[str, ...], detach: bool, code: Path | None, **options: Any) -> None:
     """Run COMMAND in a container as a job of one task, stream its log, end with its exit code.
 
     \b
@@ -105,7 +140,7 @@ def run(command: tuple[str, ...], detach: bool, **options: Any) -> None:
     """
     job = _one_task_job(command, options)
     with client() as http:
-        answer = http.submit(json.dumps(job).encode(), media="application/json")
+        answer = http.submit(json.dumps(job).encode(), media="application/json", code=_snapshot(http, code))
         for warning in answer["warnings"]:
             click.echo(f"headway: warning: {warning}", err=True)
         job_id = answer["id"]
@@ -153,6 +188,8 @@ def _one_task_job(command: tuple[str, ...], options: dict[str, Any]) -> dict[str
     }
     if options["grace"]:
         task["grace"] = options["grace"]
+    if options["dataset"]:
+        task["datasets"] = list(options["dataset"])
     if options["workdir"]:
         task["working_dir"] = options["workdir"]
     printable = "".join(c if c.isprintable() else " " for c in " ".join(command)).strip()

@@ -138,8 +138,10 @@ class Client:
         dry_run: bool = False,
         allow_unsatisfiable: bool = False,
         request_id: str | None = None,
+        code: str = "",
     ) -> dict[str, Any]:
-        """Submits a job file; the same ``request_id`` (made up when None) never makes a second job."""
+        """Submits a job file; the same ``request_id`` (made up when None) never makes a second job. ``code`` is the
+        snapshot for all tasks that name none."""
         answer: dict[str, Any] = self._json(
             "POST",
             "/jobs",
@@ -147,6 +149,7 @@ class Client:
             params={
                 **({"dry_run": "true"} if dry_run else {}),
                 **({"allow_unsatisfiable": "true"} if allow_unsatisfiable else {}),
+                **({"code": code} if code else {}),
             },
             headers={"Content-Type": media, "Idempotency-Key": request_id or uuid.uuid4().hex},
         )

@@ -128,11 +128,13 @@ def test_run_makes_a_job_of_one_task():
         "image": "i", "gpus": 1, "gpu_model": ("A100",), "cpus": "0.5", "memory": "4GiB", "timeout": "5m",
         "grace": None,
         "retries": 2, "env": ("A=b=c",), "workdir": None, "name": None, "priority": "normal",
+        "dataset": ("mnist@2",),
     }  # fmt: skip
     job = _one_task_job(("python3", "-c", "print('x\n')"), options)
     task = job["tasks"][0]
     assert task["command"] == ["python3", "-c", "print('x\n')"]
     assert task["env"] == {"A": "b=c"}
+    assert task["datasets"] == ["mnist@2"]
     assert task["resources"] == {"memory": "4GiB", "gpus": 1, "cpus": 0.5, "gpu_model": ["A100"]}
     assert job["name"] == "python3 -c print('x ')"
 
