@@ -72,7 +72,14 @@ class Hub:
         self._queue_told_at = -1e9
         self._queue_due = False
         self._nodes: dict[str, rm.Node] = {}
+        self._jobs_too: list[Callable[[jm.JobChanges], None]] = []
+        self._gaps_too: list[Callable[[], None]] = []
         self.streams = 0
+
+    def tell_jobs(self, changes: Callable[[jm.JobChanges], None], gap: Callable[[], None]) -> None:
+        """Hands on what JobManager tells; ``gap`` when something may have been missed. Neither may block."""
+        self._jobs_too.append(changes)
+        self._gaps_too.append(gap)
 
     # -- in -------------------------------------------------------------------------------------
 
@@ -102,6 +109,8 @@ class Hub:
 
     def on_jobs(self, changes: jm.JobChanges) -> None:
         """From JobManager."""
+        for also in self._jobs_too:
+            also(changes)
         for change in changes.changes:
             job = change.job
             self._publish("job", job.id, f"job {job.id}", lambda job=job: views.job(job))  # type: ignore[misc]
@@ -133,6 +142,8 @@ class Hub:
 
     def reset(self, reason: str) -> None:
         """Tells everybody to load anew."""
+        for also in self._gaps_too:
+            also()
         self._publish("reset", "", "reset", lambda: s.ResetEvent(reason=reason))
 
     async def _tell_queue(self) -> None:

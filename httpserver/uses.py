@@ -230,7 +230,11 @@ class Uses:
         """From JobManager's watch."""
         good: dict[str, tuple[str, float]] = {}
         for change in changes.changes:
-            job, now = change.job, job_now(change.job)
+            job = change.job
+            try:
+                now = job_now(job)
+            except ValueError:
+                continue  # a state of a newer JobManager
             if now.ended:
                 self._ended[job.id] = now
                 if len(self._ended) > _ENDS_REMEMBERED:

@@ -50,12 +50,17 @@ infos = Table(
     metadata,
     Column("digest", String(140), primary_key=True),
     Column("size_bytes", BigInteger, nullable=False),
-    Column("search", Text, nullable=False),
+    Column("architecture", String(64), nullable=False),
+    Column("has_shell", Boolean, nullable=False),
+    Column("cuda_version", String(64), nullable=False),
+    Column("frameworks", Text, nullable=False),  # JSON
+    Column("search", Text, nullable=False),  # case-folded
     Column("info", Text, nullable=False),  # headway.archive.ImageInfo as JSON
     Column("published_at", Float, nullable=False),
 )
 
-# Who moved which tag from where to where; an empty digest: there was none, or it was deleted.
+# Who moved which tag from where to where; an empty digest: there was none, or it was deleted. The upload that did it
+# is noted, so that its end, repeated after a kill, does not move a tag back that went on meanwhile.
 moves = Table(
     "image_tag_moves",
     metadata,
@@ -66,6 +71,7 @@ moves = Table(
     Column("by", String(32), nullable=False),
     Column("from_digest", String(140), nullable=False),
     Column("to_digest", String(140), nullable=False),
+    Column("upload", String(64), nullable=False),
     Index("image_tag_moves_image", "image_id", "tag"),
 )
 

@@ -48,6 +48,10 @@ def upgrade() -> None:
         "image_infos",
         sa.Column("digest", sa.String(140), primary_key=True),
         sa.Column("size_bytes", sa.BigInteger, nullable=False),
+        sa.Column("architecture", sa.String(64), nullable=False),
+        sa.Column("has_shell", sa.Boolean, nullable=False),
+        sa.Column("cuda_version", sa.String(64), nullable=False),
+        sa.Column("frameworks", sa.Text, nullable=False),
         sa.Column("search", sa.Text, nullable=False),
         sa.Column("info", sa.Text, nullable=False),
         sa.Column("published_at", sa.Float, nullable=False),
@@ -61,6 +65,7 @@ def upgrade() -> None:
         sa.Column("by", sa.String(32), nullable=False),
         sa.Column("from_digest", sa.String(140), nullable=False),
         sa.Column("to_digest", sa.String(140), nullable=False),
+        sa.Column("upload", sa.String(64), nullable=False),
     )
     op.create_index("image_tag_moves_image", "image_tag_moves", ["image_id", "tag"])
     op.create_table(

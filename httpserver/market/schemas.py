@@ -1,0 +1,165 @@
+"""What the image market and groups say and hear over HTTP."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from ..schemas import Answer, Ask
+from .names import OWNER_PATTERN, TAG_PATTERN
+
+DESCRIPTION_CHARACTERS = 20_000
+SHARES_AT_MOST = 1_000
+
+GroupName = Annotated[
+    str,
+    Field(
+        pattern=f"^{OWNER_PATTERN}$",
+        description="lower-case letters, digits, _ and -, up to 32, starting with a letter or _",
+    ),
+]
+
+
+class SharedWith(Answer):
+    """Who else sees it. To those who may not change the image only their own names are shown here."""
+
+    users: list[str]
+    groups: list[str]
+
+
+class GoodRun(Answer):
+    """The last run that succeeded."""
+
+    job_id: str
+    at: float
+
+
+class ImageTag(Answer):
+    """A name for a content; it may move to another content, and a submitted job keeps the one it found."""
+
+    tag: str = Field(description="empty: a content that no tag points to any more")
+    digest: str = Field(description="of the content; what engines call the image's id")
+    pushed_at: float
+    pushed_by: str
+    size_bytes: int = Field(description="of all layers, unpacked")
+    architecture: str
+    has_shell: bool
+    cuda_version: str = Field(description="empty: none, or nothing tells")
+    frameworks: dict[str, str] = Field(description="name to version, where files of the image tell")
+
+
+class ImageLayer(Answer):
+    digest: str = Field(description="of the uncompressed layer")
+    size_bytes: int
+    created_by: str
+
+
+class UsedBy(Answer):
+    """An account whose jobs used it."""
+
+    account: str
+    jobs: int
+    last_used_at: float
+
+
+class ImageTagDetail(ImageTag):
+    os: str
+    entrypoint: list[str]
+    command: list[str]
+    user: str = Field(description="empty: root")
+    working_dir: str
+    env: list[str]
+    labels: dict[str, str]
+    python_version: str
+    has_bash: bool
+    require_cuda: str = Field(description="what the image asks of the driver (NVIDIA_REQUIRE_CUDA)")
+    layers: list[ImageLayer]
+    created_at: float | None = Field(description="when the image was built; null: it doesn't say")
+    used_by: list[UsedBy]
+    live_jobs: list[str] = Field(description="queued and running jobs that need it")
+
+
+class TagMove(Answer):
+    """A push, or the end of a tag."""
+
+    tag: str
+    at: float
+    by: str
+    from_digest: str | None = Field(description="null: the tag was new")
+    to_digest: str | None = Field(description="null: the tag was deleted")
+
+
+class _ImageBase(Answer):
+    id: str
+    owner: str = Field(description="an account, or `base`")
+    name: str
+    full_name: str
+    public: bool = Field(description="everybody who is signed in may use it")
+    shared_with: SharedWith
+    description: str = Field(description="Markdown as it was written; HTML in it is text")
+    created_at: float
+    updated_at: float
+    may_change: bool = Field(description="whether the one who asks may change and delete it")
+    last_good_run: GoodRun | None
+
+
+class Image(_ImageBase):
+    tags: list[ImageTag] = Field(description="the latest push first")
+
+
+class ImageDetail(_ImageBase):
+    tags: list[ImageTagDetail] = Field(description="the latest push first; where one was asked for, that one alone")
+    history: list[TagMove] = Field(description="of the tags, the latest first, up to 100")
+
+
+class ImageList(Answer):
+    images: list[Image]
+    next_cursor: str | None = Field(description="null at the end")
+
+
+class ShareChange(Ask):
+    """Replaces who it is shared with."""
+
+    users: list[str] = Field(default_factory=list, max_length=SHARES_AT_MOST)
+    groups: list[str] = Field(default_factory=list, max_length=SHARES_AT_MOST)
+
+
+class ImagePatch(Ask):
+    """Only what is given changes."""
+
+    description: str | None = Field(None, max_length=DESCRIPTION_CHARACTERS)
+    public: bool | None = None
+    shared_with: ShareChange | None = None
+
+
+class ImageTagCreate(Ask):
+    tag: str = Field(pattern=f"^{TAG_PATTERN}$", description="as Docker's: letters, digits, `_`, `.`, `-`, up to 128")
+
+
+class ImageDeletion(Answer):
+    """It is out of the lists now; what jobs still need goes when the last of them ends."""
+
+    live_jobs: list[str]
+
+
+class Group(Answer):
+    name: str
+    members: list[str]
+    created_at: float
+
+
+class GroupList(Answer):
+    groups: list[Group]
+
+
+class GroupCreate(Ask):
+    name: GroupName
+    members: list[str] = Field(default_factory=list, max_length=10_000)
+
+
+class GroupPatch(Ask):
+    """Who is in it twice, or not in it anyway, is fine."""
+
+    add: list[str] = Field(default_factory=list, max_length=10_000)
+    remove: list[str] = Field(default_factory=list, max_length=10_000)

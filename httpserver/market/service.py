@@ -1,0 +1,288 @@
+"""The image market: who may see, use and change which image."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import AbstractContextManager, AsyncExitStack
+from typing import NamedTuple, TypeVar
+
+from sqlalchemy import Connection
+
+from headway.archive import Composed, ImageInfo
+from headway.clock import Clock
+from headway.errors import Conflict, InvalidInput, NotAllowed, NotFound
+from headway.logs import get_logger
+from headway.store.database import Database
+
+from ..auth.accounts import Accounts
+from ..auth.model import Account
+from ..uses import Ref, Uses
+from . import look, store
+from . import schemas as s
+from .collect import Collector, ImageFiles
+from .groups import Groups
+from .names import LATEST, inner_tag
+from .ports import Resolved
+
+log = get_logger(__name__)
+T = TypeVar("T")
+
+_NAMED = 5  # jobs in a sentence
+_TRIES = 5
+
+
+class ImageInUse(Conflict):
+    """Jobs need it."""
+
+    slug = "image-in-use"
+    title = "Jobs still need this image"
+
+
+class Archive(NamedTuple):
+    """An image as a file to download."""
+
+    full_name: str
+    digest: str
+    composed: Composed
+
+
+class Market:
+    """See the module."""
+
+    def __init__(
+        self,
+        db: Database,
+        files: ImageFiles,
+        accounts: Accounts,
+        groups: Groups,
+        uses: Uses,
+        collector: Collector,
+        clock: Clock,
+    ) -> None:
+        self._db = db
+        self._files = files
+        self._accounts = accounts
+        self._groups = groups
+        self._uses = uses
+        self._collector = collector
+        self._clock = clock
+        groups.when_deleted(store.drop_group)
+        uses.check_exists("image", self.exists)
+
+    # -- using ----------------------------------------------------------------------------------
+
+    async def find(self, account: Account, image_name: str) -> Resolved | None:
+        """What the name means to the account, now: ``name`` (its own), ``owner/name``, either with ``:tag`` or
+        ``@sha256:…``. None: nothing that it may see, whatever the reason."""
+        content = await self._read(lambda conn: _content(conn, account, image_name))
+        if content is None:
+            return None
+        return Resolved(content.digest, content.full_name, ImageInfo.from_json(json.loads(content.info)))
+
+    async def exists(self, digest: str) -> bool:
+        """Whether a job may be submitted with this content."""
+        return await self._read(lambda conn: store.exists(conn, digest))
+
+    async def archive(self, account: Account, ref: str) -> Archive:
+        """The image for a download, tagged with its name.
+
+        Raises:
+            NotFound: nothing that the account may see.
+            ImageDamaged, MountUnavailable: its files.
+        """
+        content = await self._read(lambda conn: _content(conn, account, ref))
+        if content is None:
+            raise _no_image(ref)
+        tag = inner_tag(content.full_name)
+        composed = await self._files.run(lambda images, _: images.compose(content.digest, tag=tag))
+        return Archive(content.full_name, content.digest, composed)
+
+    def reading(self, digest: str) -> AbstractContextManager[None]:
+        """While it is open the content stays on the mount."""
+        return self._collector.reading(digest)
+
+    async def in_thread(self, work: Callable[[], T]) -> T:
+        """Where reading from the mount holds nobody up."""
+        return await self._files.in_thread(work)
+
+    # -- looking --------------------------------------------------------------------------------
+
+    async def page(self, account: Account, *, query: str, owner: str, limit: int, cursor: str) -> s.ImageList:
+        """One page of what the account may see."""
+        return await self._read(
+            lambda conn: look.page(conn, account, query=query, owner=owner, limit=limit, cursor=cursor)
+        )
+
+    async def detail(self, account: Account, ref: str) -> s.ImageDetail:
+        """Everything of one image.
+
+        Raises:
+            NotFound: nothing that the account may see.
+        """
+        found = await self._found(account, ref)
+        digests = await self._read(lambda conn: look.digests_of(conn, found))
+        live = {digest: self._uses.believed(Ref("image", digest)) for digest in digests}
+        return await self._read(lambda conn: look.detail(conn, account, found, live))
+
+    # -- changing -------------------------------------------------------------------------------
+
+    async def change(self, account: Account, ref: str, patch: s.ImagePatch) -> s.ImageDetail:
+        """Changes what is given.
+
+        Raises:
+            NotFound, NotAllowed: see :meth:`_own`.
+            InvalidInput: shared with somebody who isn't there.
+        """
+        found = await self._own(account, ref)
+        changes = patch.model_dump(exclude_none=True, include={"description", "public"})
+        if "description" in changes:
+            changes["description"] = clean(changes["description"])
+        if patch.shared_with is not None:
+            changes["shares"] = await self._shares(patch.shared_with)
+        if changes:
+            now = self._clock.now()
+            await self._db.write(lambda conn: store.change(conn, found.image.id, changes, now))
+            log.info("image.changed", image=found.full_name, changed=sorted(changes), by=account.name)
+        return await self.detail(account, str(found.image.id))
+
+    async def tag(self, account: Account, ref: str, tag: str) -> s.ImageDetail:
+        """Points one more tag, or another one, to the content that ``ref`` means.
+
+        Raises:
+            NotFound, NotAllowed: see :meth:`_own`.
+        """
+        found = await self._own(account, ref)
+        now = self._clock.now()
+
+        def work(conn: Connection) -> str:
+            content = look.content(conn, found, LATEST)
+            if content is None:
+                raise NotFound(f"There is no `{found.full_name}:{LATEST}`; say which tag is meant.")
+            store.move_tag(conn, found.image.id, tag, content.digest, by=account.name, now=now)
+            store.change(conn, found.image.id, {}, now)
+            return content.digest
+
+        digest = await self._db.write(work)
+        log.info("image.tagged", image=f"{found.full_name}:{tag}", digest=digest, by=account.name)
+        return await self.detail(account, str(found.image.id))
+
+    async def delete(self, account: Account, ref: str, *, wait: bool) -> list[str]:
+        """Deletes an image, one of its tags, or one of its contents. With ``wait``, what live jobs need stays on the
+        mount until they have ended; those jobs are answered.
+
+        Raises:
+            NotFound, NotAllowed: see :meth:`_own`.
+            ImageInUse: live jobs need what would go, and not ``wait``.
+        """
+        for _ in range(_TRIES):
+            found = await self._own(account, ref)
+            live = await self._delete(account, ref, found, wait=wait)
+            if live is not None:
+                log.info("image.deleted", image=ref, by=account.name, waits_for=len(live))
+                return live
+        raise Conflict("This image is being pushed to again and again; try once more.")
+
+    async def _delete(self, account: Account, ref: str, found: look.Found, *, wait: bool) -> list[str] | None:
+        """None: a push came in between."""
+        digests = await self._read(lambda conn: look.digests_of(conn, found))
+        async with AsyncExitStack() as stack:
+            for digest in sorted(digests):
+                await stack.enter_async_context(self._uses.deleting(Ref("image", digest)))
+            if await self._read(lambda conn: look.digests_of(conn, found)) != digests:
+                return None
+            live = await self._needed(found, digests)
+            if live and not wait:
+                raise _in_use(ref, live)
+            now = self._clock.now()
+            await self._db.write(lambda conn: _delete(conn, found, account.name, now))
+        self._collector.look_at(digests)
+        return live
+
+    async def _needed(self, found: look.Found, digests: list[str]) -> list[str]:
+        """Live jobs of contents that no other tag keeps."""
+
+        def kept(conn: Connection) -> set[str]:
+            gone = look.tags_meant(conn, found)
+            return look.had_elsewhere(conn, digests, found.image.id, gone)
+
+        going = set(digests) - await self._read(kept)
+        live: set[str] = set()
+        for digest in sorted(going):
+            live.update(await self._uses.live(Ref("image", digest)))
+        return sorted(live)
+
+    # -- inside ---------------------------------------------------------------------------------
+
+    async def _read(self, work: Callable[[Connection], T]) -> T:
+        return await self._db.read(work)
+
+    async def _found(self, account: Account, ref: str) -> look.Found:
+        found = await self._read(lambda conn: look.find(conn, account, ref))
+        if found is None:
+            raise _no_image(ref)
+        return found
+
+    async def _own(self, account: Account, ref: str) -> look.Found:
+        """
+        Raises:
+            NotFound: nothing that the account may see.
+            NotAllowed: it sees it, and it is somebody else's.
+        """
+        found = await self._found(account, ref)
+        if not look.may_change(account, found.image.owner):
+            raise NotAllowed(
+                f"{found.full_name} belongs to {found.image.owner}; only {found.image.owner} or an admin may do that."
+            )
+        return found
+
+    async def _shares(self, wanted: s.ShareChange) -> set[tuple[str, str]]:
+        strangers = sorted({name for name in wanted.users if self._accounts.get(name) is None})
+        if strangers:
+            raise InvalidInput(f"There is no account `{strangers[0][:64]}` to share with.")
+        missing = sorted(set(wanted.groups) - set(await self._groups.exist(wanted.groups)))
+        if missing:
+            raise InvalidInput(f"There is no group `{missing[0][:64]}` to share with.")
+        return {("user", name) for name in wanted.users} | {("group", name) for name in wanted.groups}
+
+
+def clean(description: str) -> str:
+    """The description as it may be stored.
+
+    Raises:
+        InvalidInput: too long, or with characters that are no text.
+    """
+    if len(description) > s.DESCRIPTION_CHARACTERS:
+        raise InvalidInput(
+            f"A description has up to {s.DESCRIPTION_CHARACTERS} characters, and this one has {len(description)}."
+        )
+    if "\0" in description or any("\ud800" <= character <= "\udfff" for character in description):
+        raise InvalidInput("The description holds characters that are no text.")
+    return description
+
+
+def _content(conn: Connection, account: Account, ref: str) -> look.Content | None:
+    found = look.find(conn, account, ref)
+    return None if found is None else look.content(conn, found, LATEST)
+
+
+def _delete(conn: Connection, found: look.Found, by: str, now: float) -> None:
+    if found.tag:
+        store.delete_tags(conn, found.image.id, [found.tag], by=by, now=now)
+    elif found.digest:
+        store.delete_content(conn, found.image.id, found.digest, by=by, now=now)
+    else:
+        store.delete_image(conn, found.image.id)
+
+
+def _no_image(ref: str) -> NotFound:
+    return NotFound(f"There is no image `{ref[:200]}` that you may see.")
+
+
+def _in_use(ref: str, live: list[str]) -> ImageInUse:
+    some = ", ".join(live[:_NAMED]) + (f" and {len(live) - _NAMED} more" if len(live) > _NAMED else "")
+    return ImageInUse(
+        f"`{ref[:200]}` can't be deleted: queued or running jobs need it ({some}). Cancel them, or delete it with "
+        "wait=true: then it is gone from the lists now and from the disk when they have ended.",
+        extra={"jobs": live},
+    )
