@@ -148,18 +148,17 @@ def upload_code(
 def _send_all(http: Client, packed: Packed, on_progress: Progress) -> None:
     manifest = packed.to_json()
     of_hash = {file.sha256: file for file in packed.files}
-    failures = 0
+    failures = sent = 0
     before: int | None = None
     while True:
         answer = http.ask("POST", "/code", json=manifest)
         if answer["ready"]:
             return
         missing = [of_hash[sha256] for sha256 in answer["missing"]]
-        total = sum(file.size_bytes for file in missing)
+        total = sent + sum(file.size_bytes for file in missing)
         # Whatever was sent whole is there, so a broken line costs what was on it and no more.
         failures = 0 if before is None or len(missing) < before else failures + 1
         before = len(missing)
-        sent = 0
         try:
             for batch in batches(missing):
                 with _archive(packed.root, batch) as (archive, size):

@@ -37,6 +37,10 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _MAKE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NO_LINK = frozenset({errno.EXDEV, errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EACCES, errno.EINVAL})
+_ROOT_TASKS = (
+    "Your tasks may run as root (`user: image`), and those could change files that a dataset shares with your space by "
+    "hard links."
+)
 
 
 class CopyNeeded(Conflict):
@@ -53,8 +57,11 @@ class ChangedMeanwhile(Conflict):
     title = "The folder changed while it was published"
 
 
-def choose(places: Places, source: Source, *, copy: bool, counted: Callable[[], Scanned]) -> Method:
-    """How this folder can be published; tried with its first file. ``counted`` tells what is in it, for the message.
+def choose(
+    places: Places, source: Source, *, copy: bool, counted: Callable[[], Scanned], root_tasks: bool = False
+) -> Method:
+    """How this folder can be published; tried with its first file. ``counted`` tells what is in it, for the message;
+    ``root_tasks``: the account's tasks may be root in their container, and so over every file of its space.
 
     Raises:
         CopyNeeded: only by a copy, and ``copy`` is False.
@@ -71,7 +78,7 @@ def choose(places: Places, source: Source, *, copy: bool, counted: Callable[[], 
             os.close(target)
         if copy:
             return "copy"
-        why = _why_no_hard_links(source, descriptor, probe)
+        why = _ROOT_TASKS if root_tasks else _why_no_hard_links(source, descriptor, probe)
         if not why:
             return "hardlink"
     found = counted()

@@ -167,7 +167,7 @@ class Publisher:
                     return scanned[0]
 
                 scan().check(self.limits)
-                return choose(self.places, source, copy=copy, counted=scan)
+                return choose(self.places, source, copy=copy, counted=scan, root_tasks=account.may_use_image_user)
 
         try:
             method = await self.quick(looking)
@@ -239,7 +239,11 @@ class Publisher:
             scanned = await self._slowly(lambda: source.scan(self.limits, lambda: self._closing or work.cancelled))
             stop()
             scanned.check(self.limits)
-            method = await self._slowly(lambda: choose(self.places, source, copy=row.copy, counted=lambda: scanned))
+            method = await self._slowly(
+                lambda: choose(
+                    self.places, source, copy=row.copy, counted=lambda: scanned, root_tasks=account.may_use_image_user
+                )
+            )
             if method == "hardlink":
                 await self._require_no_tasks(row.account)
             elif method == "copy":

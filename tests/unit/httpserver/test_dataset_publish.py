@@ -184,6 +184,15 @@ def test_without_root_there_is_no_promise_and_so_no_hard_link(places: Places, mo
     assert list(places.root.iterdir()) == []
 
 
+def test_whose_tasks_may_be_root_gets_no_hard_links(places: Places) -> None:
+    """Root in a container with the space in it writes into any file there, whoever owns it."""
+    with opened(a_folder(places, {"x": b"1"})) as source:
+        scanned = source.scan(Limits())
+        with pytest.raises(CopyNeeded, match="user: image"):
+            choose(places, source, copy=False, counted=lambda: scanned, root_tasks=True)
+        assert choose(places, source, copy=True, counted=lambda: scanned, root_tasks=True) == "copy"
+
+
 def test_a_mount_that_squashes_root_is_told(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = a_folder(places, {"x": b"1"})
 
