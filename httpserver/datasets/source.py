@@ -7,6 +7,7 @@ import stat
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import NamedTuple
 
 from headway.errors import InvalidInput, TooLarge
@@ -110,10 +111,11 @@ class Source:
         with acting_as(self.uid, self.gid):
             yield
 
-    def walk(self) -> Iterator[Folder | Entry]:
+    def walk(self, most: int | None = None) -> Iterator[Folder | Entry]:
         """Every folder before what is in it; a folder's own files and links, by name, before its folders.
 
-        The same tree gives the same order. What vanishes meanwhile is left out.
+        The same tree gives the same order. What vanishes meanwhile is left out. Of a folder with more than ``most``
+        entries only so many and one are looked at.
 
         Raises:
             OSError: with the path as its filename.
@@ -125,7 +127,9 @@ class Source:
             with self.acting():
                 folder = open_beneath(self.root, path, _FOLDER, links=False)
                 try:
-                    names = sorted(os.listdir(folder), key=os.fsencode)
+                    with os.scandir(folder) as entries:
+                        found = [entry.name for entry in islice(entries, None if most is None else most + 1)]
+                    names = sorted(found, key=os.fsencode)
                 except BaseException:
                     os.close(folder)
                     raise
@@ -153,7 +157,7 @@ class Source:
             OSError: with the path as its filename.
         """
         found = Scanned()
-        for entry in self.walk():
+        for entry in self.walk(limits.files):
             if isinstance(entry, Folder):
                 found.folders += 1
             elif stat.S_ISREG(entry.info.st_mode):

@@ -9,6 +9,8 @@ import shutil
 import socket
 import stat
 import subprocess
+import threading
+import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -500,6 +502,36 @@ async def test_a_kill_at_any_step_is_finished_after_the_next_start(
     await eventually(lambda: nothing_on_the_way(rig))
     info = (folder / "a").stat()
     assert (info.st_uid, stat.S_IMODE(info.st_mode)) == (who(rig, "ann")[0], 0o600)
+
+
+@needs_root
+async def test_a_server_that_stops_in_the_middle_goes_on_after_its_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    reached = threading.Event()
+
+    def never(self: Any) -> None:
+        reached.set()
+        while True:
+            self._stop()
+            time.sleep(0.01)
+
+    async with a_rig(tmp_path) as rig:
+        ann = await rig.client("ann")
+        folder = await a_folder(rig, ann, "data", {"a": b"1"})
+        with monkeypatch.context() as patch:
+            patch.setattr(Publication, "check", never)
+            assert (await ann.post("/datasets", json={"name": "data", "path": "data"})).status_code == 202
+            await eventually(reached.is_set)
+            assert (folder / "a").stat().st_uid == 0
+            await rig.parts.datasets._publisher.close()
+        assert not nothing_on_the_way(rig)
+    async with a_rig(tmp_path) as rig:
+        ann = await rig.client("ann")
+        assert (await settled(ann, "data"))["state"] == "ready"
+        assert nothing_on_the_way(rig)
+        assert (await ann.delete("/datasets/data")).status_code == 204
+        await eventually(lambda: (folder / "a").stat().st_uid == who(rig, "ann")[0])
 
 
 @needs_root

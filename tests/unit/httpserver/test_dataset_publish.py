@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import stat
 import subprocess
 from collections.abc import Callable, Iterator
@@ -159,6 +160,32 @@ def test_too_many_files_are_told_before_anything_is_done(places: Places) -> None
         scanned.check(Limits(files=10))
     with opened(a_folder(places, {"big": b"x" * 5000})) as source, pytest.raises(TooLarge, match=r"more than 4\.0 KiB"):
         source.scan(Limits(bytes=4096)).check(Limits(bytes=4096))
+
+
+@pytest.mark.parametrize("after", [0, 1, 7, 25, 31, 45, 60, 75, 90])
+def test_a_kill_at_any_moment_gives_everything_back(places: Places, after: int) -> None:
+    """A real one, in a process of its own."""
+    folder = a_folder(places, {f"d{i}/f": b"x" for i in range(20)})
+    before = owners(folder)
+    child = os.fork()
+    if child == 0:
+        calls = iter(range(1000))
+
+        def stop() -> None:
+            if next(calls) == after:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        publish(places, folder, stop=stop)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status), "it came to its end"
+    if after > 45:
+        assert (0, 0o444, 2) in owners(folder)
+    for left in places.leftovers():
+        discard(left)
+    assert owners(folder) == before
+    assert list(places.root.iterdir()) == []
+    assert publish(places, folder).files == 20
 
 
 def test_folders_may_be_as_deep_as_a_path_can_say(places: Places) -> None:
