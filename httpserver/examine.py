@@ -41,13 +41,13 @@ class Examined:
     images: tuple[str, ...] = ()  # that its tasks name, each once
 
 
-def examine(data: bytes, media: Media, grants: Grants) -> Examined:
-    """Reads and checks everything but the graph."""
+def examine(data: bytes, media: Media, grants: Grants, code: str = "") -> Examined:
+    """Reads and checks everything but the graph. ``code`` is the snapshot of all tasks that name none."""
     result = check_job(data, media=media)
     if result.spec is not None:
         refused = _refused(result.spec, grants)
         if not refused:
-            return _accepted(result.spec)
+            return _accepted(_with_code(result.spec, code) if code else result.spec)
         return _with_problems(result, result.merged(refused))
     return _with_problems(result, result.problems)
 
@@ -74,6 +74,10 @@ def _accepted(spec: JobSpec) -> Examined:
         spec_hash=spec.spec_hash,
         images=tuple(dict.fromkeys(task.image for task in spec.tasks)),
     )
+
+
+def _with_code(spec: JobSpec, code: str) -> JobSpec:
+    return replace(spec, tasks=tuple(replace(task, code=task.code or code) for task in spec.tasks))
 
 
 def _with_problems(result: ParseResult, problems: tuple[Problem, ...]) -> Examined:

@@ -56,8 +56,9 @@ class Submit:
         idempotency_key: str | None,
         dry_run: bool,
         allow_unsatisfiable: bool,
+        code: str = "",
     ) -> schemas.Submitted:
-        """Stores the job, or only checks it.
+        """Stores the job, or only checks it. ``code`` is the snapshot of all tasks that name none.
 
         Raises:
             JobFileInvalid: with all problems; nothing is stored.
@@ -69,7 +70,7 @@ class Submit:
         media = _media(content_type)
         data = b"".join([chunk async for chunk in body])
         grants = examine.Grants(account.may_use_high_priority, account.may_use_image_user)
-        found: examine.Examined = await self._run(len(data), "examine", data, media, grants)
+        found: examine.Examined = await self._run(len(data), "examine", data, media, grants, code)
         # Made once per call, so that a try again inside this call is the same request.
         key = idempotency_key or secrets.token_hex(16)
         header = jm.JobHeader(

@@ -46,6 +46,10 @@ async def submit_job(
     allow_unsatisfiable: Annotated[
         bool, Query(description="queue what no machine of today could run, for machines still to come")
     ] = False,
+    code: Annotated[
+        str,
+        Query(pattern="^(sha256:[0-9a-f]{64})?$", description="the snapshot (POST /code) for all tasks that name none"),
+    ] = "",
 ) -> s.Submitted:
     """Takes a job whole or refuses it whole with all its problems (422)."""
     submitted = await parts.submit.submit(
@@ -55,6 +59,7 @@ async def submit_job(
         idempotency_key=idempotency_key,
         dry_run=dry_run,
         allow_unsatisfiable=allow_unsatisfiable,
+        code=code,
     )
     if dry_run or submitted.already_known:
         response.status_code = 200

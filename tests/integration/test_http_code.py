@@ -24,7 +24,7 @@ from headway.errors import TooLarge
 from headway.snapshot import SnapFile
 from httpserver.code import store as code_store
 from httpserver.uses import Ref
-from tests.integration.http_rig import Rig, a_rig, submit
+from tests.integration.http_rig import Rig, a_job_file, a_rig, submit
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs two users")
@@ -250,6 +250,18 @@ async def test_a_content_with_all_the_names_it_can_have_goes_on_working(
     answer = await offer(ann, *(a_file(f"f{i}", b"popular") for i in range(7)))
     tree = rig.layout.code("ann", answer["digest"])
     assert {p.read_bytes() for p in tree.iterdir()} == {b"popular"}
+
+
+async def test_a_submit_may_name_the_code_of_all_tasks_that_name_none(rig: Rig, ann: httpx.AsyncClient):
+    await send(ann, b"one", b"two")
+    one, two = [(await offer(ann, a_file("a", content)))["digest"] for content in (b"one", b"two")]
+    job = a_job_file("plain", "own")
+    job["tasks"][1]["code"] = two
+    answer = await ann.post("/jobs", json=job, params={"code": one})
+    assert answer.status_code == 201, answer.text
+    tasks = (await ann.get(f"/jobs/{answer.json()['id']}/spec")).json()["tasks"]
+    assert {task["name"]: task["code"] for task in tasks} == {"plain": one, "own": two}
+    assert (await ann.post("/jobs", json=job, params={"code": "latest"})).status_code == 400
 
 
 # -- the client ---------------------------------------------------------------------------------
