@@ -101,12 +101,15 @@ class Places:
             return Info(**json.loads(self.side(name, version, "json").read_bytes()))
         except (FileNotFoundError, NotADirectoryError):
             return None
+        except (ValueError, TypeError) as error:  # a disk that lost what was on it
+            log.error("dataset.info_unreadable", dataset=f"{name}@{version}", reason=str(error))
+            return None
 
     def inodes(self, versions: Collection[tuple[str, str]]) -> set[int]:
         """Inodes of all files that these versions took over by hard links."""
         found: set[int] = set()
         for name, version in versions:
-            with suppress(FileNotFoundError):
+            with suppress(FileNotFoundError, ValueError):
                 found.update(line.inode for line in journal_lines(self.side(name, version, "files")))
         return found
 
@@ -174,7 +177,16 @@ def discard(folder: Path, *, keep: Collection[int] = ()) -> None:
         OSError: something can't be removed now.
     """
     if (folder / "owned").exists() and (folder / "data").is_dir():
-        failed = 0
+        _give_all_back(folder, keep)
+    with _opened(folder.parent) as parent:
+        # The data first: while some of it is there, the journal still tells whose it was.
+        remove_tree(parent, f"{folder.name}/data")
+        remove_tree(parent, folder.name)
+
+
+def _give_all_back(folder: Path, keep: Collection[int]) -> None:
+    failed = 0
+    try:
         with _opened(folder / "data") as data:
             for line in journal_lines(folder / "journal"):
                 try:
@@ -183,12 +195,10 @@ def discard(folder: Path, *, keep: Collection[int] = ()) -> None:
                     pass
                 except OSError:
                     failed += 1
-        if failed:
-            log.error("dataset.files_not_given_back", folder=folder.name, files=failed)
-    with _opened(folder.parent) as parent:
-        # The data first: while some of it is there, the journal still tells whose it was.
-        remove_tree(parent, f"{folder.name}/data")
-        remove_tree(parent, folder.name)
+    except (ValueError, TypeError):  # a disk that lost what was on it
+        failed += 1
+    if failed:
+        log.error("dataset.files_not_given_back", folder=folder.name, files=failed)
 
 
 def _give_back(data: int, line: Journaled, keep: Collection[int]) -> None:
