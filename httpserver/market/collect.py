@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TypeVar
 
-from headway.archive import ImageStore
+from headway.archive import Composed, ImageStore
 from headway.clock import Clock
 from headway.errors import HeadwayError, InvalidInput
 from headway.logs import get_logger
@@ -56,6 +56,19 @@ class ImageFiles:
             with told(), reach(self._layout, self._cluster, self._layout.root) as root:
                 anchored = Layout(root)
                 return work(ImageStore(anchored), anchored)
+
+        return await self.in_thread(working)
+
+    async def compose(self, digest: str, tag: str) -> Composed:
+        """The image as an archive, read later, so by its own path and not by one that ends with this call.
+
+        Raises:
+            NotFound, ImageDamaged, MountUnavailable: see ImageStore.compose.
+        """
+
+        def working() -> Composed:
+            with told(), reach(self._layout, self._cluster, self._layout.root):
+                return ImageStore(self._layout).compose(digest, tag=tag)
 
         return await self.in_thread(working)
 

@@ -123,7 +123,8 @@ def detail(conn: Connection, account: Account, found: Found, live: dict[str, lis
     if found.digest:
         rows = [row for row in rows if row.digest == found.digest] or _untagged(conn, image.id, found.digest)
     digests = {row.digest for row in rows}
-    texts = dict(conn.execute(select(infos.c.digest, infos.c.info).where(infos.c.digest.in_(digests))).tuples())
+    known = conn.execute(select(infos.c.digest, infos.c.info).where(infos.c.digest.in_(digests)))
+    texts = {row.digest: row.info for row in known}
     used = _used(conn, digests)
     base = _base(account, image, _shares(conn, [image.id])[image.id], _runs(conn, digests))
     return s.ImageDetail(

@@ -95,7 +95,7 @@ class Market:
         if content is None:
             raise _no_image(ref)
         tag = inner_tag(content.full_name)
-        composed = await self._files.run(lambda images, _: images.compose(content.digest, tag=tag))
+        composed = await self._files.compose(content.digest, tag)
         return Archive(content.full_name, content.digest, composed)
 
     def reading(self, digest: str) -> AbstractContextManager[None]:
