@@ -27,11 +27,11 @@ class Place:
     """Where the bytes of one upload lie, on the shared mount.
 
     The server makes the file (mode 600), writes it and, once the upload is over in whichever way, removes what is
-    still there.
+    still there. Below ``folder`` no link is followed.
     """
 
     folder: str  # relative to the root of the mount, Headway's own to open, and there already: "images/.uploads"
-    name: str  # below it, new for each upload; no way out of ``folder`` and no link on it is followed
+    name: str  # below it, new for each upload; a folder in it is made when needed and removed once it is empty
     uid: int | None = None  # whose rights count below ``folder``; None: Headway's own
     gid: int | None = None
 
@@ -47,7 +47,7 @@ class Stored:
 
     id: str
     account: str  # who made it
-    length: int  # bytes
+    length: int  # bytes; 0 while it isn't known
     metadata: Mapping[str, str]  # Upload-Metadata, decoded; bytes that are no UTF-8 are kept as surrogates
     created_at: float
     choice: str = ""  # what the user picked after an Outcome with choices
@@ -96,7 +96,7 @@ class Target(Protocol):
     async def begin(self, account: Account, length: int | None, metadata: Mapping[str, str]) -> Place:
         """Checks all that can be known now: metadata, names, rights, quota. Makes the place's folder, not the file.
         ``length`` is None when the client does not know it yet. Free space of the disk is checked by the server, which
-        knows what other uploads were promised. Leaves nothing behind that a sweep would not take.
+        knows what other uploads were promised; where it refuses, abandon is called.
 
         Raises:
             HeadwayError: refused; the sentence goes to the client as it is.

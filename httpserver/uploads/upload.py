@@ -1,0 +1,54 @@
+"""One upload in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from . import tus
+from .disk import Digest
+from .ports import Watch
+from .receiving import Holder, Writer
+from .records import Record, State
+
+
+@dataclass(eq=False, slots=True)
+class Upload:
+    """The record, and what only this process knows."""
+
+    record: Record
+    touched_at: float  # the last byte, or the end
+    offset: int | None = None  # where the stored bytes end; None: the file was not looked at yet
+    doubtful: bool = False  # the file may hold bytes that were never checked (Record.unchecked_from)
+    digest: Digest | None = None  # of the first bytes, where the whole file has a checksum
+    holder: Holder | None = None
+    writer: Writer | None = None  # while bytes of a piece without a checksum come
+    watch: Watch | None = None  # while it is being checked
+    finishing: asyncio.Task[None] | None = None
+    looking: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def stored_bytes(self) -> int | None:
+        """Where the stored bytes end at this moment."""
+        return self.offset if self.writer is None else self.writer.offset
+
+    @property
+    def complete(self) -> bool:
+        """Whether all bytes have come."""
+        return self.offset is not None and self.offset == self.record.length
+
+    @property
+    def shown_state(self) -> str:
+        """The word for people."""
+        if self.record.state is not State.OPEN:
+            return self.record.state.value
+        return "checking" if self.complete else "receiving"
+
+    def digest_at(self, offset: int) -> Digest | None:
+        """The digest of the first ``offset`` bytes, to be gone on with; None where none is wanted or it is not known
+        (the server was started anew meanwhile)."""
+        if self.digest is not None and self.digest.bytes != offset:
+            self.digest = None
+        if self.digest is None and offset == 0 and tus.sha256_of(self.record.metadata):
+            self.digest = Digest()
+        return self.digest
