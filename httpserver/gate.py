@@ -17,6 +17,7 @@ from headway.logs import bound, get_logger
 from . import origin, problems
 from .api.common import COOKIE
 from .parts import Parts
+from .uploads import tus
 
 log = get_logger(__name__)
 
@@ -37,6 +38,10 @@ _HEADERS = (
     ("Cross-Origin-Opener-Policy", "same-origin"),
     ("Cross-Origin-Resource-Policy", "same-origin"),
 )
+
+# The names and hashes of a hundred thousand files; contents in archives of 64 MiB and some headers.
+_MANIFEST_BYTES = 64 << 20
+_BLOBS_BYTES = 96 << 20
 
 # A client that still sends would lose the answer to a reset connection: so much is read and thrown away first.
 _LINGER_BYTES = 256 << 20
@@ -105,6 +110,7 @@ class _Request:
     # -- before the route -----------------------------------------------------------------------
 
     def _check(self) -> None:
+        self._scope = tus.overridden(self._scope, self._headers.get("x-http-method-override"))
         settings, headers, scope = self._parts.settings, self._headers, self._scope
         found = origin.find(
             peer=(scope.get("client") or ("",))[0],
@@ -186,6 +192,13 @@ class _Request:
         settings = self._parts.settings
         if path.startswith(f"{API}/files") and method == "PUT":
             return settings.max_file_bytes
+        if tus.takes_any_size(method, path):
+            return None
+        if path == f"{API}/code" and method == "POST":
+            return _MANIFEST_BYTES
+        if path == f"{API}/code/blobs" and method == "PUT":
+            # A content that is larger than a usual archive of them comes alone.
+            return max(_BLOBS_BYTES, settings.code_max_bytes + _MANIFEST_BYTES)
         if path == f"{API}/jobs" and method == "POST":
             return settings.max_job_bytes
         return settings.max_body_bytes
@@ -235,6 +248,9 @@ class _Request:
             headers["X-Request-Id"] = self.id
             if self._scope["path"].startswith(API):
                 headers.setdefault("Cache-Control", "no-store")
+            if self._scope["path"].startswith(tus.PREFIX):
+                for name, value in tus.of_every_answer(self._status):
+                    headers.setdefault(name, value)
             if self._scope.get("headway.secure"):
                 headers.setdefault("Strict-Transport-Security", "max-age=31536000")
             if self._cookie is not None and "set-cookie" not in headers:

@@ -25,6 +25,16 @@ class Settings:
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = ()  # whose X-Forwarded-… headers count
     where: str = "this machine"  # for the sentence that tells a stranger how to get in
     secure: bool = False  # this process itself speaks TLS
+    default_quota_bytes: int = 0  # of a personal space; 0: none
+    image_quota_bytes: int = 0  # of images that one account pushed, unpacked; 0: no limit
+    space_measure_s: float = 300.0
+    trash_keep_s: float = 3 * 86400.0
+    upload_expires_s: float = 86400.0  # of resumable uploads that nobody goes on with
+    upload_max_bytes: int = 0  # 0: what the disk holds
+    dataset_max_files: int = 1_000_000
+    code_max_bytes: int = 1 << 30  # of one snapshot
+    code_max_files: int = 100_000
+    code_keep_s: float = 30 * 86400.0
 
 
 LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})

@@ -96,6 +96,33 @@ class HttpServer(Section):
     first_admin_file: FilePath = Field(
         default="", description="where the first start writes the first admin's name and password"
     )
+    image_quota_bytes: Bytes = Field(
+        default=0, description="how much the images that one account pushed may take, unpacked; 0: no limit"
+    )
+    default_quota_bytes: Bytes = Field(
+        default=0, description="how much a personal space may hold, where its account says nothing else; 0: no limit"
+    )
+    space_measure_s: Seconds = Field(
+        default=300.0,
+        description="how often a personal space with a quota is measured; near the quota five times as often",
+    )
+    trash_keep_s: Seconds = Field(
+        default=3 * 86_400.0, description="how long deleted files of personal spaces can be restored"
+    )
+    upload_expires_s: Seconds = Field(
+        default=86_400.0, description="an unfinished upload that nobody goes on with is removed after so long"
+    )
+    upload_max_bytes: Bytes = Field(
+        default=0, description="a larger upload is refused; 0: only by quotas and what the disk holds"
+    )
+    dataset_max_files: int = Field(
+        default=1_000_000, ge=1, description="a dataset with more files and folders is refused"
+    )
+    code_max_bytes: Bytes = Field(default=1 << 30, description="a snapshot of code with more is refused")
+    code_max_files: int = Field(default=100_000, ge=1, description="a snapshot of code with more files is refused")
+    code_keep_s: Seconds = Field(
+        default=30 * 86_400.0, description="a snapshot of code that no job needs goes so long after its last use"
+    )
     secret_key_file: FilePath = Field(
         default="",
         description="the key that stored passwords of registries are encrypted with, made at the first start; by "
