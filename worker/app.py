@@ -27,10 +27,12 @@ from .disk_watch import AttemptSizes, DiskWatch
 from .engine_watch import EngineWatch
 from .heartbeat import Heartbeat
 from .house import House, Limits
+from .images import ImageKeeper, MarketShelf, Prefetch
+from .images.keeper import Marks
 from .leases import Lease
 from .logs import LogReader
 from .mounted import MountWatch
-from .peers import ResourceManagerPeer, TaskManagerPeer
+from .peers import HttpServerPeer, ResourceManagerPeer, TaskManagerPeer
 from .ports import Gpus, Runtime
 from .registration import Registration
 from .reports import Reports
@@ -84,8 +86,10 @@ async def build(
     gpus = gpus or _gpus(config, runtime)
     service.on_stop(gpus.close)
 
+    http_server = Peer("HttpServer", config.peers.http_server, token=cluster.token, clock=clock)
     task_manager = Peer("TaskManager", config.peers.task_manager, token=cluster.token, clock=clock)
     resource_manager = Peer("ResourceManager", config.peers.resource_manager, token=cluster.token, clock=clock)
+    service.on_stop(http_server.close)
     service.on_stop(task_manager.close)
     service.on_stop(resource_manager.close)
 
@@ -117,11 +121,31 @@ async def build(
         on_acked=lambda attempts: controller.acked(attempts),
         on_discard=lambda attempts: background.start(controller.discard(attempts)),
     )
+
+    def needed_images() -> list[str]:
+        executors = controller.holding()
+        return [name for one in executors for name in (one.launch.image.key, one.record.image_id) if name]
+
+    images = ImageKeeper(
+        node_id=node_id,
+        runtime=runtime,
+        journal=store.images,
+        shelf=MarketShelf(Layout(cluster.mount), cluster.name, mounted),
+        credentials=HttpServerPeer(http_server).credentials,
+        disk=lambda: disks.of(runtime.data_folders()),
+        needed=needed_images,
+        clock=clock,
+        marks=Marks(settings.image_disk_high, settings.image_disk_low, reserve_bytes=settings.disk_low_bytes // 2),
+        pull=settings.pull_images,
+    )
+    service.on_stop(images.close)
+    prefetch = Prefetch(images, clock)
     house = House(
         node_id=node_id,
         incarnation=incarnation,
         boot_id=box.boot_id(),
         runtime=runtime,
+        images=images,
         store=store,
         reports=reports,
         copier=copier,
@@ -167,6 +191,8 @@ async def build(
         disks=disks,
         live=controller.live,
         holding=controller.holding,
+        images=images,
+        tell_names=settings.local_images,
     )
 
     def set_lease(lease: Lease) -> None:
@@ -196,12 +222,15 @@ async def build(
     registration = Registration(register, report_status, conditions, clock)
     server = RpcServer(service, bind=settings.bind, token=cluster.token)
     reader = LogReader(controller.find, runtime, copier, mounted, clock)
-    servicer = Servicer(service, controller, reader, status, heartbeat, clock, on_poll=registration.polled)
+    servicer = Servicer(
+        service, controller, reader, status, heartbeat, clock, on_poll=registration.polled, on_wishes=prefetch.wish
+    )
     add_WorkerServicer_to_server(servicer, server)  # type: ignore[no-untyped-call]
 
     async def start() -> None:
         # Looked at before the door opens, so that the first launch meets the truth.
         await house.runtime.open(controller.nudge)
+        await images.open()
         await mounted.look()
         await engine.look()
         await disks.look()
@@ -231,7 +260,9 @@ async def build(
         "disks": disks.run,
         "engine": engine.run,
         "heartbeat": heartbeat.run,
+        "images": images.run,
         "mount": mounted.run,
+        "prefetch": prefetch.run,
         "registration": registration.run,
         "reports": reports.run,
     }

@@ -97,6 +97,18 @@ class DiskWatch:
         """The tightest disk now; None if none answers in time (then what held goes on to hold)."""
         return disks.tightest(await self._look())
 
+    async def of(self, folders: Sequence[Path]) -> Disk | None:
+        """The tightest disk of these folders now; None if there is none or it does not answer in time."""
+        if not folders:
+            return None
+        reading = asyncio.get_running_loop().run_in_executor(
+            self._threads, lambda: self._read([(folder, "the container engine") for folder in folders])
+        )
+        try:
+            return disks.tightest(await asyncio.wait_for(reading, _READ_S))
+        except TimeoutError:
+            return None
+
     async def run(self) -> None:
         while True:
             found = await self._look()

@@ -13,6 +13,7 @@ from .ports import ImageFacts
 
 NFS_DIR = "/root/nfs"
 DATASETS_DIR = "/root/datasets"
+CODE_DIR = "/root/code"
 HOME = "/root"
 _DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _MIB = 1 << 20

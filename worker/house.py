@@ -9,6 +9,7 @@ from headway.clock import Clock
 
 from .alarms import Alarms
 from .copier import LogCopier
+from .images.keeper import Images
 from .leases import Lease
 from .mounted import Mounted
 from .ports import Runtime
@@ -42,6 +43,7 @@ class House:
     incarnation: int
     boot_id: str
     runtime: Runtime
+    images: Images
     store: WorkerStore
     reports: Reports
     copier: LogCopier

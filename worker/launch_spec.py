@@ -7,7 +7,7 @@ from headway.jobfile.spec import Entrypoint, LogLimitAction, RunAs, Shell
 
 from .box import CONTAINER_COMMAND, LaunchSpec
 from .box import LogLimitAction as BoxLogLimitAction
-from .env import HOME, task_environment
+from .env import CODE_DIR, HOME, task_environment
 from .model import Launch
 from .ports import ImageFacts
 
@@ -31,8 +31,8 @@ def argv(launch: Launch, image: ImageFacts) -> tuple[str, ...]:
 
 
 def working_dir(launch: Launch, image: ImageFacts) -> str:
-    """Where the process starts: the task's word, the image's, or the root as Docker has it."""
-    return launch.spec.working_dir or image.working_dir or "/"
+    """Where the process starts: the task's word, its code, the image's word, or the root as Docker has it."""
+    return launch.spec.working_dir or (CODE_DIR if launch.spec.code else image.working_dir) or "/"
 
 
 def launch_spec(launch: Launch, image: ImageFacts, *, now: float, lease_grace_s: float) -> LaunchSpec:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from headway.ids import AttemptId, JobId, TaskId, is_job_id, is_task_name
 from headway.jobfile.spec import TaskSpec
@@ -19,6 +20,41 @@ class Owner:
     may_use_image_user: bool = False
 
 
+class ImageSource(enum.StrEnum):
+    """Where an image comes from, and so what its digest is; as in common.proto."""
+
+    UNKNOWN = "unknown"  # not pinned: what its name says on this engine, else in the registry that it names
+    MARKET = "market"  # an archive on the shared mount; the digest is the engine's id
+    ENGINE = "engine"  # only where the engine has it already; the digest is the engine's id
+    REGISTRY = "registry"  # the digest is the manifest's
+
+
+@dataclass(frozen=True, slots=True)
+class WantedImage:
+    """An image as a job asks for it. ``account``: whose credentials its registry gets; ``size_bytes``: unpacked, 0: not
+    known."""
+
+    name: str
+    digest: str = ""
+    source: ImageSource = ImageSource.UNKNOWN
+    account: str = ""
+    size_bytes: int = 0
+
+    @property
+    def repository(self) -> str:
+        """Its name without tag and digest."""
+        name = self.name.partition("@")[0]
+        head, colon, tag = name.rpartition(":")
+        return head if colon and "/" not in tag else name
+
+    @property
+    def key(self) -> str:
+        """The same for all who mean the same image, whatever they call it."""
+        if self.source in (ImageSource.MARKET, ImageSource.ENGINE):
+            return self.digest
+        return f"{self.repository}@{self.digest}" if self.digest else self.name
+
+
 @dataclass(frozen=True, slots=True)
 class Launch:
     """An order to run one attempt. Times are epoch seconds."""
@@ -29,11 +65,23 @@ class Launch:
     generation: int = 1
     job_name: str = ""
     image_digest: str = ""
+    image_source: ImageSource = ImageSource.UNKNOWN
+    image_bytes: int = 0
+    dataset_versions: Mapping[str, str] = field(
+        default_factory=dict
+    )  # by name; one that is not here is taken as newest
     gpu_uuids: tuple[str, ...] = ()
     placed_at: float = 0.0
     incarnation: int = 0  # of this node, as TaskManager knows it
     lease_s: float = 120.0
     lease_enforced: bool = False
+
+    @property
+    def image(self) -> WantedImage:
+        """The image that it runs in."""
+        return WantedImage(
+            self.spec.image, self.image_digest, self.image_source, self.owner.name, size_bytes=self.image_bytes
+        )
 
 
 class Stage(enum.StrEnum):

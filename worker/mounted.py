@@ -44,11 +44,19 @@ class Mounted(Protocol):
         """
         ...
 
-    async def dataset(self, name: str) -> Path:
-        """The newest version of a dataset.
+    async def dataset(self, name: str, version: str = "") -> Path:
+        """That version of a dataset; empty: the newest.
 
         Raises:
             MountUnavailable: the mount is not there, or has no such dataset.
+        """
+        ...
+
+    async def code(self, account: str, digest: str) -> Path:
+        """A snapshot of the account's code.
+
+        Raises:
+            MountUnavailable: the mount is not there, or has no such snapshot.
         """
         ...
 
@@ -109,8 +117,15 @@ class MountWatch:
         self._homes[owner.name] = now
         return self._layout.home(owner.name)
 
-    async def dataset(self, name: str) -> Path:
-        return await self.call(lambda: self._newest(name))
+    async def dataset(self, name: str, version: str = "") -> Path:
+        if not version:
+            return await self.call(lambda: self._newest(name))
+        folder = self._layout.dataset(name, version)
+        return await self._folder(folder, f"Version {version} of the dataset {name} is not on the shared mount.")
+
+    async def code(self, account: str, digest: str) -> Path:
+        folder = self._layout.code(account, digest)
+        return await self._folder(folder, f"The code {digest} of {account} is not on the shared mount.")
 
     async def call(self, work: Callable[[], T], *, within_s: float = CALL_TIMEOUT_S) -> T:
         # Threads of their own: a mount that hangs holds those that ask it, and no others.
@@ -126,6 +141,14 @@ class MountWatch:
     def close(self) -> None:
         """Let go of threads. Safe twice."""
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _folder(self, folder: Path, missing: str) -> Path:
+        if self._problem:
+            raise MountUnavailable(self._problem)
+        # Not through a link: what it leads to is not what was published.
+        if not await self.call(lambda: folder.is_dir() and not folder.is_symlink()):
+            raise MountUnavailable(missing)
+        return folder
 
     def _newest(self, name: str) -> Path:
         folder = self._layout.dataset(name, "x").parent

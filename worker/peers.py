@@ -1,19 +1,25 @@
-"""The two services that the Worker talks to, as plain calls."""
+"""The services that the Worker talks to, as plain calls."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from headway.errors import HeadwayError
 from headway.ids import AttemptId
+from headway.model.reasons import EndWord
 from headway.rpc import convert
 from headway.rpc.channel import Peer
+from headway.rpc.v1 import http_server_pb2
 from headway.rpc.v1 import resource_manager_pb2 as rm
 from headway.rpc.v1 import task_manager_pb2 as tm
+from headway.rpc.v1.http_server_pb2_grpc import HttpServerStub
 from headway.rpc.v1.resource_manager_pb2_grpc import ResourceManagerStub
 from headway.rpc.v1.task_manager_pb2_grpc import TaskManagerStub
 
 from . import wire
 from .heartbeat import Answer
+from .model import WantedImage
+from .ports import Credentials, RuntimeRefused
 
 _DEADLINE_S = 15.0
 
@@ -56,6 +62,35 @@ class TaskManagerPeer:
         request = tm.ReportAttemptsRequest(reports=reports)
         reply = await self._peer.call(self._stub.ReportAttempts, request, deadline_s=_DEADLINE_S)
         return [convert.attempt_id(attempt) for attempt in reply.discard]
+
+
+class HttpServerPeer:
+    """Credentials for registries."""
+
+    def __init__(self, peer: Peer) -> None:
+        self._peer = peer
+        self._stub = HttpServerStub(peer.channel)  # type: ignore[no-untyped-call]
+
+    async def credentials(self, wanted: WantedImage) -> Credentials | None:
+        """What the account gave for the image's registry; None: pull without. Raises RuntimeRefused."""
+        if not wanted.account:
+            return None
+        request = http_server_pb2.GetRegistryAuthRequest(account=wanted.account, registry=registry_of(wanted.name))
+        try:
+            reply = await self._peer.call(self._stub.GetRegistryAuth, request, deadline_s=_DEADLINE_S, idempotent=True)
+        except HeadwayError as error:
+            raise RuntimeRefused(
+                f"The credentials for the image {wanted.name} could not be had: {error.message}",
+                word=EndWord.IMAGE_PULL_FAILED,
+                elsewhere=True,
+            ) from error
+        return Credentials(reply.username, reply.password) if reply.username else None
+
+
+def registry_of(image: str) -> str:
+    """The host, with its port, of the registry that an image's name means, as Docker reads it."""
+    first, slash, _rest = image.partition("/")
+    return first if slash and ("." in first or ":" in first or first == "localhost") else "docker.io"
 
 
 class ResourceManagerPeer:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Protocol
@@ -13,6 +13,7 @@ from headway.ids import AttemptId
 from headway.model.reasons import EndWord
 
 from .box import EndRecord, LaunchSpec, StartedRecord, StopWord, Stream
+from .model import WantedImage
 
 # --- errors of a runtime -------------------------------------------------------------------------------
 
@@ -51,6 +52,13 @@ class RuntimeRefused(HeadwayError):
         self.elsewhere = elsewhere
 
 
+class NoRoom(RuntimeRefused):
+    """The engine's disk is too full for an image."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, word=EndWord.IMAGE_PULL_FAILED, elsewhere=True)
+
+
 # --- what a runtime is told and tells ------------------------------------------------------------------
 
 
@@ -65,6 +73,50 @@ class ImageFacts:
     working_dir: str = ""  # empty: the image names none
     user: str = ""  # the image's USER, empty: root
     architecture: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineImage:
+    """An image in the engine's list. ``names`` (NAME:TAG) and ``repo_digests`` (NAME@DIGEST) are without Headway's own
+    mark, ``marked`` tells of that."""
+
+    id: str
+    names: tuple[str, ...] = ()
+    repo_digests: tuple[str, ...] = ()
+    size_bytes: int = 0
+    marked: bool = False
+
+
+class Removed(enum.Enum):
+    """What became of an image that was to go."""
+
+    GONE = "gone"
+    KEPT = "kept"  # somebody else has named it meanwhile: only Headway's mark went
+    IN_USE = "in_use"  # a container needs it; nothing was done
+
+
+class Archive(Protocol):
+    """A docker archive as a stream."""
+
+    def chunks(self) -> Iterator[bytes]:
+        """Its bytes, once; may block as long as the shared mount does, but not for ever.
+
+        Raises:
+            MountUnavailable, RuntimeRefused: it can't be read; why.
+        """
+        ...
+
+    def close(self) -> None:
+        """Nobody reads on. Safe twice, from any thread."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What a registry gets. Never logged, never stored."""
+
+    username: str
+    password: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +135,7 @@ class StartOrder:
     gpu_uuids: tuple[str, ...] = ()  # empty: the container must see none (NVIDIA_VISIBLE_DEVICES=void in its env)
     home: Path | None = None  # on this machine; bound read-write at /root/nfs
     datasets: Mapping[str, Path] = field(default_factory=dict)  # name to folder; bound read-only at /root/datasets/NAME
+    code: Path | None = None  # a snapshot of code; bound read-only at /root/code
     job_name: str = ""  # for people who look at the engine; labels only
     owner: str = ""
 
@@ -154,10 +207,10 @@ class Runtime(Protocol):
     labels that hold node id, job, task and number. There is never a second one for an attempt: ``start`` looks
     first, and a created one whose answer got lost is taken over.
 
-    *Order of calls.* ``open`` once; ``prepare_image`` then ``start`` for each attempt; ``progress``, ``inspect``,
-    ``renew``, ``stop`` and ``kill`` any time after; ``remove`` last. After a restart of the Worker: ``open``,
-    ``list``, and then the same as if nothing had happened. All but ``open`` are safe twice, in any state, also for
-    an attempt that never was.
+    *Order of calls.* ``open`` once; the image (``images.ImageKeeper``) then ``start`` for each attempt; ``progress``,
+    ``inspect``, ``renew``, ``stop`` and ``kill`` any time after; ``remove`` last. After a restart of the Worker:
+    ``open``, ``list``, and then the same as if nothing had happened. All but ``open`` are safe twice, in any state,
+    also for an attempt that never was.
 
     *Blocking.* Every call gives up by itself after the engine timeout and raises EngineUnavailable; none blocks the
     event loop. Engine calls run in a thread pool of the runtime's own, never in asyncio's, which a hanging engine would
@@ -191,12 +244,38 @@ class Runtime(Protocol):
         """A cheap question that shows whether the engine answers. Raises EngineUnavailable."""
         ...
 
-    async def prepare_image(self, image: str, digest: str, on_fetch: Callable[[], None]) -> ImageFacts:
-        """Make the image available on the engine; ``digest`` (may be empty) was pinned at submit and wins.
+    async def find_image(self, wanted: WantedImage) -> ImageFacts | None:
+        """The image if the engine has it; a pinned digest wins over the name.
 
-        ``on_fetch`` is called once if it is not there yet and has to be fetched. May take minutes; several callers
-        for one image share one fetch. Raises EngineUnavailable, RuntimeRefused.
+        Asks the engine nothing while its own events would tell of a change. Raises EngineUnavailable, RuntimeRefused
+        (not the name of an image; made for other machines).
         """
+        ...
+
+    async def load_image(self, wanted: WantedImage, archive: Archive) -> ImageFacts:
+        """Take an image of the market in. When it fails, nothing of it stays; the archive is closed either way.
+
+        Raises EngineUnavailable, RuntimeRefused, MountUnavailable.
+        """
+        ...
+
+    async def pull_image(self, wanted: WantedImage, credentials: Credentials | None) -> ImageFacts:
+        """Fetch an image from the registry that its name says. Raises EngineUnavailable, RuntimeRefused."""
+        ...
+
+    async def mark_image(self, image_id: str) -> None:
+        """Give the image a name of Headway's own, which keeps it from a prune of nameless images and tells people who
+        brought it. Raises EngineUnavailable."""
+        ...
+
+    async def remove_image(self, image_id: str, names: Collection[str]) -> Removed:
+        """Take Headway's mark and these names (those that its fetch gave it) from an image; with its last name it goes.
+        Other names and containers keep it. Gone already is GONE. Raises EngineUnavailable."""
+        ...
+
+    async def layers_there(self, layers: Sequence[str]) -> int:
+        """How many of these layers (digests, from the lowest on) the engine has one upon the other, so that an archive
+        may leave them out. 0 where it can't use that. Raises EngineUnavailable."""
         ...
 
     async def start(self, order: StartOrder) -> ContainerFacts:
@@ -246,8 +325,8 @@ class Runtime(Protocol):
         """All containers of this node, by label; cheap enough for every half minute. Raises EngineUnavailable."""
         ...
 
-    async def image_names(self) -> Sequence[str]:
-        """Names of images on the engine, at most 500, sorted. Raises EngineUnavailable."""
+    async def images(self) -> Sequence[EngineImage]:
+        """All images on the engine; as cheap as ``find_image``. Raises EngineUnavailable."""
         ...
 
     def data_folders(self) -> Sequence[Path]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 from headway.clock import Clock
@@ -16,6 +16,7 @@ from . import wire
 from .admission import Refuse
 from .heartbeat import Heartbeat
 from .logs import LogReader
+from .model import WantedImage
 from .status import StatusReader
 from .task_controller import TaskController
 
@@ -33,6 +34,7 @@ class Servicer(WorkerServicer):
         clock: Clock,
         *,
         on_poll: Callable[[], None],
+        on_wishes: Callable[[Sequence[WantedImage]], None],
     ) -> None:
         self._service = service
         self._controller = controller
@@ -41,6 +43,7 @@ class Servicer(WorkerServicer):
         self._heartbeat = heartbeat
         self._clock = clock
         self._on_poll = on_poll
+        self._on_wishes = on_wishes
 
     async def Launch(self, request: worker_pb2.LaunchRequest, context: Any) -> worker_pb2.LaunchReply:
         if self._service.stopping:
@@ -86,6 +89,12 @@ class Servicer(WorkerServicer):
                 ended=chunk.ended,
                 marks=[worker_pb2.LogMark(offset=offset, at=at) for offset, at in chunk.marks],
             )
+
+    async def PrepareImages(
+        self, request: worker_pb2.PrepareImagesRequest, context: Any
+    ) -> worker_pb2.PrepareImagesReply:
+        self._on_wishes(wire.wishes(request))
+        return worker_pb2.PrepareImagesReply()
 
     async def GetStatus(self, request: worker_pb2.GetStatusRequest, context: Any) -> resource_manager_pb2.NodeStatus:
         self._on_poll()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import psutil
 
@@ -17,11 +17,12 @@ from . import wire
 from .conditions import Conditions
 from .disk_watch import DiskWatch
 from .engine_watch import EngineWatch
-from .ports import EngineUnavailable, GpuInventory, GpuReading, Gpus, Runtime
+from .images import ImageKeeper
+from .ports import GpuInventory, GpuReading, Gpus, Runtime
 from .task_executor import TaskExecutor
 
 _RESERVED_MEMORY = 512 << 20  # left to the system and to Headway itself where the owner says nothing
-_IMAGES_FRESH_S = 60.0
+_IMAGES_TOLD = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +40,6 @@ class Offer:
             return self.memory_bytes
         total = psutil.virtual_memory().total
         return max(total // 2, total - max(_RESERVED_MEMORY, total // 20))
-
-
-@dataclass(slots=True)
-class _Images:
-    names: list[str] = field(default_factory=list)
-    read_at: float = float("-inf")
 
 
 class StatusReader:
@@ -65,7 +60,10 @@ class StatusReader:
         disks: DiskWatch,
         live: Callable[[], Sequence[AttemptId]],
         holding: Callable[[], Sequence[TaskExecutor]],
+        images: ImageKeeper,
+        tell_names: bool,
     ) -> None:
+        """``tell_names``: whether names of images that others brought may be known, since jobs may use those."""
         self._node_id = node_id
         self._incarnation = incarnation
         self._runtime = runtime
@@ -77,7 +75,8 @@ class StatusReader:
         self._disks = disks
         self._live = live
         self._holding = holding
-        self._images = _Images()
+        self._images = images
+        self._tell_names = tell_names
         self._cpu_before: tuple[float, float] | None = None  # (at, busy CPU seconds)
 
     async def read(self) -> pb.NodeStatus:
@@ -98,8 +97,9 @@ class StatusReader:
             memory_total_bytes=memory.total,
             load1=os.getloadavg()[0],
             live_attempts=len(self._live()),
-            images=await self._image_names(),
+            engine_images=await self._engine_images(),
         )
+        status.images.extend(sorted({name for image in status.engine_images for name in image.names})[:_IMAGES_TOLD])
         if disk is not None:
             # The tightest of its disks: that one decides what the machine can still take.
             status.disk_free_bytes, status.disk_total_bytes = disk.free_bytes, disk.total_bytes
@@ -152,15 +152,12 @@ class StatusReader:
             return None
         return max(0.0, (busy - before[1]) / (at - before[0]))
 
-    async def _image_names(self) -> list[str]:
-        now = self._clock.monotonic()
-        if now - self._images.read_at >= _IMAGES_FRESH_S:
-            self._images.read_at = now
-            try:
-                self._images.names = list(await self._runtime.image_names())[:500]
-            except EngineUnavailable:
-                self._engine.suspect()
-        return self._images.names
+    async def _engine_images(self) -> list[pb.EngineImage]:
+        """Ours first: if not all can be told, those are left out that others brought."""
+        found = sorted(await self._images.listing(), key=lambda entry: (not entry[1], entry[0].names, entry[0].id))
+        return [
+            wire.engine_image(image, ours=ours, tell_names=self._tell_names) for image, ours in found[:_IMAGES_TOLD]
+        ]
 
 
 class SimulatedGpus:

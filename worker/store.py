@@ -1,4 +1,5 @@
-"""What the Worker must not forget: attempts it accepted, stops it was told of, ends it has not delivered.
+"""What the Worker must not forget: attempts it accepted, stops it was told of, ends it has not delivered, images it
+brought.
 
 One SQLite file on the machine's own disk. A burst of launches or ends is one transaction, so it costs one fsync. The
 whole of it is in memory as well (``TaskController``), so nothing is ever read back but at a start.
@@ -19,6 +20,7 @@ from headway.store.batcher import Batcher
 from headway.store.database import Database
 
 from .box import StopWord
+from .images.journal import ImageJournal
 from .model import Stage, Times, attempt_of_folder
 
 _INSERT = (
@@ -111,6 +113,7 @@ class WorkerStore:
     def __init__(self, db: Database) -> None:
         self._db = db
         self._puts: Batcher[tuple[Any, ...], None] = Batcher(self._write, name="worker-store")
+        self.images = ImageJournal(db)
 
     @classmethod
     async def open(cls, path: str) -> WorkerStore:

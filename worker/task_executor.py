@@ -179,7 +179,8 @@ class TaskExecutor:
             network=spec.network.value == "outgoing",
             gpu_uuids=launch.gpu_uuids,
             home=home,
-            datasets={name: await house.mounted.dataset(name) for name in spec.datasets},
+            datasets={name: await house.mounted.dataset(name, version) for name, version in _datasets(launch).items()},
+            code=await house.mounted.code(launch.owner.name, spec.code) if spec.code else None,
             job_name=launch.job_name,
             owner=launch.owner.name,
         )
@@ -193,16 +194,18 @@ class TaskExecutor:
 
     async def _image(self) -> ImageFacts:
         house, spec = self._house, self.launch.spec
+        wanted, told = self.launch.image, False
 
         def on_fetch() -> None:
-            self._note(f"Image {spec.image} is not on this machine yet; fetching it.")
-            self._tell(AttemptEventKind.PULL_STARTED)
+            nonlocal told
+            if not told:  # an engine that was away is asked again, from the beginning
+                told = True
+                self._note(f"Image {spec.image} is not on this machine yet; fetching it.")
+                self._tell(AttemptEventKind.PULL_STARTED)
 
         try:
             async with asyncio.timeout(house.limits.pull_s):
-                return await self._container.ask(
-                    lambda: house.runtime.prepare_image(spec.image, self.launch.image_digest, on_fetch)
-                )
+                return await self._container.ask(lambda: house.images.prepare(wanted, on_fetch))
         except TimeoutError as error:
             raise RuntimeRefused(
                 f"Fetching the image {spec.image} took longer than {format_duration(house.limits.pull_s)}.",
@@ -377,6 +380,15 @@ class TaskExecutor:
             self._house.reports.tell(record.attempt, wire.stored_report(record.end_report), end=True)
         elif record.stage is Stage.LIVE and record.times.process_started_at is not None:
             self._tell(AttemptEventKind.PROCESS_STARTED)
+
+
+def _datasets(launch: Launch) -> dict[str, str]:
+    """Versions by name; empty: the newest. A job file may name a version, `mnist@2`."""
+    versions = {}
+    for entry in launch.spec.datasets:
+        name, _, version = entry.partition("@")
+        versions[name] = launch.dataset_versions.get(name) or launch.dataset_versions.get(entry) or version
+    return versions
 
 
 def _sentence(error: HeadwayError) -> str:

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from headway.rpc import convert
+from headway.rpc.v1 import common_pb2
 from headway.rpc.v1 import resource_manager_pb2 as rm
 from headway.rpc.v1 import task_manager_pb2 as tm
 from headway.rpc.v1 import worker_pb2 as pb
 
 from .box import StopWord
 from .endings import Ending
-from .model import Launch, Owner, Times
-from .ports import GpuReading
+from .model import ImageSource, Launch, Owner, Times, WantedImage
+from .ports import EngineImage, GpuReading
 from .store import Record
+
+_SOURCES = {
+    common_pb2.IMAGE_SOURCE_MARKET: ImageSource.MARKET,
+    common_pb2.IMAGE_SOURCE_ENGINE: ImageSource.ENGINE,
+    common_pb2.IMAGE_SOURCE_REGISTRY: ImageSource.REGISTRY,
+}
 
 
 def launch(message: pb.LaunchAttempt) -> Launch:
@@ -28,11 +35,35 @@ def launch(message: pb.LaunchAttempt) -> Launch:
         generation=message.generation,
         job_name=message.job_name,
         image_digest=message.spec.image_digest,
+        image_source=_SOURCES.get(message.spec.image_source, ImageSource.UNKNOWN),
+        image_bytes=message.spec.image_bytes,
+        dataset_versions={pin.name: pin.version for pin in message.spec.dataset_pins},
         gpu_uuids=tuple(message.gpu_uuids),
         placed_at=message.placed_at,
         incarnation=message.incarnation,
         lease_s=message.lease_s,
         lease_enforced=message.lease_enforced,
+    )
+
+
+def wishes(request: pb.PrepareImagesRequest) -> list[WantedImage]:
+    """Those that can be fetched ahead: pinned ones from the market or a registry."""
+    wanted = [
+        WantedImage(image.image, image.digest, _SOURCES.get(image.source, ImageSource.UNKNOWN), image.account)
+        for image in request.images
+    ]
+    return [one for one in wanted if one.digest and one.source in (ImageSource.MARKET, ImageSource.REGISTRY)]
+
+
+def engine_image(image: EngineImage, *, ours: bool, tell_names: bool) -> rm.EngineImage:
+    """``tell_names``: whether the names of what others brought may be known."""
+    tell = ours or tell_names
+    return rm.EngineImage(
+        id=image.id,
+        names=image.names if tell else (),
+        repo_digests=image.repo_digests if tell else (),
+        bytes=image.size_bytes,
+        ours=ours,
     )
 
 

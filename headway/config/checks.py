@@ -49,6 +49,7 @@ def derived(config: HeadwayConfig, environ_host: str = "") -> tuple[HeadwayConfi
 def problems(config: HeadwayConfig) -> Iterator[Problem]:
     """Everything that does not go together; `pointer` is the key, the message reads on after it."""
     yield from _leases(config)
+    yield from _disks(config)
     yield from _doors(config)
     yield from _numbers(config)
 
@@ -73,6 +74,15 @@ def _leases(config: HeadwayConfig) -> Iterator[Problem]:
             "cluster.lease_stop_s",
             f"is {cluster.lease_stop_s:g}; lease_s - lease_stop_s must be more than two heartbeats "
             f"({2 * cluster.heartbeat_s:g} s), or a launcher would stop tasks between two heartbeats",
+        )
+
+
+def _disks(config: HeadwayConfig) -> Iterator[Problem]:
+    worker = config.worker
+    if worker.image_disk_low > worker.image_disk_high:
+        yield Problem(
+            "worker.image_disk_low",
+            f"is {worker.image_disk_low:g}; it must not be above image_disk_high ({worker.image_disk_high:g})",
         )
 
 

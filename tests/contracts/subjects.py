@@ -13,6 +13,7 @@ from headway.ids import AttemptId
 from tests.support.images import BUSYBOX
 from worker.box import LaunchSpec
 from worker.launcher.build import build
+from worker.model import WantedImage
 from worker.ports import Runtime, StartOrder
 from worker.runtime.docker import DockerRuntime
 from worker.runtime.docker_engine import DockerEngine
@@ -97,7 +98,8 @@ class ScriptedSubject:
         grace_s: float = 1.0,
         lease_until_boot_ns: int | None = None,
     ) -> StartOrder:
-        image = await self.runtime.prepare_image("any/image:1", "", lambda: None)
+        image = await self.runtime.find_image(WantedImage("any/image:1"))
+        assert image is not None
         env = {
             "HEADWAY_SCRIPTED_RUN_S": str(run_s),
             "HEADWAY_SCRIPTED_EXIT": str(exit_code),
@@ -164,7 +166,8 @@ class DockerSubject:
         grace_s: float = 1.0,
         lease_until_boot_ns: int | None = None,
     ) -> StartOrder:
-        image = await self.runtime.prepare_image(BUSYBOX, "", lambda: None)
+        image = await self.runtime.find_image(WantedImage(BUSYBOX))
+        assert image is not None
         trap = "trap '' TERM; " if ignores_term else ""
         text = f"{trap}printf %s {shlex.quote(output)}; sleep {run_s}; exit {exit_code}"
         return StartOrder(

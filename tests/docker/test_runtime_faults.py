@@ -17,6 +17,7 @@ from tests.contracts.subjects import DockerSubject
 from tests.support.dockerd import Engine
 from tests.support.waiting import eventually
 from tests.support.worker_house import an_attempt
+from worker.model import WantedImage
 from worker.ports import ContainerState, EngineUnavailable, RuntimeRefused
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(120)]
@@ -203,24 +204,26 @@ async def test_datasets_are_read_only(subject: DockerSubject, tmp_path: Path) ->
 
 async def test_an_unreachable_registry_is_told_in_seconds(subject: DockerSubject) -> None:
     """IMG-21."""
-    fetched = []
+    wanted = WantedImage("127.0.0.1:9/no/such:1")
+    assert await subject.runtime.find_image(wanted) is None
     with pytest.raises(RuntimeRefused) as caught:
-        await asyncio.wait_for(
-            subject.runtime.prepare_image("127.0.0.1:9/no/such:1", "", lambda: fetched.append(1)), timeout=30
-        )
-    assert fetched == [1]
+        await asyncio.wait_for(subject.runtime.pull_image(wanted, None), timeout=30)
     assert (caught.value.word, caught.value.elsewhere) == (EndWord.IMAGE_PULL_FAILED, True)
 
 
 async def test_an_image_that_comes_is_seen_at_once(subject: DockerSubject, docker_client: docker.DockerClient) -> None:
-    image = await subject.runtime.prepare_image("headway-test/busybox:1", "", lambda: None)
+    moving = WantedImage("headway-test/moving:1")
+    image = await subject.runtime.find_image(WantedImage("headway-test/busybox:1"))
     docker_client.api.tag("headway-test/static:1", "headway-test/moving", "1")
-    first = await subject.runtime.prepare_image("headway-test/moving:1", "", lambda: None)
+    first = await subject.runtime.find_image(moving)
+    assert image is not None
+    assert first is not None
     docker_client.api.tag(image.id, "headway-test/moving", "1")
 
     async def moved() -> bool:
-        return (await subject.runtime.prepare_image("headway-test/moving:1", "", lambda: None)).id == image.id
+        found = await subject.runtime.find_image(moving)
+        return found is not None and found.id == image.id
 
     await eventually(moved, within_s=5)
     assert first.id != image.id
-    assert "headway-test/moving:1" in await subject.runtime.image_names()
+    assert any("headway-test/moving:1" in found.names for found in await subject.runtime.images())

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import datetime
 from pathlib import Path
@@ -24,15 +24,19 @@ from headway.logs import get_logger
 from headway.model.reasons import EndWord
 
 from ..launcher import launcher_path
-from ..model import attempt_of_folder
+from ..model import WantedImage, attempt_of_folder
 from ..ports import (
+    Archive,
     ContainerFacts,
     ContainerFiles,
     ContainerState,
+    Credentials,
     EngineFacts,
+    EngineImage,
     EngineUnavailable,
     ImageFacts,
     Progress,
+    Removed,
     RuntimeRefused,
     StartOrder,
 )
@@ -76,14 +80,13 @@ class DockerRuntime(BoxedRuntime):
         identity: Identity,
         launcher: Path,
         local_images: bool = True,
-        pull_images: bool = True,
         pids_limit: int = 4_096,
     ) -> None:
         super().__init__(attempts_dir, launcher)
         self._engine = engine
         self._identity = identity
         self._pids_limit = pids_limit
-        self._images = DockerImages(engine, node=identity.node, local=local_images, pull=pull_images)
+        self._images = DockerImages(engine, node=identity.node, local=local_images)
         self._gpu_probe = GpuProbe(engine, identity.node)
         self._folders = EngineFolders(engine)
         self._events = EngineEvents(engine, on_connect=self._connected, on_loss=self._lost, on_event=self._engine_event)
@@ -103,7 +106,6 @@ class DockerRuntime(BoxedRuntime):
             identity=Identity(config.cluster.name, settings.node_id, str(attempts_dir.resolve())),
             launcher=launcher_path(),
             local_images=settings.local_images,
-            pull_images=settings.pull_images,
             pids_limit=settings.pids_limit,
         )
 
@@ -132,11 +134,27 @@ class DockerRuntime(BoxedRuntime):
 
     # -- images -----------------------------------------------------------------------------------
 
-    async def prepare_image(self, image: str, digest: str, on_fetch: Callable[[], None]) -> ImageFacts:
-        return await self._images.prepare(image, digest, on_fetch)
+    async def find_image(self, wanted: WantedImage) -> ImageFacts | None:
+        return await self._images.find(wanted)
 
-    async def image_names(self) -> Sequence[str]:
-        return await self._images.names()
+    async def load_image(self, wanted: WantedImage, archive: Archive) -> ImageFacts:
+        return await self._images.load(wanted, archive)
+
+    async def pull_image(self, wanted: WantedImage, credentials: Credentials | None) -> ImageFacts:
+        return await self._images.pull(wanted, credentials)
+
+    async def mark_image(self, image_id: str) -> None:
+        await self._images.mark(image_id)
+
+    async def remove_image(self, image_id: str, names: Collection[str]) -> Removed:
+        return await self._images.remove(image_id, names)
+
+    async def layers_there(self, layers: Sequence[str]) -> int:
+        self._images.stacks = self._folders.layered
+        return await self._images.layers_there(layers)
+
+    async def images(self) -> Sequence[EngineImage]:
+        return await self._images.listing()
 
     # -- disks ------------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ class EngineFolders:
         self._engine = engine
         self._known = False
         self.found: tuple[Path, ...] = ()
+        self.layered = False  # whether images are layers of its own, shared by their chain of digests
 
     async def look(self) -> None:
         """Ask, unless it is known already. Raises EngineUnavailable."""
@@ -32,6 +33,7 @@ class EngineFolders:
         except APIError:
             return  # asked again at the next check
         self.found = data_folders(info) if self._engine.url.startswith("unix://") else ()
+        self.layered = not _has_containerd_images(info)
         self._known = True
 
     def forget(self) -> None:
@@ -42,9 +44,13 @@ class EngineFolders:
 def data_folders(info: Mapping[str, Any]) -> tuple[Path, ...]:
     """From the engine's answer about itself; only folders that are there."""
     folders = [Path(str(info.get("DockerRootDir") or "/nonexistent"))]
-    if any("io.containerd.snapshotter" in str(pair) for pair in info.get("DriverStatus") or ()):
+    if _has_containerd_images(info):
         folders.append(_CONTAINERD)
     return tuple(folder for folder in folders if folder.is_dir())
+
+
+def _has_containerd_images(info: Mapping[str, Any]) -> bool:
+    return any("io.containerd.snapshotter" in str(pair) for pair in info.get("DriverStatus") or ())
 
 
 def container_files(api: APIClient, name: str, here: Sequence[Path]) -> ContainerFiles:

@@ -56,8 +56,8 @@ class DockerEngine:
         limit_s = min(_QUICK_S, self.timeout_s)
         return await self._wait(self._in_thread(self._quick_threads, work, limit_s), limit_s)
 
-    async def pull(self, work: Callable[[APIClient], T]) -> T:
-        """A fetch: as long as it takes, but not long without a sign of life."""
+    async def fetch(self, work: Callable[[APIClient], T]) -> T:
+        """A fetch of an image: as long as it takes, but not long without a sign of life."""
         return await asyncio.wrap_future(self._in_thread(self._pull_threads, work, _PULL_SILENCE_S))
 
     def submit(self, work: Callable[[APIClient], T]) -> Future[T]:

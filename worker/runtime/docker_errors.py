@@ -8,7 +8,7 @@ from docker.errors import APIError
 
 from headway.model.reasons import EndWord
 
-from ..ports import RuntimeRefused
+from ..ports import NoRoom, RuntimeRefused
 
 _TROUBLE = (
     "containerd",
@@ -31,6 +31,7 @@ _NOT_FOUND = re.compile(
     r"no matching manifest|not found",
     re.IGNORECASE,
 )
+_BAD_ARCHIVE = re.compile(r"invalid diffID|invalid tar header|invalid character|invalid image JSON", re.IGNORECASE)
 _UNAUTHORIZED = re.compile(r"unauthorized|authentication required|denied: ", re.IGNORECASE)
 _AWAY = re.compile(
     r"dial tcp|no such host|lookup |timeout|timed out|connection refused|connection reset|network is unreachable|"
@@ -109,9 +110,7 @@ def pull_refusal(text: str, *, node: str, image: str) -> RuntimeRefused:
     """The end of an attempt whose image could not be fetched; ``text`` is what the engine said."""
     text = " ".join(text.split())
     if _NO_DISK.search(text):
-        return RuntimeRefused(
-            f"Not enough disk on worker {node} for the image {image}", word=EndWord.IMAGE_PULL_FAILED, elsewhere=True
-        )
+        return NoRoom(f"Not enough disk on worker {node} for the image {image}")
     # The registry's address before its answer: `lookup x: no such host` must not count as an image that is not there.
     if _AWAY.search(text) and not re.search(r"manifest unknown|pull access denied", text):
         return RuntimeRefused(
@@ -131,6 +130,21 @@ def pull_refusal(text: str, *, node: str, image: str) -> RuntimeRefused:
         )
     return RuntimeRefused(
         f"{node} could not fetch the image {image}: {_tail(text)}", word=EndWord.IMAGE_PULL_FAILED, elsewhere=True
+    )
+
+
+def load_refusal(text: str, *, node: str, image: str) -> RuntimeRefused:
+    """The end of an attempt whose image of the market the engine would not take; ``text`` is what the engine said."""
+    text = " ".join(text.split())
+    if _NO_DISK.search(text):
+        return NoRoom(f"Not enough disk on worker {node} for the image {image}")
+    if _BAD_ARCHIVE.search(text):
+        return RuntimeRefused(
+            f"The market's copy of the image {image} is not what was uploaded; upload it again ({_tail(text)})",
+            word=EndWord.IMAGE_BAD,
+        )
+    return RuntimeRefused(
+        f"{node} could not load the image {image}: {_tail(text)}", word=EndWord.IMAGE_PULL_FAILED, elsewhere=True
     )
 
 

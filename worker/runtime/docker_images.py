@@ -1,11 +1,10 @@
-"""Images on the engine: looked at once, fetched once however many ask."""
+"""Images on the engine: what is there, how one comes, and how one goes."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, TypeVar
 
 import requests
 from docker import APIClient
@@ -15,28 +14,33 @@ from docker.utils import parse_repository_tag
 from headway.logs import get_logger
 from headway.model.reasons import EndWord
 
-from ..ports import EngineUnavailable, ImageFacts, RuntimeRefused
+from ..model import ImageSource, WantedImage
+from ..ports import Archive, Credentials, EngineImage, EngineUnavailable, ImageFacts, Removed, RuntimeRefused
 from .docker_engine import DockerEngine
-from .docker_errors import pull_refusal, text_of
+from .docker_errors import load_refusal, pull_refusal, text_of
+from .docker_load import load
 
 log = get_logger(__name__)
+T = TypeVar("T")
 
-_NAMES = 500
+# The name that what Headway brought has on the engine; the tag is the image's id. No registry is called so.
+MARK = "headway.local/images"
 
 
 class DockerImages:
     """What a start needs to know of images costs no question to the engine while ``trusted``: as long as the engine's
     own events would tell of a change."""
 
-    def __init__(self, engine: DockerEngine, *, node: str, local: bool, pull: bool) -> None:
+    def __init__(self, engine: DockerEngine, *, node: str, local: bool) -> None:
         self._engine = engine
         self._node = node
         self._local = local
-        self._pull = pull
         self._known: dict[str, ImageFacts] = {}
-        self._fetches: dict[str, asyncio.Task[ImageFacts]] = {}
+        self._listing: list[EngineImage] | None = None
+        self._layers: dict[str, tuple[str, ...]] = {}  # by image id: never changes
         self._trusted = False
         self.architecture = ""  # the engine's, once known
+        self.stacks = False  # whether it takes archives without the layers that it has; not known: no
 
     def trust(self, trusted: bool) -> None:
         """Whether changes of images will be told to ``changed``; forgets what is known."""
@@ -46,36 +50,119 @@ class DockerImages:
     def changed(self) -> None:
         """Some image came, went, or got another name."""
         self._known.clear()
+        self._listing = None
 
-    async def prepare(self, image: str, digest: str, on_fetch: Callable[[], None]) -> ImageFacts:
-        """See ``ports.Runtime.prepare_image``."""
-        key = f"{image}@{digest}"
+    async def find(self, wanted: WantedImage) -> ImageFacts | None:
+        """See ``ports.Runtime.find_image``."""
+        key = wanted.key
         facts = self._known.get(key)
         if facts is not None:
             return facts
-        facts = await self._look(image, digest)
+        facts = await self._look(wanted)
         if facts is None:
-            if not self._pull:
-                raise RuntimeRefused(
-                    f"The image {image} is not on {self._node}, which fetches none from registries",
-                    word=EndWord.IMAGE_NOT_FOUND,
-                )
-            on_fetch()
-            facts = await self._fetched(key, image, digest)
-        self._check(image, facts)
+            return None
+        self._check(wanted, facts)
         if self._trusted:
             self._known[key] = facts
         return facts
 
-    async def names(self) -> Sequence[str]:
-        """Names of what is there, sorted."""
-        found = await self._engine.call(lambda api: api.images())
-        names = {tag for image in found for tag in image.get("RepoTags") or () if not tag.startswith("<none>")}
-        return sorted(names)[:_NAMES]
+    async def load(self, wanted: WantedImage, archive: Archive) -> ImageFacts:
+        """See ``ports.Runtime.load_image``."""
+        try:
+            made = await self._engine.fetch(lambda api: load(api, archive))
+        except APIError as error:
+            raise load_refusal(text_of(error), node=self._node, image=wanted.name) from error
+        finally:
+            archive.close()
+            self.changed()
+        facts = await self._by_name(wanted.digest)
+        if facts is not None:
+            self._check(wanted, facts)
+            return facts
+        await self._call(lambda api: _remove_strangers(api, made))
+        raise RuntimeRefused(
+            f"The market's copy of the image {wanted.name} is not {wanted.digest}; upload it again",
+            word=EndWord.IMAGE_BAD,
+        )
 
-    async def _look(self, image: str, digest: str) -> ImageFacts | None:
+    async def pull(self, wanted: WantedImage, credentials: Credentials | None) -> ImageFacts:
+        """See ``ports.Runtime.pull_image``."""
+        image = wanted.name
+        repository, tag = parse_repository_tag(image)
+        name = f"{repository}@{wanted.digest}" if wanted.digest else image
+        login = {"username": credentials.username, "password": credentials.password} if credentials else None
+
+        def pull(api: APIClient) -> None:
+            version = wanted.digest or tag or "latest"
+            for line in api.pull(repository, version, stream=True, decode=True, auth_config=login):
+                if "error" in line:
+                    raise pull_refusal(str(line["error"]), node=self._node, image=image)
+
+        try:
+            await self._engine.fetch(pull)
+        except APIError as error:
+            raise pull_refusal(text_of(error), node=self._node, image=image) from error
+        except EngineUnavailable as error:
+            if isinstance(error.__cause__, requests.Timeout):
+                raise pull_refusal("timeout: no progress for minutes", node=self._node, image=image) from error
+            raise
+        finally:
+            self.changed()
+        facts = await self._by_name(name)
+        if facts is None:
+            raise RuntimeRefused(
+                f"{image} was fetched, yet {self._node} does not have it",
+                word=EndWord.IMAGE_PULL_FAILED,
+                elsewhere=True,
+            )
+        self._check(wanted, facts)
+        return facts
+
+    async def mark(self, image_id: str) -> None:
+        """See ``ports.Runtime.mark_image``."""
+        await self._call(lambda api: api.tag(image_id, MARK, _tag_of(image_id)))
+        self.changed()
+
+    async def remove(self, image_id: str, names: Collection[str]) -> Removed:
+        """See ``ports.Runtime.remove_image``."""
+        try:
+            return await self._call(lambda api: _remove(api, image_id, names))
+        finally:
+            self.changed()
+
+    async def layers_there(self, layers: Sequence[str]) -> int:
+        """See ``ports.Runtime.layers_there``."""
+        if not self.stacks or not layers:
+            return 0
+        ids = [image.id for image in await self.listing()]
+        known = self._layers
+
+        def look(api: APIClient) -> dict[str, tuple[str, ...]]:
+            found = {}
+            for image_id in ids:
+                if image_id not in known:
+                    with contextlib.suppress(ImageNotFound, NotFound):
+                        root = _inspect(api, image_id).get("RootFS") or {}
+                        found[image_id] = tuple(root.get("Layers") or ())
+            return found
+
+        known.update(await self._call(look))
+        for image_id in set(known).difference(ids):
+            del known[image_id]
+        return max((_in_common(layers, known[image_id]) for image_id in ids if image_id in known), default=0)
+
+    async def listing(self) -> list[EngineImage]:
+        """See ``ports.Runtime.images``."""
+        listing = self._listing
+        if listing is None:
+            listing = [_listed(entry) for entry in await self._call(lambda api: api.images())]
+            if self._trusted:
+                self._listing = listing
+        return listing
+
+    async def _look(self, wanted: WantedImage) -> ImageFacts | None:
         def look(api: APIClient) -> dict[str, Any] | None:
-            for name in _names(image, digest):
+            for name in _names(wanted):
                 with contextlib.suppress(ImageNotFound, NotFound):
                     return _inspect(api, name)
             return None
@@ -84,57 +171,29 @@ class DockerImages:
             found = await self._engine.call(look)
         except APIError as error:
             raise RuntimeRefused(
-                f"{image} is no name of an image: {text_of(error)}", word=EndWord.IMAGE_NOT_FOUND
+                f"{wanted.name} is no name of an image: {text_of(error)}", word=EndWord.IMAGE_NOT_FOUND
             ) from error
-        if found is None or not (self._local or digest or came_from_registry(image, found)):
+        if found is None or not (self._local or wanted.digest or came_from_registry(wanted.name, found)):
             return None
         return image_facts(found)
 
-    async def _fetched(self, key: str, image: str, digest: str) -> ImageFacts:
-        fetch = self._fetches.get(key)
-        if fetch is None:
-            fetch = asyncio.create_task(self._fetch(image, digest), name=f"fetch {image}")
-            self._fetches[key] = fetch
-            fetch.add_done_callback(lambda done: self._fetch_over(key, done))
-        # A task that is cancelled meanwhile leaves the fetch to the others.
-        return await asyncio.shield(fetch)
-
-    def _fetch_over(self, key: str, fetch: asyncio.Task[ImageFacts]) -> None:
-        self._fetches.pop(key, None)
-        if not fetch.cancelled():
-            fetch.exception()  # told to whoever waits; nobody may be left
-
-    async def _fetch(self, image: str, digest: str) -> ImageFacts:
-        log.info("image.fetch", image=image)
-        repository, tag = parse_repository_tag(image)
-        name = f"{repository}@{digest}" if digest else image
-
-        def pull(api: APIClient) -> None:
-            for line in api.pull(repository, digest or tag or "latest", stream=True, decode=True):
-                if "error" in line:
-                    raise pull_refusal(str(line["error"]), node=self._node, image=image)
-
-        try:
-            await self._engine.pull(pull)
-        except APIError as error:
-            raise pull_refusal(text_of(error), node=self._node, image=image) from error
-        except EngineUnavailable as error:
-            if isinstance(error.__cause__, requests.Timeout):
-                raise pull_refusal("timeout: no progress for minutes", node=self._node, image=image) from error
-            raise
+    async def _by_name(self, name: str) -> ImageFacts | None:
         try:
             return image_facts(await self._engine.call(lambda api: _inspect(api, name)))
-        except APIError as error:
-            raise RuntimeRefused(
-                f"{image} was fetched, yet {self._node} does not have it",
-                word=EndWord.IMAGE_PULL_FAILED,
-                elsewhere=True,
-            ) from error
+        except APIError:
+            return None
 
-    def _check(self, image: str, facts: ImageFacts) -> None:
+    async def _call(self, work: Callable[[APIClient], T]) -> T:
+        try:
+            return await self._engine.call(work)
+        except APIError as error:
+            raise EngineUnavailable(f"The container engine answered: {text_of(error)}") from error
+
+    def _check(self, wanted: WantedImage, facts: ImageFacts) -> None:
         if self.architecture and facts.architecture and facts.architecture != self.architecture:
             raise RuntimeRefused(
-                f"The image {image} is for {facts.architecture} machines, and {self._node} is {self.architecture}",
+                f"The image {wanted.name} is for {facts.architecture} machines, and {self._node} is "
+                f"{self.architecture}",
                 word=EndWord.IMAGE_BAD,
             )
 
@@ -159,12 +218,86 @@ def came_from_registry(image: str, found: Mapping[str, Any]) -> bool:
     return any(entry.partition("@")[0] == repository for entry in found.get("RepoDigests") or ())
 
 
-def _names(image: str, digest: str) -> tuple[str, ...]:
+def removal(found: Mapping[str, Any], names: Collection[str]) -> tuple[list[str], bool]:
+    """Which names to take from an image, Headway's mark last, and whether nobody else has named it."""
+    image_id = str(found["Id"])
+    mark = _mark_of(image_id)
+    has = [*(found.get("RepoDigests") or ()), *(found.get("RepoTags") or ())]
+    has = [name for name in has if not name.startswith(("<none>", f"{MARK}@"))]
+    others = [name for name in has if name != mark and name not in names]
+    if others:
+        return [mark] if mark in has else [], False
+    # A nameless one that lost its mark half way of an earlier removal goes by its id.
+    return [*(name for name in has if name != mark), mark if mark in has else image_id], True
+
+
+def _remove(api: APIClient, image_id: str, names: Collection[str]) -> Removed:
+    try:
+        found = _inspect(api, image_id)
+    except (ImageNotFound, NotFound):
+        return Removed.GONE
+    order, goes = removal(found, names)
+    for name in order:
+        try:
+            # Never by force, never its parents: only what Headway brought, and nothing that a container needs.
+            api.remove_image(name, force=False, noprune=True)
+        except (ImageNotFound, NotFound):
+            continue
+        except APIError as error:
+            if error.status_code != 409:
+                raise
+            log.info("image.in_use", image=image_id, reason=text_of(error))
+            return Removed.IN_USE
+    return Removed.GONE if goes else Removed.KEPT
+
+
+def _remove_strangers(api: APIClient, made: Collection[str]) -> None:
+    """What a load made that it should not have: images without any name."""
+    for image_id in made:
+        with contextlib.suppress(APIError):
+            found = _inspect(api, image_id)
+            if not found.get("RepoTags") and not found.get("RepoDigests"):
+                api.remove_image(image_id, force=False, noprune=True)
+
+
+def _listed(entry: Mapping[str, Any]) -> EngineImage:
+    tags = [tag for tag in entry.get("RepoTags") or () if not tag.startswith("<none>")]
+    digests = [name for name in entry.get("RepoDigests") or () if not name.startswith(("<none>", f"{MARK}@"))]
+    mark = _mark_of(str(entry["Id"]))
+    return EngineImage(
+        id=str(entry["Id"]),
+        names=tuple(tag for tag in tags if tag != mark),
+        repo_digests=tuple(digests),
+        size_bytes=int(entry.get("Size") or 0),
+        marked=mark in tags,
+    )
+
+
+def _names(wanted: WantedImage) -> tuple[str, ...]:
     """Under which names the engine may have it; a pinned digest wins, and nothing else will do then."""
-    if not digest:
-        return (image,)
-    repository, _ = parse_repository_tag(image)
-    return (digest, f"{repository}@{digest}")
+    if wanted.source in (ImageSource.MARKET, ImageSource.ENGINE):
+        return (wanted.digest,)
+    if wanted.source is ImageSource.REGISTRY:
+        return (wanted.key,)
+    return (wanted.digest, wanted.key) if wanted.digest else (wanted.name,)
+
+
+def _mark_of(image_id: str) -> str:
+    return f"{MARK}:{_tag_of(image_id)}"
+
+
+def _tag_of(image_id: str) -> str:
+    return image_id.partition(":")[2]
+
+
+def _in_common(some: Sequence[str], others: Sequence[str]) -> int:
+    """How many of the first ones are the same."""
+    count = 0
+    for one, other in zip(some, others, strict=False):
+        if one != other:
+            break
+        count += 1
+    return count
 
 
 def _inspect(api: APIClient, name: str) -> dict[str, Any]:

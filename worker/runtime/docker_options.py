@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..box import CONTAINER_ATTEMPT_DIR, CONTAINER_BOX_DIR, CONTAINER_LAUNCHER, Box
-from ..env import DATASETS_DIR, NFS_DIR
+from ..env import CODE_DIR, DATASETS_DIR, NFS_DIR
 from ..ports import StartOrder
 
 _LABEL = "headway."
@@ -132,6 +132,8 @@ def _mounts(order: StartOrder, box: Box) -> list[dict[str, Any]]:
         mounts.append(_bind(order.home, NFS_DIR))
     for name, folder in order.datasets.items():
         mounts.append(_bind(folder, f"{DATASETS_DIR}/{name}", read_only=True))
+    if order.code is not None:
+        mounts.append(_bind(order.code, CODE_DIR, read_only=True))
     return mounts
 
 

@@ -13,7 +13,7 @@ import json
 import os
 import platform
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,15 +27,19 @@ from headway.model.reasons import EndWord
 from .. import box as boxes
 from ..alarms import Alarm, Alarms
 from ..box import Box, EndRecord, StartedRecord, StopWord, Stream
-from ..model import attempt_of_folder
+from ..model import WantedImage, attempt_of_folder
 from ..ports import (
+    Archive,
     ContainerFacts,
     ContainerFiles,
     ContainerState,
+    Credentials,
     EngineFacts,
+    EngineImage,
     EngineUnavailable,
     ImageFacts,
     Progress,
+    Removed,
     RuntimeRefused,
     StartOrder,
 )
@@ -113,8 +117,25 @@ class ScriptedRuntime:
 
     # -- one attempt ------------------------------------------------------------------------------
 
-    async def prepare_image(self, image: str, digest: str, on_fetch: Callable[[], None]) -> ImageFacts:
-        return ImageFacts(id=digest or _IMAGE_ID, architecture=_architecture())
+    async def find_image(self, wanted: WantedImage) -> ImageFacts | None:
+        # Every image is there: nothing runs in it.
+        return ImageFacts(id=wanted.digest or _IMAGE_ID, architecture=_architecture())
+
+    async def load_image(self, wanted: WantedImage, archive: Archive) -> ImageFacts:
+        archive.close()
+        return ImageFacts(id=wanted.digest, architecture=_architecture())
+
+    async def pull_image(self, wanted: WantedImage, credentials: Credentials | None) -> ImageFacts:
+        return ImageFacts(id=wanted.digest or _IMAGE_ID, architecture=_architecture())
+
+    async def mark_image(self, image_id: str) -> None:
+        pass
+
+    async def remove_image(self, image_id: str, names: Collection[str]) -> Removed:
+        return Removed.GONE
+
+    async def layers_there(self, layers: Sequence[str]) -> int:
+        return 0
 
     async def start(self, order: StartOrder) -> ContainerFacts:
         known = self._live.get(order.attempt)
@@ -219,7 +240,7 @@ class ScriptedRuntime:
     async def files(self, attempt: AttemptId) -> ContainerFiles:
         return ContainerFiles()
 
-    async def image_names(self) -> Sequence[str]:
+    async def images(self) -> Sequence[EngineImage]:
         return []
 
     def spool(self, attempt: AttemptId, stream: Stream) -> Path | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,15 +18,19 @@ from worker.alarms import Alarms
 from worker.box import BoxEnd, EndRecord, StartedRecord, StopWord, Stream
 from worker.copier import LogCopier
 from worker.house import House, Limits
-from worker.model import Owner
+from worker.model import Owner, WantedImage
 from worker.ports import (
+    Archive,
     ContainerFacts,
     ContainerFiles,
     ContainerState,
+    Credentials,
     EngineFacts,
+    EngineImage,
     EngineUnavailable,
     ImageFacts,
     Progress,
+    Removed,
     RuntimeRefused,
     StartOrder,
 )
@@ -54,6 +58,7 @@ class FakeRuntime:
     removed: list[AttemptId] = field(default_factory=list)
     leases: list[Mapping[AttemptId, int | None]] = field(default_factory=list)
     orders: dict[AttemptId, StartOrder] = field(default_factory=dict)
+    wanted: list[WantedImage] = field(default_factory=list)
     away: bool = False
     refusal: RuntimeRefused | None = None
     lost_answers: int = 0  # starts that work, but whose answer gets lost
@@ -75,8 +80,10 @@ class FakeRuntime:
         self._answer()
         return EngineFacts("20.10")
 
-    async def prepare_image(self, image: str, digest: str, on_fetch: Callable[[], None]) -> ImageFacts:
+    async def prepare(self, wanted: WantedImage, on_fetch: Callable[[], None]) -> ImageFacts:
+        """As ``images.keeper.Images``: tests of lives don't care how an image comes."""
         self._answer()
+        self.wanted.append(wanted)
         if self.image_gate is not None:
             on_fetch()
             await self.image_gate.wait()
@@ -137,7 +144,25 @@ class FakeRuntime:
         self._answer()
         return dict(self.containers)
 
-    async def image_names(self) -> Sequence[str]:
+    async def find_image(self, wanted: WantedImage) -> ImageFacts | None:
+        raise NotImplementedError
+
+    async def load_image(self, wanted: WantedImage, archive: Archive) -> ImageFacts:
+        raise NotImplementedError
+
+    async def pull_image(self, wanted: WantedImage, credentials: Credentials | None) -> ImageFacts:
+        raise NotImplementedError
+
+    async def mark_image(self, image_id: str) -> None:
+        raise NotImplementedError
+
+    async def remove_image(self, image_id: str, names: Collection[str]) -> Removed:
+        raise NotImplementedError
+
+    async def layers_there(self, layers: Sequence[str]) -> int:
+        raise NotImplementedError
+
+    async def images(self) -> Sequence[EngineImage]:
         return []
 
     def data_folders(self) -> Sequence[Path]:
@@ -228,8 +253,11 @@ class FakeMount:
             raise MountUnavailable(self.problem)
         return self.folder / owner.name
 
-    async def dataset(self, name: str) -> Path:
-        return self.folder / name
+    async def dataset(self, name: str, version: str = "") -> Path:
+        return self.folder / name / version
+
+    async def code(self, account: str, digest: str) -> Path:
+        return self.folder / "code" / account / digest.replace(":", "-")
 
     async def call(self, work: Callable[[], T], *, within_s: float = 10.0) -> T:
         if self.problem:
@@ -290,6 +318,7 @@ def a_rig(
         incarnation=7,
         boot_id="boot-1",
         runtime=runtime,
+        images=runtime,
         store=store,  # type: ignore[arg-type]
         reports=reports,
         copier=copier,

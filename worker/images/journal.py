@@ -1,0 +1,56 @@
+"""What Headway brought to this machine's engine, kept in the Worker's own database."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from headway.store.database import Database
+
+from .cache import Brought
+
+_PUT = "INSERT OR REPLACE INTO images (key, image_id, names, size_bytes, brought_at, used_at) VALUES (?, ?, ?, ?, ?, ?)"
+
+
+class ImageJournal:
+    """Entries by key. ``put`` and ``load`` raise StoreFull or StoreUnavailable."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    async def load(self) -> list[Brought]:
+        """All entries."""
+
+        def read(conn: Connection) -> list[Brought]:
+            rows = conn.execute(sa.text("SELECT * FROM images")).all()
+            return [
+                Brought(
+                    row.key, row.image_id, tuple(json.loads(row.names)), row.size_bytes, row.brought_at, row.used_at
+                )
+                for row in rows
+            ]
+
+        return await self._db.read(read)
+
+    async def put(self, one: Brought) -> None:
+        """Store it as it is now; durable when this returns."""
+        await self._db.write(lambda conn: conn.exec_driver_sql(_PUT, _row(one)))
+
+    def used_later(self, keys: Sequence[str], at: float) -> None:
+        """Note a use, some time soon: one that is lost in a crash costs a little of the order."""
+        rows = [(at, key) for key in keys]
+        if rows:
+            self._db.defer(lambda conn: conn.exec_driver_sql("UPDATE images SET used_at = ? WHERE key = ?", rows))
+
+    def forget_later(self, keys: Sequence[str]) -> None:
+        """Drop entries, some time soon."""
+        rows = [(key,) for key in keys]
+        if rows:
+            self._db.defer(lambda conn: conn.exec_driver_sql("DELETE FROM images WHERE key = ?", rows))
+
+
+def _row(one: Brought) -> tuple[object, ...]:
+    return (one.key, one.image_id, json.dumps(one.names), one.size_bytes, one.brought_at, one.used_at)

@@ -1,0 +1,47 @@
+"""A stream into the engine's `load`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from docker import APIClient
+from docker.errors import APIError
+
+from headway.errors import HeadwayError
+
+from ..ports import Archive
+
+_LOADED = re.compile(r"Loaded image ID: (sha256:[0-9a-f]{64})")
+
+
+def load(api: APIClient, archive: Archive) -> list[str]:
+    """Hand the archive in; ids of the images that the engine says it made of it. Blocks.
+
+    Cut off at any point, an engine keeps nothing of it: it unpacks only what has come whole.
+
+    Raises:
+        HeadwayError: from the archive.
+        APIError: the engine refused it.
+    """
+    broke: list[HeadwayError] = []
+
+    def chunks() -> Iterator[bytes]:
+        try:
+            yield from archive.chunks()
+        except HeadwayError as error:
+            broke.append(error)
+            raise OSError("the archive broke off") from error  # what requests lets through, closing the connection
+
+    said: list[str] = []
+    # Not quietly: lines about its progress are the signs of life that tell a large image from an engine that hangs.
+    try:
+        for line in api.load_image(chunks(), quiet=False):  # type: ignore[no-untyped-call]
+            if "error" in line:
+                raise APIError("The engine refused the archive.", explanation=str(line["error"]))
+            said.append(str(line.get("stream") or ""))
+    except Exception:
+        if broke:
+            raise broke[0] from None
+        raise
+    return _LOADED.findall("".join(said))
