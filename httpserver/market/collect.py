@@ -12,17 +12,20 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import PurePosixPath
 from typing import TypeVar
 
-from headway.archive import Composed, ImageStore
+from headway.archive import Composed, ImageInfo, ImageStore
 from headway.clock import Clock
 from headway.errors import HeadwayError, InvalidInput
 from headway.logs import get_logger
 from headway.mount import Layout, reach
 from headway.store.database import Database
 
+from ..uploads.ports import Watch
 from ..uses import Ref, Uses
 from . import store
+from .ingest_process import ingest_apart
 
 log = get_logger(__name__)
 T = TypeVar("T")
@@ -71,6 +74,12 @@ class ImageFiles:
                 return ImageStore(self._layout).compose(digest, tag=tag)
 
         return await self.in_thread(working)
+
+    async def ingest(self, path: PurePosixPath, *, choose: str, keep_free_bytes: int, watch: Watch) -> ImageInfo:
+        """See :func:`ingest_apart`."""
+        return await ingest_apart(
+            self._layout.root, self._cluster, path, choose=choose, keep_free_bytes=keep_free_bytes, watch=watch
+        )
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         """``work()`` in a thread."""

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 from headway.archive import Composed, ImageInfo
 from headway.clock import Clock
-from headway.errors import Conflict, InvalidInput, NotAllowed, NotFound
+from headway.errors import Conflict, InvalidInput, NotAllowed, NotFound, Problem
 from headway.logs import get_logger
 from headway.store.database import Database
 
@@ -284,5 +284,5 @@ def _in_use(ref: str, live: list[str]) -> ImageInUse:
     return ImageInUse(
         f"`{ref[:200]}` can't be deleted: queued or running jobs need it ({some}). Cancel them, or delete it with "
         "wait=true: then it is gone from the lists now and from the disk when they have ended.",
-        extra={"jobs": live},
+        problems=[Problem("", f"{job} needs it.", word=job) for job in live],
     )

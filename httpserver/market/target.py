@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection
 
-from headway.archive import ImageInfo, ImageStore, Limits, SeveralImages, ingest
+from headway.archive import ImageInfo, ImageStore, SeveralImages
 from headway.clock import Clock
 from headway.errors import HeadwayError, InvalidInput, NotAllowed, Unavailable
 from headway.logs import get_logger
@@ -86,19 +86,11 @@ class ImageTarget:
         wish = _wish(account, upload.metadata)
         push = self._push(account, wish, upload.id)
 
-        def take(images: ImageStore, layout: Layout) -> ImageInfo:
-            return ingest(
-                layout.root / place.path,
-                images,
-                choose=upload.choice or wish.choose,
-                limits=Limits(keep_free_bytes=_KEEP_FREE_BYTES),
-                on_progress=watch.report,
-                cancelled=watch.cancelled,
-            )
-
         for _ in range(_TRIES):
             try:
-                info = await self._files.run(take)
+                info = await self._files.ingest(
+                    place.path, choose=upload.choice or wish.choose, keep_free_bytes=_KEEP_FREE_BYTES, watch=watch
+                )
             except SeveralImages as several:
                 return Outcome(choices=several.choices)
             published = await self._publish(push, info)
