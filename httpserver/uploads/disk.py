@@ -27,6 +27,7 @@ _MOUNT_LOOK_S = 3.0
 _READ_BYTES = 1 << 20
 _TRIES = 5
 _FOLDER = os.O_PATH | os.O_DIRECTORY
+_NOTHING_THERE = frozenset({errno.ENOENT, errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EXDEV})
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 
 
@@ -142,9 +143,14 @@ class Disk:
         """Fine if nothing is there."""
 
         def removing() -> None:
-            with self._beneath(place) as folder, contextlib.suppress(FileNotFoundError):
+            with self._beneath(place) as folder:
                 parent, _, last = place.name.rpartition("/")
-                holder = open_beneath(folder, parent, _FOLDER, links=False)
+                try:
+                    holder = open_beneath(folder, parent, _FOLDER, links=False)
+                except OSError as error:
+                    if error.errno in _NOTHING_THERE:
+                        return
+                    raise
                 try:
                     with contextlib.suppress(FileNotFoundError):
                         os.unlink(last, dir_fd=holder)
@@ -233,7 +239,7 @@ def told() -> Iterator[None]:
 def _in_words(error: OSError) -> HeadwayError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return StoreFull("The shared folder is full, or the account's quota is used up.")
-    if error.errno in (errno.ENOENT, errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EXDEV):
+    if error.errno in _NOTHING_THERE:
         return UploadOver("The bytes of this upload are not there any more; start it anew.")
     if error.errno == errno.EROFS:
         return MountUnavailable("The shared folder can only be read now; try again when it is mended.")
