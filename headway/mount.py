@@ -124,6 +124,11 @@ class MountState:
         """True when it can be read and written."""
         return self.kind is MountKind.OK
 
+    @property
+    def readable(self) -> bool:
+        """True when what is on it can at least be read."""
+        return self.kind is not MountKind.MISSING
+
 
 def mount_state(layout: Layout, cluster: str, *, low_bytes: int = _FULL_BELOW_BYTES) -> MountState:
     """Looks once, by really writing and syncing a few bytes. May hang as long as the file system does."""

@@ -19,19 +19,34 @@ from headway.store import Database
 from .asgi import application
 from .auth.accounts import Accounts
 from .cluster import Cluster
+from .code.service import Code
+from .code.service import Limits as CodeLimits
+from .datasets.build import build as build_datasets
+from .files.homes import Homes
 from .files.service import Files
+from .files.spaces import Spaces
+from .files.trash import Trash
 from .hub import Hub
 from .jobfile_process import JobFileProcess
 from .jobs import Jobs
 from .logs.reader import LogReader
 from .logs.service import Logs
 from .logs.stored import StoredLogs
+from .market.collect import Collector, ImageFiles
+from .market.groups import Groups
+from .market.service import Market
+from .market.target import ImageTarget
 from .parts import Parts
 from .ready import Readiness
 from .remote import Services
 from .servicer import Servicer
 from .settings import LOOPBACK_HOSTS, Settings
 from .submit import Submit
+from .uploads.disk import Disk
+from .uploads.files_target import FilesTarget
+from .uploads.service import Uploads
+from .uses import Uses
+from .uses_jobs import JobsAsked
 from .web import WebServer
 
 if TYPE_CHECKING:
@@ -103,10 +118,67 @@ def assemble(
     mount = MountProbe(layout, cluster)
     process = JobFileProcess(clock)
     service.on_stop(process.close)
-    files = Files(layout, mount, accounts, clock)
-    service.on_stop(files.close)
+    homes = Homes(layout, mount, accounts, clock)
+    service.on_stop(homes.close)
+    spaces = Spaces(
+        layout,
+        mount,
+        accounts,
+        db,
+        clock,
+        default_quota_bytes=settings.default_quota_bytes,
+        measure_s=settings.space_measure_s,
+    )
+    service.on_start(spaces.load)
+    service.on_stop(spaces.close)
+    service.side_task("spaces", spaces.run)
+    trash = Trash(homes, spaces, accounts, mount, clock, keep_s=settings.trash_keep_s)
+    service.on_stop(trash.close)
+    service.side_task("trash", trash.run)
+    uses = Uses(db, clock, JobsAsked(services))
+    service.on_start(uses.load)
+    service.side_task("uses", uses.run)
+    groups = Groups(db, accounts, clock)
+    image_files = ImageFiles(layout, cluster)
+    service.on_stop(image_files.close)
+    collector = Collector(db, image_files, uses, clock)
+    service.side_task("images", collector.run)
+    market = Market(db, image_files, accounts, groups, uses, collector, clock)
+    image_target = ImageTarget(
+        db, image_files, accounts, uses, collector, clock, quota_bytes=settings.image_quota_bytes
+    )
+    uploads = Uploads(
+        db,
+        Disk(layout, mount, cluster, clock),
+        clock,
+        (FilesTarget(layout, homes, accounts, spaces), image_target),
+        expires_s=settings.upload_expires_s,
+        max_bytes=settings.upload_max_bytes,
+    )
+    service.on_start(uploads.load)
+    service.side_task("uploads", uploads.run)
+    service.on_refuse(uploads.refuse)
+    service.on_stop(uploads.close)
     hub = Hub(clock)
+    hub.tell_jobs(uses.on_jobs, uses.gap)
     jobs = Jobs(services, process)
+    datasets = build_datasets(
+        service,
+        db,
+        clock,
+        layout,
+        mount,
+        accounts,
+        services,
+        groups,
+        uses,
+        spaces,
+        max_files=settings.dataset_max_files,
+    )
+    code_limits = CodeLimits(settings.code_max_bytes, settings.code_max_files, settings.code_keep_s)
+    code = Code(db, clock, layout, mount, accounts, uses, code_limits)
+    service.on_stop(code.close)
+    service.side_task("code", code.run)
     return Parts(
         settings=settings,
         clock=clock,
@@ -115,7 +187,17 @@ def assemble(
         jobs=jobs,
         logs=Logs(jobs, LogReader(services, StoredLogs(layout, clock), clock)),
         cluster=Cluster(services, jobs, clock),
-        files=files,
+        homes=homes,
+        files=Files(homes, spaces, clock),
+        spaces=spaces,
+        trash=trash,
+        datasets=datasets,
+        code=code,
+        uses=uses,
+        groups=groups,
+        market=market,
+        image_target=image_target,
+        uploads=uploads,
         hub=hub,
         readiness=Readiness(service.health, services, mount, lambda: hub.streams),
     )
@@ -137,6 +219,16 @@ def settings_from(config: HeadwayConfig) -> Settings:
         trusted_proxies=tuple(ip_network(str(network)) for network in http.behind_proxy),
         where=http.public_url or f"{scheme}://{http.bind}:{http.port}",
         secure=bool(http.tls_cert),
+        default_quota_bytes=http.default_quota_bytes,
+        image_quota_bytes=http.image_quota_bytes,
+        space_measure_s=http.space_measure_s,
+        trash_keep_s=http.trash_keep_s,
+        upload_expires_s=http.upload_expires_s,
+        upload_max_bytes=http.upload_max_bytes,
+        dataset_max_files=http.dataset_max_files,
+        code_max_bytes=http.code_max_bytes,
+        code_max_files=http.code_max_files,
+        code_keep_s=http.code_keep_s,
     )
 
 

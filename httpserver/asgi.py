@@ -15,7 +15,22 @@ from headway.errors import HeadwayError
 from headway.logs import get_logger
 
 from . import openapi, problems
-from .api import cluster, events, files, health, jobs, logs, session, users
+from .api import (
+    cluster,
+    code,
+    datasets,
+    events,
+    files,
+    groups,
+    health,
+    images,
+    jobs,
+    logs,
+    session,
+    trash,
+    uploads,
+    users,
+)
 from .gate import API, Gate
 from .parts import Parts
 from .static import Page
@@ -45,7 +60,7 @@ def routes(parts: Parts | None) -> FastAPI:
     )
     app.state.parts = parts
     api = APIRouter(prefix=API)
-    for module in (session, jobs, logs, cluster, files, events, users):
+    for module in (session, jobs, logs, cluster, files, trash, uploads, images, groups, datasets, code, events, users):
         api.include_router(module.router)
     app.include_router(api)
     app.include_router(health.router)

@@ -10,13 +10,23 @@ if TYPE_CHECKING:
 
     from .auth.accounts import Accounts
     from .cluster import Cluster
+    from .code.service import Code
+    from .datasets.service import Datasets
+    from .files.homes import Homes
     from .files.service import Files
+    from .files.spaces import Spaces
+    from .files.trash import Trash
     from .hub import Hub
     from .jobs import Jobs
     from .logs.service import Logs
+    from .market.groups import Groups
+    from .market.service import Market
+    from .market.target import ImageTarget
     from .ready import Readiness
     from .settings import Settings
     from .submit import Submit
+    from .uploads.service import Uploads
+    from .uses import Uses
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +40,16 @@ class Parts:
     jobs: Jobs
     logs: Logs
     cluster: Cluster
+    homes: Homes
     files: Files
+    spaces: Spaces
+    trash: Trash
+    datasets: Datasets
+    code: Code
+    uses: Uses
+    groups: Groups
+    market: Market
+    image_target: ImageTarget
+    uploads: Uploads
     hub: Hub
     readiness: Readiness

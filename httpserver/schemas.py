@@ -89,6 +89,7 @@ class User(Answer):
     may_use_high_priority: bool
     created_at: float
     signed_in_at: float | None = Field(None, description="last sign-in with the password")
+    quota_bytes: int | None = Field(None, description="of the personal space; 0: no limit, null: as configured")
 
 
 class UserList(Answer):
@@ -151,6 +152,9 @@ class UserCreate(Ask):
     gid: int | None = Field(None, ge=1000, le=2**31 - 2, description="null: the same as uid")
     may_use_image_user: bool = False
     may_use_high_priority: bool = False
+    quota_bytes: int | None = Field(
+        None, ge=0, le=2**62, description="of the personal space; 0: no limit, null: as configured"
+    )
 
 
 class UserCreated(Answer):
@@ -166,6 +170,9 @@ class UserPatch(Ask):
     enabled: bool | None = None
     may_use_image_user: bool | None = None
     may_use_high_priority: bool | None = None
+    quota_bytes: int | None = Field(
+        None, ge=-1, le=2**62, description="of the personal space; 0: no limit, -1: as configured again"
+    )
 
 
 # -- jobs ---------------------------------------------------------------------------------------

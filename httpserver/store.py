@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Boolean, Column, Float, ForeignKey, Index, Integer, MetaData, String, Table
+from sqlalchemy import BigInteger, Boolean, Column, Float, ForeignKey, Index, Integer, MetaData, String, Table
 
 metadata = MetaData()
 
@@ -19,6 +19,7 @@ accounts = Table(
     Column("may_use_high_priority", Boolean, nullable=False),
     Column("created_at", Float, nullable=False),
     Column("signed_in_at", Float),
+    Column("quota_bytes", BigInteger),  # null: as configured
 )
 
 # Sessions and long-lived tokens are alike but for their end; only hashes are kept.

@@ -54,6 +54,7 @@ def user(account: Account) -> s.User:
         may_use_high_priority=account.may_use_high_priority,
         created_at=account.created_at,
         signed_in_at=account.signed_in_at,
+        quota_bytes=account.quota_bytes,
     )
 
 

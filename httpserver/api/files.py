@@ -25,6 +25,11 @@ def _path(request: Request) -> tuple[str, ...]:
     return from_address(raw, "/api/v1/files/")
 
 
+def _length(request: Request) -> int | None:
+    said = request.headers.get("content-length", "")
+    return int(said) if said.isdecimal() else None
+
+
 def _shown(request: Request) -> str:
     return shown("/".join(_path(request)))
 
@@ -35,7 +40,7 @@ def _shown(request: Request) -> str:
     responses={
         200: {
             "description": "The listing of a folder as JSON, or the bytes of a file",
-            "content": {"application/octet-stream": {"schema": BINARY}},
+            "content": {"application/octet-stream": {"schema": BINARY}, "application/zip": {"schema": BINARY}},
         },
         206: streams("application/octet-stream", "A part of a file", schema=BINARY),
     },
@@ -47,9 +52,14 @@ async def get_file(
     parts: TheParts,
     limit: Annotated[int, Query(ge=1, le=10_000, description="entries of a folder")] = 1000,
     cursor: Annotated[str, Query(max_length=1024, description="next_cursor of the page before")] = "",
+    format: Annotated[
+        Literal["zip"] | None, Query(description="a folder with all that is in it as one archive, links left out")
+    ] = None,
     of: Of = "",
 ) -> Response:
     """A folder is listed, a file is sent. Links are listed and never followed out of the space."""
+    if format == "zip":
+        return await parts.files.zip(account, _path(request), of=of)
     return await parts.files.get(
         account, _path(request), byte_range=request.headers.get("range"), limit=limit, cursor=cursor, of=of
     )
@@ -73,24 +83,45 @@ async def put_file(
 ) -> Response:
     """Writes a whole file at once: until the last byte has come, the old one stays."""
     size, existed = await parts.files.put(
-        account, _path(request), request.stream(), overwrite=overwrite, parents=parents, of=of
+        account,
+        _path(request),
+        request.stream(),
+        length=_length(request),
+        overwrite=overwrite,
+        parents=parents,
+        of=of,
     )
     done = s.FileDone(path=_shown(request), size_bytes=size)
     return JSONResponse(done.model_dump(), status_code=200 if existed else 201)
 
 
-@router.delete("/files/{path:path}", status_code=204)
+@router.delete(
+    "/files/{path:path}",
+    status_code=204,
+    responses={
+        204: {
+            "description": "Deleted",
+            "headers": {
+                "Headway-Trash-Id": {
+                    "description": "for POST /trash/{id}/restore; missing where it was deleted for good",
+                    "schema": {"type": "string"},
+                }
+            },
+        }
+    },
+)
 async def delete_file(
     request: Request,
     path: str,
     account: SignedIn,
     parts: TheParts,
     recursive: Annotated[bool, Query(description="a folder with all that is in it")] = False,
+    permanent: Annotated[bool, Query(description="for good and at once, not into the trash")] = False,
     of: Of = "",
 ) -> Response:
-    """Deletes a file, an empty folder, or a link (never what it points at)."""
-    await parts.files.delete(account, _path(request), recursive=recursive, of=of)
-    return Response(status_code=204)
+    """Deletes a file, an empty folder, or a link (never what it points at). For some days it can be restored."""
+    trash_id = await parts.files.delete(account, _path(request), recursive=recursive, permanent=permanent, of=of)
+    return Response(status_code=204, headers={"Headway-Trash-Id": trash_id} if trash_id else None)
 
 
 @router.post("/files/{path:path}", status_code=200)

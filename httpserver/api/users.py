@@ -28,6 +28,7 @@ async def create_user(body: s.UserCreate, by: AnAdmin, parts: TheParts) -> s.Use
         gid=body.gid,
         may_use_image_user=body.may_use_image_user,
         may_use_high_priority=body.may_use_high_priority,
+        quota_bytes=body.quota_bytes,
         by=by.name,
     )
     return s.UserCreated(user=views.user(account), password=password)
@@ -36,4 +37,10 @@ async def create_user(body: s.UserCreate, by: AnAdmin, parts: TheParts) -> s.Use
 @router.patch("/users/{name}")
 async def update_user(name: str, body: s.UserPatch, by: AnAdmin, parts: TheParts) -> s.User:
     """Changes what is given. The last enabled admin can't be disabled or made a plain user."""
-    return views.user(await parts.accounts.update(name, body.model_dump(exclude_none=True), by=by.name))
+    changes = body.model_dump(exclude_none=True)
+    if changes.get("quota_bytes") == -1:
+        changes["quota_bytes"] = None
+    account = await parts.accounts.update(name, changes, by=by.name)
+    if "quota_bytes" in changes:
+        parts.spaces.freed(account)
+    return views.user(account)

@@ -246,6 +246,7 @@ class Accounts:
         gid: int | None = None,
         may_use_image_user: bool = False,
         may_use_high_priority: bool = False,
+        quota_bytes: int | None = None,
         by: str,
     ) -> tuple[Account, str | None]:
         """Makes an account; answers the password too when it was made here.
@@ -273,6 +274,7 @@ class Accounts:
                 may_use_image_user=may_use_image_user,
                 may_use_high_priority=may_use_high_priority,
                 created_at=self._clock.now(),
+                quota_bytes=quota_bytes,
             )
             row = {**{f: getattr(account, f) for f in Account.__slots__}, "password_hash": stored}
             await self._db.write(lambda conn: conn.execute(insert(accounts_table).values(**row)))

@@ -18,6 +18,7 @@ class Account:
     may_use_high_priority: bool
     created_at: float
     signed_in_at: float | None = None
+    quota_bytes: int | None = None  # of the personal space; 0: no limit, None: as configured
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 _libc = ctypes.CDLL(None, use_errno=True)
 _SYS_OPENAT2 = 437
 _SYS_SETGROUPS = {"x86_64": 116, "aarch64": 159}.get(platform.machine())
+_RESOLVE_NO_XDEV = 0x01
 _RESOLVE_NO_MAGICLINKS = 0x02
 _RESOLVE_NO_SYMLINKS = 0x04
 _RESOLVE_BENEATH = 0x08
@@ -24,14 +25,16 @@ class _How(ctypes.Structure):
     _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
 
 
-def open_beneath(root: int, path: str, flags: int, mode: int = 0, *, links: bool = True) -> int:
+def open_beneath(root: int, path: str, flags: int, mode: int = 0, *, links: bool = True, mounts: bool = True) -> int:
     """Opens ``path`` below the folder ``root``; the kernel refuses (EXDEV) every way out of it, by ``..``, by links
-    or by a rename in between. ``links=False`` refuses (ELOOP) every link on the way and at the end.
+    or by a rename in between. ``links=False`` refuses (ELOOP) every link on the way and at the end, ``mounts=False``
+    (EXDEV) what is mounted below.
 
     Raises:
         OSError: as open does.
     """
     resolve = _RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS | (0 if links else _RESOLVE_NO_SYMLINKS)
+    resolve |= 0 if mounts else _RESOLVE_NO_XDEV
     how = _How(flags | os.O_CLOEXEC, mode, resolve)
     for _ in range(_AGAIN):
         descriptor: int = _libc.syscall(
@@ -43,6 +46,15 @@ def open_beneath(root: int, path: str, flags: int, mode: int = 0, *, links: bool
         if code != errno.EAGAIN:
             raise OSError(code, os.strerror(code), path)
     raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN), path)
+
+
+def reopen(handle: int) -> int:
+    """Opens a plain file for reading, of which there is a handle (O_PATH) that was found to be one.
+
+    Raises:
+        OSError: as open does.
+    """
+    return os.open(f"/proc/self/fd/{handle}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def rename_no_replace(from_folder: int, name: str, to_folder: int, new_name: str) -> None:

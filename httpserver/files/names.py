@@ -51,3 +51,8 @@ def shown(name: str) -> str:
 def encoded(name: str) -> str:
     """Percent-encoded, byte for byte, to be put into an address."""
     return quote(os.fsencode(name), safe="")
+
+
+def from_encoded(text: str) -> str:
+    """The inverse of :func:`encoded`, slashes left as they are."""
+    return os.fsdecode(unquote_to_bytes(text))

@@ -3,55 +3,42 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import os
 import stat
-from collections.abc import AsyncIterable, AsyncIterator, Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
 from email.utils import formatdate
-from typing import TypeVar
 from urllib.parse import unquote_to_bytes
 
 from fastapi.responses import Response, StreamingResponse
 
 from headway.clock import Clock
-from headway.errors import InvalidInput, MountUnavailable, NotAllowed, NotFound
+from headway.errors import InvalidInput, MountUnavailable
 from headway.logs import get_logger
-from headway.mount import Layout, MountKind, MountProbe, ensure_home
 
 from .. import ranges
 from .. import schemas as s
-from ..auth.accounts import Accounts
 from ..auth.model import Account
 from ..disposition import attachment
-from . import names
-from .kernel import acting_as, drop_groups, open_beneath
-from .space import Found, OpenFile, Space, Upload
+from . import names, trash_bin
+from .folder_zip import FolderZip
+from .homes import Homes
+from .listing import Found, NameCache
+from .space import TRASH, OpenFile, Space, Upload
+from .spaces import Spaces
 
 log = get_logger(__name__)
-T = TypeVar("T")
-
 _READ_BYTES = 256 * 1024
 _WRITE_BYTES = 1 << 20  # gathered before a thread is troubled
-_THREADS = 8
-_MOUNT_LOOK_S = 3.0
 
 
 class Files:
     """Each account in its own home. Admins may name another account; then they act as that one."""
 
-    def __init__(self, layout: Layout, mount: MountProbe, accounts: Accounts, clock: Clock) -> None:
-        self._layout = layout
-        self._mount = mount
-        self._accounts = accounts
+    def __init__(self, homes: Homes, spaces: Spaces, clock: Clock) -> None:
+        self._homes = homes
+        self._spaces = spaces
         self._clock = clock
-        self._mount_good_until = -math.inf
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="files", initializer=drop_groups)
-
-    def close(self) -> None:
-        """Lets go of the threads; those that hang on a dead mount are left behind."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._names = NameCache()
 
     async def get(
         self, account: Account, path: tuple[str, ...], *, byte_range: str | None, limit: int, cursor: str, of: str
@@ -62,8 +49,8 @@ class Files:
             NotFound, NotAllowed, Conflict: see Space.
             RangeInvalid: outside of the file.
         """
-        owner = await self._owner(account, of)
-        opened = await self._in(owner, lambda space: space.open(path))
+        owner = self._homes.owner(account, of)
+        opened = await self._homes.within(owner, lambda space: space.open(path))
         if opened is None:
             return await self._listing(owner, path, limit, cursor)
         headers = {
@@ -90,22 +77,42 @@ class Files:
         at, end = start, start + length
         while at < end:
             want = min(_READ_BYTES, end - at)
-            data = await loop.run_in_executor(self._threads, os.pread, opened.descriptor, want, at)
+            data = await loop.run_in_executor(self._homes.threads, os.pread, opened.descriptor, want, at)
             if not data:
                 # Shorter than promised: without its end the answer can't be taken for whole.
                 raise MountUnavailable("The file became shorter while it was sent.")
             at += len(data)
             yield data
 
+    async def zip(self, account: Account, path: tuple[str, ...], *, of: str) -> Response:
+        """A folder with all that is in it, as a streamed archive.
+
+        Raises:
+            NotFound, NotAllowed, Conflict: see Space.open_folder.
+        """
+        owner = self._homes.owner(account, of)
+        name = path[-1] if path else owner.name
+        whole = await self._homes.within(owner, lambda space: FolderZip(space.open_folder(path), name))
+        headers = {"Content-Disposition": attachment(f"{name}.zip"), "Cache-Control": "no-store"}
+        return _ZipResponse(self._pieces(owner, whole), headers, lambda: self._homes.run(whole.close))
+
+    async def _pieces(self, owner: Account, whole: FolderZip) -> AsyncIterator[bytes]:
+        while data := await self._homes.acting(owner, whole.next):
+            yield data
+
     async def _listing(self, owner: Account, path: tuple[str, ...], limit: int, cursor: str) -> Response:
         after = os.fsdecode(unquote_to_bytes(cursor))
-        found, more = await self._in(owner, lambda space: space.list(path, after, limit))
-        listing = s.FileList(
-            path=names.shown("/".join(path)),
-            entries=[_entry(entry) for entry in found],
-            next_cursor=names.encoded(found[-1].name) if more and found else None,
-        )
-        return Response(listing.model_dump_json(), media_type="application/json")
+
+        def listed(space: Space) -> str:
+            found, more = space.list(path, after, limit, self._names)
+            listing = s.FileList(
+                path=names.shown("/".join(path)),
+                entries=[_entry(entry) for entry in found],
+                next_cursor=names.encoded(found[-1].name) if more and found else None,
+            )
+            return listing.model_dump_json()
+
+        return Response(await self._homes.within(owner, listed), media_type="application/json")
 
     async def put(
         self,
@@ -113,25 +120,33 @@ class Files:
         path: tuple[str, ...],
         body: AsyncIterable[bytes],
         *,
+        length: int | None,
         overwrite: bool,
         parents: bool,
         of: str,
     ) -> tuple[int, bool]:
         """Writes a file; answers its size and whether it replaced one. A body that breaks off changes nothing.
+        ``length`` is None when the client has not said it.
 
         Raises:
             StoreFull: no space or quota.
             Conflict: see Space.begin.
         """
-        owner = await self._owner(account, of)
-        upload = await self._in(owner, lambda space: space.begin(path, overwrite=overwrite, parents=parents), adds=True)
+        owner = self._homes.owner(account, of)
+        await self._spaces.room_for(owner, length or 0)
+        upload = await self._homes.within(
+            owner, lambda space: space.begin(path, overwrite=overwrite, parents=parents), adds=True
+        )
         try:
             await self._fill(owner, upload, body)
-            existed = await self._as(owner, upload.finish)
+            existed = await self._homes.acting(owner, upload.finish)
         except BaseException:
             # Under a shield: also a client that went away must leave nothing behind.
-            await asyncio.shield(self._as(owner, upload.abort))
+            await asyncio.shield(self._homes.acting(owner, upload.abort))
+            self._spaces.added(owner, -upload.size)
             raise
+        if existed:
+            self._spaces.freed(owner)
         log.info("file.stored", owner=owner.name, bytes=upload.size, by=account.name)
         return upload.size, existed
 
@@ -142,22 +157,41 @@ class Files:
             gathered.append(chunk)
             size += len(chunk)
             if size >= _WRITE_BYTES:
-                data = b"".join(gathered)
+                await self._write(owner, upload, b"".join(gathered))
                 gathered, size = [], 0
-                await self._as(owner, lambda data=data: upload.write(data))  # type: ignore[misc]
         if size:
-            await self._as(owner, lambda: upload.write(b"".join(gathered)))
+            await self._write(owner, upload, b"".join(gathered))
 
-    async def delete(self, account: Account, path: tuple[str, ...], *, recursive: bool, of: str) -> None:
-        """Deletes; see Space.delete."""
-        owner = await self._owner(account, of)
-        await self._in(owner, lambda space: space.delete(path, recursive=recursive))
-        log.info("file.deleted", owner=owner.name, by=account.name)
+    async def _write(self, owner: Account, upload: Upload, data: bytes) -> None:
+        await self._spaces.room_for(owner, len(data))
+        await self._homes.acting(owner, lambda: upload.write(data))
+        self._spaces.added(owner, len(data))
+
+    async def delete(
+        self, account: Account, path: tuple[str, ...], *, recursive: bool, permanent: bool, of: str
+    ) -> str | None:
+        """Deletes; the id in the trash, or None where it was for good: what lies in the trash already, too.
+
+        Raises:
+            Conflict, NotFound: see trash_bin.put and Space.delete.
+        """
+        owner = self._homes.owner(account, of)
+        trash_id: str | None = None
+        if permanent or path[:1] == (TRASH,):
+            await self._homes.within(owner, lambda space: space.delete(path, recursive=recursive))
+            self._spaces.freed(owner)
+        else:
+            now = self._clock.now()
+            trash_id = await self._homes.within(
+                owner, lambda space: trash_bin.put(space, path, recursive=recursive, now=now)
+            )
+        log.info("file.deleted", owner=owner.name, by=account.name, trash=trash_id)
+        return trash_id
 
     async def mkdir(self, account: Account, path: tuple[str, ...], *, of: str) -> None:
         """Makes a folder; see Space.make."""
-        owner = await self._owner(account, of)
-        await self._in(owner, lambda space: space.make(path), adds=True)
+        owner = self._homes.owner(account, of)
+        await self._homes.within(owner, lambda space: space.make(path), adds=True)
 
     async def move(self, account: Account, path: tuple[str, ...], body: s.FileMove | None, *, of: str) -> s.FileDone:
         """Renames; see Space.move.
@@ -168,51 +202,9 @@ class Files:
         if body is None:
             raise InvalidInput('To move, say where to: {"to": "new/path"}.')
         to = names.components(body.to)
-        owner = await self._owner(account, of)
-        await self._in(owner, lambda space: space.move(path, to, overwrite=body.overwrite))
+        owner = self._homes.owner(account, of)
+        await self._homes.within(owner, lambda space: space.move(path, to, overwrite=body.overwrite))
         return s.FileDone(path=names.shown("/".join(to)))
-
-    # -- inside ---------------------------------------------------------------------------------
-
-    async def _owner(self, account: Account, of: str) -> Account:
-        if of in ("", account.name):
-            return account
-        if not account.admin:
-            raise NotAllowed("Another account's files are for that account and admins only.")
-        owner = self._accounts.get(of)
-        if owner is None:
-            raise NotFound(f"There is no account `{of}`.")
-        return owner
-
-    async def _in(self, owner: Account, work: Callable[[Space], T], *, adds: bool = False) -> T:
-        # A look writes and syncs; thousands of small files need not pay for one each.
-        if self._clock.monotonic() > self._mount_good_until:
-            # On a full mount people look for what they can delete, and from a read-only one they rescue what they
-            # have.
-            state = await self._mount.require(MountKind.READ_ONLY, *(() if adds else (MountKind.FULL,)))
-            if state.ok:
-                self._mount_good_until = self._clock.monotonic() + _MOUNT_LOOK_S
-        home = self._layout.home(owner.name)
-
-        def working() -> T:
-            ensure_home(self._layout, owner.name, owner.uid, owner.gid)
-            with ExitStack() as stack:
-                # The home's own parent is Headway's, so it is opened as Headway; all below as the account.
-                parent = os.open(home.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-                stack.callback(os.close, parent)
-                root = open_beneath(parent, home.name, os.O_PATH | os.O_DIRECTORY, links=False)
-                stack.callback(os.close, root)
-                stack.enter_context(acting_as(owner.uid, owner.gid))
-                return work(Space(root))
-
-        return await asyncio.get_running_loop().run_in_executor(self._threads, working)
-
-    async def _as(self, owner: Account, work: Callable[[], T]) -> T:
-        def working() -> T:
-            with acting_as(owner.uid, owner.gid):
-                return work()
-
-        return await asyncio.get_running_loop().run_in_executor(self._threads, working)
 
 
 class _FileResponse(StreamingResponse):
@@ -227,6 +219,22 @@ class _FileResponse(StreamingResponse):
             await super().__call__(scope, receive, send)
         finally:
             os.close(self._descriptor)
+
+
+class _ZipResponse(StreamingResponse):
+    """Lets go of the folder however the sending ends."""
+
+    def __init__(
+        self, pieces: AsyncIterator[bytes], headers: dict[str, str], close: Callable[[], Awaitable[None]]
+    ) -> None:
+        super().__init__(pieces, 200, headers, "application/zip")
+        self._close = close
+
+    async def __call__(self, scope, receive, send) -> None:  # type: ignore[no-untyped-def]
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            await asyncio.shield(self._close())
 
 
 def _entry(found: Found) -> s.FileEntry:

@@ -305,6 +305,8 @@ async def test_long_folders_come_in_pages_and_deep_ones_can_be_deleted(rig: Rig,
     answer = await ann.delete("/files/long", params={"recursive": "true"}, timeout=60)
     assert answer.status_code == 204, answer.text
     assert not (home(rig) / "long").exists()
+    assert (await ann.delete("/trash", timeout=60)).status_code == 204
+    assert list((home(rig) / ".headway-trash").iterdir()) == []
 
 
 async def test_without_the_mount_it_is_503_and_nothing_is_written_to_the_bare_folder(tmp_path: Path):
@@ -342,7 +344,7 @@ async def test_on_a_full_mount_people_can_look_and_make_room(
     """All calls used to be refused, also the one that would have helped."""
     for name in ("big", "kept"):
         assert (await ann.put(f"/files/{name}", content=b"x")).status_code in (200, 201)
-    rig.parts.files._mount_good_until = -1e9
+    rig.parts.homes._mount_good_until = -1e9
     monkeypatch.setattr("headway.mount.mount_state", lambda *_, **__: MountState(MountKind.FULL, "It is full."))
     for refused in (await ann.put("/files/more", content=b"x"), await ann.post("/files/f", params={"op": "mkdir"})):
         assert (refused.status_code, refused.json()["slug"]) == (507, "disk-full")

@@ -1,0 +1,105 @@
+"""The way into an account's home: the mount is really there, and file calls count as the account's."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import TypeVar
+
+from headway.clock import Clock
+from headway.errors import NotAllowed, NotFound
+from headway.mount import Layout, MountKind, MountProbe, ensure_home
+
+from ..auth.accounts import Accounts
+from ..auth.model import Account
+from .kernel import acting_as, drop_groups, open_beneath
+from .space import Space
+
+T = TypeVar("T")
+
+_THREADS = 8
+_MOUNT_LOOK_S = 3.0
+
+
+class Homes:
+    """Runs blocking work in an account's home, in threads of its own."""
+
+    def __init__(self, layout: Layout, mount: MountProbe, accounts: Accounts, clock: Clock) -> None:
+        self._layout = layout
+        self._mount = mount
+        self._accounts = accounts
+        self._clock = clock
+        self._mount_good_until = -math.inf
+        self.threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="files", initializer=drop_groups)
+
+    def close(self) -> None:
+        """Lets go of the threads; those that hang on a dead mount are left behind."""
+        self.threads.shutdown(wait=False, cancel_futures=True)
+
+    def owner(self, account: Account, of: str) -> Account:
+        """Whose home is meant: one's own, or, for admins, that of the account named ``of``.
+
+        Raises:
+            NotAllowed, NotFound: another's; of nobody.
+        """
+        if of in ("", account.name):
+            return account
+        if not account.admin:
+            raise NotAllowed("Another account's files are for that account and admins only.")
+        owner = self._accounts.get(of)
+        if owner is None:
+            raise NotFound(f"There is no account `{of}`.")
+        return owner
+
+    async def within(self, owner: Account, work: Callable[[Space], T], *, adds: bool = False) -> T:
+        """What ``work`` answers; the home is made where it isn't there yet.
+
+        Args:
+            adds: it needs room, so a full mount is refused beforehand.
+
+        Raises:
+            MountUnavailable, StoreFull: the mount isn't there, or is full and ``adds``.
+        """
+        # A look writes and syncs; thousands of small files need not pay for one each.
+        if self._clock.monotonic() > self._mount_good_until:
+            # On a full mount people look for what they can delete, and from a read-only one they rescue what they
+            # have.
+            state = await self._mount.require(MountKind.READ_ONLY, *(() if adds else (MountKind.FULL,)))
+            if state.ok:
+                self._mount_good_until = self._clock.monotonic() + _MOUNT_LOOK_S
+        return await self.run(lambda: self.blocking(owner, work, make=True))
+
+    def blocking(self, owner: Account, work: Callable[[Space], T], *, make: bool) -> T:
+        """The same in this thread, without a look at the mount before.
+
+        Raises:
+            OSError: there is no home, and ``make`` is False.
+        """
+        if make:
+            ensure_home(self._layout, owner.name, owner.uid, owner.gid)
+        home = self._layout.home(owner.name)
+        with ExitStack() as stack:
+            # The home's own parent is Headway's, so it is opened as Headway; all below as the account.
+            parent = os.open(home.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            stack.callback(os.close, parent)
+            root = open_beneath(parent, home.name, os.O_PATH | os.O_DIRECTORY, links=False)
+            stack.callback(os.close, root)
+            stack.enter_context(acting_as(owner.uid, owner.gid))
+            return work(Space(root))
+
+    async def acting(self, owner: Account, work: Callable[[], T]) -> T:
+        """For descriptors that are open already."""
+
+        def working() -> T:
+            with acting_as(owner.uid, owner.gid):
+                return work()
+
+        return await self.run(working)
+
+    async def run(self, work: Callable[[], T], executor: Executor | None = None) -> T:
+        """In one of the threads."""
+        return await asyncio.get_running_loop().run_in_executor(executor or self.threads, work)

@@ -1,0 +1,69 @@
+"""What the kernel refuses, in words for the one who asked."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+from collections.abc import Iterator
+
+from headway.errors import Conflict, HeadwayError, InvalidInput, MountUnavailable, NotAllowed, NotFound, StoreFull
+
+from .names import shown
+
+Path = tuple[str, ...]
+
+
+def text(path: Path) -> str:
+    """For sentences."""
+    return shown("/".join(path)) or "/"
+
+
+@contextlib.contextmanager
+def told(path: Path) -> Iterator[None]:
+    """An OSError inside becomes the HeadwayError that says it of ``path``."""
+    try:
+        yield
+    except OSError as error:
+        raise _in_words(error, path) from error
+
+
+def _in_words(error: OSError, path: Path) -> HeadwayError:
+    name, code = text(path), error.errno
+    if code == errno.ENOENT:
+        return NotFound(f"There is no `{name}` in the personal space.")
+    if code in (errno.EACCES, errno.EPERM):
+        return NotAllowed(f"The account's own rights don't allow this with `{name}`.")
+    if code in (errno.EXDEV, errno.ELOOP):
+        return NotAllowed(f"`{name}` leads through a link out of the personal space, or in a circle.")
+    if code == errno.EEXIST:
+        return Conflict(f"`{name}` is there already.")
+    if code == errno.ENOTEMPTY:
+        return Conflict(f"`{name}` is a folder that is not empty; ask for `recursive` to delete all of it.")
+    if code == errno.ENOTDIR:
+        return Conflict(f"A part of `{name}` is not a folder.")
+    if code == errno.EISDIR:
+        return Conflict(f"`{name}` is a folder.")
+    if code in (errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ):
+        return InvalidInput(f"The shared folder does not take the name `{name[:200]}`.")
+    if code in (errno.ENOSPC, errno.EDQUOT):
+        return StoreFull(
+            "The shared folder is full, or the account's quota is used up; nothing was stored. Delete files for good, "
+            "or empty the trash."
+        )
+    if code in (errno.ENXIO, errno.ETXTBSY, errno.EBUSY):
+        return Conflict(f"`{name}` is in use: {error.strerror}.")
+    if code in (errno.EMFILE, errno.ENFILE):
+        return HeadwayError("The server has too many files open.")
+    if code == errno.EROFS:
+        return MountUnavailable("The shared folder can only be read now; what is in it is not lost.")
+    return MountUnavailable(f"The shared folder can't do that now: {error.strerror}.")
+
+
+def size_text(bytes: int) -> str:
+    """A size for people, to three figures or so."""
+    size, unit = float(bytes), "bytes"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if size < 1024:
+            break
+        size, unit = size / 1024, larger
+    return f"{size:.0f} {unit}" if unit == "bytes" or size >= 100 else f"{size:.1f} {unit}"
