@@ -115,6 +115,8 @@ def essence(node: Node) -> bytes:
     for condition in node.status.conditions:
         kept.status.conditions.add(word=condition.word, blocks_work=condition.blocks_work)
     kept.status.images.extend(sorted(node.status.images))
+    for image in sorted(node.status.engine_images, key=lambda image: image.id):
+        kept.status.engine_images.add(id=image.id, repo_digests=sorted(image.repo_digests))
     return kept.SerializeToString(deterministic=True)
 
 

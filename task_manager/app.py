@@ -24,6 +24,7 @@ from .leases import LeaseSettings
 from .peers import JobManagerPeer, ResourceManagerPeer, WorkerPeers
 from .placement import CpuTasks
 from .ports import NodeWatch, Workers
+from .prefetcher import Prefetcher
 from .retry import RetrySettings
 from .servicer import Servicer
 from .settings import Settings
@@ -134,6 +135,7 @@ async def build(
     service.on_refuse(hub.close)
     service.on_drain(planned_stop)
     service.side_task("ticks", engine.run)
+    service.side_task("images", Prefetcher(engine, db, clock, workers, dispatcher.address).run)
     service.side_task("nodes", lambda: watch_nodes(engine, nodes, clock))
     service.side_task("events", outbox.pump(db, JOB_MANAGER, JobManagerPeer(jobs).send, clock).run)
     return server

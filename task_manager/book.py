@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from headway.ids import AttemptId, NodeId, TaskId
 
@@ -311,7 +311,7 @@ class Book:
             if before is None or before.incarnation != node.incarnation:
                 self._first_seen[node_id] = self.mono
         unfit = self.unfit.get(node_id)
-        if unfit is not None and unfit.seen != node:
+        if unfit is not None and not _same_but_images(unfit.seen, node):
             del self.unfit[node_id]
         self.pass_needed = True
 
@@ -326,3 +326,10 @@ class Book:
         if lease is not None and lease.stopping and lease.incarnation >= node.incarnation:
             return f"{node.id} is stopping"
         return ""
+
+
+def _same_but_images(one: Node | None, other: Node | None) -> bool:
+    """An image that came or went is no reason to ask a node again that has refused work."""
+    if one is None or other is None:
+        return one is other
+    return replace(one, images=other.images) == other

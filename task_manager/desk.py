@@ -15,7 +15,7 @@ from headway.units import format_duration
 from . import explain, leases, placing, store, wire
 from .book import Book
 from .engine import Engine
-from .model import Attempt, Task
+from .model import Attempt, Shape, Task
 from .placement import Room
 
 _PAGE = 500  # attempts in one part of a list: well under 1 MB
@@ -37,13 +37,20 @@ class Desk:
             nodes = list(book.nodes.values())
             limit_s = settings.max_timeout_s(book.gpus)
         reply = task_manager_pb2.CheckResourcesReply(nodes_known=len(nodes))
-        seen: dict[tuple[bytes, bool], explain.Verdict] = {}
+        seen: dict[tuple[Shape, bool], explain.Verdict] = {}
         for asked in request.shapes:
             too_long = limit_s is not None and asked.timeout_s > limit_s
-            key = (asked.resources.SerializeToString(deterministic=True), too_long)
+            shape = wire.shape(
+                asked.resources,
+                architecture=asked.image_architecture,
+                require_cuda=asked.image_require_cuda,
+                digest=asked.image_digest,
+                source=asked.image_source,
+            )
+            key = (shape, too_long)
             verdict = seen.get(key)
             if verdict is None:
-                verdict = explain.could_ever_run(wire.shape(asked.resources), nodes, settings.cpu_tasks)
+                verdict = explain.could_ever_run(shape, nodes, settings.cpu_tasks)
                 if limit_s is not None and too_long:
                     limit = format_duration(limit_s)
                     verdict = explain.Verdict(False, f"Its timeout is above this cluster's limit of {limit}.")

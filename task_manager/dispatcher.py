@@ -59,7 +59,7 @@ class Dispatcher(Outgoing):
     async def suspend_leases(self, within_s: float) -> None:
         """Tells every Worker at once that TaskManager stops as planned; those that don't answer in time are left."""
         nodes = {*self._engine.book.nodes, *self._engine.book.leases}
-        addresses = {address for node_id in nodes if (address := self._address(node_id))}
+        addresses = {address for node_id in nodes if (address := self.address(node_id))}
         if not addresses:
             return
         calls = [asyncio.create_task(self._suspend(address)) for address in addresses]
@@ -101,7 +101,7 @@ class Dispatcher(Outgoing):
         if not attempts:
             return []
         specs = await self._db.read(lambda conn: store.load_specs(conn, [a.id.task for a in attempts]))
-        address = self._address(node_id)
+        address = self.address(node_id)
         # Looked at once more: while the specs were read, some may have been cancelled.
         attempts = [a for a in (self._to_launch(a.id) for a in attempts) if a is not None]
         if not address:
@@ -172,7 +172,7 @@ class Dispatcher(Outgoing):
         live = [order for order in orders if self._engine.book.attempt(order.attempt) is not None]
         if not live:
             return []
-        address = self._address(node_id)
+        address = self.address(node_id)
         if not address:
             return live
         try:
@@ -183,7 +183,8 @@ class Dispatcher(Outgoing):
         await self._engine.submit(StopsDelivered(tuple(order.attempt for order in live)))
         return []
 
-    def _address(self, node_id: NodeId) -> str:
+    def address(self, node_id: NodeId) -> str:
+        """Where its Worker listens; empty: not known."""
         book = self._engine.book
         lease, node = book.leases.get(node_id), book.nodes.get(node_id)
         if lease is not None and (node is None or lease.incarnation >= node.incarnation) and lease.address:

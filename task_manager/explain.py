@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headway.model.reasons import WaitReason, WaitWord
 from headway.states import Admission
 from headway.units import format_size
 
+from . import cuda
 from .model import Node, Shape, Task
-from .placement import CpuTasks, Lack, Room, Shortage, empty_room, fits, shortages, suits, why_closed
+from .placement import IMAGE_LACKS, CpuTasks, Lack, Room, Shortage, empty_room, fits, shortages, suits, why_closed
 
 _ORDER = {word: number for number, word in enumerate(WaitWord)}
 _NAMES_SHOWN = 3
@@ -71,7 +72,9 @@ def _of_nodes(shape: Shape, rooms: Sequence[Room], cpu_tasks: CpuTasks) -> list[
     able = [room for room in rooms if not shortages(shape, empty_room(room.node, also_sick=True), cpu_tasks)]
     if not able:
         lacks = [shortages(shape, empty_room(node, also_sick=True), cpu_tasks) for node in nodes]
-        return [WaitReason(WaitWord.NO_SUCH_NODE_YET, _never(shape, nodes, lacks))]
+        only_image = any({s.lack for s in lack} == {Lack.IMAGE} for lack in lacks)
+        word = WaitWord.IMAGE_MISSING if only_image else WaitWord.NO_SUCH_NODE_YET
+        return [WaitReason(word, _never(shape, nodes, lacks))]
     if any(not room.closed and not shortages(shape, room, cpu_tasks) for room in able):
         return []
     found = _closed([room for room in able if room.closed])
@@ -122,7 +125,7 @@ def _busy(shape: Shape, rooms: Sequence[Room], cpu_tasks: CpuTasks) -> list[Wait
 def fits_with(shape: Shape, room: Room, more_gpus: int) -> bool:
     """Whether so many more suitable cards would let the shape in."""
     free = sum(1 for gpu in room.gpus if suits(gpu, shape))
-    without = Shape(shape.cpu_centi, shape.memory_bytes)
+    without = replace(shape, gpus=0, require_cuda="")
     return fits(without, room) and free + more_gpus >= shape.gpus
 
 
@@ -154,9 +157,30 @@ def _never(shape: Shape, nodes: Sequence[Node], lacks: Sequence[Sequence[Shortag
         parts.append(f"asked {format_size(shape.memory_bytes)} of memory, the largest has {format_size(memory)}")
     if parts:
         return f"No worker is big enough: {'; '.join(parts)}."
+    image = _image_never(shape, lacks)
+    if image:
+        return image
     if all(any(s.lack is Lack.KEPT_FOR_GPU_TASKS for s in lack) for lack in lacks):
         return "All workers have GPUs and are kept for tasks that ask for some."
     return "No worker has all of what it asks for together, though each part is there somewhere."
+
+
+def _image_never(shape: Shape, lacks: Sequence[Sequence[Shortage]]) -> str:
+    """Why the image keeps it from every worker that would do otherwise; empty when something else does."""
+    near = [lack for lack in lacks if all(s.lack in IMAGE_LACKS for s in lack)]
+    if not near:
+        return ""
+    # Of the workers that are nearest, what they lack last: another machine, another driver, the image itself.
+    for kind, asked in (
+        (Lack.IMAGE, "Its image is only on engines that have it already, and no worker that suits has it"),
+        (Lack.DRIVER, f"Its image needs {cuda.in_words(shape.require_cuda)}"),
+        (Lack.ARCHITECTURE, f"Its image is for {shape.architecture} machines"),
+    ):
+        only = [lack[0].words for lack in near if {s.lack for s in lack} == {kind}]
+        if only:
+            advice = ": load it on one, or put it into the market" if kind is Lack.IMAGE else f"; {_some(only)}"
+            return f"{asked}{advice}."
+    return f"Its image can't run on any worker: {_some([' and '.join(s.words for s in lack) for lack in near])}."
 
 
 def _kind(shape: Shape) -> str:

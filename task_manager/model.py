@@ -18,6 +18,15 @@ class Shape:
     gpus: int = 0
     gpu_models: tuple[str, ...] = ()  # any of these; empty: any model
     gpu_memory_bytes: int = 0  # at least, per GPU
+    architecture: str = ""  # that its image is made for; empty: not known
+    require_cuda: str = ""  # what its image asks of the driver (`cuda`); only for tasks with GPUs
+    image: str = ""  # digest, where one was pinned: nodes that have it are preferred
+    needs_image_there: bool = False  # a node without the image won't do: nobody else has it
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether its image asks nothing of a node."""
+        return not (self.architecture or self.require_cuda or self.needs_image_there)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +67,10 @@ class Node:
     memory_bytes: int
     gpus: tuple[Gpu, ...] = ()
     conditions: tuple[Condition, ...] = ()
+    architecture: str = ""  # empty: not known
+    driver_version: str = ""  # of its GPUs; empty: not known
+    cuda_version: str = ""  # the newest that the driver serves
+    images: frozenset[str] = frozenset()  # on its engine: ids, and digests of manifests
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,12 @@ from headway.store import OutboxRow
 from . import wire
 from .events import Accepted, NodesChanged, Refused, StopOrder
 from .ports import Launch
+from .prefetch import Wanted
 
 _LAUNCH_DEADLINE_S = 20.0
 _STOP_DEADLINE_S = 10.0
 _SUSPEND_DEADLINE_S = 3.0
+_PREPARE_DEADLINE_S = 5.0
 _EVENTS_DEADLINE_S = 20.0
 
 
@@ -45,6 +47,10 @@ class WorkerPeers:
         peer, stub = self._peer(address)
         request = worker_pb2.StopRequest(suspend_leases=True)
         await peer.call(stub.Stop, request, deadline_s=_SUSPEND_DEADLINE_S, idempotent=True)
+
+    async def prepare_images(self, address: str, images: Sequence[Wanted]) -> None:
+        peer, stub = self._peer(address)
+        await peer.call(stub.PrepareImages, wire.prepare_request(images), deadline_s=_PREPARE_DEADLINE_S)
 
     async def close(self) -> None:
         for peer, _stub in self._peers.values():

@@ -14,6 +14,7 @@ from functools import lru_cache
 from headway.ids import NodeId
 from headway.states import Admission, NodeHealth
 
+from . import cuda
 from .model import Gpu, Node, Shape
 
 _WORD = re.compile(r"[^\s-]+")
@@ -35,15 +36,22 @@ class Lack(StrEnum):
     GPU = "gpu"  # too few free cards of those that suit
     GPU_MODEL = "gpu_model"  # too few free cards that suit, though enough others are free
     KEPT_FOR_GPU_TASKS = "kept_for_gpu_tasks"
+    ARCHITECTURE = "architecture"  # its image is for other machines
+    DRIVER = "driver"  # its image needs a newer driver, or another card
+    IMAGE = "image"  # it is not on this node's engine, and can't be brought
+
+
+IMAGE_LACKS = frozenset({Lack.ARCHITECTURE, Lack.DRIVER, Lack.IMAGE})
 
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """One lack in numbers; bytes for memory, hundredths for CPUs, cards for GPUs."""
+    """One lack in numbers; bytes for memory, hundredths for CPUs, cards for GPUs. ``words``: what an image lacks."""
 
     lack: Lack
     asked: int
     free: int
+    words: str = ""
 
 
 @dataclass(slots=True)
@@ -105,9 +113,25 @@ def is_model(model: str, wanted: str) -> bool:
     return bool(want) and any(have[i : i + len(want)] == want for i in range(len(have) - len(want) + 1))
 
 
+def takes_image(shape: Shape, node: Node) -> bool:
+    """Whether the shape's image can run on the node. What is not known of either speaks for it."""
+    if shape.architecture and node.architecture and shape.architecture != node.architecture:
+        return False
+    if shape.needs_image_there and shape.image not in node.images:
+        return False
+    return not shape.require_cuda or _driver_serves(shape, node)
+
+
+def _driver_serves(shape: Shape, node: Node) -> bool:
+    models = tuple(sorted({gpu.model for gpu in node.gpus if suits(gpu, shape)}))
+    return cuda.is_served(shape.require_cuda, node.driver_version, node.cuda_version, models)
+
+
 def fits(shape: Shape, room: Room) -> bool:
     """Whether the shape fits into what is left of the node (whether it is open is another question)."""
     if shape.cpu_centi > room.cpu_centi or shape.memory_bytes > room.memory_bytes:
+        return False
+    if not shape.is_plain and not takes_image(shape, room.node):
         return False
     if shape.gpus == 0:
         return True
@@ -128,6 +152,22 @@ def shortages(shape: Shape, room: Room, cpu_tasks: CpuTasks = CpuTasks.LAST_RESO
         if suitable < shape.gpus:
             enough_others = len(room.gpus) >= shape.gpus
             lacks.append(Shortage(Lack.GPU_MODEL if enough_others else Lack.GPU, shape.gpus, suitable))
+    if not shape.is_plain:
+        lacks.extend(image_lacks(shape, room.node))
+    return lacks
+
+
+def image_lacks(shape: Shape, node: Node) -> list[Shortage]:
+    """All that the shape's image misses on the node; empty exactly when ``takes_image``."""
+    lacks = []
+    if shape.architecture and node.architecture and shape.architecture != node.architecture:
+        lacks.append(Shortage(Lack.ARCHITECTURE, 0, 0, f"{node.id} is {node.architecture}"))
+    if shape.require_cuda and not _driver_serves(shape, node):
+        has = f"CUDA {node.cuda_version}" if node.cuda_version else "an older driver"
+        driver = f" (driver {node.driver_version})" if node.driver_version else ""
+        lacks.append(Shortage(Lack.DRIVER, 0, 0, f"{node.id} has {has}{driver}"))
+    if shape.needs_image_there and shape.image not in node.images:
+        lacks.append(Shortage(Lack.IMAGE, 0, 0, f"{node.id} does not have it"))
     return lacks
 
 
@@ -141,12 +181,13 @@ def choose(
 ) -> Choice | None:
     """The node and cards for a shape, or None.
 
-    The node with the fewest free suitable GPUs that suffice, then the order of the list; tasks without GPUs go to
+    The node with the fewest free suitable GPUs that suffice, then one that has the image, then the order of the list;
+    tasks without GPUs go to
     nodes without, GPU nodes as ``cpu_tasks`` says; nodes in ``avoid`` only when no other can take it. Inside the
     node the least specific (smallest) and least recently used cards.
     """
     best: Room | None = None
-    best_rank: tuple[bool, bool, int, int] | None = None
+    best_rank: tuple[bool, bool, int, bool, int] | None = None
     for room in rooms:
         if room.closed or not fits(shape, room):
             continue
@@ -158,6 +199,7 @@ def choose(
             room.node.id in avoid,
             on_gpu_node and cpu_tasks is CpuTasks.LAST_RESORT,
             free_gpus,
+            bool(shape.image) and shape.image not in room.node.images,
             room.order,
         )
         if best_rank is None or rank < best_rank:

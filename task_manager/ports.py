@@ -8,6 +8,7 @@ from typing import Protocol
 
 from .events import Accepted, NodesChanged, Refused, StopOrder
 from .model import Attempt
+from .prefetch import Wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,14 @@ class Workers(Protocol):
 
     async def suspend_leases(self, address: str) -> None:
         """Tells a Worker that TaskManager stops as planned: nothing is to be ended for want of heartbeats.
+
+        Raises:
+            HeadwayError: not delivered, or perhaps not.
+        """
+        ...
+
+    async def prepare_images(self, address: str, images: Sequence[Wanted]) -> None:
+        """Tells a Worker which images it will probably need, in place of the list before.
 
         Raises:
             HeadwayError: not delivered, or perhaps not.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from itertools import islice
 from typing import Any, TypeVar
@@ -54,7 +54,7 @@ class Stored:
 # work: rows go to the driver as plain tuples, in the order of these columns.
 _TASK_FIXED = (
     "job_id", "name", "generation", "owner", "job_name", "priority", "tail_timeout_s", "cpu_centi", "memory_bytes",
-    "gpus", "gpu_models", "gpu_memory_bytes", "timeout_s", "retries",
+    "gpus", "gpu_models", "gpu_memory_bytes", "timeout_s", "retries", "image",
 )  # fmt: skip
 _TASK_MOVING = (
     "submitted_at", "held", "state", "queued_at", "not_before", "attempt", "user_failures", "platform_failures",
@@ -236,7 +236,7 @@ def _task_fixed(task: Task) -> tuple[Any, ...]:
     return (
         task.id.job_id, task.id.name, task.generation, task.owner, task.job_name, task.priority, task.tail_timeout_s,
         shape.cpu_centi, shape.memory_bytes, shape.gpus, _list_json(shape.gpu_models), shape.gpu_memory_bytes,
-        task.timeout_s, task.retries,
+        task.timeout_s, task.retries, _image_json(shape),
     )  # fmt: skip
 
 
@@ -255,9 +255,9 @@ def _task(row: Row[Any]) -> Task:
         job_id, name, generation, owner, job_name, priority, submitted_at, tail_timeout_s, cpu_centi, memory_bytes,
         gpus, gpu_models, gpu_memory_bytes, timeout_s, retries, held, state, queued_at, not_before, attempt,
         user_failures, platform_failures, losses, refusals, avoid, disowned, event_seq, command_seq, cancel_by,
-        ended_at, reason,
+        ended_at, reason, image,
     ) = tuple(row)  # fmt: skip
-    shape = _shape(cpu_centi, memory_bytes, gpus, gpu_models, gpu_memory_bytes)
+    shape = _shape(cpu_centi, memory_bytes, gpus, gpu_models, gpu_memory_bytes, image)
     return Task(
         TaskId(JobId(job_id), name), generation, owner, job_name, priority, submitted_at, tail_timeout_s, shape,
         timeout_s, retries, held, _TASK_STATES[state], queued_at, not_before, attempt, user_failures,
@@ -270,9 +270,16 @@ _TASK_STATES = {state.value: state for state in TaskState}
 
 
 @lru_cache(maxsize=10_000)
-def _shape(cpu_centi: int, memory_bytes: int, gpus: int, gpu_models: str, gpu_memory_bytes: int) -> Shape:
+def _shape(cpu_centi: int, memory_bytes: int, gpus: int, gpu_models: str, gpu_memory_bytes: int, image: str) -> Shape:
     # Tasks are mostly alike: one object serves all of a shape.
-    return Shape(cpu_centi, memory_bytes, gpus, _list(gpu_models), gpu_memory_bytes)
+    asks = json.loads(image) if image else ()
+    return Shape(cpu_centi, memory_bytes, gpus, _list(gpu_models), gpu_memory_bytes, *asks)
+
+
+def _image_json(shape: Shape) -> str:
+    if shape.is_plain and not shape.image:
+        return ""
+    return json.dumps([shape.architecture, shape.require_cuda, shape.image, shape.needs_image_there])
 
 
 def _attempt_fixed(attempt: Attempt) -> tuple[Any, ...]:
@@ -349,7 +356,8 @@ def _reason(text: str | None) -> EndReason | None:
 
 
 def _node_json(node: Node) -> str:
-    return json.dumps(asdict(node))
+    # Without its images: up to a thousand digests, and the first word of ResourceManager brings them again.
+    return json.dumps(asdict(replace(node, images=frozenset())) | {"images": []})
 
 
 def _node(text: str) -> Node:
@@ -364,4 +372,7 @@ def _node(text: str) -> Node:
         memory_bytes=data["memory_bytes"],
         gpus=tuple(Gpu(**gpu) for gpu in data["gpus"]),
         conditions=tuple(Condition(**condition) for condition in data["conditions"]),
+        architecture=data.get("architecture", ""),
+        driver_version=data.get("driver_version", ""),
+        cuda_version=data.get("cuda_version", ""),
     )

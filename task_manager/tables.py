@@ -56,6 +56,7 @@ tasks = Table(
     Column("cancel_by", Text),
     Column("ended_at", Float(53)),
     Column("reason", Text),  # JSON
+    Column("image", Text, nullable=False, server_default=""),  # JSON: what its image asks of a node; empty: nothing
     Index("ix_tasks_state", "state"),
 )
 

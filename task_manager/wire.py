@@ -28,6 +28,7 @@ from .events import (
 from .model import Attempt, Condition, Gpu, Node, Shape, Task
 from .phases import phases
 from .ports import Launch
+from .prefetch import Wanted
 from .turn import Told
 
 # Tasks of a job are mostly alike: one object serves all of a shape.
@@ -67,7 +68,13 @@ def _task(message: task_manager_pb2.EnqueueTask, seq: int) -> Task:
         priority=convert.PRIORITY_RANK[convert.priority(message.priority)],
         submitted_at=message.submitted_at,
         tail_timeout_s=message.tail_timeout_s,
-        shape=shape(spec.resources),
+        shape=shape(
+            spec.resources,
+            architecture=spec.image_architecture,
+            require_cuda=spec.image_require_cuda,
+            digest=spec.image_digest,
+            source=spec.image_source,
+        ),
         timeout_s=spec.timeout_s,
         retries=spec.retries,
         held=message.held,
@@ -75,13 +82,27 @@ def _task(message: task_manager_pb2.EnqueueTask, seq: int) -> Task:
     )
 
 
-def shape(message: common_pb2.Resources) -> Shape:
+def shape(
+    message: common_pb2.Resources,
+    *,
+    architecture: str = "",
+    require_cuda: str = "",
+    digest: str = "",
+    source: int = common_pb2.IMAGE_SOURCE_UNKNOWN,
+) -> Shape:
+    """What a task asks of a node, for itself and for its image."""
+    pinned = bool(digest) and source != common_pb2.IMAGE_SOURCE_UNKNOWN
     made = Shape(
         message.cpu_centi,
         message.memory_bytes,
         message.gpus,
         tuple(sorted(message.gpu_models)),
         message.gpu_memory_bytes,
+        architecture,
+        # An image that could use GPUs may well run without any.
+        require_cuda if message.gpus else "",
+        digest if pinned else "",
+        pinned and source == common_pb2.IMAGE_SOURCE_ENGINE,
     )
     if len(_shapes) >= _MOST_SHAPES:
         _shapes.clear()
@@ -190,6 +211,30 @@ def launch_request(launches: Sequence[Launch]) -> worker_pb2.LaunchRequest:
     return request
 
 
+def wanted(enqueue: bytes) -> Wanted | None:
+    """The image of a task (a serialised EnqueueTask), if a Worker can bring it ahead."""
+    message = task_manager_pb2.EnqueueTask.FromString(enqueue)
+    spec = message.spec
+    if not spec.image_digest or spec.image_source not in _FETCHED:
+        return None
+    return Wanted(spec.image, spec.image_digest, spec.image_source, message.owner.name)
+
+
+_FETCHED = frozenset({common_pb2.IMAGE_SOURCE_MARKET, common_pb2.IMAGE_SOURCE_REGISTRY})
+
+
+def prepare_request(images: Iterable[Wanted]) -> worker_pb2.PrepareImagesRequest:
+    request = worker_pb2.PrepareImagesRequest()
+    for image in images:
+        request.images.add(
+            image=image.name,
+            digest=image.digest,
+            source=common_pb2.ImageSource.ValueType(image.source),
+            account=image.account,
+        )
+    return request
+
+
 def verdicts(reply: worker_pb2.LaunchReply) -> list[Accepted | Refused]:
     found: list[Accepted | Refused] = []
     for verdict in reply.verdicts:
@@ -225,7 +270,18 @@ def node(message: resource_manager_pb2.Node) -> Node:
         conditions=tuple(
             Condition(c.word, c.sentence, c.blocks_work) for c in message.status.conditions if c.blocks_work
         ),
+        architecture=capacity.architecture,
+        driver_version=capacity.driver_version,
+        cuda_version=capacity.cuda_version,
+        images=frozenset(_digests(message.status.engine_images)),
     )
+
+
+def _digests(images: Iterable[resource_manager_pb2.EngineImage]) -> Iterable[str]:
+    for image in images:
+        yield image.id
+        for name in image.repo_digests:
+            yield name.partition("@")[2]
 
 
 _HEALTHS = frozenset(health.value for health in NodeHealth)

@@ -39,6 +39,7 @@ from task_manager.hub import Hub
 from task_manager.leases import LeaseSettings
 from task_manager.model import Condition, Gpu, Node, Shape, Task
 from task_manager.ports import Launch
+from task_manager.prefetch import Wanted
 from task_manager.settings import Settings
 from task_manager.tables import outbox
 from tests.support.clock import FakeClock
@@ -107,6 +108,7 @@ class FakeWorkers:
         self.launched: list[AttemptId] = []
         self.stopped: list[StopOrder] = []
         self.suspended: list[str] = []
+        self.wishes: list[tuple[str, list[str]]] = []  # address and names, in the order told
         self.remembered_as_stopped: set[AttemptId] = set()
         self.refuse: dict[str, Refused | str] = {}  # by address: the word why
         self.again_later = False
@@ -150,6 +152,11 @@ class FakeWorkers:
         if address in self.away:
             raise Unavailable("away")
         self.suspended.append(address)
+
+    async def prepare_images(self, address: str, images: Sequence[Wanted]) -> None:
+        if address in self.away:
+            raise Unavailable("away")
+        self.wishes.append((address, [image.name for image in images]))
 
     async def close(self) -> None:
         pass
