@@ -111,6 +111,8 @@ class _Ingest:
                 # It is there already: what came is checked all the same, and not written.
                 passed = self._pass(content, member.name, diff_id, digest, meter, None)
             else:
+                # Zstd layers grow; the others take just this, and don't fill the disk first to find out.
+                self._room_for(member.size)
                 spool = work / f"layer-{len(new)}"
                 with spool.open("xb", buffering=0) as file:
                     passed = self._pass(content, member.name, diff_id, digest, meter, file)
@@ -137,8 +139,7 @@ class _Ingest:
             self._until_look -= len(piece)
             if self._until_look < 0:
                 self._until_look = _LOOK_AT_ROOM_EVERY
-                if self._limits.keep_free_bytes and self._store.free_bytes() < self._limits.keep_free_bytes:
-                    raise StoreFull("The disk of the shared folder has no room for this image; nothing was stored.")
+                self._room_for(len(piece))
             view = memoryview(piece)
             while view:
                 view = view[file.write(view) :]
@@ -146,6 +147,14 @@ class _Ingest:
         return pass_layer(
             content, name=name, diff_id=diff_id, digest=digest, meter=meter, write=write if file is not None else None
         )
+
+    def _room_for(self, count: int) -> None:
+        free = self._store.free_bytes() - self._limits.keep_free_bytes
+        if free < count:
+            raise StoreFull(
+                f"The disk of the shared folder has no room for this image: {max(free, 0) >> 20} MiB are left, and "
+                f"{max(count >> 20, 1)} MiB more are needed. Nothing was stored."
+            )
 
     def _grow(self, count: int) -> None:
         self._unpacked += count

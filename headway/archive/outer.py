@@ -88,6 +88,7 @@ class Outer:
                             self._kept[name] = content
                 case _:
                     raise ArchiveRefused(f"The archive has a {member.kind.value}: {shown(name)}. No image archive has.")
+        length = self.file_bytes
         if self.packing:
             # The rest is read too, so that a cut or damaged end is noticed.
             try:
@@ -95,6 +96,10 @@ class Outer:
                     pass
             except Incomplete as error:
                 raise _incomplete(error) from None
+            length = reader.position
+        if length % BLOCK:
+            # Everything in a tar comes in blocks, also what pads its end.
+            raise _incomplete(None)
         if not self._files:
             raise ArchiveRefused("The archive is an empty tar. Send what `docker save` writes.")
 

@@ -21,7 +21,18 @@ import zstandard
 
 from tests.support.images import Entry, layer
 
-__all__ = ["Entry", "TinyImage", "docker_save", "layer", "oci_layout", "packed", "tar_of", "tiny_image"]
+__all__ = [
+    "Entry",
+    "TinyImage",
+    "digest_of",
+    "docker_save",
+    "layer",
+    "members_of",
+    "oci_layout",
+    "packed",
+    "tar_of",
+    "tiny_image",
+]
 
 _MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 _INDEX = "application/vnd.oci.image.index.v1+json"
@@ -105,9 +116,12 @@ def docker_save(*images: TinyImage, modern: bool = False, layers: str = "") -> b
     return tar_of(members)
 
 
-def oci_layout(*images: TinyImage, layers: str = "gzip", nested: bool = False) -> bytes:
-    """As image tools write it; ``nested`` puts an index of platforms into the index."""
-    return tar_of(_oci_members(images, layers, nested=nested))
+def oci_layout(*images: TinyImage, layers: str = "gzip", nested: bool = False, layer_kind: str = "") -> bytes:
+    """As image tools write it; ``nested`` puts an index of platforms into the index.
+
+    ``layer_kind`` is the media type of the layers, where it is to be another than fits.
+    """
+    return tar_of(_oci_members(images, layers, nested=nested, layer_kind=layer_kind))
 
 
 def packed(content: bytes, how: str) -> bytes:
@@ -136,12 +150,20 @@ def tar_of(members: Mapping[str, bytes | tarfile.TarInfo]) -> bytes:
     return buffer.getvalue()
 
 
+def members_of(archive: bytes) -> dict[str, bytes]:
+    """The files of a plain tar, in order."""
+    with tarfile.open(fileobj=io.BytesIO(archive)) as opened:
+        return {info.name: opened.extractfile(info).read() for info in opened if info.isfile()}  # type: ignore[union-attr]
+
+
 def digest_of(content: bytes) -> str:
     """sha256:…"""
     return f"sha256:{hashlib.sha256(content).hexdigest()}"
 
 
-def _oci_members(images: Sequence[TinyImage], layers: str, *, nested: bool = False) -> dict[str, bytes]:
+def _oci_members(
+    images: Sequence[TinyImage], layers: str, *, nested: bool = False, layer_kind: str = ""
+) -> dict[str, bytes]:
     members: dict[str, bytes] = {"oci-layout": b'{"imageLayoutVersion": "1.0.0"}'}
 
     def add(content: bytes, kind: str, **more: Any) -> dict[str, Any]:
@@ -150,7 +172,7 @@ def _oci_members(images: Sequence[TinyImage], layers: str, *, nested: bool = Fal
 
     entries = []
     for image in images:
-        kind = f"{_LAYER}+{layers}" if layers else _LAYER
+        kind = layer_kind or (f"{_LAYER}+{layers}" if layers else _LAYER)
         manifest = {
             "schemaVersion": 2,
             "mediaType": _MANIFEST,
