@@ -250,6 +250,12 @@ class Place(Answer):
     promised_start_at: float | None = Field(description="no later than")
 
 
+class ImageSource(StrEnum):
+    MARKET = "market"
+    ENGINE = "engine"
+    REGISTRY = "registry"
+
+
 class Task(Answer):
     name: str
     state: TaskState
@@ -265,6 +271,10 @@ class Task(Answer):
     started_at: float | None
     ended_at: float | None
     image: str
+    image_digest: str | None = Field(None, description="of the content that it runs, pinned at submit; null: not known")
+    image_source: ImageSource | None = Field(None, description="where it was found; null: it is looked up there")
+    datasets: list[str] = Field(default_factory=list, description="NAME@VERSION, pinned at submit")
+    code: str | None = Field(None, description="digest of the snapshot at /root/code")
     resources: Resources
     timeout_s: float
     retries: int

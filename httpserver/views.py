@@ -28,6 +28,12 @@ _PRIORITY = {
 }
 # A task that has an attempt on a node.
 _UNDER_WAY = frozenset({TaskState.RUNNING, TaskState.STOPPING})
+_SOURCE = {
+    common.IMAGE_SOURCE_MARKET: s.ImageSource.MARKET,
+    common.IMAGE_SOURCE_ENGINE: s.ImageSource.ENGINE,
+    common.IMAGE_SOURCE_REGISTRY: s.ImageSource.REGISTRY,
+}
+
 _NEED = {
     common.NEED_KIND_SUCCESS: s.NeedOn.SUCCESS,
     common.NEED_KIND_FAILURE: s.NeedOn.FAILURE,
@@ -162,6 +168,10 @@ def task(
         started_at=started_at,
         ended_at=_if_set(message, "ended_at"),
         image=message.image,
+        image_digest=message.image_digest or None,
+        image_source=_SOURCE.get(message.image_source),
+        datasets=[f"{pin.name}@{pin.version}" if pin.version else pin.name for pin in message.datasets],
+        code=message.code or None,
         resources=resources(message.resources),
         timeout_s=message.timeout_s,
         retries=message.retries,

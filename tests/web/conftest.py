@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import importlib.util
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
+import httpx
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
@@ -84,6 +87,32 @@ def sign_in(page: Page, name: str, password: str) -> None:
     page.get_by_label("Password").fill(password)
     page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_role("heading", name="Jobs")).to_be_visible()
+
+
+def ask(headway: Cluster, method: str, path: str, **more: Any) -> httpx.Response:
+    """A call of the first admin, besides the page."""
+    headers = {"Authorization": f"Bearer {headway.client.profile.token}"}
+    answer = httpx.request(method, f"{headway.url}/api/v1{path}", headers=headers, timeout=60, **more)
+    answer.raise_for_status()
+    return answer
+
+
+def drop(page: Page, files: dict[str, bytes]) -> None:
+    """Drops files, by name, on the page, as a hand would."""
+    page.locator(".drop-zone").wait_for()
+    held = page.evaluate_handle(
+        """async files => {
+            const held = new DataTransfer();
+            for (const [name, base64] of files) {
+                const bytes = Uint8Array.from(atob(base64), c => c.charCodeAt(0));
+                held.items.add(new File([bytes], name));
+            }
+            return held;
+        }""",
+        [[name, base64.b64encode(content).decode()] for name, content in files.items()],
+    )
+    for event in ("dragenter", "dragover", "drop"):
+        page.locator(".drop-zone").dispatch_event(event, {"dataTransfer": held})
 
 
 @pytest.fixture

@@ -2,14 +2,9 @@
 import { ask, askJson } from "./client";
 import { type CodeFile, type CodeLimits, manifestOf } from "../domain/snapshot";
 import { tarOf } from "../domain/tar";
+import type { components } from "./generated/schema";
 
-interface Answer {
-  readonly digest: string;
-  readonly ready: boolean;
-  readonly missing: readonly string[];
-  readonly size_bytes: number;
-  readonly files: number;
-}
+type Answer = components["schemas"]["CodeAnswer"];
 
 export interface Snapshot {
   readonly digest: string;

@@ -1,31 +1,10 @@
 /** The data market. */
 import { ask, askJson } from "./client";
-import type { Change, Share, Use } from "./market";
+import type { components } from "./generated/schema";
+import type { Change } from "./market";
 
-export interface Version {
-  readonly version: number;
-  readonly state: "publishing" | "ready" | "failed";
-  readonly progress: number | null;
-  readonly files: number | null;
-  readonly size_bytes: number | null;
-  readonly checksum: string | null;
-  readonly method: "reflink" | "hardlink" | "copy" | "";
-  readonly published_at: number | null;
-  readonly problem: string | null;
-  readonly live_jobs: readonly string[];
-}
-
-export interface Dataset {
-  readonly name: string;
-  readonly owner: string;
-  readonly public: boolean;
-  readonly shared_with: Share;
-  readonly description: string;
-  readonly created_at: number;
-  readonly may_change: boolean;
-  readonly versions: readonly Version[];
-  readonly used_by: readonly Use[];
-}
+export type Version = components["schemas"]["DatasetVersion"];
+export type Dataset = components["schemas"]["Dataset"];
 
 export interface Publish {
   readonly name: string;
@@ -43,8 +22,9 @@ export const datasets = {
   show: (name: string) => askJson<Dataset>("GET", at(name)),
   publish: (what: Publish) => askJson<Dataset>("POST", "/datasets", { json: what }),
   change: (name: string, change: Change) => askJson<Dataset>("PATCH", at(name), { json: change }),
-  remove: async (name: string, version?: number): Promise<void> => {
-    await ask("DELETE", at(name), { query: { version } });
+  /** With `wait`, what running jobs need goes when the last of them ends. */
+  remove: async (name: string, wait: boolean, version?: string): Promise<void> => {
+    await ask("DELETE", at(name), { query: { version, wait: wait || undefined } });
   },
-  checksums: (name: string, version: number): string => `/api/v1${at(name)}/${version}/checksums`,
+  checksums: (name: string, version: string): string => `/api/v1${at(name)}/${encodeURIComponent(version)}/checksums`,
 };

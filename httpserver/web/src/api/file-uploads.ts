@@ -192,6 +192,7 @@ class Runner {
         file,
         metadata,
         {
+          onBegun: () => undefined,
           onProgress: (sent) => {
             this.partly.set(path, sent);
             this.progress();
@@ -219,7 +220,7 @@ class Runner {
       if (upload?.state === "done") return;
       if (upload?.state === "failed") {
         const { slug, detail } = upload.problem ?? { slug: "", detail: "The upload failed." };
-        throw new ApiError(detail, slug === "already-there" ? 409 : 422, slug);
+        throw new ApiError(detail, slug === "conflict" ? 409 : 422, slug);
       }
       await sleep(upload === null ? 2000 : 300, signal);
     }

@@ -18,7 +18,7 @@ export interface ImageUpload {
   readonly trouble: string;
   /** The server's, once all is there. */
   readonly uploadId: string | null;
-  /** The server's, of one that was begun before. */
+  /** The server's, while bytes are still missing. */
   readonly begunId: string | null;
 }
 
@@ -65,6 +65,7 @@ export async function startImage(
       file,
       metadata,
       {
+        onBegun: (begunId) => change(key, { begunId }),
         onProgress: (sent) => {
           rate.note(sent, now());
           change(key, { sent, perSecond: rate.perSecond, trouble: "" });

@@ -5,22 +5,8 @@ import type { components } from "./generated/schema";
 export type Entry = components["schemas"]["FileEntry"];
 export type FileList = components["schemas"]["FileList"];
 
-export interface TrashItem {
-  readonly id: string;
-  readonly path: string;
-  readonly kind: Entry["kind"];
-  readonly size_bytes: number;
-  readonly deleted_at: number;
-  readonly expires_at: number;
-}
-
-export interface Space {
-  readonly used_bytes: number;
-  readonly quota_bytes: number | null;
-  readonly measured_at: number | null;
-  readonly state: "ok" | "warning" | "full";
-  readonly sentence: string;
-}
+export type TrashItem = components["schemas"]["TrashItem"];
+export type Space = components["schemas"]["Space"];
 
 const at = (path: string): string => `/files/${path}`;
 
@@ -50,7 +36,9 @@ export const spaces = {
   },
   space: () => askJson<Space>("GET", "/space"),
   trash: async () => (await askJson<{ items: readonly TrashItem[] }>("GET", "/trash")).items,
-  restore: (id: string) => askJson<{ path: string }>("POST", `/trash/${encodeURIComponent(id)}/restore`),
+  /** To where it was, or to `to` (plain text). */
+  restore: (id: string, to?: string) =>
+    askJson<{ path: string }>("POST", `/trash/${encodeURIComponent(id)}/restore`, to === undefined ? {} : { json: { to } }),
   forget: async (id: string): Promise<void> => {
     await ask("DELETE", `/trash/${encodeURIComponent(id)}`);
   },

@@ -1,25 +1,13 @@
 /** Resumable uploads by tus 1.0; the protocol is spoken by its official client, which is fetched when first needed. */
 import type { DetailedError, PreviousUpload, Upload as Tus, UploadOptions } from "tus-js-client";
 
+import type { components } from "./generated/schema";
 import { ApiError, ask, askJson, tellSignedOut, toApiError } from "./client";
 
 export type Kind = "images" | "files";
 
 /** What the server knows of an upload. */
-export interface Upload {
-  readonly id: string;
-  readonly kind: Kind;
-  readonly length: number | null;
-  readonly offset: number;
-  readonly state: "receiving" | "checking" | "choose" | "done" | "failed";
-  readonly progress: number | null;
-  readonly problem: { readonly slug: string; readonly detail: string } | null;
-  readonly choices: readonly string[];
-  readonly result: { readonly image?: string; readonly digest?: string; readonly path?: string } | null;
-  readonly metadata: { readonly [key: string]: string };
-  readonly created_at: number;
-  readonly expires_at: number | null;
-}
+export type Upload = components["schemas"]["Upload"];
 
 export const uploads = {
   list: async (kind: Kind) => (await askJson<{ uploads: readonly Upload[] }>("GET", `/uploads/${kind}`)).uploads,
@@ -73,6 +61,8 @@ export async function findBegun(kind: Kind, account: string, file: File, target 
 }
 
 export interface Events {
+  /** The server knows it by this id from now on. */
+  onBegun(id: string): void;
   onProgress(sent: number): void;
   /** All bytes are there; the server goes on by itself. */
   onUploaded(id: string): void;
@@ -120,6 +110,7 @@ export async function send(
     retryDelays: RETRY_DELAYS_MS,
     fingerprint: fingerprint(kind, account, target),
     removeFingerprintOnSuccess: true,
+    onUploadUrlAvailable: () => events.onBegun(idOf(tus.url ?? "")),
     onProgress: (sent) => events.onProgress(sent),
     onSuccess: () => events.onUploaded(idOf(tus.url ?? "")),
     onShouldRetry: (error) => {

@@ -261,7 +261,7 @@ function Arrived({ title, upload, onClose }: { title: string; upload: Upload | u
       .then(() => client.invalidateQueries({ queryKey: keys.uploads("images") }), setError);
   };
   const state = upload?.state ?? "checking";
-  const image = upload?.result?.image;
+  const image = typeof upload?.result?.["image"] === "string" ? upload.result["image"] : undefined;
   return (
     <article className="transfer" aria-label={`Upload of ${title}`}>
       <h3>

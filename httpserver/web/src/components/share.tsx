@@ -26,12 +26,13 @@ function Names({
 }: {
   label: string;
   hint: string;
-  names: readonly string[];
+  names: string[];
   known: readonly string[];
-  onChange: (names: readonly string[]) => void;
+  onChange: (names: string[]) => void;
 }) {
   const [text, setText] = useState("");
   const list = useId();
+  const field = useId();
   const add = (): void => {
     const fresh = text.split(/[\s,]+/).filter((name) => name && !names.includes(name));
     if (fresh.length > 0) onChange([...names, ...fresh]);
@@ -39,25 +40,24 @@ function Names({
   };
   return (
     <div className="names">
-      <label>
-        {label}
-        <span className="with-button">
-          <input
-            value={text}
-            list={list}
-            placeholder={hint}
-            onChange={(e) => setText(e.target.value)}
-            onKeyDown={(e) => {
-              if (e.key !== "Enter") return;
-              e.preventDefault();
-              add();
-            }}
-          />
-          <button type="button" onClick={add} disabled={!text.trim()} aria-label={`Add to ${label.toLowerCase()}`}>
-            Add
-          </button>
-        </span>
-      </label>
+      <label htmlFor={field}>{label}</label>
+      <span className="with-button">
+        <input
+          id={field}
+          value={text}
+          list={list}
+          placeholder={hint}
+          onChange={(e) => setText(e.target.value)}
+          onKeyDown={(e) => {
+            if (e.key !== "Enter") return;
+            e.preventDefault();
+            add();
+          }}
+        />
+        <button type="button" onClick={add} disabled={!text.trim()} aria-label={`Add to ${label.toLowerCase()}`}>
+          Add
+        </button>
+      </span>
       <datalist id={list}>
         {known.map((name) => (
           <option key={name} value={name} />

@@ -42,7 +42,7 @@ export function DatasetView({ name, user }: { name: string; user: User }) {
   if (dataset.isPending) return <p>Loading …</p>;
   if (dataset.isError) return <Failure error={dataset.error} again={() => void dataset.refetch()} />;
   const detail = dataset.data;
-  const versions = [...detail.versions].sort((a, b) => b.version - a.version);
+  const versions = [...detail.versions].reverse();
   const ready = versions.find((v) => v.state === "ready");
   const gone = (text: string, all: boolean): void => {
     setAsking(null);
@@ -172,7 +172,7 @@ export function DatasetView({ name, user }: { name: string; user: User }) {
         <DeleteDialog
           what={detail.name}
           jobs={versions.flatMap((v) => v.live_jobs)}
-          onDelete={{ now: () => datasets.remove(name), wait: null }}
+          onDelete={{ now: () => datasets.remove(name, false), wait: () => datasets.remove(name, true) }}
           onDone={() => gone(`${detail.name} is deleted.`, true)}
           onClose={() => setAsking(null)}
         >
@@ -183,7 +183,10 @@ export function DatasetView({ name, user }: { name: string; user: User }) {
         <DeleteDialog
           what={`${detail.name}@${asking.version}`}
           jobs={asking.live_jobs}
-          onDelete={{ now: () => datasets.remove(name, asking.version), wait: null }}
+          onDelete={{
+            now: () => datasets.remove(name, false, asking.version),
+            wait: () => datasets.remove(name, true, asking.version),
+          }}
           onDone={() => gone(`${detail.name}@${asking.version} is deleted.`, false)}
           onClose={() => setAsking(null)}
         />

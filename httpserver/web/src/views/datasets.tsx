@@ -12,8 +12,7 @@ import type { Tone } from "../domain/states";
 
 export const versionTone: Record<Version["state"], Tone> = { publishing: "live", ready: "good", failed: "bad" };
 
-const newest = (dataset: Dataset): Version | undefined =>
-  dataset.versions.reduce<Version | undefined>((best, v) => (best === undefined || v.version > best.version ? v : best), undefined);
+const newest = (dataset: Dataset): Version | undefined => dataset.versions.at(-1);
 
 export function Datasets() {
   useTitle("Datasets");

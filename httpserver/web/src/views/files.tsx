@@ -219,7 +219,7 @@ function Way({ folder }: { folder: string }) {
 /** How much of the quota is used. */
 export function SpaceBar() {
   const space = useQuery({ queryKey: keys.space, queryFn: spaces.space, refetchInterval: 60_000 });
-  if (!space.isSuccess) return null;
+  if (!space.isSuccess || space.data.measured_at === null) return null;
   const { used_bytes: used, quota_bytes: quota, state, sentence } = space.data;
   return (
     <div className="space">

@@ -1,10 +1,10 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
+import { useId, useState } from "react";
 import { Link, useLocation } from "wouter";
 
 import type { User } from "../api/client";
 import { keys } from "../api/events";
-import { type Change, type ImageDetail, type TagDetail, market } from "../api/market";
+import { type Change, type ImageDetail, type TagDetail, market, refOf } from "../api/market";
 import { Failure, useNow, useTitle } from "../components/basics";
 import { DeleteDialog } from "../components/delete-dialog";
 import { Description } from "../components/description";
@@ -30,7 +30,7 @@ export function ImageView({ owner, name, tag: chosen, user }: { owner: string; n
   if (image.isError) return <Failure error={image.error} again={() => void image.refetch()} />;
   const detail = image.data;
   const tag = detail.tags.find((t) => t.tag === chosen) ?? (chosen === undefined ? detail.tags[0] : undefined);
-  const full = tag ? `${detail.full_name}:${tag.tag}` : detail.full_name;
+  const full = tag ? refOf(detail, tag) : detail.full_name;
   const gone = (text: string, to: string): void => {
     setAsking(null);
     tell(text);
@@ -128,11 +128,12 @@ function Tags({ detail, chosen, now }: { detail: ImageDetail; chosen: TagDetail 
         </thead>
         <tbody>
           {detail.tags.map((t) => (
-            <tr key={t.tag} className={t === chosen ? "chosen" : ""}>
+            <tr key={`${t.tag} ${t.digest}`} className={t === chosen ? "chosen" : ""}>
               <td className="name">
                 <Link href={`/images/${detail.full_name}/${t.tag}`} aria-current={t === chosen}>
                   {t.tag}
                 </Link>
+                {t.tag === "" && <span className="note">no tag any more</span>}
               </td>
               <td>
                 <code title={t.digest}>{short(t.digest)}</code>
@@ -154,9 +155,9 @@ function Inside({ detail, tag, now, onDelete }: { detail: ImageDetail; tag: TagD
   const shell = tag.has_shell ? (tag.has_bash ? "sh and bash" : "sh") : "none: give the command as a list, “without a shell”";
   const frameworks = Object.entries(tag.frameworks).map(([name, version]) => `${name} ${version}`);
   return (
-    <section className="panel" aria-label={`Inside ${tag.tag}`}>
+    <section className="panel" aria-label={`Inside ${refOf(detail, tag)}`}>
       <div className="title-row">
-        <h2>What is inside {tag.tag}</h2>
+        <h2>What is inside {tag.tag || short(tag.digest)}</h2>
         {onDelete && (
           <button className="small" onClick={onDelete}>
             Delete this tag …
@@ -246,7 +247,7 @@ function Inside({ detail, tag, now, onDelete }: { detail: ImageDetail; tag: TagD
           </table>
         </div>
       </details>
-      {detail.may_change && <AddTag ref_={`${detail.full_name}:${tag.tag}`} />}
+      {detail.may_change && <AddTag ref_={refOf(detail, tag)} />}
     </section>
   );
 }
@@ -262,6 +263,7 @@ export function Fact({ name, children }: { name: string; children: React.ReactNo
 
 function AddTag({ ref_ }: { ref_: string }) {
   const client = useQueryClient();
+  const field = useId();
   const [text, setText] = useState("");
   const add = useMutation({
     mutationFn: () => market.tag(ref_, text.trim()),
@@ -278,13 +280,11 @@ function AddTag({ ref_ }: { ref_: string }) {
         if (text.trim() && !wrong) add.mutate();
       }}
     >
-      <label>
-        Another tag for this content{" "}
-        <span className="with-button">
-          <input value={text} size={14} spellCheck={false} placeholder="2.5" onChange={(e) => setText(e.target.value)} />
-          <button disabled={!text.trim() || wrong !== "" || add.isPending}>Add</button>
-        </span>
-      </label>
+      <label htmlFor={field}>Another tag for this content</label>{" "}
+      <span className="with-button">
+        <input id={field} value={text} size={14} spellCheck={false} placeholder="2.5" onChange={(e) => setText(e.target.value)} />
+        <button disabled={!text.trim() || wrong !== "" || add.isPending}>Add</button>
+      </span>
       {wrong && <small className="wrong-text">{wrong}</small>}
       {add.isError && <Failure error={add.error} />}
     </form>

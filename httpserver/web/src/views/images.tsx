@@ -104,7 +104,7 @@ export function Images({ user }: { user: User }) {
                       {image.description && <div className="why">{firstLine(image.description)}</div>}
                     </td>
                     <td>
-                      {image.tags.slice(0, 4).map((t) => (
+                      {image.tags.filter((t) => t.tag).slice(0, 4).map((t) => (
                         <Link key={t.tag} className="chip-link" href={`/images/${image.owner}/${image.name}/${t.tag}`}>
                           {t.tag}
                         </Link>

@@ -10,6 +10,7 @@ import { LogView } from "../components/log-view";
 import { Phases } from "../components/phases";
 import { TaskTable } from "../components/task-table";
 import { moment, size, span } from "../domain/format";
+import { short } from "../domain/image-name";
 import { MAX_DRAWN } from "../domain/graph";
 import { attemptTone, jobEnded, jobTone, label, taskEnded, taskTone } from "../domain/states";
 import { TaskCounts } from "./jobs";
@@ -175,6 +176,52 @@ export function JobView({ id, task: chosen, user }: { id: string; task?: string;
   );
 }
 
+const sourceText: Record<NonNullable<Task["image_source"]>, string> = {
+  market: "of the image market",
+  engine: "that a machine has",
+  registry: "of a registry",
+};
+
+/** What the names meant when the job was submitted; they may mean something else by now. */
+function Pinned({ task }: { task: Task }) {
+  const facts = [
+    task.image_digest && (
+      <>
+        image <code title={task.image_digest}>{short(task.image_digest)}</code>
+        {task.image_source && ` ${sourceText[task.image_source]}`}
+      </>
+    ),
+    task.datasets.length > 0 && (
+      <>
+        {task.datasets.length === 1 ? "dataset" : "datasets"}{" "}
+        {task.datasets.map((pin, i) => (
+          <span key={pin}>
+            {i > 0 && ", "}
+            <Link href={`/datasets/${pin.split("@")[0] ?? ""}`}>{pin}</Link>
+          </span>
+        ))}
+      </>
+    ),
+    task.code && (
+      <>
+        code <code title={task.code}>{short(task.code)}</code>
+      </>
+    ),
+  ].filter(Boolean);
+  if (facts.length === 0) return null;
+  return (
+    <p className="facts" aria-label="Pinned at submit">
+      Pinned at submit:{" "}
+      {facts.map((fact, i) => (
+        <span key={i}>
+          {i > 0 && " · "}
+          {fact}
+        </span>
+      ))}
+    </p>
+  );
+}
+
 const counted = (job: JobDetail): string =>
   Object.entries(job.tasks_by_state)
     .map(([state, n]) => `${n} ${label(state)}`)
@@ -241,6 +288,7 @@ function TaskPanel({
         )}
         {task.node_id && <> · on {task.node_id}</>}
       </p>
+      <Pinned task={task} />
       {task.reason && task.state !== "SUCCEEDED" && (
         <p className="reason">
           <Sentence text={task.reason.sentence} />

@@ -274,7 +274,7 @@ function useSuggestions(typed: string): { readonly images: readonly string[]; re
     placeholderData: (old) => old,
   });
   const sets = useQuery({ queryKey: [...keys.datasets, ""], queryFn: () => datasets.list() });
-  const names = useMemo(() => (images.data?.images ?? []).flatMap((i) => i.tags.map((t) => `${i.full_name}:${t.tag}`)), [images.data]);
+  const names = useMemo(() => (images.data?.images ?? []).flatMap((i) => i.tags.filter((t) => t.tag).map((t) => `${i.full_name}:${t.tag}`)), [images.data]);
   const versions = useMemo(
     () =>
       (sets.data ?? []).flatMap((d) => {

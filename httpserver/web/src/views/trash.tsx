@@ -3,7 +3,7 @@ import { useState } from "react";
 import { Link } from "wouter";
 
 import { keys } from "../api/events";
-import { spaces } from "../api/spaces";
+import { type TrashItem, spaces } from "../api/spaces";
 import { Empty, Failure, useNow, useTitle } from "../components/basics";
 import { DeleteDialog } from "../components/delete-dialog";
 import { tell } from "../components/toasts";
@@ -19,7 +19,8 @@ export function Trash() {
   const trash = useQuery({ queryKey: keys.trash, queryFn: spaces.trash });
   const changed = (): Promise<void> => client.invalidateQueries({ queryKey: keys.files });
   const restore = useMutation({
-    mutationFn: spaces.restore,
+    // Where it was is not known any more after some accidents: it then gets a name of its own.
+    mutationFn: (item: TrashItem) => spaces.restore(item.id, item.path === null ? `restored-${item.id}` : undefined),
     onSuccess: (done) => tell(`It is back at ${visible(done.path)}.`),
     onSettled: changed,
   });
@@ -62,7 +63,7 @@ export function Trash() {
             <tbody>
               {items.map((item) => (
                 <tr key={item.id}>
-                  <td className="name">{visible(item.path)}</td>
+                  <td className="name">{placeOf(item)}</td>
                   <td>{item.kind}</td>
                   <td className="number">{size(item.size_bytes)}</td>
                   <td className="number">{moment(item.deleted_at, now)}</td>
@@ -70,13 +71,13 @@ export function Trash() {
                     {moment(item.expires_at, now)}
                   </td>
                   <td className="row-action">
-                    <button className="small" disabled={busy} aria-label={`Restore ${visible(item.path)}`} onClick={() => restore.mutate(item.id)}>
+                    <button className="small" disabled={busy} aria-label={`Restore ${placeOf(item)}`} onClick={() => restore.mutate(item)}>
                       Restore
                     </button>{" "}
                     <button
                       className="small"
                       disabled={busy}
-                      aria-label={`Delete ${visible(item.path)} for good`}
+                      aria-label={`Delete ${placeOf(item)} for good`}
                       onClick={() => forget.mutate(item.id)}
                     >
                       Delete for good
@@ -105,3 +106,5 @@ export function Trash() {
     </>
   );
 }
+
+const placeOf = (item: TrashItem): string => (item.path === null ? "not known any more" : visible(item.path));

@@ -586,9 +586,402 @@ export interface paths {
         post: operations["change_file"];
         /**
          * Delete File
-         * @description Deletes a file, an empty folder, or a link (never what it points at).
+         * @description Deletes a file, an empty folder, or a link (never what it points at). For some days it can be restored.
          */
         delete: operations["delete_file"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/trash": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Trash
+         * @description What was deleted within the last days, the last one first.
+         */
+        get: operations["list_trash"];
+        put?: never;
+        post?: never;
+        /**
+         * Empty Trash
+         * @description Deletes all of it for good.
+         */
+        delete: operations["empty_trash"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/trash/{id}/restore": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Restore File
+         * @description Puts it back where it was (or at `to`), never over something that is there: that is 409.
+         */
+        post: operations["restore_file"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/trash/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Forget File
+         * @description Deletes it for good; one that is not there any more is fine.
+         */
+        delete: operations["forget_file"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/space": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Space
+         * @description How much of the quota is used. Homes are measured in the background: `measured_at` says when.
+         */
+        get: operations["get_space"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/uploads/{kind}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Uploads
+         * @description One's own uploads of a kind: those that are not finished, and those of the last hour; newest first.
+         */
+        get: operations["list_uploads"];
+        put?: never;
+        /**
+         * Create Upload
+         * @description Begins an upload. Names, rights, quota and free space are checked here, before a byte is sent.
+         *
+         *     Upload-Metadata of `files`: `path`, `overwrite` (`false`: refused where something is), `modified_at`, `account` (for
+         *     admins); of `images`: `name`, `description`, `public`, `choose`, `filename`. Both take `sha256`, of the whole in
+         *     hexadecimal digits: it is checked at the end.
+         */
+        post: operations["create_upload"];
+        delete?: never;
+        /**
+         * Get Upload Features
+         * @description What of tus is spoken here. Kinds are `images` and `files`.
+         */
+        options: operations["get_upload_features"];
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/uploads/{kind}/{upload_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Upload
+         * @description One upload: how far it is, and what became of it. Kept for an hour after its end.
+         */
+        get: operations["get_upload"];
+        put?: never;
+        /**
+         * Change Upload
+         * @description Picks one of the choices of an upload that is in the state `choose`; its checks then go on.
+         */
+        post: operations["change_upload"];
+        /**
+         * Delete Upload
+         * @description Ends an upload and forgets it. What it has become, once done, stays.
+         */
+        delete: operations["delete_upload"];
+        options?: never;
+        /**
+         * Get Upload Offset
+         * @description Where to go on.
+         */
+        head: operations["get_upload_offset"];
+        /**
+         * Append To Upload
+         * @description Sends a piece. What has come is kept when the line breaks. 409: it does not begin where the stored bytes end;
+         *     423: another connection sends to this upload; 460: it is not what its checksum says; 507: the disk is full, and the
+         *     upload can go on from what is stored once there is room.
+         */
+        patch: operations["append_to_upload"];
+        trace?: never;
+    };
+    "/api/v1/images": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Images
+         * @description Images that one may use: one's own, public ones, and what others share; by owner and name.
+         */
+        get: operations["list_images"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/images/{ref}/archive": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Image Archive
+         * @description The image as a file, tagged with its name. Without a tag in the address: `latest`.
+         */
+        get: operations["get_image_archive"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/images/{ref}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Image
+         * @description What is inside, who uses it, and where its tags pointed. With a tag or a digest: that one alone.
+         */
+        get: operations["get_image"];
+        put?: never;
+        /**
+         * Tag Image
+         * @description Points one more tag of the same image to this content, or moves one. Jobs keep what they were submitted with.
+         */
+        post: operations["tag_image"];
+        /**
+         * Delete Image
+         * @description Deletes the image, or only the tag or content that is named. Refused with 409 while queued or running jobs need
+         *     what would go.
+         */
+        delete: operations["delete_image"];
+        options?: never;
+        head?: never;
+        /**
+         * Update Image
+         * @description Changes description and who may use it: the owner and admins.
+         */
+        patch: operations["update_image"];
+        trace?: never;
+    };
+    "/api/v1/groups": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Groups
+         * @description All groups with their members, by name.
+         */
+        get: operations["list_groups"];
+        put?: never;
+        /**
+         * Create Group
+         * @description Makes a group of accounts.
+         */
+        post: operations["create_group"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/groups/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Delete Group
+         * @description Deletes a group; nothing is shared with it any more.
+         */
+        delete: operations["delete_group"];
+        options?: never;
+        head?: never;
+        /**
+         * Update Group
+         * @description Adds and removes members.
+         */
+        patch: operations["update_group"];
+        trace?: never;
+    };
+    "/api/v1/datasets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Datasets
+         * @description All that one may use, by name; folders that an admin put on the mount by hand have no owner.
+         */
+        get: operations["list_datasets"];
+        put?: never;
+        /**
+         * Publish Dataset
+         * @description Publishes a folder of one's space as a new dataset or its next version, in the background.
+         */
+        post: operations["publish_dataset"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/datasets/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Dataset
+         * @description One dataset with who uses it.
+         */
+        get: operations["get_dataset"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete Dataset
+         * @description Deletes a version or the whole dataset; refused with 409 while queued or running jobs need it. Files that were
+         *     shared with the space by hard links are their owner's again.
+         */
+        delete: operations["delete_dataset"];
+        options?: never;
+        head?: never;
+        /**
+         * Update Dataset
+         * @description Changes description and who may use it: the owner and admins.
+         */
+        patch: operations["update_dataset"];
+        trace?: never;
+    };
+    "/api/v1/datasets/{name}/{version}/checksums": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Checksums
+         * @description The checksums of all files of a version.
+         */
+        get: operations["get_checksums"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/code": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Code
+         * @description One's own snapshots, and how large one may be.
+         */
+        get: operations["list_code"];
+        put?: never;
+        /**
+         * Offer Code
+         * @description Names all files of a folder. The answer is the snapshot's digest, and which contents have to be sent first; with
+         *     none missing the snapshot is there, to be named as `code` by tasks of one's jobs.
+         */
+        post: operations["offer_code"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/code/blobs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Put Code Blobs
+         * @description Contents as a plain tar archive whose members are named by their SHA-256.
+         */
+        put: operations["put_code_blobs"];
+        post?: never;
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -811,6 +1204,108 @@ export interface components {
          * @enum {string}
          */
         AttemptState: "PLACED" | "PULLING" | "STARTING" | "RUNNING" | "STOPPING" | "SUCCEEDED" | "FAILED" | "TIMED_OUT" | "OUT_OF_MEMORY" | "CANCELLED" | "LOST";
+        /** CodeAnswer */
+        CodeAnswer: {
+            /**
+             * Digest
+             * @description for `code` of a task
+             */
+            digest: string;
+            /**
+             * Ready
+             * @description the snapshot is there; otherwise send what is missing and ask again
+             */
+            ready: boolean;
+            /**
+             * Missing
+             * @description SHA-256 of contents to send
+             */
+            missing: string[];
+            /** Size Bytes */
+            size_bytes: number;
+            /** Files */
+            files: number;
+        };
+        /** CodeBlobs */
+        CodeBlobs: {
+            /**
+             * Stored
+             * @description how many contents were taken
+             */
+            stored: number;
+        };
+        /** CodeFile */
+        CodeFile: {
+            /**
+             * Path
+             * @description relative to the folder, with `/`
+             */
+            path: string;
+            /** Sha256 */
+            sha256: string;
+            /** Size Bytes */
+            size_bytes: number;
+            /**
+             * Executable
+             * @default false
+             */
+            executable: boolean;
+        };
+        /** CodeLink */
+        CodeLink: {
+            /** Path */
+            path: string;
+            /**
+             * Target
+             * @description relative, and never out of the folder
+             */
+            target: string;
+        };
+        /** CodeList */
+        CodeList: {
+            /**
+             * Snapshots
+             * @description one's own, the latest used first
+             */
+            snapshots: components["schemas"]["CodeSnapshot"][];
+            /**
+             * Max Bytes
+             * @description that one snapshot may have
+             */
+            max_bytes: number;
+            /** Max Files */
+            max_files: number;
+            /**
+             * Keep S
+             * @description a snapshot that no job needs goes so long after its last use
+             */
+            keep_s: number;
+        };
+        /**
+         * CodeManifest
+         * @description All of a folder but what it ignores.
+         */
+        CodeManifest: {
+            /** Files */
+            files: components["schemas"]["CodeFile"][];
+            /** Links */
+            links?: components["schemas"]["CodeLink"][];
+        };
+        /** CodeSnapshot */
+        CodeSnapshot: {
+            /** Digest */
+            digest: string;
+            /** Files */
+            files: number;
+            /** Size Bytes */
+            size_bytes: number;
+            /** Created At */
+            created_at: number;
+            /** Used At */
+            used_at: number;
+            /** Live Jobs */
+            live_jobs: string[];
+        };
         /**
          * Condition
          * @description Something that is not as it should be on a node.
@@ -831,6 +1326,146 @@ export interface components {
             username: string;
             /** Password */
             password: string;
+        };
+        /** Dataset */
+        Dataset: {
+            /** Name */
+            name: string;
+            /**
+             * Owner
+             * @description empty: an admin put it on the mount by hand
+             */
+            owner: string;
+            /** Public */
+            public: boolean;
+            shared_with: components["schemas"]["SharedWith"];
+            /**
+             * Description
+             * @description Markdown
+             */
+            description: string;
+            /** Created At */
+            created_at: number;
+            /** May Change */
+            may_change: boolean;
+            /**
+             * Versions
+             * @description oldest first
+             */
+            versions: components["schemas"]["DatasetVersion"][];
+            /**
+             * Used By
+             * @description the latest first; empty in lists
+             */
+            used_by: components["schemas"]["UsedBy"][];
+        };
+        /** DatasetChange */
+        DatasetChange: {
+            /** Description */
+            description?: string | null;
+            /** Public */
+            public?: boolean | null;
+            shared_with?: components["schemas"]["ShareChange"] | null;
+        };
+        /**
+         * DatasetDeletion
+         * @description It is out of the lists now; what jobs still need goes when the last of them ends.
+         */
+        DatasetDeletion: {
+            /** Live Jobs */
+            live_jobs: string[];
+        };
+        /** DatasetList */
+        DatasetList: {
+            /** Datasets */
+            datasets: components["schemas"]["Dataset"][];
+        };
+        /**
+         * DatasetPublish
+         * @description A folder of one's space that becomes a version of a dataset.
+         */
+        DatasetPublish: {
+            /**
+             * Name
+             * @example mnist
+             */
+            name: string;
+            /**
+             * Path
+             * @description a folder of the personal space
+             * @example data/mnist
+             */
+            path: string;
+            /**
+             * Version
+             * @description default: 1, 2, 3 …
+             */
+            version?: string | null;
+            /**
+             * Description
+             * @description Markdown
+             */
+            description?: string | null;
+            /**
+             * Public
+             * @description default of a new dataset: false
+             */
+            public?: boolean | null;
+            /**
+             * Copy
+             * @description the bytes may be copied where they can't be shared with the space
+             * @default false
+             */
+            copy: boolean;
+        };
+        /**
+         * DatasetState
+         * @enum {string}
+         */
+        DatasetState: "publishing" | "ready" | "failed";
+        /** DatasetVersion */
+        DatasetVersion: {
+            /** Version */
+            version: string;
+            state: components["schemas"]["DatasetState"];
+            /**
+             * Progress
+             * @description of publishing, 0 to 1; null when there is none
+             */
+            progress: number | null;
+            /**
+             * Files
+             * @description null: not known
+             */
+            files: number | null;
+            /**
+             * Size Bytes
+             * @description null: not known
+             */
+            size_bytes: number | null;
+            /**
+             * Checksum
+             * @description SHA-256 of the text of its checksums; null: not known
+             */
+            checksum: string | null;
+            /**
+             * Method
+             * @description how it shares its content with the space it came from; empty: not known
+             * @enum {string}
+             */
+            method: "reflink" | "hardlink" | "copy" | "";
+            /** Published At */
+            published_at: number | null;
+            /**
+             * Problem
+             * @description why it failed
+             */
+            problem: string | null;
+            /**
+             * Live Jobs
+             * @description queued or running jobs that need it
+             */
+            live_jobs: string[];
         };
         /**
          * Edge
@@ -922,6 +1557,16 @@ export interface components {
              */
             overwrite: boolean;
         };
+        /**
+         * GoodRun
+         * @description The last run that succeeded.
+         */
+        GoodRun: {
+            /** Job Id */
+            job_id: string;
+            /** At */
+            at: number;
+        };
         /** Gpu */
         Gpu: {
             /** Uuid */
@@ -963,12 +1608,306 @@ export interface components {
             /** Note */
             note: string;
         };
+        /** Group */
+        Group: {
+            /** Name */
+            name: string;
+            /** Members */
+            members: string[];
+            /** Created At */
+            created_at: number;
+        };
+        /** GroupCreate */
+        GroupCreate: {
+            /**
+             * Name
+             * @description lower-case letters, digits, _ and -, up to 32, starting with a letter or _
+             */
+            name: string;
+            /** Members */
+            members?: string[];
+        };
+        /** GroupList */
+        GroupList: {
+            /** Groups */
+            groups: components["schemas"]["Group"][];
+        };
+        /**
+         * GroupPatch
+         * @description Who is in it twice, or not in it anyway, is fine.
+         */
+        GroupPatch: {
+            /** Add */
+            add?: string[];
+            /** Remove */
+            remove?: string[];
+        };
         /** Healthy */
         Healthy: {
             /** Status */
             status: string;
             /** Version */
             version: string;
+        };
+        /** Image */
+        Image: {
+            /** Id */
+            id: string;
+            /**
+             * Owner
+             * @description an account, or `base`
+             */
+            owner: string;
+            /** Name */
+            name: string;
+            /** Full Name */
+            full_name: string;
+            /**
+             * Public
+             * @description everybody who is signed in may use it
+             */
+            public: boolean;
+            shared_with: components["schemas"]["SharedWith"];
+            /**
+             * Description
+             * @description Markdown as it was written; HTML in it is text
+             */
+            description: string;
+            /** Created At */
+            created_at: number;
+            /** Updated At */
+            updated_at: number;
+            /**
+             * May Change
+             * @description whether the one who asks may change and delete it
+             */
+            may_change: boolean;
+            last_good_run: components["schemas"]["GoodRun"] | null;
+            /**
+             * Tags
+             * @description the latest push first
+             */
+            tags: components["schemas"]["ImageTag"][];
+        };
+        /**
+         * ImageDeletion
+         * @description It is out of the lists now; what jobs still need goes when the last of them ends.
+         */
+        ImageDeletion: {
+            /** Live Jobs */
+            live_jobs: string[];
+        };
+        /** ImageDetail */
+        ImageDetail: {
+            /** Id */
+            id: string;
+            /**
+             * Owner
+             * @description an account, or `base`
+             */
+            owner: string;
+            /** Name */
+            name: string;
+            /** Full Name */
+            full_name: string;
+            /**
+             * Public
+             * @description everybody who is signed in may use it
+             */
+            public: boolean;
+            shared_with: components["schemas"]["SharedWith"];
+            /**
+             * Description
+             * @description Markdown as it was written; HTML in it is text
+             */
+            description: string;
+            /** Created At */
+            created_at: number;
+            /** Updated At */
+            updated_at: number;
+            /**
+             * May Change
+             * @description whether the one who asks may change and delete it
+             */
+            may_change: boolean;
+            last_good_run: components["schemas"]["GoodRun"] | null;
+            /**
+             * Tags
+             * @description the latest push first; where one was asked for, that one alone
+             */
+            tags: components["schemas"]["ImageTagDetail"][];
+            /**
+             * History
+             * @description of the tags, the latest first, up to 100
+             */
+            history: components["schemas"]["TagMove"][];
+        };
+        /** ImageLayer */
+        ImageLayer: {
+            /**
+             * Digest
+             * @description of the uncompressed layer
+             */
+            digest: string;
+            /** Size Bytes */
+            size_bytes: number;
+            /** Created By */
+            created_by: string;
+        };
+        /** ImageList */
+        ImageList: {
+            /** Images */
+            images: components["schemas"]["Image"][];
+            /**
+             * Next Cursor
+             * @description null at the end
+             */
+            next_cursor: string | null;
+        };
+        /**
+         * ImagePatch
+         * @description Only what is given changes.
+         */
+        ImagePatch: {
+            /** Description */
+            description?: string | null;
+            /** Public */
+            public?: boolean | null;
+            shared_with?: components["schemas"]["ShareChange"] | null;
+        };
+        /**
+         * ImageSource
+         * @enum {string}
+         */
+        ImageSource: "market" | "engine" | "registry";
+        /**
+         * ImageTag
+         * @description A name for a content; it may move to another content, and a submitted job keeps the one it found.
+         */
+        ImageTag: {
+            /**
+             * Tag
+             * @description empty: a content that no tag points to any more
+             */
+            tag: string;
+            /**
+             * Digest
+             * @description of the content; what engines call the image's id
+             */
+            digest: string;
+            /** Pushed At */
+            pushed_at: number;
+            /** Pushed By */
+            pushed_by: string;
+            /**
+             * Size Bytes
+             * @description of all layers, unpacked
+             */
+            size_bytes: number;
+            /** Architecture */
+            architecture: string;
+            /** Has Shell */
+            has_shell: boolean;
+            /**
+             * Cuda Version
+             * @description empty: none, or nothing tells
+             */
+            cuda_version: string;
+            /**
+             * Frameworks
+             * @description name to version, where files of the image tell
+             */
+            frameworks: {
+                [key: string]: string;
+            };
+        };
+        /** ImageTagCreate */
+        ImageTagCreate: {
+            /**
+             * Tag
+             * @description as Docker's: letters, digits, `_`, `.`, `-`, up to 128
+             */
+            tag: string;
+        };
+        /** ImageTagDetail */
+        ImageTagDetail: {
+            /**
+             * Tag
+             * @description empty: a content that no tag points to any more
+             */
+            tag: string;
+            /**
+             * Digest
+             * @description of the content; what engines call the image's id
+             */
+            digest: string;
+            /** Pushed At */
+            pushed_at: number;
+            /** Pushed By */
+            pushed_by: string;
+            /**
+             * Size Bytes
+             * @description of all layers, unpacked
+             */
+            size_bytes: number;
+            /** Architecture */
+            architecture: string;
+            /** Has Shell */
+            has_shell: boolean;
+            /**
+             * Cuda Version
+             * @description empty: none, or nothing tells
+             */
+            cuda_version: string;
+            /**
+             * Frameworks
+             * @description name to version, where files of the image tell
+             */
+            frameworks: {
+                [key: string]: string;
+            };
+            /** Os */
+            os: string;
+            /** Entrypoint */
+            entrypoint: string[];
+            /** Command */
+            command: string[];
+            /**
+             * User
+             * @description empty: root
+             */
+            user: string;
+            /** Working Dir */
+            working_dir: string;
+            /** Env */
+            env: string[];
+            /** Labels */
+            labels: {
+                [key: string]: string;
+            };
+            /** Python Version */
+            python_version: string;
+            /** Has Bash */
+            has_bash: boolean;
+            /**
+             * Require Cuda
+             * @description what the image asks of the driver (NVIDIA_REQUIRE_CUDA)
+             */
+            require_cuda: string;
+            /** Layers */
+            layers: components["schemas"]["ImageLayer"][];
+            /**
+             * Created At
+             * @description when the image was built; null: it doesn't say
+             */
+            created_at: number | null;
+            /** Used By */
+            used_by: components["schemas"]["UsedBy"][];
+            /**
+             * Live Jobs
+             * @description queued and running jobs that need it
+             */
+            live_jobs: string[];
         };
         /** Job */
         Job: {
@@ -1097,7 +2036,21 @@ export interface components {
             } | null;
             /** Working Dir */
             working_dir?: string | null;
-            /** Datasets */
+            /**
+             * Code
+             * @description digest of a snapshot (POST /code), seen read-only at /root/code
+             */
+            code?: string | null;
+            /**
+             * Datasets
+             * @description NAME, or NAME@VERSION
+             * @example [
+             *       "mnist"
+             *     ]
+             * @example [
+             *       "mnist@2"
+             *     ]
+             */
             datasets?: string[] | null;
             resources?: components["schemas"]["JobFileResources"] | null;
             /**
@@ -1158,7 +2111,21 @@ export interface components {
             } | null;
             /** Working Dir */
             working_dir?: string | null;
-            /** Datasets */
+            /**
+             * Code
+             * @description digest of a snapshot (POST /code), seen read-only at /root/code
+             */
+            code?: string | null;
+            /**
+             * Datasets
+             * @description NAME, or NAME@VERSION
+             * @example [
+             *       "mnist"
+             *     ]
+             * @example [
+             *       "mnist@2"
+             *     ]
+             */
             datasets?: string[] | null;
             resources?: components["schemas"]["JobFileResources"] | null;
             /**
@@ -1621,6 +2588,58 @@ export interface components {
             /** Expires At */
             expires_at: number;
         };
+        /**
+         * ShareChange
+         * @description Replaces who it is shared with.
+         */
+        ShareChange: {
+            /** Users */
+            users?: string[];
+            /** Groups */
+            groups?: string[];
+        };
+        /**
+         * SharedWith
+         * @description Who else sees it. To those who may not change the image only their own names are shown here.
+         */
+        SharedWith: {
+            /** Users */
+            users: string[];
+            /** Groups */
+            groups: string[];
+        };
+        /**
+         * Space
+         * @description What a personal space holds, the trash included.
+         */
+        Space: {
+            /**
+             * Used Bytes
+             * @description on the disk; what came since it was measured is added
+             */
+            used_bytes: number;
+            /**
+             * Quota Bytes
+             * @description null: no limit
+             */
+            quota_bytes: number | null;
+            /**
+             * Measured At
+             * @description null: not yet, and `used_bytes` says nothing
+             */
+            measured_at: number | null;
+            state: components["schemas"]["SpaceState"];
+            /**
+             * Sentence
+             * @description for people: what is wrong and what to do; empty when all is well
+             */
+            sentence: string;
+        };
+        /**
+         * SpaceState
+         * @enum {string}
+         */
+        SpaceState: "ok" | "warning" | "full";
         /** Submitted */
         Submitted: {
             /**
@@ -1646,6 +2665,28 @@ export interface components {
             order: string[];
             /** Warnings */
             warnings: string[];
+        };
+        /**
+         * TagMove
+         * @description A push, or the end of a tag.
+         */
+        TagMove: {
+            /** Tag */
+            tag: string;
+            /** At */
+            at: number;
+            /** By */
+            by: string;
+            /**
+             * From Digest
+             * @description null: the tag was new
+             */
+            from_digest: string | null;
+            /**
+             * To Digest
+             * @description null: the tag was deleted
+             */
+            to_digest: string | null;
         };
         /** Task */
         Task: {
@@ -1686,6 +2727,23 @@ export interface components {
             ended_at: number | null;
             /** Image */
             image: string;
+            /**
+             * Image Digest
+             * @description of the content that it runs, pinned at submit; null: not known
+             */
+            image_digest: string | null;
+            /** @description where it was found; null: it is looked up there */
+            image_source: components["schemas"]["ImageSource"] | null;
+            /**
+             * Datasets
+             * @description NAME@VERSION, pinned at submit
+             */
+            datasets: string[];
+            /**
+             * Code
+             * @description digest of the snapshot at /root/code
+             */
+            code: string | null;
             resources: components["schemas"]["Resources"];
             /** Timeout S */
             timeout_s: number;
@@ -1767,6 +2825,127 @@ export interface components {
             /** Tokens */
             tokens: components["schemas"]["Token"][];
         };
+        /** TrashItem */
+        TrashItem: {
+            /** Id */
+            id: string;
+            /**
+             * Path
+             * @description where it was; null: not known any more, so a restore has to say where to
+             */
+            path: string | null;
+            kind: components["schemas"]["FileKind"];
+            /**
+             * Size Bytes
+             * @description of a folder: of all files in it; null: too many to be counted
+             */
+            size_bytes: number | null;
+            /** Deleted At */
+            deleted_at: number;
+            /**
+             * Expires At
+             * @description then it is deleted for good
+             */
+            expires_at: number;
+        };
+        /**
+         * TrashList
+         * @description The one deleted last comes first.
+         */
+        TrashList: {
+            /** Items */
+            items: components["schemas"]["TrashItem"][];
+        };
+        /** TrashRestore */
+        TrashRestore: {
+            /**
+             * To
+             * @description another path in the personal space than the one it had
+             */
+            to: string;
+        };
+        /**
+         * Upload
+         * @description One upload; ``length`` and ``offset`` are in bytes.
+         */
+        Upload: {
+            /** Id */
+            id: string;
+            /** Kind */
+            kind: string;
+            /**
+             * Length
+             * @description of the whole; null: the client tells it later
+             */
+            length: number | null;
+            /**
+             * Offset
+             * @description where the stored bytes end
+             */
+            offset: number;
+            state: components["schemas"]["UploadState"];
+            /**
+             * Progress
+             * @description 0 to 1: of the bytes, or of the checks while `checking`
+             */
+            progress: number | null;
+            problem: components["schemas"]["UploadProblem"] | null;
+            /**
+             * Choices
+             * @description one of them is to be picked, while `choose`
+             */
+            choices: string[];
+            /**
+             * Result
+             * @description what became of it, once `done`: `image` and `digest`, or `path`
+             */
+            result: {
+                [key: string]: unknown;
+            } | null;
+            /** Metadata */
+            metadata: {
+                [key: string]: string;
+            };
+            /** Created At */
+            created_at: number;
+            /**
+             * Expires At
+             * @description then the upload, or after its end the record of it, is removed
+             */
+            expires_at: number;
+        };
+        /**
+         * UploadChoice
+         * @description Which of the choices is meant.
+         */
+        UploadChoice: {
+            /** Choice */
+            choice: string;
+        };
+        /**
+         * UploadList
+         * @description One's own uploads, newest first.
+         */
+        UploadList: {
+            /** Uploads */
+            uploads: components["schemas"]["Upload"][];
+        };
+        /**
+         * UploadProblem
+         * @description Why an upload failed.
+         */
+        UploadProblem: {
+            /** Slug */
+            slug: string;
+            /** Detail */
+            detail: string;
+        };
+        /**
+         * UploadState
+         * @description How far an upload is.
+         * @enum {string}
+         */
+        UploadState: "receiving" | "checking" | "choose" | "done" | "failed";
         /** UsagePoint */
         UsagePoint: {
             /** At */
@@ -1781,6 +2960,18 @@ export interface components {
             live_attempts: number;
             /** Gpus */
             gpus: components["schemas"]["Gpu"][];
+        };
+        /**
+         * UsedBy
+         * @description An account whose jobs used it.
+         */
+        UsedBy: {
+            /** Account */
+            account: string;
+            /** Jobs */
+            jobs: number;
+            /** Last Used At */
+            last_used_at: number;
         };
         /** User */
         User: {
@@ -1808,6 +2999,11 @@ export interface components {
              * @description last sign-in with the password
              */
             signed_in_at: number | null;
+            /**
+             * Quota Bytes
+             * @description of the personal space; 0: no limit, null: as configured
+             */
+            quota_bytes: number | null;
         };
         /** UserCreate */
         UserCreate: {
@@ -1846,6 +3042,11 @@ export interface components {
              * @default false
              */
             may_use_high_priority: boolean;
+            /**
+             * Quota Bytes
+             * @description of the personal space; 0: no limit, null: as configured
+             */
+            quota_bytes?: number | null;
         };
         /** UserCreated */
         UserCreated: {
@@ -1876,6 +3077,11 @@ export interface components {
             may_use_image_user?: boolean | null;
             /** May Use High Priority */
             may_use_high_priority?: boolean | null;
+            /**
+             * Quota Bytes
+             * @description of the personal space; 0: no limit, -1: as configured again
+             */
+            quota_bytes?: number | null;
         };
         /**
          * Wait
@@ -2158,6 +3364,8 @@ export interface operations {
                 dry_run?: boolean;
                 /** @description queue what no machine of today could run, for machines still to come */
                 allow_unsatisfiable?: boolean;
+                /** @description the snapshot (POST /code) for all tasks that name none */
+                code?: string;
             };
             header?: {
                 /** @description the same key with the same job answers the same id, however often */
@@ -2962,6 +4170,8 @@ export interface operations {
                 limit?: number;
                 /** @description next_cursor of the page before */
                 cursor?: string;
+                /** @description a folder with all that is in it as one archive, links left out */
+                format?: "zip" | null;
                 /** @description whose space; default: one's own; another's for admins only */
                 account?: string;
             };
@@ -2981,6 +4191,7 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["FileList"];
                     "application/octet-stream": string;
+                    "application/zip": string;
                 };
             };
             /** @description A part of a file */
@@ -3099,6 +4310,8 @@ export interface operations {
             query?: {
                 /** @description a folder with all that is in it */
                 recursive?: boolean;
+                /** @description for good and at once, not into the trash */
+                permanent?: boolean;
                 /** @description whose space; default: one's own; another's for admins only */
                 account?: string;
             };
@@ -3110,12 +4323,1138 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Deleted */
+            204: {
+                headers: {
+                    /** @description for POST /trash/{id}/restore; missing where it was deleted for good */
+                    "Headway-Trash-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_trash: {
+        parameters: {
+            query?: {
+                /** @description whose space; default: one's own; another's for admins only */
+                account?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TrashList"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    empty_trash: {
+        parameters: {
+            query?: {
+                /** @description whose space; default: one's own; another's for admins only */
+                account?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
             /** @description Successful Response */
             204: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    restore_file: {
+        parameters: {
+            query?: {
+                /** @description whose space; default: one's own; another's for admins only */
+                account?: string;
+            };
+            header?: never;
+            path: {
+                /** @description from the list, or `Headway-Trash-Id` of the deletion */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["TrashRestore"] | null;
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FileDone"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    forget_file: {
+        parameters: {
+            query?: {
+                /** @description whose space; default: one's own; another's for admins only */
+                account?: string;
+            };
+            header?: never;
+            path: {
+                /** @description from the list, or `Headway-Trash-Id` of the deletion */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_space: {
+        parameters: {
+            query?: {
+                /** @description whose space; default: one's own; another's for admins only */
+                account?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Space"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_uploads: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                kind: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UploadList"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    create_upload: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description `1.0.0`; anything else is refused with 412 */
+                "Tus-Resumable"?: string | null;
+                /** @description bytes of the whole */
+                "Upload-Length"?: number;
+                /** @description `1`: the length is told later */
+                "Upload-Defer-Length"?: string;
+                /** @description pairs of a key and a value in base64; which keys there are depends on the kind */
+                "Upload-Metadata"?: string;
+                /** @description of the body, where there is one */
+                "Upload-Checksum"?: string;
+            };
+            path: {
+                kind: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/offset+octet-stream": string;
+            };
+        };
+        responses: {
+            /** @description Made; its address is in Location */
+            201: {
+                headers: {
+                    /** @description the version that is spoken */
+                    "Tus-Resumable"?: string;
+                    /** @description the upload's address */
+                    Location?: string;
+                    /** @description where the stored bytes end */
+                    "Upload-Offset"?: number;
+                    /** @description then it is removed, if unfinished */
+                    "Upload-Expires"?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_upload_features: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                kind: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Tus-Version, Tus-Extension and their kin as headers */
+            204: {
+                headers: {
+                    /** @description the version that is spoken */
+                    "Tus-Resumable"?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_upload: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                kind: string;
+                upload_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Upload"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    change_upload: {
+        parameters: {
+            query: {
+                /** @description `choose`: the one of the choices that is meant */
+                op: "choose";
+            };
+            header?: never;
+            path: {
+                kind: string;
+                upload_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["UploadChoice"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Upload"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    delete_upload: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description `1.0.0`; anything else is refused with 412 */
+                "Tus-Resumable"?: string | null;
+            };
+            path: {
+                kind: string;
+                upload_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Gone */
+            204: {
+                headers: {
+                    /** @description the version that is spoken */
+                    "Tus-Resumable"?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_upload_offset: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description `1.0.0`; anything else is refused with 412 */
+                "Tus-Resumable"?: string | null;
+            };
+            path: {
+                kind: string;
+                upload_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description How far it is, as headers */
+            200: {
+                headers: {
+                    /** @description the version that is spoken */
+                    "Tus-Resumable"?: string;
+                    /** @description where the stored bytes end */
+                    "Upload-Offset"?: number;
+                    /** @description bytes of the whole, once known */
+                    "Upload-Length"?: number;
+                    /** @description then it is removed, if unfinished */
+                    "Upload-Expires"?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    append_to_upload: {
+        parameters: {
+            query?: never;
+            header: {
+                /** @description `1.0.0`; anything else is refused with 412 */
+                "Tus-Resumable"?: string | null;
+                /** @description where this piece begins: where the stored bytes end */
+                "Upload-Offset": number;
+                /** @description bytes of the whole, where that was not told before */
+                "Upload-Length"?: number;
+                /** @description algorithm and digest in base64 of this piece */
+                "Upload-Checksum"?: string;
+            };
+            path: {
+                kind: string;
+                upload_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/offset+octet-stream": string;
+            };
+        };
+        responses: {
+            /** @description Stored */
+            204: {
+                headers: {
+                    /** @description the version that is spoken */
+                    "Tus-Resumable"?: string;
+                    /** @description where the stored bytes end */
+                    "Upload-Offset"?: number;
+                    /** @description then it is removed, if unfinished */
+                    "Upload-Expires"?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_images: {
+        parameters: {
+            query?: {
+                /** @description words in names, descriptions and what is inside */
+                q?: string;
+                owner?: string;
+                limit?: number;
+                /** @description next_cursor of the page before */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ImageList"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_image_archive: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description an id, `owner/name`, `owner/name:tag` or `owner/name@sha256:…`; a lone `name` is one's own */
+                ref: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A docker archive with this one image, as `docker load` takes it */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-tar": string;
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_image: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description an id, `owner/name`, `owner/name:tag` or `owner/name@sha256:…`; a lone `name` is one's own */
+                ref: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ImageDetail"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    tag_image: {
+        parameters: {
+            query: {
+                /** @description `tag`: ImageTagCreate */
+                op: "tag";
+            };
+            header?: never;
+            path: {
+                /** @description an id, `owner/name`, `owner/name:tag` or `owner/name@sha256:…`; a lone `name` is one's own */
+                ref: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ImageTagCreate"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ImageDetail"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    delete_image: {
+        parameters: {
+            query?: {
+                /** @description where jobs need it: gone now, removed when they have ended */
+                wait?: boolean;
+            };
+            header?: never;
+            path: {
+                /** @description an id, `owner/name`, `owner/name:tag` or `owner/name@sha256:…`; a lone `name` is one's own */
+                ref: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Gone from the lists; jobs still need its content */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ImageDeletion"];
+                };
+            };
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    update_image: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description an id, `owner/name`, `owner/name:tag` or `owner/name@sha256:…`; a lone `name` is one's own */
+                ref: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ImagePatch"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ImageDetail"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_groups: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GroupList"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    create_group: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["GroupCreate"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Group"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    delete_group: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    update_group: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["GroupPatch"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Group"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_datasets: {
+        parameters: {
+            query?: {
+                /** @description part of the name or description */
+                q?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DatasetList"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    publish_dataset: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DatasetPublish"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Dataset"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_dataset: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description of the dataset */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Dataset"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    delete_dataset: {
+        parameters: {
+            query?: {
+                /** @description default: all of them */
+                version?: string | null;
+                /** @description where jobs need it: gone now, removed when they have ended */
+                wait?: boolean;
+            };
+            header?: never;
+            path: {
+                /** @description of the dataset */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Gone from the lists; jobs still need its content */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DatasetDeletion"];
+                };
+            };
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    update_dataset: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description of the dataset */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DatasetChange"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Dataset"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_checksums: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description of the dataset */
+                name: string;
+                version: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description SHA-256 of every file, as `sha256sum -c` reads it */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/plain": string;
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_code: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CodeList"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    offer_code: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CodeManifest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CodeAnswer"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    put_code_blobs: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/x-tar": string;
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CodeBlobs"];
+                };
             };
             /** @description What is wrong, as RFC 9457 problem details */
             default: {
