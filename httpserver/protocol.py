@@ -10,7 +10,8 @@ import asyncio
 import resource
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn._types import ASGIReceiveEvent
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from headway.logs import get_logger
 
@@ -33,6 +34,17 @@ _TOO_LARGE = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\nContent-Type: application/problem+json\r\n"
     b"Content-Length: %d\r\n\r\n%s" % (len(_BODY), _BODY)
 )
+
+
+class _KeepingCycle(RequestResponseCycle):
+    """Hands out what had come before the line was cut; uvicorn drops it, and an upload would have to bring it again."""
+
+    async def receive(self) -> ASGIReceiveEvent:
+        message = await super().receive()
+        if message["type"] == "http.disconnect" and self.body and not self.response_complete:
+            message = {"type": "http.request", "body": bytes(self.body), "more_body": self.more_body}
+            self.body = bytearray()
+        return message
 
 
 class PatientProtocol(HttpToolsProtocol):
@@ -73,6 +85,8 @@ class PatientProtocol(HttpToolsProtocol):
         self._steps += 1
         self._head_is_done()
         super().on_headers_complete()
+        if type(self.cycle) is RequestResponseCycle:
+            self.cycle.__class__ = _KeepingCycle  # its task has not begun yet
 
     def on_body(self, body: bytes) -> None:
         self._steps += 1

@@ -226,12 +226,13 @@ async def as_documented(answer: httpx.Response) -> None:
     generated from the document understands it."""
     media = answer.headers.get("content-type", "").partition(";")[0]
     if media == "application/problem+json":
+        if answer.request.method == "HEAD":
+            return
         schemas.Problem.model_validate_json(await answer.aread())
         return
     path = answer.request.url.raw_path.partition(b"?")[0].decode()
-    said = next(
-        (ops[m] for p, ops in _documented() if (m := answer.request.method.lower()) in ops and p.fullmatch(path)), None
-    )
+    method = answer.request.headers.get("x-http-method-override", answer.request.method).lower()
+    said = next((ops[method] for p, ops in _documented() if method in ops and p.fullmatch(path)), None)
     if said is None:
         return
     described = said["responses"].get(str(answer.status_code))
