@@ -97,7 +97,9 @@ async def build(
     engine = EngineWatch(runtime, conditions, clock)
 
     def on_mount_changed() -> None:
-        conditions.set("mount_unavailable", mounted.problem)
+        # Both are set each time, so that what is over goes.
+        conditions.set("mount_unavailable", "" if mounted.full else mounted.problem)
+        conditions.set("disk_full", mounted.problem if mounted.full else "", of="mount")
         if not mounted.problem:
             copier.try_again()
 

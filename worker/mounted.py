@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 from headway.clock import Clock
 from headway.errors import MountUnavailable
 from headway.ids import AttemptId
-from headway.mount import Layout, MountProbe, ensure_home, reach
+from headway.mount import Layout, MountKind, MountProbe, ensure_home, reach
 
 from .model import Owner
 
@@ -83,6 +83,7 @@ class MountWatch:
         self._on_change = on_change
         self._every_s = every_s
         self._problem = f"{layout.root} has not been looked at yet."
+        self._full = False
         self._homes: dict[str, float] = {}
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="mount")
 
@@ -90,11 +91,16 @@ class MountWatch:
     def problem(self) -> str:
         return self._problem
 
+    @property
+    def full(self) -> bool:
+        """Whether the problem is that there is no space left on it."""
+        return self._full
+
     async def look(self) -> str:
         """Look now, at most some seconds long; the problem, empty if there is none."""
         state = await self._probe.check()
         if state.sentence != self._problem:
-            self._problem = state.sentence
+            self._problem, self._full = state.sentence, state.kind is MountKind.FULL
             self._homes.clear()
             self._on_change()
         return self._problem

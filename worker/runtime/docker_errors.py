@@ -46,6 +46,11 @@ def text_of(error: APIError) -> str:
     return " ".join(str(error.explanation or error).split())
 
 
+def is_trouble(text: str) -> bool:
+    """Whether the words are of an engine that fails or stops rather than refuses."""
+    return any(word in text.lower() for word in _TROUBLE)
+
+
 def engine_in_trouble(error: APIError) -> bool:
     """Whether the engine itself fails rather than refuses: the same call may work in a moment."""
     if error.status_code is None:

@@ -17,8 +17,8 @@ from headway.model.reasons import EndWord
 from ..model import ImageSource, WantedImage
 from ..ports import Archive, Credentials, EngineImage, EngineUnavailable, ImageFacts, Removed, RuntimeRefused
 from .docker_engine import DockerEngine
-from .docker_errors import load_refusal, pull_refusal, text_of
-from .docker_load import load
+from .docker_errors import is_trouble, load_refusal, pull_refusal, text_of
+from .docker_load import LoadFailed, load
 
 log = get_logger(__name__)
 T = TypeVar("T")
@@ -70,6 +70,10 @@ class DockerImages:
         """See ``ports.Runtime.load_image``."""
         try:
             made = await self._engine.fetch(lambda api: load(api, archive))
+        except LoadFailed as error:
+            if is_trouble(str(error)):
+                raise EngineUnavailable(f"The container engine is in trouble: {error}") from error
+            raise load_refusal(str(error), node=self._node, image=wanted.name) from error
         except APIError as error:
             raise load_refusal(text_of(error), node=self._node, image=wanted.name) from error
         finally:

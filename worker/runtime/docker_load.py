@@ -6,13 +6,16 @@ import re
 from collections.abc import Iterator
 
 from docker import APIClient
-from docker.errors import APIError
 
 from headway.errors import HeadwayError
 
 from ..ports import Archive
 
 _LOADED = re.compile(r"Loaded image ID: (sha256:[0-9a-f]{64})")
+
+
+class LoadFailed(Exception):
+    """The engine's own words, in the midst of its answer."""
 
 
 def load(api: APIClient, archive: Archive) -> list[str]:
@@ -22,6 +25,7 @@ def load(api: APIClient, archive: Archive) -> list[str]:
 
     Raises:
         HeadwayError: from the archive.
+        LoadFailed: the engine began, and then could not go on.
         APIError: the engine refused it.
     """
     broke: list[HeadwayError] = []
@@ -38,7 +42,7 @@ def load(api: APIClient, archive: Archive) -> list[str]:
     try:
         for line in api.load_image(chunks(), quiet=False):  # type: ignore[no-untyped-call]
             if "error" in line:
-                raise APIError("The engine refused the archive.", explanation=str(line["error"]))
+                raise LoadFailed(str(line["error"]))
             said.append(str(line.get("stream") or ""))
     except Exception:
         if broke:
