@@ -160,7 +160,13 @@ class _Sending:
                     trouble.wait(error)
                     offset = self._ask_offset(path, trouble)
             data = self._file.read(_STREAM_PIECE_BYTES)
-        self._patch(path, offset, 0, iter(()), {"Upload-Length": str(offset)})
+        trouble = _Trouble()
+        while True:
+            try:
+                self._patch(path, offset, 0, iter(()), {"Upload-Length": str(offset)})
+                return
+            except (NoService, Refused) as error:
+                trouble.wait(error)
 
     def _patch(
         self, path: str, offset: int, count: int, body: Iterator[bytes], more: Mapping[str, str] | None = None
