@@ -305,18 +305,18 @@ class ImageStore:
         try:
             lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         except FileNotFoundError:
-            # Killed between the folder and its lock, or being made just now: the maker copes with its loss.
+            # Nothing is in it: killed between the folder and its lock, or being made just now, and the maker copes with
+            # its loss. Something is: killed, or busy, while it was taken away.
             with contextlib.suppress(OSError):
                 folder.rmdir()
-            return 0
+                return 0
+            return _take_away(folder)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return 0
         else:
-            freed = _bytes_below(folder)
-            shutil.rmtree(folder, ignore_errors=True)
-            return freed
+            return _take_away(folder)
         finally:
             os.close(lock)
 
@@ -418,6 +418,12 @@ def _write(path: Path, content: bytes) -> None:
         file.write(content)
         file.flush()
         make_durable(file.fileno())
+
+
+def _take_away(folder: Path) -> int:
+    freed = _bytes_below(folder)
+    shutil.rmtree(folder, ignore_errors=True)
+    return freed
 
 
 def _bytes_below(folder: Path) -> int:

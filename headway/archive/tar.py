@@ -113,12 +113,14 @@ def members(
                     size = _decimal(facts["size"], where)
             continue
         extensions = 0
-        yield from _member(reader, head, kind, name, link, size, limits, where)
+        member = _member(reader.position, head, kind, name, link, size, limits, where)
         name = link = size = None
+        yield member
+        reader.skip(member.offset + member.size + -member.size % BLOCK - reader.position)
 
 
 def _member(
-    reader: Reader,
+    offset: int,
     head: bytes,
     code: bytes,
     name: str | None,
@@ -126,7 +128,7 @@ def _member(
     size: int | None,
     limits: Limits,
     where: str,
-) -> Iterator[Member]:
+) -> Member:
     if name is None:
         name = _own_name(head)
     if link is None:
@@ -150,10 +152,7 @@ def _member(
     device = (0, 0)
     if kind in (Kind.CHAR, Kind.BLOCK):
         device = (_number(head[329:337], where), _number(head[337:345], where))
-    begin = reader.position
-    end = begin + size + (-size % BLOCK)
-    yield Member(name, kind, size, link, device, begin)
-    reader.skip(end - reader.position)
+    return Member(name, kind, size, link, device, offset)
 
 
 def shown(name: str) -> str:
@@ -173,10 +172,11 @@ def _sum_is_right(head: bytes) -> bool:
     if not field or not _OCTAL.issuperset(field):
         return False
     want = int(field, 8)
-    rest = head[:148] + head[156:]
-    found = sum(rest) + 256
+    found = sum(head) - sum(head[148:156]) + 256
+    if found == want:
+        return True
     # Some old writers added signed bytes.
-    return found == want or found - 256 * sum(byte > 127 for byte in rest) == want
+    return found - 256 * sum(byte > 127 for byte in head[:148] + head[156:]) == want
 
 
 def _number(field: bytes, where: str) -> int:
