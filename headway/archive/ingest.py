@@ -7,12 +7,13 @@ from io import FileIO
 from pathlib import Path
 
 from ..errors import HeadwayError, StoreFull
+from .disk import as_problems, make_durable
 from .layers import Meter, Passed, pass_layer
 from .look import Found, LayerLook, look_over
 from .manifests import Candidate, candidates, chosen
 from .model import MIB, ArchiveRefused, ImageInfo, LayerInfo, Limits
 from .outer import Outer, bomb
-from .store import ImageStore, NewLayer, as_problems, make_durable
+from .store import ImageStore, NewLayer
 from .tar import shown
 
 _LOOK_AT_ROOM_EVERY = 64 * MIB

@@ -28,15 +28,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..errors import MountUnavailable, NotFound, StoreFull
+from ..errors import NotFound
 from ..mount import Layout
 from .compose import Composed, StoredLayer, composed
 from .config import parse_config
+from .disk import as_problems, bytes_below, make_folder, sync_folder, take_away, write_durably
 from .model import ImageDamaged, ImageInfo, Limits
 
 log = logging.getLogger("headway.archive")
 
-_FOLDER_MODE, _FILE_MODE = 0o711, 0o644
 _IMAGE = re.compile(r"sha256-([0-9a-f]{64})")
 _LAYER = re.compile(r"sha256-[0-9a-f]{64}\.tar(?:\.gz)?")
 _LOCK = "lock"
@@ -131,7 +131,7 @@ class ImageStore:
                 except FileNotFoundError:
                     return 0
                 sync_folder(self._images)
-                freed = _bytes_below(work / "removed")
+                freed = bytes_below(work / "removed")
                 return freed + self._remove_unused_layers()
 
     def sweep(self) -> int:
@@ -161,7 +161,7 @@ class ImageStore:
         if not self._images.is_dir():
             raise OSError(errno.ENODEV, f"{self._images} is not there")
         for folder in (self._layers, self._work):
-            _make_folder(folder)
+            make_folder(folder)
         folder, lock = self._new_work()
         try:
             yield folder
@@ -247,9 +247,9 @@ class ImageStore:
         self, new: Path, folder: Path, info: ImageInfo, config: bytes, layers: builtins.list[dict[str, Any]]
     ) -> None:
         document = {"version": 1, "info": info.to_json(), "layers": layers}
-        _make_folder(new)
-        _write(new / "config.json", config)
-        _write(new / "image.json", json.dumps(document, indent=1).encode())
+        make_folder(new)
+        write_durably(new / "config.json", config)
+        write_durably(new / "image.json", json.dumps(document, indent=1).encode())
         sync_folder(new)
         try:
             new.rename(folder)
@@ -310,13 +310,13 @@ class ImageStore:
             with contextlib.suppress(OSError):
                 folder.rmdir()
                 return 0
-            return _take_away(folder)
+            return take_away(folder)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return 0
         else:
-            return _take_away(folder)
+            return take_away(folder)
         finally:
             os.close(lock)
 
@@ -377,64 +377,6 @@ class ImageStore:
                 return list(found)
         except FileNotFoundError:
             return []
-
-
-@contextlib.contextmanager
-def as_problems(what: str) -> Iterator[None]:
-    """Turns what the file system says into what a person can act on."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise StoreFull(
-                f"The disk of the shared folder is full; nothing was stored. {what} needs more room."
-            ) from error
-        raise MountUnavailable(f"{what} can't be read or written: {error.strerror or error}.") from error
-
-
-def sync_folder(folder: Path) -> None:
-    """Makes the names in a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def make_durable(descriptor: int) -> None:
-    """Gives an open file the mode that all files here have, and waits until it is on the disk."""
-    os.fchmod(descriptor, _FILE_MODE)
-    os.fsync(descriptor)
-
-
-def _make_folder(folder: Path) -> None:
-    with contextlib.suppress(FileExistsError):
-        folder.mkdir()
-        folder.chmod(_FOLDER_MODE)
-
-
-def _write(path: Path, content: bytes) -> None:
-    with path.open("xb") as file:
-        file.write(content)
-        file.flush()
-        make_durable(file.fileno())
-
-
-def _take_away(folder: Path) -> int:
-    freed = _bytes_below(folder)
-    shutil.rmtree(folder, ignore_errors=True)
-    return freed
-
-
-def _bytes_below(folder: Path) -> int:
-    """What goes when this is removed: files that have another name elsewhere don't count."""
-    total = 0
-    for base, _, names in os.walk(folder):
-        for name in names:
-            with contextlib.suppress(OSError):
-                found = os.lstat(os.path.join(base, name))
-                total += found.st_size if found.st_nlink == 1 else 0
-    return total
 
 
 def _record(layer: NewLayer, file: str, file_bytes: int) -> dict[str, Any]:

@@ -89,7 +89,7 @@ class ImageFiles:
 @contextmanager
 def told() -> Iterator[None]:
     """Turns what the file system says into what a person can act on."""
-    from headway.archive.store import as_problems
+    from headway.archive.disk import as_problems
 
     with as_problems("The folder of the images"):
         yield

@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from headway.archive import ImageStore, Limits, SeveralImages, ingest
-from headway.archive.store import as_problems
+from headway.archive.disk import as_problems
 from headway.errors import HeadwayError
 from headway.mount import Layout, reach
 
