@@ -115,6 +115,21 @@ def drop(page: Page, files: dict[str, bytes]) -> None:
         page.locator(".drop-zone").dispatch_event(event, {"dataTransfer": held})
 
 
+def slow_uploads(context: BrowserContext, page: Page, bytes_per_s: int) -> Callable[[], None]:
+    """So that there is a middle to do something in. Returns what makes them quick again."""
+    session = context.new_cdp_session(page)
+    session.send("Network.enable")
+
+    def limit(rate: int) -> None:
+        session.send(
+            "Network.emulateNetworkConditions",
+            {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": rate},
+        )
+
+    limit(bytes_per_s)
+    return lambda: limit(-1)
+
+
 @pytest.fixture
 def shoot(repository: Path) -> Callable[[Page, str], None]:
     """Saves what the page looks like, for people to see: .cache/screenshots/NAME.png."""

@@ -15,7 +15,7 @@ from tests.support.archives import Entry, TinyImage, docker_save, tiny_image
 from tests.support.cluster import Cluster
 from tests.support.waiting import soon
 
-from .conftest import ask, drop, sign_in
+from .conftest import ask, drop, sign_in, slow_uploads
 
 pytestmark = [pytest.mark.web, pytest.mark.slow]
 
@@ -45,21 +45,6 @@ def upload(page: Page, path: Path, name: str, tag: str = "latest") -> None:
     form.get_by_label("Image name").fill(name)
     form.get_by_label("Tag", exact=True).fill(tag)
     form.get_by_role("button", name="Upload").click()
-
-
-def slow_uploads(context: BrowserContext, page: Page, bytes_per_s: int) -> Callable[[], None]:
-    """So that there is a middle to do something in. Returns what makes them quick again."""
-    session = context.new_cdp_session(page)
-    session.send("Network.enable")
-
-    def limit(rate: int) -> None:
-        session.send(
-            "Network.emulateNetworkConditions",
-            {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": rate},
-        )
-
-    limit(bytes_per_s)
-    return lambda: limit(-1)
 
 
 def test_an_image_is_dropped_named_looked_into_and_described(
@@ -207,12 +192,12 @@ def test_sharing_with_another_account(
         expect(theirs.get_by_role("alert")).to_be_visible()
         page.get_by_role("button", name="Share").click()
         dialog = page.get_by_role("dialog")
-        dialog.get_by_label("People").fill("nobody-here")
-        dialog.get_by_label("People").press("Enter")
+        dialog.get_by_label("People", exact=True).fill("nobody-here")
+        dialog.get_by_label("People", exact=True).press("Enter")
         dialog.get_by_role("button", name="Save").click()
         expect(dialog.get_by_role("alert")).to_contain_text("nobody-here")
         dialog.get_by_role("button", name="Not with nobody-here").click()
-        dialog.get_by_label("People").fill("bea")
+        dialog.get_by_label("People", exact=True).fill("bea")
         dialog.get_by_role("button", name="Add to people").click()
         dialog.get_by_role("button", name="Save").click()
         expect(dialog).to_have_count(0)

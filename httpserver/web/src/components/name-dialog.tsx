@@ -1,4 +1,4 @@
-import { useState } from "react";
+import { useEffect, useRef, useState } from "react";
 
 import { badName } from "../domain/paths";
 import { Failure } from "./basics";
@@ -21,6 +21,11 @@ export function NameDialog({
   const [name, setName] = useState(first);
   const [error, setError] = useState<Error | null>(null);
   const [busy, setBusy] = useState(false);
+  const field = useRef<HTMLInputElement>(null);
+  // The ending stays as a rule: only what stands before it is marked, to be typed over.
+  useEffect(() => {
+    field.current?.setSelectionRange(0, first.lastIndexOf(".") > 0 ? first.lastIndexOf(".") : first.length);
+  }, [first]);
   const wrong = name === first && first !== "" ? "" : badName(name);
   const save = (): void => {
     if (wrong || name === "") return;
@@ -48,10 +53,10 @@ export function NameDialog({
       <label className="block">
         New name
         <input
+          ref={field}
           value={name}
           autoFocus
           spellCheck={false}
-          onFocus={(e) => e.target.setSelectionRange(0, first.includes(".") ? first.lastIndexOf(".") : first.length)}
           onChange={(e) => setName(e.target.value)}
         />
       </label>

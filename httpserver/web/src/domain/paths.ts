@@ -5,13 +5,18 @@ export const join = (folder: string, component: string): string => (folder === "
 /** A relative path of plain text, as an upload brings it. */
 export const encodePath = (path: string): string => path.split("/").filter(Boolean).map(encodeURIComponent).join("/");
 
-/** As text; bytes that are no UTF-8 stay spelled out. */
+/** As text; bytes that are no UTF-8 are spelled out as \xNN, as the server does. */
 export function decode(component: string): string {
-  try {
-    return decodeURIComponent(component);
-  } catch {
-    return component;
-  }
+  return component.replace(/(%[0-9a-f]{2})+/gi, (run) => {
+    try {
+      return decodeURIComponent(run);
+    } catch {
+      return run.replace(/%([0-9a-f]{2})/gi, (_, hex: string) => {
+        const byte = Number.parseInt(hex, 16);
+        return byte < 0x80 ? String.fromCharCode(byte) : `\\x${hex.toLowerCase()}`;
+      });
+    }
+  });
 }
 
 /** Whether every byte of it is text: other names can be opened and deleted, but not typed. */
