@@ -35,6 +35,7 @@ _SWEEP_S = 60.0
 _TOUCH_STEP_S = 60.0
 _UNDER_WAY_S = 600.0  # so long after its last byte, the rest of an upload counts as promised
 _FIRST_LOOK_S = 5.0
+_MOST_PAUSE_S = 5.0
 
 
 class Uploads:
@@ -71,7 +72,7 @@ class Uploads:
             except HeadwayError as error:
                 log.warning("upload.not_taken_up", reason=error.message)
                 await self._clock.sleep(pause_s)
-                pause_s = min(30.0, pause_s * 2)
+                pause_s = min(_MOST_PAUSE_S, pause_s * 2)
         while True:
             await self._clock.sleep(_SWEEP_S)
             await self.expire()
@@ -149,8 +150,8 @@ class Uploads:
         self._creating[account.name] += 1
         try:
             self._refuse_many(account)
-            await self._first_look()
             await self._disk.require(adds=True)
+            await self._first_look()
             place = await target.begin(account, length, metadata)
             now = self._clock.now()
             record = Record(secrets.token_hex(16), kind, account.name, length, said, metadata, place, now, now)

@@ -260,6 +260,32 @@ async def test_refusals_are_not_tried_again_and_silence_ends(
     assert len(remembered(state)) == 1, "a later run goes on"
 
 
+def test_what_was_left_open_is_chosen_by_the_next_run(tmp_path: Path, state: Path):
+    source = a_file(tmp_path, 100)
+    sent: list[str] = []
+    found = {"id": "x", "state": "receiving", "offset": 0, "length": 100}
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent.append(f"{request.method} {request.url.params.get('op', '')}".strip())
+        if request.method == "PATCH":
+            found.update(state="choose", offset=100)
+            return httpx.Response(204, headers={"Upload-Offset": "100"})
+        if "op" in request.url.params:
+            assert request.read() == b'{"choice":"a:2"}'
+            found.update(state="done")
+        location = {"Location": "http://place/api/v1/uploads/images/x"}
+        return httpx.Response(201 if request.method == "POST" else 200, json=found, headers=location)
+
+    with Client(Profile(url="http://place"), transport=httpx.MockTransport(answer)) as client:
+        first = uploads.upload(client, "images", source, {"name": "a"}, Progress())
+        assert first["state"] == "choose"
+        assert len(remembered(state)) == 1
+        second = uploads.upload(client, "images", source, {"name": "a", "choose": "a:2"}, Progress())
+    assert second["state"] == "done"
+    assert sent == ["POST", "PATCH", "GET", "GET", "POST choose", "GET"], "no byte is sent twice"
+    assert remembered(state) == []
+
+
 # -- a server that is killed ---------------------------------------------------------------------------
 
 
