@@ -91,7 +91,7 @@ def sign_in(page: Page, name: str, password: str) -> None:
 
 def ask(headway: Cluster, method: str, path: str, **more: Any) -> httpx.Response:
     """A call of the first admin, besides the page."""
-    headers = {"Authorization": f"Bearer {headway.client.profile.token}"}
+    headers = {"Authorization": f"Bearer {headway.client.profile.token}", **more.pop("headers", {})}
     answer = httpx.request(method, f"{headway.url}/api/v1{path}", headers=headers, timeout=60, **more)
     answer.raise_for_status()
     return answer

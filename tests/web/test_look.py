@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
+from tests.support.archives import Entry, docker_save, tiny_image
 from tests.support.cluster import Cluster, a_job, scripted_task
 from tests.support.waiting import soon
 
-from .conftest import sign_in
+from .conftest import ask, sign_in
 
 pytestmark = [pytest.mark.web, pytest.mark.slow]
 
@@ -58,6 +60,30 @@ def jobs(headway: Cluster) -> Iterator[dict[str, str]]:
         headway.client.act("cancel", job)
 
 
+@pytest.fixture(scope="module")
+def things(headway: Cluster) -> None:
+    """An image, files with long names, and a dataset."""
+    content = docker_save(tiny_image([Entry("bin/sh", b"#!", 0o755)], env={"CUDA_VERSION": "12.4.1"}))
+    meant = {
+        "name": "long-name-of-an-image:2.5.1-cuda12.4",
+        "description": "Has **torch**.\n\n| a | b |\n|---|---|\n| 1 | 2 |",
+    }
+    said = ",".join(f"{key} {base64.b64encode(value.encode()).decode()}" for key, value in meant.items())
+    headers = {"Tus-Resumable": "1.0.0", "Upload-Length": str(len(content)), "Upload-Metadata": said}
+    ask(
+        headway,
+        "POST",
+        "/uploads/images",
+        content=content,
+        headers={**headers, "Content-Type": "application/offset+octet-stream"},
+    )
+    for name in ("data/a.csv", "n" * 200, "日本語.txt"):
+        ask(headway, "PUT", f"/files/{name}?parents=true", content=b"1,2\n")
+    ask(headway, "DELETE", "/files/日本語.txt")
+    ask(headway, "POST", "/datasets", json={"name": "numbers", "path": "data", "copy": True})
+    soon(lambda: ask(headway, "GET", "/images").json()["images"], what="the image is there")
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", list(SIZES))
 def test_every_page(
@@ -65,6 +91,7 @@ def test_every_page(
     headway: Cluster,
     password: str,
     jobs: dict[str, str],
+    things: None,
     shoot: Callable[[Page, str], None],
     size: str,
     scheme: Any,
@@ -84,6 +111,12 @@ def test_every_page(
         "job-long-names": f"/jobs/{jobs['n' * 100]}/{'t' * 63}",
         "queue": "/queue",
         "nodes": "/nodes",
+        "images": "/images",
+        "image": "/images/admin/long-name-of-an-image",
+        "files": "/files",
+        "trash": "/trash",
+        "datasets": "/datasets",
+        "dataset": "/datasets/numbers",
     }
     with browser.new_context(
         base_url=headway.url, viewport={"width": width, "height": height}, color_scheme=scheme

@@ -13,7 +13,13 @@ const AHEAD = 200;
 export const folderHref = (path: string): string => (path === "" ? "/files" : `/files?in=${encodeURIComponent(path)}`);
 
 const kindText: Record<Entry["kind"], string> = { file: "", folder: "folder", link: "link", other: "special file" };
-const kindSign: Record<Entry["kind"], string> = { file: "📄", folder: "📁", link: "↪", other: "⚙" };
+/** Drawn, not letters: fonts of small machines have no pictures. */
+const kindSign: Record<Entry["kind"], string> = {
+  file: "M4 1.5h5.5L13 5v9.5H4zM9.5 1.5V5H13",
+  folder: "M1.5 3.5h5l1.5 2h6.5v8h-13z",
+  link: "M3 13V8.5h8M8.5 6l2.5 2.5L8.5 11",
+  other: "M8 2.5 13.5 8 8 13.5 2.5 8z",
+};
 
 /** The entries of one folder; only the rows on screen exist. */
 export function FolderTable({
@@ -85,7 +91,9 @@ export function FolderTable({
                 />
               </span>
               <span role="cell" className="file-name">
-                <span aria-hidden="true">{kindSign[entry.kind]}</span>{" "}
+                <svg className={`kind ${entry.kind}`} viewBox="0 0 16 16" aria-hidden="true">
+                  <path d={kindSign[entry.kind]} />
+                </svg>
                 {entry.kind === "folder" ? (
                   <Link href={folderHref(path)}>{name}</Link>
                 ) : entry.kind === "file" ? (
