@@ -40,7 +40,7 @@ def _build(app: FastAPI) -> dict[str, Any]:
         routes=app.routes,
         tags=[
             {"name": name}
-            for name in ("session", "jobs", "logs", "queue", "nodes", "files", "events", "users", "health")
+            for name in ("session", "jobs", "logs", "queue", "nodes", "files", "uploads", "events", "users", "health")
         ],
     )
     schemas: dict[str, Any] = doc["components"]["schemas"]

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 
 from headway.clock import Clock
-from headway.errors import Conflict, HeadwayError, InvalidInput, NotFound, Stopping, TooMany, Unavailable
+from headway.errors import Conflict, HeadwayError, InvalidInput, NotFound, Stopping, StoreFull, TooMany, Unavailable
 from headway.logs import get_logger
 from headway.store import Database
 
@@ -25,6 +25,7 @@ from .receiving import Holder
 from .records import OVER, Record, Records, State
 from .storing import Piece, store
 from .upload import Upload
+from .view import shown_upload
 
 log = get_logger(__name__)
 
@@ -142,6 +143,13 @@ class Uploads:
         Raises:
             TooMany, TooLarge, StoreFull, InvalidInput, HeadwayError: refused; nothing is left of it.
         """
+        try:
+            return await self._create(account, kind, length, said)
+        except StoreFull as error:
+            log.warning("upload.no_room", kind=kind, account=account.name, bytes=length, reason=error.message)
+            raise
+
+    async def _create(self, account: Account, kind: str, length: int | None, said: str) -> Upload:
         target = self.kind(kind)
         self._refuse_while_stopping()
         metadata = tus.metadata(said)
@@ -258,30 +266,8 @@ class Uploads:
 
     async def view(self, upload: Upload) -> s.Upload:
         """As the API shows it."""
-        record = upload.record
-        offset = 0 if record.state is State.FAILED else await self._look(upload)
-        record = upload.record
-        state = s.UploadState(upload.shown_state)
-        progress = None
-        if state is s.UploadState.RECEIVING and record.length:
-            progress = offset / record.length
-        elif state is s.UploadState.CHECKING and upload.watch is not None:
-            progress = upload.watch.progress
-        problem = record.problem
-        return s.Upload(
-            id=record.id,
-            kind=record.kind,
-            length=record.length,
-            offset=offset,
-            state=state,
-            progress=progress,
-            problem=None if problem is None else s.UploadProblem(slug=problem.slug, detail=problem.detail),
-            choices=[shown(choice) for choice in record.choices],
-            result=None if record.result is None else dict(record.result),
-            metadata={key: shown(value) for key, value in record.metadata.items()},
-            created_at=record.created_at,
-            expires_at=self._expires_at(upload),
-        )
+        offset = 0 if upload.record.state is State.FAILED else await self._look(upload)
+        return shown_upload(upload, offset, self._expires_at(upload))
 
     def expires_at(self, upload: Upload) -> float | None:
         """When what is unfinished is removed; None once all bytes have come."""

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from headway.errors import HeadwayError, StoreFull, TooLarge
+from headway.logs import get_logger
 
 from . import tus
 from .disk import Disk
@@ -16,6 +17,8 @@ from .limits import refuse_beyond, size
 from .receiving import Holder, Writer
 from .records import Records
 from .upload import Upload
+
+log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +114,7 @@ class _Storing:
                 upload.writer = None
                 os.close(self._descriptor)
         if isinstance(error, StoreFull):
+            log.warning("upload.no_room", upload=upload.record.id, stored_bytes=upload.offset, reason=error.message)
             whole = "" if upload.record.length is None else f" of {size(upload.record.length)}"
             error = StoreFull(f"{error.message} {size(upload.offset)}{whole} are stored: make room, then go on.")
         if error is not None:

@@ -542,7 +542,7 @@ async def test_the_official_client(rig: Rig, chunk: int | None, checksum: bool):
 
 
 @pytest.mark.root
-async def test_a_small_disk(tmp_path: Path):
+async def test_a_small_disk(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     """Used to: uploads larger than a small file system ended in 400 and 'error parsing the body'."""
     with small_disks((tmp_path / "mount", 64)) as (disk,):
         async with a_rig(tmp_path) as rig:
@@ -573,6 +573,7 @@ async def test_a_small_disk(tmp_path: Path):
             assert (await patch(ann, at, stored, data[stored:])).status_code == 204
             assert (await ended(ann, at))["state"] == "done"
             assert (home(rig, "ann") / "known").read_bytes() == data
+    assert [r.getMessage() for r in caplog.records].count("upload.no_room") == 3, "the log has the cause"
 
 
 async def test_a_space_that_is_full_is_said_at_the_beginning(rig: Rig):
