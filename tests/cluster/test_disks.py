@@ -77,7 +77,7 @@ def refused_folder(client: Client) -> Refused | None:
 
 
 MOUNT_FAULTS: dict[str, tuple[str, Callable[[SmallDisk], None], Callable[[SmallDisk], None], int]] = {
-    "full": ("mount_unavailable", SmallDisk.fill, SmallDisk.make_room, 507),
+    "full": ("disk_full", SmallDisk.fill, SmallDisk.make_room, 507),
     "gone": ("mount_unavailable", SmallDisk.take_away, SmallDisk.put_back, 503),
     "read-only": (
         "mount_unavailable",

@@ -60,10 +60,9 @@ def test_a_program_is_not_held_up_by_the_mount_and_its_log_is_whole(
         # Its last line comes while the mount is of no use, and is there to be read.
         soon(lambda: jobs.cluster.client.log(job, "a") == WANT, within_s=60, every_s=0.3, what="it prints to its end")
         waiting = jobs.begin(a_task("echo after"))
+        word = "disk_full" if fault == "full" else "mount_unavailable"
         soon(
-            lambda: (
-                "mount_unavailable" in {wait["word"] for wait in jobs.cluster.client.job(waiting)["tasks"][0]["waits"]}
-            ),
+            lambda: word in {wait["word"] for wait in jobs.cluster.client.job(waiting)["tasks"][0]["waits"]},
             within_s=30,
             every_s=0.3,
             what="new work waits for the mount",

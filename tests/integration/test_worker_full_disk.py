@@ -56,7 +56,7 @@ async def test_a_full_mount_holds_new_work_and_loses_no_byte_of_what_runs(tmp_pa
         assert end.kind == "SUCCEEDED", "a full mount does the task no harm"
         # Live readers get it from the machine itself.
         assert await house.read(attempt) == b"y" * 60_000
-        await eventually(lambda: "mount_unavailable" in house.resource_manager.conditions(), within_s=25)
+        await eventually(lambda: "disk_full" in house.resource_manager.conditions(), within_s=25)
         (verdict,) = await house.launch(a_launch(an_attempt("next"), incarnation=incarnation))
         assert not verdict.accepted
         assert verdict.again_later
@@ -70,7 +70,7 @@ async def test_a_full_mount_holds_new_work_and_loses_no_byte_of_what_runs(tmp_pa
             within_s=60,
             what="the copy recovers by itself",
         )
-        await eventually(lambda: "mount_unavailable" not in house.resource_manager.conditions(), within_s=25)
+        await eventually(lambda: "disk_full" not in house.resource_manager.conditions(), within_s=25)
 
 
 async def test_a_worker_with_a_full_disk_takes_nothing_and_recovers(tmp_path: Path, small_disk: Path) -> None:
