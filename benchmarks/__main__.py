@@ -6,7 +6,7 @@ import os
 import sys
 import time
 
-from . import containers, services
+from . import containers, services, upload
 
 ALL = {
     "idle": services.idle,
@@ -14,6 +14,7 @@ ALL = {
     "submit": services.big_submit,
     "start": containers.start,
     "many": containers.many,
+    "upload": upload.upload,
 }
 NEED_ROOT = {"start", "many"}
 
