@@ -90,11 +90,18 @@ class SpoolCopy:
         try:
             self._resume(descriptor)
             stop_at = min(whole, self.copied + budget)
+            if final or min(size, stop_at) - self.safe >= PUNCH_BYTES:
+                # An fsync speaks for what was written through its own descriptor. What an earlier one wrote may be lost
+                # though its close said nothing (GlusterFS flushes behind it, and on a full disk a hole stays), so it is
+                # written once more; it is never much.
+                self.copied = self.safe
             self._copy(descriptor, min(size, stop_at))
             if final and self.copied >= size and stop_at >= whole:
                 _write_all(descriptor, trailer[self.copied - size :], self.copied)
-                # A file left over from an earlier, longer writing of the trailer.
-                os.ftruncate(descriptor, whole)
+                if os.fstat(descriptor).st_size > whole:
+                    # A file left over from an earlier, longer writing of the trailer. Only ever made shorter: longer,
+                    # its zeros would be taken for what was printed.
+                    os.ftruncate(descriptor, whole)
                 self.copied = whole
             if self.copied - self.safe >= PUNCH_BYTES or (final and self.copied >= whole):
                 self._secure(descriptor, size)

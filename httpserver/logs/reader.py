@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -92,14 +93,16 @@ class LogReader:
         attempt = attempt_of(task.job_id, task.name, found.number)
         stored: int | None = None
         if found.ended:
-            stored = await self._stored.size(attempt, stream)
+            # While the mount fails the worker may have all of it still; only when it has not, the mount is waited for.
+            with contextlib.suppress(MountUnavailable):
+                stored = await self._stored.size(attempt, stream, patience_s=0.0)
             whole = found.bytes_of(stream)
             if stored is not None and (stored >= (whole or 0)):
                 return self._from_mount(task, found, stream, stored, start, tail)
         if found.worker_address:
             try:
                 return await self._from_worker(task, found, stream, start, tail)
-            except (Unavailable, NotFound) as error:
+            except (Unavailable, NotFound, MountUnavailable) as error:
                 log.info("logs.worker_has_none", attempt=str(attempt), reason=error.message)
         if stored is None:
             stored = await self._stored.size(attempt, stream)

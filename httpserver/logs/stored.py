@@ -39,13 +39,13 @@ class StoredLogs:
         """Where it lies."""
         return self._layout.attempt(attempt) / f"{stream}.log"
 
-    async def size(self, attempt: AttemptId, stream: str) -> int | None:
-        """Bytes there now; None if there is no such log.
+    async def size(self, attempt: AttemptId, stream: str, *, patience_s: float = _PATIENCE_S) -> int | None:
+        """Bytes there now; None if there is no such log. A mount that fails is waited for ``patience_s`` long.
 
         Raises:
             MountUnavailable: it can't be told.
         """
-        return await self._patient(lambda: _size(self.path(attempt, stream)))
+        return await self._patient(lambda: _size(self.path(attempt, stream)), patience_s)
 
     async def read(
         self, attempt: AttemptId, stream: str, start: int, end: int | None = None
@@ -77,8 +77,8 @@ class StoredLogs:
 
         return await self._patient(look)
 
-    async def _patient(self, call: Callable[[], T]) -> T:
-        give_up_at = self._clock.monotonic() + _PATIENCE_S
+    async def _patient(self, call: Callable[[], T], patience_s: float = _PATIENCE_S) -> T:
+        give_up_at = self._clock.monotonic() + patience_s
         delay_s = 0.1
         while True:
             try:

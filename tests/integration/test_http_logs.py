@@ -4,6 +4,7 @@ away."""
 from __future__ import annotations
 
 import asyncio
+import errno
 import io
 import os
 import zipfile
@@ -148,6 +149,20 @@ async def test_an_ended_log_whose_copy_is_not_whole_comes_from_the_worker(rig: R
     await rig.worker.write(job_id, "a", b"0123456789")
     await rig.worker.end(job_id, "a")
     assert (await ann.get(path)).content == b"0123456789"
+
+
+async def test_while_the_mount_fails_the_worker_is_asked(rig: Rig, monkeypatch: pytest.MonkeyPatch):
+    """Used to: a quarter of a minute of waiting for a GlusterFS mount whose server was gone, then 503."""
+    ann = await rig.client("ann")
+    job_id, path = await a_task(rig, "SUCCEEDED", stdout_bytes=10)
+    await rig.worker.write(job_id, "a", b"0123456789")
+    await rig.worker.end(job_id, "a")
+
+    def gone(*_: object) -> int:
+        raise OSError(errno.ENOTCONN, os.strerror(errno.ENOTCONN))
+
+    monkeypatch.setattr("httpserver.logs.stored._size", gone)
+    assert (await asyncio.wait_for(ann.get(path), 10)).content == b"0123456789"
 
 
 async def test_with_the_worker_away_what_was_copied_is_shown(rig: Rig):

@@ -29,7 +29,7 @@ class Gluster:
         self.mount = folder / "mount"
         self.brick = folder / "brick"
         for part in (self.mount, self.brick, folder / "server", folder / "run", folder / "log"):
-            part.mkdir(parents=True)
+            part.mkdir(parents=True, exist_ok=True)
         self._network = new_network_namespace(f"ip addr add {_ADDRESS}/32 dev lo")
         self._socket = folder / "glusterd.sock"
         self._server: subprocess.Popen[bytes] | None = None
@@ -65,6 +65,22 @@ class Gluster:
         mounts.unmount_below(self.mount)
         self._end(self._client)
         self._client = None
+
+    def kill_client(self) -> None:
+        """End the process behind the mount: every call then says that the endpoint is not connected."""
+        if self._client is not None:
+            self._client.kill()
+            self._client.wait()
+            self._client = None
+
+    def stop_brick(self) -> None:
+        """End the server's process that holds the files."""
+        for pid in processes.naming(str(self.brick)):
+            os.kill(pid, signal.SIGKILL)
+
+    def start_brick(self) -> None:
+        """Undo :meth:`stop_brick`."""
+        self._gluster("volume", "start", "gv0", "force")
 
     def cut(self) -> None:
         """Cut the network between mount and server."""

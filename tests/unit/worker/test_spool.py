@@ -116,3 +116,38 @@ def test_a_step_stops_at_its_budget(copy: SpoolCopy) -> None:
     while not copy.step(budget=2_000_000, final=True):
         pass
     assert copy.target.stat().st_size == 5_000_000
+
+
+def test_what_an_earlier_descriptor_wrote_is_written_again_before_it_counts_as_safe(copy: SpoolCopy) -> None:
+    """Used to: on a full GlusterFS mount, which flushes behind a close, a log of the right length was zeros from its
+    second block on, for ever."""
+    copy.source.write_bytes(b"y" * 7_000)
+    assert copy.step()
+    # The server had no room after all, and nobody was told.
+    with copy.target.open("r+b") as target:
+        target.seek(4096)
+        target.write(b"\0" * 2_904)
+    assert copy.step(final=True, trailer=b"end\n")
+    assert copy.target.read_bytes() == b"y" * 7_000 + b"end\n"
+
+
+def test_the_same_holds_each_time_that_a_part_is_made_safe(copy: SpoolCopy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("worker.spool.PUNCH_BYTES", 10_000)
+    copy.source.write_bytes(b"y" * 7_000)
+    assert copy.step()
+    copy.target.write_bytes(b"\0" * 7_000)
+    with copy.source.open("ab") as source:
+        source.write(b"z" * 7_000)
+    assert copy.step()
+    assert copy.target.read_bytes() == b"y" * 7_000 + b"z" * 7_000
+
+
+def test_a_copy_is_never_made_longer_than_what_was_written(copy: SpoolCopy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Readers take a copy of the full length for whole."""
+    copy.source.write_bytes(b"y" * 7_000)
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("it was made longer")
+
+    monkeypatch.setattr("worker.spool.os.ftruncate", refuse)
+    assert copy.step(final=True)
