@@ -104,9 +104,24 @@ def show(reference: Reference, output: str) -> None:
             [task["name"], tone(task["state"]), tries, span(_task_ran(task)), task["node_id"] or "-", _why(task)]
         )
     table(["task", "state", "attempt", "ran", "node", ""], rows)
+    for line in _pinned(tasks):
+        click.echo(line)
     if reference.task:
         for attempt in tasks[0]["attempts"]:
             _print_attempt(attempt)
+
+
+def _pinned(tasks: list[dict[str, Any]]) -> list[str]:
+    """What the job's names meant when it was submitted, each once."""
+    found: dict[str, None] = {}
+    for task in tasks:
+        if task["image_digest"]:
+            found[f"image {safe(task['image'])} is {task['image_digest']}"] = None
+        for name in task["datasets"]:
+            found[f"dataset {safe(name)}"] = None
+        if task["code"]:
+            found[f"code {task['code']}"] = None
+    return ["", *found] if found else []
 
 
 def _tries(number: int, of_runs: int) -> str:

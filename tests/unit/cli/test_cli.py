@@ -267,3 +267,12 @@ def test_who_is_not_signed_in_is_told_the_command(capsys):
     """Used to: the server's sentence alone, about cookies and headers."""
     report(Refused("Sign in first.", kind=errors.NotSignedIn, status=401, request_id="r", problems=[]))
     assert "`headway login URL`" in capsys.readouterr().err
+
+
+def test_what_names_meant_at_submit_is_shown_once():
+    task = {"image": "ann/torch:2", "image_digest": "sha256:1", "datasets": ["mnist@2"], "code": "sha256:2"}
+    plain = {"image": "scripted", "image_digest": None, "datasets": [], "code": None}
+    assert jobs._pinned([plain]) == []
+    assert jobs._pinned([task, plain, task]) == [
+        "", "image ann/torch:2 is sha256:1", "dataset mnist@2", "code sha256:2"
+    ]  # fmt: skip
