@@ -37,7 +37,11 @@ from .market.groups import Groups
 from .market.service import Market
 from .market.target import ImageTarget
 from .parts import Parts
+from .pinning import Pinning
 from .ready import Readiness
+from .registries.doors import Doors
+from .registries.service import Registries
+from .registries.vault import Vault
 from .remote import Services
 from .servicer import Servicer
 from .settings import LOOPBACK_HOSTS, Settings
@@ -93,7 +97,7 @@ async def build(service: Service, config: HeadwayConfig, *, clock: Clock | None 
 
     service.on_start(load_accounts)
     rpc = RpcServer(service, bind=http.grpc_bind, token=config.cluster.token)
-    add_HttpServerServicer_to_server(Servicer(accounts, services), rpc)  # type: ignore[no-untyped-call]
+    add_HttpServerServicer_to_server(Servicer(accounts, parts.pinning, parts.registries), rpc)  # type: ignore[no-untyped-call]
     web = WebServer(application(parts), host=http.bind, port=http.port, tls_cert=http.tls_cert, tls_key=http.tls_key)
     service.on_open(web.start)
     service.on_refuse(hub.close)
@@ -179,11 +183,16 @@ def assemble(
     code = Code(db, clock, layout, mount, accounts, uses, code_limits)
     service.on_stop(code.close)
     service.side_task("code", code.run)
+    doors = Doors(asks=settings.ask_registries, allowed=settings.registries, insecure=settings.insecure_registries)
+    registries = Registries(db, clock, Vault(settings.secret_key_file), doors)
+    service.on_start(registries.load)
+    service.on_stop(registries.close)
+    pinning = Pinning(hub.nodes, registries, market=market, datasets=datasets, code=code)
     return Parts(
         settings=settings,
         clock=clock,
         accounts=accounts,
-        submit=Submit(services, process, hub.nodes),
+        submit=Submit(services, process, pinning, uses, spaces.refuse_new_work),
         jobs=jobs,
         logs=Logs(jobs, LogReader(services, StoredLogs(layout, clock), clock)),
         cluster=Cluster(services, jobs, clock),
@@ -198,6 +207,8 @@ def assemble(
         market=market,
         image_target=image_target,
         uploads=uploads,
+        registries=registries,
+        pinning=pinning,
         hub=hub,
         readiness=Readiness(service.health, services, mount, lambda: hub.streams),
     )
@@ -219,6 +230,10 @@ def settings_from(config: HeadwayConfig) -> Settings:
         trusted_proxies=tuple(ip_network(str(network)) for network in http.behind_proxy),
         where=http.public_url or f"{scheme}://{http.bind}:{http.port}",
         secure=bool(http.tls_cert),
+        secret_key_file=Path(http.secret_key_file),
+        ask_registries=http.ask_registries,
+        registries=frozenset(http.registries),
+        insecure_registries=frozenset(http.insecure_registries),
         default_quota_bytes=http.default_quota_bytes,
         image_quota_bytes=http.image_quota_bytes,
         space_measure_s=http.space_measure_s,

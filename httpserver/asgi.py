@@ -26,6 +26,7 @@ from .api import (
     images,
     jobs,
     logs,
+    registries,
     session,
     trash,
     uploads,
@@ -62,6 +63,7 @@ def routes(parts: Parts | None) -> FastAPI:
     api = APIRouter(prefix=API)
     for module in (session, jobs, logs, cluster, files, trash, uploads, images, groups, datasets, code, events, users):
         api.include_router(module.router)
+    api.include_router(registries.router)
     app.include_router(api)
     app.include_router(health.router)
     app.add_exception_handler(HeadwayError, _of_headway)

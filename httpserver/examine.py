@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from headway.errors import Problem
@@ -15,6 +15,8 @@ from headway.rpc import convert
 from headway.rpc.chunks import in_parts
 from headway.rpc.v1 import common_pb2 as common
 from headway.rpc.v1 import job_manager_pb2 as jm
+
+from .unknown import Unknown, Wanted
 
 _PART_BYTES = 500_000
 
@@ -38,7 +40,7 @@ class Examined:
     name: str = ""
     priority: str = Priority.NORMAL
     spec_hash: str = ""
-    images: tuple[str, ...] = ()  # that its tasks name, each once
+    wanted: Wanted = field(default_factory=Wanted)
 
 
 def examine(data: bytes, media: Media, grants: Grants, code: str = "") -> Examined:
@@ -52,14 +54,24 @@ def examine(data: bytes, media: Media, grants: Grants, code: str = "") -> Examin
     return _with_problems(result, result.problems)
 
 
-def merged(data: bytes, media: Media, grants: Grants, of_graph: tuple[Problem, ...]) -> tuple[Problem, ...]:
-    """All problems of a file together with those that JobManager found in its graph, each at its place.
+def merged(
+    data: bytes,
+    media: Media,
+    grants: Grants,
+    of_graph: tuple[Problem, ...],
+    unknown: tuple[Unknown, ...] = (),
+    code: str = "",
+) -> tuple[Problem, ...]:
+    """All problems of a file together with those that JobManager found in its graph, each at its place, and with the
+    names in it that stand for nothing, wherever they stand.
 
     JobManager counts the tasks that it was sent and names needs by the task needed; here that becomes the pointer
     into the file.
     """
     result = check_job(data, media=media)
     own = _refused(result.spec, grants) if result.spec is not None else []
+    if result.spec is not None and unknown:
+        own += _of_unknown(result.spec, unknown, code)
     return result.merged([*own, *(_placed(problem, result) for problem in of_graph)])
 
 
@@ -72,7 +84,11 @@ def _accepted(spec: JobSpec) -> Examined:
         name=spec.name,
         priority=spec.priority.value,
         spec_hash=spec.spec_hash,
-        images=tuple(dict.fromkeys(task.image for task in spec.tasks)),
+        wanted=Wanted(
+            images=tuple(dict.fromkeys(task.image for task in spec.tasks)),
+            datasets=tuple(dict.fromkeys(name for task in spec.tasks for name in task.datasets)),
+            code=tuple(dict.fromkeys(task.code for task in spec.tasks if task.code)),
+        ),
     )
 
 
@@ -115,6 +131,23 @@ def _refused(spec: JobSpec, grants: Grants) -> list[Problem]:
             for index, task in enumerate(spec.tasks)
             if task.user is RunAs.IMAGE
         ]
+    return problems
+
+
+def _of_unknown(spec: JobSpec, unknown: Iterable[Unknown], code: str) -> list[Problem]:
+    by_word: dict[tuple[str, str], Unknown] = {(name.field, name.word): name for name in unknown}
+    problems = []
+    for index, task in enumerate(spec.tasks):
+        places = [("image", task.image, f"/tasks/{index}/image")]
+        places += [("datasets", name, f"/tasks/{index}/datasets/{at}") for at, name in enumerate(task.datasets)]
+        if task.code:
+            places.append(("code", task.code, f"/tasks/{index}/code"))
+        for kind, word, pointer in places:
+            if (name := by_word.get((kind, word))) is not None:
+                problems.append(Problem(pointer, name.message, word=word, suggestion=name.suggestion))
+    from_outside = by_word.get(("code", code))
+    if from_outside is not None and not all(task.code for task in spec.tasks):
+        problems.append(Problem("", from_outside.message, word=code))
     return problems
 
 

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from .market.groups import Groups
     from .market.service import Market
     from .market.target import ImageTarget
+    from .pinning import Pinning
     from .ready import Readiness
+    from .registries.service import Registries
     from .settings import Settings
     from .submit import Submit
     from .uploads.service import Uploads
@@ -51,5 +53,7 @@ class Parts:
     market: Market
     image_target: ImageTarget
     uploads: Uploads
+    registries: Registries
+    pinning: Pinning
     hub: Hub
     readiness: Readiness

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from headway.errors import HeadwayError, NotFound
+from headway.errors import NotFound
 from headway.rpc.v1 import common_pb2 as common
 from headway.rpc.v1 import http_server_pb2 as hs
-from headway.rpc.v1 import resource_manager_pb2 as rm
 from headway.rpc.v1.http_server_pb2_grpc import HttpServerServicer
 
 from .auth.accounts import Accounts
 from .auth.model import Account
-from .images import nodes_with
-from .remote import Services
+from .pinning import Pinning
+from .registries.service import Registries
 
 
 class Servicer(HttpServerServicer):
     """See proto/headway/rpc/v1/http_server.proto."""
 
-    def __init__(self, accounts: Accounts, services: Services) -> None:
+    def __init__(self, accounts: Accounts, pinning: Pinning, registries: Registries) -> None:
         self._accounts = accounts
-        self._services = services
+        self._pinning = pinning
+        self._registries = registries
 
     async def ResolveUser(self, request: hs.ResolveUserRequest, context: Any) -> hs.ResolveUserReply:
         account = self._accounts.get(request.name)
@@ -30,14 +30,23 @@ class Servicer(HttpServerServicer):
         return hs.ResolveUserReply(account=account_to_pb(account), enabled=account.enabled)
 
     async def ResolveImage(self, request: hs.ResolveImageRequest, context: Any) -> hs.ResolveImageReply:
-        try:
-            reply = await self._services.nodes.call("ListNodes", rm.ListNodesRequest())
-        except HeadwayError:
-            return hs.ResolveImageReply(source=common.IMAGE_SOURCE_UNKNOWN)
-        nodes = nodes_with(request.name, reply.nodes)
-        if nodes:
-            return hs.ResolveImageReply(source=common.IMAGE_SOURCE_ENGINE, nodes=nodes)
-        return hs.ResolveImageReply(source=common.IMAGE_SOURCE_UNKNOWN)
+        account = self._accounts.get(request.account) if request.account else None
+        pin, unknown = await self._pinning.image(account, request.name)
+        return hs.ResolveImageReply(
+            source=pin.source,
+            digest=pin.digest,
+            nodes=pin.nodes,
+            architecture=pin.architecture,
+            require_cuda=pin.require_cuda,
+            bytes=pin.bytes,
+            sentence=unknown.message if unknown is not None else pin.warning,
+        )
+
+    async def GetRegistryAuth(self, request: hs.GetRegistryAuthRequest, context: Any) -> hs.GetRegistryAuthReply:
+        login = await self._registries.login(request.account, request.registry)
+        if login is None:
+            return hs.GetRegistryAuthReply()
+        return hs.GetRegistryAuthReply(username=login.username, password=login.password)
 
 
 def account_to_pb(account: Account) -> common.Account:

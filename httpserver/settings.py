@@ -25,6 +25,10 @@ class Settings:
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = ()  # whose X-Forwarded-… headers count
     where: str = "this machine"  # for the sentence that tells a stranger how to get in
     secure: bool = False  # this process itself speaks TLS
+    secret_key_file: Path = Path("/nonexistent/registry-key")  # that passwords of registries are encrypted with
+    ask_registries: bool = True
+    registries: frozenset[str] = frozenset()  # the only ones that are asked; empty: any
+    insecure_registries: frozenset[str] = frozenset()  # that speak plain http
     default_quota_bytes: int = 0  # of a personal space; 0: none
     image_quota_bytes: int = 0  # of images that one account pushed, unpacked; 0: no limit
     space_measure_s: float = 300.0

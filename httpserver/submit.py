@@ -4,23 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterable, Callable, Iterator
 from typing import Any, cast
 
-from headway.errors import HeadwayError, JobFileInvalid, Problem, Unavailable, Unsatisfiable
+from headway.errors import (
+    Conflict,
+    HeadwayError,
+    IdempotencyMismatch,
+    InvalidInput,
+    JobFileInvalid,
+    Problem,
+    StoreFull,
+    Unavailable,
+    Unsatisfiable,
+)
 from headway.jobfile import Priority, invalid
 from headway.jobfile.parse import Media
 from headway.logs import get_logger
 from headway.rpc import convert
 from headway.rpc.v1 import job_manager_pb2 as jm
-from headway.rpc.v1 import resource_manager_pb2 as rm
 
-from . import examine, images, schemas
+from . import examine, schemas
 from .auth.model import Account
 from .jobfile_process import JobFileProcess
+from .pinning import Pinning, Pins
 from .problems import UnsupportedMedia
 from .remote import SUBMIT_S, Services
 from .servicer import account_to_pb
+from .uses import Uses
 
 log = get_logger(__name__)
 
@@ -38,14 +49,21 @@ _MEDIA: dict[str, Media] = {
 
 
 class Submit:
-    """See the module."""
+    """See the module. ``refuses`` says why an account may submit nothing now; empty: it may."""
 
     def __init__(
-        self, services: Services, process: JobFileProcess, nodes: Callable[[], Sequence[rm.Node]] = list
+        self,
+        services: Services,
+        process: JobFileProcess,
+        pinning: Pinning,
+        uses: Uses,
+        refuses: Callable[[Account], str],
     ) -> None:
         self._services = services
         self._process = process
-        self._nodes = nodes
+        self._pinning = pinning
+        self._uses = uses
+        self._refuses = refuses
 
     async def submit(
         self,
@@ -61,10 +79,12 @@ class Submit:
         """Stores the job, or only checks it. ``code`` is the snapshot of all tasks that name none.
 
         Raises:
-            JobFileInvalid: with all problems; nothing is stored.
+            JobFileInvalid: with all problems, images, datasets and code that are nowhere among them; nothing is stored.
             Unsatisfiable: tasks that no machine could ever run.
             IdempotencyMismatch: the key came with another job before.
             UnsupportedMedia: neither JSON nor YAML.
+            StoreFull: the account's space is full.
+            GoneMeanwhile: something that the job needs was deleted at this very moment.
             Unavailable: JobManager is away; the same call with the same key may be made again.
         """
         media = _media(content_type)
@@ -86,7 +106,18 @@ class Submit:
         )
         if found.problems:
             raise invalid(await self._all_problems(header, found, data, media, grants))
-        reply = await self._send(header, found.parts)
+        if idempotency_key and not dry_run and (known := await self._known(header, found)) is not None:
+            # Answered as then, whatever has become since of what it named.
+            return known
+        if sentence := self._refuses(account):
+            raise StoreFull(sentence)
+        pins = await self._pinning.pin(account, found.wanted)
+        if pins.unknown:
+            header.dry_run = True
+            more = await self._problems(header, found, pins)
+            problems = await self._run(len(data), "merged", data, media, grants, more, pins.unknown, code)
+            raise invalid(problems)
+        reply = await self._hand_over(account, header, found, pins)
         if reply.problems:
             more = tuple(convert.problem(problem) for problem in reply.problems)
             problems = await self._run(len(data), "merged", data, media, grants, more)
@@ -100,32 +131,78 @@ class Submit:
             dry_run=dry_run,
             already_known=reply.already_known,
             order=list(reply.order),
-            warnings=[*reply.warnings, *images.warnings(found.images, self._nodes())],
+            warnings=[*reply.warnings, *pins.warnings],
         )
+
+    async def _known(self, header: jm.JobHeader, found: examine.Examined) -> schemas.Submitted | None:
+        asked = jm.JobHeader()
+        asked.CopyFrom(header)
+        asked.known_only = True
+        reply = await self._send(asked, (), Pins())
+        if not reply.job_id:
+            return None
+        return schemas.Submitted(
+            id=reply.job_id,
+            name=found.name,
+            task_count=found.task_count,
+            dry_run=False,
+            already_known=True,
+            order=[],
+            warnings=[],
+        )
+
+    async def _hand_over(
+        self, account: Account, header: jm.JobHeader, found: examine.Examined, pins: Pins
+    ) -> jm.SubmitJobReply:
+        """To JobManager, while nobody can delete what the job needs."""
+        refs = pins.refs(account.name, found.wanted)
+        if header.dry_run or not refs:
+            return await self._send(header, found.parts, pins)
+        await self._uses.hold(header.request_id, account.name, refs)
+        try:
+            reply = await self._send(header, found.parts, pins)
+        except HeadwayError as error:
+            if _surely_refused(error):
+                await self._uses.drop(header.request_id)
+            raise
+        if not reply.job_id:
+            await self._uses.drop(header.request_id)
+            return reply
+        try:
+            await self._uses.confirm(header.request_id, reply.job_id)
+        except HeadwayError as error:
+            # The job is taken; whose hold that was is found out by asking.
+            log.warning("submit.hold_not_confirmed", job=reply.job_id, reason=error.message)
+        return reply
+
+    async def _problems(self, header: jm.JobHeader, found: examine.Examined, pins: Pins) -> tuple[Problem, ...]:
+        """What JobManager finds wrong; nothing where it can't be asked."""
+        try:
+            reply = await self._send(header, found.parts, pins)
+        except Unavailable:
+            return ()
+        except HeadwayError as error:
+            log.warning("submit.graph_not_checked", reason=str(error))
+            return ()
+        return tuple(convert.problem(problem) for problem in reply.problems)
 
     async def _all_problems(
         self, header: jm.JobHeader, found: examine.Examined, data: bytes, media: Media, grants: examine.Grants
     ) -> tuple[Problem, ...]:
-        if not found.parts:
+        # What is known to be wrong is told also where JobManager can't be asked.
+        more = await self._problems(header, found, Pins()) if found.parts else ()
+        if not more:
             return found.problems
-        try:
-            reply = await self._send(header, found.parts)
-        except Unavailable:
-            # What is known to be wrong is told all the same.
-            return found.problems
-        except HeadwayError as error:
-            log.warning("submit.graph_not_checked", reason=str(error))
-            return found.problems
-        if not reply.problems:
-            return found.problems
-        more = tuple(convert.problem(problem) for problem in reply.problems)
         return cast("tuple[Problem, ...]", await self._run(len(data), "merged", data, media, grants, more))
 
-    async def _send(self, header: jm.JobHeader, parts: tuple[bytes, ...]) -> jm.SubmitJobReply:
+    async def _send(self, header: jm.JobHeader, parts: tuple[bytes, ...], pins: Pins) -> jm.SubmitJobReply:
         def messages() -> Iterator[jm.SubmitJobPart]:
             yield jm.SubmitJobPart(header=header)
-            for part in parts:
-                yield jm.SubmitJobPart.FromString(part)
+            for packed in parts:
+                part = jm.SubmitJobPart.FromString(packed)
+                for task in part.tasks:
+                    pins.put_into(task)
+                yield part
 
         reply: jm.SubmitJobReply = await self._services.jobs.upload(
             "SubmitJob", messages, deadline_s=SUBMIT_S, request_id=header.request_id
@@ -145,6 +222,11 @@ def _media(content_type: str) -> Media:
             f"A job file comes as application/yaml or application/json, not {name[:80]!r}: set Content-Type."
         )
     return _MEDIA[name]
+
+
+def _surely_refused(error: HeadwayError) -> bool:
+    # Another job has this request id: what is held under it may be that job's.
+    return isinstance(error, InvalidInput | Conflict | StoreFull) and not isinstance(error, IdempotencyMismatch)
 
 
 def _refusal(problems: tuple[Problem, ...]) -> HeadwayError:

@@ -37,6 +37,18 @@ class ImageName:
         return f"{self.registry}/{self.repository}"
 
     @property
+    def short_place(self) -> str:
+        """The place as engines show it."""
+        if self.registry != DOCKER_HUB:
+            return self.place
+        return self.repository.removeprefix("library/")
+
+    @property
+    def short(self) -> str:
+        """The name as engines show it."""
+        return f"{self.short_place}@{self.digest}" if self.digest else f"{self.short_place}:{self.tag}"
+
+    @property
     def reference(self) -> str:
         """What a registry is asked for."""
         return self.digest or self.tag

@@ -304,6 +304,13 @@ class Rig:
         return path
 
 
+def a_machine(rig: Rig, *images: rm.EngineImage, node_id: str = "node-1", architecture: str = "amd64") -> None:
+    """A node with a real engine that has these images; HttpServer has heard of it."""
+    node = rig.nodes.put(node_id, engine_images=images)
+    node.status.capacity.runtime, node.status.capacity.architecture = "docker", architecture
+    rig.parts.hub.on_nodes(rm.NodesChanged(nodes=[node]))
+
+
 def a_job_file(*names: str, **fields: Any) -> dict[str, Any]:
     """A job of independent tasks."""
     return {
@@ -335,6 +342,7 @@ async def a_rig(folder: Path, **http: Any) -> AsyncIterator[Rig]:
                 "grpc_bind": f"127.0.0.1:{rpc}",
                 "database": str(folder / "http.db"),
                 "first_admin_file": str(folder / "first-admin"),
+                "secret_key_file": str(folder / "registry-key"),
                 **http,
             },
             "peers": {

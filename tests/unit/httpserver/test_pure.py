@@ -12,12 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.errors import InvalidInput, RangeInvalid
-from headway.rpc.v1 import resource_manager_pb2 as rm
 from httpserver import origin, ranges
 from httpserver.auth.limits import FailureLimit, SignInLimits
 from httpserver.disposition import attachment
 from httpserver.files import kernel, names
-from httpserver.images import warnings, with_tag
 
 
 @pytest.mark.parametrize(
@@ -185,32 +183,6 @@ def test_a_stranger_does_not_lock_somebody_out_soon_and_sign_ins_that_work_cost_
         assert limits.wait_s("bob", "9.9.9.9", 0.0) == 0
         limits.failed("bob", "9.9.9.9", 0.0)
         limits.succeeded("bob", "9.9.9.9")
-
-
-@pytest.mark.parametrize(
-    ("image", "want"),
-    [
-        ("python", "python:latest"),
-        ("python:3", "python:3"),
-        ("host:5000/team/x", "host:5000/team/x:latest"),
-        ("x@sha256:00", "x@sha256:00"),
-    ],
-)
-def test_an_image_without_a_tag_is_the_latest(image: str, want: str):
-    assert with_tag(image) == want
-
-
-def test_images_that_no_engine_has_are_told_unless_that_is_not_known():
-    def node(*images: str) -> rm.Node:
-        return rm.Node(id="n", status=rm.NodeStatus(images=images))
-
-    assert warnings(["base", "base:latest", "torch:2"], [node("base:latest"), node("torch:2")]) == []
-    told = warnings(["base:9", "torch:2"], [node("base:latest"), node("torch:2")])
-    assert len(told) == 1
-    assert "`base:9`" in told[0]
-    assert warnings(["x"], []) == []
-    assert warnings(["x"], [node()]) == []
-    assert warnings(["x"], [node(*map(str, range(500)))]) == []
 
 
 def test_the_kernel_itself_refuses_to_leave(tmp_path: Path):

@@ -1052,6 +1052,50 @@ export interface paths {
         patch: operations["update_user"];
         trace?: never;
     };
+    "/api/v1/registries": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Registries
+         * @description For which registries the account has stored credentials.
+         */
+        get: operations["list_registries"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/registries/{host}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Put Registry
+         * @description Stores credentials, encrypted, in place of those before. What the registry itself refuses is not stored.
+         */
+        put: operations["put_registry"];
+        post?: never;
+        /**
+         * Delete Registry
+         * @description Forgets them. Jobs that wait are then fetched for without.
+         */
+        delete: operations["delete_registry"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/healthz": {
         parameters: {
             query?: never;
@@ -2547,6 +2591,53 @@ export interface components {
              * @description number of the signal that ended the process
              */
             signal: number | null;
+        };
+        /**
+         * Registry
+         * @description That a password is stored; it is never shown.
+         */
+        Registry: {
+            /**
+             * Registry
+             * @description host, with the port if any; docker.io for Docker Hub
+             */
+            registry: string;
+            /** Username */
+            username: string;
+            /** Changed At */
+            changed_at: number;
+        };
+        /** RegistryList */
+        RegistryList: {
+            /** Registries */
+            registries: components["schemas"]["Registry"][];
+        };
+        /** RegistryLogin */
+        RegistryLogin: {
+            /** Username */
+            username: string;
+            /**
+             * Password
+             * @description or a token that the registry gave
+             */
+            password: string;
+        };
+        /** RegistryStored */
+        RegistryStored: {
+            /**
+             * Registry
+             * @description host, with the port if any; docker.io for Docker Hub
+             */
+            registry: string;
+            /** Username */
+            username: string;
+            /** Changed At */
+            changed_at: number;
+            /**
+             * Checked
+             * @description true: the registry was asked and takes them; false: it could not be asked now
+             */
+            checked: boolean;
         };
         /**
          * ResetEvent
@@ -5589,6 +5680,101 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["User"];
                 };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_registries: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RegistryList"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    put_registry: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description host of the registry, with the port if any; docker.io for Docker Hub */
+                host: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RegistryLogin"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RegistryStored"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    delete_registry: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description host of the registry, with the port if any; docker.io for Docker Hub */
+                host: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description What is wrong, as RFC 9457 problem details */
             default: {
