@@ -6,7 +6,7 @@ import os
 import sys
 import time
 
-from . import containers, services, upload
+from . import containers, images, listing, services, upload
 
 ALL = {
     "idle": services.idle,
@@ -14,9 +14,11 @@ ALL = {
     "submit": services.big_submit,
     "start": containers.start,
     "many": containers.many,
+    "images": images.images,
     "upload": upload.upload,
+    "listing": listing.listing,
 }
-NEED_ROOT = {"start", "many"}
+NEED_ROOT = {"start", "many", "images"}
 
 
 def main() -> int:

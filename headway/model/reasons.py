@@ -86,7 +86,7 @@ _FACTS: dict[EndWord, _Facts] = {
         _F.PLATFORM,
         False,
         True,
-        "The registry did not give the image; try again later.",
+        "The image could not be brought to the machine; try again later.",
     ),
     EndWord.IMAGE_BAD: _Facts(
         _A.FAILED, _T.FAILED, _F.USER, False, False, "The image can't be run as it is; rebuild it."

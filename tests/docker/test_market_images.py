@@ -17,12 +17,14 @@ from headway.archive import ImageInfo, ImageStore, ingest
 from headway.clock import SystemClock
 from headway.errors import MountUnavailable
 from headway.model.reasons import EndWord
-from headway.mount import prepare_local
+from headway.mount import Layout, prepare_local
+from headway.rpc.v1 import common_pb2, worker_pb2
 from tests.contracts.subjects import DockerSubject
 from tests.support.dockerd import Engine
 from tests.support.images import Entry, import_busybox, import_image, layer
 from tests.support.small_disks import small_disks
 from tests.support.waiting import eventually
+from tests.support.worker_house import a_launch, an_attempt, worker_house
 from worker.disk_watch import read_disks
 from worker.disks import Disk
 from worker.images import ImageKeeper, MarketShelf
@@ -39,10 +41,10 @@ pytestmark = [pytest.mark.docker, pytest.mark.timeout(120)]
 class Market:
     """A shared mount with images, and a Worker's keeper of them on the tests' engine."""
 
-    def __init__(self, folder: Path, client: docker.DockerClient, url: str) -> None:
+    def __init__(self, folder: Path, client: docker.DockerClient, url: str, *, cluster: str = "test") -> None:
         self.folder = folder
         self.client = client
-        self.layout = prepare_local(folder / "mount", "test")
+        self.layout = prepare_local(folder / "mount", cluster)
         self.images = ImageStore(self.layout)
         self.subject = DockerSubject(folder, url)
         self.needed: set[str] = set()
@@ -346,3 +348,69 @@ async def test_a_disk_that_fills_up_is_told_and_half_layers_go(
     finally:
         client.close()
         await market.abandon()
+
+
+async def test_a_worker_runs_a_pinned_image_with_code_and_data_and_fetches_ahead(
+    tmp_path: Path, docker_engine: Engine, docker_client: docker.DockerClient
+) -> None:
+    settings = {"worker__runtime": "docker", "worker__docker_host": docker_engine.url, "worker__pull_images": False}
+    async with worker_house(tmp_path, **settings) as house:
+        layout = Layout(house.mount)
+        market = Market(tmp_path, docker_client, docker_engine.url, cluster="headway")
+        info, ahead = market.publish("tool"), market.publish("ahead")
+        code = f"sha256:{'c' * 64}"
+        for folder, text in ((layout.code("ann", code), "code"), (layout.dataset("mnist", "2"), "two")):
+            folder.mkdir(parents=True)
+            (folder / "x").write_text(text)
+        layout.dataset("mnist", "3").mkdir()  # newer, and not what the job was submitted with
+        incarnation = await house.start()
+        attempt, missing = an_attempt(), an_attempt("missing")
+        pinned = {
+            "image": "lab/tool:1",
+            "image_digest": info.digest,
+            "image_source": common_pb2.IMAGE_SOURCE_MARKET,
+            "datasets": ["mnist"],
+        }
+        script = "pwd; cat x /root/datasets/mnist/x; touch y 2>/dev/null && echo writable; echo $NAME"
+        await house.launch(
+            a_launch(
+                attempt,
+                incarnation=incarnation,
+                script=script,
+                uid=20_001,
+                timeout_s=20,
+                code=code,
+                dataset_pins=[common_pb2.DatasetPin(name="mnist", version="2")],
+                **pinned,
+            ),
+            a_launch(
+                missing,
+                incarnation=incarnation,
+                uid=20_001,
+                dataset_pins=[common_pb2.DatasetPin(name="mnist", version="1")],
+                **pinned,
+            ),
+        )
+        end = await house.ended(attempt, within_s=60)
+        assert (end.reason.exit_code, end.image_id) == (0, info.digest), end
+        assert await house.read(attempt) == b"/root/code\ncodetwotool\n"
+        assert "PULL_STARTED" in house.task_manager.kinds(attempt), "TIME-05: a state of its own"
+        lost = await house.ended(missing, within_s=60)
+        assert (lost.reason.word, "Version 1 of the dataset mnist" in lost.reason.detail) == ("mount_unavailable", True)
+
+        request = worker_pb2.PrepareImagesRequest()
+        request.images.add(
+            image="lab/ahead:1", digest=ahead.digest, source=common_pb2.IMAGE_SOURCE_MARKET, account="ann"
+        )
+        await house.peer.call(house.stub.PrepareImages, request, deadline_s=5)
+
+        async def both() -> bool:
+            status = await house.status()
+            return {info.digest, ahead.digest} <= {image.id for image in status.engine_images if image.ours}
+
+        await eventually(both, within_s=30, every_s=0.2, what="the image that was wished for is here")
+        foreign = [image for image in (await house.status()).engine_images if not image.ours]
+        assert foreign
+        assert not any(image.names for image in foreign), "names of others are told only where jobs may use them"
+    for digest in (info.digest, ahead.digest):
+        docker_client.api.remove_image(digest, force=True)
