@@ -40,4 +40,4 @@ def listing() -> Iterator[Figure]:
             assert count == FILES
             note = f"{len(took)} pages of {PAGE}, median {median(took):.0f} ms, first {took[0]:.0f} ms"
             yield Figure(f"listing: {FILES} files, slowest page, {what}", max(took), "ms", GOAL_MS, note=note)
-            time.sleep(3.5)
+            time.sleep(2.0)

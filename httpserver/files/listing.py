@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Collection
 from dataclasses import dataclass
+from itertools import islice
 
 from headway.errors import Conflict
 
@@ -23,7 +24,7 @@ _KEPT_NAMES = 1_000_000  # of all folders together; about 100 bytes each
 _SMALL = 2_000  # reading so many again costs less than to keep them
 # A file system's clock ticks only some hundred times a second, that of a network mount may be another machine's: a
 # folder that has changed within this time may change again without a new time.
-_SETTLED_S = 3.0
+_SETTLED_S = 1.5
 
 _Key = tuple[int, int, int, int]  # device, inode, mtime, ctime
 
@@ -104,12 +105,10 @@ def _names(folder: int, cache: NameCache | None) -> list[str]:
     key = (info.st_dev, info.st_ino, info.st_mtime_ns, info.st_ctime_ns)
     if cache is not None and (kept := cache.get(key)) is not None:
         return kept
-    names: list[str] = []
     with os.scandir(folder) as entries:
-        for entry in entries:
-            names.append(entry.name)
-            if len(names) > _MAX_ENTRIES:
-                raise Conflict(f"This folder has more than {_MAX_ENTRIES} entries; that is more than can be listed.")
+        names = [entry.name for entry in islice(entries, _MAX_ENTRIES + 1)]
+    if len(names) > _MAX_ENTRIES:
+        raise Conflict(f"This folder has more than {_MAX_ENTRIES} entries; that is more than can be listed.")
     names.sort()
     if cache is not None and time.time() - max(info.st_mtime, info.st_ctime) > _SETTLED_S:
         cache.put(key, names)
