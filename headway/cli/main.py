@@ -40,6 +40,7 @@ _COMMANDS = {
     "datasets": (".datasets", "datasets", "The data market: list, publish, share, remove."),
     "groups": (".groups", "groups", "Groups of accounts, for sharing (admins)."),
     "registry": (".registry", "registry", "Credentials for image registries."),
+    "prepare-mount": (".mount", "prepare_mount", "Make a folder the shared mount of a cluster, once."),
     "config": (".config_cmd", "config", "Show the configuration and where each value came from."),
 }
 
