@@ -114,6 +114,10 @@ class _Talk:
         found = manifests.digest_of(answer.body)
         if name.digest and found != name.digest:
             raise self._strange("answers something else than the image with that digest")
+        try:
+            manifests.read(answer.body)
+        except Unreadable as error:
+            raise self._strange(str(error)) from error
         return found
 
     async def facts(self, architectures: Sequence[str]) -> Facts:

@@ -61,6 +61,7 @@ class Registries:
 
     async def load(self) -> None:
         """Opens the vault, says what is wrong with it, and writes anew what an older key wrote."""
+        await self._doors.tls()  # takes a moment that no submit should wait for
         rows = await self._db.read(store.of)
         await asyncio.to_thread(self._vault.open, stored=bool(rows))
         if self._vault.problem:
