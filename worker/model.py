@@ -42,10 +42,14 @@ class WantedImage:
 
     @property
     def repository(self) -> str:
-        """Its name without tag and digest."""
+        """Its name without tag and digest, as engines show it."""
         name = self.name.partition("@")[0]
         head, colon, tag = name.rpartition(":")
-        return head if colon and "/" not in tag else name
+        name = head if colon and "/" not in tag else name
+        for hub in ("docker.io/", "index.docker.io/"):
+            name = name.removeprefix(hub)
+        official = name.removeprefix("library/")
+        return name if "/" in official else official
 
     @property
     def key(self) -> str:

@@ -6,7 +6,10 @@ import asyncio
 import contextlib
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import docker
@@ -20,10 +23,12 @@ from headway.model.reasons import EndWord
 from headway.mount import Layout, prepare_local
 from headway.rpc.v1 import common_pb2, worker_pb2
 from tests.contracts.subjects import DockerSubject
+from tests.support.archives import tiny_image
 from tests.support.dockerd import Engine
 from tests.support.images import Entry, import_busybox, import_image, layer
+from tests.support.registry import PASSWORD, PROGRAM, USER, Registry
 from tests.support.small_disks import small_disks
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, soon
 from tests.support.worker_house import a_launch, an_attempt, worker_house
 from worker.disk_watch import read_disks
 from worker.disks import Disk
@@ -51,6 +56,7 @@ class Market:
         self.disk: Disk | None = None  # None: as it is
         self.marks = Marks(high=1.0, low=1.0, reserve_bytes=0)
         self.fetches = 0
+        self.credentials: Credentials | None = None
 
     async def open(self) -> None:
         (self.folder / "worker").mkdir(exist_ok=True)
@@ -64,7 +70,7 @@ class Market:
             runtime=self.subject.runtime,
             journal=self.store.images,
             shelf=MarketShelf(self.layout, "test", self.mounted),
-            credentials=self._none,
+            credentials=self._credentials,
             disk=self._disk,
             needed=lambda: self.needed,
             clock=SystemClock(),
@@ -120,8 +126,8 @@ class Market:
         found = read_disks([(folder, "the engine") for folder in self.subject.runtime.data_folders()])
         return found[0] if found else None
 
-    async def _none(self, wanted: WantedImage) -> Credentials | None:
-        return None
+    async def _credentials(self, wanted: WantedImage) -> Credentials | None:
+        return self.credentials
 
 
 @pytest.fixture
@@ -414,3 +420,59 @@ async def test_a_worker_runs_a_pinned_image_with_code_and_data_and_fetches_ahead
         assert not any(image.names for image in foreign), "names of others are told only where jobs may use them"
     for digest in (info.digest, ahead.digest):
         docker_client.api.remove_image(digest, force=True)
+
+
+@contextmanager
+def seen_by(engine: Engine, registry: Registry) -> Iterator[None]:
+    """The registry as the engine's own network has it; on this machine's it is stopped."""
+    registry.stop()
+    network = ("nsenter", f"--net=/proc/{os.getpid()}/fd/{engine._network}", "--")
+    server = subprocess.Popen(
+        [*network, str(PROGRAM), "serve", str(registry.folder / "config.yml")],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={"PATH": os.environ["PATH"], "OTEL_TRACES_EXPORTER": "none"},
+    )
+    asks = [*network, sys.executable, "-c", f"import socket; socket.create_connection(('127.0.0.1', {registry.port}))"]
+    try:
+        soon(
+            lambda: subprocess.run(asks, check=False, capture_output=True).returncode == 0,
+            within_s=20,
+            what="the registry listens",
+        )
+        yield
+    finally:
+        server.kill()
+        server.wait()
+
+
+async def test_a_private_registry_gets_the_accounts_credentials(
+    market: Market, docker_engine: Engine, docker_client: docker.DockerClient, tmp_path: Path
+) -> None:
+    registry = Registry(tmp_path / "registry", private=True)
+    try:
+        pushed = registry.start().push("team/tool", "1", tiny_image())
+        wanted = WantedImage(registry.name("team/tool:1"), pushed.digest, ImageSource.REGISTRY, "ann", 1000)
+        with seen_by(docker_engine, registry):
+            for login in (None, Credentials(USER, "wrong")):
+                market.credentials = login
+                with pytest.raises(RuntimeRefused) as caught:
+                    await market.keeper.prepare(wanted, lambda: None)
+                assert caught.value.word is EndWord.IMAGE_PULL_FAILED, caught.value
+                assert "wrong" not in str(caught.value)
+            market.credentials = Credentials(USER, PASSWORD)
+            facts = await market.keeper.prepare(wanted, lambda: None)
+            found = docker_client.api.inspect_image(facts.id)  # type: ignore[no-untyped-call]
+            assert found["RepoDigests"] == [f"{registry.host}/team/tool@{pushed.digest}"]
+            assert found["RepoTags"] == [f"{MARK}:{facts.id[7:]}"]
+            absent = WantedImage(registry.name("team/tool:1"), f"sha256:{'0' * 64}", ImageSource.REGISTRY, "ann")
+            with pytest.raises(RuntimeRefused) as caught:
+                await market.keeper.prepare(absent, lambda: None)
+            assert caught.value.word is EndWord.IMAGE_NOT_FOUND
+        market.disk = Disk(1, Path("/"), "the engine", free_bytes=1, total_bytes=100)
+        with pytest.raises(RuntimeRefused, match="Not enough disk"):
+            await market.prepare(market.publish("other"))
+        assert not market.there(facts.id), "it goes with the name that its pull gave it"
+    finally:
+        registry.stop()

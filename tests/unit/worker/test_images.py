@@ -303,7 +303,7 @@ async def test_an_image_in_use_is_passed_over(opened: Opened) -> None:
 
 
 async def test_two_at_once_do_not_count_on_the_same_room(opened: Opened) -> None:
-    kept = await opened(World(total_bytes=5 * GIB), marks=Marks(1.0, 1.0, reserve_bytes=GIB))
+    kept = await opened(World(total_bytes=5 * GIB - 1), marks=Marks(1.0, 1.0, reserve_bytes=GIB))
     kept.world.gate = asyncio.Event()
     waiters = [asyncio.create_task(kept.prepare(market(number))) for number in (1, 2)]
     await eventually(lambda: kept.world.loading, every_s=0.001)
@@ -441,7 +441,10 @@ def test_only_pinned_images_can_be_wished_for() -> None:
     [
         ("busybox", "docker.io", "busybox@d"),
         ("busybox:1.36", "docker.io", "busybox@d"),
-        ("library/busybox:1.36", "docker.io", "library/busybox@d"),
+        ("library/busybox:1.36", "docker.io", "busybox@d"),
+        ("docker.io/library/busybox", "docker.io", "busybox@d"),
+        ("docker.io/library/a/b", "docker.io", "library/a/b@d"),
+        ("docker.io/team/tool:1", "docker.io", "team/tool@d"),
         ("localhost/a", "localhost", "localhost/a@d"),
         ("localhost:5000/a:1", "localhost:5000", "localhost:5000/a@d"),
         ("ghcr.io/x/y:1@sha256:00", "ghcr.io", "ghcr.io/x/y@d"),
