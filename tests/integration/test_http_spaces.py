@@ -18,7 +18,7 @@ import pytest_asyncio
 from headway.errors import StoreFull
 from headway.mount import MountKind, MountState
 from httpserver.auth.model import Account
-from tests.integration.http_rig import Rig, a_rig
+from tests.integration.http_rig import Rig, a_job_file, a_rig
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -277,6 +277,9 @@ async def test_quota_is_warned_of_refused_and_lifted(rig: Rig):
     assert "cat" in sentence
     assert "delete files" in sentence
     assert (await cat.put("/files/d", content=b"d")).status_code == 507
+    job = await cat.post("/jobs", json=a_job_file())
+    assert (job.status_code, job.json()["slug"]) == (507, "disk-full")
+    assert job.json()["detail"] == sentence
     assert (await cat.post("/files/folder", params={"op": "mkdir"})).status_code == 200, "folders cost nothing"
 
     # The trash counts, so only what is deleted for good lifts it; by itself.
