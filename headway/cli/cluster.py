@@ -205,9 +205,7 @@ def users_set(name: str, quota: str | None, **changes: bool | None) -> None:
     """Change an account."""
     wanted: dict[str, Any] = {key: value for key, value in changes.items() if value is not None}
     if quota is not None:
-        wanted["quota_bytes"] = (
-            {"default": None, "none": 0}.get(quota) if quota in ("default", "none") else _bytes(quota)
-        )
+        wanted["quota_bytes"] = {"default": -1, "none": 0}.get(quota) if quota in ("default", "none") else _bytes(quota)
     if not wanted:
         raise click.UsageError("say what to change, for instance --disable")
     with client() as http:

@@ -183,7 +183,7 @@ def trash_ls(output: str) -> None:
     rows = [
         [
             item["id"],
-            safe(item["path"]) + ("/" if item["kind"] == "folder" else ""),
+            "-" if item["path"] is None else safe(item["path"]) + ("/" if item["kind"] == "folder" else ""),
             size(item["size_bytes"]) if item["kind"] == "file" else "-",
             ago(item["deleted_at"]),
             span(item["expires_at"] - time.time()),
