@@ -64,6 +64,7 @@ def test_a_new_key_on_top_reads_what_the_old_one_wrote(tmp_path: Path):
         (Fernet.generate_key(), 0o644, "chmod 600"),
         (None, 0, "is gone"),
     ],
+    ids=["empty", "words", "long", "open to all", "gone"],
 )
 def test_a_key_file_that_is_not_right_is_said_in_a_sentence(
     tmp_path: Path, content: bytes | None, mode: int, want: str
