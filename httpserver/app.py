@@ -26,6 +26,7 @@ from .files.homes import Homes
 from .files.service import Files
 from .files.spaces import Spaces
 from .files.trash import Trash
+from .fresh_nodes import FreshNodes
 from .hub import Hub
 from .jobfile_process import JobFileProcess
 from .jobs import Jobs
@@ -187,7 +188,14 @@ def assemble(
     registries = Registries(db, clock, Vault(settings.secret_key_file), doors)
     service.on_start(registries.load)
     service.on_stop(registries.close)
-    pinning = Pinning(hub.nodes, registries, market=market, datasets=datasets, code=code)
+    pinning = Pinning(
+        hub.nodes,
+        registries,
+        look_again=FreshNodes(services, hub.nodes).look,
+        market=market,
+        datasets=datasets,
+        code=code,
+    )
     return Parts(
         settings=settings,
         clock=clock,

@@ -104,19 +104,24 @@ class Pins:
 
 
 class Pinning:
-    """See the module. A market that is None is not asked."""
+    """See the module. A market that is None is not asked.
+
+    ``nodes`` are as they were told last; ``look_again`` asks them, for a name that is nowhere else.
+    """
 
     def __init__(
         self,
         nodes: Callable[[], Sequence[rm.Node]],
         registries: AsksRegistries,
         *,
+        look_again: Callable[[], Awaitable[Sequence[rm.Node]]] | None = None,
         market: FindsImages | None = None,
         datasets: FindsDatasets | None = None,
         code: FindsCode | None = None,
     ) -> None:
         self._nodes = nodes
         self._registries = registries
+        self._look_again = look_again
         self._market = market
         self._datasets = datasets
         self._code = code
@@ -172,6 +177,12 @@ class Pinning:
             answers = await self._registries.resolve(
                 account.name if account else "", parsed_names, engines.architectures
             )
+        if self._look_again and any(
+            found is None and not isinstance(answers.get(parsed), OfRegistry) for parsed, found in asked.values()
+        ):
+            # Somebody may have built it there just now.
+            engines = Engines(await self._look_again()) or engines
+            asked = {name: (parsed, found or engines.find(parsed)) for name, (parsed, found) in asked.items()}
         for name, (parsed, found) in asked.items():
             told = decide(name, parsed, found, answers.get(parsed), engines)
             if isinstance(told, Unknown):

@@ -40,7 +40,7 @@ def _missing(marker: str) -> str:
         case "docker" if not root:
             return "needs root"
         case "docker":
-            return _programs("dockerd", "ip", "iptables", "busybox")
+            return _programs("dockerd", "docker-registry", "ip", "iptables", "busybox")
         case "gluster" if not root:
             return "needs root"
         case "gluster":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Path, Response
 
 from ..registries.schemas import Registry, RegistryList, RegistryLogin, RegistryStored
 from .common import SignedIn, TheParts
@@ -33,6 +33,7 @@ async def put_registry(host: Host, body: RegistryLogin, account: SignedIn, parts
 
 
 @router.delete("/registries/{host}", status_code=204)
-async def delete_registry(host: Host, account: SignedIn, parts: TheParts) -> None:
+async def delete_registry(host: Host, account: SignedIn, parts: TheParts) -> Response:
     """Forgets them. Jobs that wait are then fetched for without."""
     await parts.registries.delete(account.name, host)
+    return Response(status_code=204)

@@ -58,8 +58,8 @@ class Doors:
         name, _ = split_host(host)
         return host.lower() in self._insecure or name.lower() in self._insecure or _is_loopback(name)
 
-    async def addresses(self, host: str, port: int) -> Sequence[str]:
-        """Where to connect to; at most three.
+    async def addresses(self, host: str, port: int, registry: str) -> Sequence[str]:
+        """Where to connect to; at most three. ``registry`` is whom it is for, to be told.
 
         Raises:
             RegistryFailure: there is none, or none that may be called.
@@ -69,7 +69,7 @@ class Doors:
             found = await loop.run_in_executor(self._threads, _look_up, host, port)
         except OSError as error:
             raise RegistryFailure(
-                Kind.UNREACHABLE, f"The registry {host} can't be reached: no address is known for that name."
+                Kind.UNREACHABLE, f"The registry {registry} can't be reached: no address is known for {host}."
             ) from error
         usable = [address for address in found if self._may_call(host, address)]
         if not usable:

@@ -17,8 +17,8 @@ from .failure import Kind, RegistryFailure
 from .names import split_host
 
 MIB = 1 << 20
-_CONNECT_S = 2.0
-_PAUSE_S = 4.0
+_CONNECT_S = 3.0
+_PAUSE_S = 5.0
 _REDIRECTS = 4
 _MOVED = frozenset({301, 302, 303, 307, 308})
 _AGENT = "headway"
@@ -94,7 +94,7 @@ class Web:
         if proxy is not None:
             return _Line(origin, (), verify, proxy)
         port = parts.port or (443 if scheme == "https" else 80)
-        return _Line(origin, await self._doors.addresses(host, port), verify, None)
+        return _Line(origin, await self._doors.addresses(host, port, self._registry), verify, None)
 
     async def _body(self, response: httpx.Response, limit: int) -> bytes:
         if response.headers.get("content-encoding", "identity") != "identity":

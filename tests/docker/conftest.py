@@ -99,6 +99,7 @@ def jobs(tmp_path_factory: pytest.TempPathFactory, docker_engine: Engine) -> Ite
         folder,
         worker__docker_host=docker_engine.url,
         worker__pull_images=False,
+        httpserver__ask_registries=False,
         worker__pids_limit=128,
         **DOCKER_SETTINGS,
     ) as cluster:

@@ -11,6 +11,8 @@ import json
 import os
 import signal
 import subprocess
+import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,6 +29,8 @@ PROGRAM = Path("/usr/bin/docker-registry")
 USER, PASSWORD = "ann-at-registry", "correct horse battery"
 # PASSWORD by bcrypt, the only hash that the program reads.
 _HTPASSWD = f"{USER}:$2b$04$abcdefghijklmnopqrstuuqREtd3VJD2QVZbuFskFSLk6eRIrQoOS\n"
+# Of another password.
+_OTHER = "$2b$04$abcdefghijklmnopqrstuuW839tY81OgYwy4gFNdslinRlf6MvQ8m"
 
 MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
 INDEX = "application/vnd.oci.image.index.v1+json"
@@ -48,7 +52,7 @@ class Registry:
         self.port = free_port()
         self.host = f"127.0.0.1:{self.port}"
         self.auth = (USER, PASSWORD) if private else None
-        self._server: subprocess.Popen[bytes] | None = None
+        self._servers: list[subprocess.Popen[bytes]] = []
         folder.mkdir(parents=True, exist_ok=True)
         config: dict[str, Any] = {
             "version": "0.1",
@@ -67,28 +71,51 @@ class Registry:
 
     def start(self) -> Registry:
         """Start it and wait until it answers."""
-        with (self.folder / "registry.log").open("ab") as log:
-            self._server = subprocess.Popen(
-                [str(PROGRAM), "serve", str(self.folder / "config.yml")],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-                env={"PATH": os.environ["PATH"], "OTEL_TRACES_EXPORTER": "none"},
-            )
+        self._serve([])
         soon(self._answers, within_s=20, what="the registry answers")
         return self
 
+    def serve_also_beside(self, pid: int) -> None:
+        """The same registry at the same address of the network that another process is in, as the tests' engine is."""
+        enter = ["nsenter", f"--net=/proc/{pid}/ns/net", "--"]
+        self._serve(enter)
+        probe = f"import socket; socket.create_connection(('127.0.0.1', {self.port}))"
+        look = [*enter, sys.executable, "-c", probe]
+        soon(
+            lambda: subprocess.run(look, stderr=subprocess.DEVNULL, check=False).returncode == 0,
+            within_s=20,
+            every_s=0.1,
+            what="the registry answers there",
+        )
+
     def stop(self) -> None:
         """End it. Safe to call twice."""
-        server, self._server = self._server, None
-        if server is not None:
+        while self._servers:
+            server = self._servers.pop()
             server.send_signal(signal.SIGKILL)
             server.wait()
 
+    def change_password(self) -> None:
+        """Nobody's password is what it was."""
+        (self.folder / "htpasswd").write_text(f"{USER}:{_OTHER}\n")
+        past = time.time() + 10  # it reads the file again when its time differs
+        os.utime(self.folder / "htpasswd", (past, past))
+
+    def _serve(self, enter: Sequence[str]) -> None:
+        with (self.folder / "registry.log").open("ab") as log:
+            self._servers.append(
+                subprocess.Popen(
+                    [*enter, str(PROGRAM), "serve", str(self.folder / "config.yml")],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                    env={**os.environ, "OTEL_TRACES_EXPORTER": "none"},
+                )
+            )
+
     def _answers(self) -> bool:
-        assert self._server is not None
-        assert self._server.poll() is None, (self.folder / "registry.log").read_text()[-500:]
+        assert self._servers[0].poll() is None, (self.folder / "registry.log").read_text()[-500:]
         try:
             return httpx.get(f"http://{self.host}/v2/", trust_env=False).status_code in (200, 401)
         except httpx.HTTPError:

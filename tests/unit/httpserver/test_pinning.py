@@ -299,6 +299,24 @@ async def test_what_may_be_somewhere_is_taken_with_a_warning():
     assert isinstance(await pinned("x", FakeRegistries(), broken), ImagePin), "its engine could not be asked"
 
 
+async def test_an_image_that_was_built_a_moment_ago_is_found_by_asking_the_machines():
+    asked = 0
+
+    async def look_again() -> Sequence[rm.Node]:
+        nonlocal asked
+        asked += 1
+        return [node("n1", image(A, "x:1"))]
+
+    registries = FakeRegistries({"r.io/y:1": Resolved(B)})
+    pinning = Pinning(lambda: [node("n1")], registries, look_again=look_again)
+    pin, unknown = await pinning.image(ANN, "x:1")
+    assert (pin.digest, pin.source, unknown) == (A, common.IMAGE_SOURCE_ENGINE, None)
+    assert asked == 1
+    assert (await pinning.image(ANN, "r.io/y:1"))[0].digest == B
+    assert asked == 1, "what the registry knows needs no second look"
+    assert (await pinning.image(ANN, "x:2"))[1] is not None
+
+
 async def test_a_digest_that_was_written_is_kept():
     pin = await pinned(f"r.io/x@{A}", FakeRegistries({f"r.io/x@{A}": AWAY}), node("n1"))
     assert isinstance(pin, ImagePin)

@@ -1,0 +1,109 @@
+"""Jobs whose images come from a real registry that lets one user in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from headway.client.errors import Refused
+from tests.docker.conftest import DOCKER_SETTINGS, Jobs, a_task
+from tests.support.archives import Entry, TinyImage, tiny_image
+from tests.support.cluster import a_cluster, a_job
+from tests.support.dockerd import Engine
+from tests.support.images import busybox_entries
+from tests.support.registry import PASSWORD, USER, Registry, a_registry
+
+pytestmark = [pytest.mark.docker, pytest.mark.timeout(180)]
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory, docker_engine: Engine) -> Iterator[tuple[Jobs, Registry]]:
+    folder = tmp_path_factory.mktemp("registry")
+    with (
+        a_registry(folder / "registry", private=True) as registry,
+        a_cluster(
+            folder / "cluster",
+            worker__docker_host=docker_engine.url,
+            worker__pull_images=True,
+            task_manager__platform_retries=0,
+            **DOCKER_SETTINGS,
+        ) as cluster,
+    ):
+        registry.serve_also_beside(docker_engine.pid)
+        yield Jobs(cluster, docker_engine), registry
+    docker_engine.remove_containers()
+    client = docker_engine.client()
+    for image in client.api.images():
+        if any(registry.host in name for name in (image["RepoDigests"] or ())):
+            client.api.remove_image(image["Id"], force=True)
+    client.close()
+
+
+def an_image(word: str) -> TinyImage:
+    """A shell, and a file that says which one it is."""
+    return tiny_image([*busybox_entries(), Entry("word", word.encode())], env={"PATH": "/bin"})
+
+
+def sign_in(jobs: Jobs, registry: Registry) -> dict[str, Any]:
+    path, body = f"/registries/{registry.host}", {"username": USER, "password": PASSWORD}
+    found: dict[str, Any] = jobs.cluster.client.ask("PUT", path, json=body)
+    return found
+
+
+def test_a_job_runs_the_image_that_its_name_meant_at_submit(house: tuple[Jobs, Registry]) -> None:
+    jobs, registry = house
+    client = jobs.cluster.client
+    first = registry.push("team/tool", "1", an_image("first"))
+    task = a_task("cat /word; false", image=registry.name("team/tool:1"))
+    with pytest.raises(Refused, match="shows it only to those who sign in"):
+        client.submit(a_job(task))
+    with pytest.raises(Refused, match="does not take"):
+        client.ask("PUT", f"/registries/{registry.host}", json={"username": USER, "password": "wrong"})
+    assert sign_in(jobs, registry)["checked"]
+    job = jobs.run(task)
+    (done,) = job["tasks"]
+    assert (done["state"], done["reason"]["word"]) == ("FAILED", "exited"), done["reason"]
+    assert (done["image"], done["image_digest"], done["image_source"]) == (task["image"], first.digest, "registry")
+    assert client.log(job["id"], "a") == b"first"
+
+    # The tag moves: a retry stays with the job's image, a new job gets the new one.
+    second = registry.push("team/tool", "1", an_image("second"))
+    client.act("retry", job["id"])
+    assert client.wait(job["id"], timeout_s=60)["tasks"][0]["attempt"] == 2
+    assert client.log(job["id"], "a") == b"first"
+    again = jobs.run(a_task("cat /word", image=registry.name("team/tool:1")))
+    assert (again["tasks"][0]["image_digest"], client.log(again["id"], "a")) == (second.digest, b"second")
+    by_digest = jobs.run(a_task("cat /word", image=registry.name(f"team/tool@{first.digest}")))
+    assert client.log(by_digest["id"], "a") == b"first"
+
+
+def test_an_index_of_platforms_is_pinned_whole(house: tuple[Jobs, Registry]) -> None:
+    jobs, registry = house
+    sign_in(jobs, registry)
+    index = registry.push_index("team/many", "1", [tiny_image(architecture="arm64"), an_image("many")])
+    job = jobs.run(a_task("cat /word", image=registry.name("team/many:1")))
+    assert job["tasks"][0]["image_digest"] == index.digest
+    assert jobs.cluster.client.log(job["id"], "a") == b"many"
+
+
+def test_each_failure_has_its_sentence(house: tuple[Jobs, Registry]) -> None:
+    jobs, registry = house
+    client = jobs.cluster.client
+    sign_in(jobs, registry)
+    registry.push("team/tool", "1", an_image("first"))
+    for image in ("team/tool:9", "team/nothing:1", f"team/tool@sha256:{'9' * 64}"):
+        with pytest.raises(Refused) as refused:
+            client.submit(a_job(a_task("true", image=registry.name(image))))
+        assert refused.value.problems[0].pointer == "/tasks/0/image"
+        assert f"{registry.host} has no such image" in refused.value.problems[0].message
+    registry.change_password()
+    with pytest.raises(Refused, match=f"does not take the user name {USER}"):
+        client.submit(a_job(a_task("true", image=registry.name("team/tool:1"))))
+    registry.stop()
+    told = client.submit(a_job(a_task("true", image=registry.name("team/elsewhere:1"))))
+    assert "nobody listens there" in told["warnings"][0]
+    (task,) = client.wait(told["id"], timeout_s=60)["tasks"]
+    assert (task["state"], task["reason"]["word"]) == ("FAILED", "image_pull_failed"), task["reason"]
+    assert registry.host in task["reason"]["sentence"]
