@@ -244,8 +244,8 @@ class _Talk:
             )
         return RegistryFailure(
             Kind.DENIED,
-            f"The registry {registry} has no such image, or shows it only to those who sign in: store your user name "
-            f"and password for {registry} in Headway.",
+            f"The registry {registry} has no such image, or shows it only to those who sign in: "
+            f"`headway registry login {registry}` stores your user name and password for it.",
         )
 
     def _wrong_login(self) -> RegistryFailure:
@@ -253,7 +253,7 @@ class _Talk:
         return RegistryFailure(
             Kind.WRONG_LOGIN,
             f"The registry {self._name.registry} does not take the user name {who} with the password stored for it: "
-            "store them again.",
+            f"store them again (`headway registry login {self._name.registry}`).",
         )
 
     def _strange(self, what: str) -> RegistryFailure:

@@ -39,6 +39,7 @@ from httpserver.parts import Parts
 from tests.support.fake_task_manager import FakeTaskManager
 from tests.support.ports import free_ports
 from tests.support.running import running
+from tests.support.waiting import eventually
 
 TOKEN = "a token of the cluster"
 PASSWORD = "correct horse battery"
@@ -116,6 +117,7 @@ class FakeNodes(ResourceManagerServicer):
 
     def __init__(self) -> None:
         self.nodes: dict[str, rm.Node] = {}
+        self.changes: asyncio.Queue[rm.NodesChanged] = asyncio.Queue()
         self.asked: list[rm.SetAdmissionRequest] = []
 
     def put(self, node_id: str = "node-1", **status: Any) -> rm.Node:
@@ -152,7 +154,8 @@ class FakeNodes(ResourceManagerServicer):
 
     async def WatchNodes(self, request: rm.WatchNodesRequest, context: Any) -> AsyncIterator[rm.NodesChanged]:
         yield rm.NodesChanged(reset=True, nodes=list(self.nodes.values()))
-        await asyncio.Event().wait()
+        while True:
+            yield await self.changes.get()
 
 
 class FakeWorker(WorkerServicer):
@@ -304,11 +307,12 @@ class Rig:
         return path
 
 
-def a_machine(rig: Rig, *images: rm.EngineImage, node_id: str = "node-1", architecture: str = "amd64") -> None:
+async def a_machine(rig: Rig, *images: rm.EngineImage, node_id: str = "node-1", architecture: str = "amd64") -> None:
     """A node with a real engine that has these images; HttpServer has heard of it."""
     node = rig.nodes.put(node_id, engine_images=images)
     node.status.capacity.runtime, node.status.capacity.architecture = "docker", architecture
-    rig.parts.hub.on_nodes(rm.NodesChanged(nodes=[node]))
+    rig.nodes.changes.put_nowait(rm.NodesChanged(nodes=[node]))
+    await eventually(lambda: node in rig.parts.hub.nodes(), what="HttpServer has heard of the machine")
 
 
 def a_job_file(*names: str, **fields: Any) -> dict[str, Any]:

@@ -32,7 +32,7 @@ LOCAL = "sha256:" + "1" * 64
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def rig(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Rig]:
     async with a_rig(tmp_path_factory.mktemp("pinning")) as rig:
-        a_machine(rig, rm.EngineImage(id=LOCAL, names=["base:latest"], bytes=7))
+        await a_machine(rig, rm.EngineImage(id=LOCAL, names=["base:latest"], bytes=7))
         yield rig
 
 
@@ -139,7 +139,7 @@ async def test_a_repeated_key_is_answered_as_the_first_time_whatever_has_gone_si
     headers = {"Idempotency-Key": "brief"}
     first = (await ann.post("/jobs", json=document, headers=headers)).json()["id"]
     assert (await ann.delete("/images/ann/brief")).status_code == 409
-    a_machine(rig, rm.EngineImage(id=LOCAL, names=["base:latest"]))
+    await a_machine(rig, rm.EngineImage(id=LOCAL, names=["base:latest"]))
     again = await ann.post("/jobs", json=document, headers=headers)
     assert (again.status_code, again.json()["id"], again.json()["already_known"]) == (200, first, True)
     document["name"] = "another"
@@ -216,7 +216,7 @@ async def test_credentials_are_checked_used_and_never_shown(rig: Rig, caplog: py
         assert (task["image_digest"], task["image_source"]) == (DIGEST, "registry")
         refused = await bob.post("/jobs", json=document)
         assert refused.status_code == 422
-        assert "store your user name and password" in refused.json()["errors"][0]["message"]
+        assert "stores your user name and password" in refused.json()["errors"][0]["message"]
 
         peer = Peer("HttpServer", rig.config.httpserver.grpc_bind, token=TOKEN)
         stub = HttpServerStub(peer.channel)  # type: ignore[no-untyped-call]

@@ -25,7 +25,7 @@ async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
 
 async def test_users_and_images_are_resolved_for_services_of_the_cluster_only(rig: Rig):
     image_id = "sha256:" + "1" * 64
-    a_machine(rig, rm.EngineImage(id=image_id, names=["base:latest"], bytes=7))
+    await a_machine(rig, rm.EngineImage(id=image_id, names=["base:latest"], bytes=7))
     await rig.account("ann", may_use_high_priority=True)
     peer = Peer("HttpServer", rig.config.httpserver.grpc_bind, token=TOKEN)
     stub = HttpServerStub(peer.channel)  # type: ignore[no-untyped-call]
