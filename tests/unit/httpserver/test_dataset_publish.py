@@ -85,9 +85,8 @@ def owners(folder: Path) -> set[tuple[int, int, int]]:
 
 
 @pytest.mark.root
+@pytest.mark.skipif(shutil.which("mkfs.xfs") is None, reason="no mkfs.xfs (Debian package xfsprogs) here")
 def test_where_content_can_be_shared_nothing_of_the_space_changes(tmp_path: Path) -> None:
-    if shutil.which("mkfs.xfs") is None:
-        pytest.skip("no mkfs.xfs here")
     image, at = tmp_path / "xfs", tmp_path / "mount"
     at.mkdir()
     with image.open("wb") as file:

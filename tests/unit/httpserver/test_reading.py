@@ -6,6 +6,7 @@ import asyncio
 import errno
 import io
 import os
+import signal
 import zipfile
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -122,6 +123,7 @@ async def test_a_reader_that_was_killed_costs_one_call(clock: FakeClock):
         process._process.kill()
         await process._process.wait()
         assert (await process.call("examine", GOOD, "json", GRANTS)).name == "n"
+        process._process.send_signal(signal.SIGSTOP)  # so that it can't answer before it is killed
         asking = asyncio.create_task(process.call("examine", GOOD, "json", GRANTS))
         await asyncio.sleep(0)
         process._process.kill()

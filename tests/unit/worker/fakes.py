@@ -145,22 +145,22 @@ class FakeRuntime:
         return dict(self.containers)
 
     async def find_image(self, wanted: WantedImage) -> ImageFacts | None:
-        raise NotImplementedError
+        raise AssertionError("the keeper of images asks nothing of this runtime")
 
     async def load_image(self, wanted: WantedImage, archive: Archive) -> ImageFacts:
-        raise NotImplementedError
+        raise AssertionError("the keeper of images asks nothing of this runtime")
 
     async def pull_image(self, wanted: WantedImage, credentials: Credentials | None) -> ImageFacts:
-        raise NotImplementedError
+        raise AssertionError("the keeper of images asks nothing of this runtime")
 
     async def mark_image(self, image_id: str) -> None:
-        raise NotImplementedError
+        raise AssertionError("the keeper of images asks nothing of this runtime")
 
     async def remove_image(self, image_id: str, names: Collection[str]) -> Removed:
-        raise NotImplementedError
+        raise AssertionError("the keeper of images asks nothing of this runtime")
 
     async def layers_there(self, layers: Sequence[str]) -> int:
-        raise NotImplementedError
+        raise AssertionError("the keeper of images asks nothing of this runtime")
 
     async def images(self) -> Sequence[EngineImage]:
         return []
