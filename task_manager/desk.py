@@ -44,8 +44,7 @@ class Desk:
                 asked.resources,
                 architecture=asked.image_architecture,
                 require_cuda=asked.image_require_cuda,
-                digest=asked.image_digest,
-                source=asked.image_source,
+                # Not which engine has an image: whoever pinned it has asked the engines later than this snapshot.
             )
             key = (shape, too_long)
             verdict = seen.get(key)
