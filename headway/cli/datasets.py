@@ -12,7 +12,7 @@ import click
 from ..client import Client, Refused
 from ..client.market import Market
 from .common import ago, client, output_option, print_json, safe, size, table, whole_file
-from .transfer import audience, audience_in_full, share_changes, share_options
+from .transfer import audience, audience_in_full, print_audience, share_changes, share_options
 
 _POLL_S = 0.5
 
@@ -145,10 +145,7 @@ def share(name: str, output: str, **options: Any) -> None:
     with client() as http:
         market = Market(http)
         found = market.change_dataset(name, share_changes(market.dataset(name), options))
-    if output == "json":
-        print_json(found)
-    else:
-        click.echo(f"{safe(found['name'])}: {safe(audience_in_full(found))}")
+    print_audience(found, found["name"], output)
 
 
 @datasets.command("rm")

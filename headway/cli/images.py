@@ -19,7 +19,7 @@ from ..client import Client
 from ..client.market import Market
 from ..errors import Conflict, InvalidInput
 from .common import ago, client, output_option, print_json, safe, size, table, whole_file
-from .transfer import audience, audience_in_full, progress, share_changes, share_options
+from .transfer import audience, audience_in_full, print_audience, progress, share_changes, share_options
 
 
 @click.group()
@@ -210,10 +210,7 @@ def share(ref: str, output: str, **options: Any) -> None:
     with client() as http:
         market = Market(http)
         found = market.change_image(ref, share_changes(market.image(ref), options))
-    if output == "json":
-        print_json(found)
-    else:
-        click.echo(f"{safe(found['full_name'])}: {safe(audience_in_full(found))}")
+    print_audience(found, found["full_name"], output)
 
 
 @images.command("describe")

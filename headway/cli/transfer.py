@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from .common import print_json, safe
+
 
 @contextmanager
 def progress(label: str, total: int | None) -> Iterator[Callable[[int], None]]:
@@ -78,3 +80,11 @@ def audience_in_full(found: dict[str, Any]) -> str:
     names = [*shared["users"], *(f"group {name}" for name in shared["groups"])]
     word = audience(found)
     return f"{word} (with {', '.join(names)})" if names else word
+
+
+def print_audience(found: dict[str, Any], name: str, output: str) -> None:
+    """What sharing led to; ``name`` is how people call the image or dataset."""
+    if output == "json":
+        print_json(found)
+    else:
+        click.echo(f"{safe(name)}: {safe(audience_in_full(found))}")
