@@ -215,10 +215,11 @@ class TaskExecutor:
 
     def _first_lease(self) -> int | None:
         house, launch = self._house, self.launch
-        if not launch.lease_enforced:
-            return house.lease.until_boot_ns
-        # The launch itself shows that TaskManager lives. After a long silence it comes before the first answered
-        # heartbeat, and the lease of before would end the new attempt at once.
+        if not launch.lease_enforced and not house.lease.enforced:
+            return None
+        # The launch itself shows that TaskManager lives, and grants a lease (``task_manager.leases``). After a long
+        # silence it comes before the first answered heartbeat, from a TaskManager that was started again and has
+        # granted nothing yet: the lease of before would end the new attempt at once.
         fresh = after_answer(
             sent_s=house.clock.monotonic(), lease_s=launch.lease_s, enforced=True, stop_s=house.limits.lease_stop_s
         )
