@@ -61,14 +61,7 @@ def shapes_of(specs: Sequence[common_pb2.TaskSpec]) -> dict[Shape, list[int]]:
 
 
 def _image_needs(spec: common_pb2.TaskSpec) -> ImageNeeds:
-    # What can be fetched from anywhere runs anywhere: its digest would only tell alike tasks apart.
-    fixed = spec.image_source == common_pb2.IMAGE_SOURCE_ENGINE
-    return ImageNeeds(
-        architecture=spec.image_architecture,
-        require_cuda=spec.image_require_cuda,
-        digest=spec.image_digest if fixed else "",
-        source=spec.image_source,
-    )
+    return ImageNeeds(spec.image_architecture, spec.image_require_cuda)
 
 
 def unsatisfiable(

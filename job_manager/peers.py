@@ -36,8 +36,6 @@ class TaskManagerPeer:
                 timeout_s=shape.timeout_s,
                 image_architecture=shape.image.architecture,
                 image_require_cuda=shape.image.require_cuda,
-                image_digest=shape.image.digest,
-                image_source=shape.image.source,
             )
         reply = await self._peer.call(self._stub.CheckResources, request, deadline_s=_CHECK_DEADLINE_S)
         if len(reply.verdicts) != len(shapes):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from headway.jobfile.spec import ResourceSpec
-from headway.rpc.v1 import common_pb2, task_manager_pb2
+from headway.rpc.v1 import task_manager_pb2
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,8 +16,6 @@ class ImageNeeds:
 
     architecture: str = ""
     require_cuda: str = ""
-    digest: str = ""  # only of an image that no node can get which lacks it
-    source: common_pb2.ImageSource = common_pb2.IMAGE_SOURCE_UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,6 @@ class Desk:
                 asked.resources,
                 architecture=asked.image_architecture,
                 require_cuda=asked.image_require_cuda,
-                # Not which engine has an image: whoever pinned it has asked the engines later than this snapshot.
             )
             key = (shape, too_long)
             verdict = seen.get(key)

@@ -50,8 +50,6 @@ async def test_an_image_of_an_engine_is_pinned_and_the_spec_stays_as_written(rig
     job_id = await submit(ann)
     task = await task_of(ann, job_id)
     assert (task["image"], task["image_digest"], task["image_source"]) == ("base", LOCAL, "engine")
-    (shape,) = rig.tasks.shapes
-    assert (shape.image_digest, shape.image_source) == (LOCAL, common.IMAGE_SOURCE_ENGINE)
     spec = (await ann.get(f"/jobs/{job_id}/spec")).json()
     assert spec["tasks"][0]["image"] == "base"
     assert LOCAL not in json.dumps(spec)
@@ -66,7 +64,7 @@ async def test_an_image_of_the_market_is_pinned_and_held_and_a_retry_keeps_it(ri
     task = await task_of(ann, job_id)
     assert (task["image"], task["image_digest"], task["image_source"]) == ("ann/tool:1", old, "market")
     (shape,) = rig.tasks.shapes
-    assert (shape.image_architecture, shape.image_require_cuda, shape.image_digest) == ("amd64", "cuda>=12.4", "")
+    assert (shape.image_architecture, shape.image_require_cuda) == ("amd64", "cuda>=12.4")
 
     def enqueued() -> list[common.TaskSpec]:
         return [order.spec for order in rig.tasks.of("enqueue") if order.task.job_id == job_id]

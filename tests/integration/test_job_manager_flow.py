@@ -243,10 +243,9 @@ async def test_pins_are_shown_and_machines_are_checked_for_the_image(house: Hous
     plain.datasets.append("iris")
     plain.code = "sha256:" + "3" * 64
     reply = await house.submit([fixed, anywhere, plain])
-    shapes = {shape.image_source: shape for shape in house.task_manager.shapes}
-    assert shapes[common_pb2.IMAGE_SOURCE_ENGINE].image_digest == fixed.image_digest
-    market = shapes[common_pb2.IMAGE_SOURCE_MARKET]
-    assert (market.image_architecture, market.image_require_cuda, market.image_digest) == ("arm64", "cuda>=12.4", "")
+    shapes = {(shape.image_architecture, shape.image_require_cuda) for shape in house.task_manager.shapes}
+    assert shapes == {("", ""), ("arm64", "cuda>=12.4")}
+    assert len(house.task_manager.shapes) == 2  # what can't be told apart is asked once
     _, tasks = await house.job(reply.job_id)
     assert (tasks["fixed"].image_digest, tasks["fixed"].image_source) == (fixed.image_digest, fixed.image_source)
     assert list(tasks["fixed"].datasets) == [common_pb2.DatasetPin(name="mnist", version="2")]

@@ -84,20 +84,16 @@ class ApplyTaskCommandsReply(_message.Message):
 class CheckResourcesRequest(_message.Message):
     __slots__ = ("shapes",)
     class Shape(_message.Message):
-        __slots__ = ("resources", "timeout_s", "image_architecture", "image_require_cuda", "image_digest", "image_source")
+        __slots__ = ("resources", "timeout_s", "image_architecture", "image_require_cuda")
         RESOURCES_FIELD_NUMBER: _ClassVar[int]
         TIMEOUT_S_FIELD_NUMBER: _ClassVar[int]
         IMAGE_ARCHITECTURE_FIELD_NUMBER: _ClassVar[int]
         IMAGE_REQUIRE_CUDA_FIELD_NUMBER: _ClassVar[int]
-        IMAGE_DIGEST_FIELD_NUMBER: _ClassVar[int]
-        IMAGE_SOURCE_FIELD_NUMBER: _ClassVar[int]
         resources: _common_pb2.Resources
         timeout_s: float
         image_architecture: str
         image_require_cuda: str
-        image_digest: str
-        image_source: _common_pb2.ImageSource
-        def __init__(self, resources: _Optional[_Union[_common_pb2.Resources, _Mapping]] = ..., timeout_s: _Optional[float] = ..., image_architecture: _Optional[str] = ..., image_require_cuda: _Optional[str] = ..., image_digest: _Optional[str] = ..., image_source: _Optional[_Union[_common_pb2.ImageSource, str]] = ...) -> None: ...
+        def __init__(self, resources: _Optional[_Union[_common_pb2.Resources, _Mapping]] = ..., timeout_s: _Optional[float] = ..., image_architecture: _Optional[str] = ..., image_require_cuda: _Optional[str] = ...) -> None: ...
     SHAPES_FIELD_NUMBER: _ClassVar[int]
     shapes: _containers.RepeatedCompositeFieldContainer[CheckResourcesRequest.Shape]
     def __init__(self, shapes: _Optional[_Iterable[_Union[CheckResourcesRequest.Shape, _Mapping]]] = ...) -> None: ...
