@@ -18,11 +18,10 @@ write, and is found again by asking if a crash takes it.
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict, defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TypeVar
 
 from sqlalchemy import Connection, select
 
@@ -36,11 +35,12 @@ from headway.store.database import Database
 
 from . import uses_store as store
 from .uses_jobs import AsksJobs, JobNow, job_now, needs
+from .uses_memory import Memory, Ref, ref_of, refs_of
 from .uses_store import Hold
 
+__all__ = ["SUBMITTING", "GoneMeanwhile", "Ref", "Use", "Uses"]
+
 log = get_logger(__name__)
-K = TypeVar("K")
-V = TypeVar("V")
 
 SUBMITTING = "a job being submitted"
 _LOOK_EVERY_S = 60.0
@@ -49,14 +49,6 @@ _UNKNOWN_ENDS_S = 600.0  # a request that JobManager does not know after so long
 _KEEP_ENDED_S = 86_400.0
 _ENDS_REMEMBERED = 10_000
 _SURE_OF = 20  # so many live jobs are asked after; with as many the answer is plain
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Ref:
-    """A thing that jobs need."""
-
-    kind: str  # image | dataset | code
-    key: str  # digest | name@version | account/sha256:…
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +77,7 @@ class Uses:
         self._db = db
         self._clock = clock
         self._jobs = jobs
-        self._rows: dict[tuple[str, Ref], Hold] = {}
-        self._of_ref: defaultdict[Ref, set[tuple[str, Ref]]] = defaultdict(set)  # without the ended ones
-        self._of_job: defaultdict[str, set[tuple[str, Ref]]] = defaultdict(set)
-        self._of_request: defaultdict[str, set[tuple[str, Ref]]] = defaultdict(set)
+        self._memory = Memory()
         self._deleting: dict[Ref, asyncio.Event] = {}
         self._exists: dict[str, Exists] = {}
         self._ended: OrderedDict[str, JobNow] = OrderedDict()  # lately, of jobs that may still be confirmed
@@ -99,7 +88,7 @@ class Uses:
     async def load(self) -> None:
         """Reads what is stored."""
         for row in await self._db.read(store.load):
-            self._put(row)
+            self._memory.put(row)
 
     def check_exists(self, kind: str, exists: Exists) -> None:
         """How to see whether a key of ``kind`` is still there, asked at the end of each hold."""
@@ -124,34 +113,38 @@ class Uses:
         new = [
             Hold(request_key, ref.kind, ref.key, account, now, None, None)
             for ref in wanted
-            if (request_key, ref) not in self._rows
+            if not self._memory.has(request_key, ref)
         ]
         for row in new:  # before the first await, so that a deletion which begins now sees them
-            self._put(row)
+            self._memory.put(row)
         try:
             if new:
                 await self._db.write(lambda conn: store.add(conn, new))
             for ref in wanted:
-                exists = self._exists.get(ref.kind)
-                if exists is not None and not await exists(ref.key):
+                if not await self.is_there(ref):
                     raise GoneMeanwhile(
                         f"The {ref.kind} {ref.key} was deleted while this job was being submitted; submit it again.",
                         extra={"kind": ref.kind, "key": ref.key},
                     )
         except BaseException:
-            for key in self._open(request_key):
-                self._remove(key)
+            for row in self._memory.open(request_key):
+                self._memory.remove(row)
             self._db.defer(lambda conn: store.drop(conn, request_key))
             raise
 
-    async def confirm(self, request_key: str, job_id: str) -> None:
-        """JobManager took the request as this job. Safe to call again."""
-        rows = self._open(request_key)
+    async def is_there(self, ref: Ref) -> bool:
+        """Whether it can be held now."""
+        exists = self._exists.get(ref.kind)
+        return exists is None or await exists(ref.key)
+
+    async def confirm(self, request_key: str, job_id: str, *, again: bool = False) -> None:
+        """JobManager took the request as this job, or runs the job ``again`` by it. Safe to call again."""
+        rows = self._memory.open(request_key)
         if not rows:
             return
-        counted = [(row.kind, row.key, row.account) for (_, ref), row in rows.items() if not self._needs(job_id, ref)]
-        for row in rows.values():
-            self._put(row._replace(job_id=job_id))
+        counted = [(row.kind, row.key, row.account) for row in rows if not self._memory.needs(job_id, ref_of(row))]
+        for row in rows:
+            self._memory.put(row._replace(job_id=job_id))
         now = self._clock.now()
 
         def work(conn: Connection) -> None:
@@ -161,23 +154,25 @@ class Uses:
 
         await self._db.write(work)
         ended = self._ended.get(job_id)
-        if ended is not None:  # it was over before its answer had come back
+        # It was over before its answer had come back. Of a job that runs again, the end that is known may be the one
+        # before: that it has ended once more is found by asking, at the latest when somebody wants to delete.
+        if ended is not None and not again:
             self._end(job_id, ended)
 
     async def drop(self, request_key: str) -> None:
         """JobManager refused the request, or was only asked for a check. Safe to call again."""
-        gone = self._open(request_key)
-        for key in gone:
-            self._remove(key)
+        gone = self._memory.open(request_key)
+        for row in gone:
+            self._memory.remove(row)
         if gone:
             await self._db.write(lambda conn: store.drop(conn, request_key))
-            self._tell_freed(ref for _, ref in gone)
+            self._tell_freed(gone)
 
     # -- asking ---------------------------------------------------------------------------------
 
     def believed(self, ref: Ref) -> list[str]:
         """Like :meth:`live`, from memory alone: a job that ended a moment ago may still be in it."""
-        rows = [self._rows[key] for key in self._of_ref.get(ref, ())]
+        rows = self._memory.of_ref(ref)
         ids = sorted({row.job_id for row in rows if row.job_id is not None})
         return [*ids, SUBMITTING] if any(row.job_id is None for row in rows) else ids
 
@@ -278,7 +273,7 @@ class Uses:
             Unavailable: JobManager does not answer; what was found until then stands.
         """
         now = self._clock.now()
-        for request_key, account, held_at in self._unconfirmed(now - _LOOK_EVERY_S):
+        for request_key, account, held_at in self._memory.unconfirmed(now - _LOOK_EVERY_S):
             job_id = await self._jobs.known(account, request_key)
             if job_id is not None:
                 log.info("uses.hold_confirmed", job=job_id, owner=account)
@@ -290,8 +285,7 @@ class Uses:
         if self._asked_all_at is not None and monotonic < self._asked_all_at + _ASK_ALL_EVERY_S:
             return
         live = await self._jobs.live()
-        needing = [job_id for job_id, keys in self._of_job.items() if any(self._rows[k].ended_at is None for k in keys)]
-        for job_id in needing:
+        for job_id in self._memory.needing():
             if job_id not in live:
                 state = await self._jobs.now(job_id)  # it may have been taken after the list was made
                 if state is None or state.ended:
@@ -301,32 +295,18 @@ class Uses:
 
     # -- inside ---------------------------------------------------------------------------------
 
-    def _unconfirmed(self, before: float) -> Collection[tuple[str, str, float]]:
-        rows = [row for row in self._rows.values() if row.job_id is None and row.held_at <= before]
-        return {row.request_key: (row.request_key, row.account, row.held_at) for row in rows}.values()
-
-    def _open(self, request_key: str) -> dict[tuple[str, Ref], Hold]:
-        rows = {key: self._rows[key] for key in self._of_request.get(request_key, ())}
-        return {key: row for key, row in rows.items() if row.job_id is None}
-
-    def _needs(self, job_id: str, ref: Ref) -> bool:
-        return any(key[1] == ref for key in self._of_job.get(job_id, ()))
-
     def _learn(self, job: jm.Job, tasks: Iterable[jm.TaskView]) -> None:
         # A retry long after the end, or a job whose holds were lost: its tasks say what they need.
         seen = {Ref(kind, key) for kind, key in needs(job.owner, tasks)}
         new = []
         for ref in sorted(seen):
-            held = any(
-                self._rows[key].job_id is None and self._rows[key].account == job.owner
-                for key in self._of_ref.get(ref, ())
-            )
-            if not held and not self._needs(job.id, ref):
+            held = any(row.job_id is None and row.account == job.owner for row in self._memory.of_ref(ref))
+            if not held and not self._memory.needs(job.id, ref):
                 new.append(Hold(f"job:{job.id}", ref.kind, ref.key, job.owner, self._clock.now(), job.id, None))
         if not new:
             return
         for row in new:
-            self._put(row)
+            self._memory.put(row)
 
         def work(conn: Connection) -> None:
             store.add(conn, new)
@@ -336,15 +316,14 @@ class Uses:
         self._db.defer(work)
 
     def _end(self, job_id: str, now: JobNow | None) -> None:
-        live = [key for key in self._of_job.get(job_id, ()) if self._rows[key].ended_at is None]
-        if not live:
+        rows = self._memory.of_job(job_id, ended=False)
+        if not rows:
             return
         at = self._clock.now()
         if now is not None and now.ended_at is not None:
             at = now.ended_at
-        rows = [self._rows[key] for key in live]
         for row in rows:
-            self._put(row._replace(ended_at=at))
+            self._memory.put(row._replace(ended_at=at))
         good = [row.key for row in rows if row.kind == "image"] if now and now.state is JobState.SUCCEEDED else []
         used = {(row.kind, row.key, row.account) for row in rows}
 
@@ -356,51 +335,24 @@ class Uses:
                 store.good_run(conn, "image", digest, job_id, at)
 
         self._db.defer(work)
-        self._tell_freed(ref for _, ref in live)
+        self._tell_freed(rows)
 
     def _revive(self, job_id: str) -> None:
-        ended = [key for key in self._of_job.get(job_id, ()) if self._rows[key].ended_at is not None]
-        for key in ended:
-            self._put(self._rows[key]._replace(ended_at=None))
+        ended = self._memory.of_job(job_id, ended=True)
+        for row in ended:
+            self._memory.put(row._replace(ended_at=None))
         if ended:
             self._db.defer(lambda conn: store.revive(conn, job_id))
 
     def _prune(self, before: float) -> None:
-        old = [key for key, row in self._rows.items() if row.ended_at is not None and row.ended_at < before]
-        for key in old:
-            self._remove(key)
+        old = self._memory.ended_before(before)
+        for row in old:
+            self._memory.remove(row)
         if old:
             self._db.defer(lambda conn: store.prune(conn, before))
 
-    def _put(self, row: Hold) -> None:
-        key = (row.request_key, Ref(row.kind, row.key))
-        self._rows[key] = row
-        self._of_request[row.request_key].add(key)
-        if row.job_id is not None:
-            self._of_job[row.job_id].add(key)
-        if row.ended_at is None:
-            self._of_ref[key[1]].add(key)
-        else:
-            self._not_live(key)
-
-    def _remove(self, key: tuple[str, Ref]) -> None:
-        row = self._rows.pop(key)
-        self._not_live(key)
-        _discard(self._of_request, row.request_key, key)
-        if row.job_id is not None:
-            _discard(self._of_job, row.job_id, key)
-
-    def _not_live(self, key: tuple[str, Ref]) -> None:
-        _discard(self._of_ref, key[1], key)
-
-    def _tell_freed(self, refs: Iterable[Ref]) -> None:
-        for ref in sorted(set(refs)):
-            if ref not in self._of_ref:
+    def _tell_freed(self, rows: Iterable[Hold]) -> None:
+        for ref in refs_of(rows):
+            if not self._memory.of_ref(ref):
                 for call in self._freed:
                     call(ref)
-
-
-def _discard(index: defaultdict[K, set[V]], at: K, value: V) -> None:
-    index[at].discard(value)
-    if not index[at]:
-        del index[at]
