@@ -25,6 +25,19 @@ class View(Protocol):
         """GPUs of the cluster."""
         ...
 
+    @property
+    def waiting_gpu_s(self) -> float:
+        """GPUs times timeout of all waiting tasks together, in seconds (`TaskQueue.waiting_gpu_s`)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    """A View in numbers."""
+
+    gpus: int
+    waiting_gpu_s: float = 0.0
+
 
 class Policy(Protocol):
     """An order of tasks.
