@@ -96,7 +96,6 @@ class Task:
     platform_failures: int = 0
     losses: int = 0
     refusals: int = 0  # launches refused in a row
-    spent_s: float = 0.0  # from placement to end of its earlier attempts since it was last queued by a person
     avoid: tuple[NodeId, ...] = ()  # nodes where it went wrong: others are preferred
     disowned: tuple[int, ...] = ()  # attempts declared lost here: what a Worker still has of them is discarded
     event_seq: int = 0  # of the last event told to JobManager
@@ -104,6 +103,7 @@ class Task:
     cancel_by: str | None = None  # who asked for the end
     ended_at: float | None = None
     reason: EndReason | None = None  # of its end, or of its last attempt's
+    spent_s: float = 0.0  # from placement to end of its earlier attempts since it was last queued by a person
 
     @property
     def ended(self) -> bool:
