@@ -166,7 +166,7 @@ def assemble(
     service.on_stop(uploads.close)
     hub = Hub(clock)
     hub.tell_jobs(uses.on_jobs, uses.gap)
-    jobs = Jobs(services, process)
+    jobs = Jobs(services, process, uses)
     datasets = build_datasets(
         service,
         db,

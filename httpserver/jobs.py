@@ -29,6 +29,8 @@ from . import schemas as s
 from .auth.model import Account
 from .jobfile_process import JobFileProcess
 from .remote import ACT_S, Services
+from .retry import Retry
+from .uses import Uses
 
 log = get_logger(__name__)
 
@@ -51,9 +53,10 @@ _INLINE_BYTES = 100_000
 class Jobs:
     """See the module."""
 
-    def __init__(self, services: Services, process: JobFileProcess) -> None:
+    def __init__(self, services: Services, process: JobFileProcess, uses: Uses) -> None:
         self._services = services
         self._process = process
+        self._retry = Retry(services, uses)
 
     # -- finding --------------------------------------------------------------------------------
 
@@ -272,6 +275,7 @@ class Jobs:
         Raises:
             NotAllowed: somebody else's job.
             NotFound: no such job or task.
+            NeededGone: a retry of what was deleted meanwhile.
         """
         job = await self.own(account, ref)
         if task and not is_task_name(task):
@@ -279,7 +283,14 @@ class Jobs:
         request = jm.ActOnJobRequest(
             job_id=job.id, task=task, action=_ACTIONS[action], request_id=secrets.token_hex(16), by=account.name
         )
-        reply = await self._services.jobs.call("ActOnJob", request, deadline_s=ACT_S, request_id=request.request_id)
+
+        async def send() -> jm.ActOnJobReply:
+            answer: jm.ActOnJobReply = await self._services.jobs.call(
+                "ActOnJob", request, deadline_s=ACT_S, request_id=request.request_id
+            )
+            return answer
+
+        reply = await (self._retry.of(job, task, request.request_id, send) if action == "retry" else send())
         log.info("job.acted", job=job.id, task=task, action=action, by=account.name, tasks=reply.tasks_changed)
         return s.Acted(job=views.job(reply.job), tasks_changed=reply.tasks_changed)
 

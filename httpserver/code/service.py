@@ -88,6 +88,7 @@ class Code:
 
     async def _is_there(self, key: str) -> bool:
         name, _, digest = key.partition("/")
+        await self._mount.require(MountKind.FULL, MountKind.READ_ONLY)
         account = self._accounts.get(name)
         return account is not None and await self._in_thread(lambda: self._store(account).has(digest))
 

@@ -84,6 +84,45 @@ async def test_an_image_of_the_market_is_pinned_and_held_and_a_retry_keeps_it(ri
     assert (await task_of(ann, clone))["image_digest"] == new
 
 
+async def test_a_retry_and_a_deletion_exclude_each_other(rig: Rig):
+    ann = await rig.client("ann")
+    digest = await push(ann, an_image("again"), "again:1")
+    ref = Ref("image", digest)
+    job_id = await submit(ann, defaults={"image": "ann/again:1", "command": "true", "timeout": "1m"})
+    await eventually(lambda: [o for o in rig.tasks.of("enqueue") if o.task.job_id == job_id])
+    jobs = rig.parts.jobs._services.jobs
+    call, seen = jobs.call, []
+
+    async def report(*events: jm.TaskEvent) -> None:
+        await call("ReportTaskEvents", jm.ReportTaskEventsRequest(events=events))
+        await eventually(lambda: not rig.parts.uses.believed(ref), what="nobody needs the image any more")
+
+    exited = common.EndReason(word="exited", exit_code=1)
+    await report(rig.tasks.event(job_id, "a", "ATTEMPT_STARTED"), rig.tasks.event(job_id, "a", "FAILED", reason=exited))
+
+    async def act(method: str, *args: Any, **options: Any) -> Any:
+        if method == "ActOnJob":
+            # The moment before JobManager knows.
+            seen.append((await ann.delete("/images/ann/again:1")).status_code)
+        return await call(method, *args, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jobs, "call", act)
+        assert (await ann.post(f"/jobs/{job_id}/retry")).status_code == 200
+    assert seen == [409]
+    assert (await ann.delete("/images/ann/again:1")).status_code == 409
+    await ann.post(f"/jobs/{job_id}/cancel")
+    await eventually(lambda: [o for o in rig.tasks.of("cancel") if o.task.job_id == job_id])
+    cancelled = common.EndReason(word="cancelled")
+    await report(rig.tasks.event(job_id, "a", "CANCELLED", generation=2, reason=cancelled))
+    assert (await ann.delete("/images/ann/again:1")).status_code == 204
+    refused = await ann.post(f"/jobs/{job_id}/retry")
+    assert (refused.status_code, refused.json()["slug"]) == (409, "needed-gone"), refused.text
+    assert f"the image {digest} that it was submitted with has been deleted" in refused.json()["detail"]
+    assert (await ann.get(f"/jobs/{job_id}")).json()["state"] == "CANCELLED"
+    assert rig.parts.uses.believed(ref) == []
+
+
 async def test_all_that_is_nowhere_is_told_at_once_and_nothing_is_stored(rig: Rig):
     cat = await rig.client("cat")
 

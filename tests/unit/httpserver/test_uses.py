@@ -186,6 +186,21 @@ async def test_a_retried_job_needs_its_image_again(uses: Uses, db: Database, clo
     assert (await loaded(db, clock, jobs)).believed(IMAGE) == ["j1"]
 
 
+async def test_a_retry_holds_until_the_job_ends_once_more(uses: Uses, jobs: Jobs) -> None:
+    await uses.hold("k1", "ann", [IMAGE])
+    await uses.confirm("k1", "j1")
+    uses.on_jobs(news("j1", JobState.FAILED))
+    await uses.hold("retry", "ann", [IMAGE])
+    assert await uses.live(IMAGE) == [SUBMITTING]
+    jobs.put("j1", JobState.PENDING)
+    await uses.confirm("retry", "j1", again=True)
+    assert await uses.live(IMAGE) == ["j1"], "the end before the retry is not the end of the retry"
+    uses.on_jobs(news("j1", JobState.PENDING))
+    uses.on_jobs(news("j1", JobState.SUCCEEDED))
+    assert uses.believed(IMAGE) == []
+    assert [use.jobs for use in await uses.of(IMAGE)] == [1], "it is one job"
+
+
 async def test_a_good_run_of_a_task_counts_while_its_job_goes_on(uses: Uses, db: Database) -> None:
     pinned = {"image_digest": DIGEST, "image_source": common.IMAGE_SOURCE_MARKET}
     uses.on_jobs(news("j1", JobState.RUNNING, state="SUCCEEDED", ended_at=9.0, **pinned))
