@@ -1,0 +1,155 @@
+"""Workflows: JSON with ``{name, tasks: [{name, runtime_s, depends_on[], cpus, mem_mib}]}``."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+from .errors import TraceInvalid
+from .records import MAX_CPUS, MAX_GPUS, MAX_MEM_MIB, MAX_SPAN_S, MIB, Record, Records, shown, up
+
+_MOST_BYTES = 256 << 20
+
+
+def read_dag(path: Path, *, submit_s: float = 0.0, job: int = 0) -> Records:
+    """The tasks of a workflow that is submitted as one job at ``submit_s``.
+
+    Raises:
+        TraceInvalid: the first thing that is wrong, with the task and the field.
+        OSError: the file can't be read.
+    """
+    if path.stat().st_size > _MOST_BYTES:
+        raise TraceInvalid(f"{path.name} has {path.stat().st_size:,} bytes; a workflow may have {_MOST_BYTES:,}.")
+    return parse_dag(path.read_bytes(), path.name, submit_s=submit_s, job=job)
+
+
+def parse_dag(content: bytes, name: str, *, submit_s: float = 0.0, job: int = 0) -> Records:
+    """As :func:`read_dag`, from memory; ``name`` is for the messages."""
+    try:
+        document = json.loads(content.decode("utf-8-sig"), parse_constant=_no_constant)
+    except json.JSONDecodeError as error:
+        raise TraceInvalid(
+            f"{name}, line {error.lineno}, column {error.colno}: this is not JSON: {error.msg}."
+        ) from None
+    except (UnicodeDecodeError, ValueError, RecursionError) as error:
+        raise TraceInvalid(f"{name} is not JSON: {error}.") from None
+    tasks = document.get("tasks") if isinstance(document, dict) else None
+    if not isinstance(tasks, list) or not tasks:
+        raise TraceInvalid(f"{name} is no workflow: it needs a list of tasks under the key tasks.")
+    title = document.get("name")
+    title = title if isinstance(title, str) and title else Path(name).stem
+    numbers: dict[str, int] = {}
+    fields = [_Fields(name, i, task) for i, task in enumerate(tasks)]
+    for i, task in enumerate(fields):
+        if task.name in numbers:
+            raise task.bad("name", f"task {numbers[task.name] + 1} has this name already")
+        numbers[task.name] = i
+    records = [_record(task, numbers, title, submit_s, job) for task in fields]
+    _refuse_cycle(records, name)
+    return Records(tuple(records))
+
+
+def _no_constant(word: str) -> float:
+    raise ValueError(f"{word} is not a finite number")
+
+
+class _Fields:
+    """One task of the list: typed fields, and errors that say where."""
+
+    def __init__(self, file: str, number: int, value: Any) -> None:
+        self._place = f"{file}, task {number + 1}"
+        if not isinstance(value, dict):
+            raise TraceInvalid(f"{self._place} is not an object.")
+        self._value: dict[str, Any] = value
+        name = value.get("name")
+        if not isinstance(name, str) or not name:
+            raise self.bad("name", "each task needs a name")
+        self.name = name
+        self._place += f" ({shown(name)})"
+
+    @property
+    def where(self) -> str:
+        return self._place
+
+    def bad(self, field: str, what: str) -> TraceInvalid:
+        return TraceInvalid(f"{self._place}, field {field}: {what}.")
+
+    def number(self, field: str, most: float) -> float | None:
+        value = self._value.get(field)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise self.bad(field, f"{shown(str(value))} is not a number")
+        if not math.isfinite(value):
+            raise self.bad(field, f"{value} is not a finite number")
+        if value < 0:
+            raise self.bad(field, f"{value} is negative")
+        if value > most:
+            raise self.bad(field, f"{value} is more than {most:g}")
+        return float(value)
+
+    def needs(self, numbers: dict[str, int]) -> tuple[int, ...]:
+        names = self._value.get("depends_on") or []
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise self.bad("depends_on", "this is not a list of names of tasks")
+        for name in names:
+            if name not in numbers:
+                raise self.bad("depends_on", f"there is no task {shown(name)}")
+        return tuple(dict.fromkeys(numbers[name] for name in names))
+
+
+def _record(task: _Fields, numbers: dict[str, int], title: str, submit_s: float, job: int) -> Record:
+    runtime_s = task.number("runtime_s", MAX_SPAN_S)
+    if runtime_s is None:
+        raise task.bad("runtime_s", "it is missing")
+    gpus = task.number("gpus", MAX_GPUS)
+    if gpus is not None and gpus != math.floor(gpus):
+        raise task.bad("gpus", f"{gpus} is not a whole number")
+    timeout_s = task.number("timeout_s", MAX_SPAN_S)
+    if timeout_s == 0:
+        raise task.bad("timeout_s", "0 is no limit that a task could keep")
+    return Record(
+        label=f"{title}/{task.name}",
+        where=task.where,
+        row=numbers[task.name],
+        submit_s=submit_s,
+        runtime_s=runtime_s,
+        timeout_s=timeout_s,
+        gpus=None if gpus is None else int(gpus),
+        cpu_centi=up(100 * (task.number("cpus", MAX_CPUS) or 0.0)),
+        memory_bytes=up(MIB * (task.number("mem_mib", MAX_MEM_MIB) or 0.0)),
+        needs=task.needs(numbers),
+        job=job,
+    )
+
+
+def _refuse_cycle(records: list[Record], name: str) -> None:
+    """Kahn's walk; what it can't reach is on a cycle or behind one."""
+    children: list[list[int]] = [[] for _ in records]
+    open_needs = [len(record.needs) for record in records]
+    for i, record in enumerate(records):
+        for need in record.needs:
+            children[need].append(i)
+    ready = deque(i for i, count in enumerate(open_needs) if count == 0)
+    reached = 0
+    while ready:
+        reached += 1
+        for child in children[ready.popleft()]:
+            open_needs[child] -= 1
+            if open_needs[child] == 0:
+                ready.append(child)
+    if reached == len(records):
+        return
+    at = next(i for i, count in enumerate(open_needs) if count)
+    seen: dict[int, int] = {}
+    path: list[int] = []
+    while at not in seen:
+        seen[at] = len(path)
+        path.append(at)
+        at = next(need for need in records[at].needs if open_needs[need])
+    circle = [*path[seen[at] :], at]
+    shown = " needs ".join(records[i].label.partition("/")[2] for i in circle[:8])
+    raise TraceInvalid(f"{name}: tasks need each other in a circle: {shown}.")

@@ -1,0 +1,129 @@
+"""What a simulation came to, in numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+# A task of a second that waited a minute is not "slowed down 61 times" in any sense that matters: the usual bound.
+SLOWDOWN_BOUND_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """One task's instants; seconds on the simulation's clock."""
+
+    queued_s: float  # when it could have started: its submission, or the end of the last task it needed
+    start_s: float
+    end_s: float
+    gpus: int
+    cpu_centi: int
+    job: str
+    submit_s: float  # of its job
+    timed_out: bool = False
+
+    @property
+    def wait_s(self) -> float:
+        return self.start_s - self.queued_s
+
+    @property
+    def run_s(self) -> float:
+        return self.end_s - self.start_s
+
+    @property
+    def finished_s(self) -> float:
+        """Wait and run."""
+        return self.end_s - self.queued_s
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """Of all tasks; ``finished`` is wait + run. Percentiles are interpolated between the two nearest values."""
+
+    tasks: int
+    timed_out: int
+    mean_wait_s: float
+    median_wait_s: float
+    p95_wait_s: float
+    max_wait_s: float
+    mean_finished_s: float
+    median_finished_s: float
+    p95_finished_s: float
+    max_finished_s: float
+    mean_bounded_slowdown: float
+    longest_decile_max_wait_s: float
+    jobs: int
+    mean_job_finished_s: float
+    makespan_s: float
+    utilisation: float
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def measure(lives: Sequence[Life], *, gpus: int, cpu_centi: int = 0) -> Measures:
+    """The measures of a simulation on a cluster of so many GPUs (and hundredths of a CPU, where it has no GPUs).
+
+    Raises:
+        ValueError: there are no tasks.
+    """
+    if not lives:
+        raise ValueError("nothing was simulated")
+    waits = sorted(life.wait_s for life in lives)
+    finished = sorted(life.finished_s for life in lives)
+    makespan_s = max(life.end_s for life in lives) - min(life.submit_s for life in lives)
+    jobs: dict[str, float] = {}
+    for life in lives:
+        jobs[life.job] = max(jobs.get(life.job, 0.0), life.end_s - life.submit_s)
+    return Measures(
+        tasks=len(lives),
+        timed_out=sum(life.timed_out for life in lives),
+        mean_wait_s=_mean(waits),
+        median_wait_s=percentile(waits, 50),
+        p95_wait_s=percentile(waits, 95),
+        max_wait_s=waits[-1],
+        mean_finished_s=_mean(finished),
+        median_finished_s=percentile(finished, 50),
+        p95_finished_s=percentile(finished, 95),
+        max_finished_s=finished[-1],
+        mean_bounded_slowdown=_mean([bounded_slowdown(life) for life in lives]),
+        longest_decile_max_wait_s=longest_decile_max_wait_s(lives),
+        jobs=len(jobs),
+        mean_job_finished_s=_mean(list(jobs.values())),
+        makespan_s=makespan_s,
+        utilisation=_utilisation(lives, makespan_s, gpus, cpu_centi),
+    )
+
+
+def percentile(ordered: Sequence[float], percent: float) -> float:
+    """Of values in ascending order, as numpy and spreadsheets do: between two neighbours it is interpolated."""
+    at = (len(ordered) - 1) * percent / 100
+    below = math.floor(at)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (ordered[above] - ordered[below]) * (at - below)
+
+
+def bounded_slowdown(life: Life) -> float:
+    """(wait + run) / run, where a run counts as 10 s at least; never below 1."""
+    return max(1.0, life.finished_s / max(life.run_s, SLOWDOWN_BOUND_S))
+
+
+def longest_decile_max_wait_s(lives: Sequence[Life]) -> float:
+    """The longest wait among the tenth of the tasks that ran longest (at least one task)."""
+    count = max(1, len(lives) // 10)
+    longest = sorted(lives, key=lambda life: life.run_s, reverse=True)[:count]
+    return max(life.wait_s for life in longest)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)
+
+
+def _utilisation(lives: Sequence[Life], makespan_s: float, gpus: int, cpu_centi: int) -> float:
+    """Share of GPU-seconds between the first submission and the last end that tasks held; of CPUs without GPUs."""
+    held, there = math.fsum(life.gpus * life.run_s for life in lives), gpus
+    if not gpus:
+        held, there = math.fsum(life.cpu_centi * life.run_s for life in lives), cpu_centi
+    return held / (there * makespan_s) if there and makespan_s else 0.0

@@ -1,0 +1,55 @@
+"""What a file of tasks holds, whatever its form, and the bounds on its numbers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+MIB = 1 << 20
+MAX_INSTANT_S = 1e11  # far beyond any clock, and still exact to a microsecond or so
+MAX_SPAN_S = 1e9
+MAX_GPUS = 1_000_000
+MAX_CPUS = 1_000_000.0
+MAX_MEM_MIB = 1e12
+MAX_PRIORITY = 1_000_000
+MAX_FILE_BYTES = 2 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One task as a file tells it; what the file leaves open is None or empty."""
+
+    label: str  # its id for people
+    where: str  # for messages: file and row
+    row: int  # its place in the file
+    submit_s: float
+    runtime_s: float
+    timeout_s: float | None
+    gpus: int | None
+    gpu_types: tuple[str, ...] = ()  # any of these; empty: any
+    cpu_centi: int = 0
+    memory_bytes: int = 0
+    user: str = ""
+    priority: int = 0
+    needs: tuple[int, ...] = ()  # places, in the list, of the tasks that must have ended
+    job: int | None = None  # tasks of one workflow share it; None: a job of its own
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """What a file holds; ``notes`` are sentences that whoever reads the results should know."""
+
+    records: tuple[Record, ...]
+    notes: tuple[str, ...] = ()
+
+
+def up(value: float) -> int:
+    """The next whole number."""
+    # What a float makes of 3.152 * 100 must not become a hundredth more.
+    return math.ceil(round(value, 6))
+
+
+def shown(text: str) -> str:
+    """Text of a file in quotes, cut short and without control characters."""
+    clipped = text if len(text) <= 40 else text[:37] + "..."
+    return repr("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in clipped))

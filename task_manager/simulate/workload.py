@@ -1,0 +1,129 @@
+"""From what files say to tasks as the queue knows them: what counts on a given cluster, and limits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from headway.ids import JobId, TaskId
+
+from ..model import Node, Shape, Task
+from ..placement import could_ever_fit
+from .cluster import ANY_MODEL, Cluster
+from .errors import TraceInvalid
+from .records import Record
+
+MIN_BLANK_TIMEOUT_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A task, and what the queue can't know of it: how long it really runs."""
+
+    label: str
+    task: Task
+    run_s: float  # until it ends by itself or is killed at its timeout
+    timed_out: bool = False
+    needs: tuple[int, ...] = ()  # places of other items in the workload
+
+
+def build(records: Sequence[Record], cluster: Cluster, *, timeout_factor: float = 1.0) -> tuple[Item, ...]:
+    """The tasks of ``records`` for a cluster, in their order.
+
+    Models, CPUs and memory count where the cluster states them. A task whose file names no number of GPUs takes one
+    where the cluster has some. A blank timeout stands for the run time, at least 1 s; ``timeout_factor`` multiplies
+    all timeouts. A task that would run longer than its timeout is killed at it.
+
+    Raises:
+        TraceInvalid: a task that none of the nodes could ever run.
+    """
+    timeouts = [_timeout_s(record) * timeout_factor for record in records]
+    tails = _tails(records, timeouts)
+    shapes: dict[Shape, Shape] = {}  # equal ones become one object: there are few, and tasks are many
+    first = _first_of_jobs(records)
+    items = []
+    for i, record in enumerate(records):
+        shape = _shape(record, cluster)
+        if shape not in shapes:
+            if not could_ever_fit(shape, cluster.kinds):
+                raise _too_large(record, shape, cluster)
+            shapes[shape] = shape
+        task = Task(
+            # Ties go by id, so ids sort as the file does.
+            id=TaskId(JobId(f"{first[i]:010d}"), record.label),
+            generation=1,
+            owner=record.user,
+            job_name=record.label,
+            priority=record.priority,
+            submitted_at=record.submit_s,
+            tail_timeout_s=tails[i],
+            shape=shapes[shape],
+            timeout_s=timeouts[i],
+            retries=0,
+            queued_at=record.submit_s,
+        )
+        late = record.runtime_s > timeouts[i]
+        items.append(Item(record.label, task, min(record.runtime_s, timeouts[i]), late, record.needs))
+    return tuple(items)
+
+
+def _timeout_s(record: Record) -> float:
+    return max(record.runtime_s, MIN_BLANK_TIMEOUT_S) if record.timeout_s is None else record.timeout_s
+
+
+def _first_of_jobs(records: Sequence[Record]) -> list[int]:
+    first: dict[int, int] = {}
+    return [i if record.job is None else first.setdefault(record.job, i) for i, record in enumerate(records)]
+
+
+def _tails(records: Sequence[Record], timeouts: Sequence[float]) -> list[float]:
+    """For each task the longest path of timeouts below it."""
+    children: dict[int, list[int]] = {}
+    for i, record in enumerate(records):
+        for need in record.needs:
+            children.setdefault(need, []).append(i)
+    tails = [0.0] * len(records)
+    open_children = [len(children.get(i, ())) for i in range(len(records))]
+    ready = [i for i, count in enumerate(open_children) if count == 0]
+    while ready:
+        i = ready.pop()
+        for need in records[i].needs:
+            tails[need] = max(tails[need], tails[i] + timeouts[i])
+            open_children[need] -= 1
+            if open_children[need] == 0:
+                ready.append(need)
+    return tails
+
+
+def _shape(record: Record, cluster: Cluster) -> Shape:
+    gpus = record.gpus if record.gpus is not None else int(cluster.gpus > 0)
+    models: tuple[str, ...] = ()
+    if gpus and record.gpu_types and cluster.models_stated:
+        models = (*record.gpu_types, ANY_MODEL)
+    return Shape(
+        cpu_centi=record.cpu_centi if cluster.cpus_stated else 0,
+        memory_bytes=record.memory_bytes if cluster.memory_stated else 0,
+        gpus=gpus,
+        gpu_models=models,
+    )
+
+
+def _too_large(record: Record, shape: Shape, cluster: Cluster) -> TraceInvalid:
+    column, what = _misfit(shape, cluster.kinds)
+    return TraceInvalid(f"{record.where}, column {column}: {what} in {cluster.text}; no node could ever run the task.")
+
+
+def _misfit(shape: Shape, nodes: Sequence[Node]) -> tuple[str, str]:
+    most = max(len(node.gpus) for node in nodes)
+    if shape.gpus > most:
+        return "gpus", f"{shape.gpus} GPUs are wanted on one node, the largest has {most}"
+    if not could_ever_fit(Shape(0, 0, shape.gpus, shape.gpu_models), nodes):
+        types = " or ".join(model for model in shape.gpu_models if model != ANY_MODEL)
+        return "gpu_type", f"{shape.gpus} GPUs of type {types} on one node are not there"
+    if not could_ever_fit(Shape(shape.cpu_centi, 0), nodes):
+        cpus = max(node.cpu_centi for node in nodes) / 100
+        return "cpus", f"{shape.cpu_centi / 100:g} CPUs are wanted, the largest node has {cpus:g}"
+    if not could_ever_fit(Shape(0, shape.memory_bytes), nodes):
+        mib = max(node.memory_bytes for node in nodes) >> 20
+        return "mem_mib", f"{shape.memory_bytes / 2**20:g} MiB are wanted, the largest node has {mib}"
+    return "gpus", "GPUs, CPUs and memory are there, but not all of them on one node"
