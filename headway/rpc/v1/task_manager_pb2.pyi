@@ -132,18 +132,20 @@ class HeartbeatRequest(_message.Message):
     def __init__(self, node_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., address: _Optional[str] = ..., live: _Optional[_Iterable[_Union[_common_pb2.Attempt, _Mapping]]] = ..., sent_monotonic_s: _Optional[float] = ..., stopping: _Optional[bool] = ..., lease_suspended_ack: _Optional[bool] = ...) -> None: ...
 
 class HeartbeatReply(_message.Message):
-    __slots__ = ("lease_s", "lease_enforced", "discard", "stop", "sent_monotonic_s")
+    __slots__ = ("lease_s", "lease_enforced", "discard", "stop", "sent_monotonic_s", "extend")
     LEASE_S_FIELD_NUMBER: _ClassVar[int]
     LEASE_ENFORCED_FIELD_NUMBER: _ClassVar[int]
     DISCARD_FIELD_NUMBER: _ClassVar[int]
     STOP_FIELD_NUMBER: _ClassVar[int]
     SENT_MONOTONIC_S_FIELD_NUMBER: _ClassVar[int]
+    EXTEND_FIELD_NUMBER: _ClassVar[int]
     lease_s: float
     lease_enforced: bool
     discard: _containers.RepeatedCompositeFieldContainer[_common_pb2.Attempt]
     stop: _containers.RepeatedCompositeFieldContainer[StopOrder]
     sent_monotonic_s: float
-    def __init__(self, lease_s: _Optional[float] = ..., lease_enforced: _Optional[bool] = ..., discard: _Optional[_Iterable[_Union[_common_pb2.Attempt, _Mapping]]] = ..., stop: _Optional[_Iterable[_Union[StopOrder, _Mapping]]] = ..., sent_monotonic_s: _Optional[float] = ...) -> None: ...
+    extend: _containers.RepeatedCompositeFieldContainer[ExtendOrder]
+    def __init__(self, lease_s: _Optional[float] = ..., lease_enforced: _Optional[bool] = ..., discard: _Optional[_Iterable[_Union[_common_pb2.Attempt, _Mapping]]] = ..., stop: _Optional[_Iterable[_Union[StopOrder, _Mapping]]] = ..., sent_monotonic_s: _Optional[float] = ..., extend: _Optional[_Iterable[_Union[ExtendOrder, _Mapping]]] = ...) -> None: ...
 
 class StopOrder(_message.Message):
     __slots__ = ("attempt", "word")
@@ -153,8 +155,32 @@ class StopOrder(_message.Message):
     word: str
     def __init__(self, attempt: _Optional[_Union[_common_pb2.Attempt, _Mapping]] = ..., word: _Optional[str] = ...) -> None: ...
 
+class Extension(_message.Message):
+    __slots__ = ("at", "by", "seconds", "forced", "request_id")
+    AT_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    FORCED_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    at: float
+    by: str
+    seconds: float
+    forced: bool
+    request_id: str
+    def __init__(self, at: _Optional[float] = ..., by: _Optional[str] = ..., seconds: _Optional[float] = ..., forced: _Optional[bool] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class ExtendOrder(_message.Message):
+    __slots__ = ("attempt", "timeout_s", "extensions")
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_S_FIELD_NUMBER: _ClassVar[int]
+    EXTENSIONS_FIELD_NUMBER: _ClassVar[int]
+    attempt: _common_pb2.Attempt
+    timeout_s: float
+    extensions: _containers.RepeatedCompositeFieldContainer[Extension]
+    def __init__(self, attempt: _Optional[_Union[_common_pb2.Attempt, _Mapping]] = ..., timeout_s: _Optional[float] = ..., extensions: _Optional[_Iterable[_Union[Extension, _Mapping]]] = ...) -> None: ...
+
 class AttemptReport(_message.Message):
-    __slots__ = ("attempt", "node_id", "incarnation", "kind", "at", "reason", "container_id", "image_id", "accepted_at", "container_started_at", "process_started_at", "ended_at", "run_s", "peak_memory_bytes", "stdout_bytes", "stderr_bytes", "dropped_bytes", "warnings", "retry_elsewhere")
+    __slots__ = ("attempt", "node_id", "incarnation", "kind", "at", "reason", "container_id", "image_id", "accepted_at", "container_started_at", "process_started_at", "ended_at", "run_s", "peak_memory_bytes", "stdout_bytes", "stderr_bytes", "dropped_bytes", "warnings", "retry_elsewhere", "timeout_s")
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
@@ -174,6 +200,7 @@ class AttemptReport(_message.Message):
     DROPPED_BYTES_FIELD_NUMBER: _ClassVar[int]
     WARNINGS_FIELD_NUMBER: _ClassVar[int]
     RETRY_ELSEWHERE_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_S_FIELD_NUMBER: _ClassVar[int]
     attempt: _common_pb2.Attempt
     node_id: str
     incarnation: int
@@ -193,7 +220,8 @@ class AttemptReport(_message.Message):
     dropped_bytes: int
     warnings: _containers.RepeatedScalarFieldContainer[str]
     retry_elsewhere: bool
-    def __init__(self, attempt: _Optional[_Union[_common_pb2.Attempt, _Mapping]] = ..., node_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., kind: _Optional[str] = ..., at: _Optional[float] = ..., reason: _Optional[_Union[_common_pb2.EndReason, _Mapping]] = ..., container_id: _Optional[str] = ..., image_id: _Optional[str] = ..., accepted_at: _Optional[float] = ..., container_started_at: _Optional[float] = ..., process_started_at: _Optional[float] = ..., ended_at: _Optional[float] = ..., run_s: _Optional[float] = ..., peak_memory_bytes: _Optional[int] = ..., stdout_bytes: _Optional[int] = ..., stderr_bytes: _Optional[int] = ..., dropped_bytes: _Optional[int] = ..., warnings: _Optional[_Iterable[str]] = ..., retry_elsewhere: _Optional[bool] = ...) -> None: ...
+    timeout_s: float
+    def __init__(self, attempt: _Optional[_Union[_common_pb2.Attempt, _Mapping]] = ..., node_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., kind: _Optional[str] = ..., at: _Optional[float] = ..., reason: _Optional[_Union[_common_pb2.EndReason, _Mapping]] = ..., container_id: _Optional[str] = ..., image_id: _Optional[str] = ..., accepted_at: _Optional[float] = ..., container_started_at: _Optional[float] = ..., process_started_at: _Optional[float] = ..., ended_at: _Optional[float] = ..., run_s: _Optional[float] = ..., peak_memory_bytes: _Optional[int] = ..., stdout_bytes: _Optional[int] = ..., stderr_bytes: _Optional[int] = ..., dropped_bytes: _Optional[int] = ..., warnings: _Optional[_Iterable[str]] = ..., retry_elsewhere: _Optional[bool] = ..., timeout_s: _Optional[float] = ...) -> None: ...
 
 class ReportAttemptsRequest(_message.Message):
     __slots__ = ("reports",)
@@ -208,7 +236,7 @@ class ReportAttemptsReply(_message.Message):
     def __init__(self, discard: _Optional[_Iterable[_Union[_common_pb2.Attempt, _Mapping]]] = ...) -> None: ...
 
 class AttemptView(_message.Message):
-    __slots__ = ("attempt", "state", "generation", "node_id", "gpu_uuids", "reason", "sentence", "placed_at", "accepted_at", "container_started_at", "started_at", "ended_at", "deadline", "phases", "peak_memory_bytes", "stdout_bytes", "stderr_bytes", "dropped_bytes", "image_id", "warnings", "of_runs")
+    __slots__ = ("attempt", "state", "generation", "node_id", "gpu_uuids", "reason", "sentence", "placed_at", "accepted_at", "container_started_at", "started_at", "ended_at", "deadline", "phases", "peak_memory_bytes", "stdout_bytes", "stderr_bytes", "dropped_bytes", "image_id", "warnings", "of_runs", "timeout_s", "extensions", "extension_pending")
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
@@ -230,6 +258,9 @@ class AttemptView(_message.Message):
     IMAGE_ID_FIELD_NUMBER: _ClassVar[int]
     WARNINGS_FIELD_NUMBER: _ClassVar[int]
     OF_RUNS_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_S_FIELD_NUMBER: _ClassVar[int]
+    EXTENSIONS_FIELD_NUMBER: _ClassVar[int]
+    EXTENSION_PENDING_FIELD_NUMBER: _ClassVar[int]
     attempt: _common_pb2.Attempt
     state: str
     generation: int
@@ -251,7 +282,10 @@ class AttemptView(_message.Message):
     image_id: str
     warnings: _containers.RepeatedScalarFieldContainer[str]
     of_runs: int
-    def __init__(self, attempt: _Optional[_Union[_common_pb2.Attempt, _Mapping]] = ..., state: _Optional[str] = ..., generation: _Optional[int] = ..., node_id: _Optional[str] = ..., gpu_uuids: _Optional[_Iterable[str]] = ..., reason: _Optional[_Union[_common_pb2.EndReason, _Mapping]] = ..., sentence: _Optional[str] = ..., placed_at: _Optional[float] = ..., accepted_at: _Optional[float] = ..., container_started_at: _Optional[float] = ..., started_at: _Optional[float] = ..., ended_at: _Optional[float] = ..., deadline: _Optional[float] = ..., phases: _Optional[_Union[_common_pb2.Phases, _Mapping]] = ..., peak_memory_bytes: _Optional[int] = ..., stdout_bytes: _Optional[int] = ..., stderr_bytes: _Optional[int] = ..., dropped_bytes: _Optional[int] = ..., image_id: _Optional[str] = ..., warnings: _Optional[_Iterable[str]] = ..., of_runs: _Optional[int] = ...) -> None: ...
+    timeout_s: float
+    extensions: _containers.RepeatedCompositeFieldContainer[Extension]
+    extension_pending: bool
+    def __init__(self, attempt: _Optional[_Union[_common_pb2.Attempt, _Mapping]] = ..., state: _Optional[str] = ..., generation: _Optional[int] = ..., node_id: _Optional[str] = ..., gpu_uuids: _Optional[_Iterable[str]] = ..., reason: _Optional[_Union[_common_pb2.EndReason, _Mapping]] = ..., sentence: _Optional[str] = ..., placed_at: _Optional[float] = ..., accepted_at: _Optional[float] = ..., container_started_at: _Optional[float] = ..., started_at: _Optional[float] = ..., ended_at: _Optional[float] = ..., deadline: _Optional[float] = ..., phases: _Optional[_Union[_common_pb2.Phases, _Mapping]] = ..., peak_memory_bytes: _Optional[int] = ..., stdout_bytes: _Optional[int] = ..., stderr_bytes: _Optional[int] = ..., dropped_bytes: _Optional[int] = ..., image_id: _Optional[str] = ..., warnings: _Optional[_Iterable[str]] = ..., of_runs: _Optional[int] = ..., timeout_s: _Optional[float] = ..., extensions: _Optional[_Iterable[_Union[Extension, _Mapping]]] = ..., extension_pending: _Optional[bool] = ...) -> None: ...
 
 class ListAttemptsRequest(_message.Message):
     __slots__ = ("job_id", "task")
@@ -379,3 +413,75 @@ class DeclareNodeLostReply(_message.Message):
     ATTEMPTS_LOST_FIELD_NUMBER: _ClassVar[int]
     attempts_lost: int
     def __init__(self, attempts_lost: _Optional[int] = ...) -> None: ...
+
+class ExtendTaskRequest(_message.Message):
+    __slots__ = ("task", "seconds", "by", "force", "request_id")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    FORCE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    task: _common_pb2.Task
+    seconds: float
+    by: str
+    force: bool
+    request_id: str
+    def __init__(self, task: _Optional[_Union[_common_pb2.Task, _Mapping]] = ..., seconds: _Optional[float] = ..., by: _Optional[str] = ..., force: _Optional[bool] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class ExtendTaskReply(_message.Message):
+    __slots__ = ("attempt", "delivered", "sentence")
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    DELIVERED_FIELD_NUMBER: _ClassVar[int]
+    SENTENCE_FIELD_NUMBER: _ClassVar[int]
+    attempt: AttemptView
+    delivered: bool
+    sentence: str
+    def __init__(self, attempt: _Optional[_Union[AttemptView, _Mapping]] = ..., delivered: _Optional[bool] = ..., sentence: _Optional[str] = ...) -> None: ...
+
+class SuggestTimeoutsRequest(_message.Message):
+    __slots__ = ("asked",)
+    class Asked(_message.Message):
+        __slots__ = ("command_print", "task_print", "timeout_s")
+        COMMAND_PRINT_FIELD_NUMBER: _ClassVar[int]
+        TASK_PRINT_FIELD_NUMBER: _ClassVar[int]
+        TIMEOUT_S_FIELD_NUMBER: _ClassVar[int]
+        command_print: int
+        task_print: int
+        timeout_s: float
+        def __init__(self, command_print: _Optional[int] = ..., task_print: _Optional[int] = ..., timeout_s: _Optional[float] = ...) -> None: ...
+    ASKED_FIELD_NUMBER: _ClassVar[int]
+    asked: _containers.RepeatedCompositeFieldContainer[SuggestTimeoutsRequest.Asked]
+    def __init__(self, asked: _Optional[_Iterable[_Union[SuggestTimeoutsRequest.Asked, _Mapping]]] = ...) -> None: ...
+
+class SuggestTimeoutsReply(_message.Message):
+    __slots__ = ("advice", "index")
+    class Advice(_message.Message):
+        __slots__ = ("basis", "suggested_timeout_s", "timeout_s", "succeeded", "timed_out", "shortest_s", "median_s", "longest_s", "killed_share", "asked_killed_share", "sentence")
+        BASIS_FIELD_NUMBER: _ClassVar[int]
+        SUGGESTED_TIMEOUT_S_FIELD_NUMBER: _ClassVar[int]
+        TIMEOUT_S_FIELD_NUMBER: _ClassVar[int]
+        SUCCEEDED_FIELD_NUMBER: _ClassVar[int]
+        TIMED_OUT_FIELD_NUMBER: _ClassVar[int]
+        SHORTEST_S_FIELD_NUMBER: _ClassVar[int]
+        MEDIAN_S_FIELD_NUMBER: _ClassVar[int]
+        LONGEST_S_FIELD_NUMBER: _ClassVar[int]
+        KILLED_SHARE_FIELD_NUMBER: _ClassVar[int]
+        ASKED_KILLED_SHARE_FIELD_NUMBER: _ClassVar[int]
+        SENTENCE_FIELD_NUMBER: _ClassVar[int]
+        basis: str
+        suggested_timeout_s: float
+        timeout_s: float
+        succeeded: int
+        timed_out: int
+        shortest_s: float
+        median_s: float
+        longest_s: float
+        killed_share: float
+        asked_killed_share: float
+        sentence: str
+        def __init__(self, basis: _Optional[str] = ..., suggested_timeout_s: _Optional[float] = ..., timeout_s: _Optional[float] = ..., succeeded: _Optional[int] = ..., timed_out: _Optional[int] = ..., shortest_s: _Optional[float] = ..., median_s: _Optional[float] = ..., longest_s: _Optional[float] = ..., killed_share: _Optional[float] = ..., asked_killed_share: _Optional[float] = ..., sentence: _Optional[str] = ...) -> None: ...
+    ADVICE_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    advice: _containers.RepeatedCompositeFieldContainer[SuggestTimeoutsReply.Advice]
+    index: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, advice: _Optional[_Iterable[_Union[SuggestTimeoutsReply.Advice, _Mapping]]] = ..., index: _Optional[_Iterable[int]] = ...) -> None: ...

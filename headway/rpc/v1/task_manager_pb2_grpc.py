@@ -85,6 +85,16 @@ class TaskManagerStub:
                 request_serializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.DeclareNodeLostRequest.SerializeToString,
                 response_deserializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.DeclareNodeLostReply.FromString,
                 _registered_method=True)
+        self.ExtendTask = channel.unary_unary(
+                '/headway.rpc.v1.TaskManager/ExtendTask',
+                request_serializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.ExtendTaskRequest.SerializeToString,
+                response_deserializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.ExtendTaskReply.FromString,
+                _registered_method=True)
+        self.SuggestTimeouts = channel.unary_unary(
+                '/headway.rpc.v1.TaskManager/SuggestTimeouts',
+                request_serializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.SuggestTimeoutsRequest.SerializeToString,
+                response_deserializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.SuggestTimeoutsReply.FromString,
+                _registered_method=True)
 
 
 class TaskManagerServicer:
@@ -158,6 +168,20 @@ class TaskManagerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ExtendTask(self, request, context):
+        """More time for a running task: stored when answered. Idempotent on the request id.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SuggestTimeouts(self, request, context):
+        """What past runs say of timeouts. Nothing is stored.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_TaskManagerServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -210,6 +234,16 @@ def add_TaskManagerServicer_to_server(servicer, server):
                     servicer.DeclareNodeLost,
                     request_deserializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.DeclareNodeLostRequest.FromString,
                     response_serializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.DeclareNodeLostReply.SerializeToString,
+            ),
+            'ExtendTask': grpc.unary_unary_rpc_method_handler(
+                    servicer.ExtendTask,
+                    request_deserializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.ExtendTaskRequest.FromString,
+                    response_serializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.ExtendTaskReply.SerializeToString,
+            ),
+            'SuggestTimeouts': grpc.unary_unary_rpc_method_handler(
+                    servicer.SuggestTimeouts,
+                    request_deserializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.SuggestTimeoutsRequest.FromString,
+                    response_serializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.SuggestTimeoutsReply.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -483,6 +517,60 @@ class TaskManager:
             '/headway.rpc.v1.TaskManager/DeclareNodeLost',
             headway_dot_rpc_dot_v1_dot_task__manager__pb2.DeclareNodeLostRequest.SerializeToString,
             headway_dot_rpc_dot_v1_dot_task__manager__pb2.DeclareNodeLostReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ExtendTask(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headway.rpc.v1.TaskManager/ExtendTask',
+            headway_dot_rpc_dot_v1_dot_task__manager__pb2.ExtendTaskRequest.SerializeToString,
+            headway_dot_rpc_dot_v1_dot_task__manager__pb2.ExtendTaskReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SuggestTimeouts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headway.rpc.v1.TaskManager/SuggestTimeouts',
+            headway_dot_rpc_dot_v1_dot_task__manager__pb2.SuggestTimeoutsRequest.SerializeToString,
+            headway_dot_rpc_dot_v1_dot_task__manager__pb2.SuggestTimeoutsReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -72,6 +72,16 @@ class StopReply(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class ExtendRequest(_message.Message):
+    __slots__ = ("orders",)
+    ORDERS_FIELD_NUMBER: _ClassVar[int]
+    orders: _containers.RepeatedCompositeFieldContainer[_task_manager_pb2.ExtendOrder]
+    def __init__(self, orders: _Optional[_Iterable[_Union[_task_manager_pb2.ExtendOrder, _Mapping]]] = ...) -> None: ...
+
+class ExtendReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
 class ReadLogRequest(_message.Message):
     __slots__ = ("attempt", "stream", "offset", "limit", "tail", "follow")
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]

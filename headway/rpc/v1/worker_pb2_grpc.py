@@ -46,6 +46,11 @@ class WorkerStub:
                 request_serializer=headway_dot_rpc_dot_v1_dot_worker__pb2.StopRequest.SerializeToString,
                 response_deserializer=headway_dot_rpc_dot_v1_dot_worker__pb2.StopReply.FromString,
                 _registered_method=True)
+        self.Extend = channel.unary_unary(
+                '/headway.rpc.v1.Worker/Extend',
+                request_serializer=headway_dot_rpc_dot_v1_dot_worker__pb2.ExtendRequest.SerializeToString,
+                response_deserializer=headway_dot_rpc_dot_v1_dot_worker__pb2.ExtendReply.FromString,
+                _registered_method=True)
         self.ReadLog = channel.unary_stream(
                 '/headway.rpc.v1.Worker/ReadLog',
                 request_serializer=headway_dot_rpc_dot_v1_dot_worker__pb2.ReadLogRequest.SerializeToString,
@@ -76,6 +81,14 @@ class WorkerServicer:
 
     def Stop(self, request, context):
         """Idempotent, in any state; an attempt that was never seen is remembered as stopped, so that a late launch is refused.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Extend(self, request, context):
+        """Gives running attempts more time; on the worker's disk when answered. That a launcher counts by it is told by a
+        report. Idempotent, in any state; one that is not here is passed over.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -115,6 +128,11 @@ def add_WorkerServicer_to_server(servicer, server):
                     servicer.Stop,
                     request_deserializer=headway_dot_rpc_dot_v1_dot_worker__pb2.StopRequest.FromString,
                     response_serializer=headway_dot_rpc_dot_v1_dot_worker__pb2.StopReply.SerializeToString,
+            ),
+            'Extend': grpc.unary_unary_rpc_method_handler(
+                    servicer.Extend,
+                    request_deserializer=headway_dot_rpc_dot_v1_dot_worker__pb2.ExtendRequest.FromString,
+                    response_serializer=headway_dot_rpc_dot_v1_dot_worker__pb2.ExtendReply.SerializeToString,
             ),
             'ReadLog': grpc.unary_stream_rpc_method_handler(
                     servicer.ReadLog,
@@ -187,6 +205,33 @@ class Worker:
             '/headway.rpc.v1.Worker/Stop',
             headway_dot_rpc_dot_v1_dot_worker__pb2.StopRequest.SerializeToString,
             headway_dot_rpc_dot_v1_dot_worker__pb2.StopReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Extend(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headway.rpc.v1.Worker/Extend',
+            headway_dot_rpc_dot_v1_dot_worker__pb2.ExtendRequest.SerializeToString,
+            headway_dot_rpc_dot_v1_dot_worker__pb2.ExtendReply.FromString,
             options,
             channel_credentials,
             insecure,
