@@ -14,7 +14,7 @@ from headway.rpc.server import RpcServer
 from headway.rpc.v1.task_manager_pb2_grpc import add_TaskManagerServicer_to_server
 from headway.store import Database
 
-from . import policy, wire
+from . import policies, policy, wire
 from .desk import Desk
 from .dispatcher import Dispatcher
 from .engine import Engine
@@ -82,7 +82,7 @@ def policy_of(config: HeadwayConfig) -> policy.Policy:
     """
     mine = config.task_manager
     try:
-        return policy.by_name(mine.policy, beta=mine.beta, gamma=mine.gamma)
+        return policies.by_name(mine.policy, {"aging_sjf": {"beta": mine.beta, "gamma": mine.gamma}})
     except ValueError as error:
         raise ConfigInvalid(f"task_manager.policy: {error}") from error
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -14,7 +14,7 @@ from .model import Shape, Task
 from .placement import Choice, CpuTasks, Room, choose
 from .places import Booking, Place
 from .policy import Key, Policy, View
-from .queue import TaskQueue
+from .queue import TaskQueue, id_of
 
 
 class Discipline(StrEnum):
@@ -124,7 +124,7 @@ class Plan:
 
 
 def plan_greedy(
-    runnable: Mapping[Shape, Mapping[Key, TaskId]],
+    runnable: Mapping[Shape, Iterable[Key]],
     rooms: Sequence[Room],
     *,
     avoid: Callable[[TaskId], Collection[NodeId]] = lambda task_id: (),
@@ -144,14 +144,14 @@ def plan_greedy(
     limits = _Envelope(open_rooms)
     heads: list[tuple[Key, int]] = []
     shelves: list[_Shelf] = []
-    for shape, tasks in runnable.items():
+    for shape, keys in runnable.items():
         if not limits.may_fit(shape):
             no_room.add(shape)
             continue
-        items = iter(tasks.items())
-        key, task_id = next(items)
+        rest = iter(keys)
+        key = next(rest)
         heads.append((key, len(shelves)))
-        shelves.append(_Shelf(shape, items, task_id))
+        shelves.append(_Shelf(shape, rest, id_of(key)))
     heapq.heapify(heads)
     while heads and len(placements) < limit:
         _key, number = heads[0]
@@ -172,8 +172,8 @@ def plan_greedy(
         if following is None:
             heapq.heappop(heads)
         else:
-            shelf.task_id = following[1]
-            heapq.heapreplace(heads, (following[0], number))
+            shelf.task_id = id_of(following)
+            heapq.heapreplace(heads, (following, number))
     return Plan(tuple(placements), frozenset(no_room))
 
 
@@ -182,7 +182,7 @@ class _Shelf:
     """The tasks of one shape that are still to be tried, the first of them taken out."""
 
     shape: Shape
-    rest: Iterator[tuple[Key, TaskId]]
+    rest: Iterator[Key]
     task_id: TaskId
 
 

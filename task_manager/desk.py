@@ -17,6 +17,7 @@ from .book import Book
 from .engine import Engine
 from .model import Attempt, Shape, Task
 from .placement import Room
+from .policy import rank
 
 _PAGE = 500  # attempts in one part of a list: well under 1 MB
 _MOST_ENTRIES = 1_000
@@ -177,7 +178,7 @@ def _page(book: Book, offset: int, limit: int) -> list[Task]:
 
 def _of_job(book: Book, job_id: str) -> list[Task]:
     mine = [task for task in book.tasks.values() if task.id.job_id == job_id and task.waiting]
-    return sorted(mine, key=lambda task: (task.held, book.policy.key(task, book.now, None)))
+    return sorted(mine, key=lambda task: (task.held, book.queue.key_of(task.id) or rank(task, 0.0)))
 
 
 def _priority(rank: int) -> common_pb2.Priority:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from task_manager import policy
+from task_manager import policies, policy
 from task_manager.cycle import plan_greedy
 from task_manager.model import Task
 from task_manager.placement import Room, empty_room
@@ -59,7 +59,7 @@ def _starts(order: policy.Policy) -> dict[int, float]:
     [("fifo", 562.1, 769.7), ("sjf", 253.2, 460.9), ("aging_sjf", 286.4, 494.0)],
 )
 def test_starts_of_twenty_tasks_on_two_gpus(name: str, want_wait_s: float, want_finished_s: float) -> None:
-    starts = _starts(policy.by_name(name))
+    starts = _starts(policies.by_name(name))
     with (FIXTURES / "table2_like_starts.csv").open() as file:
         want = {int(row["id"]): float(row[name]) for row in csv.DictReader(file)}
     assert starts == pytest.approx(want, abs=0.002)
@@ -76,14 +76,14 @@ def test_one_second_of_timeout_costs_one_second_of_seniority() -> None:
     early = a_task("a", at=100.0, timeout=60.0)
     late = a_task("b", at=130.0, timeout=30.0)
     sooner = a_task("c", at=130.0, timeout=29.0)
-    assert sorted([late, early, sooner], key=lambda t: order.key(t, 0, None)) == [sooner, early, late]
+    assert sorted([late, early, sooner], key=lambda t: policy.rank(t, order.key(t, 0, None))) == [sooner, early, late]
 
 
 def test_priority_comes_before_all_age() -> None:
     order = policy.AgingSjf()
     old = a_task("a", at=0.0, timeout=1.0)
     high = a_task("b", at=1e9, timeout=1e6, priority=1)
-    assert order.key(high, 0, None) < order.key(old, 0, None)
+    assert policy.rank(high, order.key(high, 0, None)) < policy.rank(old, order.key(old, 0, None))
 
 
 def test_ties_go_to_the_earlier_then_inside_a_job_to_the_longer_path_then_to_the_id() -> None:
@@ -95,13 +95,13 @@ def test_ties_go_to_the_earlier_then_inside_a_job_to_the_longer_path_then_to_the
         a_task("a", job="j0", at=10.0, timeout=50.0),
         a_task("z", job="j9", at=5.0, timeout=55.0),
     ]
-    got = [(t.id.job_id, t.id.name) for t in sorted(tasks, key=lambda t: order.key(t, 0, None))]
+    got = [(t.id.job_id, t.id.name) for t in sorted(tasks, key=lambda t: policy.rank(t, order.key(t, 0, None)))]
     assert got == [("j9", "z"), ("j0", "a"), ("j1", "b"), ("j1", "a"), ("j1", "c")]
 
 
 def test_an_unknown_policy_is_refused_with_the_names_there_are() -> None:
-    with pytest.raises(ValueError, match="aging_sjf, fifo, sjf"):
-        policy.by_name("lottery")
+    with pytest.raises(ValueError, match="adaptive, aging_sjf, fair, fifo, hrrn, ljf, log_aging, sjf"):
+        policies.by_name("lottery")
 
 
 _tasks = st.builds(
@@ -121,7 +121,7 @@ _tasks = st.builds(
 def test_the_queue_is_in_the_order_of_a_full_sort_at_any_later_moment(
     steps: list[tuple[Task, bool]], now: float, name: str
 ) -> None:
-    order = policy.by_name(name)
+    order = policies.by_name(name)
     queue = TaskQueue(order)
     there: dict[str, Task] = {}
     for task, add in steps:
@@ -131,7 +131,7 @@ def test_the_queue_is_in_the_order_of_a_full_sort_at_any_later_moment(
         else:
             queue.remove(task.id)
             there.pop(task.id.name, None)
-    want = [t.id for t in sorted(there.values(), key=lambda t: order.key(t, now, None))]
+    want = [t.id for t in sorted(there.values(), key=lambda t: policy.rank(t, order.key(t, now, None)))]
     assert list(queue.in_order()) == want
     assert [queue.position(task_id) for task_id in want] == list(range(1, len(want) + 1))
     room = Room(a_node(), 0, 10**9, 10**18, [])
