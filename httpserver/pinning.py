@@ -8,20 +8,21 @@ stays a name and the user gets a warning; what is surely nowhere is told before 
 from __future__ import annotations
 
 import asyncio
-import difflib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
 from headway.rpc.v1 import common_pb2 as common
 from headway.rpc.v1 import resource_manager_pb2 as rm
 
+from . import nearby
 from .auth.model import Account
 from .code.ports import FindsCode
 from .datasets.ports import FindsDatasets, Pinned
 from .engines import Engines, OnEngines
 from .market.ports import FindsImages
 from .market.ports import Resolved as OfMarket
+from .nearby import Hint
 from .registries import manifests, names
 from .registries.failure import RegistryFailure
 from .registries.manifests import Facts
@@ -33,6 +34,7 @@ from .uses import Ref
 T = TypeVar("T")
 
 _AT_ONCE = 32
+_HINTED = 20  # so many names are compared with those that there are
 _NAMES_COMPARED = 2000
 _NODES_TOLD = 5
 _WARNINGS = 20
@@ -53,7 +55,8 @@ class AsksRegistries(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ImagePin:
-    """What an image's name means. Without a digest it is looked up where the task runs."""
+    """What an image's name means. Without a source nobody could say, or say whether this account may have it: that is
+    asked where the task runs; a digest without a source is the one that was written."""
 
     digest: str = ""
     source: common.ImageSource = common.IMAGE_SOURCE_UNKNOWN
@@ -92,7 +95,7 @@ class Pins:
     def put_into(self, spec: common.TaskSpec) -> None:
         """Writes them into one task."""
         pin = self.images.get(spec.image)
-        if pin is not None and pin.source != common.IMAGE_SOURCE_UNKNOWN:
+        if pin is not None and pin.digest:
             spec.image_digest = pin.digest
             spec.image_source = pin.source
             spec.image_architecture = pin.architecture
@@ -189,7 +192,33 @@ class Pinning:
                 unknown.append(told)
             else:
                 pins[name] = told
-        return pins, unknown
+        lost = [name.word for name in unknown] + [name for name, pin in pins.items() if pin.warning and not pin.nodes]
+        hints = await self._hints(account, lost[:_HINTED], engines)
+        for name in hints.keys() & pins.keys():
+            pins[name] = replace(pins[name], warning=_with(pins[name].warning, hints[name]))
+        return pins, [_hinted(name, hints) for name in unknown]
+
+    async def _hints(self, account: Account | None, lost: Sequence[str], engines: Engines) -> dict[str, Hint]:
+        """What may have been meant by images that are not found, among what the account may see."""
+        if not lost:
+            return {}
+        hints: dict[str, Hint] = {}
+        known = engines.names()[:_NAMES_COMPARED]
+        if self._market is not None and account is not None:
+            for name in lost:
+                found = await self._market.tagged(account, name)
+                if found is not None:
+                    hints[name] = nearby.tag(name, found)
+            known = [*await self._market.names(account, _NAMES_COMPARED), *known]
+        own = account.name if account is not None else ""
+
+        def compare() -> None:
+            for name in lost:
+                if not hints.get(name, Hint()).sentence:
+                    hints[name] = nearby.image(name, known, own)
+
+        await asyncio.to_thread(compare)
+        return hints
 
     # -- datasets and code ----------------------------------------------------------------------
 
@@ -199,11 +228,17 @@ class Pinning:
         datasets = self._datasets
         found = await _each(wanted, lambda name: datasets.find(account, name))
         pins = {name: pin for name, pin in zip(wanted, found, strict=True) if pin is not None}
-        return pins, [
+        unknown = [
             Unknown("datasets", name, f"There is no dataset `{name}` that you may use.")
             for name in wanted
             if name not in pins
         ]
+        if not unknown:
+            return pins, []
+        usable = await datasets.usable(account)
+        lost = [name.word for name in unknown[:_HINTED]]
+        hints = await asyncio.to_thread(lambda: {name: nearby.dataset(name, usable) for name in lost})
+        return pins, [_hinted(name, hints) for name in unknown]
 
     async def _look_for_code(self, account: Account, wanted: Sequence[str]) -> list[Unknown]:
         if self._code is None:
@@ -237,10 +272,10 @@ def decide(
     if isinstance(answer, OfRegistry):
         return of_registry(answer, engines.architectures)
     if answer is not None and answer.definite and (found.brought if found else engines.all_told):
-        return _nowhere(name, parsed, answer, engines)
-    if found is not None:
+        return _nowhere(name, answer, engines)
+    if found is not None and not (found.of_registry and found.brought):
         return of_engines(name, parsed, found)
-    return not_pinned(name, parsed, answer)
+    return not_pinned(name, parsed, answer, there=found is not None)
 
 
 def of_market(image: OfMarket) -> ImagePin:
@@ -278,15 +313,15 @@ def of_registry(answer: OfRegistry, architectures: Sequence[str]) -> ImagePin:
     )
 
 
-def not_pinned(name: str, parsed: ImageName, failure: RegistryFailure | None) -> ImagePin:
-    """What is known of an image whose registry did not say, or was not asked."""
+def not_pinned(name: str, parsed: ImageName, failure: RegistryFailure | None, *, there: bool) -> ImagePin:
+    """What is known of an image whose registry did not say, or was not asked; ``there``: Headway brought it to a
+    machine for some account, so the registry is asked for this one where the task runs."""
     if failure is None:
-        source = common.IMAGE_SOURCE_REGISTRY if parsed.digest else common.IMAGE_SOURCE_UNKNOWN
-        return ImagePin(digest=parsed.digest, source=source, warning=_not_asked(name))
+        return ImagePin(digest=parsed.digest, warning="" if there else _not_asked(name))
     if parsed.digest:
         # The digest was written; that it could not be looked for changes nothing about it.
         warning = f"Whether the image `{name}` is there could not be seen: {failure.message}"
-        return ImagePin(digest=parsed.digest, source=common.IMAGE_SOURCE_REGISTRY, warning=warning)
+        return ImagePin(digest=parsed.digest, warning=warning)
     return ImagePin(
         warning=f"No machine has the image `{name}` yet, and which one it is could not be fixed now: {failure.message} "
         "It is looked up when the task starts, which takes time and can fail."
@@ -300,18 +335,19 @@ def _not_asked(name: str) -> str:
     )
 
 
-def _nowhere(name: str, parsed: ImageName, failure: RegistryFailure, engines: Engines) -> Unknown:
-    known = engines.names()
-    near = difflib.get_close_matches(parsed.short, known[:_NAMES_COMPARED], n=1, cutoff=0.7)
-    hint = f" Did you mean `{near[0]}`?" if near else ""
+def _nowhere(name: str, failure: RegistryFailure, engines: Engines) -> Unknown:
     machines = "the machine doesn't have it" if len(engines) == 1 else "no machine has it"
-    return Unknown(
-        "image",
-        name,
-        f"There is no image `{name}`: you see none of that name in the image market, and {machines}. "
-        f"{failure.message}{hint}",
-        suggestion=near[0] if near else "",
-    )
+    sentence = f"There is no image `{name}`: you see none of that name in the image market, and {machines}."
+    return Unknown("image", name, f"{sentence} {failure.message}")
+
+
+def _hinted(unknown: Unknown, hints: Mapping[str, Hint]) -> Unknown:
+    hint = hints.get(unknown.word, Hint())
+    return replace(unknown, message=_with(unknown.message, hint), suggestion=hint.suggestion)
+
+
+def _with(sentence: str, hint: Hint) -> str:
+    return f"{sentence} {hint.sentence}".rstrip()
 
 
 async def _each(wanted: Sequence[str], look: Callable[[str], Awaitable[T]]) -> list[T]:

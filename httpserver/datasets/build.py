@@ -11,10 +11,11 @@ from ..auth.accounts import Accounts
 from ..market.groups import Groups
 from ..remote import Services
 from ..uses import Uses
+from . import rows
 from .ports import HasRoom
 from .publisher import Publisher
 from .running import RunningTasks
-from .service import Datasets, group_deleted
+from .service import Datasets
 from .source import Limits
 
 
@@ -37,5 +38,5 @@ def build(
     publisher = Publisher(db, clock, layout, mount, accounts, RunningTasks(services), uses, room, limits)
     service.side_task("datasets", publisher.run)
     service.on_stop(publisher.close)
-    groups.when_deleted(group_deleted)
+    groups.when_deleted(rows.drop_group)
     return Datasets(db, clock, mount, accounts, groups, uses, publisher)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from ..auth.model import Account
@@ -24,6 +24,13 @@ class FindsDatasets(Protocol):
 
         Raises:
             MountUnavailable: nobody knows, because the shared mount does not answer.
+        """
+
+    async def usable(self, account: Account) -> Mapping[str, Sequence[str]]:
+        """All names that ``find`` would find, each with its versions, the newest last.
+
+        Raises:
+            MountUnavailable: nobody knows.
         """
 
 

@@ -66,6 +66,11 @@ class Dataset:
         ready = [v for v in self.versions if v.state == READY]
         return max(ready, key=lambda v: (v.published_at or 0, v.asked_at)) if ready else None
 
+    def ready(self) -> list[str]:
+        """Versions that jobs can have, the newest last."""
+        ready = [v for v in self.versions if v.state == READY]
+        return [v.version for v in sorted(ready, key=lambda v: (v.published_at or 0, v.asked_at))]
+
     def of(self, version: str) -> Version | None:
         """That version, in whatever state."""
         return next((v for v in self.versions if v.version == version), None)
@@ -124,6 +129,11 @@ def set_shares(conn: Connection, name: str, users: Collection[str], groups: Coll
     rows = [("user", each) for each in sorted(set(users))] + [("group", each) for each in sorted(set(groups))]
     if rows:
         conn.execute(insert(shares), [{"dataset": name, "kind": kind, "name": each} for kind, each in rows])
+
+
+def drop_group(conn: Connection, group: str) -> None:
+    """The group is deleted: nothing is shared with it any more, also not with a later one of that name."""
+    conn.execute(delete(shares).where((shares.c.kind == "group") & (shares.c.name == group)))
 
 
 def drop_version(conn: Connection, name: str, version: str) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
 
-from sqlalchemy import Connection, delete
+from sqlalchemy import Connection
 
 from headway.clock import Clock
 from headway.errors import Conflict, InvalidInput, NotAllowed, NotFound
@@ -17,6 +17,7 @@ from headway.store import Database
 from ..auth.accounts import Accounts
 from ..auth.model import Account
 from ..files.names import components
+from ..market.groups import require_groups
 from ..market.ports import KnowsGroups
 from ..market.schemas import ShareChange
 from ..market.service import clean
@@ -26,7 +27,6 @@ from . import schemas as s
 from .ports import Pinned
 from .publisher import KIND, Publisher
 from .rows import Dataset, Version
-from .tables import shares
 
 log = get_logger(__name__)
 
@@ -85,6 +85,15 @@ class Datasets:
             return Pinned(name, version) if version in names else None
         return Pinned(name, names[-1])
 
+    async def usable(self, account: Account) -> Mapping[str, Sequence[str]]:
+        """See ports.FindsDatasets."""
+        groups = await self._groups.of(account.name)
+        known = await self._db.read(rows.load)
+        by_hand = await self._all_by_hand({d.name for d in known})
+        found = {d.name: d.ready() for d in known if d.visible(account, groups)}
+        found |= {each.name: [version for version, _ in each.versions] for each in by_hand}
+        return {name: versions for name, versions in sorted(found.items()) if versions}
+
     async def _is_there(self, key: str) -> bool:
         name, _, version = key.partition("@")
         known = await self._load(name)
@@ -103,11 +112,7 @@ class Datasets:
         found = [
             views.dataset(d, account, self._publisher, self._uses) for d in known if self._shown(d, account, groups)
         ]
-        managed = {d.name for d in known}
-        await self._mount.require(MountKind.FULL, MountKind.READ_ONLY)
-        root = self._publisher.places.root
-        by_hand = await self._publisher.quick(lambda: unmanaged.find_all(root, managed))
-        found += [views.by_hand(each) for each in by_hand]
+        found += [views.by_hand(each) for each in await self._all_by_hand({d.name for d in known})]
         wanted = q.casefold().strip()
         return s.DatasetList(
             datasets=sorted(
@@ -241,9 +246,11 @@ class Datasets:
             "description": clean(body.description) if body.description is not None else None,
         }
         if body.shared_with is not None:
-            await self._check_shares(body.shared_with)
+            self._refuse_strangers(body.shared_with)
 
         def work(conn: Connection) -> None:
+            if body.shared_with is not None:
+                require_groups(conn, body.shared_with.groups)
             rows.change_dataset(conn, name, {k: v for k, v in changes.items() if v is not None})
             if body.shared_with is not None:
                 rows.set_shares(conn, name, body.shared_with.users, body.shared_with.groups)
@@ -251,13 +258,10 @@ class Datasets:
         await self._db.write(work)
         return await self.get(account, name)
 
-    async def _check_shares(self, wanted: ShareChange) -> None:
+    def _refuse_strangers(self, wanted: ShareChange) -> None:
         strangers = sorted({name for name in wanted.users if self._accounts.get(name) is None})
         if strangers:
             raise InvalidInput(f"There is no account `{strangers[0][:64]}` to share with.")
-        missing = sorted(set(wanted.groups) - set(await self._groups.exist(wanted.groups)))
-        if missing:
-            raise InvalidInput(f"There is no group `{missing[0][:64]}` to share with.")
 
     async def delete(self, account: Account, name: str, version: str | None, *, wait: bool) -> Sequence[str]:
         """Deletes a version, or all. What is being published is stopped. With ``wait``, versions that live jobs need
@@ -301,6 +305,10 @@ class Datasets:
         await self._mount.require(MountKind.FULL, MountKind.READ_ONLY)
         return await self._publisher.quick(lambda: unmanaged.find(self._publisher.places.root, name))
 
+    async def _all_by_hand(self, managed: Collection[str]) -> Sequence[unmanaged.Unmanaged]:
+        await self._mount.require(MountKind.FULL, MountKind.READ_ONLY)
+        return await self._publisher.quick(lambda: unmanaged.find_all(self._publisher.places.root, managed))
+
     def _shown(self, known: Dataset, account: Account, groups: Collection[str]) -> bool:
         return known.visible(account, groups) and any(v.state != rows.DELETING for v in known.versions)
 
@@ -320,11 +328,6 @@ class Datasets:
         if not known.may_change(account):
             raise NotAllowed(f"`{name}` belongs to {known.owner}; only {known.owner} or an admin may do that.")
         return known
-
-
-def group_deleted(conn: Connection, name: str) -> None:
-    """Part of the transaction that deletes a group."""
-    conn.execute(delete(shares).where((shares.c.kind == "group") & (shares.c.name == name)))
 
 
 def _check(body: s.DatasetPublish) -> None:
@@ -374,7 +377,8 @@ def _none(name: str) -> NotFound:
 def _in_use(name: str, live: Sequence[str]) -> DatasetInUse:
     some = ", ".join(live[:_NAMED]) + (f" and {len(live) - _NAMED} more" if len(live) > _NAMED else "")
     return DatasetInUse(
-        f"`{name}` can't be deleted: queued or running jobs need it ({some}). Cancel them, or delete it with "
-        "wait=true: then it is gone from the lists now and from the disk when they have ended.",
+        f"`{name}` can't be deleted: queued or running jobs need it ({some}). Cancel them, or delete it "
+        "with --wait (in the API: wait=true): then it is gone from the lists now, and from the disk when they have "
+        "ended.",
         extra={"jobs": list(live)},
     )

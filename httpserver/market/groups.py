@@ -38,11 +38,6 @@ class Groups:
         query = select(members.c.group).where(members.c.account == account).order_by(members.c.group)
         return list(await self._db.read(lambda conn: conn.execute(query).scalars().all()))
 
-    async def exist(self, names: Collection[str]) -> Collection[str]:
-        """Those of ``names`` that are groups."""
-        query = select(groups.c.name).where(groups.c.name.in_(list(names)))
-        return set(await self._db.read(lambda conn: conn.execute(query).scalars().all()))
-
     async def all(self) -> list[s.Group]:
         """All groups, by name."""
         return await self._db.read(_all)
@@ -109,6 +104,19 @@ class Groups:
         if strangers:
             raise InvalidInput(f"There is no account `{strangers[0][:64]}`.")
         return wanted
+
+
+def require_groups(conn: Connection, names: Collection[str]) -> None:
+    """Part of the transaction that shares something with them, so that none is deleted in between and a later one of
+    its name inherits what was meant for it.
+
+    Raises:
+        InvalidInput: one of them is no group.
+    """
+    known = set(conn.execute(select(groups.c.name).where(groups.c.name.in_(list(names)))).scalars())
+    missing = sorted(set(names) - known)
+    if missing:
+        raise InvalidInput(f"There is no group `{missing[0][:64]}` to share with.")
 
 
 def _all(conn: Connection) -> list[s.Group]:

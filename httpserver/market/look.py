@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, Connection, Row, exists, false, select, true, tuple_
 
 from ..auth.model import Account
+from ..nearby import Tagged
 from ..uses_store import good_runs, totals
 from . import schemas as s
 from .names import is_id, parse, shown
@@ -75,6 +76,28 @@ def find(conn: Connection, account: Account, ref: str) -> Found | None:
         there = (tags.c.image_id == image.id) & (tags.c.tag == name.tag)
         return Found(image, name.tag, "") if conn.execute(select(tags.c.tag).where(there)).first() else None
     return Found(image, "", "")
+
+
+def tagged(conn: Connection, account: Account, ref: str) -> Tagged | None:
+    """The image that a name is of, whatever tag or content the name says; None: none that the account may see."""
+    name = parse(ref, account.name)
+    found = find(conn, account, name.image) if name is not None else None
+    if found is None:
+        return None
+    of_image = select(tags.c.tag).where(tags.c.image_id == found.image.id)
+    return Tagged(found.full_name, list(conn.execute(of_image.order_by(tags.c.pushed_at.desc())).scalars()))
+
+
+def names(conn: Connection, account: Account, at_most: int) -> list[str]:
+    """With their tags, of what the account may use, the latest push first."""
+    query = (
+        select(images.c.owner, images.c.name, tags.c.tag)
+        .join(tags, tags.c.image_id == images.c.id)
+        .where(visible(account))
+        .order_by(tags.c.pushed_at.desc())
+        .limit(at_most)
+    )
+    return [shown(row.owner, row.name, row.tag) for row in conn.execute(query)]
 
 
 def content(conn: Connection, found: Found, default_tag: str) -> Content | None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from ..auth.model import Account
+from ..nearby import Tagged
 
 if TYPE_CHECKING:
     from headway.archive import ImageInfo
@@ -28,12 +29,15 @@ class FindsImages(Protocol):
         """``name``, ``owner/name``, either with ``:tag`` or ``@sha256:…``; a lone ``name`` is the account's own. None:
         there is none that this account may see, whatever the reason."""
 
+    async def tagged(self, account: Account, image_name: str) -> Tagged | None:
+        """The image that the name is of, whatever tag or content it says; None: none that this account may see."""
+
+    async def names(self, account: Account, at_most: int) -> Sequence[str]:
+        """``owner/name:tag`` of what this account may use, the latest push first."""
+
 
 class KnowsGroups(Protocol):
     """Who is in which group; implemented by ``groups.Groups``."""
 
     async def of(self, account: str) -> Collection[str]:
         """Names of the groups that the account is in."""
-
-    async def exist(self, names: Collection[str]) -> Collection[str]:
-        """Those of ``names`` that are groups."""

@@ -15,13 +15,15 @@ from headway.errors import Conflict, InvalidInput, NotAllowed, NotFound, Problem
 from headway.logs import get_logger
 from headway.store.database import Database
 
+from .. import nearby
 from ..auth.accounts import Accounts
 from ..auth.model import Account
+from ..nearby import Tagged
 from ..uses import Ref, Uses
 from . import look, store
 from . import schemas as s
 from .collect import Collector, ImageFiles
-from .groups import Groups
+from .groups import Groups, require_groups
 from .names import LATEST, inner_tag
 from .ports import Resolved
 
@@ -63,7 +65,6 @@ class Market:
         self._db = db
         self._files = files
         self._accounts = accounts
-        self._groups = groups
         self._uses = uses
         self._collector = collector
         self._clock = clock
@@ -84,6 +85,14 @@ class Market:
         """Whether a job may be submitted with this content."""
         return await self._read(lambda conn: store.exists(conn, digest))
 
+    async def tagged(self, account: Account, image_name: str) -> Tagged | None:
+        """See ports.FindsImages."""
+        return await self._read(lambda conn: look.tagged(conn, account, image_name))
+
+    async def names(self, account: Account, at_most: int) -> list[str]:
+        """See ports.FindsImages."""
+        return await self._read(lambda conn: look.names(conn, account, at_most))
+
     async def archive(self, account: Account, ref: str) -> Archive:
         """The image for a download, tagged with its name.
 
@@ -93,7 +102,7 @@ class Market:
         """
         content = await self._read(lambda conn: _content(conn, account, ref))
         if content is None:
-            raise _no_image(ref)
+            raise await self._none(account, ref)
         tag = inner_tag(content.full_name)
         composed = await self._files.compose(content.digest, tag)
         return Archive(content.full_name, content.digest, composed)
@@ -139,10 +148,15 @@ class Market:
         if "description" in changes:
             changes["description"] = clean(changes["description"])
         if patch.shared_with is not None:
-            changes["shares"] = await self._shares(patch.shared_with)
+            changes["shares"] = self._shares(patch.shared_with)
         if changes:
             now = self._clock.now()
-            await self._db.write(lambda conn: store.change(conn, found.image.id, changes, now))
+
+            def work(conn: Connection) -> None:
+                require_groups(conn, [name for kind, name in changes.get("shares", ()) if kind == "group"])
+                store.change(conn, found.image.id, changes, now)
+
+            await self._db.write(work)
             log.info("image.changed", image=found.full_name, changed=sorted(changes), by=account.name)
         return await self.detail(account, str(found.image.id))
 
@@ -220,8 +234,13 @@ class Market:
     async def _found(self, account: Account, ref: str) -> look.Found:
         found = await self._read(lambda conn: look.find(conn, account, ref))
         if found is None:
-            raise _no_image(ref)
+            raise await self._none(account, ref)
         return found
+
+    async def _none(self, account: Account, ref: str) -> NotFound:
+        found = await self.tagged(account, ref)
+        hint = nearby.tag(ref, found).sentence if found is not None else ""
+        return NotFound(f"There is no image `{ref[:200]}` that you may see. {hint}".rstrip())
 
     async def _own(self, account: Account, ref: str) -> look.Found:
         """
@@ -236,13 +255,10 @@ class Market:
             )
         return found
 
-    async def _shares(self, wanted: s.ShareChange) -> set[tuple[str, str]]:
+    def _shares(self, wanted: s.ShareChange) -> set[tuple[str, str]]:
         strangers = sorted({name for name in wanted.users if self._accounts.get(name) is None})
         if strangers:
             raise InvalidInput(f"There is no account `{strangers[0][:64]}` to share with.")
-        missing = sorted(set(wanted.groups) - set(await self._groups.exist(wanted.groups)))
-        if missing:
-            raise InvalidInput(f"There is no group `{missing[0][:64]}` to share with.")
         return {("user", name) for name in wanted.users} | {("group", name) for name in wanted.groups}
 
 
@@ -275,14 +291,11 @@ def _delete(conn: Connection, found: look.Found, by: str, now: float) -> None:
         store.delete_image(conn, found.image.id)
 
 
-def _no_image(ref: str) -> NotFound:
-    return NotFound(f"There is no image `{ref[:200]}` that you may see.")
-
-
 def _in_use(ref: str, live: list[str]) -> ImageInUse:
     some = ", ".join(live[:_NAMED]) + (f" and {len(live) - _NAMED} more" if len(live) > _NAMED else "")
     return ImageInUse(
-        f"`{ref[:200]}` can't be deleted: queued or running jobs need it ({some}). Cancel them, or delete it with "
-        "wait=true: then it is gone from the lists now and from the disk when they have ended.",
+        f"`{ref[:200]}` can't be deleted: queued or running jobs need it ({some}). Cancel them, or delete it "
+        "with --wait (in the API: wait=true): then it is gone from the lists now, and from the disk when they have "
+        "ended.",
         problems=[Problem("", f"{job} needs it.", word=job) for job in live],
     )

@@ -23,7 +23,7 @@ from headway.rpc.v1 import job_manager_pb2 as jm
 from httpserver.datasets import publisher, staging
 from httpserver.datasets.publish import Publication
 from httpserver.uses import Ref
-from tests.integration.http_rig import Rig, a_rig, submit
+from tests.integration.http_rig import Rig, a_job_file, a_rig, submit
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -413,6 +413,52 @@ async def test_who_may_see_and_change_it(rig: Rig, ann: httpx.AsyncClient, bob: 
     found = (await bob.get("/datasets", params={"q": "SECRET w"})).json()["datasets"]
     assert [d["name"] for d in found] == ["shared"]
     assert (await bob.get("/datasets/shared")).json()["shared_with"] == {"users": [], "groups": []}
+
+
+async def test_a_later_group_of_a_name_does_not_inherit_what_an_earlier_one_saw(
+    rig: Rig, ann: httpx.AsyncClient, bob: httpx.AsyncClient
+):
+    await a_folder(rig, ann, "of-lab", {"a": b"1"})
+    await publish(ann, "of-lab", "of-lab")
+    admin = await rig.client("boss", admin=True)
+    group = {"name": "short-lived", "members": ["bob"]}
+    assert (await admin.post("/groups", json=group)).status_code == 201
+    share = {"shared_with": {"groups": ["short-lived"]}}
+    assert (await ann.patch("/datasets/of-lab", json=share)).status_code == 200
+    assert (await bob.get("/datasets/of-lab")).status_code == 200
+    assert (await admin.delete("/groups/short-lived")).status_code == 204
+    assert (await ann.get("/datasets/of-lab")).json()["shared_with"]["groups"] == []
+    assert (await admin.post("/groups", json=group)).status_code == 201
+    assert (await bob.get("/datasets/of-lab")).status_code == 404
+    refused = await ann.patch("/datasets/of-lab", json={"shared_with": {"groups": ["gone"]}, "public": True})
+    assert refused.status_code == 400
+    assert (await ann.get("/datasets/of-lab")).json()["public"] is False
+
+
+async def test_an_unknown_dataset_is_answered_with_what_the_account_may_use(
+    rig: Rig, ann: httpx.AsyncClient, bob: httpx.AsyncClient
+):
+    await a_folder(rig, ann, "faces", {"a": b"1"})
+    for _ in range(2):
+        await publish(ann, "celebrity-faces", "faces")
+    by_hand = rig.layout.root / "datasets" / "street-signs" / "v1"
+    by_hand.mkdir(parents=True)
+
+    async def told(client: httpx.AsyncClient, name: str) -> tuple[str, str]:
+        document = a_job_file("t")
+        document["tasks"][0]["datasets"] = [name]
+        (problem,) = (await client.post("/jobs?dry_run=true", json=document)).json()["errors"]
+        return problem["message"], problem["suggestion"]
+
+    message, suggestion = await told(ann, "celebrity-face")
+    assert message.endswith("Did you mean `celebrity-faces`?")
+    assert suggestion == "celebrity-faces"
+    message, suggestion = await told(ann, "celebrity-faces@7")
+    assert message.endswith("`celebrity-faces` has the versions `2` and `1`.")
+    assert suggestion == "celebrity-faces@2"
+    assert (await told(bob, "street-sings"))[1] == "street-signs"
+    for name in ("celebrity-face", "celebrity-faces@7"):
+        assert await told(bob, name) == (f"There is no dataset `{name}` that you may use.", "")
 
 
 @needs_root

@@ -155,6 +155,32 @@ async def test_all_that_is_nowhere_is_told_at_once_and_nothing_is_stored(rig: Ri
     assert await rig.parts.uses.live(Ref("image", LOCAL)) == []
 
 
+async def test_a_slip_is_told_among_what_the_account_sees_and_nothing_else(rig: Rig):
+    ann, bob = await rig.client("ann"), await rig.client("bob")
+    for tag in ("1", "2"):
+        await push(ann, an_image(f"slip-{tag}"), f"segmenter:{tag}")
+    await push(bob, an_image("secret"), "segmentor:9")
+
+    async def told(client: httpx.AsyncClient, image: str) -> str:
+        document = a_job_file("a", defaults={"image": image, "command": "true", "timeout": "1m"})
+        (warning,) = (await client.post("/jobs?dry_run=true", json=document)).json()["warnings"]
+        return warning.partition("fetched from its registry when the task starts, which takes time and can fail.")[2]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rig.parts.registries._doors, "_asks", False)
+        for name in ("segmentr", "ann/segmentr", "segmentor:9", "segmenter:2x"):
+            assert "`ann/segmenter" in (sentence := await told(ann, name))
+            assert "segmentor" not in sentence
+        assert await told(ann, "segmenter:3") == " `ann/segmenter` has the tags `2` and `1` in the image market."
+        assert await told(ann, "ann/segmentr") == " Did you mean `ann/segmenter:2`?"
+        assert await told(bob, "segmentr") == " Did you mean `bob/segmentor:9`?"
+        assert await told(bob, "ann/segmenter:3") == ""
+    shown = await ann.get("/images/ann/segmenter:3")
+    assert shown.status_code == 404
+    assert shown.json()["detail"].endswith("`ann/segmenter` has the tags `2` and `1` in the image market.")
+    assert "has" not in (await bob.get("/images/ann/segmenter:3")).json()["detail"]
+
+
 async def test_a_registry_that_is_away_costs_a_warning(rig: Rig):
     ann = await rig.client("ann")
     document = a_job_file("a")

@@ -15,6 +15,7 @@ from httpserver import examine
 from httpserver.auth.model import Account
 from httpserver.datasets.ports import Pinned
 from httpserver.engines import Engines
+from httpserver.nearby import Tagged
 from httpserver.pinning import ImagePin, Pinning, Pins
 from httpserver.registries import manifests
 from httpserver.registries.failure import Kind, RegistryFailure
@@ -254,7 +255,13 @@ async def test_what_headway_fetched_for_one_account_is_not_everybodys():
     assert isinstance(await pinned("r.io/x:1", denied, machine), Unknown)
     away = await pinned("r.io/x:1", FakeRegistries({"r.io/x:1": AWAY}), machine)
     assert isinstance(away, ImagePin)
-    assert (away.digest, away.source) == (C, common.IMAGE_SOURCE_REGISTRY)
+    assert (away.digest, away.source) == ("", common.IMAGE_SOURCE_UNKNOWN), "it is asked for where the task runs"
+    written = await pinned(f"r.io/x@{C}", FakeRegistries(asks=False), machine)
+    assert isinstance(written, ImagePin)
+    assert (written.digest, written.source) == (C, common.IMAGE_SOURCE_UNKNOWN)
+    by_id = await pinned(f"any/thing@{A}", FakeRegistries({f"any/thing@{A}": AWAY}), machine)
+    assert isinstance(by_id, ImagePin)
+    assert by_id.source == common.IMAGE_SOURCE_UNKNOWN, "it used to be whoever's who knew its id"
     by_admin = node("n1", image(A, "r.io/x:1", digests=[f"r.io/x@{C}"]))
     assert isinstance(await pinned("r.io/x:1", denied, by_admin), ImagePin)
 
@@ -284,6 +291,41 @@ async def test_what_is_surely_nowhere_is_unknown_with_the_nearest_name():
     assert isinstance(unknown, Unknown)
     assert (unknown.field, unknown.word, unknown.suggestion) == ("image", "team/torhc:2.4", "team/torch:2.4")
     assert "no such image" in unknown.message
+
+
+class FakeMarket:
+    """An image market in which one account sees these images."""
+
+    def __init__(self, images: Mapping[str, Sequence[str]]) -> None:
+        self.images = images
+
+    async def find(self, account: Account, image_name: str) -> None:
+        return None
+
+    async def tagged(self, account: Account, image_name: str) -> Tagged | None:
+        name = image_name.partition(":")[0]
+        return Tagged(name, self.images[name]) if name in self.images else None
+
+    async def names(self, account: Account, at_most: int) -> Sequence[str]:
+        return [f"{name}:{tag}" for name, tags in self.images.items() for tag in tags][:at_most]
+
+
+@pytest.mark.parametrize("registries", [FakeRegistries(), FakeRegistries(asks=False)], ids=["refused", "warned"])
+async def test_a_slip_in_a_name_of_the_market_is_told_refused_or_not(registries: FakeRegistries):
+    market = FakeMarket({"bob/torch": ["2.5", "2.4"], "base/python": ["1"]})
+    pinning = Pinning(lambda: [node("n1")], registries, market=market)
+    for name, suggestion, sentence in (
+        ("bob/torhc", "bob/torch:2.5", "Did you mean `bob/torch:2.5`?"),
+        ("base/pyton:1", "base/python:1", "Did you mean `base/python:1`?"),
+        ("bob/torch:2.40", "bob/torch:2.4", "`bob/torch` has the tags `2.5` and `2.4` in the image market."),
+        ("base/python:3", "base/python:1", "`base/python` has only the tag `1` in the image market."),
+        ("bob/quite-another:1", "", ""),
+    ):
+        pin, unknown = await pinning.image(ANN, name)
+        told = unknown.message if unknown is not None else pin.warning
+        assert told.endswith(sentence or "."), told
+        assert ("Did you mean" in told or "has " in told) == bool(sentence) or not sentence
+        assert unknown is None or unknown.suggestion == suggestion
 
 
 async def test_what_may_be_somewhere_is_taken_with_a_warning():
@@ -320,7 +362,10 @@ async def test_an_image_that_was_built_a_moment_ago_is_found_by_asking_the_machi
 async def test_a_digest_that_was_written_is_kept():
     pin = await pinned(f"r.io/x@{A}", FakeRegistries({f"r.io/x@{A}": AWAY}), node("n1"))
     assert isinstance(pin, ImagePin)
-    assert (pin.digest, pin.source) == (A, common.IMAGE_SOURCE_REGISTRY)
+    assert (pin.digest, pin.source) == (A, common.IMAGE_SOURCE_UNKNOWN)
+    spec = common.TaskSpec(image=f"r.io/x@{A}")
+    Pins({spec.image: pin}).put_into(spec)
+    assert (spec.image_digest, spec.image_source) == (A, common.IMAGE_SOURCE_UNKNOWN)
     assert isinstance(await pinned(f"r.io/x@{A}", FakeRegistries(), node("n1")), Unknown)
 
 
@@ -336,6 +381,9 @@ class FakeData:
             return reference == A
         return Pinned("mnist", reference.partition("@")[2] or "3") if reference.startswith("mnist") else None
 
+    async def usable(self, account: Account) -> Mapping[str, Sequence[str]]:
+        return {"mnist": ["1", "3"], "cifar": ["a"]}
+
 
 async def test_datasets_and_code_are_looked_up_once_and_written_into_each_task():
     data = FakeData()
@@ -344,6 +392,9 @@ async def test_datasets_and_code_are_looked_up_once_and_written_into_each_task()
     pins = await pinning.pin(ANN, wanted)
     assert sorted(data.asked) == sorted([*wanted.datasets, *wanted.code])
     assert {(unknown.field, unknown.word) for unknown in pins.unknown} == {("datasets", "iris"), ("code", B)}
+    near = (await pinning.pin(ANN, Wanted(datasets=("mmist", "iris")))).unknown
+    assert [name.suggestion for name in near] == ["mnist", ""]
+    assert near[0].message.endswith("that you may use. Did you mean `mnist`?")
     spec = common.TaskSpec(image="x", datasets=["mnist", "mnist@1"])
     pins.put_into(spec)
     assert [(pin.name, pin.version) for pin in spec.dataset_pins] == [("mnist", "3"), ("mnist", "1")]
