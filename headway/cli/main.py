@@ -41,6 +41,7 @@ _COMMANDS = {
     "groups": (".groups", "groups", "Groups of accounts, for sharing (admins)."),
     "registry": (".registry", "registry", "Credentials for image registries."),
     "prepare-mount": (".mount", "prepare_mount", "Make a folder the shared mount of a cluster, once."),
+    "simulate": (".simulate", "simulate", "Run a trace under several policies of the queue, and compare."),
     "config": (".config_cmd", "config", "Show the configuration and where each value came from."),
 }
 

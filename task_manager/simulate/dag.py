@@ -39,15 +39,13 @@ def parse_dag(content: bytes, name: str, *, submit_s: float = 0.0, job: int = 0)
     tasks = document.get("tasks") if isinstance(document, dict) else None
     if not isinstance(tasks, list) or not tasks:
         raise TraceInvalid(f"{name} is no workflow: it needs a list of tasks under the key tasks.")
-    title = document.get("name")
-    title = title if isinstance(title, str) and title else Path(name).stem
     numbers: dict[str, int] = {}
     fields = [_Fields(name, i, task) for i, task in enumerate(tasks)]
     for i, task in enumerate(fields):
         if task.name in numbers:
             raise task.bad("name", f"task {numbers[task.name] + 1} has this name already")
         numbers[task.name] = i
-    records = [_record(task, numbers, title, submit_s, job) for task in fields]
+    records = [_record(task, numbers, submit_s, job) for task in fields]
     _refuse_cycle(records, name)
     return Records(tuple(records))
 
@@ -101,7 +99,7 @@ class _Fields:
         return tuple(dict.fromkeys(numbers[name] for name in names))
 
 
-def _record(task: _Fields, numbers: dict[str, int], title: str, submit_s: float, job: int) -> Record:
+def _record(task: _Fields, numbers: dict[str, int], submit_s: float, job: int) -> Record:
     runtime_s = task.number("runtime_s", MAX_SPAN_S)
     if runtime_s is None:
         raise task.bad("runtime_s", "it is missing")
@@ -112,7 +110,7 @@ def _record(task: _Fields, numbers: dict[str, int], title: str, submit_s: float,
     if timeout_s == 0:
         raise task.bad("timeout_s", "0 is no limit that a task could keep")
     return Record(
-        label=f"{title}/{task.name}",
+        label=task.name,
         where=task.where,
         row=numbers[task.name],
         submit_s=submit_s,
@@ -151,5 +149,5 @@ def _refuse_cycle(records: list[Record], name: str) -> None:
         path.append(at)
         at = next(need for need in records[at].needs if open_needs[need])
     circle = [*path[seen[at] :], at]
-    shown = " needs ".join(records[i].label.partition("/")[2] for i in circle[:8])
+    shown = " needs ".join(records[i].label for i in circle[:8])
     raise TraceInvalid(f"{name}: tasks need each other in a circle: {shown}.")

@@ -55,7 +55,7 @@ def means(measures: Mapping[str, Measures]) -> str:
         ("95th percentile of waits", lambda m: m.p95_wait_s),
     ]
     top = max(value(m) for m in measures.values() for _, value in kinds) or 1.0
-    ticks = _round_ticks(top)
+    ticks = _round_ticks(top, of_time=True)
     chart = _Chart("Wait and finish by policy", "", float(len(measures)), ticks[-1])
     chart.y_ticks([(tick, _span(tick)) for tick in ticks])
     chart.x_ticks([(i + 0.5, name) for i, name in enumerate(measures)], lines=False)

@@ -110,7 +110,7 @@ def test_a_workflow_is_one_job_with_needs():
             {"name": "a", "runtime_s": 1.5, "depends_on": []},
         ]
     ).records
-    assert [r.label for r in found] == ["wf/b", "wf/a"]
+    assert [r.label for r in found] == ["b", "a"]
     assert [r.needs for r in found] == [(1,), ()]
     assert [(r.submit_s, r.job, r.gpus, r.timeout_s) for r in found] == [(7.0, 3, None, None)] * 2
     assert (found[0].cpu_centi, found[0].memory_bytes) == (100, 1 << 19)

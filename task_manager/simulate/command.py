@@ -1,0 +1,179 @@
+"""What ``headway simulate`` does, apart from its words on the screen."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from headway.units import BadValue
+
+from .. import cycle, policies
+from ..cycle import Discipline, PassInput, PassSettings, Plan
+from ..placement import Room
+from ..policy import Policy
+from . import dag, plots, trace, workload
+from .cluster import Cluster
+from .measures import Life, Measures, measure
+from .records import Record
+from .workload import Item
+from .world import Outcome, World
+
+MAX_TIMEOUT_FACTOR = 1_000_000.0
+
+
+@dataclass(frozen=True, slots=True)
+class Contest:
+    """One policy under one discipline."""
+
+    name: str  # for people: what was typed, with the discipline where there are several
+    policy: str
+    discipline: Discipline
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What it came to."""
+
+    contest: Contest
+    measures: Measures
+    outcome: Outcome
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "policy": self.contest.policy,
+            "discipline": self.contest.discipline.value,
+            **self.measures.to_json(),
+            "promised": self.outcome.promised,
+            "promises_missed": self.outcome.missed,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """A workload, a cluster, and who competes."""
+
+    items: tuple[Item, ...]
+    order: tuple[int, ...]  # items in the order of their files
+    cluster: Cluster
+    contests: tuple[Contest, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def total(self) -> int:
+        """Tasks to be run in all contests together."""
+        return len(self.items) * len(self.contests)
+
+    def run(self, on_ended: Callable[[int], None] = lambda count: None) -> list[Result]:
+        """All contests; ``on_ended`` is told of ended tasks as they come."""
+        results = []
+        for contest in self.contests:
+            settings = PassSettings(discipline=contest.discipline)
+            outcome = World(self.items, self.cluster, _policy(contest.policy), settings, _plan).run(on_ended)
+            measures = measure(outcome.lives, gpus=self.cluster.gpus, cpu_centi=self.cluster.cpu_centi)
+            results.append(Result(contest, measures, outcome))
+        return results
+
+    def starts_csv(self, results: Sequence[Result]) -> str:
+        """Each task's start in seconds, a column for each contest, in the order of the files."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(["id", *(result.contest.name for result in results)])
+        for i in self.order:
+            writer.writerow([self.items[i].label, *(f"{result.outcome.lives[i].start_s:.6f}" for result in results)])
+        return text.getvalue()
+
+    def plots(self, results: Sequence[Result]) -> dict[str, str]:
+        """Names of files, and the SVG in them."""
+        lives: dict[str, Sequence[Life]] = {result.contest.name: result.outcome.lives for result in results}
+        return plots.plots(lives, {r.contest.name: r.measures for r in results}, gpus=self.cluster.gpus)
+
+
+def parse_contests(names: Sequence[str], disciplines: Sequence[str]) -> tuple[Contest, ...]:
+    """Each policy under each discipline; what is named twice competes once.
+
+    Raises:
+        BadValue: there is no such policy, parameter or discipline.
+    """
+    found = dict.fromkeys(Discipline(word) for word in disciplines)
+    contests = []
+    for text in _names(names):
+        _policy(text)
+        for discipline in found:
+            name = text if len(found) == 1 else f"{text} {discipline.value}"
+            contests.append(Contest(name, text, discipline))
+    return tuple(contests)
+
+
+def load(
+    traces: Sequence[Path],
+    dags: Sequence[tuple[Path, float]],
+    *,
+    machines: Cluster,
+    contests: tuple[Contest, ...],
+    timeout_factor: float = 1.0,
+) -> Simulation:
+    """Reads all files, and lays them over each other on one clock.
+
+    ``dags`` come with the second of their submission.
+
+    Raises:
+        TraceInvalid: a file that can't be simulated on this cluster.
+        OSError: a file that can't be read.
+    """
+    files = [trace.read_trace(path) for path in traces]
+    files += [dag.read_dag(path, submit_s=submit_s, job=number) for number, (path, submit_s) in enumerate(dags)]
+    names = [f"{path.name}/" if len(files) > 1 else "" for path in traces]
+    names += _workflow_names([path for path, _ in dags])
+    records: list[Record] = []
+    places: list[tuple[int, int]] = []
+    for number, (file, name) in enumerate(zip(files, names, strict=True)):
+        # Needs are places in the file's own list; here the lists lie behind each other.
+        offset = len(records)
+        for record in file.records:
+            needs = tuple(need + offset for need in record.needs)
+            records.append(replace(record, label=name + record.label, needs=needs) if name or needs else record)
+            places.append((number, record.row))
+    items = workload.build(records, machines, timeout_factor=timeout_factor)
+    order = sorted(range(len(records)), key=places.__getitem__)
+    return Simulation(items, tuple(order), machines, contests, tuple(note for file in files for note in file.notes))
+
+
+def _workflow_names(paths: Sequence[Path]) -> list[str]:
+    """A workflow that is given several times is told apart by a number."""
+    names, seen = [], Counter[str]()
+    for path in paths:
+        seen[path.name] += 1
+        names.append(f"{path.stem}/" if seen[path.name] == 1 else f"{path.stem}#{seen[path.name]}/")
+    return names
+
+
+def _names(texts: Sequence[str]) -> list[str]:
+    """``fifo,aging_sjf:beta=2,gamma=1`` is two policies: a part with an = and no colon goes with the one before."""
+    names: list[str] = []
+    for text in texts:
+        own: list[str] = []
+        for part in text.split(","):
+            if own and "=" in part and ":" not in part:
+                own[-1] += f",{part}"
+            else:
+                own.append(part)
+        names.extend(name.strip() for name in own)
+    return list(dict.fromkeys(names))
+
+
+def _policy(text: str) -> Policy:
+    try:
+        return policies.by_name(text)
+    except policies.BadPolicy as error:
+        raise BadValue(str(error)) from error
+
+
+def _plan(snapshot: PassInput) -> Plan:
+    snapshot.queue.sort(snapshot.now_s, snapshot.view)
+    rooms = [Room(r.node, r.order, r.cpu_centi, r.memory_bytes, list(r.gpus), r.closed) for r in snapshot.rooms]
+    return cycle.plan_greedy(snapshot.queue.runnable, rooms, last_used=snapshot.last_used)

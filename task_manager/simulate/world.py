@@ -1,0 +1,198 @@
+"""A cluster on a clock that jumps from event to event, under the very pass that serves the live queue.
+
+Of one instant all ends come first, then all that can be queued, then one pass.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from headway.ids import NodeId, TaskId
+
+from ..cycle import PassInput, PassSettings, Placement, Plan
+from ..model import Gpu, Task
+from ..placement import Room, empty_room
+from ..places import Booking, Place
+from ..policy import ClusterView, Policy
+from ..queue import TaskQueue
+from .cluster import Cluster
+from .measures import Life
+from .workload import Item
+
+Planner = Callable[[PassInput], Plan]
+
+_SLACK_S = 1e-6  # what two sums of the same seconds may differ by
+
+
+class StuckError(Exception):
+    """Tasks wait, nothing runs and nothing will come, and the pass starts none: a bug of a policy or of the pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of each item, in their order, and how the promises did."""
+
+    lives: tuple[Life, ...]
+    passes: int
+    promised: int  # tasks that had a promised start
+    missed: int  # of these, those that started later than that, to the microsecond
+
+
+class World:
+    """One run of a workload. ``policy`` must be fresh: it may remember what it saw."""
+
+    def __init__(
+        self, items: Sequence[Item], cluster: Cluster, policy: Policy, settings: PassSettings, planner: Planner
+    ) -> None:
+        self._items = items
+        self._policy = policy
+        self._settings = settings
+        self._planner = planner
+        self._gpus = cluster.gpus
+        self._rooms = [empty_room(node, order) for order, node in enumerate(cluster.nodes)]
+        self._room_of: dict[NodeId, Room] = {room.node.id: room for room in self._rooms}
+        self._cards: dict[str, Gpu] = {gpu.uuid: gpu for node in cluster.nodes for gpu in node.gpus}
+        self._last_used: dict[str, float] = {}
+        self._queue = TaskQueue(policy)
+        self._number = {item.task.id: i for i, item in enumerate(items)}
+        self._tasks: dict[TaskId, Task] = {}  # waiting
+        self._running: dict[TaskId, Booking] = {}
+        self._places: dict[TaskId, Place] = {}
+        self._promises: dict[TaskId, float] = {}
+        self._promised = self._missed = self._passes = 0
+        self._ends: list[tuple[float, int]] = []
+        self._wake_s: float | None = None
+        self._queued_s = [0.0] * len(items)
+        self._start_s = [0.0] * len(items)
+        self._children: dict[int, list[int]] = {}
+        self._open_needs = [len(item.needs) for item in items]
+        for i, item in enumerate(items):
+            for need in item.needs:
+                self._children.setdefault(need, []).append(i)
+        roots = (i for i, item in enumerate(items) if not item.needs)
+        self._arrivals = sorted(roots, key=lambda i: items[i].task.submitted_at)
+
+    def run(self, on_ended: Callable[[int], None] = lambda count: None) -> Outcome:
+        """All of it; ``on_ended`` is told how many tasks have ended, each time some have.
+
+        Raises:
+            StuckError: the pass lets a task wait for nothing.
+        """
+        arrived = 0
+        while arrived < len(self._arrivals) or self._ends or self._tasks:
+            now = self._next_instant(arrived)
+            ended = self._end_all(now)
+            while arrived < len(self._arrivals):
+                i = self._arrivals[arrived]
+                if self._items[i].task.submitted_at > now:
+                    break
+                self._enqueue(i, now)
+                arrived += 1
+            if self._tasks:
+                self._pass(now)
+            if ended:
+                on_ended(ended)
+        return Outcome(tuple(map(self._life, range(len(self._items)))), self._passes, self._promised, self._missed)
+
+    def _next_instant(self, arrived: int) -> float:
+        instants = [self._ends[0][0]] if self._ends else []
+        if arrived < len(self._arrivals):
+            instants.append(self._items[self._arrivals[arrived]].task.submitted_at)
+        if self._tasks and self._wake_s is not None:
+            instants.append(self._wake_s)
+        if not instants:
+            first = next(iter(self._tasks))
+            raise StuckError(
+                f"{len(self._tasks)} tasks wait on an idle cluster and none starts, {first.name} among them"
+            )
+        return min(instants)
+
+    def _end_all(self, now: float) -> int:
+        ended = 0
+        freed: list[int] = []
+        while self._ends and self._ends[0][0] <= now:
+            _, i = heapq.heappop(self._ends)
+            self._end(i)
+            freed.extend(self._children.get(i, ()))
+            ended += 1
+        for child in freed:
+            self._open_needs[child] -= 1
+            if self._open_needs[child] == 0:
+                self._enqueue(child, now)
+        return ended
+
+    def _end(self, i: int) -> None:
+        booking = self._running.pop(self._items[i].task.id)
+        room = self._room_of[booking.node_id]
+        room.cpu_centi += booking.shape.cpu_centi
+        room.memory_bytes += booking.shape.memory_bytes
+        room.gpus.extend(self._cards[uuid] for uuid in booking.gpu_uuids)
+        self._queue.ended(self._items[i].task, self._items[i].run_s)
+
+    def _enqueue(self, i: int, now: float) -> None:
+        task = self._items[i].task
+        if task.queued_at != now:
+            task = replace(task, queued_at=now)
+        self._queued_s[i] = now
+        self._tasks[task.id] = task
+        self._queue.add(task, runnable=True)
+
+    def _pass(self, now: float) -> None:
+        self._passes += 1
+        plan = self._planner(
+            PassInput(
+                now_s=now,
+                wall_s=now,
+                queue=self._queue,
+                tasks=self._tasks,
+                rooms=self._rooms,
+                running=tuple(self._running.values()),
+                places=self._places,
+                policy=self._policy,
+                view=ClusterView(self._gpus, self._queue.waiting_gpu_s),
+                settings=self._settings,
+                last_used=lambda uuid: self._last_used.get(uuid, 0.0),
+            )
+        )
+        self._places = dict(plan.places)
+        for task_id, place in self._places.items():
+            if place.promised_s is not None and task_id not in self._promises:
+                self._promises[task_id] = place.promised_s
+                self._promised += 1
+        for placement in plan.placements:
+            self._start(placement, now)
+        wake_s = plan.next_wake_s
+        self._wake_s = wake_s if wake_s is not None and wake_s > now else None
+
+    def _start(self, placement: Placement, now: float) -> None:
+        i = self._number[placement.task_id]
+        task = self._tasks.pop(placement.task_id)
+        self._queue.remove(task.id)
+        self._places.pop(task.id, None)
+        if now > self._promises.pop(task.id, now) + _SLACK_S:
+            self._missed += 1
+        self._room_of[placement.node_id].take(task.shape, placement.gpu_uuids)
+        for uuid in placement.gpu_uuids:
+            self._last_used[uuid] = now
+        limits_s = self._settings.start_limit_s + self._settings.stop_limit_s
+        self._running[task.id] = Booking(
+            task.id, task.owner, placement.node_id, task.shape, placement.gpu_uuids, task.timeout_s,
+            now + task.timeout_s + limits_s,
+        )  # fmt: skip
+        self._start_s[i] = now
+        heapq.heappush(self._ends, (now + self._items[i].run_s, i))
+
+    def _life(self, i: int) -> Life:
+        item = self._items[i]
+        return Life(
+            queued_s=self._queued_s[i],
+            start_s=self._start_s[i],
+            end_s=self._start_s[i] + item.run_s,
+            gpus=item.task.shape.gpus,
+            cpu_centi=item.task.shape.cpu_centi,
+            job=item.task.id.job_id,
+            submit_s=item.task.submitted_at,
+            timed_out=item.timed_out,
+        )
