@@ -18,8 +18,7 @@ from headway.mount import prepare_local
 from tests.support.dockerd import Engine, start_engine
 from tests.support.images import Entry, import_image, layer
 from tests.support.waiting import eventually
-from worker.images import ImageKeeper, MarketShelf
-from worker.images.keeper import Marks
+from worker.images import ImageKeeper, MarketShelf, Marks
 from worker.launcher import launcher_path
 from worker.model import ImageSource, WantedImage
 from worker.mounted import MountWatch

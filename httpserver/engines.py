@@ -81,6 +81,7 @@ class Engines:
 
     def _with_digest(self, name: ImageName) -> OnEngines | None:
         # People write both: the digest that a registry shows, and the id that an engine shows.
+        # What Headway brought has an id too, and whoever knows that need not be who may use it.
         for of_registry, index, key in ((True, self._by_repo_digest, name.short), (False, self._by_id, name.digest)):
             if held := index.get(key, ()):
                 size = max(image.bytes for _, image in held)
@@ -98,7 +99,7 @@ class Engines:
 
     @cached_property
     def _by_id(self) -> dict[str, list[tuple[str, rm.EngineImage]]]:
-        return _index((image.id, node, image) for node, image in self._images())
+        return _index((image.id, node, image) for node, image in self._images() if not image.ours)
 
     def _images(self) -> Iterator[tuple[str, rm.EngineImage]]:
         return ((node.id, image) for node in self._nodes for image in node.status.engine_images)

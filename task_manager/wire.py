@@ -215,12 +215,11 @@ def wanted(enqueue: bytes) -> Wanted | None:
     """The image of a task (a serialised EnqueueTask), if a Worker can bring it ahead."""
     message = task_manager_pb2.EnqueueTask.FromString(enqueue)
     spec = message.spec
-    if not spec.image_digest or spec.image_source not in _FETCHED:
+    if not spec.image_digest or spec.image_source == common_pb2.IMAGE_SOURCE_ENGINE:
         return None
-    return Wanted(spec.image, spec.image_digest, spec.image_source, message.owner.name)
-
-
-_FETCHED = frozenset({common_pb2.IMAGE_SOURCE_MARKET, common_pb2.IMAGE_SOURCE_REGISTRY})
+    # A digest without a source is one of a registry that was not asked: it may come, and is asked for at the start.
+    source = spec.image_source or common_pb2.IMAGE_SOURCE_REGISTRY
+    return Wanted(spec.image, spec.image_digest, source, message.owner.name)
 
 
 def prepare_request(images: Iterable[Wanted]) -> worker_pb2.PrepareImagesRequest:

@@ -27,8 +27,7 @@ from .disk_watch import AttemptSizes, DiskWatch
 from .engine_watch import EngineWatch
 from .heartbeat import Heartbeat
 from .house import House, Limits
-from .images import ImageKeeper, MarketShelf, Prefetch
-from .images.keeper import Marks
+from .images import ImageKeeper, MarketShelf, Marks, Prefetch
 from .leases import Lease
 from .logs import LogReader
 from .mounted import MountWatch

@@ -9,7 +9,7 @@ from headway.clock import Clock
 
 from .alarms import Alarms
 from .copier import LogCopier
-from .images.keeper import Images
+from .images.ports import Images
 from .leases import Lease
 from .mounted import Mounted
 from .ports import Runtime

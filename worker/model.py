@@ -23,7 +23,7 @@ class Owner:
 class ImageSource(enum.StrEnum):
     """Where an image comes from, and so what its digest is; as in common.proto."""
 
-    UNKNOWN = "unknown"  # not pinned: what its name says on this engine, else in the registry that it names
+    UNKNOWN = "unknown"  # what its name says to people of this machine, else in its registry to the account
     MARKET = "market"  # an archive on the shared mount; the digest is the engine's id
     ENGINE = "engine"  # only where the engine has it already; the digest is the engine's id
     REGISTRY = "registry"  # the digest is the manifest's

@@ -245,7 +245,7 @@ class Runtime(Protocol):
         ...
 
     async def find_image(self, wanted: WantedImage) -> ImageFacts | None:
-        """The image if the engine has it; a pinned digest wins over the name.
+        """The image if the engine has it: by its pinned digest, else by a name that people of the machine gave it.
 
         Asks the engine nothing while its own events would tell of a change. Raises EngineUnavailable, RuntimeRefused
         (not the name of an image; made for other machines).
@@ -260,12 +260,17 @@ class Runtime(Protocol):
         ...
 
     async def pull_image(self, wanted: WantedImage, credentials: Credentials | None) -> ImageFacts:
-        """Fetch an image from the registry that its name says. Raises EngineUnavailable, RuntimeRefused."""
+    async def resolve_image(self, wanted: WantedImage, credentials: Credentials | None) -> str:
+        """The manifest's digest that the registry has under the image's name, as shown to who signs in so. Raises
+        EngineUnavailable, RuntimeRefused (``elsewhere``: the registry could not be asked from here)."""
+        ...
+
+        """Fetch a pinned image from its registry, by its digest alone. Raises EngineUnavailable, RuntimeRefused."""
         ...
 
     async def mark_image(self, image_id: str) -> None:
-        """Give the image a name of Headway's own, which keeps it from a prune of nameless images and tells people who
-        brought it. Raises EngineUnavailable."""
+        """Give the image a name of Headway's own, which keeps it from a prune of nameless images and tells people that
+        it is Headway's. Raises EngineUnavailable."""
         ...
 
     async def remove_image(self, image_id: str, names: Collection[str]) -> Removed:

@@ -32,8 +32,7 @@ from tests.support.waiting import eventually, soon
 from tests.support.worker_house import a_launch, an_attempt, worker_house
 from worker.disk_watch import read_disks
 from worker.disks import Disk
-from worker.images import ImageKeeper, MarketShelf
-from worker.images.keeper import Marks
+from worker.images import ImageKeeper, MarketShelf, Marks
 from worker.model import ImageSource, WantedImage
 from worker.mounted import MountWatch
 from worker.ports import Credentials, EngineUnavailable, RuntimeRefused
@@ -231,7 +230,7 @@ async def test_a_load_that_fails_says_why_and_leaves_nothing(
     word = caught.value.word if isinstance(caught.value, RuntimeRefused) else EndWord.MOUNT_UNAVAILABLE
     assert (word, sentence in str(caught.value)) == (want, True), str(caught.value)
     assert {image["Id"] for image in docker_client.api.images(all=True)} == before
-    assert await market.store.images.load() == [] or market.keeper._brought == {}
+    assert await market.store.images.load() == [] or list(market.keeper._ledger) == []
 
 
 async def test_an_engine_that_is_killed_in_the_middle_is_asked_again(
@@ -273,7 +272,7 @@ async def test_a_worker_that_was_killed_in_between_knows_what_it_brought(
     market.subject.runtime.mark_image = marking  # type: ignore[method-assign]
     await market.abandon()
     await market.open()
-    await market.keeper._reconcile()
+    await market.keeper.reconcile()
     assert f"{MARK}:{info.digest[7:]}" in docker_client.api.inspect_image(info.digest)["RepoTags"]  # type: ignore[no-untyped-call]
     assert [one.image_id for one in await market.store.images.load()] == [info.digest]
 
@@ -296,7 +295,7 @@ async def test_the_least_recently_used_goes_and_nothing_that_others_brought(
     tags = docker_client.api.inspect_image(b)["RepoTags"]  # type: ignore[no-untyped-call]
     assert tags == ["headway-test/mine:1"], "only our mark went"
     assert foreign <= {image["Id"] for image in docker_client.api.images()}
-    assert [one.image_id for one in market.keeper._brought.values()] == [a]
+    assert [one.image_id for one in market.keeper._ledger] == [a]
     docker_client.api.remove_image("headway-test/mine:1")
 
 
@@ -466,6 +465,20 @@ async def test_a_private_registry_gets_the_accounts_credentials(
             found = docker_client.api.inspect_image(facts.id)  # type: ignore[no-untyped-call]
             assert found["RepoDigests"] == [f"{registry.host}/team/tool@{pushed.digest}"]
             assert found["RepoTags"] == [f"{MARK}:{facts.id[7:]}"]
+            # The same image by names that were not pinned at submit: for who may have it, and for nobody else.
+            digested = f"team/tool@{pushed.digest}"
+            for name in ("team/tool:1", digested):
+                again = await market.keeper.prepare(WantedImage(registry.name(name), account="ann"), lambda: None)
+                assert again.id == facts.id
+            market.credentials = None
+            others = (registry.name("team/tool:1"), registry.name(digested), f"x@{facts.id}", facts.id, facts.id[7:19])
+            for name in (*others, f"{MARK}:{facts.id[7:]}"):
+                with pytest.raises(RuntimeRefused) as caught:
+                    await market.keeper.prepare(WantedImage(name, account="bob"), lambda: None)
+                assert caught.value.word in (EndWord.IMAGE_PULL_FAILED, EndWord.IMAGE_NOT_FOUND), caught.value
+            tagless = docker_client.api.inspect_image(facts.id)  # type: ignore[no-untyped-call]
+            assert tagless["RepoTags"] == [f"{MARK}:{facts.id[7:]}"], "no name of the engine has changed"
+            market.credentials = Credentials(USER, PASSWORD)
             absent = WantedImage(registry.name("team/tool:1"), f"sha256:{'0' * 64}", ImageSource.REGISTRY, "ann")
             with pytest.raises(RuntimeRefused) as caught:
                 await market.keeper.prepare(absent, lambda: None)

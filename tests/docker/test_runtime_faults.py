@@ -17,7 +17,7 @@ from tests.contracts.subjects import DockerSubject
 from tests.support.dockerd import Engine
 from tests.support.waiting import eventually
 from tests.support.worker_house import an_attempt
-from worker.model import WantedImage
+from worker.model import ImageSource, WantedImage
 from worker.ports import ContainerState, EngineUnavailable, RuntimeRefused
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(120)]
@@ -207,7 +207,11 @@ async def test_an_unreachable_registry_is_told_in_seconds(subject: DockerSubject
     wanted = WantedImage("127.0.0.1:9/no/such:1")
     assert await subject.runtime.find_image(wanted) is None
     with pytest.raises(RuntimeRefused) as caught:
-        await asyncio.wait_for(subject.runtime.pull_image(wanted, None), timeout=30)
+        await asyncio.wait_for(subject.runtime.resolve_image(wanted, None), timeout=30)
+    assert (caught.value.word, caught.value.elsewhere) == (EndWord.IMAGE_PULL_FAILED, True)
+    pinned = replace(wanted, digest=f"sha256:{'0' * 64}", source=ImageSource.REGISTRY)
+    with pytest.raises(RuntimeRefused) as caught:
+        await asyncio.wait_for(subject.runtime.pull_image(pinned, None), timeout=30)
     assert (caught.value.word, caught.value.elsewhere) == (EndWord.IMAGE_PULL_FAILED, True)
 
 

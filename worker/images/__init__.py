@@ -1,12 +1,15 @@
 """Images on this machine: brought when a task needs one, ahead of that when it will, and removed when the disk fills.
 
-``ImageKeeper`` decides and keeps the journal; how an engine takes, names and removes an image is the runtime's.
+``ImageKeeper`` brings and ``Room`` removes, by the ``Ledger`` of what is Headway's; how an engine takes, names and
+removes an image is the runtime's.
 """
 
 from __future__ import annotations
 
-from .keeper import ImageKeeper, Shelf
+from .keeper import ImageKeeper
 from .market import MarketShelf
+from .ports import Images, Shelf
 from .prefetch import Prefetch
+from .room import Marks
 
-__all__ = ["ImageKeeper", "MarketShelf", "Prefetch", "Shelf"]
+__all__ = ["ImageKeeper", "Images", "MarketShelf", "Marks", "Prefetch", "Shelf"]

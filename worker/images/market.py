@@ -15,7 +15,7 @@ from headway.mount import Layout, read_marker
 from ..model import WantedImage
 from ..mounted import Mounted
 from ..ports import RuntimeRefused
-from .keeper import Shelved
+from .ports import Shelved
 
 T = TypeVar("T")
 
@@ -26,7 +26,7 @@ _POLL_S = 1.0
 
 
 class MarketShelf:
-    """``keeper.Shelf`` on a real mount."""
+    """``ports.Shelf`` on a real mount."""
 
     def __init__(self, layout: Layout, cluster: str, mounted: Mounted, *, silence_s: float = _SILENCE_S) -> None:
         self._layout = layout

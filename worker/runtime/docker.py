@@ -140,6 +140,9 @@ class DockerRuntime(BoxedRuntime):
     async def load_image(self, wanted: WantedImage, archive: Archive) -> ImageFacts:
         return await self._images.load(wanted, archive)
 
+    async def resolve_image(self, wanted: WantedImage, credentials: Credentials | None) -> str:
+        return await self._images.resolve(wanted, credentials)
+
     async def pull_image(self, wanted: WantedImage, credentials: Credentials | None) -> ImageFacts:
         return await self._images.pull(wanted, credentials)
 

@@ -32,7 +32,7 @@ _NOT_FOUND = re.compile(
     re.IGNORECASE,
 )
 _BAD_ARCHIVE = re.compile(r"invalid diffID|invalid tar header|invalid character|invalid image JSON", re.IGNORECASE)
-_UNAUTHORIZED = re.compile(r"unauthorized|authentication required|denied: ", re.IGNORECASE)
+_UNAUTHORIZED = re.compile(r"unauthorized|authentication required|no basic auth credentials|denied: ", re.IGNORECASE)
 _AWAY = re.compile(
     r"dial tcp|no such host|lookup |timeout|timed out|connection refused|connection reset|network is unreachable|"
     r"tls|x509|EOF|too many requests|toomanyrequests|server misbehaving|bad gateway|service unavailable|"

@@ -11,6 +11,7 @@ from docker import APIClient
 from docker.errors import APIError, ImageNotFound, NotFound
 from docker.utils import parse_repository_tag
 
+from headway.errors import HeadwayError
 from headway.logs import get_logger
 from headway.model.reasons import EndWord
 
@@ -35,7 +36,7 @@ class DockerImages:
         self._engine = engine
         self._node = node
         self._local = local
-        self._known: dict[str, ImageFacts] = {}
+        self._known: dict[tuple[str, ImageSource], ImageFacts] = {}
         self._listing: list[EngineImage] | None = None
         self._layers: dict[str, tuple[str, ...]] = {}  # by image id: never changes
         self._trusted = False
@@ -54,7 +55,8 @@ class DockerImages:
 
     async def find(self, wanted: WantedImage) -> ImageFacts | None:
         """See ``ports.Runtime.find_image``."""
-        key = wanted.key
+        # What is known of a pinned image is not for those who only name it.
+        key = (wanted.key, wanted.source)
         facts = self._known.get(key)
         if facts is not None:
             return facts
@@ -89,16 +91,33 @@ class DockerImages:
             word=EndWord.IMAGE_BAD,
         )
 
+    async def resolve(self, wanted: WantedImage, credentials: Credentials | None) -> str:
+        """See ``ports.Runtime.resolve_image``."""
+
+        def ask(api: APIClient) -> str:
+            try:
+                found = api.inspect_distribution(wanted.name, auth_config=_login(credentials))  # type: ignore[no-untyped-call]
+            except APIError as error:
+                if error.status_code == 503:
+                    raise
+                # Not the engine's own trouble, however it sounds: it passes on what became of its question.
+                raise pull_refusal(text_of(error), node=self._node, image=wanted.name) from error
+            return str(found["Descriptor"]["digest"])
+
+        try:
+            return await self._engine.fetch(ask)
+        except EngineUnavailable as error:
+            raise self._slow(wanted, error) from error
+
     async def pull(self, wanted: WantedImage, credentials: Credentials | None) -> ImageFacts:
         """See ``ports.Runtime.pull_image``."""
         image = wanted.name
-        repository, tag = parse_repository_tag(image)
-        name = f"{repository}@{wanted.digest}" if wanted.digest else image
-        login = {"username": credentials.username, "password": credentials.password} if credentials else None
+        repository, _tag = parse_repository_tag(image)
 
         def pull(api: APIClient) -> None:
-            version = wanted.digest or tag or "latest"
-            for line in api.pull(repository, version, stream=True, decode=True, auth_config=login):
+            # By its digest, so that no name of the engine changes.
+            lines = api.pull(repository, wanted.digest, stream=True, decode=True, auth_config=_login(credentials))
+            for line in lines:
                 if "error" in line:
                     raise pull_refusal(str(line["error"]), node=self._node, image=image)
 
@@ -107,12 +126,10 @@ class DockerImages:
         except APIError as error:
             raise pull_refusal(text_of(error), node=self._node, image=image) from error
         except EngineUnavailable as error:
-            if isinstance(error.__cause__, requests.Timeout):
-                raise pull_refusal("timeout: no progress for minutes", node=self._node, image=image) from error
-            raise
+            raise self._slow(wanted, error) from error
         finally:
             self.changed()
-        facts = await self._by_name(name)
+        facts = await self._by_name(f"{repository}@{wanted.digest}")
         if facts is None:
             raise RuntimeRefused(
                 f"{image} was fetched, yet {self._node} does not have it",
@@ -177,9 +194,18 @@ class DockerImages:
             raise RuntimeRefused(
                 f"{wanted.name} is no name of an image: {text_of(error)}", word=EndWord.IMAGE_NOT_FOUND
             ) from error
-        if found is None or not (self._local or wanted.digest or came_from_registry(wanted.name, found)):
+        if found is None or (wanted.source is ImageSource.UNKNOWN and not self._for_all(wanted, found)):
             return None
         return image_facts(found)
+
+    def _for_all(self, wanted: WantedImage, found: Mapping[str, Any]) -> bool:
+        """Whether people of the machine gave the image that name, and jobs may name what they put there."""
+        return is_named(wanted, found) and (self._local or came_from_registry(wanted.name, found))
+
+    def _slow(self, wanted: WantedImage, error: EngineUnavailable) -> HeadwayError:
+        if isinstance(error.__cause__, requests.Timeout):
+            return pull_refusal("timeout: no progress for minutes", node=self._node, image=wanted.name)
+        return error
 
     async def _by_name(self, name: str) -> ImageFacts | None:
         try:
@@ -220,6 +246,21 @@ def came_from_registry(image: str, found: Mapping[str, Any]) -> bool:
     """Whether the engine got the image of this name from that name's registry, not from a person on the machine."""
     repository, _ = parse_repository_tag(image)
     return any(entry.partition("@")[0] == repository for entry in found.get("RepoDigests") or ())
+
+
+def is_named(wanted: WantedImage, found: Mapping[str, Any]) -> bool:
+    """Whether people gave the image just this name. Engines also find images by parts of their id; and what Headway
+    brought is here by its mark and by a digest, which say nothing about who may use it."""
+    repository = wanted.repository
+    tags = found.get("RepoTags") or ()
+    _name, at, digest = wanted.name.partition("@")
+    if repository == MARK:
+        return False
+    if at:
+        digests = found.get("RepoDigests") or ()
+        return f"{repository}@{digest}" in digests and _mark_of(str(found["Id"])) not in tags
+    _repository, tag = parse_repository_tag(wanted.name)
+    return f"{repository}:{tag or 'latest'}" in tags
 
 
 def removal(found: Mapping[str, Any], names: Collection[str]) -> tuple[list[str], bool]:
@@ -281,9 +322,11 @@ def _names(wanted: WantedImage) -> tuple[str, ...]:
     """Under which names the engine may have it; a pinned digest wins, and nothing else will do then."""
     if wanted.source in (ImageSource.MARKET, ImageSource.ENGINE):
         return (wanted.digest,)
-    if wanted.source is ImageSource.REGISTRY:
-        return (wanted.key,)
-    return (wanted.digest, wanted.key) if wanted.digest else (wanted.name,)
+    return (wanted.key,)
+
+
+def _login(credentials: Credentials | None) -> dict[str, str] | None:
+    return {"username": credentials.username, "password": credentials.password} if credentials else None
 
 
 def _mark_of(image_id: str) -> str:

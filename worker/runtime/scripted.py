@@ -130,6 +130,9 @@ class ScriptedRuntime:
 
     async def mark_image(self, image_id: str) -> None:
         pass
+    async def resolve_image(self, wanted: WantedImage, credentials: Credentials | None) -> str:
+        return wanted.digest or _IMAGE_ID
+
 
     async def remove_image(self, image_id: str, names: Collection[str]) -> Removed:
         return Removed.GONE

@@ -216,6 +216,20 @@ def spec(source: int, digest: str = D1) -> bytes:
     return message.SerializeToString()
 
 
+@pytest.mark.parametrize(
+    ("source", "digest", "want"),
+    [
+        (common_pb2.IMAGE_SOURCE_MARKET, D1, common_pb2.IMAGE_SOURCE_MARKET),
+        (common_pb2.IMAGE_SOURCE_UNKNOWN, D1, common_pb2.IMAGE_SOURCE_REGISTRY),  # a digest that was written
+        (common_pb2.IMAGE_SOURCE_UNKNOWN, "", None),
+        (common_pb2.IMAGE_SOURCE_ENGINE, D1, None),
+    ],
+)
+def test_what_is_brought_ahead_has_a_digest(source: int, digest: str, want: int | None) -> None:
+    found = wire.wanted(spec(source, digest))
+    assert (found.source if found else None) == want
+
+
 async def queued(house: House, source: int = common_pb2.IMAGE_SOURCE_MARKET, **node: Any) -> Prefetcher:
     """A task that has to wait for a running one, and its image's prefetcher."""
     await house.nodes(a_node("n1", cpu=100, **node), a_node("n2", cpu=50))

@@ -81,7 +81,7 @@ class FakeRuntime:
         return EngineFacts("20.10")
 
     async def prepare(self, wanted: WantedImage, on_fetch: Callable[[], None]) -> ImageFacts:
-        """As ``images.keeper.Images``: tests of lives don't care how an image comes."""
+        """As ``images.ports.Images``: tests of lives don't care how an image comes."""
         self._answer()
         self.wanted.append(wanted)
         if self.image_gate is not None:
@@ -157,6 +157,9 @@ class FakeRuntime:
         raise AssertionError("the keeper of images asks nothing of this runtime")
 
     async def remove_image(self, image_id: str, names: Collection[str]) -> Removed:
+    async def resolve_image(self, wanted: WantedImage, credentials: Credentials | None) -> str:
+        raise AssertionError("the keeper of images asks nothing of this runtime")
+
         raise AssertionError("the keeper of images asks nothing of this runtime")
 
     async def layers_there(self, layers: Sequence[str]) -> int:

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from headway.model.reasons import EndWord
+from worker.model import WantedImage
 from worker.ports import NoRoom
 from worker.runtime.docker_errors import is_trouble, load_refusal
-from worker.runtime.docker_images import MARK, removal
+from worker.runtime.docker_images import MARK, is_named, removal
 
 ID = "sha256:" + "a" * 64
 OURS = f"{MARK}:{'a' * 64}"
@@ -49,6 +50,32 @@ def test_words_of_a_load(text: str, word: EndWord, elsewhere: bool) -> None:
     assert (refusal.word, refusal.elsewhere) == (word, elsewhere)
     assert isinstance(refusal, NoRoom) is ("no space" in text)
     assert not is_trouble(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "tags", "want"),
+    [
+        ("reg.example/a:1", ["reg.example/a:1"], True),
+        ("reg.example/a:1", [OURS], False),
+        ("reg.example/a", ["reg.example/a:latest"], True),
+        ("docker.io/library/mine:1", ["mine:1"], True),
+        ("mine", ["mine:1"], False),
+        ("a" * 12, ["mine:1"], False),
+        ("sha256:" + "a" * 64, ["mine:1"], False),
+        (ID, ["mine:1"], False),
+        (OURS, [OURS], False),
+        (PULLED, ["mine:1"], True),
+        (PULLED, [OURS], False),
+        (PULLED, [OURS, "mine:1"], False),
+        ("reg.example/a:1@sha256:" + "b" * 64, [], True),
+        ("reg.example/a@sha256:" + "c" * 64, [], False),
+        (f"{MARK}@sha256:" + "b" * 64, [], False),
+    ],
+)
+def test_only_a_name_that_people_gave_finds_an_image_for_all(name: str, tags: list[str], want: bool) -> None:
+    """Engines know images by parts of their ids too, and what Headway brought is not everybody's."""
+    found = {"Id": ID, "RepoTags": tags, "RepoDigests": [PULLED, f"{MARK}@sha256:" + "b" * 64]}
+    assert is_named(WantedImage(name), found) is want
 
 
 def test_an_engine_that_stops_is_asked_again() -> None:

@@ -17,9 +17,9 @@ from tests.support.waiting import eventually
 from tests.unit.worker.builders import a_launch
 from worker import wire
 from worker.disks import Disk
-from worker.images import ImageKeeper, Prefetch, cache
+from worker.images import ImageKeeper, Marks, Prefetch, cache
 from worker.images.cache import Brought
-from worker.images.keeper import Marks, Shelved
+from worker.images.ports import Shelved
 from worker.launch_spec import working_dir
 from worker.model import ImageSource, WantedImage
 from worker.peers import registry_of
@@ -65,6 +65,9 @@ class World:
     most_loading: int = 0
     away: bool = False
     remove_gate: asyncio.Event | None = None
+    registry: dict[str, tuple[str, set[str]]] = field(default_factory=dict)  # name: digest, and who may have it
+    registry_away: bool = False
+    questions: list[tuple[str, str]] = field(default_factory=list)  # to it: name, account
 
     # -- the runtime --------------------------------------------------------------------------------
 
@@ -74,14 +77,26 @@ class World:
             raise EngineUnavailable("away")
         if wanted.digest in self.on_engine:
             return ImageFacts(wanted.digest)
-        by_name = [i.id for i in self.on_engine.values() if wanted.key in (*i.names, *i.repo_digests)]
+        held = [i for i in self.on_engine.values() if wanted.source is not ImageSource.UNKNOWN or not i.marked]
+        by_name = [i.id for i in held if wanted.key in (*i.names, *i.repo_digests)]
         return ImageFacts(by_name[0]) if by_name else None
 
     async def load_image(self, wanted: WantedImage, archive: Any) -> ImageFacts:
         self.loads.append(wanted.name)
         return await self._arrive(wanted.digest, EngineImage(wanted.digest, size_bytes=GIB))
 
+    async def resolve_image(self, wanted: WantedImage, credentials: Credentials | None) -> str:
+        self.questions.append((wanted.name, wanted.account))
+        await asyncio.sleep(0)
+        meant = self.registry.get(wanted.name)
+        if self.registry_away or meant is None:
+            raise RuntimeRefused(wanted.name, word=EndWord.IMAGE_PULL_FAILED, elsewhere=self.registry_away)
+        if credentials is None or credentials.username not in meant[1]:
+            raise RuntimeRefused("not for you", word=EndWord.IMAGE_PULL_FAILED)
+        return meant[0]
+
     async def pull_image(self, wanted: WantedImage, credentials: Credentials | None) -> ImageFacts:
+        assert wanted.digest, "only what is pinned is pulled"
         self.pulls.append((wanted.name, credentials))
         image_id = digest(900 + len(self.pulls))
         return await self._arrive(image_id, EngineImage(image_id, (), (wanted.key,), GIB))
@@ -159,7 +174,7 @@ async def opened(tmp_path: Path, clock: FakeClock) -> Any:
         needed: set[str] = set()
 
         async def credentials(wanted: WantedImage) -> Credentials | None:
-            return Credentials("ann", "secret")
+            return Credentials(wanted.account, "secret")
 
         keeper = ImageKeeper(
             node_id="gpu-1",
@@ -250,15 +265,100 @@ async def test_what_is_never_fetched(
     assert not kept.world.pulls
 
 
-async def test_a_pull_by_digest_is_ours_and_one_by_name_is_not(opened: Opened) -> None:
+async def test_what_is_pulled_is_ours(opened: Opened) -> None:
     kept = await opened()
     pinned = WantedImage("reg.example:5000/a/b:1", digest(1), ImageSource.REGISTRY, "ann")
     await kept.prepare(pinned)
-    await kept.prepare(WantedImage("busybox:1", account="ann"))
     assert kept.world.pulls[0] == ("reg.example:5000/a/b:1", Credentials("ann", "secret"))
     assert "secret" not in repr(kept.world.pulls)
     entries = await kept.store.images.load()
     assert [(e.key, e.names) for e in entries] == [(pinned.key, (f"reg.example:5000/a/b@{digest(1)}",))]
+
+
+# -- what is not everybody's ----------------------------------------------------------------------------
+
+NAME = "reg.example/team/tool:1"
+
+
+def named(account: str, name: str = NAME) -> WantedImage:
+    """Not pinned at submit: the registry could not be asked there."""
+    return WantedImage(name, account=account)
+
+
+@pytest.fixture
+async def private(opened: Opened) -> Kept:
+    """A registry that shows an image to ann and cat, and an engine that has it for ann."""
+    kept: Kept = await opened()
+    kept.world.registry[NAME] = kept.world.registry[f"{NAME}@{digest(1)}"] = (digest(1), {"ann", "cat"})
+    await kept.prepare(named("ann"))
+    assert len(kept.world.pulls) == 1
+    return kept
+
+
+@pytest.mark.parametrize("name", [NAME, f"{NAME}@{digest(1)}", f"reg.example/team/tool@{digest(1)}"])
+async def test_an_image_that_came_for_one_account_is_not_run_by_another(private: Kept, name: str) -> None:
+    """It used to run for whoever named it, once the engine had it."""
+    with pytest.raises(RuntimeRefused):
+        await private.prepare(named("bob", name))
+    assert len(private.world.pulls) == 1
+    assert private.fetching == [NAME], "nor does it look as if it were fetched"
+
+
+async def test_who_may_have_it_too_runs_the_one_that_is_there(private: Kept) -> None:
+    assert await private.prepare(named("cat")) == await private.prepare(named("ann"))
+    assert await private.prepare(named("cat", f"{NAME}@{digest(1)}")) == await private.prepare(named("ann"))
+    assert len(private.world.pulls) == 1
+    pinned = WantedImage(NAME, digest(1), ImageSource.REGISTRY, "bob")
+    assert await private.prepare(pinned) == await private.prepare(named("ann")), "asked for bob at submit"
+
+
+async def test_a_fetch_for_one_account_is_not_joined_by_another(opened: Opened) -> None:
+    kept = await opened()
+    kept.world.registry[NAME] = (digest(1), {"ann"})
+    kept.world.gate = asyncio.Event()
+    first = asyncio.create_task(kept.prepare(named("ann")))
+    await eventually(lambda: kept.world.loading, every_s=0.001)
+    with pytest.raises(RuntimeRefused):
+        await kept.prepare(named("bob"))
+    with pytest.raises(RuntimeRefused):
+        await kept.prepare(named("bob", f"reg.example/team/tool@{digest(1)}"))
+    kept.world.gate.set()
+    await first
+
+
+async def test_a_registry_is_not_asked_for_each_task(private: Kept) -> None:
+    await asyncio.gather(*(private.prepare(named(account)) for account in ("ann", "cat") * 5))
+    assert private.world.questions == [(NAME, "ann"), (NAME, "cat")]
+    private.world.registry[NAME] = (digest(2), {"ann"})
+    await private.clock.advance(600)
+    assert await private.prepare(named("ann")) != digest(1), "the name means something else now"
+    assert len(private.world.pulls) == 2
+    with pytest.raises(RuntimeRefused):
+        await private.prepare(named("cat"))
+
+
+async def test_what_a_name_meant_serves_while_its_registry_is_away_and_only_who_was_told(private: Kept) -> None:
+    there = await private.prepare(named("ann"))
+    await private.clock.advance(3600)
+    private.world.registry_away = True
+    assert await private.prepare(named("ann")) == there
+    with pytest.raises(RuntimeRefused):
+        await private.prepare(named("cat"))
+    private.world.registry_away = False
+    private.world.registry[NAME] = (digest(1), set())
+    with pytest.raises(RuntimeRefused):
+        await private.prepare(named("ann"))
+    private.world.registry_away = True
+    with pytest.raises(RuntimeRefused):
+        await private.prepare(named("ann"))
+
+
+async def test_an_image_of_a_name_that_a_task_needs_makes_no_room(private: Kept) -> None:
+    private.needed.add(NAME)
+    private.world.other_bytes = 98 * GIB
+    with pytest.raises(NoRoom):
+        await private.prepare(market(5))
+    assert private.world.removed == []
 
 
 # -- room -----------------------------------------------------------------------------------------------
@@ -320,7 +420,7 @@ async def test_a_start_waits_for_a_removal_and_then_brings_it_anew(opened: Opene
     kept.world.other_bytes = 97 * GIB
     kept.world.remove_gate = asyncio.Event()
     other = asyncio.create_task(kept.prepare(market(2)))
-    await eventually(lambda: digest(1) in kept.keeper._leaving, every_s=0.001)
+    await eventually(lambda: kept.keeper._room.is_leaving(digest(1)), every_s=0.001)
     again = asyncio.create_task(kept.prepare(market(1)))
     await kept.clock.settle()
     assert not again.done()
@@ -372,7 +472,7 @@ async def test_the_journal_follows_what_people_do_on_the_engine(opened: Opened) 
     await kept.prepare(market(2))
     del kept.world.on_engine[digest(1)]
     kept.world.on_engine[digest(2)] = EngineImage(digest(2), ("mine:1",), marked=False)
-    await kept.keeper._reconcile()
+    await kept.keeper.reconcile()
     assert [ours for _image, ours in await kept.keeper.listing()] == [False]
 
 

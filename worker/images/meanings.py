@@ -1,0 +1,77 @@
+"""What a registry's name means for one account, where nobody could say at submit.
+
+What Headway brought for one account is not everybody's: a name that was not pinned is asked for at its registry, by the
+engine, with the credentials of the account that runs the task. Only the answer leads to an image that is here already.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass, field, replace
+
+from headway.clock import Clock
+from headway.logs import get_logger
+
+from ..model import ImageSource, WantedImage
+from ..ports import RuntimeRefused
+
+log = get_logger(__name__)
+
+_FRESH_S = 600.0  # registries count how often they are asked
+_MOST = 1_000
+
+
+@dataclass(slots=True)
+class _Meaning:
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    digest: str = ""  # empty: not known yet
+    asked_at: float = 0.0  # monotonic seconds
+
+
+class Meanings:
+    """Each account's own answers, in memory. One event loop owns it."""
+
+    def __init__(self, ask: Callable[[WantedImage], Awaitable[str]], clock: Clock) -> None:
+        """``ask``: a manifest's digest from the registry, with the account's credentials. Raises EngineUnavailable,
+        RuntimeRefused (``elsewhere``: the registry could not say)."""
+        self._ask = ask
+        self._clock = clock
+        self._known: dict[tuple[str, str], _Meaning] = {}  # by account and name
+
+    async def of(self, wanted: WantedImage) -> WantedImage:
+        """The same, pinned. An answer serves for some minutes, and longer while the registry can't be reached.
+
+        Raises EngineUnavailable, RuntimeRefused.
+        """
+        meaning = self._known.setdefault((wanted.account, wanted.name), _Meaning())
+        while len(self._known) > _MOST:
+            del self._known[next(iter(self._known))]
+        async with meaning.turn:
+            if not meaning.digest or self._clock.monotonic() - meaning.asked_at >= _FRESH_S:
+                await self._look_up(wanted, meaning)
+        return _pinned(wanted, meaning.digest)
+
+    def keys(self, names: Collection[str]) -> set[str]:
+        """Under which keys images are kept that have these names for somebody."""
+        return {
+            _pinned(WantedImage(name), meaning.digest).key
+            for (_account, name), meaning in self._known.items()
+            if name in names and meaning.digest
+        }
+
+    async def _look_up(self, wanted: WantedImage, meaning: _Meaning) -> None:
+        try:
+            meaning.digest = await self._ask(wanted)
+        except RuntimeRefused as error:
+            if not error.elsewhere:
+                meaning.digest = ""
+            if not meaning.digest:
+                raise
+            log.info("image.meant_as_before", image=wanted.name, account=wanted.account, reason=str(error))
+            return
+        meaning.asked_at = self._clock.monotonic()
+
+
+def _pinned(wanted: WantedImage, digest: str) -> WantedImage:
+    return replace(wanted, digest=digest, source=ImageSource.REGISTRY)

@@ -1,0 +1,60 @@
+"""What the keeper of images needs from outside, and what others need of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from ..model import WantedImage
+from ..ports import Archive, ImageFacts
+from .cache import Brought
+
+
+@dataclass(frozen=True, slots=True)
+class Shelved:
+    """An image of the market: its layers from the lowest on, as (digest, bytes unpacked)."""
+
+    architecture: str
+    layers: tuple[tuple[str, int], ...]
+
+
+class SizedArchive(Archive, Protocol):
+    """An archive whose size is known."""
+
+    size: int
+
+
+class Shelf(Protocol):
+    """The images of the market, on the shared mount."""
+
+    async def look(self, wanted: WantedImage) -> Shelved:
+        """Raises MountUnavailable, RuntimeRefused (it is not there, or broken)."""
+        ...
+
+    async def open(self, wanted: WantedImage, omit: Collection[str]) -> SizedArchive:
+        """Its archive without these layers. Raises as ``look``."""
+        ...
+
+
+class Journal(Protocol):
+    """``journal.ImageJournal``."""
+
+    async def load(self) -> list[Brought]: ...
+
+    async def put(self, one: Brought) -> None: ...
+
+    def used_later(self, keys: Sequence[str], at: float) -> None: ...
+
+    def forget_later(self, keys: Sequence[str]) -> None: ...
+
+
+class Images(Protocol):
+    """What a start needs of all this."""
+
+    async def prepare(self, wanted: WantedImage, on_fetch: Callable[[], None]) -> ImageFacts:
+        """The image, brought if it is not there. ``on_fetch`` is called when it has to be fetched. May take minutes.
+
+        Raises EngineUnavailable (try again), RuntimeRefused, MountUnavailable.
+        """
+        ...
