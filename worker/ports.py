@@ -259,12 +259,12 @@ class Runtime(Protocol):
         """
         ...
 
-    async def pull_image(self, wanted: WantedImage, credentials: Credentials | None) -> ImageFacts:
     async def resolve_image(self, wanted: WantedImage, credentials: Credentials | None) -> str:
         """The manifest's digest that the registry has under the image's name, as shown to who signs in so. Raises
         EngineUnavailable, RuntimeRefused (``elsewhere``: the registry could not be asked from here)."""
         ...
 
+    async def pull_image(self, wanted: WantedImage, credentials: Credentials | None) -> ImageFacts:
         """Fetch a pinned image from its registry, by its digest alone. Raises EngineUnavailable, RuntimeRefused."""
         ...
 

@@ -125,14 +125,14 @@ class ScriptedRuntime:
         archive.close()
         return ImageFacts(id=wanted.digest, architecture=_architecture())
 
+    async def resolve_image(self, wanted: WantedImage, credentials: Credentials | None) -> str:
+        return wanted.digest or _IMAGE_ID
+
     async def pull_image(self, wanted: WantedImage, credentials: Credentials | None) -> ImageFacts:
         return ImageFacts(id=wanted.digest or _IMAGE_ID, architecture=_architecture())
 
     async def mark_image(self, image_id: str) -> None:
         pass
-    async def resolve_image(self, wanted: WantedImage, credentials: Credentials | None) -> str:
-        return wanted.digest or _IMAGE_ID
-
 
     async def remove_image(self, image_id: str, names: Collection[str]) -> Removed:
         return Removed.GONE

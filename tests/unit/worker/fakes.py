@@ -150,6 +150,9 @@ class FakeRuntime:
     async def load_image(self, wanted: WantedImage, archive: Archive) -> ImageFacts:
         raise AssertionError("the keeper of images asks nothing of this runtime")
 
+    async def resolve_image(self, wanted: WantedImage, credentials: Credentials | None) -> str:
+        raise AssertionError("the keeper of images asks nothing of this runtime")
+
     async def pull_image(self, wanted: WantedImage, credentials: Credentials | None) -> ImageFacts:
         raise AssertionError("the keeper of images asks nothing of this runtime")
 
@@ -157,9 +160,6 @@ class FakeRuntime:
         raise AssertionError("the keeper of images asks nothing of this runtime")
 
     async def remove_image(self, image_id: str, names: Collection[str]) -> Removed:
-    async def resolve_image(self, wanted: WantedImage, credentials: Credentials | None) -> str:
-        raise AssertionError("the keeper of images asks nothing of this runtime")
-
         raise AssertionError("the keeper of images asks nothing of this runtime")
 
     async def layers_there(self, layers: Sequence[str]) -> int:
