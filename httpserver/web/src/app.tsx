@@ -20,6 +20,7 @@ const ImageView = lazy(() => import("./views/image").then((m) => ({ default: m.I
 const Files = lazy(() => import("./views/files").then((m) => ({ default: m.Files })));
 const Trash = lazy(() => import("./views/trash").then((m) => ({ default: m.Trash })));
 const Datasets = lazy(() => import("./views/datasets").then((m) => ({ default: m.Datasets })));
+const Account = lazy(() => import("./views/account").then((m) => ({ default: m.Account })));
 const DatasetView = lazy(() => import("./views/dataset").then((m) => ({ default: m.DatasetView })));
 
 const connectionText: Record<Connection, string> = {
@@ -157,7 +158,9 @@ function Shell({ user, expired, children }: { user: User; expired: boolean; chil
         <span className={`connection ${connection}`} role="status" title="Changes appear by themselves while this says live">
           {connectionText[connection]}
         </span>
-        <span className="who">{user.name}</span>
+        <Link href="/account" className={(active) => (active ? "who here" : "who")} title="Your account: registries, groups">
+          {user.name}
+        </Link>
         <button className="quiet" onClick={() => void signOut()}>
           Sign out
         </button>
@@ -199,6 +202,9 @@ function Shell({ user, expired, children }: { user: User; expired: boolean; chil
               <Datasets />
             </Route>
             <Route path="/datasets/:name">{({ name }) => <DatasetView name={name} user={user} key={name} />}</Route>
+            <Route path="/account">
+              <Account user={user} />
+            </Route>
             <Route>
               <p>There is no such page.</p>
             </Route>

@@ -20,6 +20,9 @@ export const keys = {
   trash: ["files", "trash"] as const,
   datasets: ["datasets"] as const,
   dataset: (name: string) => ["datasets", "one", name] as const,
+  groups: ["groups"] as const,
+  accounts: ["accounts"] as const,
+  registries: ["registries"] as const,
 };
 
 /** A job's newer view over an older one; the older one's tasks stay. */

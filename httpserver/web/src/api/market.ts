@@ -35,10 +35,3 @@ export const market = {
   },
   archive: (ref: string): string => `/api/v1${at(ref)}/archive`,
 };
-
-export const groups = {
-  list: async (): Promise<readonly string[]> => {
-    const answer = await askJson<{ groups: readonly { name: string }[] }>("GET", "/groups");
-    return answer.groups.map((group) => group.name);
-  },
-};

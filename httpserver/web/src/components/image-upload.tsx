@@ -9,13 +9,14 @@ import { useStore } from "../api/store";
 import { type Begun, type Upload, findBegun, uploads } from "../api/uploads";
 import { moment, size, span } from "../domain/format";
 import { badImageName, badTag, nameFrom } from "../domain/image-name";
+import { visible } from "../domain/paths";
 import { remaining } from "../domain/rate";
 import { Failure, Meter, Sentence, State } from "./basics";
 
 const share = (part: number, whole: number | null): string => (whole ? `${Math.floor((100 * part) / whole)} %` : "");
 
 /** What an image file shall become. */
-export function ImageForm({ file, user, onClose }: { file: File; user: User; onClose: () => void }) {
+export function ImageForm({ file, after = 0, user, onClose }: { file: File; after?: number; user: User; onClose: () => void }) {
   const [begun, setBegun] = useState<Begun | null | undefined>(undefined);
   const [owner, setOwner] = useState(user.name);
   const [name, setName] = useState(() => nameFrom(file.name));
@@ -91,7 +92,7 @@ export function ImageForm({ file, user, onClose }: { file: File; user: User; onC
   return (
     <form className="panel" aria-label="Upload an image" onSubmit={submit}>
       <h2>
-        {file.name} <small className="note">{size(file.size)}</small>
+        {visible(file.name)} <small className="note">{size(file.size)}</small>
       </h2>
       <div className="fields">
         {user.admin && (
@@ -133,6 +134,7 @@ export function ImageForm({ file, user, onClose }: { file: File; user: User; onC
           Cancel
         </button>
       </div>
+      {after > 0 && <p className="note">{after === 1 ? "One more file comes" : `${after} more files come`} after this one.</p>}
       <p className="note">A cut upload is no loss: choose the same file again, and it goes on where it stopped.</p>
     </form>
   );
@@ -283,7 +285,7 @@ function Arrived({ title, upload, onClose }: { title: string; upload: Upload | u
           <legend>The file holds several images. Which is it?</legend>
           {upload?.choices.map((choice) => (
             <button key={choice} className="small" onClick={() => choose(choice)}>
-              {choice}
+              {visible(choice)}
             </button>
           ))}
         </fieldset>

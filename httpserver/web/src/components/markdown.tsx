@@ -1,13 +1,23 @@
 import ReactMarkdown, { type Components } from "react-markdown";
 import remarkGfm from "remark-gfm";
 
-// Pictures of other servers would tell them who reads this, and the content policy refuses them: their words stay.
+const OUT = /^(https?:|mailto:)/i;
+
+// Pictures of other servers would tell them who reads this, and the content policy refuses them: their words stay. So do
+// the words of links that lead nowhere (`javascript:` and its like) or to a part of Headway that the reader did not ask for.
 const parts: Components = {
-  a: ({ href, children }) => (
-    <a href={href} rel="noopener noreferrer nofollow" target="_blank">
-      {children}
-    </a>
-  ),
+  a: ({ href = "", id, children }) =>
+    OUT.test(href) ? (
+      <a href={href} rel="noopener noreferrer nofollow" target="_blank" title={href}>
+        {children}
+      </a>
+    ) : href.startsWith("#user-content-") ? (
+      <a href={href} id={id}>
+        {children}
+      </a>
+    ) : (
+      <span>{children}</span>
+    ),
   img: ({ alt }) => <span className="note">[picture{alt ? `: ${alt}` : ""}]</span>,
   h1: ({ children }) => <h3>{children}</h3>,
   h2: ({ children }) => <h3>{children}</h3>,

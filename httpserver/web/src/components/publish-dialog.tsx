@@ -1,11 +1,14 @@
-import { useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useId, useState } from "react";
 
 import { ApiError } from "../api/client";
 import { type Dataset, datasets } from "../api/datasets";
 import { keys } from "../api/events";
-import { decodePath } from "../domain/paths";
+import { spaces } from "../api/spaces";
+import type { Option } from "../domain/options";
+import { decodePath, encodePath, isText } from "../domain/paths";
 import { Failure, Sentence } from "./basics";
+import { Combobox } from "./combobox";
 import { Dialog } from "./dialog";
 
 /** A folder of one's space becomes a dataset, or the next version of one. */
@@ -28,7 +31,13 @@ export function PublishDialog({
   const [everybody, setEverybody] = useState(false);
   const [error, setError] = useState<Error | null>(null);
   const [busy, setBusy] = useState(false);
+  const field = useId();
+  const folders = useFolders(path);
   const again = firstName !== "";
+  const chosePath = (chosen: string): void => {
+    setPath(chosen);
+    if (name === "" && !again) setName(nameOf(chosen));
+  };
   const publish = (copy: boolean): void => {
     setBusy(true);
     setError(null);
@@ -61,10 +70,10 @@ export function PublishDialog({
       <p className="note">
         Tasks that ask for a dataset find it read-only at /root/datasets/NAME. A version never changes; publish again for a new one.
       </p>
-      <label className="block">
-        Folder in your space
-        <input value={path} onChange={(e) => setPath(e.target.value)} required spellCheck={false} autoFocus={first === ""} />
-      </label>
+      <div className="block">
+        <label htmlFor={field}>Folder in your space</label>
+        <Combobox id={field} value={path} options={folders} placeholder="data/pictures" required autoFocus={first === ""} onText={setPath} onPick={chosePath} />
+      </div>
       {!again && (
         <>
           <label className="block">
@@ -89,6 +98,20 @@ export function PublishDialog({
       )}
     </Dialog>
   );
+}
+
+/** Folders beside and below what is typed, for suggestions. */
+function useFolders(typed: string): readonly Option[] {
+  const above = typed.includes("/") ? typed.slice(0, typed.lastIndexOf("/")) : "";
+  const list = useQuery({
+    queryKey: [...keys.folder(encodePath(above)), "folders"],
+    queryFn: () => spaces.list(encodePath(above), ""),
+    placeholderData: (old) => old,
+  });
+  const group = above === "" ? "Your space" : above;
+  return (list.data?.entries ?? [])
+    .filter((entry) => entry.kind === "folder" && isText(entry.encoded))
+    .map((entry) => ({ value: above === "" ? entry.name : `${above}/${entry.name}`, group, note: "" }));
 }
 
 /** What the server says when the bytes can't be shared, only copied. */

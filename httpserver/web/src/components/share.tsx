@@ -1,9 +1,12 @@
 import { useQuery } from "@tanstack/react-query";
-import { useId, useState } from "react";
+import { useState } from "react";
 
-import { type Change, type Share, groups } from "../api/market";
+import { keys } from "../api/events";
+import { groups } from "../api/groups";
+import type { Change, Share } from "../api/market";
 import { Failure } from "./basics";
 import { Dialog } from "./dialog";
+import { Names, type NamesState, allNames } from "./names";
 
 interface Shared {
   readonly public: boolean;
@@ -17,65 +20,7 @@ export function sharedText(of: Shared): string {
   return words.length > 0 ? `shared with ${words.join(", ")}` : "private";
 }
 
-function Names({
-  label,
-  hint,
-  names,
-  known,
-  onChange,
-}: {
-  label: string;
-  hint: string;
-  names: string[];
-  known: readonly string[];
-  onChange: (names: string[]) => void;
-}) {
-  const [text, setText] = useState("");
-  const list = useId();
-  const field = useId();
-  const add = (): void => {
-    const fresh = text.split(/[\s,]+/).filter((name) => name && !names.includes(name));
-    if (fresh.length > 0) onChange([...names, ...fresh]);
-    setText("");
-  };
-  return (
-    <div className="names">
-      <label htmlFor={field}>{label}</label>
-      <span className="with-button">
-        <input
-          id={field}
-          value={text}
-          list={list}
-          placeholder={hint}
-          onChange={(e) => setText(e.target.value)}
-          onKeyDown={(e) => {
-            if (e.key !== "Enter") return;
-            e.preventDefault();
-            add();
-          }}
-        />
-        <button type="button" onClick={add} disabled={!text.trim()} aria-label={`Add to ${label.toLowerCase()}`}>
-          Add
-        </button>
-      </span>
-      <datalist id={list}>
-        {known.map((name) => (
-          <option key={name} value={name} />
-        ))}
-      </datalist>
-      <div className="chips">
-        {names.map((name) => (
-          <span className="chip" key={name}>
-            {name}
-            <button type="button" aria-label={`Not with ${name}`} onClick={() => onChange(names.filter((n) => n !== name))}>
-              ×
-            </button>
-          </span>
-        ))}
-      </div>
-    </div>
-  );
-}
+const without = (name: string): string => `Not with ${name}`;
 
 /** Who else may use something. */
 export function ShareDialog({
@@ -90,15 +35,20 @@ export function ShareDialog({
   onClose: () => void;
 }) {
   const [everybody, setEverybody] = useState(of.public);
-  const [users, setUsers] = useState(of.shared_with.users);
-  const [inGroups, setInGroups] = useState(of.shared_with.groups);
+  const [users, setUsers] = useState<NamesState>({ names: of.shared_with.users, text: "" });
+  const [inGroups, setInGroups] = useState<NamesState>({ names: of.shared_with.groups, text: "" });
   const [error, setError] = useState<Error | null>(null);
   const [busy, setBusy] = useState(false);
-  const known = useQuery({ queryKey: ["groups"], queryFn: groups.list });
+  const known = useQuery({ queryKey: keys.groups, queryFn: groups.list });
+  const people = [...new Set((known.data ?? []).flatMap((group) => group.members))].sort();
   const save = (): void => {
+    const all = { users: allNames(users), groups: allNames(inGroups) };
+    // A refusal names them: they stand where each can be taken away.
+    setUsers({ names: all.users, text: "" });
+    setInGroups({ names: all.groups, text: "" });
     setBusy(true);
     setError(null);
-    onSave({ public: everybody, shared_with: { users, groups: inGroups } })
+    onSave({ public: everybody, shared_with: all })
       .then(onClose, setError)
       .finally(() => setBusy(false));
   };
@@ -117,8 +67,15 @@ export function ShareDialog({
       <label>
         <input type="checkbox" checked={everybody} onChange={(e) => setEverybody(e.target.checked)} /> Public: everybody here
       </label>
-      <Names label="People" hint="account name" names={users} known={[]} onChange={setUsers} />
-      <Names label="Groups" hint="group name" names={inGroups} known={known.data ?? []} onChange={setInGroups} />
+      <Names label="People" hint="account name" without={without} state={users} known={people} onChange={setUsers} />
+      <Names
+        label="Groups"
+        hint="group name"
+        without={without}
+        state={inGroups}
+        known={(known.data ?? []).map((group) => group.name)}
+        onChange={setInGroups}
+      />
       {error && <Failure error={error} />}
     </Dialog>
   );

@@ -1,15 +1,18 @@
-import { type ReactNode, useId, useState } from "react";
+import { type ReactNode, useId } from "react";
 
 import type { NeedOn, ProblemItem } from "../api/client";
 import type { TaskForm } from "../domain/form";
+import type { Option } from "../domain/options";
+import { Combobox } from "./combobox";
+import { DatasetsField } from "./datasets-field";
 
 interface Props {
   readonly task: TaskForm;
   readonly others: readonly string[];
   readonly problemsAt: (field: string) => readonly ProblemItem[];
   readonly removable: boolean;
-  /** Names of datasets that can be seen, with their versions. */
-  readonly datasets: readonly string[];
+  readonly images: readonly Option[];
+  readonly datasets: readonly Option[];
   /** What is typed for an image, for suggestions. */
   readonly onImageText: (text: string) => void;
   readonly onChange: (task: TaskForm) => void;
@@ -44,7 +47,8 @@ function Field({
 }
 
 /** One task of the form. */
-export function TaskFields({ task, others, problemsAt, removable, datasets, onImageText, onChange, onRemove }: Props) {
+export function TaskFields({ task, others, problemsAt, removable, images, datasets, onImageText, onChange, onRemove }: Props) {
+  const imageField = useId();
   const set = (part: Partial<TaskForm>): void => onChange({ ...task, ...part });
   const text = (field: "name" | "timeout" | "retries" | "cpus" | "memory" | "gpus" | "workingDir") => ({
     value: task[field],
@@ -58,18 +62,26 @@ export function TaskFields({ task, others, problemsAt, removable, datasets, onIm
         <Field label="Task name" problems={problemsAt("/name")}>
           <input {...text("name")} required />
         </Field>
-        <Field label="Image" problems={problemsAt("/image")}>
-          <input
+        <div className={problemsAt("/image").length > 0 ? "field wrong" : "field"}>
+          <label htmlFor={imageField}>Image</label>
+          <Combobox
+            id={imageField}
             value={task.image}
-            list="images"
-            spellCheck={false}
-            onChange={(e) => {
-              set({ image: e.target.value });
-              onImageText(e.target.value);
-            }}
+            options={images}
+            footer="Or a name with its registry, such as ghcr.io/owner/name:tag."
             required
+            onText={(image) => {
+              set({ image });
+              onImageText(image);
+            }}
+            onPick={(image) => set({ image })}
           />
-        </Field>
+          {problemsAt("/image").map((p, i) => (
+            <small className="wrong-text" key={i}>
+              {p.message}
+            </small>
+          ))}
+        </div>
       </div>
       <Field
         label="Command"
@@ -205,70 +217,5 @@ export function TaskFields({ task, others, problemsAt, removable, datasets, onIm
         </button>
       )}
     </fieldset>
-  );
-}
-
-function DatasetsField({
-  chosen,
-  known,
-  problems,
-  onChange,
-}: {
-  chosen: readonly string[];
-  known: readonly string[];
-  problems: readonly ProblemItem[];
-  onChange: (chosen: readonly string[]) => void;
-}) {
-  const [text, setText] = useState("");
-  const list = useId();
-  const add = (name: string): void => {
-    const fresh = name.trim();
-    if (fresh && !chosen.includes(fresh)) onChange([...chosen, fresh]);
-    setText("");
-  };
-  return (
-    <div className="needs">
-      <span>Datasets</span>
-      {chosen.map((name) => (
-        <span className="chip" key={name} title={`/root/datasets/${name.split("@")[0] ?? ""}`}>
-          {name}
-          <button type="button" aria-label={`Without dataset ${name}`} onClick={() => onChange(chosen.filter((n) => n !== name))}>
-            ×
-          </button>
-        </span>
-      ))}
-      <input
-        aria-label="Add a dataset"
-        placeholder="add …"
-        size={14}
-        list={list}
-        value={text}
-        spellCheck={false}
-        onChange={(e) => {
-          // A pick from the list comes as a whole; what is typed is added by Enter or by leaving the field.
-          const picked = !(e.nativeEvent instanceof InputEvent) || e.nativeEvent.inputType === "insertReplacementText";
-          if (picked && known.includes(e.target.value)) add(e.target.value);
-          else setText(e.target.value);
-        }}
-        onBlur={() => add(text)}
-        onKeyDown={(e) => {
-          if (e.key !== "Enter") return;
-          e.preventDefault();
-          add(text);
-        }}
-      />
-      <datalist id={list}>
-        {known
-          .filter((name) => !chosen.includes(name))
-          .map((name) => (
-            <option key={name} value={name} />
-          ))}
-      </datalist>
-      {problems.map((p, i) => (
-        <small className="wrong-text" key={i}>
-          {p.message}
-        </small>
-      ))}
-    </div>
   );
 }

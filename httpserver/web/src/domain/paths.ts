@@ -39,9 +39,13 @@ export function crumbs(path: string): { readonly name: string; readonly path: st
   return parts.map((part, i) => ({ name: decode(part), path: parts.slice(0, i + 1).join("/") }));
 }
 
+// Joiners stay inside words and emoji of scripts that need them; beside ASCII, or at an end, they only hide.
+const HIDES =
+  /[\p{Cc}\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\u{e0000}-\u{e007f}]|(?<![^\p{ASCII}])[\u200c\u200d]|[\u200c\u200d](?![^\p{ASCII}])/gu;
+
 /** Line breaks, control and direction marks would make one name look like another: shown as what they are. */
 export function visible(name: string): string {
-  return name.replace(/[\p{Cc}\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]/gu, (c) => `\\u{${(c.codePointAt(0) ?? 0).toString(16)}}`);
+  return name.replace(HIDES, (c) => `\\u{${(c.codePointAt(0) ?? 0).toString(16)}}`);
 }
 
 /** What is wrong with a new name, as a sentence; "" if nothing is. */

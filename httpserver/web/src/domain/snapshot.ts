@@ -1,6 +1,8 @@
 /** Which files of a chosen folder go into a snapshot of code, and what the server is told of them. */
 import ignore, { type Ignore } from "ignore";
 
+import { sha256 } from "./sha256";
+
 export interface CodeFile {
   /** Inside the folder, with slashes. */
   readonly path: string;
@@ -56,10 +58,32 @@ export async function chosen(files: readonly CodeFile[]): Promise<readonly CodeF
 
 const hex = (bytes: ArrayBuffer): string => [...new Uint8Array(bytes)].map((b) => b.toString(16).padStart(2, "0")).join("");
 
+const BREATH_MS = 50;
+let breathed = 0;
+
+/** Lets the browser draw and answer now and then: many small files are read in one go else. */
+async function breath(): Promise<void> {
+  if (performance.now() - breathed < BREATH_MS) return;
+  await new Promise((done) => setTimeout(done, 0));
+  breathed = performance.now();
+}
+
+/** The browser's own is quicker, but kept from pages that came by plain http. */
+const digestOf = async (bytes: ArrayBuffer): Promise<ArrayBuffer> =>
+  globalThis.crypto.subtle === undefined ? sha256(bytes) : globalThis.crypto.subtle.digest("SHA-256", bytes);
+
+async function read(path: string, file: File): Promise<ArrayBuffer> {
+  try {
+    return await file.arrayBuffer();
+  } catch {
+    throw new Error(`The browser could not read ${path}: it was changed or deleted meanwhile, or may not be read. Choose the folder again.`);
+  }
+}
+
 /**
  * Hashes the files. A browser does not tell which are executable: those that begin with `#!` are taken to be.
  *
- * Throws an Error, a sentence, when there are too many or no hash can be had (a page without TLS that is not on localhost).
+ * Throws an Error, a sentence, when there are too many or one can't be read.
  */
 export async function manifestOf(
   files: readonly CodeFile[],
@@ -74,22 +98,20 @@ export async function manifestOf(
         "Leave data out by .gitignore, or use `headway submit --code`.",
     );
   }
-  if (globalThis.crypto.subtle === undefined) {
-    throw new Error("This browser hashes files only on pages that come by HTTPS or from localhost. Use `headway submit --code` instead.");
-  }
   const described: Described[] = [];
-  let read = 0;
+  let done = 0;
   for (const { path, file } of files) {
-    const bytes = await file.arrayBuffer();
+    const bytes = await read(path, file);
     const start = new Uint8Array(bytes, 0, Math.min(2, bytes.byteLength));
     described.push({
       path,
-      sha256: hex(await globalThis.crypto.subtle.digest("SHA-256", bytes)),
+      sha256: hex(await digestOf(bytes)),
       size_bytes: bytes.byteLength,
       executable: start[0] === 0x23 && start[1] === 0x21,
     });
-    read += file.size;
-    onProgress(total > 0 ? read / total : 1);
+    done += file.size;
+    onProgress(total > 0 ? done / total : 1);
+    await breath();
   }
   return described;
 }

@@ -60,6 +60,12 @@ describe("paths", () => {
     expect(visible("a\nb")).toBe("a\\u{a}b");
     expect(visible("photo\u202egpj.exe")).toBe("photo\\u{202e}gpj.exe");
     expect(visible("日本語 🎉 ü")).toBe("日本語 🎉 ü");
+    expect(visible("a\u2066b\u061c\u00ad\u{e0041}")).toBe("a\\u{2066}b\\u{61c}\\u{ad}\\u{e0041}");
+  });
+
+  it("leaves joiners where scripts and emoji need them", () => {
+    for (const name of ["می\u200cخواهم.txt", "क्\u200dष", "👩\u200d💻.png"]) expect(visible(name)).toBe(name);
+    expect(visible("pass\u200cword\u200d")).toBe("pass\\u{200c}word\\u{200d}");
   });
 
   it.each(["", ".", "..", "a/b", "a\0b", "ü".repeat(128)])("refuses %j as a name", (name) => expect(badName(name)).not.toBe(""));

@@ -56,7 +56,7 @@ export function DatasetView({ name, user }: { name: string; user: User }) {
         <div>
           <h1>{detail.name}</h1>
           <p className="facts">
-            by {detail.owner} · {sharedText(detail)} · read-only at <code>/root/datasets/{detail.name}</code>
+            {detail.owner ? `by ${detail.owner}` : "put here by an admin"} · {sharedText(detail)} · read-only at <code>/root/datasets/{detail.name}</code>
           </p>
         </div>
         <div className="actions">

@@ -80,7 +80,7 @@ export function Datasets() {
                     </td>
                     <td className="number">{size(version?.size_bytes)}</td>
                     <td className="number">{moment(version?.published_at, now)}</td>
-                    <td>{dataset.owner}</td>
+                    <td data-label="by">{dataset.owner || "an admin"}</td>
                     <td>{sharedText(dataset)}</td>
                   </tr>
                 );

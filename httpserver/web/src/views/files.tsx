@@ -132,6 +132,7 @@ function Folder({ folder, user }: { folder: string; user: User }) {
                 ? `${entries.length}${hasNextPage ? " and more" : ""} ${entries.length === 1 ? "entry" : "entries"}`
                 : `${marked.length} chosen`}
             </label>
+            {marked.length === 0 && <span className="narrow">Tick one to rename or delete it.</span>}
             {marked.length > 0 && (
               <button className="small" onClick={() => void remove(marked)}>
                 Delete these

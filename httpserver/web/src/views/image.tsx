@@ -13,6 +13,7 @@ import { tell } from "../components/toasts";
 import { takeIntoDraft } from "../domain/draft";
 import { moment, size } from "../domain/format";
 import { badTag, short } from "../domain/image-name";
+import { visible } from "../domain/paths";
 
 export function ImageView({ owner, name, tag: chosen, user }: { owner: string; name: string; tag?: string; user: User }) {
   const ref = `${owner}/${name}`;
@@ -149,7 +150,7 @@ function Tags({ detail, chosen, now }: { detail: ImageDetail; chosen: TagDetail 
   );
 }
 
-const words = (parts: readonly string[]): string => (parts.length === 0 ? "–" : parts.map((p) => (/^[\w@%+=:,./-]+$/.test(p) ? p : JSON.stringify(p))).join(" "));
+const words = (parts: readonly string[]): string => (parts.length === 0 ? "–" : parts.map((p) => (/^[\w@%+=:,./-]+$/.test(p) ? p : visible(JSON.stringify(p)))).join(" "));
 
 function Inside({ detail, tag, now, onDelete }: { detail: ImageDetail; tag: TagDetail; now: number; onDelete: (() => void) | null }) {
   const shell = tag.has_shell ? (tag.has_bash ? "sh and bash" : "sh") : "none: give the command as a list, “without a shell”";
@@ -194,9 +195,9 @@ function Inside({ detail, tag, now, onDelete }: { detail: ImageDetail; tag: TagD
         <Fact name="Command">
           <code>{words(tag.command)}</code>
         </Fact>
-        <Fact name="User">{tag.user || "root"}</Fact>
+        <Fact name="User">{visible(tag.user) || "root"}</Fact>
         <Fact name="Working folder">
-          <code>{tag.working_dir || "/"}</code>
+          <code>{visible(tag.working_dir) || "/"}</code>
         </Fact>
         {tag.created_at !== null && <Fact name="Built">{moment(tag.created_at, now)}</Fact>}
         <Fact name="Used by">
@@ -217,7 +218,7 @@ function Inside({ detail, tag, now, onDelete }: { detail: ImageDetail; tag: TagD
       {tag.env.length > 0 && (
         <details>
           <summary>Environment ({tag.env.length})</summary>
-          <pre className="lines">{tag.env.join("\n")}</pre>
+          <pre className="lines">{tag.env.map(visible).join("\n")}</pre>
         </details>
       )}
       <details>
@@ -236,7 +237,7 @@ function Inside({ detail, tag, now, onDelete }: { detail: ImageDetail; tag: TagD
                 <tr key={i}>
                   <td className="number">{size(layer.size_bytes)}</td>
                   <td className="name">
-                    <code>{layer.created_by || "–"}</code>
+                    <code>{visible(layer.created_by) || "–"}</code>
                   </td>
                   <td>
                     <code title={layer.digest}>{short(layer.digest)}</code>

@@ -1,5 +1,5 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
-import { useState } from "react";
+import { useEffect, useState } from "react";
 import { Link } from "wouter";
 
 import type { User } from "../api/client";
@@ -11,14 +11,18 @@ import { ImageForm, ImageUploads } from "../components/image-upload";
 import { sharedText } from "../components/share";
 import { moment, size } from "../domain/format";
 
-type Whose = "all" | "own" | "shared" | "public";
+type Whose = "all" | "own" | "shared" | "base" | "public";
 
 const isWanted: Record<Whose, (image: Image, me: string) => boolean> = {
   all: () => true,
   own: (image, me) => image.owner === me,
   shared: (image, me) => image.owner !== me && !image.public,
+  base: (image) => image.owner === "base",
   public: (image) => image.public,
 };
+
+/** Whose images the server itself picks out. */
+const ownerOf = (whose: Whose, me: string): string => (whose === "own" ? me : whose === "base" ? "base" : "");
 
 /** What a tag brings, in few words. */
 export const inside = (tag: Tag): string =>
@@ -35,8 +39,9 @@ export function Images({ user }: { user: User }) {
   useTitle("Images");
   const [whose, setWhose] = useState<Whose>("all");
   const [text, setText] = useState("");
-  const [file, setFile] = useState<File | null>(null);
-  const filters = { q: text.trim(), owner: whose === "own" ? user.name : "" };
+  const [files, setFiles] = useState<readonly File[]>([]);
+  const [file] = files;
+  const filters = { q: text.trim(), owner: ownerOf(whose, user.name) };
   const images = useInfiniteQuery({
     queryKey: [...keys.images, filters],
     initialPageParam: "",
@@ -46,9 +51,15 @@ export function Images({ user }: { user: User }) {
   });
   const now = useNow(60_000);
   const rows = (images.data?.pages ?? []).flatMap((p) => p.images).filter((image) => isWanted[whose](image, user.name));
-  const take = (files: ArrayLike<File> | null): void => {
-    const first = files?.[0];
-    if (first) setFile(first);
+  const { hasNextPage, isFetchingNextPage, fetchNextPage } = images;
+  // Of a page none may be wanted: then the next one is looked at, and nobody is told that there is nothing.
+  const searching = rows.length === 0 && hasNextPage;
+  useEffect(() => {
+    if (searching && !isFetchingNextPage) void fetchNextPage();
+  }, [searching, isFetchingNextPage, fetchNextPage]);
+  const take = (some: ArrayLike<File> | null): void => {
+    const fresh = Array.from(some ?? []);
+    if (fresh.length > 0) setFiles((waiting) => [...fresh, ...waiting]);
   };
   return (
     <DropZone label="Drop an image file here" onDrop={(found) => take(found.files.map((f) => f.file))}>
@@ -61,10 +72,11 @@ export function Images({ user }: { user: User }) {
               <option value="all">all</option>
               <option value="own">my own</option>
               <option value="shared">shared with me</option>
+              <option value="base">base images</option>
               <option value="public">public</option>
             </select>
           </label>
-          <input type="search" placeholder="name" aria-label="Search" value={text} onChange={(e) => setText(e.target.value)} />
+          <input type="search" placeholder="name, framework …" aria-label="Search" value={text} onChange={(e) => setText(e.target.value)} />
           <FileButton main onFiles={take}>
             Upload an image …
           </FileButton>
@@ -72,15 +84,22 @@ export function Images({ user }: { user: User }) {
       </div>
       <p className="facts">
         What tasks run in. Upload a file that <code>docker save</code> wrote, or an OCI archive; plain, gzip, zstd or xz. You can drop it on
-        this page.
+        this page. A job can name an image of a registry, too; passwords for private ones are stored with your{" "}
+        <Link href="/account">account</Link>.
       </p>
       {file && (
-        <ImageForm key={`${file.name} ${file.lastModified} ${file.size}`} file={file} user={user} onClose={() => setFile(null)} />
+        <ImageForm
+          key={`${file.name} ${file.lastModified} ${file.size}`}
+          file={file}
+          after={files.length - 1}
+          user={user}
+          onClose={() => setFiles((waiting) => waiting.filter((f) => f !== file))}
+        />
       )}
       <ImageUploads onChoose={() => document.querySelector<HTMLInputElement>("main input[type=file]")?.click()} />
       {images.isError && <Failure error={images.error} again={() => void images.refetch()} />}
-      {images.isPending && <p className="empty">Loading …</p>}
-      {images.isSuccess && rows.length === 0 && <Empty>{text || whose !== "all" ? "No image matches." : "There are no images yet."}</Empty>}
+      {(images.isPending || searching) && <p className="empty">Loading …</p>}
+      {images.isSuccess && rows.length === 0 && !hasNextPage && <Empty>{text || whose !== "all" ? "No image matches." : "There are no images yet."}</Empty>}
       {rows.length > 0 && (
         <div className="scroll">
           <table className="wide">
@@ -122,8 +141,8 @@ export function Images({ user }: { user: User }) {
           </table>
         </div>
       )}
-      {images.hasNextPage && (
-        <button onClick={() => void images.fetchNextPage()} disabled={images.isFetchingNextPage}>
+      {hasNextPage && !searching && (
+        <button onClick={() => void fetchNextPage()} disabled={isFetchingNextPage}>
           More
         </button>
       )}

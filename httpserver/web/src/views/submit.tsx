@@ -1,12 +1,9 @@
-import { useQuery } from "@tanstack/react-query";
 import { useEffect, useMemo, useRef, useState } from "react";
 import { useLocation } from "wouter";
 import { stringify } from "yaml";
 
-import { ApiError, type Node, type ProblemItem, type User, api, body, toApiError } from "../api/client";
-import { datasets } from "../api/datasets";
-import { keys } from "../api/events";
-import { market } from "../api/market";
+import { ApiError, type ProblemItem, type User, api, toApiError } from "../api/client";
+import { useSuggestions } from "../api/suggestions";
 import { Problems, Sentence, useTitle } from "../components/basics";
 import { CodeFieldset } from "../components/code-field";
 import { Editor, type EditorHandle } from "../components/editor";
@@ -56,16 +53,8 @@ export function Submit({ user, clone }: { user: User; clone?: string }) {
       document.querySelector("label.wrong, .wrong-text, .problems")?.scrollIntoView({ block: "center" });
   }, [outcome.problems, draft.tab]);
 
-  const nodes = useQuery({
-    queryKey: keys.nodes,
-    queryFn: async () => (await body(api.GET("/api/v1/nodes"))).nodes as Node[],
-  });
   const [imageText, setImageText] = useState("");
-  const known = useSuggestions(imageText);
-  const images = useMemo(
-    () => [...new Set([...known.images, ...(nodes.data ?? []).flatMap((n) => n.images)])].sort(),
-    [nodes.data, known.images],
-  );
+  const known = useSuggestions(user.name, imageText);
   const file = useMemo(() => toJobFile(draft.form), [draft.form]);
   const form = draft.form;
 
@@ -173,6 +162,7 @@ export function Submit({ user, clone }: { user: User; clone?: string }) {
                   others={form.tasks.filter((t) => t.key !== task.key).map((t) => t.name)}
                   problemsAt={(field) => at(`/tasks/${index}${field}`)}
                   removable={form.tasks.length > 1}
+                  images={known.images}
                   datasets={known.datasets}
                   onImageText={setImageText}
                   onChange={(fresh) =>
@@ -225,11 +215,6 @@ export function Submit({ user, clone }: { user: User; clone?: string }) {
             <Editor ref={editor} text={draft.yaml} onChange={(yaml) => change({ yaml })} problems={outcome.problems} label="Job file" />
           </>
         )}
-        <datalist id="images">
-          {images.map((i) => (
-            <option key={i} value={i} />
-          ))}
-        </datalist>
         <div className="actions below">
           <button type="button" disabled={busy} onClick={() => void send(true)}>
             Check
@@ -255,33 +240,4 @@ export function Submit({ user, clone }: { user: User; clone?: string }) {
       </form>
     </>
   );
-}
-
-/** What is typed settles for so long before the server is asked. */
-const TYPING_MS = 300;
-
-/** Images and datasets that this account can see: what the fields suggest. Any other text may be typed, too. */
-function useSuggestions(typed: string): { readonly images: readonly string[]; readonly datasets: readonly string[] } {
-  const [q, setQ] = useState("");
-  useEffect(() => {
-    // A tag is no part of what is searched.
-    const timer = setTimeout(() => setQ(typed.split(":")[0]?.trim() ?? ""), TYPING_MS);
-    return () => clearTimeout(timer);
-  }, [typed]);
-  const images = useQuery({
-    queryKey: [...keys.images, "suggested", q],
-    queryFn: () => market.list({ q, limit: 100 }),
-    placeholderData: (old) => old,
-  });
-  const sets = useQuery({ queryKey: [...keys.datasets, ""], queryFn: () => datasets.list() });
-  const names = useMemo(() => (images.data?.images ?? []).flatMap((i) => i.tags.filter((t) => t.tag).map((t) => `${i.full_name}:${t.tag}`)), [images.data]);
-  const versions = useMemo(
-    () =>
-      (sets.data ?? []).flatMap((d) => {
-        const ready = d.versions.filter((v) => v.state === "ready");
-        return ready.length === 0 ? [] : [d.name, ...ready.map((v) => `${d.name}@${v.version}`)];
-      }),
-    [sets.data],
-  );
-  return { images: names, datasets: versions };
 }

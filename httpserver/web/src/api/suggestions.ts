@@ -1,0 +1,42 @@
+/** What the fields for images and datasets suggest. */
+import { useQuery } from "@tanstack/react-query";
+import { useEffect, useMemo, useState } from "react";
+
+import { type Option, datasetOptions, imageOptions } from "../domain/options";
+import { type Node, api, body } from "./client";
+import { datasets } from "./datasets";
+import { keys } from "./events";
+import { market } from "./market";
+
+/** What is typed settles for so long before the server is asked. */
+const TYPING_MS = 300;
+
+/** Images and datasets that this account can use; of images at most 100, those that fit what is `typed`. */
+export function useSuggestions(me: string, typed: string): { readonly images: readonly Option[]; readonly datasets: readonly Option[] } {
+  const [q, setQ] = useState("");
+  useEffect(() => {
+    // A tag is no part of what is searched.
+    const timer = setTimeout(() => setQ(typed.split(":")[0]?.trim() ?? ""), TYPING_MS);
+    return () => clearTimeout(timer);
+  }, [typed]);
+  const all = useQuery({ queryKey: [...keys.images, "suggested", ""], queryFn: () => market.list({ limit: 100 }) });
+  // Only where there are more than come at once is it worth asking for those that fit.
+  const fitting = useQuery({
+    queryKey: [...keys.images, "suggested", q],
+    queryFn: () => market.list({ q, limit: 100 }),
+    placeholderData: (old) => old,
+    enabled: q !== "" && all.data?.next_cursor != null,
+  });
+  const nodes = useQuery({
+    queryKey: keys.nodes,
+    queryFn: async () => (await body(api.GET("/api/v1/nodes"))).nodes as Node[],
+  });
+  const sets = useQuery({ queryKey: [...keys.datasets, ""], queryFn: () => datasets.list() });
+  const images = useMemo(() => {
+    const first = all.data?.images ?? [];
+    const known = new Set(first.map((image) => image.id));
+    const more = (fitting.data?.images ?? []).filter((image) => !known.has(image.id));
+    return imageOptions([...first, ...more], nodes.data ?? [], me);
+  }, [all.data, fitting.data, nodes.data, me]);
+  return { images, datasets: useMemo(() => datasetOptions(sets.data ?? [], me), [sets.data, me]) };
+}

@@ -1,0 +1,65 @@
+import { useState } from "react";
+
+import type { ProblemItem } from "../api/client";
+import type { Option } from "../domain/options";
+import { Combobox } from "./combobox";
+
+const nameOf = (dataset: string): string => dataset.split("@")[0] ?? "";
+
+/** Datasets that a task reads: as many as one likes, each with a version or without. */
+export function DatasetsField({
+  chosen,
+  known,
+  problems,
+  onChange,
+}: {
+  chosen: readonly string[];
+  known: readonly Option[];
+  problems: readonly ProblemItem[];
+  onChange: (chosen: readonly string[]) => void;
+}) {
+  const [text, setText] = useState("");
+  // One task can't have two versions of one.
+  const taken = new Set(chosen.map(nameOf));
+  const add = (name: string): void => {
+    const fresh = name.trim();
+    if (fresh && !chosen.includes(fresh)) onChange([...chosen, fresh]);
+    setText("");
+  };
+  return (
+    <div className="needs" role="group" aria-label="Datasets">
+      <span>Datasets</span>
+      {chosen.map((name) => (
+        <span className="chip" key={name}>
+          {name}
+          <button type="button" aria-label={`Without dataset ${name}`} onClick={() => onChange(chosen.filter((n) => n !== name))}>
+            ×
+          </button>
+        </span>
+      ))}
+      <Combobox
+        label="Add a dataset"
+        placeholder="add …"
+        size={18}
+        value={text}
+        options={known.filter((option) => !taken.has(nameOf(option.value)))}
+        {...(known.length === 0 ? { footer: "No dataset is there for you yet: publish a folder on the page Datasets." } : {})}
+        onText={setText}
+        onPick={add}
+        onEnter={() => add(text)}
+        onBlur={() => add(text)}
+      />
+      {chosen.length > 0 && (
+        <small className="note">
+          read-only at <code>/root/datasets/{chosen.length === 1 ? [...taken][0] : "NAME"}</code>; without @VERSION it is the newest
+          at submit
+        </small>
+      )}
+      {problems.map((p, i) => (
+        <small className="wrong-text" key={i}>
+          {p.message}
+        </small>
+      ))}
+    </div>
+  );
+}

@@ -1,0 +1,169 @@
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { type FormEvent, useRef, useState } from "react";
+
+import { keys } from "../api/events";
+import { type Registry, registries } from "../api/registries";
+import { moment } from "../domain/format";
+import { badHost, hostOf } from "../domain/registry-host";
+import { Empty, Failure, useNow } from "./basics";
+import { DeleteDialog } from "./delete-dialog";
+
+const KNOWN = ["docker.io", "ghcr.io", "quay.io", "nvcr.io"];
+
+/** User names and passwords for registries; what is stored is never shown again. */
+export function Registries() {
+  const client = useQueryClient();
+  const [host, setHost] = useState("");
+  const [username, setUsername] = useState("");
+  const [password, setPassword] = useState("");
+  const [error, setError] = useState<Error | null>(null);
+  const [done, setDone] = useState("");
+  const [busy, setBusy] = useState(false);
+  const [deleting, setDeleting] = useState<Registry | null>(null);
+  const secret = useRef<HTMLInputElement>(null);
+  const now = useNow(60_000);
+  const list = useQuery({ queryKey: keys.registries, queryFn: registries.list });
+  const rows = list.data ?? [];
+  const changed = (): Promise<void> => client.invalidateQueries({ queryKey: keys.registries });
+  const store = (event: FormEvent): void => {
+    event.preventDefault();
+    setDone("");
+    const wrong = badHost(hostOf(host));
+    setError(wrong ? new Error(wrong) : null);
+    if (wrong) return;
+    setBusy(true);
+    registries
+      .store(hostOf(host), username, password)
+      .then(({ registry, checked }) => {
+        setDone(checked ? `${registry} takes them; they are stored.` : `They are stored. ${registry} could not be asked now whether it takes them.`);
+        setHost("");
+        setUsername("");
+        setPassword("");
+        void changed();
+      }, setError)
+      .finally(() => setBusy(false));
+  };
+  const edit = (row: Registry): void => {
+    setHost(row.registry);
+    setUsername(row.username);
+    setPassword("");
+    setDone("");
+    setError(null);
+    secret.current?.focus();
+  };
+  return (
+    <section className="panel" aria-labelledby="registries">
+      <h2 id="registries">Registries</h2>
+      <p className="note">
+        Images can come from a registry, too: <code>ghcr.io/lab/torch:2.5</code>. For private ones store here what you sign in with there; it
+        is kept encrypted, used for your jobs alone, and never shown again.
+      </p>
+      {list.isError && <Failure error={list.error} again={() => void list.refetch()} />}
+      {list.isSuccess && rows.length === 0 && <Empty>Nothing is stored yet; public images need nothing.</Empty>}
+      {rows.length > 0 && (
+        <table aria-label="Stored for registries" className="wide">
+          <thead>
+            <tr>
+              <th>Registry</th>
+              <th>User name</th>
+              <th>Stored</th>
+              <th>
+                <span className="hidden">Actions</span>
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {rows.map((row) => (
+              <tr key={row.registry}>
+                <td className="name">{row.registry}</td>
+                <td className="breaks">{row.username}</td>
+                <td className="number">{moment(row.changed_at, now)}</td>
+                <td className="row-action">
+                  <button className="small" aria-label={`New password for ${row.registry}`} onClick={() => edit(row)}>
+                    New password …
+                  </button>{" "}
+                  <button className="small" aria-label={`Delete what is stored for ${row.registry}`} onClick={() => setDeleting(row)}>
+                    Delete …
+                  </button>
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+      <form aria-label="Store a password for a registry" onSubmit={store} autoComplete="off">
+        <div className="fields">
+          <label>
+            <span>
+              Registry <small>docker.io for Docker Hub</small>
+            </span>
+            <input
+              value={host}
+              list="known-registries"
+              placeholder="ghcr.io"
+              autoComplete="off"
+              autoCapitalize="none"
+              spellCheck={false}
+              required
+              onChange={(e) => setHost(e.target.value)}
+            />
+          </label>
+          <label>
+            User name there
+            <input
+              value={username}
+              autoComplete="off"
+              autoCapitalize="none"
+              spellCheck={false}
+              required
+              onChange={(e) => setUsername(e.target.value)}
+            />
+          </label>
+          <label>
+            Password or token
+            {/* As a new one: the browser must not fill in, and so give away, what it knows for Headway. */}
+            <input
+              ref={secret}
+              type="password"
+              value={password}
+              autoComplete="new-password"
+              required
+              onChange={(e) => setPassword(e.target.value)}
+            />
+          </label>
+        </div>
+        <datalist id="known-registries">
+          {KNOWN.map((name) => (
+            <option key={name} value={name} />
+          ))}
+        </datalist>
+        <div className="actions">
+          <button className="main" disabled={busy}>
+            {busy ? "Asking the registry …" : "Store"}
+          </button>
+          {done && (
+            <span className="fine" role="status">
+              {done}
+            </span>
+          )}
+        </div>
+        {error && <Failure error={error} />}
+      </form>
+      {deleting && (
+        <DeleteDialog
+          what={`what is stored for ${deleting.registry}`}
+          jobs={[]}
+          onDelete={{ now: () => registries.remove(deleting.registry), wait: null }}
+          onDone={() => {
+            setDeleting(null);
+            setDone("");
+            void changed();
+          }}
+          onClose={() => setDeleting(null)}
+        >
+          <p>Jobs that still wait fetch their images from there without it, so private ones fail.</p>
+        </DeleteDialog>
+      )}
+    </section>
+  );
+}
