@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from sortedcontainers import SortedList
@@ -14,10 +14,6 @@ from .model import Shape, Task
 from .policy import AgingSjf, ClusterView, Key, Policy, View, rank
 
 _MICRO = 1_000_000
-
-
-def _one_lane(task: Task) -> Hashable:
-    return None
 
 
 @dataclass(slots=True)
@@ -32,25 +28,25 @@ class TaskQueue:
     """Sorted by a policy's numbers.
 
     The order holds every task that ages (also those in a pause after a fault); the runnable ones are kept by shape
-    as well, since a pass may drop a whole shape once one task of it did not fit. Inside a shape, ``lane`` tells apart
-    tasks that limits treat differently (`admission.lane_of`), for the same reason.
+    as well, since a pass may drop a whole shape once one task of it did not fit; with ``by_owner`` inside a shape by
+    account, for the same reason: one that holds as many GPUs as it may.
 
     Rules that are not static are sorted again by ``sort``, which each pass calls. A policy that raises, or gives a
     number that is not finite, is set aside for `aging_sjf` (``failure`` says why) until it works for all tasks again.
     """
 
-    def __init__(self, policy: Policy, lane: Callable[[Task], Hashable] = _one_lane) -> None:
+    def __init__(self, policy: Policy, *, by_owner: bool = False) -> None:
         self.policy = policy
+        self.by_owner = by_owner
         self.failure = ""
         self._stand_in = AgingSjf()
         self._culprit: TaskId | None = None
-        self._lane = lane
         self._view: View = ClusterView(0)
         self._sorted_at = -math.inf
         self._entries: dict[TaskId, _Entry] = {}
         self._order: SortedList[Key] = SortedList()
         self._ready: SortedList[Key] = SortedList()
-        self._shelves: dict[Shape, dict[Hashable, SortedList[Key]]] = {}
+        self._shelves: dict[Shape, dict[str, SortedList[Key]]] = {}
         self._gpu_us = 0
         self._arrivals: dict[TaskId, None] = {}
 
@@ -159,8 +155,8 @@ class TaskQueue:
         return len(self._ready)
 
     @property
-    def shelves(self) -> Mapping[Shape, Mapping[Hashable, SortedList[Key]]]:
-        """The keys of the runnable tasks of each shape and lane, in order."""
+    def shelves(self) -> Mapping[Shape, Mapping[str, SortedList[Key]]]:
+        """The keys of the runnable tasks of each shape (and account, where they are apart), in order."""
         return self._shelves
 
     @property
@@ -174,6 +170,9 @@ class TaskQueue:
         }
 
     # -- inside -----------------------------------------------------------------------------------
+
+    def _lane(self, task: Task) -> str:
+        return task.owner if self.by_owner else ""
 
     def _key(self, policy: Policy, task: Task, now: float | None = None) -> Key:
         if now is None:
@@ -232,7 +231,7 @@ class TaskQueue:
         runnable = [entry.shelf is not None for entry in entries]
         self._order = SortedList(keys)
         self._ready = SortedList(key for key, is_ready in zip(keys, runnable, strict=True) if is_ready)
-        contents: dict[Shape, dict[Hashable, list[_Entry]]] = {}
+        contents: dict[Shape, dict[str, list[_Entry]]] = {}
         for entry, key, is_ready in zip(entries, keys, runnable, strict=True):
             entry.key = key
             if is_ready:
