@@ -299,7 +299,8 @@ def ensure_home(layout: Layout, account: str, uid: int, gid: int) -> Path:
     """The account's home, made with mode 700 for its uid and gid if it isn't there. Blocking.
 
     Raises:
-        MountUnavailable: the mount's `homes` is not there, or full.
+        StoreFull: the mount is full.
+        MountUnavailable: the mount's `homes` is not there, or does not let it be made.
     """
     home = layout.home(account)
     try:
@@ -310,6 +311,11 @@ def ensure_home(layout: Layout, account: str, uid: int, gid: int) -> Path:
             if (stat.st_uid, stat.st_gid) != (uid, gid):
                 os.chown(home, uid, gid, follow_symlinks=False)
     except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise StoreFull(
+                f"The shared folder is full, so there is no room for the personal space of {account}: make room on it, "
+                "then try again."
+            ) from error
         raise MountUnavailable(f"The home of {account} can't be made: {error.strerror}.") from error
     return home
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import click
@@ -86,6 +87,7 @@ def put(source: Path, path: str | None, recursive: bool) -> None:
         raise click.UsageError(f"{source} is a folder: put it with -r")
     with client() as http:
         if source.is_dir():
+            _make_folder(http, target)
             _put_folder(http, source, target)
         else:
             _put_file(http, source, target)
@@ -105,16 +107,16 @@ def _put_file(http: Client, source: Path, target: str) -> None:
 
 
 def _put_folder(http: Client, source: Path, target: str) -> None:
-    _make_folder(http, target)
+    # It has begun, so a server that is started anew meanwhile is waited for.
     for folder, names, file_names in os.walk(source):
         names.sort()
         below = Path(folder).relative_to(source).as_posix()
         place = target if below == "." else f"{target}/{below}"
         for name in names:
-            _make_folder(http, f"{place}/{name}")
+            http.patiently(partial(_make_folder, http, f"{place}/{name}"))
         for name in sorted(file_names):
             if (Path(folder) / name).is_file():
-                _put_file(http, Path(folder) / name, f"{place}/{name}")
+                http.patiently(partial(_put_file, http, Path(folder) / name, f"{place}/{name}"))
 
 
 def _make_folder(http: Client, path: str) -> None:
@@ -196,11 +198,17 @@ def trash_ls(output: str) -> None:
 
 @trash.command("restore")
 @click.argument("ids", nargs=-1, required=True)
-def trash_restore(ids: tuple[str, ...]) -> None:
+@output_option
+def trash_restore(ids: tuple[str, ...], output: str) -> None:
     """Put removed files back where they were."""
+    restored = []
     with client() as http:
         for one in ids:
-            click.echo(safe(http.restore(one)["path"]))
+            restored.append(http.restore(one))
+            if output != "json":
+                click.echo(safe(restored[-1]["path"]))
+    if output == "json":
+        print_json(restored)
 
 
 @trash.command("rm")

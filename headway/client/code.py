@@ -151,7 +151,8 @@ def _send_all(http: Client, packed: Packed, on_progress: Progress) -> None:
     failures = sent = 0
     before: int | None = None
     while True:
-        answer = http.ask("POST", "/code", json=manifest)
+        # Once it has begun, a server that is started anew is waited for.
+        answer = http.patiently(lambda: http.ask("POST", "/code", json=manifest))
         if answer["ready"]:
             return
         missing = [of_hash[sha256] for sha256 in answer["missing"]]

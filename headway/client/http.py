@@ -141,19 +141,19 @@ class Client:
         code: str = "",
     ) -> dict[str, Any]:
         """Submits a job file; the same ``request_id`` (made up when None) never makes a second job. ``code`` is the
-        snapshot for all tasks that name none."""
-        answer: dict[str, Any] = self._json(
-            "POST",
-            "/jobs",
-            content=job_file,
-            params={
-                **({"dry_run": "true"} if dry_run else {}),
-                **({"allow_unsatisfiable": "true"} if allow_unsatisfiable else {}),
-                **({"code": code} if code else {}),
-            },
-            headers={"Content-Type": media, "Idempotency-Key": request_id or uuid.uuid4().hex},
-        )
-        return answer
+        snapshot for all tasks that name none; it has gone up, so a server that is started anew now is waited for."""
+        params = {
+            **({"dry_run": "true"} if dry_run else {}),
+            **({"allow_unsatisfiable": "true"} if allow_unsatisfiable else {}),
+            **({"code": code} if code else {}),
+        }
+        headers = {"Content-Type": media, "Idempotency-Key": request_id or uuid.uuid4().hex}
+
+        def send() -> dict[str, Any]:
+            answer: dict[str, Any] = self._json("POST", "/jobs", content=job_file, params=params, headers=headers)
+            return answer
+
+        return self.patiently(send) if code else send()
 
     def jobs(self, **filters: Any) -> Iterator[dict[str, Any]]:
         """All jobs that match (``state``, ``owner``, ``q``), newest first, page by page."""

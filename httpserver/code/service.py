@@ -185,7 +185,8 @@ class Code:
         """Removes what nobody has used for long, and at first what a kill left, until cancelled."""
         while True:
             try:
-                await self._mount.require()
+                # On a full mount most of all.
+                await self._mount.require(MountKind.FULL)
                 await self.collect()
             except (HeadwayError, OSError) as error:
                 log.warning("code.not_collected", reason=str(error))

@@ -14,7 +14,7 @@ from typing import TypeVar
 from headway.clock import Clock
 from headway.errors import Conflict, HeadwayError, NotFound, StoreFull
 from headway.logs import get_logger
-from headway.mount import Layout, MountProbe, ensure_home
+from headway.mount import Layout, MountKind, MountProbe, ensure_home
 from headway.snapshot import format_size_about
 from headway.store import Database
 
@@ -96,7 +96,8 @@ class Publisher:
         while True:
             self._wake.clear()
             try:
-                await self._mount.require()
+                # On a full mount most of all.
+                await self._mount.require(MountKind.FULL)
                 if not self._recovered:
                     await self._recover()
                     self._recovered = True

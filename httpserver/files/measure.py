@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from .kernel import acting_as, open_beneath
 from .listing import UPLOAD
+from .space import UPLOADS
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 _BLOCK = 512  # st_blocks counts in these whatever the file system's own are
@@ -21,7 +22,7 @@ _MAX_LINKED = 200_000  # files with several names that are remembered; those bey
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Bytes on disk; ``uploading_bytes`` of them are of files that are being written through HttpServer."""
+    """Bytes on disk; ``uploading_bytes`` of them are of resumable uploads that are under way."""
 
     used_bytes: int
     entries: int
@@ -96,7 +97,7 @@ class _Walk:
                         continue  # gone meanwhile
                     if info.st_dev != device:
                         continue
-                    self._count(info, uploading=entry.name.startswith(UPLOAD))
+                    self._count(info, uploading=path == UPLOADS and not entry.name.startswith(UPLOAD))
                     if stat.S_ISDIR(info.st_mode):
                         folders.append(entry.name)
         except OSError:

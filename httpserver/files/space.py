@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 import stat
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from headway.errors import Conflict, InvalidInput, NotFound
 
@@ -18,9 +20,13 @@ from .removal import remove_tree
 from .words import Path, text, told
 
 TRASH = ".headway-trash"  # in the home; see trash_bin
-UPLOADS = ".headway-uploads"  # in the home, while resumable uploads are under way
+UPLOADS = ".headway-uploads"  # in the home, while uploads are under way
+RUN = f"{UPLOAD}{secrets.token_hex(4)}"  # tells what this process writes there from what a killed one left
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_TRIES = 5
+_CANT_SERVE = frozenset({errno.ENOTDIR, errno.ELOOP, errno.EXDEV, errno.EACCES})
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +36,15 @@ class OpenFile:
     descriptor: int
     size: int
     modified_ns: int
+
+
+class Half(NamedTuple):
+    """A file that is being written."""
+
+    folder: int  # open; in which it lies: UPLOADS, where the next start finds it after a kill
+    name: str
+    descriptor: int
+    apart: bool  # False: UPLOADS can't serve, or is on another disk, so it lies beside its place
 
 
 class Space:
@@ -85,7 +100,7 @@ class Space:
     # -- writing --------------------------------------------------------------------------------
 
     def begin(self, path: Path, *, overwrite: bool, parents: bool) -> Upload:
-        """Starts to write the file at ``path`` beside it.
+        """Starts to write the file at ``path``, in :data:`UPLOADS`.
 
         Raises:
             InvalidInput: the space itself is no file.
@@ -105,13 +120,36 @@ class Space:
                 ) from None
             try:
                 mode = self._mode_there(folder, path, overwrite=overwrite)
-                name = f"{UPLOAD}{secrets.token_hex(8)}"
-                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-                descriptor = os.open(name, flags, 0o600, dir_fd=folder)
+                half = self._half(folder)
             except BaseException:
                 os.close(folder)
                 raise
-            return Upload(path, folder, name, descriptor, mode=mode, overwrite=overwrite)
+            return Upload(path, folder, half, mode=mode, overwrite=overwrite)
+
+    def _half(self, folder: int) -> Half:
+        name = f"{RUN}{secrets.token_hex(8)}"
+        for _ in range(_TRIES):
+            try:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(UPLOADS, 0o700, dir_fd=self.root)
+                holder = open_beneath(self.root, UPLOADS, _FOLDER, links=False, mounts=False)
+            except FileNotFoundError:
+                continue  # the end of another upload took it away just now
+            except OSError as error:
+                if error.errno not in _CANT_SERVE:
+                    raise
+                break
+            try:
+                if os.fstat(holder).st_dev != os.fstat(folder).st_dev:
+                    os.close(holder)
+                    break
+                return Half(holder, name, os.open(name, _NEW, 0o600, dir_fd=holder), True)
+            except FileNotFoundError:
+                os.close(holder)
+            except BaseException:
+                os.close(holder)
+                raise
+        return Half(os.dup(folder), name, os.open(name, _NEW, 0o600, dir_fd=folder), False)
 
     def _mode_there(self, folder: int, path: Path, *, overwrite: bool) -> int | None:
         try:
@@ -185,15 +223,14 @@ class Space:
 
 
 class Upload:
-    """A file that is being written beside its place. Exactly one of :meth:`finish` and :meth:`abort` ends it."""
+    """A file that is being written to get its place when it is whole. Exactly one of :meth:`finish` and :meth:`abort`
+    ends it."""
 
-    def __init__(
-        self, path: Path, folder: int, name: str, descriptor: int, *, mode: int | None, overwrite: bool
-    ) -> None:
+    def __init__(self, path: Path, folder: int, half: Half, *, mode: int | None, overwrite: bool) -> None:
         self._path = path
         self._folder = folder
-        self._name = name
-        self._descriptor = descriptor
+        self._half = half
+        self._descriptor = half.descriptor
         self._mode = mode
         self._overwrite = overwrite
         self._open = True
@@ -225,10 +262,10 @@ class Upload:
             os.fsync(self._descriptor)
             if self._overwrite:
                 existed = os.access(self._path[-1], os.F_OK, dir_fd=self._folder, follow_symlinks=False)
-                os.rename(self._name, self._path[-1], src_dir_fd=self._folder, dst_dir_fd=self._folder)
+                os.rename(self._half.name, self._path[-1], src_dir_fd=self._half.folder, dst_dir_fd=self._folder)
             else:
                 existed = False
-                rename_no_replace(self._folder, self._name, self._folder, self._path[-1])
+                rename_no_replace(self._half.folder, self._half.name, self._folder, self._path[-1])
             os.fsync(self._folder)
             self._close()
             return existed
@@ -238,13 +275,17 @@ class Upload:
         with self._lock:
             if self._open:
                 with contextlib.suppress(OSError):
-                    os.unlink(self._name, dir_fd=self._folder)
+                    os.unlink(self._half.name, dir_fd=self._half.folder)
                 self._close()
 
     def _close(self) -> None:
         self._open = False
         os.close(self._descriptor)
         os.close(self._folder)
+        if self._half.apart:
+            with contextlib.suppress(OSError):  # what others write is in it
+                os.rmdir(f"../{UPLOADS}", dir_fd=self._half.folder)
+        os.close(self._half.folder)
 
 
 def _kind(mode: int) -> str:

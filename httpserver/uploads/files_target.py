@@ -20,7 +20,7 @@ from ..auth.model import Account
 from ..files.homes import Homes
 from ..files.kernel import open_beneath, rename_no_replace
 from ..files.names import components, shown
-from ..files.space import UPLOADS, Space
+from ..files.space import RUN, UPLOADS, Space
 from ..files.spaces import Spaces
 from ..files.words import Path, told
 from .errors import UploadOver
@@ -216,7 +216,7 @@ def _sweeper(known: Collection[str]) -> Callable[[Space], None]:
         descriptor = open_beneath(space.root, UPLOADS, _FOLDER_FLAGS, links=False)
         try:
             for name in _names(descriptor):
-                if name not in known:
+                if name not in known and not name.startswith(RUN):
                     with contextlib.suppress(OSError):
                         os.unlink(name, dir_fd=descriptor)
                         log.info("upload.swept", name=name)
