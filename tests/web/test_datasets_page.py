@@ -84,6 +84,8 @@ def test_a_folder_of_the_files_page_becomes_a_dataset_that_is_shared(
         expect(theirs.get_by_role("button", name="Use in a job")).to_be_visible()
         expect(theirs.get_by_role("button", name="Delete")).to_have_count(0)
     page.get_by_role("button", name="New version").click()
+    dialog.get_by_label("Folder in your space").fill("data/")
+    expect(dialog.get_by_role("option", name="data/digits")).to_be_visible()
     dialog.get_by_label("Folder in your space").fill("data/nothing")
     dialog.get_by_role("button", name="Publish", exact=True).click()
     expect(dialog.get_by_role("alert")).to_contain_text("data/nothing")
@@ -113,6 +115,40 @@ def test_a_folder_of_this_computer_goes_with_a_job_as_its_code(
     job = page.url.rpartition("/")[2]
     assert digest in ask(headway, "GET", f"/jobs/{job}/spec").text
     headway.client.act("cancel", job)
+
+
+def test_datasets_are_picked_by_keys_alone_as_many_as_one_likes(page: Page, headway: Cluster) -> None:
+    open_dataset(page, headway, "birds")
+    ask(headway, "POST", "/datasets", json={"name": "birds", "path": "data/birds", "copy": True})
+    open_dataset(page, headway, "fish")
+    page.goto("/submit")
+    field = page.get_by_role("combobox", name="Add a dataset")
+    options = page.get_by_role("listbox", name="Add a dataset").get_by_role("option")
+    field.focus()
+    page.keyboard.press("ArrowDown")
+    expect(options.filter(has_text="birds@2")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(options).to_have_count(0)
+    page.keyboard.type("bird")
+    expect(options).to_have_count(3)  # by its name, and its two versions
+    page.keyboard.press("ArrowUp")
+    expect(field).to_have_attribute("aria-activedescendant", str(options.last.get_attribute("id")))
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("Without dataset birds@1")).to_be_visible()
+    page.keyboard.type("fish")
+    expect(options).to_have_count(2)
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.keyboard.type("not/there")
+    page.keyboard.press("Enter")
+    chosen = page.get_by_role("group", name="Datasets")
+    for name in ("birds@1", "fish", "not/there"):
+        expect(chosen.get_by_label(f"Without dataset {name}", exact=True)).to_be_visible()
+    page.keyboard.press("ArrowDown")
+    expect(options.filter(has_text="birds")).to_have_count(0)  # no second version of one
+    page.get_by_label(re.compile("^Command")).fill("true")
+    page.get_by_role("button", name="Check").click()
+    expect(chosen).to_contain_text("'not/there' is not a dataset's name")
 
 
 def test_a_job_picks_a_dataset_says_its_version_and_holds_it(

@@ -117,6 +117,7 @@ def test_every_page(
         "trash": "/trash",
         "datasets": "/datasets",
         "dataset": "/datasets/numbers",
+        "account": "/account",
     }
     with browser.new_context(
         base_url=headway.url, viewport={"width": width, "height": height}, color_scheme=scheme

@@ -60,6 +60,15 @@ export function Problems({ problems, onPick }: { problems: readonly ProblemItem[
   );
 }
 
+/** What is wrong with one field, below it. */
+export function FieldProblems({ problems }: { problems: readonly ProblemItem[] }) {
+  return problems.map((p, i) => (
+    <small className="wrong-text" key={i}>
+      <Sentence text={p.message} />
+    </small>
+  ));
+}
+
 /** `scarce`: nearly full is a trouble, not a success. */
 export function Meter({ used, of, text, scarce = false }: { used: number | null; of: number; text: string; scarce?: boolean }) {
   const share = used === null || of <= 0 ? 0 : Math.min(1, used / of);

@@ -4,7 +4,7 @@ import { type ProblemItem } from "../api/client";
 import type { CodeField } from "../domain/form";
 import { size } from "../domain/format";
 import { short } from "../domain/image-name";
-import { Failure, Meter } from "./basics";
+import { Failure, FieldProblems, Meter } from "./basics";
 import { FileButton } from "./drop-zone";
 
 /** A folder of this computer that goes with the job. */
@@ -58,11 +58,7 @@ export function CodeFieldset({
         <small className="note">goes with the job as it is now, without what .gitignore leaves out; tasks see it at /root/code</small>
       )}
       {error && <Failure error={error} />}
-      {problems.map((p, i) => (
-        <small className="wrong-text" key={i}>
-          {p.message}
-        </small>
-      ))}
+      <FieldProblems problems={problems} />
     </div>
   );
 }

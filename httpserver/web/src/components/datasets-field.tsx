@@ -2,6 +2,7 @@ import { useState } from "react";
 
 import type { ProblemItem } from "../api/client";
 import type { Option } from "../domain/options";
+import { FieldProblems } from "./basics";
 import { Combobox } from "./combobox";
 
 const nameOf = (dataset: string): string => dataset.split("@")[0] ?? "";
@@ -55,11 +56,7 @@ export function DatasetsField({
           at submit
         </small>
       )}
-      {problems.map((p, i) => (
-        <small className="wrong-text" key={i}>
-          {p.message}
-        </small>
-      ))}
+      <FieldProblems problems={problems} />
     </div>
   );
 }

@@ -3,6 +3,7 @@ import { type ReactNode, useId } from "react";
 import type { NeedOn, ProblemItem } from "../api/client";
 import type { TaskForm } from "../domain/form";
 import type { Option } from "../domain/options";
+import { FieldProblems } from "./basics";
 import { Combobox } from "./combobox";
 import { DatasetsField } from "./datasets-field";
 
@@ -37,11 +38,7 @@ function Field({
         {hint && <small> {hint}</small>}
       </span>
       {children}
-      {problems.map((p, i) => (
-        <small className="wrong-text" key={i}>
-          {p.message}
-        </small>
-      ))}
+      <FieldProblems problems={problems} />
     </label>
   );
 }
@@ -76,11 +73,7 @@ export function TaskFields({ task, others, problemsAt, removable, images, datase
             }}
             onPick={(image) => set({ image })}
           />
-          {problemsAt("/image").map((p, i) => (
-            <small className="wrong-text" key={i}>
-              {p.message}
-            </small>
-          ))}
+          <FieldProblems problems={problemsAt("/image")} />
         </div>
       </div>
       <Field
@@ -159,11 +152,7 @@ export function TaskFields({ task, others, problemsAt, removable, images, datase
               ))}
             </select>
           )}
-          {problemsAt("/needs").map((p, i) => (
-            <small className="wrong-text" key={i}>
-              {p.message}
-            </small>
-          ))}
+          <FieldProblems problems={problemsAt("/needs")} />
         </div>
       )}
       <DatasetsField
@@ -172,11 +161,7 @@ export function TaskFields({ task, others, problemsAt, removable, images, datase
         problems={problemsAt("/datasets")}
         onChange={(chosen) => set({ datasets: chosen })}
       />
-      {problemsAt("/code").map((p, i) => (
-        <small className="wrong-text" key={i}>
-          {p.message}
-        </small>
-      ))}
+      <FieldProblems problems={problemsAt("/code")} />
       <details className="env" open={task.env.length > 0}>
         <summary>Environment</summary>
         {task.env.map((pair, i) => (
@@ -205,11 +190,7 @@ export function TaskFields({ task, others, problemsAt, removable, images, datase
         <button type="button" onClick={() => set({ env: [...task.env, { name: "", value: "" }] })}>
           Add a variable
         </button>
-        {problemsAt("/env").map((p, i) => (
-          <small className="wrong-text" key={i}>
-            {p.message}
-          </small>
-        ))}
+        <FieldProblems problems={problemsAt("/env")} />
       </details>
       {removable && (
         <button type="button" className="quiet" onClick={onRemove}>
