@@ -56,18 +56,20 @@ def parse(text: str) -> Cluster:
     nodes: list[Node] = []
     kinds: list[Node] = []
     models = cpus = memory = False
+    total = 0
     for group in text.split(","):
         count, gpus, model, cpu_centi, memory_bytes = _group(group.strip())
         if len(nodes) + count > _MAX_NODES:
             raise BadValue(f"{text!r} has more than {_MAX_NODES:,} nodes")
+        total += count * gpus
+        if total > _MAX_GPUS:
+            raise BadValue(f"{text!r} has more than {_MAX_GPUS:,} GPUs")
         models |= bool(model)
         cpus |= cpu_centi is not None
         memory |= memory_bytes is not None
         first = len(nodes)
         nodes.extend(_node(first + i, gpus, model, cpu_centi, memory_bytes) for i in range(count))
         kinds.append(nodes[first])
-    if sum(len(node.gpus) for node in nodes) > _MAX_GPUS:
-        raise BadValue(f"{text!r} has more than {_MAX_GPUS:,} GPUs")
     return Cluster(text, tuple(nodes), tuple(kinds), models, cpus, memory)
 
 

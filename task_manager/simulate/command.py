@@ -34,6 +34,10 @@ class Contest:
     policy: str
     discipline: Discipline
 
+    @property
+    def by_user(self) -> bool:
+        return self.policy.partition(":")[0] == "fair"
+
 
 @dataclass(frozen=True, slots=True)
 class Result:
@@ -140,7 +144,10 @@ def load(
             places.append((number, record.row))
     items = workload.build(records, machines, timeout_factor=timeout_factor)
     order = sorted(range(len(records)), key=places.__getitem__)
-    return Simulation(items, tuple(order), machines, contests, tuple(note for file in files for note in file.notes))
+    notes = [note for file in files for note in file.notes]
+    if any(contest.by_user for contest in contests) and not any(record.user for record in records):
+        notes.append("The trace names no users: to `fair` all tasks are of one.")
+    return Simulation(items, tuple(order), machines, contests, tuple(notes))
 
 
 def _workflow_names(paths: Sequence[Path]) -> list[str]:

@@ -1,0 +1,179 @@
+"""`headway simulate` as it is typed: forms of output, files, and what is refused with which exit status."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from headway.cli.main import cli, report
+from headway.errors import HeadwayError
+
+HEADER = "submit_s,runtime_s,timeout_s,gpus\n"
+
+
+def headway(*words):
+    """Exit status, standard output, standard error."""
+    result = CliRunner().invoke(cli, ["simulate", *map(str, words)])
+    if isinstance(result.exception, HeadwayError):
+        return report(result.exception), result.stdout, result.exception.message
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.fixture
+def trace(repository: Path) -> Path:
+    return repository / "tests" / "fixtures" / "table2_like.csv"
+
+
+def test_json_has_an_object_for_each_policy_with_units_in_its_keys(trace):
+    status, out, err = headway("--trace", trace, "--policy", "fifo", "--policy", "sjf", "--nodes", "1x2", "-o", "json")
+    assert (status, err) == (0, "")
+    fifo, sjf = json.loads(out)
+    assert (fifo["policy"], sjf["policy"]) == ("fifo", "sjf")
+    assert fifo["tasks"] == fifo["jobs"] == 20
+    assert fifo["mean_wait_s"] == pytest.approx(562.1, abs=0.05)
+    assert fifo["mean_finished_s"] == pytest.approx(769.7, abs=0.05)
+    assert sjf["mean_wait_s"] == pytest.approx(253.2, abs=0.05)
+    assert sjf["mean_finished_s"] == pytest.approx(460.9, abs=0.05)
+    assert fifo["max_wait_s"] >= fifo["p95_wait_s"] >= fifo["median_wait_s"] > 0
+    assert 0.9 < fifo["utilisation"] <= 1.0
+    assert set(fifo) >= {
+        "discipline", "median_finished_s", "p95_finished_s", "max_finished_s", "mean_bounded_slowdown",
+        "longest_decile_max_wait_s", "makespan_s", "timed_out", "promised", "promises_missed",
+    }  # fmt: skip
+
+
+def test_the_table_has_a_column_for_each_policy(trace):
+    status, out, _ = headway("--trace", trace, "--policy", "fifo", "sjf", "aging_sjf", "--nodes", "1x2")
+    assert status == 0
+    lines = out.splitlines()
+    assert lines[0] == "20 tasks. Waits and all other times are in seconds."
+    assert lines[1].split() == ["FIFO", "SJF", "AGING_SJF"]
+    assert lines[2].split() == ["mean", "wait", "562.1", "253.2", "286.4"]
+    assert len({len(line) for line in lines[1:]}) == 1
+    assert lines[-1].endswith("%")
+
+
+def test_starts_and_plots_are_written_where_they_are_wanted(trace, tmp_path):
+    starts, plots = tmp_path / "starts.csv", tmp_path / "plots"
+    status, _, _ = headway(
+        "--trace", trace, "--policy", "fifo,aging_sjf:beta=2", "--nodes", "1x2", "--starts", starts, "--plots", plots
+    )
+    assert status == 0
+    lines = starts.read_text().splitlines()
+    assert lines[0] == "id,fifo,aging_sjf:beta=2"
+    assert lines[1] == "0,0.000000,0.000000"
+    assert len(lines) == 21
+    drawn = sorted(plots.iterdir())
+    assert [path.name for path in drawn] == ["gpus.svg", "means.svg", "queue.svg", "waits.svg"]
+    for path in drawn:
+        assert ElementTree.fromstring(path.read_text()).tag == "{http://www.w3.org/2000/svg}svg"
+        assert "aging_sjf:beta=2" in path.read_text()
+
+
+def test_a_workflow_is_known_by_its_name_and_may_come_later(tmp_path):
+    flow = tmp_path / "flow.json"
+    flow.write_text('{"tasks": [{"name": "a", "runtime_s": 2}, {"name": "b", "runtime_s": 3, "depends_on": ["a"]}]}')
+    for words in (["--trace", flow], ["--dag", flow], ["--dag", f"{flow}@60"]):
+        status, out, _ = headway(*words, "--nodes", "1x1", "-o", "json")
+        (found,) = json.loads(out)
+        assert (status, found["tasks"], found["jobs"]) == (0, 2, 1)
+        assert (found["policy"], found["makespan_s"], found["mean_job_finished_s"]) == ("aging_sjf", 5.0, 5.0)
+
+
+def test_notes_go_to_standard_error(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("submit_s,runtime_s,gpus,timeout\n5,1,1,9\n0,1,1,9\n")
+    status, out, err = headway("--trace", path, "--policy", "fair", "--nodes", "1x1", "-o", "json")
+    assert status == 0
+    assert json.loads(out)
+    assert err.splitlines() == [
+        "headway: t.csv: columns that are not read: timeout (is it timeout_s?).",
+        "headway: t.csv was not in the order of submit_s; its rows were sorted.",
+        "headway: The trace names no users: to `fair` all tasks are of one.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "want"),
+    [
+        (["--nodes", "1x2"], "name what to run: --trace FILE.csv or --dag FILE.json"),
+        (["--trace", "TRACE"], "Missing option '--nodes'"),
+        (["--trace", "TRACE", "--nodes", "two"], "'two' is not a group of nodes"),
+        (["--trace", "TRACE", "--nodes", "1x2", "--policy", "lifo"], "There is no scheduling policy 'lifo'"),
+        (["--trace", "TRACE", "--nodes", "1x2", "--policy", "fifo:beta=1"], "no parameter 'beta'"),
+        (["--trace", "TRACE", "--nodes", "1x2", "--policy", "aging_sjf:beta=nan"], "beta=nan"),
+        (["--trace", "TRACE", "--nodes", "1x2", "--discipline", "loose"], "'loose' is not"),
+        (["--trace", "TRACE", "--nodes", "1x2", "--timeout-factor", "0"], "'0' is not above 0"),
+        (["--trace", "TRACE", "--nodes", "1x2", "--timeout-factor", "nan"], "'nan' is not above 0"),
+        (["--trace", "TRACE", "--nodes", "1x2", "--timeout-factor", "much"], "'much' is not a number"),
+        (["--trace", "TRACE", "--nodes", "1x2", "fifo"], "what is 'fifo'? Policies are named with --policy"),
+        (["--trace", "/nowhere/t.csv", "--nodes", "1x2"], "does not exist"),
+        (["--dag", "/nowhere/t.json", "--nodes", "1x2"], "there is no file '/nowhere/t.json'"),
+        (["--dag", "TRACE@soon", "--nodes", "1x2"], "stands the second of submission, not 'soon'"),
+        (["--trace", "TRACE", "--nodes", "1x2", "--starts", "/nowhere/s.csv"], "there is no folder '/nowhere'"),
+        (["--trace", "TRACE", "--nodes", "1x2", "--plots", "/nowhere/far/p"], "there is no folder '/nowhere/far'"),
+    ],
+)
+def test_a_wrong_word_is_a_matter_of_usage(trace, words, want):
+    status, out, err = headway(*(word.replace("TRACE", str(trace)) for word in words))
+    assert (status, out) == (2, "")
+    assert want in " ".join(err.split())
+
+
+@pytest.mark.parametrize(
+    ("content", "want"),
+    [
+        (b"", "t.csv is empty"),
+        (HEADER.encode() + b"0,1,,1\n7,soon,,1\n", "t.csv, row 2 (line 3), column runtime_s: 'soon' is not a number."),
+        (HEADER.encode() + b"0,-1,,1\n", "row 1 (line 2), column runtime_s: '-1' is negative."),
+        (
+            HEADER.encode() + b"0,1,,16\n",
+            "row 1 (line 2), column gpus: 16 GPUs are wanted on one node, the largest has 2",
+        ),
+        (b"submit_s,gpus\n0,1\n", "the column runtime_s is missing"),
+        (b"\x89PNG\r\n\x1a\n\0", "is no trace (a CSV file)"),
+    ],
+)
+def test_a_bad_trace_is_refused_and_nothing_is_written(tmp_path, content, want):
+    path = tmp_path / "t.csv"
+    path.write_bytes(content)
+    status, out, message = headway("--trace", path, "--nodes", "1x2", "--starts", tmp_path / "s.csv")
+    assert (status, out) == (4, "")
+    assert want in message
+    assert not (tmp_path / "s.csv").exists()
+
+
+def test_help_names_what_a_reader_needs():
+    status, out, _ = headway("--help")
+    assert status == 0
+    for word in (
+        "--trace",
+        "--policy",
+        "NODESxGPUS[xMODEL]",
+        "--discipline",
+        "--timeout-factor",
+        "--starts",
+        "--plots",
+    ):
+        assert word in out
+
+
+def test_a_terminal_sees_a_progress_bar(trace):
+    leader, follower = pty.openpty()
+    words = [sys.executable, "-m", "headway", "simulate", "--trace", str(trace), "--nodes", "1x2", "-o", "json"]
+    with os.fdopen(leader, "rb", buffering=0) as screen:
+        try:
+            done = subprocess.run(words, stdout=subprocess.PIPE, stderr=follower, check=True, timeout=60)
+        finally:
+            os.close(follower)
+        shown = screen.read(65536)
+    assert json.loads(done.stdout)[0]["tasks"] == 20
+    assert b"simulated tasks" in shown

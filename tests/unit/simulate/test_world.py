@@ -1,0 +1,245 @@
+"""Clusters, workloads and the run: what counts on which machines, and when what happens."""
+
+from pathlib import Path
+
+import pytest
+
+from headway.units import BadValue
+from task_manager.simulate import cluster, command, workload
+from task_manager.simulate.errors import TraceInvalid
+from task_manager.simulate.generate import busy_cluster
+from task_manager.simulate.records import Record
+
+
+def a_record(number=0, *, at=0.0, run=10.0, timeout=None, gpus=1, **more):
+    facts = {"label": str(number), "where": f"t.csv, row {number + 1} (line {number + 2})", "row": number}
+    return Record(submit_s=at, runtime_s=run, timeout_s=timeout, gpus=gpus, **{**facts, **more})
+
+
+def simulated(records, nodes="1x1", policy="fifo", discipline="greedy", factor=1.0):
+    machines = cluster.parse(nodes)
+    items = workload.build(records, machines, timeout_factor=factor)
+    contests = command.parse_contests([policy], [discipline])
+    (result,) = command.Simulation(items, tuple(range(len(items))), machines, contests).run()
+    return result
+
+
+def starts(*args, **options):
+    return [life.start_s for life in simulated(*args, **options).outcome.lives]
+
+
+def test_nodes_are_read_in_their_order_with_models_cpus_and_memory():
+    found = cluster.parse("2x8xA100, 1x4:cpus=32:memory=64GiB ,1x0:cpus=2.5")
+    assert [len(node.gpus) for node in found.nodes] == [8, 8, 4, 0]
+    assert {gpu.model for gpu in found.nodes[0].gpus} == {"A100"}
+    assert (found.nodes[2].cpu_centi, found.nodes[2].memory_bytes) == (3200, 64 << 30)
+    assert (found.gpus, found.models_stated, found.cpus_stated, found.memory_stated) == (20, True, True, True)
+    assert found.cpu_centi == 3450
+    plain = cluster.parse("1X2")
+    assert (plain.models_stated, plain.cpus_stated, plain.memory_stated) == (False, False, False)
+    assert cluster.parse("1x8xRTX 3090").nodes[0].gpus[7].model == "RTX 3090"
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("", "'' is not a group of nodes: the form is NODESxGPUS"),
+        ("8", "'8' is not a group"),
+        ("2x8,", "'' is not a group"),
+        ("x8", "'x8' is not a group"),
+        ("-1x8", "'-1x8' is not a group"),
+        ("2x8.5", "'2x8.5' is not a group"),
+        ("1e3x8", "'1e3x8' is not a group"),
+        ("0x8", "has no nodes"),
+        ("1x8x", "'' is not the name of a GPU model"),
+        ("1x8xA|B", "'A|B' is not the name of a GPU model"),
+        ("1x0xA100", "names a GPU model for nodes without GPUs"),
+        ("99999x1", "more than 10,000 nodes"),
+        ("1x5000", "5,000 GPUs a node; at most 1,024"),
+        ("10000x1024", "more than 100,000 GPUs"),
+        ("1x8:cpu=3", "'cpu=3' is neither cpus=N nor memory=SIZE"),
+        ("1x8:cpus", "'cpus' is neither"),
+        ("1x8:cpus=many", "cpus 'many' is not a number of CPUs"),
+        ("1x8:memory=64", "memory '64' has no unit"),
+        ("1x8:cpus=1:cpus=2", "states cpus twice"),
+    ],
+)
+def test_nonsense_for_nodes_is_refused_with_the_part_that_is_wrong(text, want):
+    with pytest.raises(BadValue) as caught:
+        cluster.parse(text)
+    assert want in str(caught.value)
+
+
+def test_types_cpus_and_memory_count_only_where_the_cluster_states_them():
+    picky = a_record(gpu_types=("T4",), cpu_centi=10**7, memory_bytes=1 << 60)
+    assert starts([picky], "1x1") == [0.0]
+    for nodes, column in [("1x1xA100", "gpu_type"), ("1x1:cpus=8", "cpus"), ("1x1:memory=1GiB", "mem_mib")]:
+        with pytest.raises(TraceInvalid) as caught:
+            starts([a_record(), picky], nodes)
+        assert caught.value.message.startswith(f"t.csv, row 1 (line 2), column {column}: ")
+        assert caught.value.message.endswith("no node could ever run the task.")
+
+
+def test_a_node_without_a_stated_model_takes_every_type():
+    picky = [a_record(i, gpu_types=("T4", "V100")) for i in range(2)]
+    assert starts(picky, "1x2xA100,1x1") == [0.0, 10.0]
+    assert starts(picky, "1x2xA100,1x1,1x1xV100") == [0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("record", "nodes", "want"),
+    [
+        (a_record(gpus=3), "5x2", "column gpus: 3 GPUs are wanted on one node, the largest has 2 in 5x2"),
+        (a_record(gpus=2, gpu_types=("T4",)), "1x1xT4,1x8xA100", "column gpu_type: 2 GPUs of type T4 on one node"),
+        (a_record(cpu_centi=901), "1x1:cpus=9", "column cpus: 9.01 CPUs are wanted, the largest node has 9"),
+        (a_record(gpus=1, cpu_centi=500), "1x1:cpus=2,1x0:cpus=8", "not all of them on one node"),
+    ],
+)
+def test_a_task_larger_than_the_cluster_is_refused_with_row_and_column(record, nodes, want):
+    with pytest.raises(TraceInvalid) as caught:
+        starts([record], nodes)
+    assert want in caught.value.message
+
+
+def test_cpus_and_memory_are_taken_and_given_back():
+    tasks = [a_record(i, gpus=0, cpu_centi=150, memory_bytes=1 << 30, run=10.0) for i in range(3)]
+    assert starts(tasks, "1x0:cpus=4") == [0.0, 0.0, 10.0]
+    assert starts(tasks, "1x0:memory=1GiB") == [0.0, 10.0, 20.0]
+
+
+def test_a_blank_timeout_is_the_run_time_and_at_least_a_second():
+    (short, long, limited) = workload.build(
+        [a_record(0, run=0.2), a_record(1, run=30.0), a_record(2, run=5.0, timeout=60.0)], cluster.parse("1x1")
+    )
+    assert [item.task.timeout_s for item in (short, long, limited)] == [1.0, 30.0, 60.0]
+
+
+def test_a_task_is_killed_at_its_timeout_and_the_factor_moves_that():
+    tasks = [a_record(0, run=50.0, timeout=20.0), a_record(1)]
+    found = simulated(tasks)
+    assert [life.end_s for life in found.outcome.lives] == [20.0, 30.0]
+    assert (found.measures.timed_out, found.measures.mean_finished_s) == (1, 25.0)
+    found = simulated(tasks, factor=2.5)
+    assert [life.end_s for life in found.outcome.lives] == [50.0, 60.0]
+    assert found.measures.timed_out == 0
+
+
+def test_of_one_instant_ends_come_first_then_arrivals_then_one_pass():
+    # At 10 the first ends while the second waits and a shorter one comes: the shorter one starts.
+    tasks = [a_record(0, run=10.0), a_record(1, at=5.0, run=100.0), a_record(2, at=10.0, run=2.0)]
+    found = simulated(tasks, policy="sjf")
+    assert [life.start_s for life in found.outcome.lives] == [0.0, 12.0, 10.0]
+    # One at 0, at 5, at 10, and at 12; the end of the last one leaves nothing to decide.
+    assert found.outcome.passes == 4
+
+
+def test_a_run_of_no_seconds_gives_its_gpu_back_at_once():
+    assert starts([a_record(0, run=0.0), a_record(1, run=0.0), a_record(2)]) == [0.0, 0.0, 0.0]
+
+
+def test_a_task_of_a_workflow_starts_behind_all_that_it_needs_and_ages_from_its_jobs_submission():
+    # a, then b; c is submitted after the workflow and with an equal timeout, so b goes first.
+    flow = [a_record(0, run=10.0, job=0), a_record(1, run=20.0, job=0, needs=(0,))]
+    other = a_record(2, at=5.0, run=20.0)
+    found = simulated([*flow, other], policy="aging_sjf")
+    assert [life.start_s for life in found.outcome.lives] == [0.0, 10.0, 30.0]
+    # b waits from the moment at which it could have started, not from the job's submission.
+    assert [life.wait_s for life in found.outcome.lives] == [0.0, 0.0, 25.0]
+    assert (found.measures.jobs, found.measures.mean_job_finished_s) == (2, (30.0 + 45.0) / 2)
+
+
+def test_inside_a_workflow_ties_go_to_the_longer_path_below():
+    flow = [
+        a_record(0, run=10.0, job=0),
+        a_record(1, run=10.0, job=0),
+        a_record(2, run=1.0, job=0, needs=(1,)),
+    ]
+    assert starts(flow, policy="fifo") == [10.0, 0.0, 20.0]
+
+
+def test_files_are_laid_over_each_other_and_starts_are_in_their_order(tmp_path):
+    trace = tmp_path / "late.csv"
+    trace.write_text("submit_s,runtime_s,gpus\n100,5,1\n0,5,1\n")
+    flow = tmp_path / "flow.json"
+    flow.write_text('{"tasks": [{"name": "b", "runtime_s": 2, "depends_on": ["a"]}, {"name": "a", "runtime_s": 3}]}')
+    simulation = command.load(
+        [trace],
+        [(flow, 1.0), (flow, 50.0)],
+        machines=cluster.parse("1x1"),
+        contests=command.parse_contests(["fifo"], ["greedy"]),
+    )
+    lines = simulation.starts_csv(simulation.run()).splitlines()
+    assert lines == [
+        "id,fifo",
+        "late.csv/0,100.000000",
+        "late.csv/1,0.000000",
+        "flow/b,8.000000",
+        "flow/a,5.000000",
+        "flow#2/b,53.000000",
+        "flow#2/a,50.000000",
+    ]
+    assert simulation.notes == ("late.csv was not in the order of submit_s; its rows were sorted.",)
+
+
+def test_tasks_of_a_workflow_take_no_gpu_where_there_is_none(tmp_path):
+    flow = [a_record(i, gpus=None, cpu_centi=100, job=0) for i in range(2)]
+    assert starts(flow, "1x0:cpus=1") == [0.0, 10.0]
+    assert starts(flow, "1x1:cpus=2") == [0.0, 10.0]
+
+
+@pytest.mark.parametrize("policy", ["aging_sjf", "fair", "hrrn"])
+def test_the_same_workload_gives_the_same_starts(policy):
+    records = busy_cluster(3, tasks=200, gpus=12, load=1.2)
+    assert records == busy_cluster(3, tasks=200, gpus=12, load=1.2)
+    first, second = (simulated(records, "1x8,2x2", policy) for _ in range(2))
+    assert first.outcome == second.outcome
+    assert max(life.wait_s for life in first.outcome.lives) > 0
+
+
+def test_no_gpu_is_held_twice_and_all_tasks_run_their_time():
+    records = busy_cluster(5, tasks=300, gpus=12, load=1.5)
+    lives = simulated(records, "1x8,2x2", "aging_sjf").outcome.lives
+    changes = sorted((at, by) for life in lives for at, by in ((life.start_s, life.gpus), (life.end_s, -life.gpus)))
+    held = 0
+    for _, by in changes:
+        held += by
+        assert 0 <= held <= 12
+    assert all(life.start_s >= life.submit_s for life in lives)
+    assert all(
+        life.end_s == life.start_s + min(record.runtime_s, record.timeout_s)
+        for life, record in zip(lives, records, strict=True)
+    )
+
+
+def test_policies_are_parted_by_commas_and_their_parameters_stay_with_them():
+    found = command.parse_contests(["fifo,aging_sjf:beta=2,gamma=3", "sjf", "fifo"], ["greedy"])
+    assert [contest.name for contest in found] == ["fifo", "aging_sjf:beta=2,gamma=3", "sjf"]
+
+
+@pytest.mark.parametrize(
+    "text", ["lifo", "aging_sjf:zeta=1", "aging_sjf:beta", "aging_sjf:beta=x", "aging_sjf:beta=-1", ""]
+)
+def test_an_unknown_policy_or_parameter_is_refused(text):
+    with pytest.raises(BadValue):
+        command.parse_contests([text], ["greedy"])
+
+
+def test_starts_equal_those_of_the_independent_simulator(repository: Path):
+    import csv
+    import io
+
+    fixtures = repository / "tests" / "fixtures"
+    with (fixtures / "table2_like_starts.csv").open() as file:
+        want = list(csv.DictReader(file))
+    names = [name for name in want[0] if name != "id"]
+    simulation = command.load(
+        [fixtures / "table2_like.csv"],
+        [],
+        machines=cluster.parse("1x2"),
+        contests=command.parse_contests(names, ["greedy"]),
+    )
+    found = list(csv.DictReader(io.StringIO(simulation.starts_csv(simulation.run()))))
+    for name in names:
+        for mine, theirs in zip(found, want, strict=True):
+            assert mine["id"] == theirs["id"]
+            assert float(mine[name]) == pytest.approx(float(theirs[name]), abs=1e-6), f"task {mine['id']} under {name}"
