@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,9 +20,8 @@ from tests.support.registry import PASSWORD, USER, Registry, a_registry
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(180)]
 
 
-@pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory, docker_engine: Engine) -> Iterator[tuple[Jobs, Registry]]:
-    folder = tmp_path_factory.mktemp("registry")
+@contextmanager
+def a_house(folder: Path, docker_engine: Engine, **settings: Any) -> Iterator[tuple[Jobs, Registry]]:
     with (
         a_registry(folder / "registry", private=True) as registry,
         a_cluster(
@@ -28,6 +29,7 @@ def house(tmp_path_factory: pytest.TempPathFactory, docker_engine: Engine) -> It
             worker__docker_host=docker_engine.url,
             worker__pull_images=True,
             task_manager__platform_retries=0,
+            **settings,
             **DOCKER_SETTINGS,
         ) as cluster,
     ):
@@ -39,6 +41,12 @@ def house(tmp_path_factory: pytest.TempPathFactory, docker_engine: Engine) -> It
         if any(registry.host in name for name in (image["RepoDigests"] or ())):
             client.api.remove_image(image["Id"], force=True)
     client.close()
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory, docker_engine: Engine) -> Iterator[tuple[Jobs, Registry]]:
+    with a_house(tmp_path_factory.mktemp("registry"), docker_engine) as house:
+        yield house
 
 
 def an_image(word: str) -> TinyImage:
@@ -107,3 +115,24 @@ def test_each_failure_has_its_sentence(house: tuple[Jobs, Registry]) -> None:
     (task,) = client.wait(told["id"], timeout_s=60)["tasks"]
     assert (task["state"], task["reason"]["word"]) == ("FAILED", "image_pull_failed"), task["reason"]
     assert registry.host in task["reason"]["sentence"]
+
+
+def test_an_image_that_came_for_one_account_is_not_run_by_another(tmp_path: Path, docker_engine: Engine) -> None:
+    """Where HttpServer reaches no registry, a name is looked up where the task runs. What one account's credentials had
+    brought there used to run for whoever named it."""
+    with a_house(tmp_path, docker_engine, httpserver__ask_registries=False) as (jobs, registry):
+        ann, bob = jobs.cluster.client, jobs.cluster.user("bob")
+        pushed = registry.push("team/secret", "1", an_image("secret"))
+        sign_in(jobs, registry)
+        names = registry.name("team/secret:1"), registry.name(f"team/secret@{pushed.digest}")
+        for name in names:
+            job = jobs.run(a_task("cat /word", image=name))
+            assert (job["state"], ann.log(job["id"], "a")) == ("SUCCEEDED", b"secret"), job["tasks"][0]["reason"]
+        for name in names:
+            told = bob.submit(a_job(a_task("cat /word", image=name)))
+            (task,) = bob.wait(told["id"], timeout_s=60, poll_s=0.1)["tasks"]
+            assert (task["state"], task["reason"]["word"]) == ("FAILED", "image_pull_failed"), task
+            assert name in task["reason"]["sentence"]
+        bob.ask("PUT", f"/registries/{registry.host}", json={"username": USER, "password": PASSWORD})
+        (task,) = bob.wait(bob.submit(a_job(a_task("true", image=names[0])))["id"], timeout_s=60, poll_s=0.1)["tasks"]
+        assert task["state"] == "SUCCEEDED", task["reason"]
