@@ -63,6 +63,8 @@ class Aftermath:
         else:
             times = replace(times, ended_at=now)
         record.times = times
+        if record.timeout_s is not None and end is not None and end.timeout_ms is not None:
+            record.counted_s = end.timeout_ms / 1000
         for warning in ending.warnings:
             self._note(f"Warning: {warning}")
         self._note(f"Ended ({ending.reason.word.value}): {ending.reason.sentence}")

@@ -211,6 +211,7 @@ async def build(
         renew=renew,
         stop=controller.stop,
         discard=controller.discard,
+        extend=controller.extend,
     )
     nodes = ResourceManagerPeer(resource_manager)
 

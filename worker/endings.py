@@ -17,6 +17,7 @@ from .box import BoxEnd, EndRecord, StartStage, StopWord
 from .ports import ContainerFacts, ContainerState
 
 _KILLED = 137  # 128 + SIGKILL, as engines report it
+_ROUNDED_S = 0.001  # launchers count in milliseconds
 _ENGINE_RESTARTED = 255  # what Docker notes for containers that it lost sight of
 
 
@@ -25,7 +26,7 @@ class EndContext:
     """What the Worker knows besides record and container."""
 
     node: str
-    timeout_s: float
+    timeout_s: float  # with all the time that it was given since
     memory_bytes: int
     log_limit_bytes: int
     program: str  # first word of the argv
@@ -105,11 +106,18 @@ def _exited(record: EndRecord, context: EndContext, out_of_memory: bool) -> EndR
 
 
 def _timed_out(context: EndContext, record: EndRecord | None = None) -> EndReason:
+    # The launcher's word: more time may have been given that reached it too late.
+    timeout_s = record.timeout_ms / 1000 if record and record.timeout_ms else context.timeout_s
+    late = (
+        f" The {format_duration(context.timeout_s)} that it was given came too late."
+        if (context.timeout_s - timeout_s > _ROUNDED_S)
+        else ""
+    )
     return EndReason(
         EndWord.TIMED_OUT,
         record.exit_code if record else None,
         record.signal if record else None,
-        f"It ran past its timeout of {format_duration(context.timeout_s)} and was ended.",
+        f"It ran past its timeout of {format_duration(timeout_s)} and was ended.{late}",
     )
 
 

@@ -1,4 +1,4 @@
-"""Tells TaskManager that this Worker lives and what it has; brings back leases, stops and discards.
+"""Tells TaskManager that this Worker lives and what it has; brings back leases, stops, discards and more time.
 
 It touches neither the engine nor the mount, so it goes on while those hang.
 """
@@ -16,6 +16,7 @@ from headway.logs import get_logger
 
 from .box import StopWord
 from .leases import Lease, after_answer, later
+from .model import Extend
 from .naps import nap
 
 log = get_logger(__name__)
@@ -29,6 +30,7 @@ class Answer:
     lease_enforced: bool
     discard: tuple[AttemptId, ...] = ()
     stop: tuple[tuple[AttemptId, StopWord], ...] = ()
+    extend: tuple[Extend, ...] = ()
 
 
 class Heartbeat:
@@ -46,6 +48,7 @@ class Heartbeat:
         renew: Callable[[Lease], Awaitable[None]],
         stop: Callable[[Sequence[tuple[AttemptId, StopWord]]], Awaitable[None]],
         discard: Callable[[Sequence[AttemptId]], Awaitable[None]],
+        extend: Callable[[Sequence[Extend]], Awaitable[None]],
     ) -> None:
         self._send = send
         self._clock = clock
@@ -55,6 +58,7 @@ class Heartbeat:
         self._renew = renew
         self._stop = stop
         self._discard = discard
+        self._extend = extend
         self._now = asyncio.Event()
         self.lease = Lease()
         self._silent = False
@@ -111,6 +115,11 @@ class Heartbeat:
                 await self._stop(answer.stop)
             except HeadwayError as error:
                 log.warning("stop.not_stored", reason=str(error))
+        if answer.extend:
+            try:
+                await self._extend(answer.extend)
+            except HeadwayError as error:
+                log.warning("extend.not_stored", reason=str(error))
         if changed_mode:
             self.hurry()  # TaskManager waits for the mode to be acknowledged
         return True

@@ -35,6 +35,15 @@ def working_dir(launch: Launch, image: ImageFacts) -> str:
     return launch.spec.working_dir or (CODE_DIR if launch.spec.code else image.working_dir) or "/"
 
 
+def dataset_versions(launch: Launch) -> dict[str, str]:
+    """Versions by name; empty: the newest. A job file may name a version, `mnist@2`."""
+    versions = {}
+    for entry in launch.spec.datasets:
+        name, _, version = entry.partition("@")
+        versions[name] = launch.dataset_versions.get(name) or launch.dataset_versions.get(entry) or version
+    return versions
+
+
 def launch_spec(launch: Launch, image: ImageFacts, *, now: float, lease_grace_s: float) -> LaunchSpec:
     """What the launcher is told.
 

@@ -88,6 +88,24 @@ class Launch:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Given:
+    """More time, once: by whom. ``forced``: an admin's, though promised starts move."""
+
+    by: str
+    seconds: float
+    forced: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Extend:
+    """An order to let an attempt run longer: its whole timeout, from the start of its process, which only grows."""
+
+    attempt: AttemptId
+    timeout_s: float
+    given: tuple[Given, ...] = ()  # all of it so far, oldest first
+
+
 class Stage(enum.StrEnum):
     """How far the Worker is with an attempt; kept in its store."""
 

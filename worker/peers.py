@@ -55,6 +55,7 @@ class TaskManagerPeer:
             lease_enforced=reply.lease_enforced,
             discard=tuple(convert.attempt_id(attempt) for attempt in reply.discard),
             stop=tuple((convert.attempt_id(order.attempt), wire.stop_word(order.word)) for order in reply.stop),
+            extend=tuple(wire.extend_orders(reply.extend)),
         )
 
     async def report(self, reports: Sequence[tm.AttemptReport]) -> list[AttemptId]:

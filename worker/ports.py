@@ -169,10 +169,11 @@ class ContainerFacts:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What the launcher has written so far."""
+    """What the launcher has written so far. ``timeout_ms``: a changed timeout that it counts by."""
 
     started: StartedRecord | None = None
     end: EndRecord | None = None
+    timeout_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,8 +222,8 @@ class Runtime(Protocol):
     writes the box (``stop``, ``renew``) and calls ``kill`` when the launcher has failed to act in time.
 
     *Failures.* EngineUnavailable (unknown outcome, tried again) or RuntimeRefused (final, carries the EndWord).
-    Anything else is a bug and ends the attempt with PLATFORM_ERROR. Neither is raised by ``progress``, ``stop`` and
-    ``renew``, which touch only the local disk: those raise OSError.
+    Anything else is a bug and ends the attempt with PLATFORM_ERROR. Neither is raised by ``progress``, ``stop``,
+    ``extend`` and ``renew``, which touch only the local disk: those raise OSError.
     """
 
     name: str  # "docker" | "scripted": Capacity.runtime
@@ -306,6 +307,12 @@ class Runtime(Protocol):
         """Order the launcher to end the attempt; the end shows in ``progress`` later. Never waits for it.
 
         The first word stands; a second order can only shorten the grace.
+        """
+        ...
+
+    async def extend(self, attempt: AttemptId, timeout_ms: int) -> None:
+        """Order the launcher to count by this timeout, from the start; a shorter one than ordered before is passed
+        over. That it does so shows in ``progress`` and by a nudge; one that has ended, or is being ended, never does.
         """
         ...
 

@@ -72,6 +72,10 @@ class Servicer(WorkerServicer):
             await self._controller.stop(orders)
         return worker_pb2.StopReply()
 
+    async def Extend(self, request: worker_pb2.ExtendRequest, context: Any) -> worker_pb2.ExtendReply:
+        await self._controller.extend(wire.extend_orders(request.orders))
+        return worker_pb2.ExtendReply()
+
     async def ReadLog(self, request: worker_pb2.ReadLogRequest, context: Any) -> AsyncIterator[worker_pb2.LogChunk]:
         chunks = self._logs.read(
             convert.attempt_id(request.attempt),

@@ -47,6 +47,9 @@ class Record:
     notes: bytes = b""
     end_report: bytes | None = None
     changed_at: float = 0.0
+    timeout_s: float | None = None  # with the time that it was given since its launch; None: as launched
+    counted_s: float | None = None  # the changed timeout that its launcher counts by
+    given: int = 0  # so many times was it given time, as its platform log tells
     unsafe: bool = field(default=False)  # its container could not be ended: its resources are not given out
 
     def row(self) -> tuple[Any, ...]:
@@ -64,6 +67,9 @@ class Record:
             "boot_id": self.boot_id,
             "container_id": self.container_id,
             "image_id": self.image_id,
+            "timeout_s": self.timeout_s,
+            "counted_s": self.counted_s,
+            "given": self.given,
             "unsafe": self.unsafe,
         }
         return (
@@ -103,6 +109,9 @@ class Record:
             notes=row.notes,
             end_report=row.end_report,
             changed_at=row.changed_at,
+            timeout_s=facts.get("timeout_s"),
+            counted_s=facts.get("counted_s"),
+            given=facts.get("given", 0),
             unsafe=bool(facts.get("unsafe")),
         )
 

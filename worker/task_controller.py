@@ -19,7 +19,7 @@ from . import wire
 from .admission import Condition, Refuse, verdict
 from .box import StopWord
 from .house import House
-from .model import Launch, Stage, Times
+from .model import Extend, Launch, Stage, Times
 from .notes import note
 from .ports import ContainerState, EngineUnavailable
 from .store import Record
@@ -136,6 +136,20 @@ class TaskController:
             changed.append(record)
         if changed:
             await self._house.store.put_many(changed)
+
+    async def extend(self, orders: Sequence[Extend]) -> None:
+        """Let attempts run longer; each is on the disk when this returns. Safe twice; one that is not here, or that is
+        ending, is passed over: the report of its end says what it was counted by.
+
+        Raises:
+            StoreFull, StoreUnavailable: it may be under way, but might be forgotten in a restart: say it again.
+        """
+        executors = [(self._executors.get(order.attempt), order) for order in orders]
+        changed = [executor for executor, order in executors if executor is not None and executor.extend(order)]
+        if changed:
+            await self._house.store.put_many([executor.record for executor in changed])
+            for executor in changed:
+                executor.nudge()
 
     async def end_for_disk(self, attempt: AttemptId, sentence: str) -> None:
         """End the one that fills a disk; ``sentence`` tells its owner. One that is ending already is left alone."""

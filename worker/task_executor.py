@@ -24,19 +24,13 @@ from .box import EndRecord, StartedRecord, StopWord
 from .container import Container, TookTooLong
 from .endings import EndContext, Ending
 from .house import House
-from .launch_spec import argv, launch_spec, working_dir
+from .launch_spec import argv, dataset_versions, launch_spec, working_dir
 from .leases import after_answer, later
-from .model import Launch, Stage
+from .model import Extend, Launch, Stage
 from .notes import note
-from .ports import (
-    ContainerFacts,
-    ContainerState,
-    ImageFacts,
-    Progress,
-    RuntimeRefused,
-    StartOrder,
-)
+from .ports import ContainerFacts, ContainerState, ImageFacts, Progress, RuntimeRefused, StartOrder
 from .store import Record
+from .time_limit import TimeLimit
 
 log = get_logger(__name__)
 T = TypeVar("T")
@@ -61,6 +55,7 @@ class TaskExecutor:
         self._overran = False
         self._alarm: Alarm | None = None
         self._container = Container(house, record.attempt, self._changed, self._note)
+        self._limit = TimeLimit(house, record, launch, self._note)
         self._aftermath = Aftermath(house, record, launch, self._container, self._note)
 
     # -- from outside -------------------------------------------------------------------------------
@@ -86,6 +81,10 @@ class TaskExecutor:
             self._stop_cut_in = True
             self._task.cancel()
         self._changed.set()
+
+    def extend(self, order: Extend) -> bool:
+        """Let it run longer. False if there is nothing to do; else the caller stores the record, then nudges."""
+        return self._limit.take(order)
 
     # -- the life -----------------------------------------------------------------------------------
 
@@ -179,7 +178,9 @@ class TaskExecutor:
             network=spec.network.value == "outgoing",
             gpu_uuids=launch.gpu_uuids,
             home=home,
-            datasets={name: await house.mounted.dataset(name, version) for name, version in _datasets(launch).items()},
+            datasets={
+                name: await house.mounted.dataset(name, version) for name, version in dataset_versions(launch).items()
+            },
             code=await house.mounted.code(launch.owner.name, spec.code) if spec.code else None,
             job_name=launch.job_name,
             owner=launch.owner.name,
@@ -241,9 +242,15 @@ class TaskExecutor:
                 news = True
             if progress.end is not None:
                 return await self._settle(progress.end), progress.end
+            if self._limit.has_moved(progress):
+                news = True
+                self._tell(AttemptEventKind.PROCESS_STARTED)
             if record.stop is not None and not self._stop_ordered:
                 self._stop_ordered = news = True
                 await self._order_stop(record.stop)
+            elif record.stop is None and progress.started is not None and await self._limit.hand_over():
+                news = True
+                self._alarm_at(self._overdue_at(progress.started))
             elif self._alarm is None:
                 self._alarm_at(self._overdue_at(progress.started))
             elif self._alarm.at <= house.clock.monotonic():
@@ -292,7 +299,7 @@ class TaskExecutor:
         limits, spec = self._house.limits, self.launch.spec
         if started is None:
             return self._house.clock.monotonic() + limits.exec_s
-        return started.boot_ns / _NS + spec.timeout_s + spec.grace_s + limits.slack_s
+        return started.boot_ns / _NS + self._limit.timeout_s + spec.grace_s + limits.slack_s
 
     def _alarm_at(self, at: float) -> None:
         self._house.alarms.cancel(self._alarm)
@@ -346,7 +353,7 @@ class TaskExecutor:
         words = argv(launch, image)
         return EndContext(
             node=self._house.node_id,
-            timeout_s=spec.timeout_s,
+            timeout_s=self._limit.timeout_s,
             memory_bytes=spec.resources.memory_bytes,
             log_limit_bytes=spec.log_limit_bytes,
             program=words[0] if words else "",
@@ -381,15 +388,6 @@ class TaskExecutor:
             self._house.reports.tell(record.attempt, wire.stored_report(record.end_report), end=True)
         elif record.stage is Stage.LIVE and record.times.process_started_at is not None:
             self._tell(AttemptEventKind.PROCESS_STARTED)
-
-
-def _datasets(launch: Launch) -> dict[str, str]:
-    """Versions by name; empty: the newest. A job file may name a version, `mnist@2`."""
-    versions = {}
-    for entry in launch.spec.datasets:
-        name, _, version = entry.partition("@")
-        versions[name] = launch.dataset_versions.get(name) or launch.dataset_versions.get(entry) or version
-    return versions
 
 
 def _sentence(error: HeadwayError) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from headway.rpc import convert
 from headway.rpc.v1 import common_pb2
 from headway.rpc.v1 import resource_manager_pb2 as rm
@@ -10,7 +12,7 @@ from headway.rpc.v1 import worker_pb2 as pb
 
 from .box import StopWord
 from .endings import Ending
-from .model import ImageSource, Launch, Owner, Times, WantedImage
+from .model import Extend, Given, ImageSource, Launch, Owner, Times, WantedImage
 from .ports import EngineImage, GpuReading
 from .store import Record
 
@@ -80,6 +82,18 @@ def stop_word(text: str) -> StopWord:
         return StopWord.PLATFORM
 
 
+def extend_orders(messages: Iterable[tm.ExtendOrder]) -> list[Extend]:
+    """Orders to let attempts run longer."""
+    return [
+        Extend(
+            convert.attempt_id(message.attempt),
+            message.timeout_s,
+            tuple(Given(one.by, one.seconds, one.forced) for one in message.extensions),
+        )
+        for message in messages
+    ]
+
+
 def report(
     record: Record,
     kind: str,
@@ -108,6 +122,7 @@ def report(
         process_started_at=times.process_started_at,
         ended_at=times.ended_at,
         run_s=times.run_s,
+        timeout_s=record.counted_s,
         peak_memory_bytes=peak_memory_bytes,
         stdout_bytes=stdout_bytes,
         stderr_bytes=stderr_bytes,

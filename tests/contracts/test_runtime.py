@@ -134,6 +134,24 @@ async def test_the_timeout_needs_no_worker(subject: Subject) -> None:
     assert 0.95 * SECOND <= end.run_ns < 2.5 * SECOND
 
 
+async def test_more_time_outlives_the_first_limit_and_ends_at_the_new_one(subject: Subject) -> None:
+    attempt = an_attempt()
+    await subject.runtime.start(await subject.order(attempt, run_s=60, timeout_s=1.5))
+    await started(subject, attempt)
+    await subject.runtime.extend(attempt, 3_000)
+
+    async def taken() -> bool:
+        return (await subject.runtime.progress(attempt)).timeout_ms == 3_000
+
+    await eventually(taken, within_s=20, what="more time")
+    end = await end_of(subject, attempt)
+    assert (end.reason, end.timeout_ms) == (BoxEnd.TIMED_OUT, 3_000)
+    assert end.run_ns >= 2.95 * SECOND
+    # Nothing is revived by an order that comes after the end.
+    await subject.runtime.extend(attempt, 60_000)
+    assert (await subject.runtime.progress(attempt)).end == end
+
+
 async def test_a_restarted_worker_finds_what_runs(subject: Subject) -> None:
     attempt = an_attempt()
     order = await subject.order(attempt, run_s=3)
@@ -163,6 +181,7 @@ async def test_a_lease_that_is_not_renewed_ends_it(subject: Subject) -> None:
 
 async def test_all_is_safe_for_an_attempt_that_never_was(subject: Subject) -> None:
     runtime, attempt = subject.runtime, an_attempt()
+    await runtime.extend(attempt, 60_000)
     await runtime.stop(attempt, StopWord.CANCELLED)
     await runtime.kill(attempt)
     await runtime.remove(attempt)

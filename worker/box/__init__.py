@@ -16,6 +16,7 @@ The box is a folder on the machine's local disk, bind-mounted into the container
       limits            Worker to launcher: a changed timeout
       stop              Worker to launcher: end the container, and why
       started           launcher to Worker: the user's program has been exec'd
+      taken             launcher to Worker: the changed timeout that it counts by
       stdout, stderr    raw spools
       index             which bytes of a spool came when
       end               launcher to Worker: how it ended; fsynced, written last
@@ -34,6 +35,7 @@ from .orders import (
     read_limits,
     read_started,
     read_stop,
+    read_taken,
     write_deadline,
     write_end,
     write_lease,
@@ -92,6 +94,7 @@ __all__ = [
     "read_spec",
     "read_started",
     "read_stop",
+    "read_taken",
     "render_spec",
     "unpack_index",
     "write_atomic",

@@ -31,6 +31,7 @@ class Box:
     limits: Path = field(init=False)
     stop: Path = field(init=False)
     started: Path = field(init=False)
+    taken: Path = field(init=False)
     stdout: Path = field(init=False)
     stderr: Path = field(init=False)
     index: Path = field(init=False)
@@ -47,7 +48,7 @@ class Box:
             "run": run,
             "launcher_log": run / "launcher.log",
         }
-        names = ("spec", "lease", "limits", "stop", "started", "stdout", "stderr", "index", "end")
+        names = ("spec", "lease", "limits", "stop", "started", "taken", "stdout", "stderr", "index", "end")
         places.update({name: run / name for name in names})
         for name, path in places.items():
             object.__setattr__(self, name, path)

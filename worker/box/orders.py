@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from .files import encode_value, number, optional_number, read_pairs, read_small, write_atomic
 from .layout import Box
 from .records import BoxEnd, BoxError, EndRecord, StartedRecord, StartStage, StopOrder, StopWord
@@ -26,9 +28,13 @@ def write_limits(box: Box, *, timeout_ms: int) -> None:
 
 
 def read_limits(box: Box) -> int | None:
-    """The changed timeout in milliseconds from the start, None where it was never changed."""
-    pairs = read_pairs(box.limits)
-    return None if pairs is None else number(box.limits, "timeout_ms", pairs.get("timeout_ms", ""))
+    """The changed timeout in milliseconds from the start, None where it was never changed. Raises BoxError."""
+    return _timeout_ms(box.limits)
+
+
+def _timeout_ms(path: Path) -> int | None:
+    pairs = read_pairs(path)
+    return None if pairs is None else number(path, "timeout_ms", pairs.get("timeout_ms", ""))
 
 
 def write_stop(box: Box, word: StopWord, *, grace_ms: int | None = None) -> None:
@@ -71,6 +77,11 @@ def read_started(box: Box) -> StartedRecord | None:
     return StartedRecord(wall_ns, boot_ns, pid)
 
 
+def read_taken(box: Box) -> int | None:
+    """The changed timeout, in milliseconds from the start, that the launcher counts by; None: none. Raises BoxError."""
+    return _timeout_ms(box.taken)
+
+
 def write_deadline(box: Box, at_epoch_s: float) -> None:
     """Tell the user's program when it will be timed out, in whole seconds since the epoch."""
     write_atomic(box.deadline, b"%d\n" % int(at_epoch_s), mode=0o644)
@@ -98,6 +109,7 @@ def write_end(box: Box, record: EndRecord) -> None:
         "started_wall_ns": record.started_wall_ns,
         "ended_wall_ns": record.ended_wall_ns,
         "run_ns": record.run_ns,
+        "timeout_ms": record.timeout_ms,
         "peak_memory_bytes": record.peak_memory_bytes,
         "oom_kills": record.oom_kills,
         "stdout_bytes": record.stdout_bytes,
@@ -129,6 +141,7 @@ def read_end(box: Box) -> EndRecord | None:
             started_wall_ns=optional_number(path, "started_wall_ns", pairs),
             ended_wall_ns=optional_number(path, "ended_wall_ns", pairs) or 0,
             run_ns=optional_number(path, "run_ns", pairs) or 0,
+            timeout_ms=optional_number(path, "timeout_ms", pairs),
             peak_memory_bytes=optional_number(path, "peak_memory_bytes", pairs),
             oom_kills=optional_number(path, "oom_kills", pairs) or 0,
             stdout_bytes=optional_number(path, "stdout_bytes", pairs) or 0,

@@ -101,7 +101,8 @@ class EndRecord:
 
     `exit_code` is None if the main process never ran or ended by a signal, `signal` is None unless it did:
     `exit 137` and a KILL are never the same record. `started_wall_ns` is None if it never started.
-    `peak_memory_bytes` is None where neither cgroup nor kernel told.
+    `timeout_ms` is the one that it was counted by at last. `peak_memory_bytes` is None where neither cgroup nor
+    kernel told.
     """
 
     reason: BoxEnd
@@ -119,6 +120,7 @@ class EndRecord:
     stdout_bytes: int = 0
     stderr_bytes: int = 0
     dropped_bytes: int = 0
+    timeout_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

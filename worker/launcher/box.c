@@ -360,6 +360,14 @@ bool write_deadline(const struct box *box, ns_t wall)
     return replace_file(box->attempt, "deadline", ".deadline.new", 0644, text, (size_t)size);
 }
 
+bool write_taken(const struct box *box, ns_t timeout)
+{
+    char text[48];
+    int size = snprintf(text, sizeof text, "timeout_ms=%lld\n", (long long)(timeout / MS));
+
+    return replace_file(box->run, "taken", ".taken.new", 0600, text, (size_t)size);
+}
+
 static const char *errno_name(int error)
 {
     static const struct {
@@ -444,11 +452,11 @@ bool write_end(struct box *box, const struct end_record *record)
     int size = snprintf(
         text, sizeof text,
         "reason=%s\nstop_word=%s\nexit_code=%s\nsignal=%s\nerrno=%s\nerror=%s\nstage=%s\n"
-        "started_wall_ns=%s\nended_wall_ns=%lld\nrun_ns=%lld\npeak_memory_bytes=%s\noom_kills=%lld\n"
+        "started_wall_ns=%s\nended_wall_ns=%lld\nrun_ns=%lld\ntimeout_ms=%lld\npeak_memory_bytes=%s\noom_kills=%lld\n"
         "stdout_bytes=%llu\nstderr_bytes=%llu\ndropped_bytes=%llu\n",
         record->reason, record->stop_word, code, signal, failure != NULL ? errno_name(failure->error) : "", encoded,
         failure != NULL ? stage_name(failure->stage) : "", started, (long long)record->ended_wall,
-        (long long)record->run, peak, (long long)record->oom_kills, (unsigned long long)record->stdout_bytes,
+        (long long)record->run, (long long)(record->timeout / MS), peak, (long long)record->oom_kills, (unsigned long long)record->stdout_bytes,
         (unsigned long long)record->stderr_bytes, (unsigned long long)record->dropped_bytes);
 
     for (int tries = 0; tries < 150; tries++) {

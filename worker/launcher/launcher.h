@@ -86,6 +86,7 @@ struct end_record {
     ns_t started_wall; /* 0: never */
     ns_t ended_wall;
     ns_t run;
+    ns_t timeout; /* that it counted by at last */
     int64_t peak_memory; /* negative: unknown */
     int64_t oom_kills;
     uint64_t stdout_bytes;
@@ -105,6 +106,7 @@ bool read_spec(const struct box *box, struct spec *spec, struct failure *failure
 void read_orders(const struct box *box, struct orders *orders);
 bool write_started(const struct box *box, ns_t wall, ns_t boot, pid_t pid);
 bool write_deadline(const struct box *box, ns_t wall);
+bool write_taken(const struct box *box, ns_t timeout);
 bool write_end(struct box *box, const struct end_record *record);
 
 /* Up to limit bytes of a file, with a NUL after them; NULL (errno set) if it can't be read. To be freed. */

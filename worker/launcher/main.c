@@ -204,7 +204,7 @@ static void end_for(struct launcher *l, const char *reason, const char *word, ns
     l->look_at = now + LOOK_WHILE_ENDING;
 }
 
-static void move_deadline(struct launcher *l)
+static void move_deadline(struct launcher *l, bool changed)
 {
     ns_t now = boot_now(), wall = wall_now();
     ns_t from = l->started != 0 ? l->started : now;
@@ -212,7 +212,7 @@ static void move_deadline(struct launcher *l)
     l->deadline = from + l->orders.timeout;
     /* The wall clock may have been set: then what the program can read moves along. */
     ns_t drift = wall + (l->deadline - now) - l->deadline_wall;
-    if (drift > DEADLINE_DRIFT || drift < -DEADLINE_DRIFT) {
+    if (changed || drift > DEADLINE_DRIFT || drift < -DEADLINE_DRIFT) {
         l->deadline_wall = wall + (l->deadline - now);
         if (!write_deadline(&l->box, l->deadline_wall))
             say(&l->box, "the deadline can't be written: %s", strerror(errno));
@@ -225,10 +225,17 @@ static void take_orders(struct launcher *l, ns_t now)
 
     read_orders(&l->box, &l->orders);
     l->orders_at = now + (l->events >= 0 ? ORDERS_EVERY : ORDERS_EVERY_WITHOUT_EVENTS);
-    if (timeout != l->orders.timeout)
-        say(&l->box, "timeout is now %lld ms", (long long)(l->orders.timeout / MS));
-    if (l->phase == RUNNING || l->phase == STARTING)
-        move_deadline(l);
+    if (l->phase == RUNNING || l->phase == STARTING) {
+        bool changed = timeout != l->orders.timeout;
+        move_deadline(l, changed);
+        if (changed) {
+            say(&l->box, "timeout is now %lld ms", (long long)(l->orders.timeout / MS));
+            if (!write_taken(&l->box, l->orders.timeout))
+                say(&l->box, "the changed timeout can't be confirmed: %s", strerror(errno));
+        }
+    } else {
+        l->orders.timeout = timeout; /* too late: the record says by which one it was ended */
+    }
     if (l->orders.stop)
         end_for(l, "stopped", l->orders.stop_word, l->orders.stop_grace >= 0 ? l->orders.stop_grace : l->spec.grace,
                 now);
@@ -277,7 +284,7 @@ static void hear_child(struct launcher *l)
         l->phase = RUNNING;
         l->started = boot_now();
         l->started_wall = wall_now();
-        move_deadline(l);
+        move_deadline(l, false);
         if (!write_started(&l->box, l->started_wall, l->started, l->main_pid))
             say(&l->box, "the start can't be recorded: %s", strerror(errno));
         say(&l->box, "started as pid %d", (int)l->main_pid);
@@ -454,6 +461,7 @@ static bool finish(struct launcher *l)
         l->ended_wall = wall_now();
     }
     record.ended_wall = l->ended_wall;
+    record.timeout = l->orders.timeout;
     record.run = l->started != 0 ? l->ended_at - l->started : 0;
     record.peak_memory = peak_memory(l);
     record.oom_kills = oom_kills(l) - l->oom_kills_before;

@@ -28,7 +28,7 @@ log = get_logger(__name__)
 
 T = TypeVar("T")
 
-_WATCHED = ("started", "end")
+_WATCHED = ("started", "taken", "end")
 
 
 class BoxedRuntime:
@@ -84,16 +84,30 @@ class BoxedRuntime:
 
     async def progress(self, attempt: AttemptId) -> Progress:
         box = self.box(attempt)
-        # Two small files in the page cache: a thread would cost more than the reads.
+        # Three small files in the page cache: a thread would cost more than the reads.
         with contextlib.suppress(OSError, boxes.BoxError):
             end = boxes.read_end(box)
-            return Progress(started=_started(box), end=end)
-        return Progress(started=_started(box))
+            return Progress(started=_started(box), end=end, timeout_ms=_taken(box))
+        return Progress(started=_started(box), timeout_ms=_taken(box))
 
     async def stop(self, attempt: AttemptId, word: StopWord, grace_ms: int | None = None) -> None:
         box = self.box(attempt)
         if box.run.is_dir():
             await self._in_thread(lambda: _write_stop(box, word, grace_ms))
+
+    async def extend(self, attempt: AttemptId, timeout_ms: int) -> None:
+        box = self.box(attempt)
+
+        def extend() -> None:
+            if not box.run.is_dir():
+                return
+            with contextlib.suppress(boxes.BoxError):
+                before = boxes.read_limits(box)
+                if before is not None and before >= timeout_ms:
+                    return
+            boxes.write_limits(box, timeout_ms=timeout_ms)
+
+        await self._in_thread(extend)
 
     async def renew(self, until_boot_ns: Mapping[AttemptId, int | None]) -> None:
         def renew() -> None:
@@ -129,6 +143,12 @@ def _started(box: Box) -> boxes.StartedRecord | None:
     return None
 
 
+def _taken(box: Box) -> int | None:
+    with contextlib.suppress(OSError, boxes.BoxError):
+        return boxes.read_taken(box)
+    return None
+
+
 def _says_none(box: Box) -> bool:
     with contextlib.suppress(OSError, boxes.BoxError):
         return boxes.read_lease(box) is None
@@ -147,7 +167,7 @@ def _write_stop(box: Box, word: StopWord, grace_ms: int | None) -> None:
 
 
 class BoxWatch:
-    """Tells when ``started`` or ``end`` appears in a box, through inotify: waiting costs nothing.
+    """Tells when ``started``, ``taken`` or ``end`` appears in a box, through inotify: waiting costs nothing.
 
     Where inotify can't be had (its limit of instances or watches is reached), the Worker's sweep finds out later.
     """

@@ -98,24 +98,33 @@ def ends_at(run: Run, stop: Stop | None = None, lease_until_ns: int | None = Non
     What comes first wins, as with the launcher: the end of the script itself, the timeout, the stop order, the lease.
     """
     natural = run.boot_ns + run.script.run_ns
-    limit = run.boot_ns + run.timeout_ms * _MS
+    term_at, grace, reason, word = _first_order(run, stop, lease_until_ns)
+    if natural <= term_at:
+        return natural, _record(run, natural, BoxEnd.EXITED)
+    if not run.script.ignores_term:
+        return term_at, _record(run, term_at, reason, word=word, signal_number=signal.SIGTERM)
+    if natural <= term_at + grace:
+        # It ended by itself within its grace; the order had been given all the same.
+        return natural, _record(run, natural, reason, word=word, exit_code=run.script.exit_code)
+    killed_at = term_at + grace
+    return killed_at, _record(run, killed_at, reason, word=word, signal_number=signal.SIGKILL)
+
+
+def ordered_at(run: Run, stop: Stop | None = None, lease_until_ns: int | None = None) -> int:
+    """When (boot clock, nanoseconds) it gets its TERM, if it does not end before."""
+    return _first_order(run, stop, lease_until_ns)[0]
+
+
+def _first_order(run: Run, stop: Stop | None, lease_until_ns: int | None) -> tuple[int, int, BoxEnd, StopWord | None]:
     grace_ns = run.grace_ms * _MS
+    limit = run.boot_ns + run.timeout_ms * _MS
     orders: list[tuple[int, int, BoxEnd, StopWord | None]] = [(limit, grace_ns, BoxEnd.TIMED_OUT, None)]
     if stop is not None:
         stop_grace = grace_ns if stop.grace_ns is None else min(stop.grace_ns, grace_ns)
         orders.append((max(stop.at_ns, run.boot_ns), stop_grace, BoxEnd.STOPPED, stop.word))
     if lease_until_ns is not None:
         orders.append((max(lease_until_ns, run.boot_ns), run.lease_grace_ms * _MS, BoxEnd.LEASE_EXPIRED, None))
-    ordered_at, grace, reason, word = min(orders, key=lambda order: order[0])
-    if natural <= ordered_at:
-        return natural, _record(run, natural, BoxEnd.EXITED)
-    if not run.script.ignores_term:
-        return ordered_at, _record(run, ordered_at, reason, word=word, signal_number=signal.SIGTERM)
-    if natural <= ordered_at + grace:
-        # It ended by itself within its grace; the order had been given all the same.
-        return natural, _record(run, natural, reason, word=word, exit_code=run.script.exit_code)
-    killed_at = ordered_at + grace
-    return killed_at, _record(run, killed_at, reason, word=word, signal_number=signal.SIGKILL)
+    return min(orders, key=lambda order: order[0])
 
 
 def _record(
@@ -141,4 +150,5 @@ def _record(
         run_ns=at_ns - run.boot_ns,
         oom_kills=int(oom),
         stdout_bytes=len(run.script.output),
+        timeout_ms=run.timeout_ms,
     )

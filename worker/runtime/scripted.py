@@ -14,7 +14,7 @@ import os
 import platform
 import shutil
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,7 @@ from ..ports import (
     RuntimeRefused,
     StartOrder,
 )
-from .script import Run, Script, Stop, ends_at
+from .script import Run, Script, Stop, ends_at, ordered_at
 
 log = get_logger(__name__)
 
@@ -63,9 +63,14 @@ class _Live:
     frozen: tuple[int, EndRecord] | None = None
     alarm: Alarm | None = None
     cut_off: bool = False  # the machine booted anew: gone without an end record, as a real one
+    extended: bool = False  # its timeout is no longer the one that it was started with
 
     def end(self) -> tuple[int, EndRecord]:
         return self.frozen or ends_at(self.run, self.stop, self.lease_until_ns)
+
+    def is_ending(self, now_ns: int) -> bool:
+        """Whether what ends it has happened, though it may go on for its grace."""
+        return ordered_at(self.run, self.stop, self.lease_until_ns) <= now_ns
 
     def freeze_if_over(self, now_ns: int) -> None:
         if self.frozen is None:
@@ -177,7 +182,8 @@ class ScriptedRuntime:
             return Progress()
         started = StartedRecord(live.run.wall_ns, live.run.boot_ns, pid=0)
         live.freeze_if_over(self._now_ns())
-        return Progress(started, live.frozen[1] if live.frozen and not live.cut_off else None)
+        end = live.frozen[1] if live.frozen and not live.cut_off else None
+        return Progress(started, end, live.run.timeout_ms if live.extended else None)
 
     async def inspect(self, attempt: AttemptId) -> ContainerFacts:
         live = self._live.get(attempt)
@@ -201,6 +207,20 @@ class ScriptedRuntime:
         self._write({"stop": attempt.folder, "word": stop.word.value, "at": stop.at_ns, "grace": stop.grace_ns})
         live.stop = stop
         self._schedule(attempt, live)
+
+    async def extend(self, attempt: AttemptId, timeout_ms: int) -> None:
+        live = self._live.get(attempt)
+        if live is None:
+            return
+        now_ns = self._now_ns()
+        live.freeze_if_over(now_ns)
+        # As the launcher: once it is being ended, for whatever reason, nothing changes by what for.
+        if live.frozen is not None or timeout_ms <= live.run.timeout_ms or live.is_ending(now_ns):
+            return
+        self._write({"extend": attempt.folder, "timeout_ms": timeout_ms})
+        live.run, live.extended = replace(live.run, timeout_ms=timeout_ms), True
+        self._schedule(attempt, live)
+        self._on_change(attempt)
 
     async def renew(self, until_boot_ns: Mapping[AttemptId, int | None]) -> None:
         now_ns = self._now_ns()
@@ -338,6 +358,10 @@ class ScriptedRuntime:
             live = self._of(line["stop"])
             if live is not None:
                 live.stop = Stop(StopWord(line["word"]), line["at"], line["grace"])
+        elif "extend" in line:
+            live = self._of(line["extend"])
+            if live is not None:
+                live.run, live.extended = replace(live.run, timeout_ms=line["timeout_ms"]), True
         elif "of" in line:
             for folder in line["of"]:
                 live = self._of(folder)

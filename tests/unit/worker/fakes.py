@@ -69,6 +69,8 @@ class FakeRuntime:
     spools: dict[AttemptId, Path] = field(default_factory=dict)
     files_of: dict[AttemptId, ContainerFiles] = field(default_factory=dict)
     stop_error: OSError | None = None
+    extended: list[tuple[AttemptId, int]] = field(default_factory=list)
+    extend_error: OSError | None = None
     on_change: Callable[[AttemptId], None] = lambda attempt: None
 
     async def open(self, on_change: Callable[[AttemptId], None]) -> None:
@@ -120,6 +122,11 @@ class FakeRuntime:
         self.graces.append(grace_ms)
         if self.obeys_stop and attempt in self.containers:
             self.end(attempt, EndRecord(BoxEnd.STOPPED, signal=15, stop_word=word))
+
+    async def extend(self, attempt: AttemptId, timeout_ms: int) -> None:
+        if self.extend_error is not None:
+            raise self.extend_error
+        self.extended.append((attempt, timeout_ms))
 
     async def renew(self, until_boot_ns: Mapping[AttemptId, int | None]) -> None:
         self.leases.append(dict(until_boot_ns))

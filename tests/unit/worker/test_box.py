@@ -87,6 +87,7 @@ def test_orders_come_back_and_are_absent_before(tmp_path: Path) -> None:
     box = boxes.create(tmp_path / "box")
     assert (boxes.read_lease(box), boxes.read_limits(box), boxes.read_stop(box)) == (None, None, None)
     assert (boxes.read_started(box), boxes.read_end(box), boxes.read_deadline(box)) == (None, None, None)
+    assert boxes.read_taken(box) is None
     boxes.write_lease(box, 12345678901)
     boxes.write_limits(box, timeout_ms=90_000)
     boxes.write_stop(box, StopWord.CANCELLED, grace_ms=0)
@@ -107,6 +108,7 @@ def test_orders_come_back_and_are_absent_before(tmp_path: Path) -> None:
     [
         EndRecord(BoxEnd.EXITED, exit_code=0, started_wall_ns=5, ended_wall_ns=9, run_ns=4, peak_memory_bytes=1),
         EndRecord(BoxEnd.STOPPED, signal=15, stop_word=StopWord.SHUTDOWN, oom_kills=2, dropped_bytes=7),
+        EndRecord(BoxEnd.TIMED_OUT, signal=9, started_wall_ns=5, timeout_ms=90_000),
         EndRecord(
             BoxEnd.START_FAILED,
             errno="ENOENT",

@@ -92,6 +92,21 @@ async def test_the_first_stop_word_stands_and_grace_only_shrinks(runtime: BoxedR
     assert boxes.read_stop(box) == boxes.StopOrder(StopWord.CANCELLED, 5_000)
 
 
+async def test_time_is_only_added_and_nudges_once_it_is_taken(runtime: BoxedRuntime) -> None:
+    nudged: list[AttemptId] = []
+    await runtime.open(nudged.append)
+    box = await runtime.lay_out(an_order())
+    await runtime.extend(ATTEMPT, 90_000)
+    await runtime.extend(ATTEMPT, 60_000)
+    await runtime.extend(an_attempt("never"), 90_000)
+    assert boxes.read_limits(box) == 90_000
+    assert (await runtime.progress(ATTEMPT)).timeout_ms is None
+    boxes.write_atomic(box.taken, b"timeout_ms=90000\n")
+    await eventually(lambda: nudged == [ATTEMPT])
+    assert (await runtime.progress(ATTEMPT)).timeout_ms == 90_000
+    await runtime.close()
+
+
 async def test_leases_are_renewed_where_there_is_a_box(runtime: BoxedRuntime) -> None:
     box = await runtime.lay_out(an_order(1))
     await runtime.renew({ATTEMPT: 77, an_attempt("unknown"): 77})

@@ -18,6 +18,7 @@ from worker.box import StopWord
 from worker.conditions import Conditions
 from worker.heartbeat import Answer, Heartbeat
 from worker.leases import Lease
+from worker.model import Extend, Given
 from worker.registration import Registration
 from worker.reports import Reports
 
@@ -131,6 +132,7 @@ class Pulse:
         self.renewed: list[Lease] = []
         self.stopped: list[tuple[AttemptId, StopWord]] = []
         self.discarded: list[AttemptId] = []
+        self.extended: list[Extend] = []
         self.delay_s = 0.0
         self.fenced = False
         self.lease = Lease()
@@ -154,6 +156,9 @@ class Pulse:
         async def discard(attempts: Sequence[AttemptId]) -> None:
             self.discarded.extend(attempts)
 
+        async def extend(orders: Sequence[Extend]) -> None:
+            self.extended.extend(orders)
+
         def set_lease(lease: Lease) -> None:
             self.lease = lease
 
@@ -166,6 +171,7 @@ class Pulse:
             renew=renew,
             stop=stop,
             discard=discard,
+            extend=extend,
         )
 
 
@@ -216,6 +222,14 @@ async def test_a_superseded_worker_ends_what_it_runs_and_itself(clock: FakeClock
         await pulse.heartbeat.run()
     assert pulse.renewed[-1] == Lease(round(clock.monotonic() * 1e9)), "it is over now"
     assert pulse.lease == pulse.renewed[-1]
+
+
+async def test_more_time_comes_with_a_heartbeats_answer(clock: FakeClock) -> None:
+    pulse = Pulse(clock)
+    order = Extend(A, 90.0, (Given("ann", 30.0),))
+    pulse.answer = Answer(lease_s=120, lease_enforced=True, extend=(order,))
+    assert await pulse.heartbeat.beat()
+    assert pulse.extended == [order]
 
 
 async def test_a_planned_stop_of_taskmanager_suspends_leases_before_it_is_answered(clock: FakeClock) -> None:

@@ -173,6 +173,38 @@ async def test_orders_survive_a_restart(world: World, clock: FakeClock) -> None:
     await runtime.close()
 
 
+async def test_more_time_moves_the_end_and_survives_a_restart(world: World, clock: FakeClock) -> None:
+    runtime = await world.open()
+    await runtime.start(world.order(run_s=1_000))
+    await runtime.extend(an_attempt(), 90_000)
+    assert world.nudged == [an_attempt()]
+    assert (await runtime.progress(an_attempt())).timeout_ms == 90_000
+    await runtime.extend(an_attempt(), 70_000)
+    await clock.advance(89)
+    assert (await runtime.progress(an_attempt())).end is None
+    await runtime.close()
+    runtime = await world.open()
+    await clock.advance(2)
+    progress = await runtime.progress(an_attempt())
+    assert progress.end is not None
+    assert (progress.end.reason, progress.end.run_ns, progress.timeout_ms) == (BoxEnd.TIMED_OUT, 90 * S, 90_000)
+    await runtime.close()
+
+
+async def test_time_that_comes_in_the_grace_or_later_changes_nothing(world: World, clock: FakeClock) -> None:
+    runtime = await world.open()
+    await runtime.start(world.order(run_s=1_000, ignores_term=1))
+    clock.tick(61)
+    await runtime.extend(an_attempt(), 90_000)
+    clock.tick(5)
+    await runtime.extend(an_attempt(), 90_000)
+    progress = await runtime.progress(an_attempt())
+    assert progress.end is not None
+    assert (progress.end.reason, progress.end.run_ns, progress.timeout_ms) == (BoxEnd.TIMED_OUT, 62 * S, None)
+    assert progress.end.timeout_ms == 60_000
+    await runtime.close()
+
+
 async def test_a_reboot_leaves_what_engines_leave(world: World, clock: FakeClock) -> None:
     runtime = await world.open()
     await runtime.start(world.order(run_s=100))

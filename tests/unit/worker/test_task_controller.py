@@ -18,7 +18,7 @@ from tests.unit.worker.fakes import NS, Rig, a_rig
 from worker import wire
 from worker.admission import Condition, Refuse
 from worker.box import BoxEnd, EndRecord, StopWord
-from worker.model import Launch, Stage
+from worker.model import Extend, Given, Launch, Stage
 from worker.ports import ContainerFacts, ContainerState
 from worker.task_controller import Taken, TaskController
 
@@ -156,6 +156,18 @@ async def test_a_stop_survives_the_worker(desk: Desk) -> None:
     await desk.clock.settle()
     await desk.restart()
     assert desk.rig.runtime.stops.count((A, StopWord.CANCELLED)) == 2, "said again after the restart"
+
+
+async def test_more_time_survives_the_worker(desk: Desk) -> None:
+    await desk.running(A)
+    await desk.controller.extend([Extend(A, 120.0, (Given("ann", 60.0),)), Extend(B, 120.0)])
+    await desk.clock.settle()
+    await desk.restart()
+    assert desk.rig.runtime.extended == [(A, 120_000)] * 2, "handed over again: nobody knows whether it arrived"
+    await desk.pass_time(2)
+    desk.clock.tick(70)
+    await desk.pass_time(1)
+    assert not desk.rig.runtime.kills, "its first limit is over, with all that the Worker waits behind it"
 
 
 async def test_why_the_worker_ended_one_for_its_disk_survives_the_worker(desk: Desk) -> None:

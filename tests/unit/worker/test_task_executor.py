@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from tests.unit.worker.builders import a_launch, an_attempt
 from tests.unit.worker.fakes import NS, Rig, a_rig
 from worker.box import BoxEnd, EndRecord, StartStage, StopWord
 from worker.leases import Lease
-from worker.model import Stage, Times
+from worker.model import Extend, Given, Stage, Times
 from worker.ports import ContainerFacts, ContainerState, RuntimeRefused
 from worker.store import Record
 from worker.task_executor import TaskExecutor
@@ -430,3 +431,91 @@ async def test_a_lease_that_ran_out_in_a_silence_does_not_end_the_next_attempt(o
     one.begin(lease_enforced=granted, lease_s=120.0)
     await one.settle()
     assert one.rig.runtime.orders[one.attempt].lease_until_boot_ns == round((now + 90) * NS)
+
+
+# --- more time ------------------------------------------------------------------------------------------------
+
+
+def taken(one: One, timeout_ms: int) -> None:
+    """The launcher says that it counts by it."""
+    runtime = one.rig.runtime
+    runtime.records[one.attempt] = replace(runtime.records[one.attempt], timeout_ms=timeout_ms)
+    one.executor.nudge()
+
+
+async def test_more_time_is_handed_over_and_reported_once_the_launcher_counts_by_it(one: One) -> None:
+    one.begin()
+    await one.running()
+    order = Extend(one.attempt, 2_400.0, (Given("ann", 600.0), Given("root", 1_200.0, forced=True)))
+    assert one.executor.extend(order)
+    one.executor.nudge()
+    await one.settle()
+    assert one.rig.runtime.extended == [(one.attempt, 2_400_000)]
+    assert not one.executor.extend(order), "said again with each heartbeat"
+    assert not one.executor.extend(Extend(one.attempt, 1_200.0)), "an older order that comes late"
+    assert not one.rig.told.reports[-1].HasField("timeout_s")
+    taken(one, 2_400_000)
+    await one.rig.clock.advance(0.1)
+    assert (one.rig.told.reports[-1].kind, one.rig.told.reports[-1].timeout_s) == ("PROCESS_STARTED", 2_400.0)
+    # Neither the launcher's old limit nor the Worker's own alarm behind it strikes.
+    await one.rig.clock.advance(2_000)
+    assert not one.rig.runtime.kills
+    one.rig.runtime.end(one.attempt, EndRecord(BoxEnd.TIMED_OUT, signal=15, run_ns=2_400 * NS, timeout_ms=2_400_000))
+    end = await one.end()
+    assert (end.kind, end.timeout_s) == ("TIMED_OUT", 2_400.0)
+    assert end.reason.detail == "It ran past its timeout of 40m and was ended."
+    platform = (one.rig.mount.job_folder(one.attempt) / "platform.log").read_text()
+    assert "ann gave it 10m more." in platform
+    assert "root gave it 20m more, though promised starts move." in platform
+    assert "Its timeout is 40m now; it passes at " in platform
+
+
+async def test_time_that_came_too_late_is_never_said_to_have_counted(one: One) -> None:
+    one.begin()
+    await one.running()
+    assert one.executor.extend(Extend(one.attempt, 1_200.0, (Given("ann", 600.0),)))
+    one.rig.runtime.end(one.attempt, EndRecord(BoxEnd.TIMED_OUT, signal=15, run_ns=600 * NS, timeout_ms=600_000))
+    end = await one.end()
+    assert (end.kind, end.timeout_s) == ("TIMED_OUT", 600.0)
+    assert end.reason.detail == (
+        "It ran past its timeout of 10m and was ended. The 20m that it was given came too late."
+    )
+    assert not one.executor.extend(Extend(one.attempt, 3_000.0)), "it has ended"
+
+
+async def test_a_launcher_that_takes_no_time_is_killed_at_the_new_limit_not_before(one: One) -> None:
+    one.begin()
+    await one.running()
+    assert one.executor.extend(Extend(one.attempt, 1_200.0))
+    one.executor.nudge()
+    await one.settle()
+    await one.rig.clock.advance(1_100)
+    assert not one.rig.runtime.kills
+    await one.rig.clock.advance(200)
+    assert one.rig.runtime.kills
+
+
+async def test_a_full_disk_delays_more_time_until_it_is_said_again(one: One) -> None:
+    one.begin()
+    await one.running()
+    order = Extend(one.attempt, 1_200.0, (Given("ann", 600.0),))
+    one.rig.runtime.extend_error = OSError(28, "No space left on device")
+    assert one.executor.extend(order)
+    one.executor.nudge()
+    await one.settle()
+    one.rig.runtime.extend_error = None
+    assert one.executor.extend(order)
+    one.executor.nudge()
+    await one.settle()
+    assert one.rig.runtime.extended == [(one.attempt, 1_200_000)]
+    assert one.record.notes.count(b"ann gave it 10m more.") == 1
+
+
+async def test_what_is_being_stopped_gets_no_time(one: One) -> None:
+    one.begin()
+    await one.running()
+    one.rig.runtime.obeys_stop = False
+    one.executor.stop(StopWord.CANCELLED)
+    await one.settle()
+    assert not one.executor.extend(Extend(one.attempt, 1_200.0))
+    assert not one.rig.runtime.extended

@@ -196,11 +196,34 @@ def test_more_time_moves_the_deadline(launch: Runs) -> None:
     second = boxes.read_deadline(box)
     end = run.end(5)
     assert (end.reason, end.exit_code, run.out()) == (BoxEnd.EXITED, 0, b"up\ndone\n")
+    assert (boxes.read_taken(box), end.timeout_ms) == (60_000, 60_000)
     assert end.started_wall_ns is not None
     assert first is not None
     assert second is not None
     assert abs(first - (end.started_wall_ns / SECOND + 0.5)) < 2
     assert abs(second - (end.started_wall_ns / SECOND + 60)) < 3
+
+
+def test_more_time_is_confirmed_and_its_file_kept_current_however_little_it_is(launch: Runs) -> None:
+    run = launch.sh("echo up; sleep 30", timeout_ms=20_000)
+    run.wait_for_output(b"up")
+    assert boxes.read_taken(run.box) is None
+    first = boxes.read_deadline(run.box)
+    assert first is not None
+    boxes.write_limits(run.box, timeout_ms=21_500)
+    run.wait_until(lambda: boxes.read_taken(run.box) == 21_500)
+    second = boxes.read_deadline(run.box)
+    assert second is not None
+    assert second - first in (1, 2)
+
+
+def test_time_that_comes_too_late_changes_nothing_and_is_not_confirmed(launch: Runs) -> None:
+    run = launch.sh("trap 'echo bye' TERM; echo up; while :; do sleep 0.05; done", timeout_ms=300, grace_ms=1_500)
+    run.wait_for_output(b"bye")
+    boxes.write_limits(run.box, timeout_ms=60_000)
+    end = run.end(5)
+    assert (end.reason, end.timeout_ms, boxes.read_taken(run.box)) == (BoxEnd.TIMED_OUT, 300, None)
+    assert end.run_ns < 5 * SECOND
 
 
 def test_less_time_than_has_passed_ends_at_once(launch: Runs) -> None:
