@@ -4,123 +4,51 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass
 
 from headway.ids import NodeId, TaskId
 
-from .admission import Limits
-from .model import Shape, Task
+from .backfill import Walk
+from .model import Shape
+from .passes import (
+    Discipline,
+    Dropped,
+    Estimate,
+    PassInput,
+    PassSettings,
+    Placement,
+    Plan,
+    Rough,
+    Wait,
+    Why,
+)
 from .placement import Choice, CpuTasks, Room, choose
-from .places import Booking, Place
-from .policy import Key, Policy, View
-from .queue import TaskQueue, id_of
+from .policy import Key
+from .queue import id_of
+
+__all__ = [
+    "Discipline",
+    "Dropped",
+    "Estimate",
+    "PassInput",
+    "PassSettings",
+    "Placement",
+    "Plan",
+    "Rough",
+    "Wait",
+    "Why",
+    "plan",
+    "plan_greedy",
+]
 
 
-class Discipline(StrEnum):
-    """How waiting tasks that do not fit now bind those behind them."""
+def plan(inp: PassInput) -> Plan:
+    """What starts now, and what is kept for whom.
 
-    CONSERVATIVE = "conservative"  # each of the first has a reservation that nobody may delay
-    EASY = "easy"  # only the first has one
-    GREEDY = "greedy"  # nobody has one: all that fits starts
-    STRICT = "strict"  # nobody overtakes
-
-
-@dataclass(frozen=True, slots=True)
-class PassSettings:
-    """What a pass depends on besides the snapshot; times in seconds."""
-
-    discipline: Discipline = Discipline.CONSERVATIVE
-    reserved: int = 200  # so many tasks have a reservation (`conservative`)
-    filled: int = 1_000  # so many behind them are tried
-    promised: int = 200  # at most so many promises at a time
-    start_limit_s: float = 0.0  # the platform's: from placement to the user's process
-    stop_limit_s: float = 0.0  # the platform's: from the timeout until the GPUs are free
-    limits: Limits = field(default_factory=Limits)
-    cpu_tasks: CpuTasks = CpuTasks.LAST_RESORT
-
-
-@dataclass(frozen=True, slots=True)
-class PassInput:
-    """The snapshot. A pass changes nothing of it.
-
-    ``now_s`` is the pass's clock (live: the boot clock), by which bookings and places are; ``wall_s`` is the clock
-    of submissions and keys. In a simulation they are equal.
+    Of the snapshot only the queue's own order is touched: a rule that re-sorts is sorted to this moment.
     """
-
-    now_s: float
-    wall_s: float
-    queue: TaskQueue
-    tasks: Mapping[TaskId, Task]
-    rooms: Sequence[Room]  # what is left of every node now, and why some take nothing
-    running: Sequence[Booking]
-    places: Mapping[TaskId, Place]  # what the pass before said
-    policy: Policy
-    view: View
-    settings: PassSettings = field(default_factory=PassSettings)
-    last_used: Callable[[str], float] = lambda uuid: 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Placement:
-    """One task starts there."""
-
-    task_id: TaskId
-    node_id: NodeId
-    gpu_uuids: tuple[str, ...]
-
-
-class Why(StrEnum):
-    """Why a task that was looked at does not start now."""
-
-    NO_NODE = "no_node"  # no open node could hold it even when empty
-    NO_ROOM = "no_room"  # too little is free
-    RESERVED = "reserved"  # what is free is kept for a task ahead, or for one with a promise
-    BEHIND = "behind"  # `strict`: the task ahead goes first
-    USER_LIMIT = "user_limit"  # its account holds as many GPUs as it may
-    SHORT_RESERVE = "short_reserve"  # the rest is kept for short tasks
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """One task's reason. ``blocker``: for whom it is kept, or who goes first."""
-
-    why: Why
-    node_id: NodeId | None = None  # where it comes nearest
-    blocker: TaskId | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """When a task probably starts, by the pass's clock; ``rough`` without a reservation behind it."""
-
-    start_s: float
-    rough: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Dropped:
-    """A promise that was lost, and why, in words. ``promised_s``: what it was; ``now_s``: what it is now, if any."""
-
-    task_id: TaskId
-    cause: str
-    promised_s: float
-    now_s: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What a pass decided. Shapes in ``no_room`` had tasks that fit nowhere; why is told by ``explain``."""
-
-    placements: tuple[Placement, ...]
-    no_room: frozenset[Shape]
-    places: Mapping[TaskId, Place] = field(default_factory=dict)  # all that are stored from now on: the promised ones
-    reservations: Mapping[TaskId, Place] = field(default_factory=dict)  # these, and those made afresh at each pass
-    estimates: Mapping[TaskId, Estimate] = field(default_factory=dict)
-    waits: Mapping[TaskId, Wait] = field(default_factory=dict)  # of those looked at
-    dropped: tuple[Dropped, ...] = ()
-    next_wake_s: float | None = None  # a pass is due then, by the pass's clock, if no event brings one before
-    policy_failed: str = ""  # the policy raised or gave no number: `aging_sjf` stood in, and this says why
+    inp.queue.sort(inp.wall_s, inp.view)
+    return Walk(inp).run()
 
 
 def plan_greedy(

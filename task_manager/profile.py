@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from headway.ids import NodeId
+from headway.ids import NodeId, TaskId
 
 from .model import Gpu
 from .placement import Room
@@ -65,13 +65,16 @@ class Need:
 class NodeProfile:
     """One open node."""
 
-    __slots__ = ("_cards", "_cpu", "_first", "_memory", "_times", "_windows", "free_cards", "kinds", "outlived", "room")
+    __slots__ = (
+        "_cards", "_cpu", "_first", "_memory", "_times", "_windows", "free_cards", "group", "kinds", "outlived", "room",
+    )  # fmt: skip
 
-    def __init__(self, room: Room, now_s: float) -> None:
+    def __init__(self, room: Room, now_s: float, group: int = 0) -> None:
         self.room = room
+        self.group = group  # of nodes that are alike when empty
         self.free_cards = list(room.gpus)  # now; starts take from it
         self.kinds = kinds_of(room.node.gpus)
-        self.outlived = False  # an attempt here has outlived its booking: when it ends is a guess
+        self.outlived: TaskId | None = None  # an attempt here has outlived its booking: when it ends is a guess
         counts = dict.fromkeys(self.kinds, 0)
         for gpu in room.gpus:
             counts[kind_of(gpu)] += 1

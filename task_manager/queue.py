@@ -145,9 +145,9 @@ class TaskQueue:
         """All ids in order."""
         return (id_of(key) for key in self._order)
 
-    def first_ready(self, limit: int) -> list[Key]:
-        """The keys of the first runnable tasks, in order (`id_of`)."""
-        return list(self._ready.islice(0, limit))
+    def ready_keys(self) -> Iterator[Key]:
+        """The keys of the runnable tasks, in order (`id_of`)."""
+        return iter(self._ready)
 
     @property
     def ready(self) -> int:

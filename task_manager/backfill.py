@@ -1,0 +1,314 @@
+"""The disciplines: who has a reservation, and who may start beside them.
+
+All four are one walk over the queue. The first tasks are booked at the earliest start that delays nothing booked
+before; booked at ``now`` is started. `strict` lets no start be earlier than that of the task ahead, `easy` books the
+first task alone, `greedy` none. Then the tasks behind them are tried: each starts if it fits now for its whole
+duration beside everything booked.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+from headway.ids import TaskId
+
+from . import promises
+from .board import Board, Slot
+from .model import Shape, Task
+from .passes import Discipline, Dropped, Estimate, PassInput, Placement, Plan, Rough, Wait, Why
+from .places import Place
+from .policy import Key
+from .queue import id_of
+
+_EASY_FILLED = 200
+
+
+class Walk:
+    """One pass under way."""
+
+    def __init__(self, inp: PassInput) -> None:
+        self.inp = inp
+        self.settings = inp.settings
+        self.now_s = inp.now_s
+        self.board = Board(
+            inp.now_s, inp.rooms, inp.running, limits=inp.settings.limits, gpus=inp.view.gpus,
+            cpu_tasks=inp.settings.cpu_tasks, last_used=inp.last_used,
+        )  # fmt: skip
+        self.placements: dict[TaskId, Placement] = {}
+        self.reservations: dict[TaskId, Place] = {}
+        self.waits: dict[TaskId, Wait] = {}
+        self.no_room: set[Shape] = set()
+        self.keys: list[Key] = []  # looked at for a reservation
+        self.stand, self.lost = promises.standing(inp, self.board)
+        self._freed = False  # room that was kept has come free
+        self._floor_s = inp.now_s  # `strict`: nobody starts earlier
+        self._ahead: TaskId | None = None
+
+    def run(self) -> Plan:
+        discipline, settings = self.settings.discipline, self.settings
+        if discipline is Discipline.GREEDY:
+            self.fill(None, math.inf)
+            if settings.estimates:
+                self.reserve(settings.reserved)
+        elif discipline is Discipline.STRICT:
+            self.reserve(settings.reserved)
+        elif discipline is Discipline.EASY:
+            self.reserve(1)
+            self._fill_up(min(settings.filled, _EASY_FILLED))
+        else:
+            self.reserve(settings.reserved)
+            self._fill_up(settings.filled)
+        return self._plan()
+
+    # -- reservations -----------------------------------------------------------------------------
+
+    def reserve(self, limit: int) -> None:
+        """Books the first ``limit`` tasks and the promised ones behind them, in order."""
+        booked = looked = 0
+        for key in self.inp.queue.ready_keys():
+            task_id = id_of(key)
+            if task_id in self.placements:
+                continue
+            if booked >= limit or looked >= limit + self.settings.filled or self._nothing_more():
+                break
+            looked += 1
+            self.keys.append(key)
+            booked += self._reserve(self.inp.tasks[task_id])
+        behind = [(self.inp.queue.key_of(task_id), task_id) for task_id in self.stand]
+        for _, task_id in sorted((key, task_id) for key, task_id in behind if key is not None):
+            self._reserve(self.inp.tasks[task_id])
+
+    def _nothing_more(self) -> bool:
+        """Whether the rest of the walk could tell nothing but estimates, and nobody wants them."""
+        return not self.settings.estimates and not any(self.board.fits_now(s) for s in self.inp.queue.shelves)
+
+    def _reserve(self, task: Task) -> bool:
+        """Starts or books one task; whether it has a place now."""
+        board, duration_s = self.board, self.settings.duration_s(task)
+        old = self.stand.pop(task.id, None)
+        if old is not None and old.node_id in board.nodes:
+            board.remove(task, old)
+        strict = self.settings.discipline is Discipline.STRICT
+        spread = self.settings.discipline is Discipline.EASY
+        slot = board.earliest(task, duration_s, after_s=self._floor_s, spread=spread)
+        if old is not None and (slot is None or slot.start_s >= old.start_s):
+            self._stay(task, old)
+            return True
+        if slot is None:
+            limit = board.limit_on(task, duration_s) if board.can_hold(task.shape) else None
+            self.waits[task.id] = Wait(limit or Why.NO_NODE)
+            return False
+        if old is not None:
+            self._freed = True
+        if slot.start_s <= self.now_s:
+            self._start(task, slot, duration_s)
+            return True
+        self._explain(task, slot, duration_s)
+        place = board.book(task, slot, duration_s)
+        if old is not None:
+            place = replace(place, promised_s=place.start_s)
+        self.reservations[task.id] = place
+        if strict and self.waits[task.id].why not in (Why.USER_LIMIT, Why.SHORT_RESERVE):
+            self._floor_s = slot.start_s
+            self._ahead = self._ahead or task.id
+        return True
+
+    def _stay(self, task: Task, place: Place) -> None:
+        """Nothing earlier: it starts at its own place, or keeps it."""
+        node = self.board.nodes.get(place.node_id)
+        if node is None:
+            self.waits[task.id] = Wait(Why.NO_ROOM, place.node_id)
+        elif place.start_s <= self.now_s and self.board.is_free_now(task, place):
+            self._start(task, Slot(node, self.now_s), place.duration_s)
+            return
+        else:
+            self._explain(task, Slot(node, place.start_s), place.duration_s)
+            self.board.put(task, place)
+        self.reservations[task.id] = place
+
+    def _start(self, task: Task, slot: Slot, duration_s: float) -> None:
+        self.placements[task.id] = self.board.start(task, slot.node, duration_s)
+        self.waits.pop(task.id, None)
+
+    def _explain(self, task: Task, slot: Slot, duration_s: float) -> None:
+        """Why it does not start now, by the predicates that decided."""
+        if self._ahead is not None:
+            self.waits[task.id] = Wait(Why.BEHIND, slot.node.id, self._ahead)
+        elif not self.board.fits_now(task.shape):
+            self.waits[task.id] = Wait(Why.NO_ROOM, slot.node.id)
+            self.no_room.add(task.shape)
+        elif limit := self.board.limit_on(task, duration_s):
+            self.waits[task.id] = Wait(limit, slot.node.id)
+        else:
+            node_id, blocker = self.board.blocker(task) or (slot.node.id, None)
+            self.waits[task.id] = Wait(Why.RESERVED, node_id, blocker)
+
+    # -- behind them ------------------------------------------------------------------------------
+
+    def _fill_up(self, limit: int) -> None:
+        """Fills; where a promised task left a place that was kept for it, also with those that have a reservation."""
+        last = self.keys[-1] if self.keys else None
+        while True:
+            self.fill(last, limit)
+            if not self._freed:
+                return
+            self._freed = False
+            for key in self.keys:
+                self._advance(id_of(key))
+            if not self._freed:
+                return
+
+    def _advance(self, task_id: TaskId) -> None:
+        """Starts a task with a reservation now if that delays nobody."""
+        place, task = self.reservations.get(task_id), self.inp.tasks[task_id]
+        if place is None or place.node_id not in self.board.nodes or not self.board.fits_now(task.shape):
+            return
+        duration_s = self.settings.duration_s(task)
+        self.board.remove(task, place)
+        slot = None if self.board.limit_on(task, duration_s) else self.board.at_once(task, duration_s)
+        if slot is None:
+            self.board.put(task, place)
+            return
+        del self.reservations[task_id]
+        self._start(task, slot, duration_s)
+        self._freed = True
+
+    def fill(self, after: Key | None, limit: float) -> None:
+        """Tries the next ``limit`` tasks behind ``after``, in order.
+
+        Tasks of shapes that no node has room for now are passed over and do not count, so none of them hides a task
+        that could start; nor do those of an account that holds all that it may.
+        """
+        tried = 0
+        failed = _Failed()
+        for task in self._next_ready(after):
+            duration_s = self.settings.duration_s(task)
+            limited = self.board.limit_on(task, duration_s)
+            if limited is not None:
+                self.waits[task.id] = Wait(limited)
+                continue
+            if tried >= limit:
+                return
+            tried += 1
+            slot = None
+            if not failed.covers(task, duration_s):
+                slot = self.board.at_once(task, duration_s)
+            if slot is not None:
+                self._start(task, slot, duration_s)
+            else:
+                failed.add(task, duration_s)
+                node_id, blocker = self.board.blocker(task) or (None, None)
+                self.waits[task.id] = Wait(Why.RESERVED, node_id, blocker)
+
+    def _next_ready(self, after: Key | None) -> Iterator[Task]:
+        """The runnable tasks behind ``after`` of shapes that some node has room for at that moment, in order."""
+        board, tasks = self.board, self.inp.tasks
+        heads: list[tuple[Key, int]] = []
+        shelves: list[tuple[Shape, Iterator[Key]]] = []
+        most_gpus = max((len(node.free_cards) for node in board.nodes.values()), default=-1)
+        for shape, lanes in self.inp.queue.shelves.items():
+            if shape.gpus > most_gpus or not board.fits_now(shape):
+                self.no_room.add(shape)
+                continue
+            for shelf in lanes.values():
+                rest = iter(shelf) if after is None else shelf.irange(after, inclusive=(False, True))
+                first = next(rest, None)
+                if first is not None:
+                    heads.append((first, len(shelves)))
+                    shelves.append((shape, rest))
+        heapq.heapify(heads)
+        while heads:
+            key, number = heads[0]
+            shape, rest = shelves[number]
+            if not board.fits_now(shape):
+                self.no_room.add(shape)
+                heapq.heappop(heads)
+                continue
+            task = tasks[id_of(key)]
+            if task.id not in self.placements and task.id not in self.reservations:
+                yield task
+                wait = self.waits.get(task.id)
+                if self.inp.queue.by_owner and wait is not None and wait.why is Why.USER_LIMIT:
+                    heapq.heappop(heads)  # all of this account's tasks of this shape wait for the same
+                    continue
+            following = next(rest, None)
+            if following is None:
+                heapq.heappop(heads)
+            else:
+                heapq.heapreplace(heads, (following, number))
+
+    # -- the plan ---------------------------------------------------------------------------------
+
+    def _plan(self) -> Plan:
+        inp, greedy = self.inp, self.settings.discipline is Discipline.GREEDY
+        binding = self.settings.discipline in (Discipline.CONSERVATIVE, Discipline.EASY)
+        places = {task_id: place for task_id, place in self.reservations.items() if place.promised_s is not None}
+        wakes: list[float] = []
+        if binding and self.settings.estimates:
+            wakes += self._promise(places)
+        wakes += [place.start_s for place in places.values() if place.start_s > inp.now_s]
+        return Plan(
+            placements=tuple(self.placements.values()),
+            no_room=frozenset(self.no_room),
+            places=places,
+            reservations={} if greedy else self.reservations,
+            estimates={t: Estimate(place.start_s, rough=greedy) for t, place in self.reservations.items()},
+            rough=self._rough(),
+            waits=self.waits,
+            dropped=tuple(self._dropped(places)),
+            next_wake_s=min(wakes, default=None),
+            policy_failed=inp.queue.failure,
+        )
+
+    def _promise(self, places: dict[TaskId, Place]) -> list[float]:
+        """Promises what can be promised now; returns when more can be."""
+        inp = self.inp
+        later = []
+        for task_id, place in self.reservations.items():
+            if place.promised_s is not None:
+                continue
+            task = inp.tasks[task_id]
+            if not promises.may_be_promised(inp, self.board, task, place):
+                closes_at = promises.closing(inp, task)
+                if closes_at is not None and closes_at > inp.wall_s:
+                    later.append(inp.now_s + closes_at - inp.wall_s)
+            elif len(places) < self.settings.promised:
+                places[task_id] = self.reservations[task_id] = replace(place, promised_s=place.start_s)
+        return later
+
+    def _dropped(self, places: dict[TaskId, Place]) -> Iterator[Dropped]:
+        for task_id, lost in self.lost.items():
+            if lost.place.promised_s is None:
+                continue
+            now_s = places[task_id].promised_s if task_id in places else None
+            if task_id in self.placements:
+                now_s = self.now_s
+            if now_s is None or now_s > lost.place.promised_s:
+                yield Dropped(task_id, lost.cause, lost.place.promised_s, now_s)
+
+    def _rough(self) -> Rough | None:
+        inp = self.inp
+        gpus, waiting = inp.view.gpus, len(inp.queue)
+        if not gpus or not waiting:
+            return None
+        running_s = sum(b.shape.gpus * max(0.0, b.until_s - inp.now_s) for b in inp.running)
+        return Rough(inp.now_s + running_s / gpus, inp.queue.waiting_gpu_s / waiting / gpus)
+
+
+class _Failed:
+    """Tasks that did not fit: one of the same shape need not be tried for as long or longer."""
+
+    def __init__(self) -> None:
+        self._shapes: dict[int, tuple[Shape, float]] = {}  # by id, since hashing a shape takes longer than trying
+
+    def covers(self, task: Task, duration_s: float) -> bool:
+        found = self._shapes.get(id(task.shape))
+        return found is not None and duration_s >= found[1]
+
+    def add(self, task: Task, duration_s: float) -> None:
+        known = self._shapes.get(id(task.shape))
+        if known is None or duration_s < known[1]:
+            self._shapes[id(task.shape)] = (task.shape, duration_s)

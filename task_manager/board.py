@@ -1,0 +1,348 @@
+"""The cluster over time in one pass: open nodes, what is booked there, and where a task finds the earliest start."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+
+from headway.ids import NodeId, TaskId
+
+from .admission import Limits
+from .model import Gpu, Shape, Task
+from .passes import Placement, Why
+from .placement import CpuTasks, Room, empty_room, shortages, suits
+from .places import Booking, Place, kind_of
+from .profile import Allowance, Need, NodeProfile
+
+# When an attempt that has outlived its booking will end is not known: so much later than now, each time it is asked.
+OUTLIVED_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Wanted:
+    """A shape, and what it asks of each group of nodes that are alike; None: such a node can't hold it."""
+
+    shape: Shape
+    by_group: tuple[Need | None, ...]
+
+    def on(self, node: NodeProfile) -> Need | None:
+        if self.shape.needs_image_there and self.shape.image not in node.room.node.images:
+            return None
+        return self.by_group[node.group]
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A node and a start there."""
+
+    node: NodeProfile
+    start_s: float
+
+
+class Board:
+    """Profiles of all open nodes and of the limits, with all live attempts booked."""
+
+    def __init__(
+        self,
+        now_s: float,
+        rooms: Sequence[Room],
+        running: Sequence[Booking],
+        *,
+        limits: Limits,
+        gpus: int,
+        cpu_tasks: CpuTasks,
+        last_used: Callable[[str], float],
+    ) -> None:
+        self.now_s = now_s
+        self._limits = limits
+        self._cpu_tasks = cpu_tasks
+        self._last_used = last_used
+        self._running = running
+        self.rooms = {room.node.id: room for room in rooms}
+        self._groups: dict[tuple[object, ...], int] = {}
+        self.nodes: dict[NodeId, NodeProfile] = {}
+        for room in rooms:
+            if not room.closed:
+                self.nodes[room.node.id] = NodeProfile(room, now_s, self._group(room))
+        self._samples = [next(n for n in self.nodes.values() if n.group == g) for g in range(len(self._groups))]
+        self._wanted: dict[Shape, Wanted] = {}
+        self._wanted_of: dict[int, Wanted] = {}  # by the id of a shape, since hashing one takes longer
+        self._kept: dict[NodeId, dict[TaskId, Place]] = {}
+        self._users: dict[str, Allowance] = {}
+        self._long: Allowance | None = None
+        if limits.short_reserve is not None:
+            self._long = Allowance(now_s, gpus - limits.short_reserve.gpus)
+        self._book_running()
+
+    # -- where and when ---------------------------------------------------------------------------
+
+    def wanted(self, shape: Shape) -> Wanted:
+        """What the shape asks of the nodes."""
+        found = self._wanted_of.get(id(shape))
+        if found is None:
+            found = self._wanted.get(shape)
+            if found is None:
+                number = len(self._wanted)
+                found = Wanted(shape, tuple(self._need(number, shape, node) for node in self._samples))
+                self._wanted[shape] = found
+            self._wanted_of[id(shape)] = found
+        return found
+
+    def earliest(self, task: Task, duration_s: float, *, after_s: float, spread: bool = False) -> Slot | None:
+        """The earliest start from ``after_s`` on that delays nothing booked, on the node that the placement rule takes
+        among those that tie; None: there is none. With ``spread``, a start in the future is on the node where most GPUs
+        are left over."""
+        wanted, gpus = self.wanted(task.shape), task.shape.gpus
+        allowances = self._allowances(task)
+        while True:
+            for allowance in allowances:
+                start_s = allowance.earliest(gpus, duration_s, after_s)
+                if start_s is None:
+                    return None
+                after_s = start_s
+            slot = self._search(wanted, duration_s, after_s, task.avoid, spread)
+            if slot is None or all(a.earliest(gpus, duration_s, slot.start_s) == slot.start_s for a in allowances):
+                return slot
+            after_s = slot.start_s
+
+    def at_once(self, task: Task, duration_s: float) -> Slot | None:
+        """A start now, beside everything booked; limits are another question (`limit_on`)."""
+        wanted = self.wanted(task.shape)
+        ties = []
+        for node in self.nodes.values():
+            need = wanted.on(node)
+            if need is not None and node.fits_now(need) and node.earliest(need, duration_s, self.now_s) == self.now_s:
+                ties.append(node)
+        if not ties:
+            return None
+        return Slot(self._preferred(ties, wanted, self.now_s, task.avoid, spread=False), self.now_s)
+
+    def fits_now(self, shape: Shape) -> bool:
+        """Whether some open node has room at this moment, for however short a time."""
+        wanted = self.wanted(shape)
+        return any((need := wanted.on(node)) is not None and node.fits_now(need) for node in self.nodes.values())
+
+    def can_hold(self, shape: Shape) -> bool:
+        """Whether some open node could hold it when empty."""
+        wanted = self.wanted(shape)
+        return any(wanted.on(node) is not None for node in self.nodes.values())
+
+    def limit_on(self, task: Task, duration_s: float) -> Why | None:
+        """The limit that keeps it from a start now; None: none does."""
+        if not task.shape.gpus:
+            return None
+        for allowance in self._allowances(task):
+            if allowance.earliest(task.shape.gpus, duration_s, self.now_s) != self.now_s:
+                return Why.SHORT_RESERVE if allowance is self._long else Why.USER_LIMIT
+        return None
+
+    def blocker(self, task: Task) -> tuple[NodeId, TaskId] | None:
+        """For whom room is kept that the task would fit into now: where that room lasts longest."""
+        wanted = self.wanted(task.shape)
+        longest: tuple[float, NodeProfile] | None = None
+        for node in self.nodes.values():
+            need = wanted.on(node)
+            if need is None or not node.fits_now(need):
+                continue
+            start, end = node.windows(need)[0]
+            if start == self.now_s and (longest is None or end > longest[0]):
+                longest = (end, node)
+        if longest is None:
+            return None
+        for task_id, place in self._kept.get(longest[1].id, {}).items():
+            if place.start_s == longest[0]:
+                return longest[1].id, task_id
+        return None
+
+    # -- bookings ---------------------------------------------------------------------------------
+
+    def book(self, task: Task, slot: Slot, duration_s: float) -> Place:
+        """Keeps a slot for a task."""
+        node, start_s = slot.node, slot.start_s
+        need = self.wanted(task.shape).on(node)
+        assert need is not None
+        names = list(node.kinds)
+        cards = node.cards_for(need, start_s, start_s + duration_s)
+        place = Place(node.id, tuple(sorted((names[kind], count) for kind, count in cards)), start_s, duration_s)
+        self.put(task, place)
+        return place
+
+    def put(self, task: Task, place: Place) -> None:
+        """Keeps exactly this place for a task. On a node that is closed there is nothing to keep it from."""
+        self._move(task, place, 1)
+        self._kept.setdefault(place.node_id, {})[task.id] = place
+
+    def remove(self, task: Task, place: Place) -> None:
+        """Gives back what ``put`` or ``book`` took."""
+        self._move(task, place, -1)
+        del self._kept[place.node_id][task.id]
+
+    def holds(self, task: Task, place: Place, slack_s: float) -> bool:
+        """Whether an open node has this place free, bar ``slack_s`` at both ends, and the limits too."""
+        node, end_s = self.nodes[place.node_id], place.start_s + place.duration_s
+        cards = self._cards(place, node)
+        if cards is None:
+            return False
+        shape, start_s, last_s = task.shape, place.start_s + slack_s, max(place.start_s + slack_s, end_s - slack_s)
+        return node.holds(shape.cpu_centi, shape.memory_bytes, cards, start_s, last_s) and all(
+            allowance.earliest(shape.gpus, last_s - start_s, start_s) == start_s for allowance in self._allowances(task)
+        )
+
+    def is_free_now(self, task: Task, place: Place) -> bool:
+        """Whether its node has what the place takes at this very moment."""
+        node, shape = self.nodes[place.node_id], task.shape
+        cards = self._cards(place, node)
+        return cards is not None and node.holds(shape.cpu_centi, shape.memory_bytes, cards, self.now_s, self.now_s)
+
+    def usable_cards(self, node: NodeProfile) -> dict[str, int]:
+        """How many cards of each kind the node has that work."""
+        return Counter(kind_of(gpu) for gpu in node.room.node.gpus if gpu.usable)
+
+    def start(self, task: Task, node: NodeProfile, duration_s: float) -> Placement:
+        """Starts a task there now: picks its cards, and books it."""
+        need = self.wanted(task.shape).on(node)
+        assert need is not None
+        end_s = self.now_s + duration_s
+        quota = dict(node.cards_for(need, self.now_s, end_s))
+        chosen: list[Gpu] = []
+        if need.gpus:
+            for gpu in sorted(
+                (gpu for gpu in node.free_cards if quota.get(node.kinds[kind_of(gpu)])),
+                key=lambda gpu: (gpu.memory_bytes, self._last_used(gpu.uuid), gpu.index, gpu.uuid),
+            ):
+                kind = node.kinds[kind_of(gpu)]
+                if quota[kind] and len(chosen) < need.gpus:
+                    quota[kind] -= 1
+                    chosen.append(gpu)
+            node.free_cards = [gpu for gpu in node.free_cards if gpu not in chosen]
+        counts = Counter(kind_of(gpu) for gpu in chosen)
+        self._move(task, Place(node.id, tuple(counts.items()), self.now_s, duration_s), 1)
+        return Placement(task.id, node.id, tuple(gpu.uuid for gpu in chosen))
+
+    # -- inside -----------------------------------------------------------------------------------
+
+    def _group(self, room: Room) -> int:
+        node = room.node
+        usable = tuple(sorted((gpu.model, gpu.memory_bytes) for gpu in node.gpus if gpu.usable))
+        all_models = tuple(sorted({(gpu.model, gpu.memory_bytes) for gpu in node.gpus}))
+        asked = (node.architecture, node.driver_version, node.cuda_version, node.cpu_centi, node.memory_bytes)
+        return self._groups.setdefault((usable, all_models, *asked), len(self._groups))
+
+    def _need(self, number: int, shape: Shape, node: NodeProfile) -> Need | None:
+        # The image itself is asked for node by node.
+        plain = replace(shape, needs_image_there=False) if shape.needs_image_there else shape
+        if shortages(plain, empty_room(node.room.node), self._cpu_tasks):
+            return None
+        suitable = {kind_of(gpu) for gpu in node.room.node.gpus if suits(gpu, shape)} if shape.gpus else set()
+        kinds = tuple(i for kind, i in node.kinds.items() if kind in suitable)
+        return Need(number, shape.cpu_centi, shape.memory_bytes, shape.gpus, kinds)
+
+    def _book_running(self) -> None:
+        kind_at = {
+            gpu.uuid: (node, node.kinds[kind_of(gpu)])
+            for node in self.nodes.values()
+            for gpu in node.room.node.gpus
+            if gpu.usable
+        }
+        for booking in self._running:
+            until_s = booking.until_s
+            node = self.nodes.get(booking.node_id)
+            if until_s <= self.now_s:
+                until_s = self.now_s + OUTLIVED_S
+                if node is not None:
+                    node.outlived = booking.task_id
+            if node is not None:
+                counts: dict[int, int] = {}
+                for uuid in booking.gpu_uuids:
+                    there, kind = kind_at.get(uuid, (None, 0))
+                    if there is node:
+                        counts[kind] = counts.get(kind, 0) + 1
+                shape = booking.shape
+                node.give_from(shape.cpu_centi, shape.memory_bytes, list(counts.items()), until_s)
+            if self._long is not None and self._limits.is_long(booking.timeout_s):
+                self._long.take(booking.shape.gpus, self.now_s, until_s)
+
+    def _search(
+        self, wanted: Wanted, duration_s: float, after_s: float, avoid: Collection[NodeId], spread: bool
+    ) -> Slot | None:
+        best = math.inf
+        ties: list[NodeProfile] = []
+        gpus = wanted.shape.gpus
+        for node in sorted(self.nodes.values(), key=lambda node: node.first_free(gpus)):
+            if node.first_free(gpus) > best:
+                break
+            need = wanted.on(node)
+            start_s = None if need is None else node.earliest(need, duration_s, after_s)
+            if start_s is None or start_s > best:
+                continue
+            if start_s < best:
+                best = start_s
+                ties.clear()
+            ties.append(node)
+        if not ties:
+            return None
+        return Slot(self._preferred(ties, wanted, best, avoid, spread=spread and best > self.now_s), best)
+
+    def _preferred(
+        self, ties: Sequence[NodeProfile], wanted: Wanted, start_s: float, avoid: Collection[NodeId], *, spread: bool
+    ) -> NodeProfile:
+        """The placement rule (`placement.choose`) among nodes on which the task could start at that moment."""
+        if len(ties) == 1:
+            return ties[0]
+        shape = wanted.shape
+
+        def rank(node: NodeProfile) -> tuple[bool, bool, int, bool, int]:
+            need = wanted.on(node)
+            free = node.free_at(need, start_s) if need is not None and shape.gpus else 0
+            return (
+                node.id in avoid,
+                not shape.gpus and bool(node.kinds) and self._cpu_tasks is CpuTasks.LAST_RESORT,
+                -free if spread else free,
+                bool(shape.image) and shape.image not in node.room.node.images,
+                node.room.order,
+            )
+
+        return min(ties, key=rank)
+
+    def _allowances(self, task: Task) -> list[Allowance]:
+        if not task.shape.gpus:
+            return []
+        found = []
+        cap = self._limits.running_gpus_per_user
+        if cap is not None:
+            allowance = self._users.get(task.owner)
+            if allowance is None:
+                allowance = self._users[task.owner] = Allowance(self.now_s, cap)
+                for booking in self._running:
+                    if booking.owner == task.owner:
+                        until_s = booking.until_s if booking.until_s > self.now_s else self.now_s + OUTLIVED_S
+                        allowance.take(booking.shape.gpus, self.now_s, until_s)
+            found.append(allowance)
+        if self._long is not None and self._limits.is_long(task.timeout_s):
+            found.append(self._long)
+        return found
+
+    def _move(self, task: Task, place: Place, sign: int) -> None:
+        start_s, end_s = max(place.start_s, self.now_s), place.start_s + place.duration_s
+        if end_s <= start_s:
+            return
+        node, shape = self.nodes.get(place.node_id), task.shape
+        if node is not None:
+            cards = self._cards(place, node) or []
+            node.take(
+                sign * shape.cpu_centi,
+                sign * shape.memory_bytes,
+                [(kind, sign * count) for kind, count in cards],
+                start_s,
+                end_s,
+            )
+        for allowance in self._allowances(task):
+            allowance.take(sign * shape.gpus, start_s, end_s)
+
+    def _cards(self, place: Place, node: NodeProfile) -> list[tuple[int, int]] | None:
+        """The place's cards as rows of the profile; None when the node has no such cards any more."""
+        if any(kind not in node.kinds for kind, _ in place.gpus):
+            return None
+        return [(node.kinds[kind], count) for kind, count in place.gpus]

@@ -1,0 +1,149 @@
+"""What a scheduling pass takes and gives: a snapshot and one ``now`` in, a plan out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from headway.ids import NodeId, TaskId
+
+from .admission import Limits
+from .model import Shape, Task
+from .placement import CpuTasks, Room
+from .places import Booking, Place
+from .policy import Policy, View
+from .queue import TaskQueue
+
+_LEAST_GAP_S, _MOST_GAP_S, _GAP_SHARE = 60.0, 600.0, 0.05
+
+
+class Discipline(StrEnum):
+    """How waiting tasks that do not fit now bind those behind them."""
+
+    CONSERVATIVE = "conservative"  # each of the first has a reservation that nobody may delay
+    EASY = "easy"  # only the first has one
+    GREEDY = "greedy"  # nobody has one: all that fits starts
+    STRICT = "strict"  # nobody overtakes
+
+
+@dataclass(frozen=True, slots=True)
+class PassSettings:
+    """What a pass depends on besides the snapshot; times in seconds."""
+
+    discipline: Discipline = Discipline.CONSERVATIVE
+    reserved: int = 200  # so many tasks have a reservation (`conservative`)
+    filled: int = 1_000  # so many behind them are tried
+    promised: int = 200  # at most so many promises at a time
+    start_limit_s: float = 0.0  # the platform's: from placement to the user's process
+    stop_limit_s: float = 0.0  # the platform's: from the timeout until the GPUs are free
+    limits: Limits = field(default_factory=Limits)
+    cpu_tasks: CpuTasks = CpuTasks.LAST_RESORT
+    estimates: bool = True  # False: a pass ends once nothing more can start, and promises nothing
+
+    def duration_s(self, task: Task) -> float:
+        """For how long a start of this task is booked.
+
+        While it has retries left, a share of its timeout is booked for them, less what earlier attempts took of it; an
+        attempt that fails early so finds its way back. The kill still comes at the timeout.
+        """
+        gap_s = 0.0
+        if task.user_failures < task.retries:
+            gap_s = min(max(_GAP_SHARE * task.timeout_s, _LEAST_GAP_S), _MOST_GAP_S) - task.spent_s
+        return self.start_limit_s + task.timeout_s + self.stop_limit_s + max(0.0, gap_s)
+
+
+@dataclass(frozen=True, slots=True)
+class PassInput:
+    """The snapshot. A pass changes nothing of it.
+
+    ``now_s`` is the pass's clock (live: the boot clock), by which bookings and places are; ``wall_s`` is the clock
+    of submissions and keys. In a simulation they are equal.
+    """
+
+    now_s: float
+    wall_s: float
+    queue: TaskQueue
+    tasks: Mapping[TaskId, Task]
+    rooms: Sequence[Room]  # what is left of every node now, and why some take nothing
+    running: Sequence[Booking]
+    places: Mapping[TaskId, Place]  # what the pass before said
+    policy: Policy
+    view: View
+    settings: PassSettings = field(default_factory=PassSettings)
+    last_used: Callable[[str], float] = lambda uuid: 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """One task starts there."""
+
+    task_id: TaskId
+    node_id: NodeId
+    gpu_uuids: tuple[str, ...]
+
+
+class Why(StrEnum):
+    """Why a task that was looked at does not start now."""
+
+    NO_NODE = "no_node"  # no open node could hold it even when empty
+    NO_ROOM = "no_room"  # too little is free
+    RESERVED = "reserved"  # what is free is kept for a task ahead, or for one with a promise
+    BEHIND = "behind"  # `strict`: the task ahead goes first
+    USER_LIMIT = "user_limit"  # its account holds as many GPUs as it may
+    SHORT_RESERVE = "short_reserve"  # the rest is kept for short tasks
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """One task's reason. ``blocker``: for whom it is kept, or who goes first."""
+
+    why: Why
+    node_id: NodeId | None = None  # where it comes nearest
+    blocker: TaskId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """When a task probably starts, by the pass's clock; ``rough`` without a reservation behind it."""
+
+    start_s: float
+    rough: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rough:
+    """When a task without a reservation may start, from the work ahead of it alone."""
+
+    first_s: float
+    per_task_s: float
+
+    def at(self, position: int) -> Estimate:
+        """For a task at this position of the queue, from 1."""
+        return Estimate(self.first_s + self.per_task_s * (position - 1), rough=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A promise that was lost, and why, in words. ``promised_s``: what it was; ``now_s``: what it is now, if any."""
+
+    task_id: TaskId
+    cause: str
+    promised_s: float
+    now_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a pass decided. Shapes in ``no_room`` had tasks that fit nowhere; why is told by ``explain``."""
+
+    placements: tuple[Placement, ...]
+    no_room: frozenset[Shape]
+    places: Mapping[TaskId, Place] = field(default_factory=dict)  # all that are stored from now on: the promised ones
+    reservations: Mapping[TaskId, Place] = field(default_factory=dict)  # these, and those made afresh at each pass
+    estimates: Mapping[TaskId, Estimate] = field(default_factory=dict)
+    rough: Rough | None = None  # for those without an estimate; None: there is nothing to tell it from
+    waits: Mapping[TaskId, Wait] = field(default_factory=dict)  # of those looked at
+    dropped: tuple[Dropped, ...] = ()
+    next_wake_s: float | None = None  # a pass is due then, by the pass's clock, if no event brings one before
+    policy_failed: str = ""  # the policy raised or gave no number: `aging_sjf` stood in, and this says why

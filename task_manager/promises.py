@@ -1,0 +1,127 @@
+"""Stored places: which of them still stand, and who is given one.
+
+A stored place is what makes a promise hold. A plan that is made afresh at each pass moves with every child, retry and
+early end; a place is booked before anything else is, and its task may only move to an earlier one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from headway.ids import TaskId
+from headway.states import Admission, NodeHealth
+
+from .board import Board
+from .model import Task
+from .passes import PassInput
+from .placement import Room, why_closed
+from .places import Place
+
+# Sums of the same seconds, and times that went to disk and back, may differ by so much.
+SLACK_S = 0.001
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """A place that no longer stands, and why, in words."""
+
+    place: Place
+    cause: str
+
+
+def standing(inp: PassInput, board: Board) -> tuple[dict[TaskId, Place], dict[TaskId, Lost]]:
+    """Books the stored places that still fit, in the order of the queue; returns these, and those that don't.
+
+    A place of a task that has gone (it started, ended, was cancelled) is nobody's any more and in neither.
+    """
+    stand: dict[TaskId, Place] = {}
+    lost: dict[TaskId, Lost] = {}
+    for task_id, task in _in_order(inp):
+        place = inp.places[task_id]
+        cause = _why_not_waiting(inp, task) or _why_node_gone(inp, board, place)
+        if not cause:
+            # Its timeout may have been changed, or the platform's limits; one that is due is due now.
+            place = replace(place, start_s=max(place.start_s, inp.now_s), duration_s=inp.settings.duration_s(task))
+            if place.node_id not in board.nodes:
+                stand[task_id] = place  # closed for the moment: there is no telling yet
+                continue
+            cause = _why_unfit(board, task, place)
+        if cause:
+            lost[task_id] = Lost(inp.places[task_id], cause)
+        else:
+            board.put(task, place)
+            stand[task_id] = place
+    return stand, lost
+
+
+def may_be_promised(inp: PassInput, board: Board, task: Task, place: Place) -> bool:
+    """Whether nothing that can be foreseen could keep the task from starting at its place."""
+    node = board.nodes.get(place.node_id)
+    closes_at = closing(inp, task)
+    return (
+        node is not None
+        and node.outlived is None  # when that one ends is a guess
+        and closes_at is not None
+        and inp.wall_s >= closes_at - SLACK_S / 1000
+    )
+
+
+def closing(inp: PassInput, task: Task) -> float | None:
+    """From when on (wall clock) no task of equal priority that is submitted sorts ahead; None: never."""
+    policy = inp.queue.acting
+    if not policy.static or inp.queue.failure:
+        return None
+    try:
+        return policy.closes_at(task, inp.settings.limits.min_timeout_s)
+    except Exception:
+        # A third party's rule may raise anything; without an answer there is no promise, and the order is unharmed.
+        return None
+
+
+def _in_order(inp: PassInput) -> list[tuple[TaskId, Task]]:
+    found = []
+    for task_id in inp.places:
+        task = inp.tasks.get(task_id)
+        if task is not None and task.waiting:
+            key = inp.queue.key_of(task_id)
+            found.append((key is None, key or (), task_id, task))
+    return [(task_id, task) for _, _, task_id, task in sorted(found, key=lambda row: row[:3])]
+
+
+def _why_not_waiting(inp: PassInput, task: Task) -> str:
+    if task.held:
+        return "it was put on hold"
+    if not inp.queue.is_runnable(task.id):
+        return "it waits for its next try"
+    return ""
+
+
+def _why_node_gone(inp: PassInput, board: Board, place: Place) -> str:
+    room = board.rooms.get(place.node_id)
+    if room is None:
+        return f"{place.node_id} has left the cluster"
+    if not room.closed:
+        return ""
+    if _closed_for_good(room) or place.start_s <= inp.now_s:
+        return f"{room.closed}"
+    return ""
+
+
+def _closed_for_good(room: Room) -> bool:
+    """Whether nobody should wait for it: it is down, or an admin closed it. Silence, a full disk, a refusal pass."""
+    node = room.node
+    return bool(why_closed(node)) and (node.health is NodeHealth.DOWN or node.admission is not Admission.OPEN)
+
+
+def _why_unfit(board: Board, task: Task, place: Place) -> str:
+    node = board.nodes[place.node_id]
+    if board.wanted(task.shape).on(node) is None:
+        return f"{node.id} can't run it any more"
+    if board.holds(task, place, SLACK_S):
+        return ""
+    if node.outlived is not None:
+        return f"{node.outlived} on {node.id} has outlived its booking"
+    counts: dict[str, int] = board.usable_cards(node)
+    if any(count > counts.get(kind, 0) for kind, count in place.gpus):
+        return f"a GPU of {node.id} went out"
+    return f"{node.id}, or its account's limit, has less to give than when the start was promised"

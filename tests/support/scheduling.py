@@ -1,0 +1,285 @@
+"""A cluster that lives from event to event under `cycle.plan`: no database, no Worker, a clock that jumps.
+
+Of one instant all ends come first, then all arrivals, then one pass. After each pass the world checks what must always
+hold, and that no promise was broken without a cause that the plan told.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from headway.ids import NodeId, TaskId
+from headway.states import TaskState
+from task_manager.cycle import Discipline, PassInput, PassSettings, Plan, plan
+from task_manager.model import Node, Task
+from task_manager.placement import Room, empty_room, fits, shortages
+from task_manager.places import Booking, Place
+from task_manager.policy import ClusterView, Policy
+from task_manager.queue import TaskQueue
+
+
+@dataclass(slots=True)
+class Live:
+    """A live attempt."""
+
+    task: Task
+    booking: Booking
+    started_s: float
+    ends_s: float
+
+
+class Cluster:
+    """Nodes, tasks and time. ``run_s`` tells how long the next attempt of a task runs."""
+
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        policy: Policy,
+        settings: PassSettings | None = None,
+        *,
+        run_s: Callable[[Task], float] = lambda task: task.timeout_s,
+        on_end: Callable[[Task], Task | None] = lambda task: None,
+        checked: bool = True,
+        wall_offset_s: float = 0.0,
+    ) -> None:
+        self.now = 0.0
+        self.wall_offset_s = wall_offset_s  # the wall clock less the pass's clock
+        self.settings = settings or PassSettings()
+        self.policy = policy
+        self.nodes: dict[NodeId, Node] = {node.id: node for node in nodes}
+        self.closed: dict[NodeId, str] = {}  # for a while, and why
+        self.queue = TaskQueue(policy, by_owner=self.settings.limits.running_gpus_per_user is not None)
+        self.tasks: dict[TaskId, Task] = {}
+        self.live: dict[TaskId, Live] = {}
+        self.places: dict[TaskId, Place] = {}
+        self.promised: dict[TaskId, float] = {}  # what each waiting task was told
+        self.promises = 0
+        self.causes: list[str] = []
+        self.missed: list[str] = []
+        self.starts: dict[TaskId, float] = {}
+        self.last: Plan | None = None
+        self.passes = 0
+        self._run_s = run_s
+        self._on_end = on_end
+        self._checked = checked
+        self._events: list[tuple[float, int, int, Callable[[], None]]] = []
+        self._number = 0
+
+    # -- what happens -----------------------------------------------------------------------------
+
+    def at(self, when: float, act: Callable[[], None], *, ends: bool = False) -> None:
+        """Something happens then; ends of attempts come before all else of the same instant."""
+        self._number += 1
+        heapq.heappush(self._events, (when, 0 if ends else 1, self._number, act))
+
+    def submit(self, *tasks: Task) -> None:
+        """Each comes at the moment of its submission."""
+        for task in tasks:
+            self.at(task.submitted_at - self.wall_offset_s, lambda task=task: self.enqueue(task))  # type: ignore[misc]
+
+    def enqueue(self, task: Task) -> None:
+        """It comes now, from whenever it ages."""
+        self.tasks[task.id] = task
+        self.queue.add(task, runnable=True)
+
+    def cancel(self, task_id: TaskId) -> None:
+        """Waiting or running: it is gone."""
+        if task_id in self.live:
+            self._end(task_id, None)
+        else:
+            self._forget(task_id)
+
+    def lose(self, node_id: NodeId) -> None:
+        """A machine goes down; what ran there waits again."""
+        self.nodes.pop(node_id, None)
+        for task_id, live in list(self.live.items()):
+            if live.booking.node_id == node_id:
+                self._end(task_id, replace(live.task, state=TaskState.QUEUED))
+
+    # -- time -------------------------------------------------------------------------------------
+
+    def run(self, until: float = math.inf) -> None:
+        """Until nothing is left to happen, or that moment."""
+        while True:
+            instants = [self._events[0][0]] if self._events else []
+            wake = self.last.next_wake_s if self.last is not None and len(self.queue) else None
+            if wake is not None:
+                assert wake > self.now, "a pass asked to be called again at once"
+                instants.append(wake)
+            if not instants or min(instants) > until:
+                return
+            self.now = min(instants)
+            while self._events and self._events[0][0] <= self.now:
+                heapq.heappop(self._events)[3]()
+            self.step()
+
+    def step(self) -> Plan:
+        """One pass, carried out."""
+        self.passes += 1
+        made = plan(self.snapshot())
+        self.last = made
+        if self._checked:
+            self._check(made)
+        self.places = dict(made.places)
+        for dropped in made.dropped:
+            self.causes.append(dropped.cause)
+            self.promised.pop(dropped.task_id, None)
+        for task_id, place in made.places.items():
+            assert place.promised_s is not None
+            told = self.promised.get(task_id)
+            self.promises += told is None
+            if told is not None and place.promised_s > told:
+                self.missed.append(f"{self.now}: {task_id} was promised {told}, now {place.promised_s}")
+            self.promised[task_id] = place.promised_s
+        for task_id, told in list(self.promised.items()):
+            if task_id not in made.places and task_id in self.tasks and not self._starts(made, task_id):
+                self.missed.append(f"{self.now}: {task_id} was promised {told}, and nothing any more")
+                del self.promised[task_id]
+        for placement in made.placements:
+            self._start(placement.task_id, placement.node_id, placement.gpu_uuids)
+        return made
+
+    def snapshot(self) -> PassInput:
+        """What a pass sees now."""
+        return PassInput(
+            now_s=self.now,
+            wall_s=self.now + self.wall_offset_s,
+            queue=self.queue,
+            tasks=self.tasks,
+            rooms=self.rooms(),
+            running=[live.booking for live in self.live.values()],
+            places=self.places,
+            policy=self.policy,
+            view=ClusterView(sum(len(n.gpus) for n in self.nodes.values()), self.queue.waiting_gpu_s),
+            settings=self.settings,
+        )
+
+    def rooms(self) -> list[Room]:
+        """What is left of every node."""
+        rooms = []
+        for order, node in enumerate(self.nodes.values()):
+            room = empty_room(node, order)
+            for live in self.live.values():
+                if live.booking.node_id == node.id:
+                    room.take(live.booking.shape, live.booking.gpu_uuids)
+            room.closed = room.closed or self.closed.get(node.id, "")
+            rooms.append(room)
+        return rooms
+
+    # -- inside -----------------------------------------------------------------------------------
+
+    def _starts(self, made: Plan, task_id: TaskId) -> bool:
+        return any(placement.task_id == task_id for placement in made.placements)
+
+    def _start(self, task_id: TaskId, node_id: NodeId, gpu_uuids: tuple[str, ...]) -> None:
+        task = self.tasks.pop(task_id)
+        self.queue.remove(task_id)
+        told = self.promised.pop(task_id, None)
+        if told is not None and self.now > told + 1e-6:
+            self.missed.append(f"{task_id} was promised {told} and started at {self.now}")
+        until = self.now + self.settings.duration_s(task)
+        booking = Booking(task_id, task.owner, node_id, task.shape, gpu_uuids, task.timeout_s, until)
+        ends = self.now + self._run_s(task)
+        self.live[task_id] = live = Live(task, booking, self.now, ends)
+        self.starts.setdefault(task_id, self.now)
+
+        def end() -> None:
+            if self.live.get(task_id) is live:
+                self._end(task_id, self._on_end(task))
+
+        self.at(ends, end, ends=True)
+
+    def _end(self, task_id: TaskId, again: Task | None) -> None:
+        live = self.live.pop(task_id)
+        if again is not None:
+            spent_s = live.task.spent_s + self.now - live.started_s
+            self.enqueue(replace(again, spent_s=spent_s))
+        else:
+            self.queue.ended(live.task, self.now - live.started_s)
+
+    def _forget(self, task_id: TaskId) -> None:
+        task = self.tasks.pop(task_id, None)
+        if task is not None:
+            self.queue.remove(task_id)
+            self.queue.ended(task, 0.0)
+            self.promised.pop(task_id, None)
+
+    # -- laws -------------------------------------------------------------------------------------
+
+    def _check(self, made: Plan) -> None:
+        started = [placement.task_id for placement in made.placements]
+        assert len(started) == len(set(started))
+        assert not set(started) & set(self.live), "an attempt is started twice"
+        assert not set(started) & set(made.places), "a task is queued and placed"
+        assert set(made.places) <= set(self.tasks)
+        rooms = {room.node.id: room for room in self.rooms()}
+        for placement in made.placements:
+            room, task = rooms[placement.node_id], self.tasks[placement.task_id]
+            assert not room.closed
+            assert len(placement.gpu_uuids) == len(set(placement.gpu_uuids)) == task.shape.gpus
+            assert set(placement.gpu_uuids) <= {gpu.uuid for gpu in room.gpus}, "a GPU is given twice"
+            assert not shortages(task.shape, room, self.settings.cpu_tasks)
+            room.take(task.shape, placement.gpu_uuids)
+        assert made.waits.keys() | {p.task_id for p in made.placements} >= set(made.reservations)
+        self._check_bookings(made)
+        if not made.policy_failed:
+            self._check_idle(made, list(rooms.values()))
+
+    def _profile(self, made: Plan) -> list[tuple[NodeId, float, float, Task]]:
+        booked = []
+        for live in self.live.values():
+            until = live.booking.until_s if live.booking.until_s > self.now else self.now + 60.0
+            booked.append((live.booking.node_id, self.now, until, live.task))
+        for placement in made.placements:
+            task = self.tasks[placement.task_id]
+            booked.append((placement.node_id, self.now, self.now + self.settings.duration_s(task), task))
+        for task_id, place in made.reservations.items():
+            booked.append((place.node_id, place.start_s, place.start_s + place.duration_s, self.tasks[task_id]))
+        return booked
+
+    def _fits_beside(
+        self, booked: Sequence[tuple[NodeId, float, float, Task]], node: Node, task: Task, start: float, end: float
+    ) -> bool:
+        here = [row for row in booked if row[0] == node.id and row[1] < end - 1e-6 and row[2] > start + 1e-6]
+        for moment in {start, *(row[1] for row in here if row[1] > start)}:
+            room = empty_room(node)
+            there = [row[3].shape for row in here if row[1] <= moment + 1e-6 and row[2] > moment + 1e-6]
+            room.cpu_centi -= sum(shape.cpu_centi for shape in there)
+            room.memory_bytes -= sum(shape.memory_bytes for shape in there)
+            room.gpus = room.gpus[: max(0, len(room.gpus) - sum(shape.gpus for shape in there))]
+            if not fits(task.shape, room):
+                return False
+        return True
+
+    def _check_bookings(self, made: Plan) -> None:
+        """All that is booked has room at every moment, were every card alike."""
+        booked = self._profile(made)
+        for i, (node_id, start, end, task) in enumerate(booked):
+            node = self.nodes.get(node_id)
+            if node is not None and start > self.now and node_id not in self.closed:
+                others = booked[:i] + booked[i + 1 :]
+                bare = replace(task, shape=replace(task.shape, gpu_models=(), gpu_memory_bytes=0))
+                assert self._fits_beside(others, node, bare, start, end), f"{task.id} has no room at its place"
+
+    def _check_idle(self, made: Plan, rooms: list[Room]) -> None:
+        """Nothing idles that a task could use without delaying a reservation (where all cards are alike)."""
+        if self.settings.discipline is Discipline.STRICT or self.settings.limits.running_gpus_per_user is not None:
+            return
+        greedy = self.settings.discipline is Discipline.GREEDY
+        booked = [] if greedy else self._profile(made)
+        for task_id, task in self.tasks.items():
+            if not self.queue.is_runnable(task_id) or self._starts(made, task_id):
+                continue
+            others = [row for row in booked if row[3].id != task_id]
+            for room in rooms:
+                if room.closed or shortages(task.shape, room, self.settings.cpu_tasks):
+                    continue
+                models = {(gpu.model, gpu.memory_bytes) for gpu in room.node.gpus}
+                if greedy:
+                    raise AssertionError(f"{task_id} fits on {room.node.id} and does not start")
+                if len(models) <= 1:
+                    end = self.now + self.settings.duration_s(task)
+                    assert not self._fits_beside(others, room.node, task, self.now, end), f"{task_id} could start now"
