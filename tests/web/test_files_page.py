@@ -175,6 +175,9 @@ def test_strange_names_links_and_special_files_are_shown_and_harmless(
     (folder / MARKUP.replace("/", "")).write_text("x")
     (folder / "two\nlines").write_text("x")
     (folder / "photo\u202egpj.exe").write_text("x")
+    (folder / "<img src=x onerror=\"document.title='pwned'\">").write_text("x")
+    (folder / "می\u200cخواهم").write_text("x")
+    (folder / ("ü" * 127 + "x")).write_text("x")
     no_text = os.fsencode(folder) + b"/no \xff text"
     os.mkdir(no_text)
     os.chown(no_text, folder.stat().st_uid, folder.stat().st_gid)
@@ -186,7 +189,11 @@ def test_strange_names_links_and_special_files_are_shown_and_harmless(
     expect(page.locator('[data-entry="pipe"]')).to_contain_text("special file")
     expect(page.locator("div.folder")).to_contain_text("two\\u{a}lines")
     expect(page.locator("div.folder")).to_contain_text("photo\\u{202e}gpj.exe")
-    assert page.locator("svg[onload]").count() == 0
+    expect(page.get_by_role("link", name="می\u200cخواهم")).to_be_visible()
+    assert page.locator("svg[onload], img[onerror]").count() == 0
+    with page.expect_download() as download:
+        page.get_by_role("link", name="ü" * 127 + "x").click()
+    assert Path(download.value.path()).read_text() == "x"
     shoot(page, "files-strange")
     page.get_by_role("link", name=re.compile("^no .* text")).click()
     expect(page.get_by_text("This folder is empty.")).to_be_visible()

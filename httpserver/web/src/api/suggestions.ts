@@ -11,8 +11,14 @@ import { market } from "./market";
 /** What is typed settles for so long before the server is asked. */
 const TYPING_MS = 300;
 
+interface Suggestions {
+  readonly images: readonly Option[];
+  /** Null until the server has said. */
+  readonly datasets: readonly Option[] | null;
+}
+
 /** Images and datasets that this account can use; of images at most 100, those that fit what is `typed`. */
-export function useSuggestions(me: string, typed: string): { readonly images: readonly Option[]; readonly datasets: readonly Option[] } {
+export function useSuggestions(me: string, typed: string): Suggestions {
   const [q, setQ] = useState("");
   useEffect(() => {
     // A tag is no part of what is searched.
@@ -38,5 +44,5 @@ export function useSuggestions(me: string, typed: string): { readonly images: re
     const more = (fitting.data?.images ?? []).filter((image) => !known.has(image.id));
     return imageOptions([...first, ...more], nodes.data ?? [], me);
   }, [all.data, fitting.data, nodes.data, me]);
-  return { images, datasets: useMemo(() => datasetOptions(sets.data ?? [], me), [sets.data, me]) };
+  return { images, datasets: useMemo(() => (sets.data === undefined ? null : datasetOptions(sets.data, me)), [sets.data, me]) };
 }

@@ -15,7 +15,7 @@ export function DatasetsField({
   onChange,
 }: {
   chosen: readonly string[];
-  known: readonly Option[];
+  known: readonly Option[] | null;
   problems: readonly ProblemItem[];
   onChange: (chosen: readonly string[]) => void;
 }) {
@@ -43,8 +43,8 @@ export function DatasetsField({
         placeholder="add …"
         size={18}
         value={text}
-        options={known.filter((option) => !taken.has(nameOf(option.value)))}
-        {...(known.length === 0 ? { footer: "No dataset is there for you yet: publish a folder on the page Datasets." } : {})}
+        options={(known ?? []).filter((option) => !taken.has(nameOf(option.value)))}
+        {...(known?.length === 0 ? { footer: "No dataset is there for you yet: publish a folder on the page Datasets." } : {})}
         onText={setText}
         onPick={add}
         onEnter={() => add(text)}

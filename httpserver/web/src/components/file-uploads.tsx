@@ -79,7 +79,7 @@ function One({ batch }: { batch: Batch }) {
         />
       )}
       {batch.trouble && (
-        <p className="note" role="status">
+        <p className={batch.state === "paused" ? "waits" : "note"} role={batch.state === "paused" ? "alert" : "status"}>
           <Sentence text={batch.trouble} />
         </p>
       )}

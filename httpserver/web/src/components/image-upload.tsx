@@ -211,6 +211,9 @@ export function ImageUploads({ onChoose }: { onChoose: (upload: Upload) => void 
   );
 }
 
+/** What stopped it must be seen; what passes by itself need not. */
+const troubleLook: Record<ImageUpload["state"], string> = { sending: "note", uploaded: "note", paused: "waits", failed: "failure" };
+
 function OnItsWay({ upload, onClose }: { upload: ImageUpload; onClose: () => void }) {
   const rest = remaining(upload.sent, upload.size, upload.perSecond);
   const speed = upload.perSecond === null ? "" : `, ${size(upload.perSecond)}/s`;
@@ -228,7 +231,7 @@ function OnItsWay({ upload, onClose }: { upload: ImageUpload; onClose: () => voi
         />
       )}
       {upload.trouble && (
-        <p className={upload.state === "failed" ? "failure" : "note"} role={upload.state === "failed" ? "alert" : "status"}>
+        <p className={troubleLook[upload.state]} role={upload.state === "sending" ? "status" : "alert"}>
           <Sentence text={upload.trouble} />
         </p>
       )}

@@ -12,8 +12,10 @@ interface Props {
   readonly others: readonly string[];
   readonly problemsAt: (field: string) => readonly ProblemItem[];
   readonly removable: boolean;
+  /** Whether a folder of code goes with the job. */
+  readonly code: boolean;
   readonly images: readonly Option[];
-  readonly datasets: readonly Option[];
+  readonly datasets: readonly Option[] | null;
   /** What is typed for an image, for suggestions. */
   readonly onImageText: (text: string) => void;
   readonly onChange: (task: TaskForm) => void;
@@ -44,7 +46,7 @@ function Field({
 }
 
 /** One task of the form. */
-export function TaskFields({ task, others, problemsAt, removable, images, datasets, onImageText, onChange, onRemove }: Props) {
+export function TaskFields({ task, others, problemsAt, removable, code, images, datasets, onImageText, onChange, onRemove }: Props) {
   const imageField = useId();
   const set = (part: Partial<TaskForm>): void => onChange({ ...task, ...part });
   const text = (field: "name" | "timeout" | "retries" | "cpus" | "memory" | "gpus" | "workingDir") => ({
@@ -110,7 +112,7 @@ export function TaskFields({ task, others, problemsAt, removable, images, datase
         <Field label="GPUs" problems={problemsAt("/resources/gpus")}>
           <input {...text("gpus")} size={4} inputMode="numeric" />
         </Field>
-        <Field label="Working folder" hint="the image's if empty" problems={problemsAt("/working_dir")}>
+        <Field label="Working folder" hint={code ? "/root/code if empty" : "the image's if empty"} problems={problemsAt("/working_dir")}>
           <input {...text("workingDir")} placeholder="/root/nfs" />
         </Field>
       </div>

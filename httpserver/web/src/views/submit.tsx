@@ -162,6 +162,7 @@ export function Submit({ user, clone }: { user: User; clone?: string }) {
                   others={form.tasks.filter((t) => t.key !== task.key).map((t) => t.name)}
                   problemsAt={(field) => at(`/tasks/${index}${field}`)}
                   removable={form.tasks.length > 1}
+                  code={form.code !== null}
                   images={known.images}
                   datasets={known.datasets}
                   onImageText={setImageText}
