@@ -136,7 +136,7 @@ def test_a_wrong_word_is_a_matter_of_usage(trace, words, want):
         (HEADER.encode() + b"0,-1,,1\n", "row 1 (line 2), column runtime_s: '-1' is negative."),
         (
             HEADER.encode() + b"0,1,,16\n",
-            "row 1 (line 2), column gpus: 16 GPUs are wanted on one node, the largest has 2",
+            "row 1 (line 2), column gpus: 16 GPUs wanted on one node, the largest has 2",
         ),
         (b"submit_s,gpus\n0,1\n", "the column runtime_s is missing"),
         (b"\x89PNG\r\n\x1a\n\0", "is no trace (a CSV file)"),

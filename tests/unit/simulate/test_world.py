@@ -89,8 +89,8 @@ def test_a_node_without_a_stated_model_takes_every_type():
 @pytest.mark.parametrize(
     ("record", "nodes", "want"),
     [
-        (a_record(gpus=3), "5x2", "column gpus: 3 GPUs are wanted on one node, the largest has 2 in 5x2"),
-        (a_record(gpus=2, gpu_types=("T4",)), "1x1xT4,1x8xA100", "column gpu_type: 2 GPUs of type T4 on one node"),
+        (a_record(gpus=3), "5x2", "column gpus: 3 GPUs wanted on one node, the largest has 2 in 5x2"),
+        (a_record(gpus=2, gpu_types=("T4",)), "1x1xT4,1x8xA100", "column gpu_type: no node has 2 GPUs of type T4"),
         (a_record(cpu_centi=901), "1x1:cpus=9", "column cpus: 9.01 CPUs are wanted, the largest node has 9"),
         (a_record(gpus=1, cpu_centi=500), "1x1:cpus=2,1x0:cpus=8", "not all of them on one node"),
     ],
