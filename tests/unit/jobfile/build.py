@@ -8,6 +8,36 @@ from typing import Any
 from headway.errors import Problem
 from headway.jobfile import JobSpec, TaskSpec, check_job, parse_job
 
+EXAMPLE = """\
+version: 1
+name: digits
+priority: normal
+defaults:
+  image: base/python:1
+  timeout: 10m
+tasks:
+  - name: prepare
+    command: |
+      python3 /root/nfs/prepare.py
+    resources: {cpus: 2, memory: 4GiB}
+  - name: train
+    needs: [prepare]
+    image: team/torch:2.4
+    command: |
+      python3 train.py
+    shell: bash
+    entrypoint: replace
+    env: {LR: "0.01"}
+    working_dir: /root/nfs
+    datasets: [mnist]
+    resources: {cpus: 4, memory: 16GiB, shm: 8GiB, gpus: 1, gpu_model: [A100, H100], gpu_memory: 24GiB}
+    timeout: 30m
+    grace: 30s
+    retries: 2
+    user: account
+    output_path: results/digits
+"""
+
 
 def a_job(*tasks: dict[str, Any], **top: Any) -> dict[str, Any]:
     """A job file as plain values; each task needs to say only what matters."""
