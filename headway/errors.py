@@ -204,6 +204,13 @@ class DeadlineExceeded(Unavailable):
     title = "The answer took too long"
 
 
+class PromisesMove(Conflict):
+    """More time for a task would let others start later than they were promised."""
+
+    slug = "promises-move"
+    title = "Others were promised this time"
+
+
 class LaunchRefused(HeadwayError):
     """A worker does not take this attempt now; an ordinary result, the task stays queued."""
 

@@ -21,6 +21,7 @@ from .engine import Engine
 from .events import NodesUnknown, PlannedStop
 from .hub import Hub
 from .leases import LeaseSettings
+from .more_time import MoreTime
 from .peers import JobManagerPeer, ResourceManagerPeer, WorkerPeers
 from .placement import CpuTasks
 from .ports import NodeWatch, Workers
@@ -130,7 +131,7 @@ async def build(
         await engine.close()
 
     server = RpcServer(service, bind=bind, token=token)
-    add_TaskManagerServicer_to_server(Servicer(engine, Desk(engine, db), hub), server)  # type: ignore[no-untyped-call]
+    add_TaskManagerServicer_to_server(Servicer(engine, Desk(engine, db), hub, MoreTime(engine, hub, clock)), server)  # type: ignore[no-untyped-call]
     service.on_start(engine.start)
     service.on_refuse(hub.close)
     service.on_drain(planned_stop)

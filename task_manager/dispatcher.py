@@ -19,7 +19,7 @@ from headway.store import Database
 
 from . import store
 from .engine import Engine, Outgoing
-from .events import LaunchAnswers, Refused, StopOrder, StopsDelivered
+from .events import ExtendOrder, LaunchAnswers, Refused, StopOrder, StopsDelivered
 from .model import Attempt
 from .ports import Launch, Workers
 
@@ -33,7 +33,7 @@ _LONGEST_STOP_PAUSE_S = 30.0
 
 
 class Dispatcher(Outgoing):
-    """Two lanes per node, so that a launch that hangs holds up no stop order."""
+    """Three lanes per node, so that a launch that hangs holds up no stop order and no more time."""
 
     def __init__(self, engine: Engine, db: Database, clock: Clock, workers: Workers) -> None:
         self._engine = engine
@@ -42,6 +42,7 @@ class Dispatcher(Outgoing):
         self._workers = workers
         self._launches: dict[NodeId, _Lane[AttemptId]] = {}
         self._stops: dict[NodeId, _Lane[StopOrder]] = {}
+        self._extends: dict[NodeId, _Lane[ExtendOrder]] = {}
         self._closed = False
 
     def launch(self, attempts: Iterable[AttemptId]) -> None:
@@ -55,6 +56,12 @@ class Dispatcher(Outgoing):
             attempt = self._engine.book.attempt(order.attempt)
             if attempt is not None and not self._closed:
                 self._stop_lane(attempt.node_id).add(order.attempt, order)
+
+    def extend(self, orders: Iterable[ExtendOrder]) -> None:
+        for order in orders:
+            attempt = self._engine.book.attempt(order.attempt)
+            if attempt is not None and not self._closed:
+                self._extend_lane(attempt.node_id).add(order.attempt, order)
 
     async def suspend_leases(self, within_s: float) -> None:
         """Tells every Worker at once that TaskManager stops as planned; those that don't answer in time are left."""
@@ -70,7 +77,7 @@ class Dispatcher(Outgoing):
     async def close(self) -> None:
         """Ends all lanes; what was not delivered is sent after the next start."""
         self._closed = True
-        lanes: list[_Lane[Any]] = [*self._launches.values(), *self._stops.values()]
+        lanes: list[_Lane[Any]] = [*self._launches.values(), *self._stops.values(), *self._extends.values()]
         for lane in lanes:
             await lane.close()
 
@@ -92,6 +99,13 @@ class Dispatcher(Outgoing):
         if lane is None:
             lane = _Lane(self._clock, lambda items: self._send_stops(node_id, items), _LONGEST_STOP_PAUSE_S)
             self._stops[node_id] = lane
+        return lane
+
+    def _extend_lane(self, node_id: NodeId) -> _Lane[ExtendOrder]:
+        lane = self._extends.get(node_id)
+        if lane is None:
+            lane = _Lane(self._clock, lambda orders: self._send_extends(node_id, orders), _LONGEST_STOP_PAUSE_S)
+            self._extends[node_id] = lane
         return lane
 
     # -- launches ---------------------------------------------------------------------------------
@@ -181,6 +195,20 @@ class Dispatcher(Outgoing):
             log.info("stop.undelivered", node=node_id, attempts=len(live), reason=str(error))
             return live
         await self._engine.submit(StopsDelivered(tuple(order.attempt for order in live)))
+        return []
+
+    # -- more time --------------------------------------------------------------------------------
+
+    async def _send_extends(self, node_id: NodeId, orders: list[ExtendOrder]) -> list[ExtendOrder]:
+        live = [order for order in orders if self._engine.book.attempt(order.attempt) is not None]
+        address = self.address(node_id)
+        if not live or not address:
+            return live
+        try:
+            await self._workers.extend(address, live)
+        except HeadwayError as error:
+            log.info("extend.undelivered", node=node_id, attempts=len(live), reason=str(error))
+            return live
         return []
 
     def address(self, node_id: NodeId) -> str:

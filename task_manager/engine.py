@@ -18,7 +18,7 @@ from headway.logs import get_logger
 from headway.states import AttemptState
 from headway.store import Batcher, Database
 
-from . import leases, placing, reports, store
+from . import extension, leases, placing, reports, store
 from .book import Book
 from .commands import on_command
 from .events import (
@@ -26,6 +26,8 @@ from .events import (
     Commands,
     Enqueue,
     Event,
+    Extend,
+    ExtendOrder,
     LaunchAnswers,
     NodeDeclaredLost,
     NodesChanged,
@@ -57,6 +59,9 @@ class Outgoing:
 
     def stop(self, orders: Iterable[StopOrder]) -> None:
         """Sends stop orders."""
+
+    def extend(self, orders: Iterable[ExtendOrder]) -> None:
+        """Tells of more time."""
 
 
 class Engine:
@@ -163,6 +168,7 @@ class Engine:
         self._hub.publish(changed, queue_changed=queue_changed)
         self.outgoing.launch([*turn.launches, *turn.relaunches])
         self.outgoing.stop(turn.stops)
+        self.outgoing.extend(turn.extends)
         self._arm()
         return answers
 
@@ -220,6 +226,7 @@ class Engine:
         ]
         self.outgoing.launch(unanswered)
         self.outgoing.stop(stopping)
+        self.outgoing.extend(extension.order(a) for a in self.book.attempts.values() if extension.is_due(a))
         self._arm()
 
     # -- waking at the end of a pause ---------------------------------------------------------------
@@ -276,6 +283,8 @@ def _apply_one(turn: Turn, event: Event) -> Any:
             placing.on_nodes_changed(turn, event)
         case NodesUnknown():
             turn.book.nodes_live = False
+        case Extend():
+            return extension.on_extend(turn, event)
         case NodeDeclaredLost():
             return placing.on_node_declared_lost(turn, event.node_id, event.by)
         case Tick():
@@ -301,3 +310,5 @@ def _named(events: Sequence[Event]) -> Iterable[TaskId]:
             case Beat():
                 for attempt_id in event.live:
                     yield attempt_id.task
+            case Extend():
+                yield event.task_id

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from headway.ids import AttemptId, NodeId, TaskId
 from headway.model.reasons import EndReason
 
-from .model import Node, Task
+from .model import Extension, Node, Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,7 @@ class Report:
     dropped_bytes: int = 0
     warnings: tuple[str, ...] = ()
     elsewhere: bool = False
+    timeout_s: float | None = None  # by which its launcher counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +101,20 @@ class StopOrder:
 
 
 @dataclass(frozen=True, slots=True)
+class ExtendOrder:
+    """Its launcher is to count by this timeout, which has all extensions in it."""
+
+    attempt: AttemptId
+    timeout_s: float
+    extensions: tuple[Extension, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class BeatAnswer:
     enforced: bool
     discard: tuple[AttemptId, ...]
     stop: tuple[StopOrder, ...]
+    extend: tuple[ExtendOrder, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +169,17 @@ class NodeDeclaredLost:
 
 
 @dataclass(frozen=True, slots=True)
+class Extend:
+    """Somebody who may asks for more time for a running task; the answer is the attempt with it."""
+
+    task_id: TaskId
+    seconds: float
+    by: str
+    force: bool = False  # although promised starts move
+    request_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     """Time has passed."""
 
@@ -176,6 +198,7 @@ Event = (
     | NodesChanged
     | NodesUnknown
     | NodeDeclaredLost
+    | Extend
     | Tick
     | PlannedStop
 )

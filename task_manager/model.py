@@ -104,6 +104,7 @@ class Task:
     ended_at: float | None = None
     reason: EndReason | None = None  # of its end, or of its last attempt's
     spent_s: float = 0.0  # from placement to end of its earlier attempts since it was last queued by a person
+    prints: tuple[int, int] = (0, 0)  # of its command and of its name (headway.fingerprint); 0: not known
 
     @property
     def ended(self) -> bool:
@@ -112,6 +113,17 @@ class Task:
     @property
     def waiting(self) -> bool:
         return self.state is TaskState.QUEUED
+
+
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """More time for a running attempt, once. ``forced``: an admin's, though promised starts move."""
+
+    at: float
+    by: str
+    seconds: float
+    forced: bool = False
+    request_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +159,20 @@ class Attempt:
     image_id: str = ""
     warnings: tuple[str, ...] = ()
     reason: EndReason | None = None
+    prints: tuple[int, int] = (0, 0)  # its task's
+    extensions: tuple[Extension, ...] = ()  # oldest first; `timeout_s` has them in it
+    counted_s: float | None = None  # the changed timeout that its launcher counts by; None: as launched
 
     @property
     def live(self) -> bool:
         return self.state in ATTEMPT_LIVE
+
+    @property
+    def extension_pending(self) -> bool:
+        """Whether it was given time that its launcher has not said to count by."""
+        return self.live and bool(self.extensions) and (self.counted_s or 0.0) < self.timeout_s
+
+    @property
+    def launched_timeout_s(self) -> float:
+        """Without the time that it was given since."""
+        return round(self.timeout_s - sum(one.seconds for one in self.extensions), 3)

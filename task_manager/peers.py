@@ -14,7 +14,7 @@ from headway.rpc.v1.worker_pb2_grpc import WorkerStub
 from headway.store import OutboxRow
 
 from . import wire
-from .events import Accepted, NodesChanged, Refused, StopOrder
+from .events import Accepted, ExtendOrder, NodesChanged, Refused, StopOrder
 from .ports import Launch
 from .prefetch import Wanted
 
@@ -42,6 +42,11 @@ class WorkerPeers:
         peer, stub = self._peer(address)
         request = worker_pb2.StopRequest(orders=wire.stop_orders(orders))
         await peer.call(stub.Stop, request, deadline_s=_STOP_DEADLINE_S)
+
+    async def extend(self, address: str, orders: Sequence[ExtendOrder]) -> None:
+        peer, stub = self._peer(address)
+        request = worker_pb2.ExtendRequest(orders=wire.extend_orders(orders))
+        await peer.call(stub.Extend, request, deadline_s=_STOP_DEADLINE_S)
 
     async def suspend_leases(self, address: str) -> None:
         peer, stub = self._peer(address)

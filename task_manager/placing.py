@@ -117,6 +117,7 @@ def _place(turn: Turn, placement: Placement) -> None:
         shape=task.shape,
         gpu_uuids=placement.gpu_uuids,
         timeout_s=task.timeout_s,
+        prints=task.prints,
         of_runs=1 + task.retries,
         queued_at=task.queued_at,
         placed_at=turn.now,

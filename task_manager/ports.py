@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from .events import Accepted, NodesChanged, Refused, StopOrder
+from .events import Accepted, ExtendOrder, NodesChanged, Refused, StopOrder
 from .model import Attempt
 from .prefetch import Wanted
 
@@ -38,6 +38,14 @@ class Workers(Protocol):
 
     async def stop(self, address: str, orders: Sequence[StopOrder]) -> None:
         """Orders attempts to stop; one that the Worker never saw will be refused if it comes.
+
+        Raises:
+            HeadwayError: not delivered, or perhaps not.
+        """
+        ...
+
+    async def extend(self, address: str, orders: Sequence[ExtendOrder]) -> None:
+        """Tells of more time for attempts; whether their launchers count by it is told by reports.
 
         Raises:
             HeadwayError: not delivered, or perhaps not.

@@ -14,7 +14,7 @@ from headway.logs import get_logger
 from headway.model.reasons import EndReason, EndWord
 from headway.states import ATTEMPT, AttemptEventKind, AttemptState
 
-from . import leases
+from . import extension, leases
 from .book import Flight
 from .events import Accepted, Beat, BeatAnswer, LaunchAnswers, Refused, Report, StopOrder, StopsDelivered
 from .model import Attempt
@@ -51,7 +51,8 @@ def on_report(turn: Turn, report: Report) -> bool:
         reason = report.reason
         if reason is None:
             reason = EndReason(EndWord.PLATFORM_ERROR, detail="Its worker told no reason for the end.")
-        turn.end_attempt(_with_facts(attempt, report, attempt.state), reason, elsewhere=report.elsewhere)
+        ended, reason = extension.at_end(_with_facts(attempt, report, attempt.state), reason)
+        turn.end_attempt(ended, reason, elsewhere=report.elsewhere)
         return False
     known = _with_facts(attempt, report, ATTEMPT.after(attempt.state, kind))
     if known != attempt:
@@ -74,6 +75,7 @@ def _with_facts(attempt: Attempt, report: Report, state: AttemptState) -> Attemp
         dropped_bytes=max(attempt.dropped_bytes, report.dropped_bytes),
         image_id=report.image_id or attempt.image_id,
         warnings=report.warnings or attempt.warnings,
+        counted_s=merge_known(attempt.counted_s, report.timeout_s),
     )
 
 
@@ -160,7 +162,8 @@ def on_beat(turn: Turn, beat: Beat) -> BeatAnswer:
         for attempt in book.on_node(beat.node_id)
         if attempt.state is AttemptState.STOPPING
     )
-    return BeatAnswer(grant.enforced, discard, stop)
+    extend = tuple(extension.order(a) for a in book.on_node(beat.node_id) if extension.is_due(a))
+    return BeatAnswer(grant.enforced, discard, stop, extend)
 
 
 def _worker_count(turn: Turn, beat: Beat) -> int:

@@ -15,8 +15,9 @@ from headway.rpc.v1.task_manager_pb2_grpc import TaskManagerServicer
 from . import wire
 from .desk import Desk
 from .engine import Engine
-from .events import BeatAnswer, NodeDeclaredLost
+from .events import BeatAnswer, Extend, NodeDeclaredLost
 from .hub import Hub
+from .more_time import MoreTime
 
 log = get_logger(__name__)
 
@@ -26,9 +27,10 @@ _VIEWS_IN_ONE_MESSAGE = 500
 class Servicer(TaskManagerServicer):
     """Takes calls in; decides nothing."""
 
-    def __init__(self, engine: Engine, desk: Desk, hub: Hub) -> None:
+    def __init__(self, engine: Engine, desk: Desk, hub: Hub, more_time: MoreTime) -> None:
         self._engine = engine
         self._desk = desk
+        self._more_time = more_time
         self._hub = hub
 
     async def ApplyTaskCommands(self, request: pb.ApplyTaskCommandsRequest, context: Any) -> pb.ApplyTaskCommandsReply:
@@ -45,6 +47,7 @@ class Servicer(TaskManagerServicer):
             lease_enforced=answer.enforced,
             discard=[convert.attempt_to_pb(attempt) for attempt in answer.discard],
             stop=wire.stop_orders(answer.stop),
+            extend=wire.extend_orders(answer.extend),
             sent_monotonic_s=request.sent_monotonic_s,
         )
 
@@ -77,3 +80,10 @@ class Servicer(TaskManagerServicer):
     async def DeclareNodeLost(self, request: pb.DeclareNodeLostRequest, context: Any) -> pb.DeclareNodeLostReply:
         lost = await self._engine.submit(NodeDeclaredLost(NodeId(request.node_id), request.by))
         return pb.DeclareNodeLostReply(attempts_lost=lost)
+
+    async def ExtendTask(self, request: pb.ExtendTaskRequest, context: Any) -> pb.ExtendTaskReply:
+        asked = Extend(convert.task_id(request.task), request.seconds, request.by, request.force, request.request_id)
+        answer = await self._more_time.give(asked)
+        return pb.ExtendTaskReply(
+            attempt=self._desk.view(answer.attempt), delivered=answer.delivered, sentence=answer.sentence
+        )

@@ -16,7 +16,7 @@ from headway.model.reasons import EndReason, EndWord
 from headway.states import ATTEMPT_LIVE, TASK_ENDED, Admission, AttemptState, NodeHealth, TaskState
 
 from .leases import NodeLease
-from .model import Attempt, Condition, Gpu, Node, Shape, Task
+from .model import Attempt, Condition, Extension, Gpu, Node, Shape, Task
 from .tables import JOB_MANAGER, attempts, node_leases, nodes, outbox, task_specs, tasks
 
 T = TypeVar("T")
@@ -54,7 +54,7 @@ class Stored:
 # work: rows go to the driver as plain tuples, in the order of these columns.
 _TASK_FIXED = (
     "job_id", "name", "generation", "owner", "job_name", "priority", "tail_timeout_s", "cpu_centi", "memory_bytes",
-    "gpus", "gpu_models", "gpu_memory_bytes", "timeout_s", "retries", "image",
+    "gpus", "gpu_models", "gpu_memory_bytes", "timeout_s", "retries", "image", "command_print", "task_print",
 )  # fmt: skip
 _TASK_MOVING = (
     "submitted_at", "held", "state", "queued_at", "not_before", "attempt", "user_failures", "platform_failures",
@@ -63,12 +63,12 @@ _TASK_MOVING = (
 _TASK_KEY = ("job_id", "name")
 _ATTEMPT_FIXED = (
     "job_id", "name", "number", "generation", "node_id", "cpu_centi", "memory_bytes", "gpu_uuids",
-    "timeout_s", "of_runs", "queued_at", "placed_at",
+    "of_runs", "queued_at", "placed_at", "command_print", "task_print",
 )  # fmt: skip
 _ATTEMPT_MOVING = (
     "state", "incarnation", "answered_at", "accepted_at", "container_started_at", "started_at", "ended_at", "run_s",
     "stop_word", "stop_at", "peak_memory_bytes", "stdout_bytes", "stderr_bytes", "dropped_bytes", "image_id",
-    "warnings", "reason",
+    "warnings", "reason", "timeout_s", "extensions", "counted_s",
 )  # fmt: skip
 _ATTEMPT_KEY = ("job_id", "name", "number")
 _SPEC = ("job_id", "name", "enqueue")
@@ -236,7 +236,7 @@ def _task_fixed(task: Task) -> tuple[Any, ...]:
     return (
         task.id.job_id, task.id.name, task.generation, task.owner, task.job_name, task.priority, task.tail_timeout_s,
         shape.cpu_centi, shape.memory_bytes, shape.gpus, _list_json(shape.gpu_models), shape.gpu_memory_bytes,
-        task.timeout_s, task.retries, _image_json(shape),
+        task.timeout_s, task.retries, _image_json(shape), *task.prints,
     )  # fmt: skip
 
 
@@ -255,14 +255,14 @@ def _task(row: Row[Any]) -> Task:
         job_id, name, generation, owner, job_name, priority, submitted_at, tail_timeout_s, cpu_centi, memory_bytes,
         gpus, gpu_models, gpu_memory_bytes, timeout_s, retries, held, state, queued_at, not_before, attempt,
         user_failures, platform_failures, losses, refusals, avoid, disowned, event_seq, command_seq, cancel_by,
-        ended_at, reason, image,
+        ended_at, reason, image, *prints,
     ) = tuple(row)  # fmt: skip
     shape = _shape(cpu_centi, memory_bytes, gpus, gpu_models, gpu_memory_bytes, image)
     return Task(
         TaskId(JobId(job_id), name), generation, owner, job_name, priority, submitted_at, tail_timeout_s, shape,
         timeout_s, retries, held, _TASK_STATES[state], queued_at, not_before, attempt, user_failures,
         platform_failures, losses, refusals, _list(avoid), _list(disowned), event_seq, command_seq, cancel_by,
-        ended_at, _reason(reason),
+        ended_at, _reason(reason), prints=(prints[0], prints[1]),
     )  # fmt: skip
 
 
@@ -285,8 +285,8 @@ def _image_json(shape: Shape) -> str:
 def _attempt_fixed(attempt: Attempt) -> tuple[Any, ...]:
     return (
         attempt.id.task.job_id, attempt.id.task.name, attempt.id.number, attempt.generation, attempt.node_id,
-        attempt.shape.cpu_centi, attempt.shape.memory_bytes, _list_json(attempt.gpu_uuids), attempt.timeout_s,
-        attempt.of_runs, attempt.queued_at, attempt.placed_at,
+        attempt.shape.cpu_centi, attempt.shape.memory_bytes, _list_json(attempt.gpu_uuids),
+        attempt.of_runs, attempt.queued_at, attempt.placed_at, *attempt.prints,
     )  # fmt: skip
 
 
@@ -296,7 +296,8 @@ def _attempt_moving(attempt: Attempt) -> tuple[Any, ...]:
         attempt.container_started_at, attempt.started_at, attempt.ended_at, attempt.run_s,
         attempt.stop_word, attempt.stop_at, attempt.peak_memory_bytes, attempt.stdout_bytes,
         attempt.stderr_bytes, attempt.dropped_bytes,
-        attempt.image_id, _list_json(attempt.warnings), _reason_json(attempt.reason),
+        attempt.image_id, _list_json(attempt.warnings), _reason_json(attempt.reason), attempt.timeout_s,
+        _list_json([asdict(one) for one in attempt.extensions]), attempt.counted_s,
     )  # fmt: skip
 
 
@@ -329,6 +330,9 @@ def _attempt(row: Row[Any], shape: Shape | None = None) -> Attempt:
         image_id=row.image_id,
         warnings=_list(row.warnings),
         reason=_reason(row.reason),
+        prints=(row.command_print, row.task_print),
+        extensions=tuple(Extension(**one) for one in _list(row.extensions)),
+        counted_s=row.counted_s,
     )
 
 

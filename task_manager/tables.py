@@ -57,6 +57,8 @@ tasks = Table(
     Column("ended_at", Float(53)),
     Column("reason", Text),  # JSON
     Column("image", Text, nullable=False, server_default=""),  # JSON: what its image asks of a node; empty: nothing
+    Column("command_print", BigInteger, nullable=False, server_default="0"),  # headway.fingerprint; 0: not known
+    Column("task_print", BigInteger, nullable=False, server_default="0"),
     Index("ix_tasks_state", "state"),
 )
 
@@ -101,7 +103,13 @@ attempts = Table(
     Column("image_id", Text, nullable=False),
     Column("warnings", Text, nullable=False),  # JSON list
     Column("reason", Text),  # JSON
+    Column("command_print", BigInteger, nullable=False, server_default="0"),  # as its task's
+    Column("task_print", BigInteger, nullable=False, server_default="0"),
+    Column("extensions", Text, nullable=False, server_default="[]"),  # JSON list
+    Column("counted_s", Float(53)),
     Index("ix_attempts_state", "state"),
+    Index("ix_attempts_command", "command_print", "placed_at"),
+    Index("ix_attempts_task", "task_print", "placed_at"),
 )
 
 # What ResourceManager said last, so that a start without it knows the machines.

@@ -17,7 +17,7 @@ from headway.states import ATTEMPT, AttemptEventKind, AttemptState, TaskEventKin
 
 from . import retry
 from .book import Book
-from .events import StopOrder
+from .events import ExtendOrder, StopOrder
 from .model import Attempt, Task
 from .settings import Settings
 
@@ -54,6 +54,7 @@ class Turn:
     launches: list[AttemptId] = field(default_factory=list)
     relaunches: list[AttemptId] = field(default_factory=list)
     stops: list[StopOrder] = field(default_factory=list)
+    extends: list[ExtendOrder] = field(default_factory=list)
     planned_stop: bool = False
 
     @property

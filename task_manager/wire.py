@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from headway import fingerprint
 from headway.ids import NodeId
 from headway.model.reasons import EndReason, EndWord
 from headway.rpc import convert
@@ -17,6 +18,7 @@ from .events import (
     Command,
     Commands,
     Enqueue,
+    ExtendOrder,
     Hold,
     NodesChanged,
     Refused,
@@ -25,7 +27,7 @@ from .events import (
     Reports,
     StopOrder,
 )
-from .model import Attempt, Condition, Gpu, Node, Shape, Task
+from .model import Attempt, Condition, Extension, Gpu, Node, Shape, Task
 from .phases import phases
 from .ports import Launch
 from .prefetch import Wanted
@@ -79,7 +81,16 @@ def _task(message: task_manager_pb2.EnqueueTask, seq: int) -> Task:
         retries=spec.retries,
         held=message.held,
         command_seq=seq,
+        prints=(
+            fingerprint.command_print(message.owner.name, _kind(spec)),
+            fingerprint.task_print(message.owner.name, message.task.name),
+        ),
     )
+
+
+def _kind(spec: common_pb2.TaskSpec) -> bytes:
+    command = spec.script if spec.WhichOneof("command") == "script" else tuple(spec.argv.words)
+    return fingerprint.kind_of(spec.image, command, entrypoint=str(spec.entrypoint))
 
 
 def shape(
@@ -161,6 +172,7 @@ def _report(message: task_manager_pb2.AttemptReport) -> Report:
         dropped_bytes=message.dropped_bytes,
         warnings=tuple(message.warnings),
         elsewhere=message.retry_elsewhere,
+        timeout_s=known("timeout_s"),
     )
 
 
@@ -187,6 +199,23 @@ def stop_orders(orders: Iterable[StopOrder]) -> list[task_manager_pb2.StopOrder]
     return [
         task_manager_pb2.StopOrder(attempt=convert.attempt_to_pb(order.attempt), word=order.word) for order in orders
     ]
+
+
+def extend_orders(orders: Iterable[ExtendOrder]) -> list[task_manager_pb2.ExtendOrder]:
+    return [
+        task_manager_pb2.ExtendOrder(
+            attempt=convert.attempt_to_pb(order.attempt),
+            timeout_s=order.timeout_s,
+            extensions=[extension(one) for one in order.extensions],
+        )
+        for order in orders
+    ]
+
+
+def extension(one: Extension) -> task_manager_pb2.Extension:
+    return task_manager_pb2.Extension(
+        at=one.at, by=one.by, seconds=one.seconds, forced=one.forced, request_id=one.request_id
+    )
 
 
 def launch_request(launches: Sequence[Launch]) -> worker_pb2.LaunchRequest:
@@ -321,6 +350,9 @@ def attempt_view(attempt: Attempt, sentence: str = "") -> task_manager_pb2.Attem
         image_id=attempt.image_id,
         warnings=attempt.warnings,
         of_runs=attempt.of_runs,
+        timeout_s=attempt.timeout_s,
+        extensions=[extension(one) for one in attempt.extensions],
+        extension_pending=attempt.extension_pending,
     )
     if attempt.reason is not None:
         view.reason.CopyFrom(convert.end_reason_to_pb(attempt.reason))

@@ -28,6 +28,7 @@ from task_manager.events import (
     Cancel,
     Commands,
     Enqueue,
+    ExtendOrder,
     NodesChanged,
     Refused,
     Report,
@@ -107,6 +108,7 @@ class FakeWorkers:
         self.has: dict[str, dict[AttemptId, Launch]] = {}
         self.launched: list[AttemptId] = []
         self.stopped: list[StopOrder] = []
+        self.extended: list[ExtendOrder] = []
         self.suspended: list[str] = []
         self.wishes: list[tuple[str, list[str]]] = []  # address and names, in the order told
         self.remembered_as_stopped: set[AttemptId] = set()
@@ -145,6 +147,13 @@ class FakeWorkers:
             self.stopped.append(order)
             if order.attempt not in self.has.get(address, {}):
                 self.remembered_as_stopped.add(order.attempt)
+        if address in self.mute:
+            raise Unavailable("no answer")
+
+    async def extend(self, address: str, orders: Sequence[ExtendOrder]) -> None:
+        if address in self.away:
+            raise Unavailable("away")
+        self.extended.extend(orders)
         if address in self.mute:
             raise Unavailable("no answer")
 
@@ -260,7 +269,8 @@ class House:
         """Until nothing is on its way: the database works in threads, so real turns are waited for."""
         for _ in range(400):
             await self.clock.settle()
-            lanes: list[Any] = [*self.dispatcher._launches.values(), *self.dispatcher._stops.values()]
+            ways = self.dispatcher
+            lanes: list[Any] = [*ways._launches.values(), *ways._stops.values(), *ways._extends.values()]
             busy = any(lane._worker is not None and not lane.pausing for lane in lanes)
             if not busy and not self.engine._inbox.waiting and self.engine._inbox._worker is None:
                 return

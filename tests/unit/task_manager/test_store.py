@@ -12,6 +12,7 @@ from headway.model.reasons import EndReason, EndWord
 from headway.store import Database
 from headway.store.migrations import differences
 from task_manager import store, tables
+from task_manager.events import Extend
 from tests.support.clock import FakeClock
 from tests.support.postgres import Postgres
 from tests.unit.task_manager.house import House, a_house, a_node, a_task, blocked, exited, gpus_of, tid
@@ -35,8 +36,15 @@ async def test_a_whole_life_and_a_restart(house: House) -> None:
     node = a_node("n1", gpus=gpus_of("n1", 2), conditions=())
     await house.nodes(node, a_node("n2", conditions=(blocked("disk_full", "full"),)))
     waiting = a_task("wait", gpus=2, models=("A100", "H100"), gpu_memory=1 << 30, priority=-1, tail_timeout_s=7.5)
-    await house.enqueue(a_task("run", gpus=1, retries=2), a_task("fail", retries=1), a_task("held", held=True), waiting)
+    await house.enqueue(
+        a_task("run", gpus=1, retries=2, prints=(5, 2**63 - 1)),
+        a_task("fail", retries=1),
+        a_task("held", held=True),
+        waiting,
+    )
     await house.report(AttemptId(tid("run"), 1), "PROCESS_STARTED", process_started_at=5.25, warnings=("odd",))
+    await house.engine.submit(Extend(tid("run"), 30.0, "ann", request_id="r1"))
+    await house.report(AttemptId(tid("run"), 1), "PROCESS_STARTED", timeout_s=90.0)
     await house.end(AttemptId(tid("fail"), 1), EndReason(EndWord.EXITED, None, 11, "Its process was ended."))
     await house.end(AttemptId(tid("fail"), 2), exited(3))
     await house.beat("n1")
