@@ -1,0 +1,171 @@
+"""A Worker that is killed and a disk that fills while an engine takes an image in: nothing half loaded stays, and the
+task runs in the end."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.docker.conftest import DOCKER_SETTINGS, Jobs
+from tests.support.cluster import a_cluster
+from tests.support.dockerd import Engine
+from tests.support.images import Entry, import_busybox
+from tests.support.small_disks import SmallDisk, small_disks
+from tests.support.waiting import soon
+
+pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(240)]
+
+MIB = 1 << 20
+DISK_MIB = 280
+LOW_MIB = 24
+IMAGE_MIB = 64
+
+
+@dataclass(frozen=True)
+class House:
+    """A cluster whose engine has a small disk of its own."""
+
+    jobs: Jobs
+    disk: SmallDisk
+
+    @property
+    def engine(self) -> Engine:
+        return self.jobs.engine
+
+    def arriving(self) -> list[Path]:
+        """What the engine has received of images that it has not taken in yet."""
+        return list((self.engine.folder / "data" / "tmp").glob("docker-import-*/*"))
+
+    def layers(self) -> set[str]:
+        """Everything that the engine keeps of images."""
+        data = self.engine.folder / "data"
+        folders = (data / "overlay2", data / "image" / "overlay2" / "layerdb" / "sha256")
+        kept = {path.name for folder in folders for path in folder.iterdir() if path.name != "l"}
+        return kept | {path.name for path in (data / "image" / "overlay2" / "imagedb" / "content" / "sha256").iterdir()}
+
+    def free_mib(self) -> int:
+        return shutil.disk_usage(self.engine.folder / "data").free // MIB
+
+    def image_ids(self) -> set[str]:
+        client = self.engine.client()
+        try:
+            return {image["Id"] for image in client.api.images(all=True)}
+        finally:
+            client.close()
+
+
+@pytest.fixture(scope="module")
+def house() -> Iterator[House]:
+    folder = Path(tempfile.mkdtemp(prefix="bl", dir=os.environ.get("HEADWAY_TESTS_SCRATCH", "/tmp")))
+    folder.chmod(0o755)
+    try:
+        with (
+            small_disks((folder / "e" / "data", DISK_MIB)) as (disk,),
+            Engine(folder / "e", gpu_hook=False) as engine,
+            a_cluster(
+                folder / "cluster",
+                cluster__heartbeat_s=1,
+                resource_manager__poll_s=1,
+                worker__docker_host=engine.url,
+                worker__disk_low_bytes=LOW_MIB * MIB,
+                worker__pull_images=False,
+                **DOCKER_SETTINGS,
+            ) as cluster,
+        ):
+            yield House(Jobs(cluster, engine), disk)
+            engine.remove_containers()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def upload(house: House, name: str, folder: Path) -> str:
+    """An image that the engine does not have; its digest."""
+    archive = folder / f"{name}.tar"
+    client = house.engine.client()
+    try:
+        made = import_busybox(client, f"headway-test/{name}:1", more=[Entry("big", os.urandom(IMAGE_MIB * MIB))])
+        with archive.open("wb") as file:
+            file.writelines(client.images.get(made).save())
+        client.images.remove(made)
+    finally:
+        client.close()
+    pushed = house.jobs.cluster.headway("images", "push", f"{name}:1", "--from", str(archive))
+    assert pushed.returncode == 0, pushed.stderr.decode()
+    archive.unlink()
+    return pushed.stdout.decode().split()[-1]
+
+
+def a_task(name: str) -> dict[str, Any]:
+    resources = {"cpus": 1, "memory": "64MiB"}
+    return {"name": "a", "image": f"admin/{name}:1", "command": "echo ran", "timeout": "1m", "resources": resources}
+
+
+def in_the_midst(house: House, name: str, fault: Callable[[], None]) -> str:
+    """A job whose image is being received when the fault comes; the job's id."""
+    free = house.free_mib() - 1
+    job = house.jobs.begin(a_task(name))
+    soon(
+        lambda: house.arriving() and house.free_mib() < free, within_s=60, every_s=0.001, what="its first part is there"
+    )
+    house.engine.pause()
+    try:
+        fault()
+    finally:
+        house.engine.resume()
+    return job
+
+
+def assert_it_ran(house: House, job: str, digest: str, attempts: int) -> dict[str, Any]:
+    task = house.jobs.ended(job, within_s=120)
+    assert (task["state"], len(task["attempts"])) == ("SUCCEEDED", attempts), task
+    assert house.jobs.out(task) == b"ran\n"
+    assert task["attempts"][-1]["image_id"] == digest
+    assert house.arriving() == []
+    return task
+
+
+def test_a_worker_that_is_killed_in_the_midst_of_a_load_brings_it_anew(house: House, tmp_path: Path) -> None:
+    digest = upload(house, "killed", tmp_path)
+    before, layers = house.image_ids(), house.layers()
+    job = in_the_midst(house, "killed", lambda: house.jobs.cluster.kill9("n1"))
+    soon(lambda: house.arriving() == [], within_s=30, every_s=0.1, what="the engine has thrown away what came")
+    assert (house.image_ids(), house.layers()) == (before, layers), "nothing half loaded is left"
+    house.jobs.cluster.start("n1")
+    assert_it_ran(house, job, digest, attempts=1)
+    assert house.image_ids() - before == {digest}
+
+
+def test_a_disk_that_fills_in_the_midst_of_a_load_is_told_and_the_task_runs_later(house: House, tmp_path: Path) -> None:
+    digest = upload(house, "full", tmp_path)
+    before, layers, free = house.image_ids(), house.layers(), house.free_mib()
+    job = in_the_midst(house, "full", house.disk.fill)
+    try:
+        task = soon(lambda: first_end(house, job), within_s=60, every_s=0.2, what="the attempt ends")
+        reason = task["attempts"][0]["reason"]
+        assert reason["word"] == "image_pull_failed", task
+        assert "Not enough disk on worker n1 for the image admin/full:1" in reason["sentence"]
+        soon(
+            lambda: "disk_full" in {wait["word"] for wait in house.jobs.cluster.client.job(job)["tasks"][0]["waits"]},
+            within_s=40,
+            every_s=0.3,
+            what="the task waits for the disk",
+        )
+        soon(lambda: house.arriving() == [], within_s=30, every_s=0.1, what="the engine has thrown away what came")
+        assert (house.image_ids(), house.layers()) == (before, layers), "nothing half loaded is left"
+    finally:
+        house.disk.make_room()
+    assert house.free_mib() >= free - 1, "its space is given back"
+    task = house.jobs.ended(job, within_s=120)
+    assert_it_ran(house, job, digest, attempts=len(task["attempts"]))
+
+
+def first_end(house: House, job: str) -> dict[str, Any] | None:
+    (task,) = house.jobs.cluster.client.job(job)["tasks"]
+    return task if task["attempts"] and task["attempts"][0]["reason"] else None
