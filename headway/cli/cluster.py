@@ -201,7 +201,8 @@ def users_add(name: str, admin: bool, password_stdin: bool, output: str) -> None
 @click.option("--image-user/--no-image-user", "may_use_image_user", default=None, help="May run as the image says.")
 @click.option("--high-priority/--no-high-priority", "may_use_high_priority", default=None)
 @click.option("--quota", help="Of the personal space, for instance 50GiB; `default`: as configured; `none`: no limit.")
-def users_set(name: str, quota: str | None, **changes: bool | None) -> None:
+@output_option
+def users_set(name: str, quota: str | None, output: str, **changes: bool | None) -> None:
     """Change an account."""
     wanted: dict[str, Any] = {key: value for key, value in changes.items() if value is not None}
     if quota is not None:
@@ -210,6 +211,9 @@ def users_set(name: str, quota: str | None, **changes: bool | None) -> None:
         raise click.UsageError("say what to change, for instance --disable")
     with client() as http:
         user = http.change_user(name, wanted)
+    if output == "json":
+        print_json(user)
+        return
     click.echo(f"{user['name']}: " + ", ".join(f"{key}={user[key]}" for key in wanted))
 
 

@@ -12,7 +12,7 @@ import click
 from ..client import Client, Refused
 from ..client.market import Market
 from .common import ago, client, output_option, print_json, safe, size, table, whole_file
-from .transfer import audience, audience_in_full, print_audience, share_changes, share_options
+from .transfer import audience, audience_in_full, print_audience, print_waits, share_changes, share_options
 
 _POLL_S = 0.5
 
@@ -151,13 +151,13 @@ def share(name: str, output: str, **options: Any) -> None:
 @datasets.command("rm")
 @click.argument("name")
 @click.option("--wait", is_flag=True, help="Where jobs still need it: out of the lists now, its data when they end.")
-def rm(name: str, wait: bool) -> None:
+@output_option
+def rm(name: str, wait: bool, output: str) -> None:
     """Remove a dataset of yours, or one version: NAME@VERSION."""
     name, _, version = name.partition("@")
     with client() as http:
         answer = Market(http).delete_dataset(name, version, wait=wait)
-    if answer and answer.get("live_jobs"):
-        click.echo(f"its data goes when these jobs end: {', '.join(answer['live_jobs'])}", err=True)
+    print_waits(answer, "its data goes", output)
 
 
 @datasets.command("checksums")

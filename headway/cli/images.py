@@ -19,7 +19,10 @@ from ..client import Client
 from ..client.market import Market
 from ..errors import Conflict, InvalidInput
 from .common import ago, client, output_option, print_json, safe, size, table, whole_file
-from .transfer import audience, audience_in_full, print_audience, progress, share_changes, share_options
+from .transfer import audience, audience_in_full, print_audience, print_waits, progress, share_changes, share_options
+
+# Base images that are built with Docker from other people's, and how.
+_CONNECTED = {"cuda": "--target python -t base/cuda:12.6", "torch": "--target torch -t base/torch:2.7"}
 
 
 @click.group()
@@ -217,32 +220,38 @@ def share(ref: str, output: str, **options: Any) -> None:
 @click.argument("ref")
 @click.argument("text", required=False)
 @click.option("--file", type=click.File("r", encoding="utf-8"), help="Take the text from a file.")
-def describe(ref: str, text: str | None, file: Any) -> None:
+@output_option
+def describe(ref: str, text: str | None, file: Any, output: str) -> None:
     """Set the description of an image of yours (Markdown)."""
     if (text is None) == (file is None):
         raise click.UsageError("give the text, or --file")
     with client() as http:
-        Market(http).change_image(ref, {"description": text if text is not None else file.read()})
+        found = Market(http).change_image(ref, {"description": text if text is not None else file.read()})
+    if output == "json":
+        print_json(found)
 
 
 @images.command("tag")
 @click.argument("ref")
 @click.argument("tag")
-def tag_image(ref: str, tag: str) -> None:
+@output_option
+def tag_image(ref: str, tag: str, output: str) -> None:
     """Give the content of OWNER/NAME[:TAG] one more tag."""
     with client() as http:
-        Market(http).tag_image(ref, tag)
+        found = Market(http).tag_image(ref, tag)
+    if output == "json":
+        print_json(found)
 
 
 @images.command("rm")
 @click.argument("ref")
 @click.option("--wait", is_flag=True, help="Where jobs still need it: out of the lists now, its content when they end.")
-def rm(ref: str, wait: bool) -> None:
+@output_option
+def rm(ref: str, wait: bool, output: str) -> None:
     """Remove a tag (OWNER/NAME:TAG) or a whole image (OWNER/NAME) of yours."""
     with client() as http:
         answer = Market(http).delete_image(ref, wait=wait)
-    if answer and answer.get("live_jobs"):
-        click.echo(f"its content goes when these jobs end: {', '.join(answer['live_jobs'])}", err=True)
+    print_waits(answer, "its content goes", output)
 
 
 @images.command("build-base")
@@ -255,6 +264,12 @@ def build_base(name: str, to_market: bool) -> None:
         raise click.ClickException(
             "Base images are built from Headway's sources, and this is an installed package without them: run it in a "
             "clone, or push an image of your own with `headway images push`."
+        )
+    if name in _CONNECTED and not (script.parent / name / "packages").is_file():
+        tag = _CONNECTED[name].rpartition(" ")[2]
+        raise click.ClickException(
+            f"base/{name} starts from an image of NVIDIA: where Docker Hub can be reached, run `docker build "
+            f"{_CONNECTED[name]} images/cuda` in a clone of Headway, then `headway images push {tag}` (docs/images.md)."
         )
     done = subprocess.run([str(script), name], check=False)
     if done.returncode != 0:

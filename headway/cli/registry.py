@@ -32,7 +32,8 @@ def ls(output: str) -> None:
 @click.argument("host")
 @click.option("-u", "--username", help="Asked for unless given.")
 @click.option("--password-stdin", is_flag=True, help="Read the password from standard input.")
-def login(host: str, username: str | None, password_stdin: bool) -> None:
+@output_option
+def login(host: str, username: str | None, password_stdin: bool, output: str) -> None:
     """Leave a user name and password for the registry HOST, for instance registry.example.org or docker.io."""
     if username is None:
         if password_stdin:
@@ -43,8 +44,12 @@ def login(host: str, username: str | None, password_stdin: bool) -> None:
     else:
         password = click.prompt("Password or token", hide_input=True, err=True)
     with client() as http:
-        Market(http).registry_login(host, str(username), password)
-    click.echo(f"{host}: your jobs pull as {safe(username)}", err=True)
+        stored = Market(http).registry_login(host, str(username), password)
+    if output == "json":
+        print_json(stored)
+        return
+    asked = "" if stored["checked"] else " (the registry could not be asked now whether it takes them)"
+    click.echo(f"{safe(stored['registry'])}: your jobs pull as {safe(stored['username'])}{asked}", err=True)
 
 
 @registry.command("logout")

@@ -34,7 +34,8 @@ def login(url: str | None, user: str | None, password_stdin: bool) -> None:
                 raise NotSignedIn(refused.message) from refused
             raise
     path = Profile(url=address, token=answer["token"], user=answer["user"]["name"]).save()
-    click.echo(f"Signed in as {answer['user']['name']} at {address} (remembered in {path}).")
+    instead = f", in place of {known.url}" if known.token and known.url != address else ""
+    click.echo(f"Signed in as {answer['user']['name']} at {address} (remembered in {path}{instead}).")
 
 
 @click.command()

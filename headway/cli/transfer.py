@@ -82,6 +82,15 @@ def audience_in_full(found: dict[str, Any]) -> str:
     return f"{word} (with {', '.join(names)})" if names else word
 
 
+def print_waits(answer: dict[str, Any] | None, what: str, output: str) -> None:
+    """What a deletion led to: None: all is gone; else the jobs that it waits for."""
+    live = answer["live_jobs"] if answer else []
+    if output == "json":
+        print_json({"live_jobs": live})
+    elif live:
+        click.echo(f"{what} when these jobs end: {', '.join(live)}", err=True)
+
+
 def print_audience(found: dict[str, Any], name: str, output: str) -> None:
     """What sharing led to; ``name`` is how people call the image or dataset."""
     if output == "json":

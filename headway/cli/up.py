@@ -129,7 +129,8 @@ def _sign_in(prepared: Prepared) -> str:
     )
     if done.returncode:
         return f"Sign in with `headway login {prepared.url}` ({(done.stderr.strip().splitlines() or ['failed'])[-1]})."
-    return f"The command line is signed in as {name} ({path})."
+    instead = f", and no longer at {known.url}: `headway login {known.url}` goes back" if elsewhere else ""
+    return f"The command line is signed in as {name} at {prepared.url} ({path}){instead}."
 
 
 def _say(line: str) -> None:

@@ -115,9 +115,11 @@ class Market:
         found: list[dict[str, Any]] = self._client.ask("GET", "/registries")["registries"]
         return found
 
-    def registry_login(self, registry: str, username: str, password: str) -> None:
+    def registry_login(self, registry: str, username: str, password: str) -> dict[str, Any]:
+        """``checked`` says whether the registry could be asked, and takes them."""
         body = {"username": username, "password": password}
-        self._client.ask("PUT", f"/registries/{quote(registry, safe='')}", json=body)
+        answer: dict[str, Any] = self._client.ask("PUT", f"/registries/{quote(registry, safe='')}", json=body)
+        return answer
 
     def registry_logout(self, registry: str) -> None:
         self._client.ask("DELETE", f"/registries/{quote(registry, safe='')}")

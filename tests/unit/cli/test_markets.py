@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -150,10 +151,58 @@ def test_publishing_waits_for_its_end_and_tells_why_it_failed(serving: Any) -> N
 
 
 def test_a_registry_password_comes_from_standard_input_and_is_never_printed(serving: Any) -> None:
-    asked = serving(lambda request: httpx.Response(204))
-    text = run("registry", "login", "registry.example.org:5000", "-u", "ann", "--password-stdin", stdin="s3cret\n")
+    stored = {"registry": "registry.example.org:5000", "username": "ann", "changed_at": 1.0, "checked": False}
+    asked = serving(lambda request: httpx.Response(200, json=stored))
+    words = ("registry", "login", "registry.example.org:5000", "-u", "ann", "--password-stdin")
+    text = run(*words, stdin="s3cret\n")
     assert "s3cret" not in text
+    assert "could not be asked now" in text
     assert asked == [("PUT", "/registries/registry.example.org%3A5000", {"username": "ann", "password": "s3cret"})]
+    assert json.loads(run(*words, "-o", "json", stdin="s3cret\n")) == stored
+
+
+@pytest.mark.parametrize("name", ["cuda", "torch"])
+def test_a_base_image_that_cannot_be_built_here_says_how_it_is(name: str) -> None:
+    done = CliRunner().invoke(cli, ["images", "build-base", name])
+    assert done.exit_code == 1
+    dockerfile = Path(__file__).parents[3] / "images" / "cuda" / "Dockerfile"
+    command = re.search(r"`(docker build [^`]+)`", done.output)
+    assert command is not None, done.output
+    assert command[1] in dockerfile.read_text("utf-8").replace("  ", " ")
+
+
+def test_what_commands_answer_is_there_as_json(serving: Any) -> None:
+    serving(lambda request: httpx.Response(200, json=IMAGE))
+    for words in (("tag", "ann/torch", "3"), ("describe", "ann/torch", "text")):
+        assert json.loads(run("images", *words, "-o", "json")) == IMAGE
+        assert run("images", *words) == ""
+    serving(lambda request: httpx.Response(202, json={"live_jobs": ["j1"]}))
+    for word in ("images", "datasets"):
+        assert json.loads(run(word, "rm", "ann/torch" if word == "images" else "mnist@1", "--wait", "-o", "json")) == {
+            "live_jobs": ["j1"]
+        }
+    serving(lambda request: httpx.Response(204))
+    assert json.loads(run("datasets", "rm", "mnist", "-o", "json")) == {"live_jobs": []}
+
+
+def test_every_command_that_lists_or_shows_knows_json() -> None:
+    def commands(command: click.Command, *path: str) -> Iterator[tuple[str, click.Command]]:
+        if isinstance(command, click.Group):
+            context = click.Context(command)
+            for name in command.list_commands(context):
+                below = command.get_command(context, name)
+                assert below is not None
+                yield from commands(below, *path, name)
+        else:
+            yield " ".join(path), command
+
+    verbs = {"ls", "show", "ps", "queue", "explain", "share", "publish", "space", "tag", "describe", "restore", "set"}
+    lacking = [
+        path
+        for path, command in commands(cli)
+        if path.split()[-1] in verbs and not any("-o" in option.opts for option in command.params)
+    ]
+    assert lacking == []
 
 
 def test_groups_are_made_and_changed(serving: Any) -> None:
@@ -167,6 +216,7 @@ def test_removed_files_can_be_had_back(serving: Any) -> None:
     asked = serving(lambda request: httpx.Response(200, json={"path": "a/b", "size_bytes": 1}))
     assert run("files", "trash", "restore", "t1") == "a/b\n"
     assert asked == [("POST", "/trash/t1/restore", None)]
+    assert [one["path"] for one in json.loads(run("files", "trash", "restore", "t1", "-o", "json"))] == ["a/b"]
     done = CliRunner().invoke(cli, ["files", "trash", "rm"])
     assert done.exit_code == 2
 
