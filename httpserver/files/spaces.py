@@ -143,6 +143,10 @@ class Spaces:
         if hold:
             usage.holds[hold] = bytes
 
+    def hold(self, account: Account, hold: str, bytes: int) -> None:
+        """So many bytes count as used until :meth:`let_go`, whatever the quota: a restart takes no promise back."""
+        self._usage(account).holds[hold] = bytes
+
     def let_go(self, account: Account, hold: str, *, stored: bool) -> None:
         """Ends a hold; with ``stored`` its bytes are in the home now. Safe twice."""
         usage = self._usage(account)

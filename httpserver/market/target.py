@@ -81,6 +81,9 @@ class ImageTarget:
         account = self._account(upload)
         await self._check(account, _wish(account, upload.metadata), length)
 
+    def resumed(self, place: Place, length: int) -> None:
+        """Nothing is promised to one that is under way: an image counts when it is published."""
+
     async def finish(self, upload: Stored, place: Place, watch: Watch) -> Outcome:
         account = self._account(upload)
         wish = _wish(account, upload.metadata)

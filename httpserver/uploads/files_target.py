@@ -60,6 +60,11 @@ class FilesTarget:
     async def admit(self, upload: Stored, place: Place, length: int) -> None:
         await self._spaces.room_for(self._owner_of(place), length, hold=place.name)
 
+    def resumed(self, place: Place, length: int) -> None:
+        owner = self._accounts.get(PurePosixPath(place.folder).name)
+        if owner is not None:
+            self._spaces.hold(owner, place.name, length)
+
     async def finish(self, upload: Stored, place: Place, watch: Watch) -> Outcome:
         path = _path(upload.metadata)
         overwrite = _flag(upload.metadata, "overwrite", default=True)

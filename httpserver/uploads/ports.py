@@ -4,7 +4,8 @@ The server of this package does the rest: it speaks tus, makes the file, writes,
 the record, resumes after a kill, expires. The life of one upload, as its target sees it:
 
     place = await target.begin(account, length, metadata)     # refuses here; afterwards the file is made and filled
-    await target.admit(upload, place, length)                 # only when the length was not known at the beginning
+    await target.admit(upload, place, length)                 # only when the length was not known at the beginning:
+                                                              # before each piece, and once it is known
     outcome = await target.finish(upload, place, watch)       # in the background, once all bytes are there and synced
     await target.abandon(upload, place)                       # instead, or after a finish that failed
 
@@ -103,11 +104,15 @@ class Target(Protocol):
         """
 
     async def admit(self, upload: Stored, place: Place, length: int) -> None:
-        """The length, unknown at begin, is known now; bytes may have come already.
+        """The length, unknown at begin, is at least this now; bytes may have come already. Called before each piece of
+        such an upload, and once its length is known.
 
         Raises:
             HeadwayError: refused (quota, size); the upload stays and can be deleted.
         """
+
+    def resumed(self, place: Place, length: int) -> None:
+        """After a start, for each upload that is not over: what was promised to it is promised still. Never raises."""
 
     async def finish(self, upload: Stored, place: Place, watch: Watch) -> Outcome:
         """All bytes are at the place, synced, and match the ``sha256`` of the metadata where one was given. Publishes

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
 
 from headway.clock import Clock
 from headway.errors import Conflict, HeadwayError, InvalidInput, NotFound, Stopping, StoreFull, TooMany, Unavailable
@@ -87,9 +88,11 @@ class Uploads:
                 await self._disk.remove(upload.record.place)  # the last run may have been killed before it did
                 continue
             try:
-                await self._look(upload)
+                offset = await self._look(upload)
             except NotFound:
                 continue
+            if upload.record.kind in self._targets:
+                self._targets[upload.record.kind].resumed(upload.record.place, upload.record.length or offset)
             self._finish_if_complete(upload)
         self._taken_up.set()
 
@@ -204,9 +207,15 @@ class Uploads:
             if length is not None:
                 await self._learn_length(upload, length)
             refuse_beyond(offset + (piece.body_bytes or 0), upload.record.length, self.max_bytes)
+            admit: Callable[[int], Awaitable[None]] | None = None
+            if upload.record.length is None:
+                # Its end is not known, but what would go beyond a quota doesn't come first.
+                admit = partial(self._admit, upload)
+                if piece.body_bytes:
+                    await admit(offset + piece.body_bytes)
             if not upload.complete:
                 self._touch(upload)
-                await store(self._disk, self._records, upload, holder, piece, body, self.max_bytes)
+                await store(self._disk, self._records, upload, holder, piece, body, self.max_bytes, admit)
                 self._touch(upload)
         finally:
             upload.holder = None
@@ -360,8 +369,12 @@ class Uploads:
             raise InvalidInput(f"{offset} bytes have come already: the upload can't have {length}.")
         refuse_too_large(length, self.max_bytes)
         await self._refuse_without_space(record.place, length - offset)
-        await self._targets[record.kind].admit(record.stored(), record.place, length)
+        await self._admit(upload, length)
         upload.record = await self._records.change(record, length=length)
+
+    async def _admit(self, upload: Upload, length: int) -> None:
+        record = upload.record
+        await self._targets[record.kind].admit(record.stored(), record.place, length)
 
     def _touch(self, upload: Upload) -> None:
         upload.touched_at = self._clock.now()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 
 from headway.errors import HeadwayError, StoreFull, TooLarge
@@ -19,6 +19,8 @@ from .records import Records
 from .upload import Upload
 
 log = get_logger(__name__)
+
+_ASK_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +40,10 @@ async def store(
     piece: Piece,
     body: AsyncIterator[bytes],
     max_bytes: int,
+    admit: Callable[[int], Awaitable[None]] | None,
 ) -> None:
-    """Writes what comes behind what is stored. Returns, or raises, when nothing is written any more.
+    """Writes what comes behind what is stored. Returns, or raises, when nothing is written any more. ``admit`` is asked
+    now and then whether the upload may have so many bytes.
 
     Raises:
         see Uploads.append; and whatever the reading of ``body`` raises.
@@ -57,7 +61,7 @@ async def store(
     storing = _Storing(disk, records, upload, piece, descriptor, there)
     broken: BaseException | None = None
     try:
-        await storing.receive(holder, body, max_bytes)
+        await storing.receive(holder, body, max_bytes, admit)
     except BaseException as error:
         broken = error
     # In a task of its own: however this one ends, the file is closed only after the last write to it.
@@ -84,12 +88,21 @@ class _Storing:
         if self._check is None:
             upload.writer = self._writer
 
-    async def receive(self, holder: Holder, body: AsyncIterator[bytes], max_bytes: int) -> None:
-        taken = self._there
+    async def receive(
+        self,
+        holder: Holder,
+        body: AsyncIterator[bytes],
+        max_bytes: int,
+        admit: Callable[[int], Awaitable[None]] | None,
+    ) -> None:
+        taken = asked = self._there
         while (data := await holder.next(body)) is not None:
             if data:
                 taken += len(data)
                 refuse_beyond(taken, self._upload.record.length, max_bytes)
+                if admit is not None and taken - asked >= _ASK_BYTES:
+                    asked = taken
+                    await admit(taken)
                 await self._writer.add(data)
 
     async def settle(self, broken: BaseException | None) -> None:

@@ -109,6 +109,7 @@ def test_a_kill_in_the_midst_of_everything_costs_nothing(house: tuple[Cluster, S
         for number in range(1500):
             (home / "data" / name / f"{number}").write_bytes(b"%d" % number)
             os.chown(home / "data" / name / f"{number}", owner.st_uid, owner.st_gid)
+        os.chown(home / "data" / name, owner.st_uid, owner.st_gid)
     with ExitStack() as stack:
         image_line, file_line, folder_line, code_line = lines = [
             stack.enter_context(a_held_line(cluster.http_port, after=HELD)) for _ in range(4)
@@ -123,9 +124,17 @@ def test_a_kill_in_the_midst_of_everything_costs_nothing(house: tuple[Cluster, S
             spawned(cluster, "datasets", "publish", "shared", "data/shared"),
             spawned(cluster, "datasets", "publish", "copied", "data/copied", "--copy"),
         ]
-        soon(lambda: len(below(cluster.mount, "datasets/.staging-*/data/*")) > 100, within_s=60, every_s=0.002)
+        for name in ("shared", "copied"):
+            soon(
+                lambda name=name: (
+                    below(cluster.mount, f"datasets/.staging-{name}@1/data/*")
+                    or below(cluster.mount, f"datasets/{name}/1")
+                ),
+                within_s=60,
+                every_s=0.002,
+                what=f"{name} is being published",
+            )
         cluster.kill9("httpserver")
-        print(leftovers(cluster)[:20])
         assert below(cluster.mount, "images/.uploads/*")
         assert below(home, ".headway-uploads/*")
         cluster.start("httpserver")
@@ -150,3 +159,51 @@ def test_a_kill_in_the_midst_of_everything_costs_nothing(house: tuple[Cluster, S
     for name in ("shared", "copied"):
         assert len(below(cluster.mount / "datasets" / name, "*/*")) == 1500
     soon(lambda: leftovers(cluster) == [], within_s=60, what="nothing half done is left")
+
+
+def test_a_disk_that_fills_in_the_midst_is_said_and_gives_its_space_back(
+    house: tuple[Cluster, SmallDisk], tmp_path: Path
+):
+    cluster, disk = house
+    home = cluster.mount / "homes" / "admin"
+    digest = an_image(tmp_path / "image.tar", 16)
+    (tmp_path / "file").write_bytes(os.urandom(16 * MIB))
+    code = tmp_path / "code"
+    code.mkdir()
+    for number in range(8):
+        (code / f"{number}.bin").write_bytes(os.urandom(2 * MIB))
+    (tmp_path / "job.json").write_bytes(a_job(scripted_task()))
+    pushes = ("images", "push", "other:1", "--from", f"{tmp_path}/image.tar")
+    puts = ("files", "put", f"{tmp_path}/file", "big")
+    folders = ("files", "put", "-r", str(code), "halves")
+    submits = ("submit", f"{tmp_path}/job.json", "--code", str(code))
+    before = disk.used_mib()
+    with ExitStack() as stack:
+        lines = [stack.enter_context(a_held_line(cluster.http_port, after=HELD)) for _ in range(4)]
+        several = [
+            spawned(cluster, *words, url=line.url)
+            for words, line in zip((pushes, puts, folders, submits), lines, strict=True)
+        ]
+        for line in lines:
+            assert line.held.wait(60)
+        disk.limit()
+        try:
+            for line in lines:
+                line.release()
+            for one in several:
+                said = ended(one, 4)
+                assert "full" in said, said
+                assert "\n" not in said.partition("\n  (request ")[0], said
+            # What is there can be fetched, and deleted.
+            fetched = spawned(cluster, "files", "get", "-r", "halves", f"{tmp_path}/halves.zip")
+            ended(fetched)
+            cluster.client.delete_file("data", recursive=True, permanent=True)
+        finally:
+            disk.limit(DISK_MIB)
+        # The same commands go on from there.
+        assert digest in ended(spawned(cluster, *pushes, url=lines[0].url))
+        for words, line in zip((puts, folders, submits), lines[1:], strict=True):
+            ended(spawned(cluster, *words, url=line.url))
+    assert (home / "big").read_bytes() == (tmp_path / "file").read_bytes()
+    soon(lambda: leftovers(cluster) == [], within_s=60, what="nothing half done is left")
+    assert disk.used_mib() - before < 16 + 16 + 16 + 16 + 4

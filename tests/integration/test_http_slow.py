@@ -32,12 +32,17 @@ async def until_cut(rig: Rig, sent: bytes, *, then: bytes = b"", every_s: float 
             await asyncio.sleep(every_s)
 
     sending = asyncio.create_task(go_on())
+    answer = b""
     try:
         async with asyncio.timeout(20):
+            # Piece by piece: what is sent into a line that was just cut resets it, and a reader that waits for the end
+            # then loses what had come before.
             try:
-                return await reader.read()
+                while piece := await reader.read(1 << 16):
+                    answer += piece
             except ConnectionError:
-                return b""
+                pass
+        return answer
     finally:
         sending.cancel()
         writer.close()
@@ -49,7 +54,8 @@ async def test_a_head_that_never_ends_is_cut(rig: Rig, monkeypatch: pytest.Monke
     start = b"GET /api/v1/me HTTP/1.1\r\nHost: 127.0.0.1\r\nX-A: "
     assert await until_cut(rig, b"") == b""
     assert await until_cut(rig, start, then=b"x") == b""
-    # Also the second request of a connection.
+    # Also the second request of a connection. Its first one must be heard within that time, on a busy machine too.
+    monkeypatch.setattr(protocol, "HEAD_S", 3.0)
     whole = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
     assert (await until_cut(rig, whole + start, then=b"x")).startswith(b"HTTP/1.1 200")
 

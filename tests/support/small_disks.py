@@ -34,6 +34,22 @@ class SmallDisk:
         finally:
             os.close(descriptor)
 
+    def limit(self, mib: int | None = None) -> None:
+        """Another size; by default what is used, rounded up: so it is full as soon as a MiB more comes, and takes no
+        memory for that."""
+
+        def remounted() -> bool:  # refused while what is used has just become more
+            size = f"remount,size={mib or self.used_mib()}m"
+            words = ("mount", "-o", size, str(self._real))
+            return subprocess.run(words, check=False, capture_output=True).returncode == 0
+
+        soon(remounted, what="the disk has its new size")
+
+    def used_mib(self) -> int:
+        """What lies on it, rounded up."""
+        found = os.statvfs(self._real)
+        return -(-(found.f_blocks - found.f_bfree) * found.f_frsize >> 20)
+
     def make_room(self) -> None:
         """Undoes ``fill``."""
         (self._real / ".filling").unlink(missing_ok=True)

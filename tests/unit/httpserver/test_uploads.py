@@ -10,11 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from headway.errors import Conflict, HeadwayError, InvalidInput, NotFound, Stopping, TooLarge, TooMany, Unavailable
+from headway.errors import (
+    Conflict,
+    HeadwayError,
+    InvalidInput,
+    NotFound,
+    Stopping,
+    StoreFull,
+    TooLarge,
+    TooMany,
+    Unavailable,
+)
 from headway.mount import Layout, MountProbe, prepare_local
 from headway.store import Database
 from httpserver.auth.model import Account
-from httpserver.uploads import receiving, service, tus
+from httpserver.uploads import receiving, service, storing, tus
 from httpserver.uploads.disk import Disk
 from httpserver.uploads.errors import Locked, PieceBroken, UploadOver, WrongOffset
 from httpserver.uploads.ports import Outcome, Place, Stored, Watch
@@ -46,6 +56,8 @@ class TestTarget:
     abandoned: list[str] = field(default_factory=list)
     swept: list[str] = field(default_factory=list)
     refuses: HeadwayError | None = None
+    most: int = 1 << 40
+    resumes: dict[str, int] = field(default_factory=dict)
     fails: list[Exception] = field(default_factory=list)
     choices: tuple[str, ...] = ()
     gate: asyncio.Event | None = None
@@ -59,6 +71,11 @@ class TestTarget:
     async def admit(self, upload: Stored, place: Place, length: int) -> None:
         if self.refuses is not None:
             raise self.refuses
+        if length > self.most:
+            raise StoreFull(f"At most {self.most}.")
+
+    def resumed(self, place: Place, length: int) -> None:
+        self.resumes[place.name] = length
 
     async def finish(self, upload: Stored, place: Place, watch: Watch) -> Outcome:
         if self.gate is not None:
@@ -398,6 +415,31 @@ async def test_a_length_that_is_told_later(house: House):
         await house.uploads.append(upload, Piece(4), 7, bytes_of(b"ef"))
     assert await house.uploads.append(upload, Piece(4), 6, bytes_of(b"ef")) == 6
     await state(house, upload, State.DONE)
+
+
+async def test_what_has_no_length_yet_is_held_to_the_quota_while_it_comes(
+    house: House, monkeypatch: pytest.MonkeyPatch
+):
+    """It used to be looked at only at the end, with all of it on the disk."""
+    monkeypatch.setattr(storing, "_ASK_BYTES", 4)
+    house.target.most = 6
+    upload = await house.uploads.create(ANN, "things", None, "")
+    with pytest.raises(StoreFull, match="At most 6"):
+        await house.uploads.append(upload, Piece(0, body_bytes=7), None, bytes_of(b"abcdefg"))
+    assert await house.uploads.offset(upload) == 0
+    with pytest.raises(StoreFull, match="At most 6"):
+        await house.uploads.append(upload, Piece(0), None, bytes_of(b"abcd", b"efgh", b"never"))
+    assert await house.uploads.offset(upload) == 4
+    assert await house.uploads.append(upload, Piece(4, body_bytes=2), 6, bytes_of(b"ef")) == 6
+    await state(house, upload, State.DONE)
+
+
+async def test_what_was_promised_is_promised_after_a_restart(house: House):
+    upload = await house.uploads.create(ANN, "things", 6, "")
+    later = await house.uploads.create(ANN, "things", None, "")
+    await house.uploads.append(later, Piece(0), None, bytes_of(b"abc"))
+    await house.again()
+    assert house.target.resumes == {upload.record.place.name: 6, later.record.place.name: 3}
 
 
 async def test_a_length_may_come_last_and_alone(house: House):
