@@ -232,7 +232,10 @@ class Cluster:
         booked = []
         for live in self.live.values():
             until = live.booking.until_s if live.booking.until_s > self.now else self.now + 60.0
-            booked.append((live.booking.node_id, self.now, until, live.task))
+            node = self.nodes.get(live.booking.node_id)
+            sick = {gpu.uuid for gpu in node.gpus if not gpu.usable} if node is not None else set()
+            shape = replace(live.task.shape, gpus=len(set(live.booking.gpu_uuids) - sick))
+            booked.append((live.booking.node_id, self.now, until, replace(live.task, shape=shape)))
         for placement in made.placements:
             task = self.tasks[placement.task_id]
             booked.append((placement.node_id, self.now, self.now + self.settings.duration_s(task), task))
