@@ -19,7 +19,7 @@ from .common import output_option, print_json, safe, table, whole_file
 _cluster = importlib.import_module("task_manager.simulate.cluster")
 _command = importlib.import_module("task_manager.simulate.command")
 
-_DISCIPLINES = ("greedy",)
+_DISCIPLINES = ("conservative", "easy", "greedy", "strict")
 # Key of the JSON form, words for people, whether it is seconds.
 _ROWS = (
     ("mean_wait_s", "mean wait", True),
@@ -115,7 +115,7 @@ def _factor(text: str) -> float:
     "disciplines",
     multiple=True,
     type=click.Choice(_DISCIPLINES),
-    default=("greedy",),
+    default=("conservative",),
     show_default=True,
     help="What may overtake what; several may be named.",
 )

@@ -13,8 +13,7 @@ from typing import Any
 from headway.units import BadValue
 
 from .. import cycle, policies
-from ..cycle import Discipline, PassInput, PassSettings, Plan
-from ..placement import Room
+from ..passes import Discipline, PassSettings
 from ..policy import Policy
 from . import dag, plots, trace, workload
 from .cluster import Cluster
@@ -77,7 +76,7 @@ class Simulation:
         results = []
         for contest in self.contests:
             settings = PassSettings(discipline=contest.discipline)
-            outcome = World(self.items, self.cluster, _policy(contest.policy), settings, _plan).run(on_ended)
+            outcome = World(self.items, self.cluster, _policy(contest.policy), settings, cycle.plan).run(on_ended)
             measures = measure(outcome.lives, gpus=self.cluster.gpus, cpu_centi=self.cluster.cpu_centi)
             results.append(Result(contest, measures, outcome))
         return results
@@ -178,9 +177,3 @@ def _policy(text: str) -> Policy:
         return policies.by_name(text)
     except policies.BadPolicy as error:
         raise BadValue(str(error)) from error
-
-
-def _plan(snapshot: PassInput) -> Plan:
-    snapshot.queue.sort(snapshot.now_s, snapshot.view)
-    rooms = [Room(r.node, r.order, r.cpu_centi, r.memory_bytes, list(r.gpus), r.closed) for r in snapshot.rooms]
-    return cycle.plan_greedy(snapshot.queue.runnable, rooms, last_used=snapshot.last_used)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 from headway.ids import NodeId, TaskId
 
-from ..cycle import PassInput, PassSettings, Placement, Plan
 from ..model import Gpu, Task
+from ..passes import PassInput, PassSettings, Placement, Plan
 from ..placement import Room, empty_room
 from ..places import Booking, Place
 from ..policy import ClusterView, Policy
