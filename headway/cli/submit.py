@@ -28,7 +28,7 @@ _CODE = (
 @click.option("--dry-run", is_flag=True, help="Check it and print the order of tasks; nothing is stored.")
 @click.option("--allow-unsatisfiable", is_flag=True, help="Queue it although no machine fits yet.")
 @click.option("--request-id", help="Sent again, the same id never makes a second job.")
-@click.option("--code", type=click.Path(exists=True, file_okay=False, path_type=Path), help=_CODE)
+@click.option("--code", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path), help=_CODE)
 @output_option
 def submit(
     file: str,
@@ -129,7 +129,7 @@ def _follow(http: Client, job_id: str, output: str) -> int:
 @click.option("--name", help="Of the job; the command unless given.")
 @click.option("--priority", type=click.Choice(["low", "normal", "high"]), default="normal", show_default=True)
 @click.option("--dataset", multiple=True, metavar="NAME[@VERSION]", help="May be given several times.")
-@click.option("--code", type=click.Path(exists=True, file_okay=False, path_type=Path), help=_CODE)
+@click.option("--code", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path), help=_CODE)
 @click.option("-d", "--detach", is_flag=True, help="Print the job's id and return.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def run(command: tuple[str, ...], detach: bool, code: Path | None, **options: Any) -> None:
