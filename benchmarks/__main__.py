@@ -6,19 +6,20 @@ import os
 import sys
 import time
 
-from . import containers, images, listing, services, upload
+from . import ahead, containers, images, listing, services, upload
 
 ALL = {
     "idle": services.idle,
     "flow": services.flow,
     "submit": services.big_submit,
     "start": containers.start,
+    "ahead": ahead.ahead,
     "many": containers.many,
     "images": images.images,
     "upload": upload.upload,
     "listing": listing.listing,
 }
-NEED_ROOT = {"start", "many", "images"}
+NEED_ROOT = {"start", "ahead", "many", "images"}
 
 
 def main() -> int:

@@ -26,7 +26,8 @@ TURNS = 4
 
 
 @contextmanager
-def _cluster() -> Iterator[tuple[Cluster, Engine]]:
+def a_docker_cluster() -> Iterator[tuple[Cluster, Engine]]:
+    """One worker with 8 CPUs on an engine of the benchmark's own."""
     with (
         start_engine() as engine,
         tempfile.TemporaryDirectory(prefix="hwb") as folder,
@@ -105,7 +106,7 @@ def _held_container(cluster: Cluster, engine: Engine) -> dict[str, Any]:
 
 def start() -> Iterator[Figure]:
     """Idle cluster: from submit to the start of the user's process."""
-    with _cluster() as (cluster, engine), tempfile.TemporaryDirectory(prefix="hwb") as spare:
+    with a_docker_cluster() as (cluster, engine), tempfile.TemporaryDirectory(prefix="hwb") as spare:
         bare = _Bare(engine, _held_container(cluster, engine), Path(spare))
         ours: list[float] = []
         theirs: list[float] = []
@@ -137,7 +138,7 @@ def start() -> Iterator[Figure]:
 
 def many() -> Iterator[Figure]:
     """200 short containers on one worker."""
-    with _cluster() as (cluster, engine), tempfile.TemporaryDirectory(prefix="hwb") as spare:
+    with a_docker_cluster() as (cluster, engine), tempfile.TemporaryDirectory(prefix="hwb") as spare:
         bare = _Bare(engine, _held_container(cluster, engine), Path(spare))
         took = bare_took = 0.0
         own: dict[str, float] = {}
