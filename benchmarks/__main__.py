@@ -18,6 +18,7 @@ ALL = {
     "images": images.images,
     "upload": upload.upload,
     "listing": listing.listing,
+    "pass": scheduling.one_pass,
 }
 NEED_ROOT = {"start", "ahead", "many", "images"}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import random
 import time
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from headway.states import Admission, NodeHealth
 from task_manager.cycle import PassInput, PassSettings, plan
 from task_manager.model import Gpu, Node, Shape, Task
 from task_manager.placement import Room, empty_room
-from task_manager.places import Booking
+from task_manager.places import Booking, Place
 from task_manager.policy import AgingSjf, ClusterView
 from task_manager.queue import TaskQueue
 
@@ -40,7 +41,9 @@ def one_pass() -> Iterator[Figure]:
             took.append(busy.step())
         note = f"{median(took) / bare_ms:.1f} × a bare loop of 100,000 additions ({bare_ms:.1f} ms), {busy.told}"
         yield Figure(f"pass: one event, {count} queued, {NODES} × {GPUS} GPUs", median(took), "ms", goal_ms, note=note)
-        yield Figure(f"pass: a task in and out of {count}", busy.in_and_out_us(), "µs", note=f"built in {built_s:.1f} s")
+        yield Figure(
+            f"pass: a task in and out of {count}", busy.in_and_out_us(), "µs", note=f"built in {built_s:.1f} s"
+        )
 
 
 class Busy:
@@ -62,7 +65,7 @@ class Busy:
                 if not fitting:
                     break
                 self._run(room, self.chance.choice(fitting))
-        self.places: dict[TaskId, object] = {}
+        self.places: dict[TaskId, Place] = {}
         self.number = count
         self.told = ""
 
@@ -77,7 +80,7 @@ class Busy:
         self._submit(self.number, self.now)
         self.number += 1
         snapshot = PassInput(
-            self.now, self.now, self.queue, self.tasks, self.rooms, list(self.running.values()), self.places,  # type: ignore[arg-type]
+            self.now, self.now, self.queue, self.tasks, self.rooms, list(self.running.values()), self.places,
             self.queue.policy, ClusterView(NODES * GPUS, self.queue.waiting_gpu_s), PassSettings(start_limit_s=60.0),
         )  # fmt: skip
         gc.collect()
@@ -132,9 +135,7 @@ class Busy:
 
 def _node(i: int) -> Node:
     cards = tuple(Gpu(f"GPU-{i}-{k}", "NVIDIA A100-SXM4-80GB", 80 * GiB, k) for k in range(GPUS))
-    return Node(
-        NodeId(f"n{i:03d}"), 1, f"n{i}:7004", NodeHealth.READY, Admission.OPEN, 6400, 512 * GiB, cards
-    )
+    return Node(NodeId(f"n{i:03d}"), 1, f"n{i}:7004", NodeHealth.READY, Admission.OPEN, 6400, 512 * GiB, cards)
 
 
 def _bare_ms() -> float:
@@ -149,7 +150,5 @@ def _bare_ms() -> float:
 
 
 def _memory() -> int:
-    import os
-
     gc.collect()
     return pss_bytes(os.getpid())

@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from headway.ids import TaskId
+from headway.ids import NodeId, TaskId
 
 from . import promises
 from .board import Board, Slot
@@ -90,6 +90,10 @@ class Walk:
         board, duration_s = self.board, self.settings.duration_s(task)
         old = self.stand.pop(task.id, None)
         if old is not None and old.node_id in board.nodes:
+            if old.start_s > self.now_s and not board.might_move_up(task, old, duration_s):
+                self._explain(task, old.node_id, duration_s)
+                self.reservations[task.id] = old
+                return True
             board.remove(task, old)
         strict = self.settings.discipline is Discipline.STRICT
         spread = self.settings.discipline is Discipline.EASY
@@ -106,7 +110,7 @@ class Walk:
         if slot.start_s <= self.now_s:
             self._start(task, slot, duration_s)
             return True
-        self._explain(task, slot, duration_s)
+        self._explain(task, slot.node.id, duration_s)
         place = board.book(task, slot, duration_s)
         if old is not None:
             place = replace(place, promised_s=place.start_s)
@@ -125,7 +129,7 @@ class Walk:
             self._start(task, Slot(node, self.now_s), place.duration_s)
             return
         else:
-            self._explain(task, Slot(node, place.start_s), place.duration_s)
+            self._explain(task, node.id, place.duration_s)
             self.board.put(task, place)
         self.reservations[task.id] = place
 
@@ -133,18 +137,18 @@ class Walk:
         self.placements[task.id] = self.board.start(task, slot.node, duration_s)
         self.waits.pop(task.id, None)
 
-    def _explain(self, task: Task, slot: Slot, duration_s: float) -> None:
+    def _explain(self, task: Task, node_id: NodeId, duration_s: float) -> None:
         """Why it does not start now, by the predicates that decided."""
         if self._ahead is not None:
-            self.waits[task.id] = Wait(Why.BEHIND, slot.node.id, self._ahead)
+            wait = Wait(Why.BEHIND, node_id, self._ahead)
         elif not self.board.fits_now(task.shape):
-            self.waits[task.id] = Wait(Why.NO_ROOM, slot.node.id)
+            wait = Wait(Why.NO_ROOM, node_id)
             self.no_room.add(task.shape)
         elif limit := self.board.limit_on(task, duration_s):
-            self.waits[task.id] = Wait(limit, slot.node.id)
+            wait = Wait(limit, node_id)
         else:
-            node_id, blocker = self.board.blocker(task) or (slot.node.id, None)
-            self.waits[task.id] = Wait(Why.RESERVED, node_id, blocker)
+            wait = Wait(Why.RESERVED, *(self.board.blocker(task) or (node_id, None)))
+        self.waits[task.id] = wait
 
     # -- behind them ------------------------------------------------------------------------------
 

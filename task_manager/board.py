@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from headway.ids import NodeId, TaskId
@@ -14,7 +15,7 @@ from .model import Gpu, Shape, Task
 from .passes import Placement, Why
 from .placement import CpuTasks, Room, empty_room, shortages, suits
 from .places import Booking, Place, kind_of
-from .profile import Allowance, Need, NodeProfile
+from .profile import Allowance, End, Need, NodeProfile, kinds_of
 
 # When an attempt that has outlived its booking will end is not known: so much later than now, each time it is asked.
 OUTLIVED_S = 60.0
@@ -24,6 +25,7 @@ OUTLIVED_S = 60.0
 class Wanted:
     """A shape, and what it asks of each group of nodes that are alike; None: such a node can't hold it."""
 
+    number: int
     shape: Shape
     by_group: tuple[Need | None, ...]
 
@@ -63,18 +65,19 @@ class Board:
         self.rooms = {room.node.id: room for room in rooms}
         self._groups: dict[tuple[object, ...], int] = {}
         self.nodes: dict[NodeId, NodeProfile] = {}
-        for room in rooms:
-            if not room.closed:
-                self.nodes[room.node.id] = NodeProfile(room, now_s, self._group(room))
-        self._samples = [next(n for n in self.nodes.values() if n.group == g) for g in range(len(self._groups))]
-        self._wanted: dict[Shape, Wanted] = {}
-        self._wanted_of: dict[int, Wanted] = {}  # by the id of a shape, since hashing one takes longer
-        self._kept: dict[NodeId, dict[TaskId, Place]] = {}
-        self._users: dict[str, Allowance] = {}
         self._long: Allowance | None = None
         if limits.short_reserve is not None:
             self._long = Allowance(now_s, gpus - limits.short_reserve.gpus)
-        self._book_running()
+        self._users: dict[str, Allowance] = {}
+        self._open([room for room in rooms if not room.closed])
+        self._samples = {node.group: node for node in self.nodes.values()}
+        self._by_order = {node.room.order: node for node in self.nodes.values()}
+        self._orders: dict[int, _FirstFree] = {}
+        self._wanted: dict[Shape, Wanted] = {}
+        self._wanted_of: dict[int, Wanted] = {}  # by the id of a shape, since hashing one takes longer
+        self._kept: dict[NodeId, dict[TaskId, Place]] = {}
+        self._roomy: dict[int, list[NodeProfile]] = {}
+        self._blockers: dict[int, tuple[NodeId, TaskId] | None] = {}
 
     # -- where and when ---------------------------------------------------------------------------
 
@@ -85,7 +88,8 @@ class Board:
             found = self._wanted.get(shape)
             if found is None:
                 number = len(self._wanted)
-                found = Wanted(shape, tuple(self._need(number, shape, node) for node in self._samples))
+                needs = tuple(self._need(number, shape, self._samples[group]) for group in range(len(self._samples)))
+                found = Wanted(number, shape, needs)
                 self._wanted[shape] = found
             self._wanted_of[id(shape)] = found
         return found
@@ -110,19 +114,36 @@ class Board:
     def at_once(self, task: Task, duration_s: float) -> Slot | None:
         """A start now, beside everything booked; limits are another question (`limit_on`)."""
         wanted = self.wanted(task.shape)
-        ties = []
-        for node in self.nodes.values():
-            need = wanted.on(node)
-            if need is not None and node.fits_now(need) and node.earliest(need, duration_s, self.now_s) == self.now_s:
-                ties.append(node)
+        ties = [
+            node
+            for node in self._room_now(wanted)
+            if (need := wanted.on(node)) is not None and node.earliest(need, duration_s, self.now_s) == self.now_s
+        ]
         if not ties:
             return None
         return Slot(self._preferred(ties, wanted, self.now_s, task.avoid, spread=False), self.now_s)
 
+    def might_move_up(self, task: Task, place: Place, duration_s: float) -> bool:
+        """Whether a task with a place could start earlier; if not, there is no need to look closer."""
+        wanted = self.wanted(task.shape)
+        for node in self._by_first_free(task.shape.gpus):
+            if node.first_free(task.shape.gpus) >= place.start_s:
+                return False
+            need = wanted.on(node)
+            if need is None:
+                continue
+            if node.id == place.node_id:
+                if node.might_move_up(need, duration_s, place.start_s):
+                    return True
+            else:
+                start_s = node.earliest(need, duration_s, self.now_s)
+                if start_s is not None and start_s < place.start_s:
+                    return True
+        return False
+
     def fits_now(self, shape: Shape) -> bool:
         """Whether some open node has room at this moment, for however short a time."""
-        wanted = self.wanted(shape)
-        return any((need := wanted.on(node)) is not None and node.fits_now(need) for node in self.nodes.values())
+        return bool(self._room_now(self.wanted(shape)))
 
     def can_hold(self, shape: Shape) -> bool:
         """Whether some open node could hold it when empty."""
@@ -141,20 +162,9 @@ class Board:
     def blocker(self, task: Task) -> tuple[NodeId, TaskId] | None:
         """For whom room is kept that the task would fit into now: where that room lasts longest."""
         wanted = self.wanted(task.shape)
-        longest: tuple[float, NodeProfile] | None = None
-        for node in self.nodes.values():
-            need = wanted.on(node)
-            if need is None or not node.fits_now(need):
-                continue
-            start, end = node.windows(need)[0]
-            if start == self.now_s and (longest is None or end > longest[0]):
-                longest = (end, node)
-        if longest is None:
-            return None
-        for task_id, place in self._kept.get(longest[1].id, {}).items():
-            if place.start_s == longest[0]:
-                return longest[1].id, task_id
-        return None
+        if wanted.number not in self._blockers:
+            self._blockers[wanted.number] = self._blocker(wanted)
+        return self._blockers[wanted.number]
 
     # -- bookings ---------------------------------------------------------------------------------
 
@@ -239,30 +249,70 @@ class Board:
         kinds = tuple(i for kind, i in node.kinds.items() if kind in suitable)
         return Need(number, shape.cpu_centi, shape.memory_bytes, shape.gpus, kinds)
 
-    def _book_running(self) -> None:
-        kind_at = {
-            gpu.uuid: (node, node.kinds[kind_of(gpu)])
-            for node in self.nodes.values()
-            for gpu in node.room.node.gpus
-            if gpu.usable
-        }
+    def _open(self, rooms: Sequence[Room]) -> None:
+        """Profiles of these nodes, and the limits, with all that runs."""
+        kind_at: dict[str, tuple[NodeId, int]] = {}
+        for room in rooms:
+            kinds = kinds_of(room.node.gpus)
+            for gpu in room.node.gpus:
+                if gpu.usable:
+                    kind_at[gpu.uuid] = (room.node.id, kinds[kind_of(gpu)])
+        ends: dict[NodeId, list[End]] = {}
+        outlived: dict[NodeId, TaskId] = {}
         for booking in self._running:
-            until_s = booking.until_s
-            node = self.nodes.get(booking.node_id)
-            if until_s <= self.now_s:
-                until_s = self.now_s + OUTLIVED_S
-                if node is not None:
-                    node.outlived = booking.task_id
-            if node is not None:
-                counts: dict[int, int] = {}
-                for uuid in booking.gpu_uuids:
-                    there, kind = kind_at.get(uuid, (None, 0))
-                    if there is node:
-                        counts[kind] = counts.get(kind, 0) + 1
-                shape = booking.shape
-                node.give_from(shape.cpu_centi, shape.memory_bytes, list(counts.items()), until_s)
+            shape, until_s = booking.shape, self._until(booking)
+            if until_s != booking.until_s:
+                outlived[booking.node_id] = booking.task_id
+            cards = [
+                kind_at[uuid][1]
+                for uuid in booking.gpu_uuids
+                if uuid in kind_at and kind_at[uuid][0] == booking.node_id
+            ]
+            ends.setdefault(booking.node_id, []).append((until_s, shape.cpu_centi, shape.memory_bytes, cards))
             if self._long is not None and self._limits.is_long(booking.timeout_s):
-                self._long.take(booking.shape.gpus, self.now_s, until_s)
+                self._long.take(shape.gpus, self.now_s, until_s)
+        for room in rooms:
+            node = NodeProfile(room, self.now_s, self._group(room), ends.get(room.node.id, ()))
+            node.outlived = outlived.get(room.node.id)
+            self.nodes[node.id] = node
+
+    def _until(self, booking: Booking) -> float:
+        return booking.until_s if booking.until_s > self.now_s else self.now_s + OUTLIVED_S
+
+    def _room_now(self, wanted: Wanted) -> list[NodeProfile]:
+        found = self._roomy.get(wanted.number)
+        if found is None:
+            found = self._roomy[wanted.number] = [
+                node
+                for node in self._by_first_free(wanted.shape.gpus, until_s=self.now_s)
+                if (need := wanted.on(node)) is not None and node.fits_now(need)
+            ]
+        return found
+
+    def _by_first_free(self, gpus: int, until_s: float = math.inf) -> Iterator[NodeProfile]:
+        """All nodes, those first that could have so many GPUs first; up to those that have them at ``until_s``."""
+        order = self._orders.get(gpus)
+        if order is None:
+            order = self._orders[gpus] = _FirstFree(gpus, self.nodes.values())
+        for first_s, number in list(order.row):
+            if first_s > until_s:
+                return
+            yield self._by_order[number]
+
+    def _blocker(self, wanted: Wanted) -> tuple[NodeId, TaskId] | None:
+        longest: tuple[float, NodeProfile] | None = None
+        for node in self._room_now(wanted):
+            need = wanted.on(node)
+            if need is not None:
+                end = node.windows(need)[0][1]
+                if longest is None or end > longest[0]:
+                    longest = (end, node)
+        if longest is None:
+            return None
+        for task_id, place in self._kept.get(longest[1].id, {}).items():
+            if place.start_s == longest[0]:
+                return longest[1].id, task_id
+        return None
 
     def _search(
         self, wanted: Wanted, duration_s: float, after_s: float, avoid: Collection[NodeId], spread: bool
@@ -270,7 +320,7 @@ class Board:
         best = math.inf
         ties: list[NodeProfile] = []
         gpus = wanted.shape.gpus
-        for node in sorted(self.nodes.values(), key=lambda node: node.first_free(gpus)):
+        for node in self._by_first_free(gpus):
             if node.first_free(gpus) > best:
                 break
             need = wanted.on(node)
@@ -317,8 +367,7 @@ class Board:
                 allowance = self._users[task.owner] = Allowance(self.now_s, cap)
                 for booking in self._running:
                     if booking.owner == task.owner:
-                        until_s = booking.until_s if booking.until_s > self.now_s else self.now_s + OUTLIVED_S
-                        allowance.take(booking.shape.gpus, self.now_s, until_s)
+                        allowance.take(booking.shape.gpus, self.now_s, self._until(booking))
             found.append(allowance)
         if self._long is not None and self._limits.is_long(task.timeout_s):
             found.append(self._long)
@@ -338,6 +387,11 @@ class Board:
                 start_s,
                 end_s,
             )
+            self._blockers.clear()
+            if start_s == self.now_s:
+                self._roomy.clear()
+            for order in self._orders.values():
+                order.refresh(node)
         for allowance in self._allowances(task):
             allowance.take(sign * shape.gpus, start_s, end_s)
 
@@ -346,3 +400,21 @@ class Board:
         if any(kind not in node.kinds for kind, _ in place.gpus):
             return None
         return [(node.kinds[kind], count) for kind, count in place.gpus]
+
+
+class _FirstFree:
+    """The nodes by the first moment at which they could have so many GPUs."""
+
+    def __init__(self, gpus: int, nodes: Iterable[NodeProfile]) -> None:
+        self._gpus = gpus
+        self._known = {node.room.order: node.first_free(gpus) for node in nodes}
+        self.row = sorted((first_s, number) for number, first_s in self._known.items())
+
+    def refresh(self, node: NodeProfile) -> None:
+        """The node's bookings have changed."""
+        number, first_s = node.room.order, node.first_free(self._gpus)
+        known = self._known[number]
+        if first_s != known:
+            del self.row[bisect_left(self.row, (known, number))]
+            insort(self.row, (first_s, number))
+            self._known[number] = first_s

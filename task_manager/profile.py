@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from headway.ids import NodeId, TaskId
@@ -18,6 +19,7 @@ from .placement import Room
 from .places import kind_of
 
 Window = tuple[float, float]  # from, up to
+End = tuple[float, int, int, Sequence[int]]  # of a live attempt: when, and the CPUs, memory and kinds of cards it gives
 
 
 class Allowance:
@@ -69,19 +71,18 @@ class NodeProfile:
         "_cards", "_cpu", "_first", "_memory", "_times", "_windows", "free_cards", "group", "kinds", "outlived", "room",
     )  # fmt: skip
 
-    def __init__(self, room: Room, now_s: float, group: int = 0) -> None:
+    def __init__(self, room: Room, now_s: float, group: int = 0, ends: Iterable[End] = ()) -> None:
         self.room = room
         self.group = group  # of nodes that are alike when empty
         self.free_cards = list(room.gpus)  # now; starts take from it
         self.kinds = kinds_of(room.node.gpus)
         self.outlived: TaskId | None = None  # an attempt here has outlived its booking: when it ends is a guess
-        counts = dict.fromkeys(self.kinds, 0)
-        for gpu in room.gpus:
-            counts[kind_of(gpu)] += 1
+        counts = Counter(kind_of(gpu) for gpu in room.gpus)
         self._times = [now_s]
         self._cpu = [room.cpu_centi]
         self._memory = [room.memory_bytes]
-        self._cards = [[count] for count in counts.values()]
+        self._cards = [[counts[kind]] for kind in self.kinds]
+        self._add_ends(ends)
         self._windows: dict[int, list[Window]] = {}
         self._first: list[float] | None = None
 
@@ -106,10 +107,6 @@ class NodeProfile:
                 row[i] -= count
         self._windows.clear()
         self._first = None
-
-    def give_from(self, cpu_centi: int, memory_bytes: int, cards: Sequence[tuple[int, int]], start_s: float) -> None:
-        """Gives for ever from ``start_s`` on: the end of a live attempt."""
-        self.take(-cpu_centi, -memory_bytes, [(kind, -count) for kind, count in cards], start_s, math.inf)
 
     # -- reading ----------------------------------------------------------------------------------
 
@@ -152,6 +149,12 @@ class NodeProfile:
                 return held
         return None
 
+    def might_move_up(self, need: Need, duration_s: float, start_s: float) -> bool:
+        """Whether a task that is booked here from ``start_s`` on could start earlier, were its booking taken out."""
+        return any(
+            start < start_s and (end >= start_s or start + duration_s <= end) for start, end in self.windows(need)
+        )
+
     def cards_for(self, need: Need, start_s: float, end_s: float) -> list[tuple[int, int]]:
         """How many of each kind to take for the whole time; fewer than it needs when it does not fit."""
         cards = []
@@ -176,6 +179,18 @@ class NodeProfile:
         )
 
     # -- inside -----------------------------------------------------------------------------------
+
+    def _add_ends(self, ends: Iterable[End]) -> None:
+        rows = (self._cpu, self._memory, *self._cards)
+        for until_s, cpu_centi, memory_bytes, cards in sorted(ends, key=lambda end: end[0]):
+            if until_s > self._times[-1]:
+                self._times.append(until_s)
+                for row in rows:
+                    row.append(row[-1])
+            self._cpu[-1] += cpu_centi
+            self._memory[-1] += memory_bytes
+            for kind in cards:
+                self._cards[kind][-1] += 1
 
     def _span(self, start_s: float, end_s: float) -> tuple[int, int]:
         first = max(0, bisect_right(self._times, start_s) - 1)

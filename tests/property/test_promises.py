@@ -83,7 +83,8 @@ class Stream:
         )
         wall = cluster.wall_offset_s
         largest = max(len(node.gpus) for node in nodes)
-        at, tasks = 0.0, []
+        at = 0.0
+        tasks: list[Task] = []
         for i in range(chance.randint(8, 26)):
             at += chance.choice([0.0, 0.0, 5.0, 30.0, 200.0])
             task = self.task(i, wall + at, largest)
@@ -126,7 +127,7 @@ class Stream:
             cluster.at(when, lambda: change(cpu_centi=node.cpu_centi // 2))
         else:
             cluster.at(when, silent)
-            cluster.at(when + chance.uniform(1, 300), lambda: cluster.closed.pop(node.id, None) and None)
+            cluster.at(when + chance.uniform(1, 300), lambda: cluster.closed.__delitem__(node.id))
 
 
 @pytest.mark.parametrize("group", range(GROUPS))
