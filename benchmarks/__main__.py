@@ -6,7 +6,7 @@ import os
 import sys
 import time
 
-from . import ahead, containers, images, listing, services, upload
+from . import ahead, containers, images, listing, scheduling, services, upload
 
 ALL = {
     "idle": services.idle,

@@ -35,10 +35,8 @@ def one_pass() -> Iterator[Figure]:
             gc.collect()
             yield Figure(f"pass: memory of {count} queued tasks", (_memory() - base) / 2**20, "MiB", 500.0)
         bare_ms = _bare_ms()
-        took: list[float] = []
         busy.step()  # the first finds no stored places
-        for _ in range(ROUNDS):
-            took.append(busy.step())
+        took = [busy.step() for _ in range(ROUNDS)]
         note = f"{median(took) / bare_ms:.1f} × a bare loop of 100,000 additions ({bare_ms:.1f} ms), {busy.told}"
         yield Figure(f"pass: one event, {count} queued, {NODES} × {GPUS} GPUs", median(took), "ms", goal_ms, note=note)
         yield Figure(
