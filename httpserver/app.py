@@ -132,6 +132,7 @@ def assemble(
         db,
         clock,
         default_quota_bytes=settings.default_quota_bytes,
+        max_files=settings.space_max_files,
         measure_s=settings.space_measure_s,
     )
     service.on_start(spaces.load)
@@ -244,6 +245,7 @@ def settings_from(config: HeadwayConfig) -> Settings:
         insecure_registries=frozenset(http.insecure_registries),
         default_quota_bytes=http.default_quota_bytes,
         image_quota_bytes=http.image_quota_bytes,
+        space_max_files=http.space_max_files,
         space_measure_s=http.space_measure_s,
         trash_keep_s=http.trash_keep_s,
         upload_expires_s=http.upload_expires_s,

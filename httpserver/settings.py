@@ -31,6 +31,7 @@ class Settings:
     insecure_registries: frozenset[str] = frozenset()  # that speak plain http
     default_quota_bytes: int = 0  # of a personal space; 0: none
     image_quota_bytes: int = 0  # of images that one account pushed, unpacked; 0: no limit
+    space_max_files: int = 0  # 0: no limit
     space_measure_s: float = 300.0
     trash_keep_s: float = 3 * 86400.0
     upload_expires_s: float = 86400.0  # of resumable uploads that nobody goes on with

@@ -102,9 +102,15 @@ class HttpServer(Section):
     default_quota_bytes: Bytes = Field(
         default=0, description="how much a personal space may hold, where its account says nothing else; 0: no limit"
     )
+    space_max_files: int = Field(
+        default=0,
+        ge=0,
+        description="how many files and folders a personal space may hold, since a disk runs out of inodes, too; 0: no "
+        "limit",
+    )
     space_measure_s: Seconds = Field(
         default=300.0,
-        description="how often a personal space with a quota is measured; near the quota five times as often",
+        description="how often a personal space with a limit is measured; near the quota five times as often",
     )
     trash_keep_s: Seconds = Field(
         default=3 * 86_400.0, description="how long deleted files of personal spaces can be restored"

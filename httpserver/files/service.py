@@ -147,6 +147,8 @@ class Files:
             raise
         if existed:
             self._spaces.freed(owner)
+        else:
+            self._spaces.one_more(owner)
         log.info("file.stored", owner=owner.name, bytes=upload.size, by=account.name)
         return upload.size, existed
 
@@ -191,7 +193,9 @@ class Files:
     async def mkdir(self, account: Account, path: tuple[str, ...], *, of: str) -> None:
         """Makes a folder; see Space.make."""
         owner = self._homes.owner(account, of)
+        self._spaces.refuse_more_files(owner)
         await self._homes.within(owner, lambda space: space.make(path), adds=True)
+        self._spaces.one_more(owner)
 
     async def move(self, account: Account, path: tuple[str, ...], body: s.FileMove | None, *, of: str) -> s.FileDone:
         """Renames; see Space.move.

@@ -46,6 +46,7 @@ class _Usage:
     """What is known of one home. Times are monotonic but for ``measured_at``."""
 
     used_bytes: int = 0
+    files: int = 0  # and folders; not kept through a restart, after which it is measured at once
     uploading_bytes: int = 0  # part of it
     measured_at: float | None = None
     added: int = 0  # through HttpServer since the measuring began
@@ -74,6 +75,7 @@ class Spaces:
         clock: Clock,
         *,
         default_quota_bytes: int = 0,
+        max_files: int = 0,
         measure_s: float = 300.0,
     ) -> None:
         self._layout = layout
@@ -82,6 +84,7 @@ class Spaces:
         self._db = db
         self._clock = clock
         self._default = default_quota_bytes
+        self._max_files = max_files
         self._measure_s = measure_s
         self._usages: dict[str, _Usage] = {}
         self._wake = asyncio.Event()
@@ -113,6 +116,9 @@ class Spaces:
         """Why the account may not submit a job now, one sentence; empty: it may."""
         quota = self.quota_of(account)
         usage = self._usage(account)
+        if why := self._too_many_files(account, usage):
+            self._soon(usage)
+            return f"{why}: delete files for good or empty the trash, then submit again."
         if quota is None or usage.estimate() < quota:
             return ""
         self._soon(usage)
@@ -130,6 +136,7 @@ class Spaces:
         """
         quota = self.quota_of(account)
         usage = self._usage(account)
+        self.refuse_more_files(account)
         if quota is not None:
             rest = quota - usage.estimate() + usage.holds.get(hold, 0)
             if rest < max(1, bytes):
@@ -143,6 +150,16 @@ class Spaces:
         if hold:
             usage.holds[hold] = bytes
 
+    def refuse_more_files(self, account: Account) -> None:
+        """
+        Raises:
+            StoreFull: the home has as many files and folders as it may.
+        """
+        usage = self._usage(account)
+        if why := self._too_many_files(account, usage):
+            self._soon(usage)
+            raise StoreFull(f"{why}: delete files for good or empty the trash, then try again.")
+
     def hold(self, account: Account, hold: str, bytes: int) -> None:
         """So many bytes count as used until :meth:`let_go`, whatever the quota: a restart takes no promise back."""
         self._usage(account).holds[hold] = bytes
@@ -153,16 +170,21 @@ class Spaces:
         held = usage.holds.pop(hold, 0)
         if stored:
             usage.added += held
+            usage.files += 1
 
     def added(self, account: Account, bytes: int) -> None:
         """So much was written into the home (negative: taken back)."""
         self._usage(account).added += bytes
 
+    def one_more(self, account: Account) -> None:
+        """A file or folder was made in the home."""
+        self._usage(account).files += 1
+
     def freed(self, account: Account) -> None:
         """Something in the home was deleted or replaced: it is measured again soon."""
         usage = self._usage(account)
         usage.changed = True
-        if self.quota_of(account) is not None:
+        if self._limited(account):
             self._soon(usage)
 
     def view(self, account: Account) -> s.Space:
@@ -171,10 +193,12 @@ class Spaces:
         if usage.changed or usage.measured_at is None or self._clock.now() - usage.measured_at > _ASKED_S:
             self._soon(usage, 0.0)
         used, state = usage.estimate(), self._state(account)
+        what = "new jobs and uploads are refused until files are deleted for good or the trash is emptied"
         sentence = ""
-        if quota is not None and state != "ok":
+        if why := self._too_many_files(account, usage):
+            sentence = f"{why}: {what}."
+        elif quota is not None and state != "ok":
             sentence = self._numbers(account, usage, quota)
-            what = "new jobs and uploads are refused until files are deleted for good or the trash is emptied"
             sentence += f": {what}." if state == "full" else "; at the quota new jobs and uploads are refused."
         return s.Space(
             used_bytes=used, quota_bytes=quota, measured_at=usage.measured_at, state=state, sentence=sentence
@@ -202,7 +226,7 @@ class Spaces:
         """Measures all that are due; seconds until the next one is."""
         for account in await self._accounts.all():
             usage = self._usage(account)
-            if self.quota_of(account) is not None and usage.due_at == math.inf:
+            if self._limited(account) and usage.due_at == math.inf:
                 usage.due_at = self._clock.monotonic()
             if usage.due_at > self._clock.monotonic():
                 continue
@@ -226,11 +250,12 @@ class Spaces:
             return
         now = self._clock.monotonic()
         usage.used_bytes, usage.uploading_bytes = measured.used_bytes, measured.uploading_bytes
+        usage.files = measured.entries
         # What came while it was measured may or may not be in it; the next time it is.
         usage.added -= added_before
         usage.measured_at = self._clock.now()
         usage.ended_at, usage.took_s = now, now - began
-        if self.quota_of(account) is not None:
+        if self._limited(account):
             state = self._state(account)
             every_s = self._measure_s if state == "ok" else self._measure_s / _OFTEN
             usage.due_at = min(usage.due_at, now + max(every_s, usage.took_s * _TIMES_TOOK))
@@ -279,7 +304,7 @@ class Spaces:
         found = self._usages.get(account.name)
         if found is None:
             # Without a quota only when somebody asks.
-            due = -math.inf if self.quota_of(account) is not None else math.inf
+            due = -math.inf if self._limited(account) else math.inf
             found = self._usages[account.name] = _Usage(due_at=due)
         return found
 
@@ -291,9 +316,22 @@ class Spaces:
 
     def _state(self, account: Account) -> s.SpaceState:
         quota, used = self.quota_of(account), self._usage(account).estimate()
+        if self._too_many_files(account, self._usage(account)):
+            return s.SpaceState.FULL
         if quota is None or used < _WARN_PART * quota:
             return s.SpaceState.OK
         return s.SpaceState.FULL if used >= quota else s.SpaceState.WARNING
+
+    def _limited(self, account: Account) -> bool:
+        return bool(self._max_files) or self.quota_of(account) is not None
+
+    def _too_many_files(self, account: Account, usage: _Usage) -> str:
+        if not self._max_files or usage.files < self._max_files:
+            return ""
+        return (
+            f"The personal space of {account.name} has {usage.files:,} files and folders of {self._max_files:,} that "
+            "may be in it (pack small ones into an archive)"
+        )
 
     def _numbers(self, account: Account, usage: _Usage, quota: int) -> str:
         used = size_text(usage.estimate())

@@ -7,7 +7,7 @@ import io
 import os
 import stat
 import zipfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from urllib.parse import quote
 
@@ -327,3 +327,37 @@ async def test_a_restart_remembers_who_is_full(tmp_path: Path):
     async with a_rig(tmp_path, default_quota_bytes="1MiB", space_measure_s=1e6) as rig:
         assert rig.parts.spaces.view(account(rig, "eve")).measured_at is not None
         assert rig.parts.spaces.refuse_new_work(account(rig, "eve")) != ""
+
+
+async def test_so_many_files_and_no_more(rig: Rig, monkeypatch: pytest.MonkeyPatch):
+    """A disk runs out of inodes by empty files, and no quota of bytes notices them."""
+    fay = await rig.client("fay")
+    assert (await fay.put("/files/a", content=b"")).status_code == 201
+    spaces, owner = rig.parts.spaces, account(rig, "fay")
+    monkeypatch.setattr(spaces, "_max_files", 12)
+    # As a task makes them: nobody is asked.
+    for number in range(9):
+        (home(rig, "fay") / f"{number}").touch()
+
+    async def state() -> str:
+        spaces.freed(owner)
+        return str((await fay.get("/space")).json()["state"])
+
+    await eventually(lambda: _is(state, "ok"), what="not full yet")
+    await eventually(lambda: spaces._usage(owner).files == 11, within_s=20, what="the files are counted")
+    assert (await fay.put("/files/b", content=b"")).status_code == 201
+    for refused in (await fay.put("/files/c", content=b""), await fay.post("/files/d?op=mkdir")):
+        assert (refused.status_code, refused.json()["slug"]) == (507, "disk-full")
+        assert "12 files and folders of 12" in refused.json()["detail"]
+    assert "12 files" in spaces.refuse_new_work(owner)
+    space = (await fay.get("/space")).json()
+    assert space["state"] == "full"
+    assert "12 files" in space["sentence"]
+    for name in ("a", "0", "1"):
+        await fay.delete(f"/files/{name}", params={"permanent": "true"})
+    await eventually(lambda: _is(state, "ok"), within_s=20, what="there is room again")
+    assert (await fay.put("/files/c", content=b"")).status_code == 201
+
+
+async def _is(state: Callable[[], Awaitable[str]], want: str) -> bool:
+    return await state() == want
