@@ -23,6 +23,7 @@ _TRIES = 4
 _PATIENCE = 30
 _PATIENT_PAUSE_S = 2.0
 _CHUNK = 1 << 16
+_REMOVAL = httpx.Timeout(1_800.0, connect=5.0)  # of millions of files
 
 T = TypeVar("T")
 
@@ -340,7 +341,8 @@ class Client:
     def delete_file(self, path: str, *, recursive: bool = False, permanent: bool = False) -> str:
         """Moves it to the trash; answers its id there, empty when it is gone for good."""
         params = {**({"recursive": "true"} if recursive else {}), **({"permanent": "true"} if permanent else {})}
-        response = self._send("DELETE", self._file_path(path), params=params)
+        timeout = _REMOVAL if recursive and permanent else httpx.USE_CLIENT_DEFAULT
+        response = self._send("DELETE", self._file_path(path), params=params, timeout=timeout)
         return str(response.headers.get("headway-trash-id", ""))
 
     def get_folder(self, path: str, target: BinaryIO, progress: Any = None) -> int:
@@ -359,7 +361,7 @@ class Client:
 
     def empty_trash(self, trash_id: str = "") -> None:
         """Deletes one item of the trash for good, or all."""
-        self._json("DELETE", f"/trash/{quote(trash_id, safe='')}" if trash_id else "/trash")
+        self._json("DELETE", f"/trash/{quote(trash_id, safe='')}" if trash_id else "/trash", timeout=_REMOVAL)
 
     def space(self) -> dict[str, Any]:
         """What the personal space holds, and may hold."""

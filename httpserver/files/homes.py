@@ -22,6 +22,7 @@ from .space import Space
 T = TypeVar("T")
 
 _THREADS = 8
+_REMOVALS = 2
 _MOUNT_LOOK_S = 3.0
 
 
@@ -35,10 +36,13 @@ class Homes:
         self._clock = clock
         self._mount_good_until = -math.inf
         self.threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="files", initializer=drop_groups)
+        # Of whole trees, for good: ten million files take minutes, and must not hold up who wants a page of a folder.
+        self.removals = ThreadPoolExecutor(_REMOVALS, thread_name_prefix="removals", initializer=drop_groups)
 
     def close(self) -> None:
         """Lets go of the threads; those that hang on a dead mount are left behind."""
         self.threads.shutdown(wait=False, cancel_futures=True)
+        self.removals.shutdown(wait=False, cancel_futures=True)
 
     def owner(self, account: Account, of: str) -> Account:
         """Whose home is meant: one's own, or, for admins, that of the account named ``of``.
@@ -55,11 +59,14 @@ class Homes:
             raise NotFound(f"There is no account `{of}`.")
         return owner
 
-    async def within(self, owner: Account, work: Callable[[Space], T], *, adds: bool = False) -> T:
+    async def within(
+        self, owner: Account, work: Callable[[Space], T], *, adds: bool = False, removes: bool = False
+    ) -> T:
         """What ``work`` answers; the home is made where it isn't there yet.
 
         Args:
             adds: it needs room, so a full mount is refused beforehand.
+            removes: it may take minutes, so it has threads of its own.
 
         Raises:
             MountUnavailable, StoreFull: the mount isn't there, or is full and ``adds``.
@@ -71,7 +78,8 @@ class Homes:
             state = await self._mount.require(MountKind.READ_ONLY, *(() if adds else (MountKind.FULL,)))
             if state.ok:
                 self._mount_good_until = self._clock.monotonic() + _MOUNT_LOOK_S
-        return await self.run(lambda: self.blocking(owner, work, make=True))
+        executor = self.removals if removes else None
+        return await self.run(lambda: self.blocking(owner, work, make=True), executor)
 
     def blocking(self, owner: Account, work: Callable[[Space], T], *, make: bool) -> T:
         """The same in this thread, without a look at the mount before.

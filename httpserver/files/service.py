@@ -180,7 +180,7 @@ class Files:
         owner = self._homes.owner(account, of)
         trash_id: str | None = None
         if permanent or path[:1] == (TRASH,):
-            await self._homes.within(owner, lambda space: space.delete(path, recursive=recursive))
+            await self._homes.within(owner, lambda space: space.delete(path, recursive=recursive), removes=recursive)
             self._spaces.freed(owner)
         else:
             now = self._clock.now()

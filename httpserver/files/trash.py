@@ -66,14 +66,14 @@ class Trash:
     async def forget(self, account: Account, id: str, *, of: str) -> None:
         """Deletes one thing for good."""
         owner = self._homes.owner(account, of)
-        await self._homes.within(owner, lambda space: trash_bin.forget(space, id))
+        await self._homes.within(owner, lambda space: trash_bin.forget(space, id), removes=True)
         self._spaces.freed(owner)
         log.info("trash.forgotten", owner=owner.name, by=account.name, trash=id)
 
     async def empty(self, account: Account, *, of: str) -> None:
         """Deletes all of it for good."""
         owner = self._homes.owner(account, of)
-        await self._homes.within(owner, trash_bin.empty)
+        await self._homes.within(owner, trash_bin.empty, removes=True)
         self._spaces.freed(owner)
         log.info("trash.emptied", owner=owner.name, by=account.name)
 

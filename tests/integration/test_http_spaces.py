@@ -6,6 +6,7 @@ import asyncio
 import io
 import os
 import stat
+import threading
 import zipfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -18,6 +19,7 @@ import pytest_asyncio
 from headway.errors import StoreFull
 from headway.mount import MountKind, MountState
 from httpserver.auth.model import Account
+from httpserver.files import space
 from tests.integration.http_rig import Rig, a_job_file, a_rig
 from tests.support.waiting import eventually
 
@@ -361,3 +363,27 @@ async def test_so_many_files_and_no_more(rig: Rig, monkeypatch: pytest.MonkeyPat
 
 async def _is(state: Callable[[], Awaitable[str]], want: str) -> bool:
     return await state() == want
+
+
+async def test_large_removals_hold_nobody_up(rig: Rig, monkeypatch: pytest.MonkeyPatch):
+    """Folders of millions of files that went for good used to keep all threads from those who wanted a page."""
+    guy = await rig.client("guy")
+    for number in range(10):
+        await guy.put(f"/files/big{number}/x", content=b"", params={"parents": "true"})
+    gate = threading.Event()
+    real = space.remove_tree
+
+    def held(folder: int, name: str) -> None:
+        assert gate.wait(60)
+        real(folder, name)
+
+    monkeypatch.setattr(space, "remove_tree", held)
+    forever = {"recursive": "true", "permanent": "true"}
+    removing = [asyncio.create_task(guy.delete(f"/files/big{number}", params=forever)) for number in range(10)]
+    try:
+        await eventually(lambda: rig.parts.files._homes.removals._work_queue.qsize() >= 8, what="they wait in a row")
+        assert len((await guy.get("/files/")).json()["entries"]) == 10
+    finally:
+        gate.set()
+        answers = await asyncio.gather(*removing)
+    assert [answer.status_code for answer in answers] == [204] * 10
