@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from headway.rpc.v1 import resource_manager_pb2 as rm
@@ -74,6 +74,8 @@ class Engines:
 
     def find(self, name: ImageName) -> OnEngines | None:
         """What the name means there; None: no node has it."""
+        if DIGEST.fullmatch(name.short):
+            return self._with_digest(replace(name, digest=name.short))
         if name.digest:
             return self._with_digest(name)
         place = name.short_place
@@ -99,7 +101,8 @@ class Engines:
 
     @cached_property
     def _by_id(self) -> dict[str, list[tuple[str, rm.EngineImage]]]:
-        return _index((image.id, node, image) for node, image in self._images() if not image.ours)
+        # Without a name of people it may be one that Headway is bringing just now, or one that jobs may not use.
+        return _index((image.id, node, image) for node, image in self._images() if image.names and not image.ours)
 
     def _images(self) -> Iterator[tuple[str, rm.EngineImage]]:
         return ((node.id, image) for node in self._nodes for image in node.status.engine_images)

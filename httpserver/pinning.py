@@ -166,8 +166,8 @@ class Pinning:
         asked: dict[str, tuple[ImageName, OnEngines | None]] = {}
         unknown: list[Unknown] = []
         for name, parsed in left.items():
-            if parsed is None:
-                unknown.append(Unknown("image", name, f"{name!r} is not an image's name."))
+            if parsed is None or parsed.registry == names.OWN_REGISTRY:
+                unknown.append(_no_name(name, parsed))
                 continue
             found = engines.find(parsed)
             if found is None or must_ask(found):
@@ -176,7 +176,7 @@ class Pinning:
                 pins[name] = of_engines(name, parsed, found)
         answers: Mapping[ImageName, OfRegistry | RegistryFailure] = {}
         if self._registries.asks:
-            parsed_names = [parsed for parsed, _ in asked.values()]
+            parsed_names = [parsed for name, (parsed, _) in asked.items() if not names.looks_like_id(name)]
             answers = await self._registries.resolve(
                 account.name if account else "", parsed_names, engines.architectures
             )
@@ -272,7 +272,9 @@ def decide(
     if isinstance(answer, OfRegistry):
         return of_registry(answer, engines.architectures)
     if answer is not None and answer.definite and (found.brought if found else engines.all_told):
-        return _nowhere(name, answer, engines)
+        return _nowhere(name, engines, answer.message)
+    if found is None and names.looks_like_id(name):
+        return _nowhere(name, engines, "Images are run by their names, not by their ids.")
     if found is not None and not (found.of_registry and found.brought):
         return of_engines(name, parsed, found)
     return not_pinned(name, parsed, answer, there=found is not None)
@@ -335,10 +337,17 @@ def _not_asked(name: str) -> str:
     )
 
 
-def _nowhere(name: str, failure: RegistryFailure, engines: Engines) -> Unknown:
+def _no_name(name: str, parsed: ImageName | None) -> Unknown:
+    if parsed is None:
+        return Unknown("image", name, f"{name!r} is not an image's name.")
+    sentence = f"`{name}` is what Headway itself calls an image on its machines: write the name that the image market "
+    return Unknown("image", name, f"{sentence}or its registry knows it by.")
+
+
+def _nowhere(name: str, engines: Engines, why: str) -> Unknown:
     machines = "the machine doesn't have it" if len(engines) == 1 else "no machine has it"
     sentence = f"There is no image `{name}`: you see none of that name in the image market, and {machines}."
-    return Unknown("image", name, f"{sentence} {failure.message}")
+    return Unknown("image", name, f"{sentence} {why}")
 
 
 def _hinted(unknown: Unknown, hints: Mapping[str, Hint]) -> Unknown:

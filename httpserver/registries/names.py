@@ -18,6 +18,9 @@ _PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _REPOSITORY = re.compile(rf"{_PART}(?:/{_PART})*")
 _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+# What Workers call on their engines what they brought; no registry has that name.
+OWN_REGISTRY = "headway.local"
+_PART_OF_ID = re.compile(r"[0-9a-f]{1,64}")
 _LONGEST = 500
 _LONGEST_HOST = 255
 
@@ -76,6 +79,11 @@ def parse(name: str) -> ImageName | None:
     if registry == DOCKER_HUB and "/" not in repository:
         repository = f"library/{repository}"
     return ImageName(registry, repository, "" if digest else tag or "latest", digest)
+
+
+def looks_like_id(name: str) -> bool:
+    """Whether engines may take it for an image's id or the start of one; no registry is asked for such a name."""
+    return DIGEST.fullmatch(name) is not None or _PART_OF_ID.fullmatch(name) is not None
 
 
 def registry_host(text: str) -> str:

@@ -11,11 +11,12 @@ import pytest
 
 from headway.client.errors import Refused
 from tests.docker.conftest import DOCKER_SETTINGS, Jobs, a_task
-from tests.support.archives import Entry, TinyImage, tiny_image
+from tests.support.archives import Entry, TinyImage, docker_save, tiny_image
 from tests.support.cluster import a_cluster, a_job
 from tests.support.dockerd import Engine
 from tests.support.images import busybox_entries
 from tests.support.registry import PASSWORD, USER, Registry, a_registry
+from worker.runtime.docker_images import MARK
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(180)]
 
@@ -119,20 +120,38 @@ def test_each_failure_has_its_sentence(house: tuple[Jobs, Registry]) -> None:
 
 def test_an_image_that_came_for_one_account_is_not_run_by_another(tmp_path: Path, docker_engine: Engine) -> None:
     """Where HttpServer reaches no registry, a name is looked up where the task runs. What one account's credentials had
-    brought there used to run for whoever named it."""
+    brought there used to run for whoever named it, and an image of the market for whoever wrote the start of its id."""
     with a_house(tmp_path, docker_engine, httpserver__ask_registries=False) as (jobs, registry):
         ann, bob = jobs.cluster.client, jobs.cluster.user("bob")
         pushed = registry.push("team/secret", "1", an_image("secret"))
         sign_in(jobs, registry)
         names = registry.name("team/secret:1"), registry.name(f"team/secret@{pushed.digest}")
+        ids = []
         for name in names:
             job = jobs.run(a_task("cat /word", image=name))
             assert (job["state"], ann.log(job["id"], "a")) == ("SUCCEEDED", b"secret"), job["tasks"][0]["reason"]
-        for name in names:
-            told = bob.submit(a_job(a_task("cat /word", image=name)))
-            (task,) = bob.wait(told["id"], timeout_s=60, poll_s=0.1)["tasks"]
-            assert (task["state"], task["reason"]["word"]) == ("FAILED", "image_pull_failed"), task
-            assert name in task["reason"]["sentence"]
+            ids.append(job["tasks"][0]["attempts"][0]["image_id"])
+        archive = tmp_path / "private.tar"
+        archive.write_bytes(docker_save(an_image("private")))
+        uploaded = jobs.cluster.headway("images", "push", "private:1", "--from", str(archive))
+        assert uploaded.returncode == 0, uploaded.stderr.decode()
+        job = jobs.run(a_task("cat /word", image="private:1"))
+        assert ann.log(job["id"], "a") == b"private", job["tasks"][0]["reason"]
+        ids.append(job["tasks"][0]["image_digest"])
+
+        refused, taken = [], [*names, "admin/private:1", f"admin/private@{ids[-1]}"]
+        for image_id in dict.fromkeys(ids):
+            bare = image_id.removeprefix("sha256:")
+            refused += [bare[:2], bare[:12], bare, image_id, f"{MARK}:{bare}", f"{MARK}@{image_id}"]
+            taken += [f"alice/bb@{image_id}", f"x@{image_id}", f"bob/x@{image_id}", registry.name(f"x@{image_id}")]
+        for name in refused:
+            with pytest.raises(Refused) as caught:
+                bob.submit(a_job(a_task("cat /word", image=name)))
+            assert caught.value.problems[0].pointer == "/tasks/0/image"
+        tasks = [a_task("cat /word", name=f"t{number}", image=name) for number, name in enumerate(taken)]
+        for task in bob.wait(bob.submit(a_job(*tasks))["id"], timeout_s=120, poll_s=0.2)["tasks"]:
+            assert task["state"] == "FAILED", task
+            assert task["reason"]["word"] in ("image_pull_failed", "image_not_found"), task
         bob.ask("PUT", f"/registries/{registry.host}", json={"username": USER, "password": PASSWORD})
         (task,) = bob.wait(bob.submit(a_job(a_task("true", image=names[0])))["id"], timeout_s=60, poll_s=0.1)["tasks"]
         assert task["state"] == "SUCCEEDED", task["reason"]

@@ -117,8 +117,12 @@ class ImageKeeper:
         if self._reading is None:
             self._reading = asyncio.create_task(self._read_listing(), name="image listing")
         await asyncio.wait({self._reading}, timeout=_LISTING_WAIT_S)
-        ours = self._ledger.ids
-        return [(image, image.id in ours) for image in self._listing]
+        return [(image, self._is_ours(image)) for image in self._listing]
+
+    def _is_ours(self, image: EngineImage) -> bool:
+        # Also one that another Worker of this engine brought, and one that is here and not marked yet.
+        ledger = self._ledger
+        return image.marked or image.id in ledger.ids or any(key in ledger for key in (image.id, *image.repo_digests))
 
     # -- life -------------------------------------------------------------------------------------------
 

@@ -20,10 +20,11 @@ from httpserver.pinning import ImagePin, Pinning, Pins
 from httpserver.registries import manifests
 from httpserver.registries.failure import Kind, RegistryFailure
 from httpserver.registries.manifests import Facts, Unreadable
-from httpserver.registries.names import ImageName, parse, registry_host
+from httpserver.registries.names import OWN_REGISTRY, ImageName, parse, registry_host
 from httpserver.registries.service import Resolved
 from httpserver.unknown import Unknown, Wanted
 from httpserver.uses import Ref
+from worker.runtime.docker_images import MARK
 
 A, B, C = (f"sha256:{digit * 64}" for digit in "abc")
 
@@ -264,6 +265,35 @@ async def test_what_headway_fetched_for_one_account_is_not_everybodys():
     assert by_id.source == common.IMAGE_SOURCE_UNKNOWN, "it used to be whoever's who knew its id"
     by_admin = node("n1", image(A, "r.io/x:1", digests=[f"r.io/x@{C}"]))
     assert isinstance(await pinned("r.io/x:1", denied, by_admin), ImagePin)
+
+
+async def test_no_id_and_no_name_of_headways_own_leads_to_what_it_brought():
+    """An image that was brought for one account used to run for all who wrote the first two digits of its id."""
+    brought, arriving, theirs = image(A, ours=True), image(B), image(C, "x:1")
+    machine = node("n1", brought, arriving, theirs)
+    nowhere = [A[7:9], A[7:19], A[7:], A, B, C[7:19], f"sha256:{'0' * 64}"]
+    own = [f"headway.local/images:{A[7:]}", f"headway.local/images@{A}", "headway.local/x"]
+    for registries in (FakeRegistries(), FakeRegistries(asks=False), FakeRegistries({f"{A[7:9]}:latest": AWAY})):
+        for name in nowhere:
+            told = await pinned(name, registries, machine)
+            assert isinstance(told, Unknown), name
+            assert told.message.replace(name, "") == (
+                "There is no image ``: you see none of that name in the image market, and the machine doesn't have "
+                "it. Images are run by their names, not by their ids."
+            )
+        for name in own:
+            told = await pinned(name, registries, machine)
+            assert isinstance(told, Unknown), name
+            assert "is what Headway itself calls" in told.message
+        assert registries.asked == []
+        for name in (f"x@{A}", f"x@{B}"):
+            told = await pinned(name, registries, machine)
+            assert isinstance(told, Unknown) or told.source == common.IMAGE_SOURCE_UNKNOWN, name
+        registries.asked.clear()
+    pin = await pinned(C, FakeRegistries(), machine)
+    assert isinstance(pin, ImagePin)
+    assert (pin.digest, pin.source) == (C, common.IMAGE_SOURCE_ENGINE), "people of the machine named it"
+    assert MARK.startswith(f"{OWN_REGISTRY}/")
 
 
 async def test_machines_that_disagree_leave_it_unpinned_with_their_names():

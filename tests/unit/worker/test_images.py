@@ -476,6 +476,25 @@ async def test_the_journal_follows_what_people_do_on_the_engine(opened: Opened) 
     assert [ours for _image, ours in await kept.keeper.listing()] == [False]
 
 
+async def test_what_arrives_and_what_another_worker_brought_is_told_as_headways(opened: Opened) -> None:
+    """So that nobody is given it by its id in the moment before it is marked, or at another Worker's word."""
+    kept = await opened()
+    pinned = WantedImage("reg.example/a:1", digest(7), ImageSource.REGISTRY, "ann")
+    gate, mark = asyncio.Event(), kept.world.mark_image
+
+    async def slow(image_id: str) -> None:
+        await gate.wait()
+        await mark(image_id)
+
+    kept.world.mark_image = slow  # type: ignore[method-assign]
+    fetches = [asyncio.create_task(kept.prepare(wanted)) for wanted in (market(1), pinned)]
+    await eventually(lambda: len(kept.world.on_engine) == 2)
+    kept.world.on_engine[digest(3)] = EngineImage(digest(3), marked=True)
+    assert [ours for _image, ours in await kept.keeper.listing()] == [True] * 3
+    gate.set()
+    await asyncio.gather(*fetches)
+
+
 # -- ahead ----------------------------------------------------------------------------------------------
 
 
