@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from typing import Literal
 
-from headway.errors import Conflict, HeadwayError, NotAllowed, NotFound
+from headway.errors import Conflict, HeadwayError, InvalidInput, NotAllowed, NotFound, Problem
 from headway.ids import is_job_id, is_task_name
 from headway.logs import get_logger
 from headway.rpc import convert
@@ -23,6 +23,7 @@ from headway.rpc.v1 import common_pb2 as common
 from headway.rpc.v1 import job_manager_pb2 as jm
 from headway.rpc.v1 import task_manager_pb2 as tm
 from headway.states import JobState, TaskState
+from headway.units import parse_duration
 
 from . import examine, views
 from . import schemas as s
@@ -293,6 +294,38 @@ class Jobs:
         reply = await (self._retry.of(job, task, request.request_id, send) if action == "retry" else send())
         log.info("job.acted", job=job.id, task=task, action=action, by=account.name, tasks=reply.tasks_changed)
         return s.Acted(job=views.job(reply.job), tasks_changed=reply.tasks_changed)
+
+    async def extend(
+        self, account: Account, ref: str, task: str, *, by: str, force: bool, key: str | None
+    ) -> s.Extended:
+        """Gives a running task more time; idempotent on ``key``.
+
+        Raises:
+            NotAllowed: somebody else's job, or ``force`` by who is no admin.
+            Conflict: it does not run, or gets no more.
+            InvalidInput: ``by`` is no duration.
+        """
+        try:
+            seconds = parse_duration(by)
+        except ValueError as error:
+            message = str(error)
+            raise InvalidInput(f"by: {message}", problems=[Problem("/by", message, word=by)]) from error
+        if force and not account.admin:
+            raise NotAllowed("Only an admin may give time though others start later than promised; leave out `force`.")
+        job = await self.own(account, ref)
+        if not is_task_name(task):
+            raise NotFound(f"The job {job.id} has no task `{task[:64]}`.")
+        request = tm.ExtendTaskRequest(
+            task=common.Task(job_id=job.id, name=task),
+            seconds=seconds,
+            by=account.name,
+            force=force,
+            # Made once per call, so that a try again inside this call is the same request.
+            request_id=examine.request_id(account.name, key or secrets.token_hex(16)),
+        )
+        reply = await self._services.tasks.call("ExtendTask", request, deadline_s=ACT_S)
+        log.info("task.extended", job=job.id, task=task, by=account.name, seconds=seconds, delivered=reply.delivered)
+        return s.Extended(attempt=views.attempt(reply.attempt), delivered=reply.delivered, sentence=reply.sentence)
 
 
 async def _all_tasks(first: jm.JobPart, rest: AsyncIterator[jm.JobPart]) -> AsyncIterator[Sequence[jm.TaskView]]:

@@ -216,6 +216,15 @@ class Phases(Answer):
     running_s: float | None = None
 
 
+class Extension(Answer):
+    """More time for a running task, once."""
+
+    at: float = Field(description="when, in seconds since the epoch")
+    by: str = Field(description="account name")
+    seconds: float
+    forced: bool = Field(description="granted by an admin though others start later than promised")
+
+
 class Attempt(Answer):
     """One run of a task."""
 
@@ -239,6 +248,11 @@ class Attempt(Answer):
     dropped_bytes: int = Field(description="output past the log limit, not kept")
     image_id: str
     warnings: list[str]
+    timeout_s: float | None = Field(None, description="of its run, with all the time that it was given since its start")
+    extensions: list[Extension] = Field(default_factory=list, description="more time that it was given, oldest first")
+    extension_pending: bool = Field(
+        False, description="its machine has not confirmed the last of them yet: the earlier limit may still strike"
+    )
 
 
 class Place(Answer):
@@ -345,6 +359,17 @@ class Submitted(Answer):
 class Acted(Answer):
     job: Job
     tasks_changed: int = Field(description="0: there was nothing to do, which is fine")
+
+
+class Extend(Ask):
+    by: str = Field(max_length=64, description="how much longer, such as 30m or 1h30m")
+    force: bool = Field(False, description="although others start later than promised; admins only")
+
+
+class Extended(Answer):
+    attempt: Attempt
+    delivered: bool = Field(description="false: granted and stored, but its machine has not confirmed it yet")
+    sentence: str
 
 
 # The document itself is read by headway.jobfile, which tells every problem with its place; these models are the

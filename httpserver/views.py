@@ -248,6 +248,11 @@ def attempt(message: tm.AttemptView) -> s.Attempt:
         dropped_bytes=message.dropped_bytes,
         image_id=message.image_id,
         warnings=list(message.warnings),
+        timeout_s=message.timeout_s or None,
+        extensions=[
+            s.Extension(at=one.at, by=one.by, seconds=one.seconds, forced=one.forced) for one in message.extensions
+        ],
+        extension_pending=message.extension_pending,
     )
 
 

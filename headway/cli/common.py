@@ -116,6 +116,11 @@ def ago(at: float | None, now: float | None = None) -> str:
     return f"{span((time.time() if now is None else now) - at)} ago"
 
 
+def moment(at: float) -> str:
+    """An instant by this machine's clock and zone: ``2026-03-01 14:05:09``."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
+
+
 def span(seconds: float | None) -> str:
     """A duration of two units at most: ``850ms``, ``4.2s``, ``3m10s``, ``2h5m``, ``3d4h``."""
     if seconds is None:

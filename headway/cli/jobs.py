@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import sys
 import time
+import uuid
 from typing import Any
+from urllib.parse import quote
 
 import click
 
+from ..client import Client
 from ..errors import NotFound
 from .common import (
     Reference,
@@ -16,6 +19,7 @@ from .common import (
     ago,
     client,
     job_exit_status,
+    moment,
     output_option,
     print_json,
     safe,
@@ -152,6 +156,12 @@ def _print_attempt(attempt: dict[str, Any]) -> None:
         click.echo(f"  peak memory {size(attempt['peak_memory_bytes'])}")
     if attempt["reason"]:
         click.echo("  " + safe(attempt["reason"]["sentence"]))
+    for given in attempt["extensions"]:
+        forced = ", though others start later than promised" if given["forced"] else ""
+        click.echo(f"  {safe(given['by'])} gave it {span(given['seconds'])} more at {moment(given['at'])}{forced}")
+    if attempt["ended_at"] is None and attempt["deadline_at"] is not None:
+        pending = " (its machine has not confirmed it yet)" if attempt["extension_pending"] else ""
+        click.echo(f"  ended at {moment(attempt['deadline_at'])} at the latest{pending}")
     for warning in attempt["warnings"]:
         click.echo("  warning: " + safe(warning))
 
@@ -261,6 +271,42 @@ retry = _action(
 )
 hold = _action("hold", "held", "Keep waiting tasks from starting; what runs goes on. Time on hold does not age.")
 release = _action("release", "released", "Let held tasks wait for their turn again.")
+
+
+@click.command()
+@click.argument("reference", type=ReferenceType(2), metavar="ID[/TASK]")
+@click.argument("by", metavar="TIME")
+@click.option("--force", is_flag=True, help="Also when others start later than they were promised (admins).")
+@output_option
+def extend(reference: Reference, by: str, force: bool, output: str) -> None:
+    """Give a running task more TIME, such as 30m or 1h30m.
+
+    Granted at once when nobody's promised start moves. The task may be left out of a job that has one.
+    """
+    with client() as http:
+        task = reference.task or _only_task(http, reference.job)
+        answer = http.ask(
+            "POST",
+            f"/jobs/{quote(reference.job, safe='')}/tasks/{quote(task, safe='')}/extend",
+            json={"by": by, "force": force},
+            # The same for all tries of this call: an answer that got lost gives no time twice.
+            headers={"Idempotency-Key": uuid.uuid4().hex},
+        )
+    if output == "json":
+        print_json(answer)
+        return
+    click.echo(answer["sentence"])
+    deadline = answer["attempt"]["deadline_at"]
+    if deadline is not None:
+        click.echo(f"It is ended at {moment(deadline)} at the latest.")
+
+
+def _only_task(http: Client, job_id: str) -> str:
+    names = [task["name"] for task in http.job(job_id)["tasks"]]
+    if len(names) != 1:
+        shown = f"{', '.join(names[:10])}{' …' if len(names) > 10 else ''}"
+        raise click.UsageError(f"The job has {len(names)} tasks; say which: {job_id}/TASK, one of {shown}.")
+    return str(names[0])
 
 
 @click.command()

@@ -32,6 +32,7 @@ _COMMANDS = {
     "clone": (".jobs", "clone", "Submit the same job once more."),
     "hold": (".jobs", "hold", "Keep what waits from starting."),
     "release": (".jobs", "release", "Let what is held wait for its turn again."),
+    "extend": (".jobs", "extend", "Give a running task more time."),
     "queue": (".cluster", "queue", "Show what waits, and why."),
     "nodes": (".cluster", "nodes", "Show machines; cordon, uncordon, drain them."),
     "users": (".cluster", "users", "Accounts (admins)."),

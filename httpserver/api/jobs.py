@@ -163,3 +163,19 @@ async def hold_task(job: JobRef, task: TaskRef, account: SignedIn, parts: ThePar
 async def release_task(job: JobRef, task: TaskRef, account: SignedIn, parts: TheParts) -> s.Acted:
     """Undoes a hold."""
     return await parts.jobs.act(account, job, "release", task)
+
+
+@router.post("/jobs/{job}/tasks/{task}/extend")
+async def extend_task(
+    job: JobRef,
+    task: TaskRef,
+    wish: s.Extend,
+    account: SignedIn,
+    parts: TheParts,
+    idempotency_key: Annotated[
+        str | None, Header(max_length=200, description="the same key gives time once, however often")
+    ] = None,
+) -> s.Extended:
+    """Gives this running task more time, at once when nobody's promised start moves (else 409, with who waits how
+    long)."""
+    return await parts.jobs.extend(account, job, task, by=wish.by, force=wish.force, key=idempotency_key)

@@ -314,3 +314,44 @@ class TestCommandLine:
         finally:
             assert cluster.headway("nodes", "uncordon", "n1").returncode == 0
         assert cluster.client.wait(job_id, timeout_s=30)["state"] == "SUCCEEDED"
+
+
+def test_more_time_outlives_the_first_limit_and_a_kill_of_all_who_know_of_it(cluster: Cluster):
+    job = a_job(
+        scripted_task("long", run_s=11, timeout="8s"),
+        scripted_task("endless", run_s=900, timeout="8s"),
+        scripted_task("waits", needs=["long"]),
+    )
+    job_id = cluster.client.submit(job)["id"]
+
+    def run() -> bool:
+        return all(cluster.client.task(job_id, name)["started_at"] is not None for name in ("long", "endless"))
+
+    soon(run)
+    given = cluster.headway("extend", f"{job_id}/long", "30m", "-o", "json")
+    assert given.returncode == 0, given.stderr
+    answer = json.loads(given.stdout)
+    assert answer["delivered"]
+    assert (answer["attempt"]["timeout_s"], answer["attempt"]["extensions"][0]["by"]) == (1808.0, "admin")
+    assert answer["attempt"]["deadline_at"] == pytest.approx(answer["attempt"]["started_at"] + 1808, abs=0.01)
+    assert (
+        b"endless has 3s more; its timeout is 11s now." in cluster.headway("extend", f"{job_id}/endless", "3s").stdout
+    )
+    refused = cluster.headway("extend", f"{job_id}/waits", "30m")
+    assert refused.returncode == 4
+    cluster.kill9("task_manager", "n1")
+    cluster.start("task_manager", "n1")
+    cluster.wait_ready()
+    done = cluster.client.wait(job_id, timeout_s=60)
+    tasks = {t["name"]: t for t in done["tasks"]}
+    assert states(done) == {"long": "SUCCEEDED", "endless": "TIMED_OUT", "waits": "SUCCEEDED"}
+    assert tasks["endless"]["attempts"][0]["phases"]["running_s"] >= 11
+    assert tasks["endless"]["reason"]["sentence"].startswith("It ran past its timeout of 11s and was ended.")
+    platform = cluster.client.log(job_id, "long", stream="platform").decode()
+    assert "admin gave it 30m more." in platform
+    assert "Its timeout is 30m8s now; it passes at " in platform
+    shown = cluster.headway("show", f"{job_id}/endless").stdout.decode()
+    assert "admin gave it 3s more at " in shown
+    with pytest.raises(Refused) as late:
+        cluster.client.ask("POST", f"/jobs/{job_id}/tasks/endless/extend", json={"by": "5m"})
+    assert late.value.status == 409

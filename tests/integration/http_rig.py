@@ -19,7 +19,7 @@ from pydantic import BaseModel
 import httpserver.app
 import job_manager.app
 from headway.config import HeadwayConfig
-from headway.errors import NotFound, Unavailable
+from headway.errors import HeadwayError, NotFound, Unavailable
 from headway.ids import JobId
 from headway.lifecycle import Service
 from headway.mount import Layout, prepare_local
@@ -55,6 +55,8 @@ class FakeAttempts(FakeTaskManager):
         self.entries: list[tm.QueueEntry] = []
         self.changes: asyncio.Queue[tm.AttemptChanges] = asyncio.Queue()
         self.lost: list[str] = []
+        self.extended: list[tm.ExtendTaskRequest] = []
+        self.refusal: HeadwayError | None = None  # of more time
 
     def put(self, job_id: str, task: str, number: int = 1, state: str = "RUNNING", **fields: Any) -> tm.AttemptView:
         """An attempt that exists from now on."""
@@ -106,6 +108,14 @@ class FakeAttempts(FakeTaskManager):
         yield tm.AttemptChanges()
         while True:
             yield await self.changes.get()
+
+    async def ExtendTask(self, request: tm.ExtendTaskRequest, context: Any) -> tm.ExtendTaskReply:
+        if self.refusal is not None:
+            raise self.refusal
+        self.extended.append(request)
+        view = self.put(request.task.job_id, request.task.name, timeout_s=60 + request.seconds, deadline=2e9)
+        view.extensions.add(at=1.8e9, by=request.by, seconds=request.seconds, forced=request.force)
+        return tm.ExtendTaskReply(attempt=view, delivered=True, sentence="It has more.")
 
     async def DeclareNodeLost(self, request: tm.DeclareNodeLostRequest, context: Any) -> tm.DeclareNodeLostReply:
         self.lost.append(request.node_id)

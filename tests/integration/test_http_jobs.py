@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from headway.errors import PromisesMove
 from headway.rpc.v1 import common_pb2 as common
 from headway.rpc.v1 import task_manager_pb2 as tm
 from tests.integration.http_rig import Rig, a_job_file, a_rig, submit
@@ -268,6 +269,38 @@ async def test_actions_are_idempotent_and_take_single_tasks(rig: Rig):
     assert (await ann.post(f"/jobs/{job_id}/cancel")).json()["job"]["state"] in ("STOPPING", "CANCELLED")
     missing = await ann.post(f"/jobs/{job_id}/tasks/zzz/cancel")
     assert missing.status_code == 404
+
+
+async def test_more_time_is_the_owners_to_ask_and_an_admins_to_force(rig: Rig):
+    ann, bob = await rig.client("ann"), await rig.client("bob")
+    root = await rig.client("boss", admin=True)
+    job_id = await submit(ann, "a")
+    path = f"/jobs/{job_id}/tasks/a/extend"
+    given = await ann.post(path, json={"by": "1h30m"}, headers={"Idempotency-Key": "k"})
+    assert given.status_code == 200
+    answer = given.json()
+    assert (answer["delivered"], answer["sentence"]) == (True, "It has more.")
+    assert (answer["attempt"]["timeout_s"], answer["attempt"]["deadline_at"]) == (5_460.0, 2e9)
+    assert answer["attempt"]["extensions"] == [{"at": 1.8e9, "by": "ann", "seconds": 5_400.0, "forced": False}]
+    await ann.post(path, json={"by": "1h30m"}, headers={"Idempotency-Key": "k"})
+    await ann.post(path, json={"by": "1h30m"})
+    ids = [asked.request_id for asked in rig.tasks.extended]
+    assert (ids[0] == ids[1], len(set(ids))) == (True, 2), "a key stands for one request, none for one each"
+    assert (await bob.post(path, json={"by": "1h"})).status_code == 403
+    forced = await ann.post(path, json={"by": "1h", "force": True})
+    assert (forced.status_code, forced.json()["detail"]) == (
+        403,
+        "Only an admin may give time though others start later than promised; leave out `force`.",
+    )
+    assert (await root.post(path, json={"by": "1h", "force": True})).status_code == 200
+    assert (rig.tasks.extended[-1].by, rig.tasks.extended[-1].force) == ("boss", True)
+    bad = await ann.post(path, json={"by": "30"})
+    assert (bad.status_code, bad.json()["errors"][0]["pointer"]) == (400, "/by")
+    assert (await ann.post(f"/jobs/{job_id}/tasks/-/extend", json={"by": "1h"})).status_code == 404
+    rig.tasks.refusal = PromisesMove("With 1h more, 2 tasks would start later than promised.")
+    moved = await ann.post(path, json={"by": "1h"})
+    assert (moved.status_code, moved.json()["slug"]) == (409, "promises-move")
+    assert moved.json()["detail"] == "With 1h more, 2 tasks would start later than promised."
 
 
 async def test_queue_and_nodes_are_for_all_and_levers_for_admins(rig: Rig):

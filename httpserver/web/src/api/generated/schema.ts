@@ -356,6 +356,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/jobs/{job}/tasks/{task}/extend": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Extend Task
+         * @description Gives this running task more time, at once when nobody's promised start moves (else 409, with who waits how
+         *     long).
+         */
+        post: operations["extend_task"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/jobs/{job}/tasks/{task}/attempts/{number}/logs/{stream}": {
         parameters: {
             query?: never;
@@ -1234,6 +1255,22 @@ export interface components {
             image_id: string;
             /** Warnings */
             warnings: string[];
+            /**
+             * Timeout S
+             * @description of its run, with all the time that it was given since its start
+             */
+            timeout_s: number | null;
+            /**
+             * Extensions
+             * @description more time that it was given, oldest first
+             */
+            extensions: components["schemas"]["Extension"][];
+            /**
+             * Extension Pending
+             * @description its machine has not confirmed the last of them yet: the earlier limit may still strike
+             * @default false
+             */
+            extension_pending: boolean;
         };
         /** AttemptEvent */
         AttemptEvent: {
@@ -1528,6 +1565,54 @@ export interface components {
          * @enum {string}
          */
         EndWord: "exited" | "timed_out" | "out_of_memory" | "cancelled" | "skipped" | "log_limit" | "killed_outside" | "image_not_found" | "image_pull_failed" | "image_bad" | "command_not_found" | "start_failed" | "mount_unavailable" | "disk_full" | "gpu_failed" | "node_lost" | "platform_error";
+        /** Extend */
+        Extend: {
+            /**
+             * By
+             * @description how much longer, such as 30m or 1h30m
+             */
+            by: string;
+            /**
+             * Force
+             * @description although others start later than promised; admins only
+             * @default false
+             */
+            force: boolean;
+        };
+        /** Extended */
+        Extended: {
+            attempt: components["schemas"]["Attempt"];
+            /**
+             * Delivered
+             * @description false: granted and stored, but its machine has not confirmed it yet
+             */
+            delivered: boolean;
+            /** Sentence */
+            sentence: string;
+        };
+        /**
+         * Extension
+         * @description More time for a running task, once.
+         */
+        Extension: {
+            /**
+             * At
+             * @description when, in seconds since the epoch
+             */
+            at: number;
+            /**
+             * By
+             * @description account name
+             */
+            by: string;
+            /** Seconds */
+            seconds: number;
+            /**
+             * Forced
+             * @description granted by an admin though others start later than promised
+             */
+            forced: boolean;
+        };
         /**
          * Fault
          * @description Whose fault an end was.
@@ -3860,6 +3945,47 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Acted"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    extend_task: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description the same key gives time once, however often */
+                "idempotency-key"?: string | null;
+            };
+            path: {
+                /** @description job id, or its start while that is unique */
+                job: string;
+                /** @description task name */
+                task: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Extend"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Extended"];
                 };
             };
             /** @description What is wrong, as RFC 9457 problem details */
