@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from headway import mount
-from headway.errors import ConfigInvalid, InvalidInput, MountUnavailable
+from headway.errors import ConfigInvalid, InvalidInput, MountUnavailable, StoreFull
 from headway.ids import AttemptId, JobId, TaskId, new_job_id
 from headway.mount import (
     MARKER,
@@ -177,6 +177,18 @@ def test_a_home_is_private_and_made_once(layout: Layout) -> None:
     assert stat.st_mode & 0o777 == 0o700
     if os.geteuid() == 0:
         assert (stat.st_uid, stat.st_gid) == (20_001, 20_001)
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+def test_a_new_account_on_a_full_mount_is_told_so(layout: Layout, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    """It used to be told that the mount was away."""
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(Path, "mkdir", full)
+    with pytest.raises(StoreFull, match="full"):
+        ensure_home(layout, "ann", 20_001, 20_001)
 
 
 def test_no_home_is_made_on_the_bare_folder(tmp_path: Path) -> None:
