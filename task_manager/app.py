@@ -15,6 +15,7 @@ from headway.rpc.v1.task_manager_pb2_grpc import add_TaskManagerServicer_to_serv
 from headway.store import Database
 
 from . import policies, policy, wire
+from .advisor import Advisor
 from .desk import Desk
 from .dispatcher import Dispatcher
 from .engine import Engine
@@ -131,7 +132,8 @@ async def build(
         await engine.close()
 
     server = RpcServer(service, bind=bind, token=token)
-    add_TaskManagerServicer_to_server(Servicer(engine, Desk(engine, db), hub, MoreTime(engine, hub, clock)), server)  # type: ignore[no-untyped-call]
+    doors = Servicer(engine, Desk(engine, db), hub, MoreTime(engine, hub, clock), Advisor(engine, db))
+    add_TaskManagerServicer_to_server(doors, server)  # type: ignore[no-untyped-call]
     service.on_start(engine.start)
     service.on_refuse(hub.close)
     service.on_drain(planned_stop)

@@ -13,6 +13,7 @@ from headway.rpc.v1 import task_manager_pb2 as pb
 from headway.rpc.v1.task_manager_pb2_grpc import TaskManagerServicer
 
 from . import wire
+from .advisor import Advisor
 from .desk import Desk
 from .engine import Engine
 from .events import BeatAnswer, Extend, NodeDeclaredLost
@@ -27,10 +28,11 @@ _VIEWS_IN_ONE_MESSAGE = 500
 class Servicer(TaskManagerServicer):
     """Takes calls in; decides nothing."""
 
-    def __init__(self, engine: Engine, desk: Desk, hub: Hub, more_time: MoreTime) -> None:
+    def __init__(self, engine: Engine, desk: Desk, hub: Hub, more_time: MoreTime, advisor: Advisor) -> None:
         self._engine = engine
         self._desk = desk
         self._more_time = more_time
+        self._advisor = advisor
         self._hub = hub
 
     async def ApplyTaskCommands(self, request: pb.ApplyTaskCommandsRequest, context: Any) -> pb.ApplyTaskCommandsReply:
@@ -87,3 +89,6 @@ class Servicer(TaskManagerServicer):
         return pb.ExtendTaskReply(
             attempt=self._desk.view(answer.attempt), delivered=answer.delivered, sentence=answer.sentence
         )
+
+    async def SuggestTimeouts(self, request: pb.SuggestTimeoutsRequest, context: Any) -> pb.SuggestTimeoutsReply:
+        return await self._advisor.advise(request)

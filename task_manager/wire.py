@@ -82,15 +82,10 @@ def _task(message: task_manager_pb2.EnqueueTask, seq: int) -> Task:
         held=message.held,
         command_seq=seq,
         prints=(
-            fingerprint.command_print(message.owner.name, _kind(spec)),
+            fingerprint.command_print(message.owner.name, convert.kind_of(spec)),
             fingerprint.task_print(message.owner.name, message.task.name),
         ),
     )
-
-
-def _kind(spec: common_pb2.TaskSpec) -> bytes:
-    command = spec.script if spec.WhichOneof("command") == "script" else tuple(spec.argv.words)
-    return fingerprint.kind_of(spec.image, command, entrypoint=str(spec.entrypoint))
 
 
 def shape(

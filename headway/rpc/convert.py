@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .. import errors
+from .. import errors, fingerprint
 from ..ids import AttemptId, JobId, TaskId
 from ..jobfile.spec import (
     Entrypoint,
@@ -145,6 +145,12 @@ def task_spec_to_pb(spec: TaskSpec, image_digest: str = "") -> pb.TaskSpec:
     else:
         message.argv.words.extend(spec.command)
     return message
+
+
+def kind_of(message: pb.TaskSpec) -> bytes:
+    """What the task runs, as runs are compared (``fingerprint``)."""
+    command = message.script if message.WhichOneof("command") == "script" else tuple(message.argv.words)
+    return fingerprint.kind_of(message.image, command, entrypoint=str(message.entrypoint))
 
 
 def end_reason(message: pb.EndReason) -> EndReason:
