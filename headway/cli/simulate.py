@@ -120,6 +120,12 @@ def _factor(text: str) -> float:
     help="What may overtake what; several may be named.",
 )
 @click.option(
+    "--promises/--no-promises",
+    default=True,
+    show_default=True,
+    help="Promise starts as the live queue does; without, long queues run faster, and their starts differ a little.",
+)
+@click.option(
     "--timeout-factor",
     metavar="NUMBER",
     type=_Parsed("number", _factor),
@@ -147,6 +153,7 @@ def simulate(
     policies: tuple[str, ...],
     nodes: Any,
     disciplines: tuple[str, ...],
+    promises: bool,
     timeout_factor: float,
     starts: Path | None,
     plots: Path | None,
@@ -170,7 +177,9 @@ def simulate(
     for path in (starts, plots):
         if path is not None and not path.absolute().parent.is_dir():
             raise click.BadParameter(f"there is no folder {str(path.absolute().parent)!r} for it.")
-    simulation = _command.load(traces, dags, machines=nodes, contests=contests, timeout_factor=timeout_factor)
+    simulation = _command.load(
+        traces, dags, machines=nodes, contests=contests, timeout_factor=timeout_factor, promises=promises
+    )
     for note in simulation.notes:
         click.echo(f"headway: {note}", err=True)
     with _progress(simulation.total) as on_ended:

@@ -65,6 +65,7 @@ class Simulation:
     cluster: Cluster
     contests: tuple[Contest, ...]
     notes: tuple[str, ...] = ()
+    promises: bool = True
 
     @property
     def total(self) -> int:
@@ -75,8 +76,11 @@ class Simulation:
         """All contests; ``on_ended`` is told of ended tasks as they come."""
         results = []
         for contest in self.contests:
-            settings = PassSettings(discipline=contest.discipline)
-            outcome = World(self.items, self.cluster, _policy(contest.policy), settings, cycle.plan).run(on_ended)
+            policy = _policy(contest.policy)
+            settings = PassSettings(
+                discipline=contest.discipline, estimates=self.promises and _promises(contest, policy)
+            )
+            outcome = World(self.items, self.cluster, policy, settings, cycle.plan).run(on_ended)
             measures = measure(outcome.lives, gpus=self.cluster.gpus, cpu_centi=self.cluster.cpu_centi)
             results.append(Result(contest, measures, outcome))
         return results
@@ -119,6 +123,7 @@ def load(
     machines: Cluster,
     contests: tuple[Contest, ...],
     timeout_factor: float = 1.0,
+    promises: bool = True,
 ) -> Simulation:
     """Reads all files, and lays them over each other on one clock.
 
@@ -146,7 +151,7 @@ def load(
     notes = [note for file in files for note in file.notes]
     if any(contest.by_user for contest in contests) and not any(record.user for record in records):
         notes.append("The trace names no users: to `fair` all tasks are of one.")
-    return Simulation(items, tuple(order), machines, contests, tuple(notes))
+    return Simulation(items, tuple(order), machines, contests, tuple(notes), promises)
 
 
 def _workflow_names(paths: Sequence[Path]) -> list[str]:
@@ -170,6 +175,11 @@ def _names(texts: Sequence[str]) -> list[str]:
                 own.append(part)
         names.extend(name.strip() for name in own)
     return list(dict.fromkeys(names))
+
+
+def _promises(contest: Contest, policy: Policy) -> bool:
+    """Whether starts are promised at all. Where not, a pass may end once nothing more can start: it starts the same."""
+    return policy.static and contest.discipline in (Discipline.CONSERVATIVE, Discipline.EASY)
 
 
 def _policy(text: str) -> Policy:

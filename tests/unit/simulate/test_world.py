@@ -187,11 +187,34 @@ def test_tasks_of_a_workflow_take_no_gpu_where_there_is_none(tmp_path):
     assert starts(flow, "1x1:cpus=2") == [0.0, 10.0]
 
 
+@pytest.mark.parametrize(
+    ("policy", "discipline"), [("adaptive", "conservative"), ("fair", "easy"), ("fifo", "strict"), ("sjf", "greedy")]
+)
+def test_where_nothing_is_promised_a_pass_that_ends_early_starts_the_same(monkeypatch, policy, discipline):
+    records = busy_cluster(7, tasks=80, gpus=12, load=1.5)
+    early = simulated(records, "1x8,2x2", policy, discipline)
+    monkeypatch.setattr(command, "_promises", lambda contest, policy: True)
+    full = simulated(records, "1x8,2x2", policy, discipline)
+    assert early.outcome.promised == full.outcome.promised == 0
+    assert early.outcome.lives == full.outcome.lives
+
+
+def test_promises_are_given_and_kept_and_can_be_left_out():
+    records = busy_cluster(9, tasks=150, gpus=12, load=1.3)
+    machines = cluster.parse("1x8,2x2")
+    items = workload.build(records, machines)
+    contests = command.parse_contests(["aging_sjf"], ["conservative"])
+    (kept,) = command.Simulation(items, tuple(range(len(items))), machines, contests).run()
+    assert (kept.outcome.promised > 10, kept.outcome.missed) == (True, 0)
+    (without,) = command.Simulation(items, tuple(range(len(items))), machines, contests, promises=False).run()
+    assert without.outcome.promised == 0
+
+
 @pytest.mark.parametrize("policy", ["aging_sjf", "fair", "hrrn"])
 def test_the_same_workload_gives_the_same_starts(policy):
-    records = busy_cluster(3, tasks=200, gpus=12, load=1.2)
-    assert records == busy_cluster(3, tasks=200, gpus=12, load=1.2)
-    first, second = (simulated(records, "1x8,2x2", policy) for _ in range(2))
+    records = busy_cluster(3, tasks=120, gpus=12, load=1.2)
+    assert records == busy_cluster(3, tasks=120, gpus=12, load=1.2)
+    first, second = (simulated(records, "1x8,2x2", policy, "conservative") for _ in range(2))
     assert first.outcome == second.outcome
     assert max(life.wait_s for life in first.outcome.lives) > 0
 
@@ -224,7 +247,8 @@ def test_an_unknown_policy_or_parameter_is_refused(text):
         command.parse_contests([text], ["greedy"])
 
 
-def test_starts_equal_those_of_the_independent_simulator(repository: Path):
+@pytest.mark.parametrize("discipline", ["conservative", "easy"])
+def test_starts_equal_those_of_the_independent_simulator(repository: Path, discipline):
     import csv
     import io
 
@@ -236,7 +260,7 @@ def test_starts_equal_those_of_the_independent_simulator(repository: Path):
         [fixtures / "table2_like.csv"],
         [],
         machines=cluster.parse("1x2"),
-        contests=command.parse_contests(names, ["greedy"]),
+        contests=command.parse_contests(names, [discipline]),
     )
     found = list(csv.DictReader(io.StringIO(simulation.starts_csv(simulation.run()))))
     for name in names:
