@@ -126,15 +126,15 @@ class Walk:
         if node is None:
             self.waits[task.id] = Wait(Why.NO_ROOM, place.node_id)
         elif place.start_s <= self.now_s and self.board.is_free_now(task, place):
-            self._start(task, Slot(node, self.now_s), place.duration_s)
+            self._start(task, Slot(node, self.now_s), place.duration_s, place)
             return
         else:
             self._explain(task, node.id, place.duration_s)
             self.board.put(task, place)
         self.reservations[task.id] = place
 
-    def _start(self, task: Task, slot: Slot, duration_s: float) -> None:
-        self.placements[task.id] = self.board.start(task, slot.node, duration_s)
+    def _start(self, task: Task, slot: Slot, duration_s: float, place: Place | None = None) -> None:
+        self.placements[task.id] = self.board.start(task, slot, duration_s, place)
         self.waits.pop(task.id, None)
 
     def _explain(self, task: Task, node_id: NodeId, duration_s: float) -> None:

@@ -206,16 +206,13 @@ class Board:
         cards = self._cards(place, node)
         return cards is not None and node.holds(shape.cpu_centi, shape.memory_bytes, cards, self.now_s, self.now_s)
 
-    def usable_cards(self, node: NodeProfile) -> dict[str, int]:
-        """How many cards of each kind the node has that work."""
-        return Counter(kind_of(gpu) for gpu in node.room.node.gpus if gpu.usable)
-
-    def start(self, task: Task, node: NodeProfile, duration_s: float) -> Placement:
-        """Starts a task there now: picks its cards, and books it."""
+    def start(self, task: Task, slot: Slot, duration_s: float, place: Place | None = None) -> Placement:
+        """Starts a task there now: picks its cards, those of its place if it had one, and books it."""
+        node = slot.node
         need = self.wanted(task.shape).on(node)
         assert need is not None
-        end_s = self.now_s + duration_s
-        quota = dict(node.cards_for(need, self.now_s, end_s))
+        kept = self._cards(place, node) if place is not None else None
+        quota = dict(kept if kept is not None else node.cards_for(need, self.now_s, self.now_s + duration_s))
         chosen: list[Gpu] = []
         if need.gpus:
             for gpu in sorted(
@@ -227,6 +224,7 @@ class Board:
                     quota[kind] -= 1
                     chosen.append(gpu)
             node.free_cards = [gpu for gpu in node.free_cards if gpu not in chosen]
+        assert len(chosen) == need.gpus, f"{task.id} fits on {node.id}, and there are too few cards"
         counts = Counter(kind_of(gpu) for gpu in chosen)
         self._move(task, Place(node.id, tuple(counts.items()), self.now_s, duration_s), 1)
         return Placement(task.id, node.id, tuple(gpu.uuid for gpu in chosen))

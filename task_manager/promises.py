@@ -121,7 +121,6 @@ def _why_unfit(board: Board, task: Task, place: Place) -> str:
         return ""
     if node.outlived is not None:
         return f"{node.outlived} on {node.id} has outlived its booking"
-    counts: dict[str, int] = board.usable_cards(node)
-    if any(count > counts.get(kind, 0) for kind, count in place.gpus):
+    if place.gpus and not all(gpu.usable for gpu in node.room.node.gpus):
         return f"a GPU of {node.id} went out"
-    return f"{node.id}, or its account's limit, has less to give than when the start was promised"
+    return f"{node.id} or a limit gives less than when the start was promised, or the task asks for more"

@@ -110,6 +110,7 @@ class Cluster:
                 assert wake > self.now, "a pass asked to be called again at once"
                 instants.append(wake)
             if not instants or min(instants) > until:
+                self.now = self.now if until == math.inf else until
                 return
             self.now = min(instants)
             while self._events and self._events[0][0] <= self.now:
