@@ -346,6 +346,25 @@ class TaskDetail(Answer):
     missing: list[Missing]
 
 
+class TimeoutAdvice(Answer):
+    """What past runs of the same account say of a timeout: advice, never applied by itself."""
+
+    tasks: list[str] = Field(description="for these, at most 20 of them named")
+    task_count: int
+    timeout_s: float = Field(description="as the job asks")
+    suggested_timeout_s: float
+    suggested_timeout: str = Field(description="as a job file would have it, such as 12m")
+    basis: str = Field(description="command: runs of the same image and command; task: of tasks of the same name")
+    succeeded: int = Field(description="runs that succeeded, of the latest 200: their times are the basis")
+    timed_out: int = Field(description="further runs, ended by their own timeout: what they needed is not known")
+    shortest_s: float
+    median_s: float
+    longest_s: float
+    killed_share: float = Field(description="of all these runs, which the suggested timeout would have killed; 0 to 1")
+    asked_killed_share: float = Field(description="of all these runs, which the job's own timeout would have killed")
+    sentence: str
+
+
 class Submitted(Answer):
     id: str | None = Field(description="null for a dry run")
     name: str
@@ -354,6 +373,9 @@ class Submitted(Answer):
     already_known: bool = Field(description="this Idempotency-Key had been answered before: the first job's id")
     order: list[str] = Field(description="tasks in topological order; dry run only")
     warnings: list[str]
+    timeouts: list[TimeoutAdvice] = Field(
+        default_factory=list, description="what past runs say of its timeouts; dry run only, empty: too little is known"
+    )
 
 
 class Acted(Answer):

@@ -24,7 +24,7 @@ from headway.logs import get_logger
 from headway.rpc import convert
 from headway.rpc.v1 import job_manager_pb2 as jm
 
-from . import examine, schemas
+from . import coach, examine, schemas
 from .auth.model import Account
 from .jobfile_process import JobFileProcess
 from .pinning import Pinning, Pins
@@ -132,6 +132,7 @@ class Submit:
             already_known=reply.already_known,
             order=list(reply.order),
             warnings=[*reply.warnings, *pins.warnings],
+            timeouts=await coach.advise(self._services, account.name, found.parts) if dry_run else [],
         )
 
     async def _known(self, header: jm.JobHeader, found: examine.Examined) -> schemas.Submitted | None:

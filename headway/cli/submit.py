@@ -21,11 +21,18 @@ _CODE = (
 )
 
 
+_ADVICE = 5
+
+
 @click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @click.option("--wait", is_flag=True, help="Wait for its end; the exit status tells how.")
 @click.option("--follow", is_flag=True, help="Stream all logs until its end; the exit status tells how.")
-@click.option("--dry-run", is_flag=True, help="Check it and print the order of tasks; nothing is stored.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Check it, print the order of tasks and what past runs say of timeouts; nothing is stored.",
+)
 @click.option("--allow-unsatisfiable", is_flag=True, help="Queue it although no machine fits yet.")
 @click.option("--request-id", help="Sent again, the same id never makes a second job.")
 @click.option("--code", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path), help=_CODE)
@@ -95,6 +102,17 @@ def _print_dry_run(answer: dict[str, Any], output: str) -> None:
     click.echo(
         f"{answer['name']}: fine, {answer['task_count']} tasks: {', '.join(shown)}{f' … {more} more' if more else ''}"
     )
+    advice = answer.get("timeouts", [])
+    for one in advice[:_ADVICE]:
+        click.echo(f"timeout of {_of_tasks(one)}: {one['sentence']}")
+    if len(advice) > _ADVICE:
+        click.echo(f"(and {len(advice) - _ADVICE} more about timeouts: -o json)")
+
+
+def _of_tasks(advice: dict[str, Any]) -> str:
+    names = advice["tasks"][:3]
+    rest = advice["task_count"] - len(names)
+    return ", ".join(names) + (f" and {rest} more" if rest else "")
 
 
 def _follow(http: Client, job_id: str, output: str) -> int:

@@ -57,6 +57,8 @@ class FakeAttempts(FakeTaskManager):
         self.lost: list[str] = []
         self.extended: list[tm.ExtendTaskRequest] = []
         self.refusal: HeadwayError | None = None  # of more time
+        self.known: set[int] = set()  # commands of which past runs tell
+        self.advised = tm.SuggestTimeoutsRequest()
 
     def put(self, job_id: str, task: str, number: int = 1, state: str = "RUNNING", **fields: Any) -> tm.AttemptView:
         """An attempt that exists from now on."""
@@ -108,6 +110,16 @@ class FakeAttempts(FakeTaskManager):
         yield tm.AttemptChanges()
         while True:
             yield await self.changes.get()
+
+    async def SuggestTimeouts(self, request: tm.SuggestTimeoutsRequest, context: Any) -> tm.SuggestTimeoutsReply:
+        self._away()
+        self.advised = request
+        reply = tm.SuggestTimeoutsReply()
+        for asked in request.asked:
+            reply.index.append(1 if asked.command_print in self.known else 0)
+        if any(reply.index):
+            reply.advice.add(basis="command", suggested_timeout_s=720, timeout_s=60, succeeded=12, sentence="12 runs …")
+        return reply
 
     async def ExtendTask(self, request: tm.ExtendTaskRequest, context: Any) -> tm.ExtendTaskReply:
         if self.refusal is not None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from headway import fingerprint
 from headway.errors import PromisesMove
 from headway.rpc.v1 import common_pb2 as common
 from headway.rpc.v1 import task_manager_pb2 as tm
@@ -179,6 +180,29 @@ async def test_a_dry_run_tells_the_order_and_stores_nothing(rig: Rig):
     assert answer.json()["order"] == ["a", "b"]
     assert answer.json()["id"] is None
     assert (await ann.get("/jobs")).json()["jobs"] == []
+
+
+async def test_a_dry_run_tells_what_past_runs_say_of_timeouts_in_groups(rig: Rig):
+    ann = await rig.client("ann")
+    document = a_job_file(*(f"t{i:03d}" for i in range(50)), "other")
+    for task in document["tasks"]:
+        task["command"] = ["python3", "train.py"]
+    document["tasks"][-1]["command"] = "echo new"
+    kind = fingerprint.kind_of(document["defaults"]["image"], ["python3", "train.py"], entrypoint="0")
+    rig.tasks.known.add(fingerprint.command_print("ann", kind))
+    answer = (await ann.post("/jobs", json=document, params={"dry_run": "true"})).json()
+    assert [(one["task_count"], len(one["tasks"]), one["tasks"][0]) for one in answer["timeouts"]] == [(50, 20, "t000")]
+    advice = answer["timeouts"][0]
+    assert (advice["suggested_timeout"], advice["basis"], advice["succeeded"]) == ("12m", "command", 12)
+    assert len(rig.tasks.advised.asked) == 51
+    # Nobody learns from another's runs.
+    bob = await rig.client("bob")
+    assert (await bob.post("/jobs", json=document, params={"dry_run": "true"})).json()["timeouts"] == []
+    # A job that is stored is not advised, and a check does without advice while TaskManager is away.
+    assert (await ann.post("/jobs", json=document)).json()["timeouts"] == []
+    rig.tasks.away = True
+    alone = await ann.post("/jobs", json=document, params={"dry_run": "true", "allow_unsatisfiable": "true"})
+    assert (alone.status_code, alone.json()["timeouts"]) == (200, [])
 
 
 async def test_what_no_machine_could_run_is_refused_unless_wanted(rig: Rig):

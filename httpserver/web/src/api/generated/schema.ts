@@ -2841,6 +2841,11 @@ export interface components {
             order: string[];
             /** Warnings */
             warnings: string[];
+            /**
+             * Timeouts
+             * @description what past runs say of its timeouts; dry run only, empty: too little is known
+             */
+            timeouts: components["schemas"]["TimeoutAdvice"][];
         };
         /**
          * TagMove
@@ -2952,6 +2957,64 @@ export interface components {
          * @enum {string}
          */
         TaskState: "BLOCKED" | "QUEUED" | "RUNNING" | "STOPPING" | "SUCCEEDED" | "FAILED" | "TIMED_OUT" | "OUT_OF_MEMORY" | "CANCELLED" | "SKIPPED";
+        /**
+         * TimeoutAdvice
+         * @description What past runs of the same account say of a timeout: advice, never applied by itself.
+         */
+        TimeoutAdvice: {
+            /**
+             * Tasks
+             * @description for these, at most 20 of them named
+             */
+            tasks: string[];
+            /** Task Count */
+            task_count: number;
+            /**
+             * Timeout S
+             * @description as the job asks
+             */
+            timeout_s: number;
+            /** Suggested Timeout S */
+            suggested_timeout_s: number;
+            /**
+             * Suggested Timeout
+             * @description as a job file would have it, such as 12m
+             */
+            suggested_timeout: string;
+            /**
+             * Basis
+             * @description command: runs of the same image and command; task: of tasks of the same name
+             */
+            basis: string;
+            /**
+             * Succeeded
+             * @description runs that succeeded, of the latest 200: their times are the basis
+             */
+            succeeded: number;
+            /**
+             * Timed Out
+             * @description further runs, ended by their own timeout: what they needed is not known
+             */
+            timed_out: number;
+            /** Shortest S */
+            shortest_s: number;
+            /** Median S */
+            median_s: number;
+            /** Longest S */
+            longest_s: number;
+            /**
+             * Killed Share
+             * @description of all these runs, which the suggested timeout would have killed; 0 to 1
+             */
+            killed_share: number;
+            /**
+             * Asked Killed Share
+             * @description of all these runs, which the job's own timeout would have killed
+             */
+            asked_killed_share: number;
+            /** Sentence */
+            sentence: string;
+        };
         /** Token */
         Token: {
             /** Id */
