@@ -6,7 +6,7 @@ import os
 import sys
 import time
 
-from . import ahead, containers, images, listing, scheduling, services, upload
+from . import ahead, containers, images, listing, scheduling, services, simulation, upload
 
 ALL = {
     "idle": services.idle,
@@ -19,6 +19,7 @@ ALL = {
     "upload": upload.upload,
     "listing": listing.listing,
     "pass": scheduling.one_pass,
+    "simulate": simulation.simulate,
 }
 NEED_ROOT = {"start", "ahead", "many", "images"}
 
