@@ -355,3 +355,23 @@ def test_more_time_outlives_the_first_limit_and_a_kill_of_all_who_know_of_it(clu
     with pytest.raises(Refused) as late:
         cluster.client.ask("POST", f"/jobs/{job_id}/tasks/endless/extend", json={"by": "5m"})
     assert late.value.status == 409
+
+
+def test_a_dry_run_advises_from_past_runs_and_applies_nothing(cluster: Cluster):
+    def job(**env: str) -> bytes:
+        return a_job({**scripted_task("sweep", timeout="1d"), "command": "python3 sweep.py", "env": env})
+
+    assert cluster.client.submit(job(), dry_run=True)["timeouts"] == []
+    for seed in range(3):
+        env = {"SEED": str(seed), "HEADWAY_SCRIPTED_RUN_S": "0.2"}
+        assert cluster.client.wait(cluster.client.submit(job(**env))["id"], timeout_s=30)["state"] == "SUCCEEDED"
+    told = cluster.headway("submit", "--dry-run", "-", input=job())
+    assert told.returncode == 0, told.stderr
+    assert told.stdout.decode().splitlines()[1:] == [
+        "timeout of sweep: 3 runs of this command by you took about 0.2s; 10s would have killed none of them (0 %). "
+        "This one asks for 1d; with 10s it would have its turn as if submitted 23h59m50s earlier."
+    ]
+    answer = json.loads(cluster.headway("submit", "--dry-run", "-o", "json", "-", input=job()).stdout)
+    assert [(one["suggested_timeout"], one["basis"], one["timeout_s"]) for one in answer["timeouts"]] == [
+        ("10s", "command", 86_400.0)
+    ]
