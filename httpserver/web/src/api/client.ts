@@ -8,6 +8,7 @@ export type Job = Schemas["Job"];
 export type JobDetail = Schemas["JobDetail"];
 export type Task = Schemas["Task"];
 export type Attempt = Schemas["Attempt"];
+export type Submitted = Schemas["Submitted"];
 export type Node = Schemas["Node"];
 export type Queue = Schemas["Queue"];
 export type User = Schemas["User"];

@@ -1,5 +1,5 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
+import { Fragment, useState } from "react";
 import { Link, useLocation } from "wouter";
 
 import { type JobDetail, type LogStream, type Task, type User, api, body } from "../api/client";
@@ -330,6 +330,12 @@ function TaskPanel({
             {attempt.node_id}
             {attempt.started_at !== null && <>, started {moment(attempt.started_at, now)}</>}
             {attempt.deadline_at !== null && attempt.ended_at === null && <>, killed at {moment(attempt.deadline_at, now)} at the latest</>}
+            {attempt.extensions.map((given) => (
+              <Fragment key={given.at}>
+                , given {span(given.seconds)} more by {given.by}
+              </Fragment>
+            ))}
+            {attempt.extension_pending && <> (its machine has not confirmed that yet)</>}
             {attempt.peak_memory_bytes !== null && <>, peak memory {size(attempt.peak_memory_bytes)}</>}
             {attempt.gpu_uuids.length > 0 && <>, GPUs {attempt.gpu_uuids.join(", ")}</>}
           </p>

@@ -2,7 +2,7 @@ import { useEffect, useMemo, useRef, useState } from "react";
 import { useLocation } from "wouter";
 import { stringify } from "yaml";
 
-import { ApiError, type ProblemItem, type User, api, toApiError } from "../api/client";
+import { ApiError, type ProblemItem, type Submitted, type User, api, toApiError } from "../api/client";
 import { useSuggestions } from "../api/suggestions";
 import { Problems, Sentence, useTitle } from "../components/basics";
 import { CodeFieldset } from "../components/code-field";
@@ -16,11 +16,19 @@ interface Outcome {
   readonly error: Error | null;
   readonly problems: readonly ProblemItem[];
   readonly fine: string;
+  /** What past runs say of its timeouts. */
+  readonly advice: readonly string[];
 }
 
 const count = (n: number): string => (n === 1 ? "One problem" : `${n} problems`);
 
-const nothing: Outcome = { error: null, problems: [], fine: "" };
+const nothing: Outcome = { error: null, problems: [], fine: "", advice: [] };
+
+const named = (advice: Submitted["timeouts"][number]): string => {
+  const shown = advice.tasks.slice(0, 3);
+  const rest = advice.task_count - shown.length;
+  return `Timeout of ${shown.join(", ")}${rest > 0 ? ` and ${rest} more` : ""}`;
+};
 
 export function Submit({ user, clone }: { user: User; clone?: string }) {
   useTitle("Submit");
@@ -82,11 +90,12 @@ export function Submit({ user, clone }: { user: User; clone?: string }) {
       });
       const answer: unknown = await response.json().catch(() => null);
       if (!response.ok) throw toApiError(answer, response.status);
-      const done = answer as { id: string | null; task_count: number; order: string[]; warnings: string[] };
+      const done = answer as Submitted;
       if (dryRun || done.id === null) {
         const warnings = done.warnings.length > 0 ? ` Note: ${done.warnings.join(" ")}` : "";
         setOutcome({
           ...nothing,
+          advice: done.timeouts.slice(0, 5).map((one) => `${named(one)}: ${one.sentence}`),
           fine: `Fine: ${done.task_count} task${done.task_count === 1 ? "" : "s"}, in this order: ${done.order.slice(0, 20).join(", ")}${done.order.length > 20 ? " …" : ""}.${warnings}`,
         });
       } else {
@@ -97,7 +106,7 @@ export function Submit({ user, clone }: { user: User; clone?: string }) {
       if (error instanceof ApiError && error.status === 401) void api.GET("/api/v1/me").catch(() => undefined);
       const failure =
         error instanceof ApiError ? error : new ApiError("Headway does not answer; nothing you typed is lost. Try again.", 0, "no-service");
-      setOutcome({ error: failure, problems: failure.problems, fine: "" });
+      setOutcome({ ...nothing, error: failure, problems: failure.problems });
     } finally {
       sending.current = false;
       setBusy(false);
@@ -238,6 +247,11 @@ export function Submit({ user, clone }: { user: User; clone?: string }) {
             </span>
           )}
         </div>
+        {outcome.advice.map((sentence) => (
+          <p key={sentence} className="hint">
+            {sentence}
+          </p>
+        ))}
       </form>
     </>
   );
