@@ -68,15 +68,20 @@ class Walk:
     def reserve(self, limit: int) -> None:
         """Books the first ``limit`` tasks and the promised ones behind them, in order."""
         booked = looked = 0
+        strict = self.settings.discipline is Discipline.STRICT
         for key in self.inp.queue.ready_keys():
             task_id = id_of(key)
             if task_id in self.placements:
                 continue
             if booked >= limit or looked >= limit + self.settings.filled or self._nothing_more():
                 break
+            task = self.inp.tasks[task_id]
+            if strict and (limited := self.board.limit_on(task, self.settings.duration_s(task))):
+                self.waits[task_id] = Wait(limited)  # a cap blocks nobody behind it
+                continue
             looked += 1
             self.keys.append(key)
-            booked += self._reserve(self.inp.tasks[task_id])
+            booked += self._reserve(task)
         behind = [(self.inp.queue.key_of(task_id), task_id) for task_id in self.stand]
         for _, task_id in sorted((key, task_id) for key, task_id in behind if key is not None):
             self._reserve(self.inp.tasks[task_id])
@@ -95,7 +100,6 @@ class Walk:
                 self.reservations[task.id] = old
                 return True
             board.remove(task, old)
-        strict = self.settings.discipline is Discipline.STRICT
         spread = self.settings.discipline is Discipline.EASY
         slot = board.earliest(task, duration_s, after_s=self._floor_s, spread=spread)
         if old is not None and (slot is None or slot.start_s >= old.start_s):
@@ -115,7 +119,7 @@ class Walk:
         if old is not None:
             place = replace(place, promised_s=place.start_s)
         self.reservations[task.id] = place
-        if strict and self.waits[task.id].why not in (Why.USER_LIMIT, Why.SHORT_RESERVE):
+        if self.settings.discipline is Discipline.STRICT:
             self._floor_s = slot.start_s
             self._ahead = self._ahead or task.id
         return True

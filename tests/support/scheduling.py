@@ -270,7 +270,8 @@ class Cluster:
 
     def _check_idle(self, made: Plan, rooms: list[Room]) -> None:
         """Nothing idles that a task could use without delaying a reservation (where all cards are alike)."""
-        if self.settings.discipline is Discipline.STRICT or self.settings.limits.running_gpus_per_user is not None:
+        limits = self.settings.limits
+        if self.settings.discipline is Discipline.STRICT or limits.running_gpus_per_user or limits.short_reserve:
             return
         greedy = self.settings.discipline is Discipline.GREEDY
         booked = [] if greedy else self._profile(made)
