@@ -15,6 +15,7 @@ from headway.rpc.v1.task_manager_pb2_grpc import add_TaskManagerServicer_to_serv
 from headway.store import Database
 
 from . import policies, policy, wire
+from .admission import Limits, ShortReserve, contradictions
 from .advisor import Advisor
 from .desk import Desk
 from .dispatcher import Dispatcher
@@ -23,6 +24,7 @@ from .events import NodesUnknown, PlannedStop
 from .hub import Hub
 from .leases import LeaseSettings
 from .more_time import MoreTime
+from .passes import Discipline
 from .peers import JobManagerPeer, ResourceManagerPeer, WorkerPeers
 from .placement import CpuTasks
 from .ports import NodeWatch, Workers
@@ -64,15 +66,34 @@ async def serve(config: HeadwayConfig) -> None:
 
 
 def settings_of(config: HeadwayConfig) -> Settings:
-    """What decisions need to know of the configuration."""
+    """What decisions need to know of the configuration.
+
+    Raises:
+        ConfigInvalid: limits that contradict each other.
+    """
     mine = config.task_manager
+    limits = _limits_of(config)
+    if problems := contradictions(limits):
+        raise ConfigInvalid("\n".join(f"task_manager.limits: {problem}" for problem in problems))
     return Settings(
         leases=LeaseSettings(lease_s=config.cluster.lease_s, heartbeat_s=config.cluster.heartbeat_s),
         retry=RetrySettings(mine.platform_retries, mine.platform_retry_delay_s),
         cpu_tasks=CpuTasks(mine.cpu_tasks_on_gpu_nodes),
         start_limit_s=mine.start_limit_s,
         stop_limit_s=mine.stop_limit_s,
-        max_timeouts=tuple(sorted(mine.limits.max_timeout.items())),
+        discipline=Discipline(mine.discipline),
+        reserved=mine.reserved_tasks,
+        limits=limits,
+    )
+
+
+def _limits_of(config: HeadwayConfig) -> Limits:
+    mine = config.task_manager.limits
+    reserve = mine.short_reserve
+    return Limits(
+        max_timeouts=tuple(sorted(mine.max_timeout.items())),
+        running_gpus_per_user=mine.running_gpus_per_user or None,
+        short_reserve=ShortReserve(reserve.gpus, reserve.above) if reserve.gpus else None,
     )
 
 

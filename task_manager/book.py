@@ -8,14 +8,16 @@ ahead of the disk.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from headway.ids import AttemptId, NodeId, TaskId
 
 from .leases import NodeLease
 from .model import Attempt, Node, Task
+from .passes import Plan
 from .placement import Room, why_closed
+from .places import Place
 from .policy import Policy
 from .queue import TaskQueue
 
@@ -29,6 +31,8 @@ class Flight:
     sent: bool = False  # a launch may have left: the Worker may know of it
     uncertain: bool = False  # a launch had no answer
     placed_s: float = 0.0  # boot clock: when it was placed, or TaskManager's start if that was later
+    booked_s: float = 0.0  # boot clock: when it was placed, as far as the wall clock tells after a start
+    running_s: float | None = None  # boot clock: since when its process is known to run
     launched_s: float = 0.0  # boot clock: when a launch was last under way
     missing_since_s: float | None = None  # boot clock: since when its machine does not list it
     stop_delivered: bool = False
@@ -57,7 +61,7 @@ class DoubleBooked(Exception):
 class Book:
     """Tasks, live attempts, queue, nodes, leases."""
 
-    def __init__(self, policy: Policy, *, now: float = 0.0, mono: float = 0.0) -> None:
+    def __init__(self, policy: Policy, *, now: float = 0.0, mono: float = 0.0, by_owner: bool = False) -> None:
         self.now = now
         self.mono = mono
         self.started_s = mono  # silence is counted from here at the earliest
@@ -65,8 +69,11 @@ class Book:
         self.attempts: dict[TaskId, Attempt] = {}  # live ones: a task has at most one
         self.flights: dict[TaskId, Flight] = {}
         self.held: dict[TaskId, None] = {}
-        self.queue = TaskQueue(policy)
+        self.queue = TaskQueue(policy, by_owner=by_owner)
         self.policy = policy
+        self.places: dict[TaskId, Place] = {}  # stored ones, by the boot clock
+        self.plan: Plan | None = None  # of the last pass, for people
+        self.next_pass_s: float | None = None  # boot clock: when one is due though nothing happens
         self.nodes: dict[NodeId, Node] = {}
         self.leases: dict[NodeId, NodeLease] = {}
         self.unfit: dict[NodeId, Unfit] = {}
@@ -76,6 +83,7 @@ class Book:
         self.dirty_attempts: dict[AttemptId, Attempt] = {}
         self.dirty_nodes: dict[NodeId, Node | None] = {}
         self.dirty_leases: dict[NodeId, NodeLease] = {}
+        self.dirty_places: dict[TaskId, Place | None] = {}
         self._first_seen: dict[NodeId, float] = {}
         self._usage: dict[NodeId, _Usage] = {}
         self._gpus: dict[str, TaskId] = {}
@@ -95,6 +103,7 @@ class Book:
         """The turn's changes are durable (or there were none)."""
         self._undo.clear()
         self.dirty_tasks, self.dirty_attempts, self.dirty_nodes, self.dirty_leases = {}, {}, {}, {}
+        self.dirty_places = {}
 
     def rollback(self) -> None:
         """Takes back all changes since ``begin``."""
@@ -106,7 +115,9 @@ class Book:
 
     @property
     def dirty(self) -> bool:
-        return bool(self.dirty_tasks or self.dirty_attempts or self.dirty_nodes or self.dirty_leases)
+        return bool(
+            self.dirty_tasks or self.dirty_attempts or self.dirty_nodes or self.dirty_leases or self.dirty_places
+        )
 
     # -- changes ----------------------------------------------------------------------------------
 
@@ -163,6 +174,23 @@ class Book:
 
         self._undo.append(back)
 
+    def put_places(self, places: Mapping[TaskId, Place]) -> None:
+        """Stores what a pass said: these places and no others."""
+        before = self.places
+        if places == before:
+            return
+        for task_id in before.keys() - places.keys():
+            self.dirty_places[task_id] = None
+        for task_id, place in places.items():
+            if before.get(task_id) != place:
+                self.dirty_places[task_id] = place
+        self.places = dict(places)
+
+        def back() -> None:
+            self.places = before
+
+        self._undo.append(back)
+
     def mark_unfit(self, node_id: NodeId, until_s: float, sentence: str) -> None:
         """No new work for a node until what ResourceManager says of it changes, ``until_s`` at the latest."""
         self.unfit[node_id] = Unfit(self.nodes.get(node_id), until_s, sentence)
@@ -177,6 +205,9 @@ class Book:
             if not self.queue.is_runnable(task_id):
                 self.queue.add(task, runnable=True)
                 self.pass_needed = True
+        if self.next_pass_s is not None and self.next_pass_s <= self.mono:
+            self.next_pass_s = None
+            self.pass_needed = True
         for node_id, unfit in list(self.unfit.items()):
             if unfit.until_s <= self.mono:
                 del self.unfit[node_id]
@@ -188,12 +219,18 @@ class Book:
             self._set_task(task.id, task)
         if attempt is not None:
             flight = Flight(sent=True, uncertain=True, placed_s=self.mono, launched_s=self.mono)
+            flight.booked_s = self._ago(attempt.placed_at)
+            if attempt.started_at is not None:
+                # By the Worker's clock, which may be slow: not before it was placed.
+                flight.running_s = self._ago(max(attempt.started_at, attempt.placed_at))
             self._set_attempt(attempt.id.task, attempt, flight)
 
     @property
     def next_wake_s(self) -> float | None:
         """By the boot clock: when ``wake`` has something to do."""
         times = [unfit.until_s for unfit in self.unfit.values()]
+        if self.next_pass_s is not None:
+            times.append(self.next_pass_s)
         if self._paused:
             times.append(self._paused[0][0])
         return min(times, default=None)
@@ -268,6 +305,10 @@ class Book:
             self.pass_needed = True
         else:
             heapq.heappush(self._paused, (due_s, task_id, task.not_before))
+
+    def _ago(self, at: float) -> float:
+        """An instant of the past by the boot clock; one that the wall clock calls the future is now."""
+        return self.mono - max(0.0, self.now - at)
 
     def _due_s(self, task: Task) -> float:
         # The pause is stored as a wall-clock instant, which a clock set back would stretch for hours.

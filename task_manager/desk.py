@@ -12,7 +12,7 @@ from headway.states import AttemptState, NodeHealth
 from headway.store import Database
 from headway.units import format_duration
 
-from . import explain, leases, placing, store, wire
+from . import explain, leases, placing, snapshot, store, wire
 from .book import Book
 from .engine import Engine
 from .model import Attempt, Shape, Task
@@ -36,7 +36,7 @@ class Desk:
         settings = self._engine.settings
         async with self._engine.reading() as book:
             nodes = list(book.nodes.values())
-            limit_s = settings.max_timeout_s(book.gpus)
+            limit_s = settings.limits.max_timeout_s(book.gpus)
         reply = task_manager_pb2.CheckResourcesReply(nodes_known=len(nodes))
         seen: dict[tuple[Shape, bool], explain.Verdict] = {}
         for asked in request.shapes:
@@ -71,7 +71,7 @@ class Desk:
                 total_waiting=len(book.queue) + len(book.held),
                 total_running=len(book.attempts),
                 policy=book.policy.name,
-                discipline=placing.DISCIPLINE,
+                discipline=self._engine.settings.discipline.value,
             )
 
     async def explain(self, task_id: TaskId) -> task_manager_pb2.QueueEntry:
@@ -161,11 +161,26 @@ class Desk:
             state=task.state.value,
         )
         if task.waiting:
+            self._starts(book, entry, task.id)
             why = explain.reasons(
-                task, ahead=max(0, position - 1), rooms=rooms, cpu_tasks=self._engine.settings.cpu_tasks, now=now
+                task,
+                ahead=max(0, position - 1),
+                rooms=rooms,
+                cpu_tasks=self._engine.settings.cpu_tasks,
+                now=now,
+                wait=book.plan.waits.get(task.id) if book.plan is not None else None,
             )
             entry.reasons.extend(convert.wait_reason_to_pb(reason) for reason in why)
         return entry
+
+    def _starts(self, book: Book, entry: task_manager_pb2.QueueEntry, task_id: TaskId) -> None:
+        now, mono = self._engine.now(), self._engine.mono()
+        estimate = snapshot.estimated_start(book, task_id, now=now, mono=mono)
+        if estimate is not None:
+            entry.estimated_start, entry.estimate_rough = estimate
+        promised = snapshot.promised_start(book, task_id, now=now, mono=mono)
+        if promised is not None:
+            entry.promised_start = promised
 
 
 def _page(book: Book, offset: int, limit: int) -> list[Task]:

@@ -42,6 +42,7 @@ from .hub import Hub
 from .model import Task
 from .policy import Policy
 from .settings import Settings
+from .snapshot import from_wall, to_wall
 from .turn import Told, Turn, unknown_tasks
 
 log = get_logger(__name__)
@@ -83,7 +84,7 @@ class Engine:
         self._hub = hub
         self._encode = encode
         self.outgoing = Outgoing()
-        self.book = Book(policy, now=clock.now(), mono=clock.monotonic())
+        self.book = self._new_book()
         self._started_s = clock.monotonic()
         self._planned_stop = False
         self._settled = asyncio.Lock()
@@ -188,6 +189,10 @@ class Engine:
             new_attempts=frozenset(turn.launches),
             nodes=list(book.dirty_nodes.items()),
             leases=list(book.dirty_leases.items()),
+            places=[
+                (task_id, None if place is None else to_wall(place, now=book.now, mono=book.mono))
+                for task_id, place in book.dirty_places.items()
+            ],
             events=[self._encode(told) for told in turn.told],
             now=book.now,
         )
@@ -197,7 +202,7 @@ class Engine:
     async def _reload(self) -> None:
         stored = await self._db.read(store.load)
         before = self.book
-        book = Book(self._policy, now=self._clock.now(), mono=self._clock.monotonic())
+        book = self._new_book()
         book.started_s = self._started_s
         book.nodes_live = before.nodes_live
         for node in stored.nodes:
@@ -209,10 +214,17 @@ class Engine:
             book.adopt(task, None)
         for attempt in stored.attempts:
             book.adopt(None, attempt)
+        book.places = {
+            task_id: from_wall(place, now=book.now, mono=book.mono) for task_id, place in stored.places.items()
+        }
         book.commit()
         self.book = book
         self._stale = False
         log.info("queue.loaded", waiting=len(book.queue) + len(book.held), running=len(book.attempts))
+
+    def _new_book(self) -> Book:
+        by_owner = self.settings.limits.running_gpus_per_user is not None
+        return Book(self._policy, now=self._clock.now(), mono=self._clock.monotonic(), by_owner=by_owner)
 
     def _resume(self) -> None:
         """Whatever may not have reached a Worker is sent (again)."""

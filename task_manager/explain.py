@@ -11,6 +11,7 @@ from headway.units import format_size
 
 from . import cuda
 from .model import Node, Shape, Task
+from .passes import Wait, Why
 from .placement import IMAGE_LACKS, CpuTasks, Lack, Room, Shortage, empty_room, fits, shortages, suits, why_closed
 
 _ORDER = {word: number for number, word in enumerate(WaitWord)}
@@ -42,10 +43,12 @@ def reasons(
     rooms: Sequence[Room],
     cpu_tasks: CpuTasks = CpuTasks.LAST_RESORT,
     now: float,
+    wait: Wait | None = None,
 ) -> list[WaitReason]:
     """All reasons why a waiting task waits, cheapest to fix first; empty when it would start in the next pass.
 
-    ``ahead``: tasks before it in the queue. ``rooms``: what is left of every known node.
+    ``ahead``: tasks before it in the queue. ``rooms``: what is left of every known node. ``wait``: what the last pass
+    said of it.
     """
     found: list[WaitReason] = []
     if task.held:
@@ -56,10 +59,32 @@ def reasons(
             WaitReason(WaitWord.RETRY_PAUSE, f"It is tried again in {task.not_before - now:.0f} s.{why}".rstrip())
         )
     found.extend(_of_nodes(task.shape, rooms, cpu_tasks))
+    if not found and wait is not None:
+        found.extend(_of_pass(task, wait))
     if ahead and any(reason.word in _BUSY for reason in found):
         plural = "task is" if ahead == 1 else "tasks are"
         found.append(WaitReason(WaitWord.BEHIND_HIGHER_PRIORITY, f"{ahead} waiting {plural} ahead of it."))
     return sorted(found, key=lambda reason: _ORDER[reason.word])
+
+
+def _of_pass(task: Task, wait: Wait) -> list[WaitReason]:
+    """Why a task waits for which there is room."""
+    where = f"What is free on {wait.node_id}" if wait.node_id else "What is free"
+    match wait.why:
+        case Why.RESERVED:
+            whom = f"{wait.blocker}" if wait.blocker is not None else "tasks ahead of it"
+            sentence = f"{where} is kept for {whom}, which would start later if this one started now."
+            return [WaitReason(WaitWord.RESERVED_FOR_LARGER_TASK, sentence)]
+        case Why.BEHIND:
+            sentence = f"{wait.blocker} goes first: nobody overtakes here (discipline strict)."
+            return [WaitReason(WaitWord.BEHIND_HIGHER_PRIORITY, sentence)]
+        case Why.USER_LIMIT:
+            return [WaitReason(WaitWord.USER_LIMIT, f"{task.owner} holds as many GPUs as one account may at a time.")]
+        case Why.SHORT_RESERVE:
+            sentence = "The GPUs that are free are kept for tasks with shorter timeouts."
+            return [WaitReason(WaitWord.KEPT_FOR_SHORT_TASKS, sentence)]
+        case Why.NO_NODE | Why.NO_ROOM:
+            return []  # as of the last pass; by now there is room
 
 
 _BUSY = frozenset({WaitWord.WAITING_FOR_CPU_OR_MEMORY, WaitWord.WAITING_FOR_GPU, WaitWord.WAITING_FOR_GPU_MODEL})

@@ -19,8 +19,10 @@ from headway.model.reasons import EndReason, EndWord
 from headway.states import AttemptState
 from headway.units import MAX_DURATION_S, format_duration
 
+from . import cycle, placing
 from .events import Extend, ExtendOrder
 from .model import Attempt, Extension, Task
+from .snapshot import pass_input
 from .turn import Turn
 
 if TYPE_CHECKING:
@@ -144,9 +146,9 @@ def on_extend(turn: Turn, asked: Extend) -> Attempt:
         raise _nothing_runs(turn.task(asked.task_id), asked.task_id)
     if asked.request_id and any(one.request_id == asked.request_id for one in attempt.extensions):
         return attempt
-    # Nothing is promised yet. With promises: moved_promises(turn's snapshot, asked.task_id, seconds, cycle.plan).
-    moved: tuple[Moved, ...] = ()
-    limit_s = turn.settings.max_timeout_s(turn.book.gpus)
+    there = pass_input(turn.book, turn.settings, placing.rooms(turn.book, turn.settings))
+    moved = moved_promises(there, asked.task_id, seconds, cycle.plan)
+    limit_s = turn.settings.limits.max_timeout_s(turn.book.gpus)
     refused = refusal(attempt, seconds, limit_s=limit_s, moved=moved, force=asked.force)
     if refused is not None:
         raise refused
@@ -154,6 +156,7 @@ def on_extend(turn: Turn, asked: Extend) -> Attempt:
     longer = replace(attempt, timeout_s=round(attempt.timeout_s + seconds, 3), extensions=(*attempt.extensions, given))
     turn.book.put_attempt(longer)
     turn.extends.append(order(longer))
+    turn.book.pass_needed = True  # what waits is told anew
     log.info(
         "attempt.extended", attempt=str(attempt.id), by=asked.by, seconds=seconds, timeout_s=longer.timeout_s,
         forced=given.forced,

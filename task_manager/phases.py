@@ -29,7 +29,7 @@ def phases(attempt: Attempt) -> Phases:
         dispatch_s=_dispatch(attempt),
         startup_s=_span(attempt.accepted_at, attempt.container_started_at),
         preparing_s=_span(attempt.container_started_at, attempt.started_at),
-        running_s=_running(attempt),
+        running_s=running_s(attempt),
     )
 
 
@@ -44,7 +44,8 @@ def _dispatch(attempt: Attempt) -> float | None:
     return None if told is None else 0.0
 
 
-def _running(attempt: Attempt) -> float | None:
+def running_s(attempt: Attempt) -> float | None:
+    """How long the user's process ran, in seconds; None: it never did, or still does."""
     if attempt.started_at is None or attempt.ended_at is None:
         return None
     return attempt.run_s if attempt.run_s is not None else _span(attempt.started_at, attempt.ended_at)

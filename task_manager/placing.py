@@ -8,18 +8,16 @@ from headway.states import AttemptState, TaskEventKind, TaskState
 
 from . import leases
 from .book import Book
-from .cycle import Placement, plan_greedy
+from .cycle import Placement, Plan, plan
 from .events import NodesChanged
 from .leases import LiveLease
 from .model import Attempt
 from .placement import Room
 from .settings import Settings
+from .snapshot import pass_input
 from .turn import LIVE_BEFORE_START, Turn
 
 log = get_logger(__name__)
-
-# Reservations that hold a place for large tasks are another discipline; this one lets everything start that fits.
-DISCIPLINE = "greedy"
 
 
 def on_nodes_changed(turn: Turn, change: NodesChanged) -> None:
@@ -89,19 +87,29 @@ def run_pass(turn: Turn) -> None:
     """One pass over the queue; every placement is a booking from here on."""
     book = turn.book
     book.pass_needed = False
-    if not book.queue.runnable:
+    if not book.queue.ready and not book.places:
+        book.plan, book.next_pass_s = None, None
         return
-    plan = plan_greedy(
-        book.queue.runnable,
-        rooms(book, turn.settings),
-        avoid=lambda task_id: book.tasks[task_id].avoid,
-        cpu_tasks=turn.settings.cpu_tasks,
-        last_used=book.gpu_last_used,
-    )
-    for placement in plan.placements:
+    said = plan(pass_input(book, turn.settings, rooms(book, turn.settings)))
+    _tell(book.plan, said)
+    for placement in said.placements:
         _place(turn, placement)
+    book.put_places(said.places)
+    book.plan, book.next_pass_s = said, said.next_wake_s
     # Placing is no reason for another pass: it only takes.
     book.pass_needed = False
+
+
+def _tell(before: Plan | None, said: Plan) -> None:
+    """What must not happen unseen."""
+    for lost in said.dropped:
+        log.warning(
+            "promise.moved", task=str(lost.task_id), cause=lost.cause,
+            by_s=None if lost.now_s is None else round(lost.now_s - lost.promised_s, 3),
+        )  # fmt: skip
+    failed_before = before.policy_failed if before is not None else ""
+    if said.policy_failed and said.policy_failed != failed_before:
+        log.error("policy.failed", reason=said.policy_failed, instead="aging_sjf")
 
 
 def _place(turn: Turn, placement: Placement) -> None:
@@ -123,7 +131,7 @@ def _place(turn: Turn, placement: Placement) -> None:
         placed_at=turn.now,
     )
     book.put_attempt(attempt)
-    book.flights[task.id].placed_s = book.mono
+    book.flights[task.id].placed_s = book.flights[task.id].booked_s = book.mono
     started = TaskEventKind.ATTEMPT_STARTED
     book.put_task(turn.tell(task, started, of=attempt, state=TaskState.RUNNING, not_before=0.0))
     turn.launches.append(attempt.id)

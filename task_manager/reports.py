@@ -54,10 +54,19 @@ def on_report(turn: Turn, report: Report) -> bool:
         ended, reason = extension.at_end(_with_facts(attempt, report, attempt.state), reason)
         turn.end_attempt(ended, reason, elsewhere=report.elsewhere)
         return False
+    if kind is AttemptEventKind.PROCESS_STARTED:
+        _runs_since(turn, attempt)
     known = _with_facts(attempt, report, ATTEMPT.after(attempt.state, kind))
     if known != attempt:
         turn.book.put_attempt(known)
     return False
+
+
+def _runs_since(turn: Turn, attempt: Attempt) -> None:
+    """By the boot clock of this machine, later than it was: the Worker's clock may be any."""
+    flight = turn.book.flights[attempt.id.task]
+    if flight.running_s is None:
+        flight.running_s = turn.book.mono
 
 
 def _with_facts(attempt: Attempt, report: Report, state: AttemptState) -> Attempt:

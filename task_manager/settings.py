@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from .admission import Limits
 from .leases import LeaseSettings
+from .passes import Discipline
 from .placement import CpuTasks
 from .retry import RetrySettings
 
@@ -15,13 +17,10 @@ class Settings:
 
     leases: LeaseSettings = field(default_factory=LeaseSettings)
     retry: RetrySettings = field(default_factory=RetrySettings)
+    discipline: Discipline = Discipline.CONSERVATIVE
+    reserved: int = 200  # so many waiting tasks have a reservation
+    limits: Limits = field(default_factory=Limits)
     cpu_tasks: CpuTasks = CpuTasks.LAST_RESORT
     start_limit_s: float = 1_800.0  # from dispatch to the user's process
     stop_limit_s: float = 120.0  # past it people are told that a stop gets no answer
     unfit_s: float = 60.0  # longest time that one refusal keeps a node from work
-    max_timeouts: tuple[tuple[int, float], ...] = ()  # (from so many GPUs in the cluster on, longest timeout)
-
-    def max_timeout_s(self, gpus: int) -> float | None:
-        """The longest timeout that a cluster with so many GPUs admits; None: no limit."""
-        fitting = [(least, limit) for least, limit in self.max_timeouts if least <= gpus]
-        return max(fitting)[1] if fitting else None

@@ -15,8 +15,10 @@ from headway.ids import AttemptId, JobId, NodeId, TaskId
 from headway.model.reasons import EndReason, EndWord
 from headway.states import ATTEMPT_LIVE, TASK_ENDED, Admission, AttemptState, NodeHealth, TaskState
 
+from . import store_places
 from .leases import NodeLease
 from .model import Attempt, Condition, Extension, Gpu, Node, Shape, Task
+from .places import Place
 from .tables import JOB_MANAGER, attempts, node_leases, nodes, outbox, task_specs, tasks
 
 T = TypeVar("T")
@@ -34,6 +36,7 @@ class Changes:
     new_attempts: frozenset[AttemptId]
     nodes: Sequence[tuple[NodeId, Node | None]]
     leases: Sequence[tuple[NodeId, NodeLease]]
+    places: Sequence[tuple[TaskId, Place | None]]  # times by the wall clock
     events: Sequence[tuple[str, bytes]]  # kind and message for JobManager
     now: float
 
@@ -46,6 +49,7 @@ class Stored:
     attempts: list[Attempt]
     nodes: list[Node]
     leases: list[tuple[NodeId, NodeLease]]
+    places: dict[TaskId, Place]  # times by the wall clock
 
 
 # -- writing --------------------------------------------------------------------------------------
@@ -59,6 +63,7 @@ _TASK_FIXED = (
 _TASK_MOVING = (
     "submitted_at", "held", "state", "queued_at", "not_before", "attempt", "user_failures", "platform_failures",
     "losses", "refusals", "avoid", "disowned", "event_seq", "command_seq", "cancel_by", "ended_at", "reason",
+    "spent_s",
 )  # fmt: skip
 _TASK_KEY = ("job_id", "name")
 _ATTEMPT_FIXED = (
@@ -107,6 +112,7 @@ def write(conn: Connection, changes: Changes) -> None:
                 "incarnation": lease.incarnation,
             },
         )
+    store_places.write(conn, changes.places)
     outbox.add_many(conn, JOB_MANAGER, changes.events, changes.now)
 
 
@@ -170,7 +176,7 @@ def load(conn: Connection) -> Stored:
         )
         for row in conn.execute(select(node_leases))
     ]
-    return Stored(found, running, known, leases)
+    return Stored(found, running, known, leases, store_places.load(conn))
 
 
 def load_tasks(conn: Connection, ids: Iterable[TaskId]) -> dict[TaskId, Task]:
@@ -245,7 +251,7 @@ def _task_moving(task: Task) -> tuple[Any, ...]:
         task.submitted_at, task.held, task.state.value, task.queued_at, task.not_before, task.attempt,
         task.user_failures, task.platform_failures, task.losses, task.refusals, _list_json(task.avoid),
         _list_json(task.disowned), task.event_seq, task.command_seq, task.cancel_by, task.ended_at,
-        _reason_json(task.reason),
+        _reason_json(task.reason), task.spent_s,
     )  # fmt: skip
 
 
@@ -255,14 +261,14 @@ def _task(row: Row[Any]) -> Task:
         job_id, name, generation, owner, job_name, priority, submitted_at, tail_timeout_s, cpu_centi, memory_bytes,
         gpus, gpu_models, gpu_memory_bytes, timeout_s, retries, held, state, queued_at, not_before, attempt,
         user_failures, platform_failures, losses, refusals, avoid, disowned, event_seq, command_seq, cancel_by,
-        ended_at, reason, image, *prints,
+        ended_at, reason, image, command_print, task_print, spent_s,
     ) = tuple(row)  # fmt: skip
     shape = _shape(cpu_centi, memory_bytes, gpus, gpu_models, gpu_memory_bytes, image)
     return Task(
         TaskId(JobId(job_id), name), generation, owner, job_name, priority, submitted_at, tail_timeout_s, shape,
         timeout_s, retries, held, _TASK_STATES[state], queued_at, not_before, attempt, user_failures,
         platform_failures, losses, refusals, _list(avoid), _list(disowned), event_seq, command_seq, cancel_by,
-        ended_at, _reason(reason), prints=(prints[0], prints[1]),
+        ended_at, _reason(reason), spent_s, (command_print, task_print),
     )  # fmt: skip
 
 

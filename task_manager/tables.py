@@ -59,6 +59,7 @@ tasks = Table(
     Column("image", Text, nullable=False, server_default=""),  # JSON: what its image asks of a node; empty: nothing
     Column("command_print", BigInteger, nullable=False, server_default="0"),  # headway.fingerprint; 0: not known
     Column("task_print", BigInteger, nullable=False, server_default="0"),
+    Column("spent_s", Float(53), nullable=False, server_default="0"),  # in earlier attempts
     Index("ix_tasks_state", "state"),
 )
 
@@ -110,6 +111,19 @@ attempts = Table(
     Index("ix_attempts_state", "state"),
     Index("ix_attempts_command", "command_print", "placed_at"),
     Index("ix_attempts_task", "task_print", "placed_at"),
+)
+
+# Places of waiting tasks, kept so that promised starts survive a restart; times by the wall clock.
+places = Table(
+    "places",
+    metadata,
+    Column("job_id", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("node_id", Text, nullable=False),
+    Column("gpus", Text, nullable=False),  # JSON list of [kind, count]
+    Column("start_at", Float(53), nullable=False),
+    Column("duration_s", Float(53), nullable=False),
+    Column("promised_at", Float(53)),
 )
 
 # What ResourceManager said last, so that a start without it knows the machines.

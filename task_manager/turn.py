@@ -15,7 +15,7 @@ from headway.logs import get_logger
 from headway.model.reasons import EndReason, EndWord
 from headway.states import ATTEMPT, AttemptEventKind, AttemptState, TaskEventKind, TaskState
 
-from . import retry
+from . import phases, retry
 from .book import Book
 from .events import ExtendOrder, StopOrder
 from .model import Attempt, Task
@@ -131,8 +131,10 @@ class Turn:
             reason=reason,
             ended_at=attempt.ended_at if attempt.ended_at is not None else self.now,
         )
+        spent_s = max(0.0, self.book.mono - self.book.flights[attempt.id.task].booked_s)
         self.book.put_attempt(ended)
         task = self.book.tasks[attempt.id.task]
+        task = replace(task, spent_s=task.spent_s + spent_s)
         if disowned:
             task = retry.disown(task, attempt.id.number)
         decision = retry.after_end(
@@ -169,6 +171,8 @@ class Turn:
     def end_task(self, task: Task, state: TaskState, reason: EndReason, attempt: Attempt | None = None) -> None:
         kind = TaskEventKind(state.value)
         self.book.put_task(self.tell(task, kind, reason, attempt, state=state, ended_at=self.now))
+        # Should this turn fail and come again, a rule has learnt one run twice: that is borne.
+        self.book.queue.ended(task, (phases.running_s(attempt) or 0.0) if attempt is not None else 0.0)
 
     def lose(self, attempt: Attempt, sentence: str) -> None:
         """The attempt's machine is given up, or has lost it."""

@@ -153,6 +153,17 @@ class JobManager(Section):
     max_tasks_per_job: int = Field(default=10_000, ge=1, description="a job with more tasks is refused")
 
 
+class ShortReserve(Section):
+    """GPUs that are kept for short tasks."""
+
+    gpus: int = Field(
+        default=0,
+        ge=0,
+        description="tasks with a timeout above `above` may together hold all GPUs of the cluster but so many; 0: off",
+    )
+    above: Seconds = Field(default=3_600.0, description="from which timeout on a task is long")
+
+
 class Limits(Section):
     """What TaskManager admits."""
 
@@ -161,6 +172,10 @@ class Limits(Section):
         description="longest timeout a task may ask for: one duration, or a table by the GPUs in the cluster, such as "
         '`{0 = "1d", 8 = "7d"}` (from 8 GPUs on, 7 days)',
     )
+    running_gpus_per_user: int = Field(
+        default=0, ge=0, description="GPUs that the running tasks of one account may hold together; 0: no limit"
+    )
+    short_reserve: ShortReserve = ShortReserve()
 
 
 class TaskManager(Section):
@@ -168,8 +183,16 @@ class TaskManager(Section):
 
     bind: Address = Field(default="127.0.0.1:7002", description="where it listens")
     database: str = Field(default="", description=_DATABASE)
-    policy: Literal["aging_sjf", "fifo", "sjf"] = Field(
-        default="aging_sjf", description="the order of the queue (docs/scheduling.md)"
+    policy: str = Field(
+        default="aging_sjf",
+        min_length=1,
+        description="the order of the queue, with parameters if any: `log_aging:c=600` (docs/scheduling.md)",
+    )
+    discipline: Literal["conservative", "easy", "greedy", "strict"] = Field(
+        default="conservative", description="what the waiting tasks keep from those behind them (docs/scheduling.md)"
+    )
+    reserved_tasks: int = Field(
+        default=200, ge=1, le=10_000, description="conservative: so many waiting tasks have a reservation"
     )
     beta: float = Field(default=1.0, ge=0, description="aging_sjf: weight of a second of timeout")
     gamma: float = Field(default=1.0, gt=0, description="aging_sjf: weight of a second of waiting")

@@ -302,7 +302,7 @@ class ListAttemptsReply(_message.Message):
     def __init__(self, attempts: _Optional[_Iterable[_Union[AttemptView, _Mapping]]] = ...) -> None: ...
 
 class QueueEntry(_message.Message):
-    __slots__ = ("task", "owner", "job_name", "position", "resources", "timeout_s", "submitted_at", "priority", "terms", "estimated_start", "promised_start", "reasons", "held", "attempt", "state")
+    __slots__ = ("task", "owner", "job_name", "position", "resources", "timeout_s", "submitted_at", "priority", "terms", "estimated_start", "promised_start", "reasons", "held", "attempt", "state", "estimate_rough")
     class TermsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -325,6 +325,7 @@ class QueueEntry(_message.Message):
     HELD_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
+    ESTIMATE_ROUGH_FIELD_NUMBER: _ClassVar[int]
     task: _common_pb2.Task
     owner: str
     job_name: str
@@ -340,7 +341,8 @@ class QueueEntry(_message.Message):
     held: bool
     attempt: int
     state: str
-    def __init__(self, task: _Optional[_Union[_common_pb2.Task, _Mapping]] = ..., owner: _Optional[str] = ..., job_name: _Optional[str] = ..., position: _Optional[int] = ..., resources: _Optional[_Union[_common_pb2.Resources, _Mapping]] = ..., timeout_s: _Optional[float] = ..., submitted_at: _Optional[float] = ..., priority: _Optional[_Union[_common_pb2.Priority, str]] = ..., terms: _Optional[_Mapping[str, float]] = ..., estimated_start: _Optional[float] = ..., promised_start: _Optional[float] = ..., reasons: _Optional[_Iterable[_Union[_common_pb2.WaitReason, _Mapping]]] = ..., held: _Optional[bool] = ..., attempt: _Optional[int] = ..., state: _Optional[str] = ...) -> None: ...
+    estimate_rough: bool
+    def __init__(self, task: _Optional[_Union[_common_pb2.Task, _Mapping]] = ..., owner: _Optional[str] = ..., job_name: _Optional[str] = ..., position: _Optional[int] = ..., resources: _Optional[_Union[_common_pb2.Resources, _Mapping]] = ..., timeout_s: _Optional[float] = ..., submitted_at: _Optional[float] = ..., priority: _Optional[_Union[_common_pb2.Priority, str]] = ..., terms: _Optional[_Mapping[str, float]] = ..., estimated_start: _Optional[float] = ..., promised_start: _Optional[float] = ..., reasons: _Optional[_Iterable[_Union[_common_pb2.WaitReason, _Mapping]]] = ..., held: _Optional[bool] = ..., attempt: _Optional[int] = ..., state: _Optional[str] = ..., estimate_rough: _Optional[bool] = ...) -> None: ...
 
 class GetQueueRequest(_message.Message):
     __slots__ = ("limit", "offset", "job_id")

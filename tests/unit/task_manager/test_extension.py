@@ -16,6 +16,7 @@ from headway.model.reasons import EndReason, EndWord
 from headway.states import AttemptState
 from headway.store import Database
 from task_manager import extension, store, tables
+from task_manager.admission import Limits
 from task_manager.events import Extend, ExtendOrder
 from task_manager.extension import Moved, moved_promises, refusal
 from task_manager.model import Attempt, Shape
@@ -139,7 +140,7 @@ async def test_what_does_not_run_is_refused_in_a_sentence(house: House) -> None:
 
 
 async def test_the_clusters_limit_holds_for_all(tmp_path: Path, clock: FakeClock) -> None:
-    settings: Settings = replace(SETTINGS, max_timeouts=((0, 900.0),))
+    settings: Settings = replace(SETTINGS, limits=Limits(max_timeouts=((0, 900.0),)))
     async with a_house(tmp_path, clock, settings=settings) as house:
         await running(house)
         with pytest.raises(Conflict, match=r"limit of 15m; it can have 5m more"):

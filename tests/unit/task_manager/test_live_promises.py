@@ -1,0 +1,153 @@
+"""Reservations and promised starts in the live queue: what a pass said is stored, shown, kept and taken back."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from headway.errors import PromisesMove
+from headway.ids import NodeId
+from headway.rpc.v1 import task_manager_pb2 as pb
+from task_manager.admission import Limits, ShortReserve
+from task_manager.events import Extend, NodesChanged
+from task_manager.passes import Discipline
+from tests.support.clock import FakeClock
+from tests.unit.task_manager.house import SETTINGS, House, a_house, a_node, a_task, tid
+
+# The platform's own limits apart, a start is booked for the timeout alone.
+BARE = replace(SETTINGS, start_limit_s=0.0, stop_limit_s=0.0)
+
+
+async def entry(house: House, name: str) -> pb.QueueEntry:
+    return await house.desk.explain(tid(name))
+
+
+async def running(house: House, name: str) -> None:
+    """Its process has started."""
+    await house.report(house.only_attempt(tid(name)), "PROCESS_STARTED", process_started_at=house.clock.now())
+
+
+async def test_small_tasks_do_not_overtake_a_large_one_that_they_would_delay(tmp_path: Path, clock: FakeClock) -> None:
+    """SCH-01: one of two GPUs is busy; the large task waits for both, and what is free is kept for it."""
+    now = clock.now()
+    async with a_house(tmp_path, clock, settings=BARE) as house:
+        await house.nodes(a_node(gpus=2))
+        await house.enqueue(a_task("first", gpus=1, at=now, timeout=100))
+        await house.enqueue(a_task("large", gpus=2, at=now, timeout=100))
+        await house.enqueue(a_task("long", gpus=1, at=now + 1, timeout=200))
+        await house.enqueue(a_task("short", gpus=1, at=now + 2, timeout=100))
+        assert {a.task.name for a in house.running()} == {"first", "short"}
+        large, long = await entry(house, "large"), await entry(house, "long")
+        assert large.estimated_start == pytest.approx(now + 100, abs=1)
+        assert not large.estimate_rough
+        assert long.estimated_start == pytest.approx(now + 200, abs=1)
+        await house.end(house.only_attempt(tid("short")))
+        why = (await entry(house, "long")).reasons
+        assert [reason.word for reason in why] == ["reserved_for_larger_task"]
+        assert f"kept for {tid('large')}" in why[0].sentence
+
+
+async def test_greedy_lets_start_what_fits(tmp_path: Path, clock: FakeClock) -> None:
+    now = clock.now()
+    async with a_house(tmp_path, clock, settings=replace(BARE, discipline=Discipline.GREEDY)) as house:
+        await house.nodes(a_node(gpus=2))
+        for name, gpus, timeout in (("first", 1, 100), ("large", 2, 100), ("long", 1, 900)):
+            await house.enqueue(a_task(name, gpus=gpus, at=now, timeout=timeout))
+        assert {a.task.name for a in house.running()} == {"first", "long"}
+        assert (await entry(house, "large")).estimate_rough
+
+
+async def test_a_promise_is_given_when_nobody_can_come_ahead_and_survives_a_restart(
+    tmp_path: Path, clock: FakeClock
+) -> None:
+    now = clock.now()
+    async with a_house(tmp_path, clock, settings=BARE) as house:
+        await house.nodes(a_node(gpus=1))
+        await house.enqueue(a_task("runs", gpus=1, at=now, timeout=600))
+        await house.enqueue(a_task("waits", gpus=1, at=now, timeout=60))
+        assert not (await entry(house, "waits")).HasField("promised_start")
+        await house.advance(61, beats=("n1",))  # a pass comes by itself when its window has closed
+        promised = (await entry(house, "waits")).promised_start
+        assert now + 600 <= promised <= math.ceil(now + 600) + 1
+        await house.restart()
+        await house.nodes(a_node(gpus=1))
+        assert (await entry(house, "waits")).promised_start == pytest.approx(promised, abs=1)
+        await house.enqueue(replace(a_task("urgent", gpus=1, at=clock.now(), timeout=50), priority=1))
+        urgent = await entry(house, "urgent")
+        assert urgent.estimated_start >= promised - 2, "it goes around what was promised"
+        assert (await entry(house, "waits")).promised_start == pytest.approx(promised, abs=1)
+
+
+async def test_more_time_is_refused_where_a_promised_start_would_move(tmp_path: Path, clock: FakeClock) -> None:
+    now = clock.now()
+    async with a_house(tmp_path, clock, settings=BARE) as house:
+        await house.nodes(a_node(gpus=1))
+        await house.enqueue(a_task("runs", gpus=1, at=now, timeout=600))
+        await running(house, "runs")
+        await house.enqueue(a_task("waits", gpus=1, at=now, timeout=60))
+        await house.advance(61, beats=("n1",))
+        with pytest.raises(PromisesMove, match=r"1 task would start later than promised: .*/waits by 10m"):
+            await house.engine.submit(Extend(tid("runs"), 600.0, "ann"))
+        await house.engine.submit(Extend(tid("runs"), 600.0, "chief", force=True))
+        await house.settle()
+        assert (await entry(house, "waits")).estimated_start >= now + 1200
+
+
+async def test_a_lost_node_takes_the_promise_along(
+    tmp_path: Path, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = clock.now()
+    async with a_house(tmp_path, clock, settings=BARE) as house:
+        await house.nodes(a_node("n1", gpus=1))
+        await house.enqueue(a_task("runs", gpus=1, at=now, timeout=600))
+        await house.enqueue(a_task("waits", gpus=1, at=now, timeout=60))
+        await house.advance(61, beats=("n1",))
+        assert (await entry(house, "waits")).HasField("promised_start")
+        await house.engine.submit(NodesChanged(False, (), (NodeId("n1"),)))
+        await house.settle()
+        assert not (await entry(house, "waits")).HasField("promised_start")
+        (told,) = [record for record in caplog.records if record.getMessage() == "promise.moved"]
+        assert "has left the cluster" in str(vars(told))
+
+
+async def test_an_account_holds_no_more_gpus_than_it_may(tmp_path: Path, clock: FakeClock) -> None:
+    """SCH-07: one account's flood leaves room for others, and says why it waits."""
+    settings = replace(BARE, limits=Limits(running_gpus_per_user=1))
+    async with a_house(tmp_path, clock, settings=settings) as house:
+        await house.nodes(a_node(gpus=2))
+        await house.enqueue(*(a_task(f"flood{i}", gpus=1, at=clock.now(), timeout=60) for i in range(5)))
+        await house.enqueue(replace(a_task("other", gpus=1, at=clock.now(), timeout=600), owner="bob"))
+        assert {a.task.name for a in house.running()} == {"flood0", "other"}
+        await house.end(house.only_attempt(tid("other")))
+        why = (await entry(house, "flood1")).reasons
+        assert [reason.word for reason in why] == ["user_limit"]
+
+
+async def test_gpus_are_kept_for_short_tasks(tmp_path: Path, clock: FakeClock) -> None:
+    settings = replace(BARE, limits=Limits(short_reserve=ShortReserve(gpus=1, above_s=300)))
+    async with a_house(tmp_path, clock, settings=settings) as house:
+        await house.nodes(a_node(gpus=2))
+        await house.enqueue(*(a_task(f"long{i}", gpus=1, at=clock.now(), timeout=600) for i in range(2)))
+        assert len(house.running()) == 1
+        assert [r.word for r in (await entry(house, "long1")).reasons] == ["kept_for_short_tasks"]
+        await house.enqueue(a_task("short", gpus=1, at=clock.now(), timeout=60))
+        assert tid("short") in {a.task for a in house.running()}
+
+
+async def test_a_wall_clock_that_is_set_moves_no_booking(tmp_path: Path, clock: FakeClock) -> None:
+    now = clock.now()
+    async with a_house(tmp_path, clock, settings=BARE) as house:
+        await house.nodes(a_node(gpus=1))
+        await house.enqueue(a_task("runs", gpus=1, at=now, timeout=600))
+        await house.enqueue(a_task("waits", gpus=1, at=now, timeout=60))
+        await house.advance(100, beats=("n1",))
+        left_s = (await entry(house, "waits")).estimated_start - clock.now()
+        clock.step_wall(7_200)
+        await house.advance(10, beats=("n1",))
+        assert (await entry(house, "waits")).estimated_start - clock.now() == pytest.approx(left_s - 10, abs=2)
+        clock.step_wall(-14_400)
+        await house.advance(10, beats=("n1",))
+        assert (await entry(house, "waits")).estimated_start - clock.now() == pytest.approx(left_s - 20, abs=2)
