@@ -35,10 +35,8 @@ class _Wish(NamedTuple):
 async def advise(services: Services, owner: str, parts: Sequence[bytes]) -> list[s.TimeoutAdvice]:
     """For the tasks of a job, serialised SubmitJobParts; those for most tasks first. Nothing where TaskManager can't be
     asked: a check must not fail for want of advice."""
-    wishes = await asyncio.to_thread(_wishes, owner, parts)
-    request = tm.SuggestTimeoutsRequest()
-    for wish in wishes:
-        request.asked.add(**wish._asdict())
+    # In a thread: thousands of tasks would hold the others up for a moment.
+    wishes, request = await asyncio.to_thread(_asked, owner, parts)
     try:
         reply: tm.SuggestTimeoutsReply = await services.tasks.call("SuggestTimeouts", request)
     except HeadwayError as error:
@@ -47,13 +45,17 @@ async def advise(services: Services, owner: str, parts: Sequence[bytes]) -> list
     return _answer(wishes, reply)
 
 
-def _wishes(owner: str, parts: Sequence[bytes]) -> dict[_Wish, list[str]]:
+def _asked(owner: str, parts: Sequence[bytes]) -> tuple[dict[_Wish, list[str]], tm.SuggestTimeoutsRequest]:
+    """The tasks of each wish, and the wishes in the same order as a request."""
     names: defaultdict[_Wish, list[str]] = defaultdict(list)
     for part in parts:
         for task in jm.SubmitJobPart.FromString(part).tasks:
             command = fingerprint.command_print(owner, convert.kind_of(task))
             names[_Wish(command, fingerprint.task_print(owner, task.name), task.timeout_s)].append(task.name)
-    return names
+    request = tm.SuggestTimeoutsRequest()
+    for wish in names:
+        request.asked.add(**wish._asdict())
+    return names, request
 
 
 def _answer(wishes: dict[_Wish, list[str]], reply: tm.SuggestTimeoutsReply) -> list[s.TimeoutAdvice]:
