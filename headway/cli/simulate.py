@@ -123,7 +123,7 @@ def _factor(text: str) -> float:
     "--promises/--no-promises",
     default=True,
     show_default=True,
-    help="Promise starts as the live queue does; without, long queues run faster, and their starts differ a little.",
+    help="Promise starts as the live queue does. Without, long queues run faster, and other starts may come out.",
 )
 @click.option(
     "--timeout-factor",
@@ -184,6 +184,14 @@ def simulate(
         click.echo(f"headway: {note}", err=True)
     with _progress(simulation.total) as on_ended:
         results = simulation.run(on_ended)
+    for result in results:
+        if result.outcome.policy_failed:
+            why = safe(result.outcome.policy_failed)
+            click.secho(
+                f"headway: {why}: aging_sjf stood in, so this is no result of {result.contest.name}.",
+                fg="red",
+                err=True,
+            )
     if starts is not None:
         with whole_file(starts) as file:
             file.write(simulation.starts_csv(results).encode())

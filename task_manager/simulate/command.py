@@ -53,6 +53,7 @@ class Result:
             **self.measures.to_json(),
             "promised": self.outcome.promised,
             "promises_missed": self.outcome.missed,
+            "policy_failed": self.outcome.policy_failed,
         }
 
 

@@ -38,6 +38,7 @@ class Outcome:
     passes: int
     promised: int  # tasks that had a promised start
     missed: int  # of these, those that started later than that, to the microsecond
+    policy_failed: str = ""  # the policy raised or gave no number, and `aging_sjf` stood in: why, the first time
 
 
 class World:
@@ -62,6 +63,7 @@ class World:
         self._places: dict[TaskId, Place] = {}
         self._promises: dict[TaskId, float] = {}
         self._promised = self._missed = self._passes = 0
+        self._policy_failed = ""
         self._ends: list[tuple[float, int]] = []
         self._wake_s: float | None = None
         self._queued_s = [0.0] * len(items)
@@ -94,7 +96,8 @@ class World:
                 self._pass(now)
             if ended:
                 on_ended(ended)
-        return Outcome(tuple(map(self._life, range(len(self._items)))), self._passes, self._promised, self._missed)
+        lives = tuple(map(self._life, range(len(self._items))))
+        return Outcome(lives, self._passes, self._promised, self._missed, self._policy_failed)
 
     def _next_instant(self, arrived: int) -> float:
         instants = [self._ends[0][0]] if self._ends else []
@@ -156,6 +159,7 @@ class World:
                 last_used=lambda uuid: self._last_used.get(uuid, 0.0),
             )
         )
+        self._policy_failed = self._policy_failed or plan.policy_failed
         self._places = dict(plan.places)
         for task_id, place in self._places.items():
             if place.promised_s is not None and task_id not in self._promises:

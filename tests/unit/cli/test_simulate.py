@@ -13,6 +13,8 @@ from click.testing import CliRunner
 
 from headway.cli.main import cli, report
 from headway.errors import HeadwayError
+from task_manager import policies
+from task_manager.policy import Policy
 
 HEADER = "submit_s,runtime_s,timeout_s,gpus\n"
 
@@ -149,6 +151,24 @@ def test_a_bad_trace_is_refused_and_nothing_is_written(tmp_path, content, want):
     assert (status, out) == (4, "")
     assert want in message
     assert not (tmp_path / "s.csv").exists()
+
+
+def test_a_policy_that_fails_is_told_loudly_and_the_run_goes_on(trace, monkeypatch):
+    class Moody(Policy):
+        name = "moody"
+
+        def key(self, task, now, view):
+            raise RuntimeError("not today")
+
+    monkeypatch.setitem(policies.BUILT_IN, "moody", Moody)
+    words = ["--trace", trace, "--policy", "moody", "aging_sjf", "--nodes", "1x2", "-o", "json"]
+    status, out, err = headway(*words)
+    moody, aging = json.loads(out)
+    assert status == 0
+    assert moody["mean_wait_s"] == aging["mean_wait_s"]
+    assert "not today" in moody["policy_failed"]
+    assert aging["policy_failed"] == ""
+    assert "not today: aging_sjf stood in, so this is no result of moody." in err
 
 
 def test_help_names_what_a_reader_needs():
