@@ -323,7 +323,14 @@ class Jobs:
             # Made once per call, so that a try again inside this call is the same request.
             request_id=examine.request_id(account.name, key or secrets.token_hex(16)),
         )
-        reply = await self._services.tasks.call("ExtendTask", request, deadline_s=ACT_S)
+        try:
+            reply = await self._services.tasks.call("ExtendTask", request, deadline_s=ACT_S)
+        except NotFound:
+            # The queue knows a task once its needs are met; JobManager knows whether there is one at all.
+            state = (await self.task(job.id, task, account=account)).task.state
+            raise Conflict(
+                f"The task {job.id}/{task} is {state.value} and does not run; its timeout counts from its start."
+            ) from None
         log.info("task.extended", job=job.id, task=task, by=account.name, seconds=seconds, delivered=reply.delivered)
         return s.Extended(attempt=views.attempt(reply.attempt), delivered=reply.delivered, sentence=reply.sentence)
 

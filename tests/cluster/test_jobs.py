@@ -318,43 +318,48 @@ class TestCommandLine:
 
 def test_more_time_outlives_the_first_limit_and_a_kill_of_all_who_know_of_it(cluster: Cluster):
     job = a_job(
-        scripted_task("long", run_s=11, timeout="8s"),
-        scripted_task("endless", run_s=900, timeout="8s"),
+        scripted_task("long", run_s=13, timeout="10s"),
+        scripted_task("endless", run_s=900, timeout="10s"),
+        scripted_task("idle", run_s=900),
         scripted_task("waits", needs=["long"]),
     )
     job_id = cluster.client.submit(job)["id"]
 
+    def extend(task: str, by: str) -> dict:
+        return cluster.client.ask("POST", f"/jobs/{job_id}/tasks/{task}/extend", json={"by": by})
+
     def run() -> bool:
-        return all(cluster.client.task(job_id, name)["started_at"] is not None for name in ("long", "endless"))
+        tasks = {t["name"]: t for t in cluster.client.job(job_id)["tasks"]}
+        return all(tasks[name]["started_at"] is not None for name in ("long", "endless", "idle"))
 
     soon(run)
-    given = cluster.headway("extend", f"{job_id}/long", "30m", "-o", "json")
-    assert given.returncode == 0, given.stderr
-    answer = json.loads(given.stdout)
-    assert answer["delivered"]
-    assert (answer["attempt"]["timeout_s"], answer["attempt"]["extensions"][0]["by"]) == (1808.0, "admin")
-    assert answer["attempt"]["deadline_at"] == pytest.approx(answer["attempt"]["started_at"] + 1808, abs=0.01)
-    assert (
-        b"endless has 3s more; its timeout is 11s now." in cluster.headway("extend", f"{job_id}/endless", "3s").stdout
-    )
-    refused = cluster.headway("extend", f"{job_id}/waits", "30m")
-    assert refused.returncode == 4
+    answer = extend("long", "30m")
+    assert (answer["delivered"], answer["attempt"]["timeout_s"]) == (True, 1810.0)
+    assert answer["attempt"]["deadline_at"] == pytest.approx(answer["attempt"]["started_at"] + 1810, abs=0.01)
+    assert extend("endless", "3s")["sentence"] == f"{job_id}/endless has 3s more; its timeout is 13s now."
+    with pytest.raises(Refused) as early:
+        extend("waits", "5m")
+    assert early.value.status == 409
     cluster.kill9("task_manager", "n1")
     cluster.start("task_manager", "n1")
     cluster.wait_ready()
+    told = cluster.headway("extend", f"{job_id}/idle", "1h")
+    assert told.returncode == 0, told.stderr
+    assert told.stdout.decode().startswith(f"{job_id}/idle has 1h more; its timeout is 1h10m now.\nIt is ended at ")
+    cluster.client.act("cancel", job_id, "idle")
     done = cluster.client.wait(job_id, timeout_s=60)
     tasks = {t["name"]: t for t in done["tasks"]}
-    assert states(done) == {"long": "SUCCEEDED", "endless": "TIMED_OUT", "waits": "SUCCEEDED"}
-    assert tasks["endless"]["attempts"][0]["phases"]["running_s"] >= 11
-    assert tasks["endless"]["reason"]["sentence"].startswith("It ran past its timeout of 11s and was ended.")
+    assert states(done) == {"long": "SUCCEEDED", "endless": "TIMED_OUT", "idle": "CANCELLED", "waits": "SUCCEEDED"}
+    assert tasks["endless"]["attempts"][0]["phases"]["running_s"] >= 13
+    assert tasks["endless"]["reason"]["sentence"].startswith("It ran past its timeout of 13s and was ended.")
     platform = cluster.client.log(job_id, "long", stream="platform").decode()
     assert "admin gave it 30m more." in platform
-    assert "Its timeout is 30m8s now; it passes at " in platform
-    shown = cluster.headway("show", f"{job_id}/endless").stdout.decode()
-    assert "admin gave it 3s more at " in shown
+    assert "Its timeout is 30m10s now; it passes at " in platform
+    assert "admin gave it 3s more at " in cluster.headway("show", f"{job_id}/endless").stdout.decode()
     with pytest.raises(Refused) as late:
-        cluster.client.ask("POST", f"/jobs/{job_id}/tasks/endless/extend", json={"by": "5m"})
+        extend("endless", "5m")
     assert late.value.status == 409
+    assert "has ended (TIMED_OUT)" in late.value.message
 
 
 def test_a_dry_run_advises_from_past_runs_and_applies_nothing(cluster: Cluster):

@@ -124,6 +124,8 @@ class FakeAttempts(FakeTaskManager):
     async def ExtendTask(self, request: tm.ExtendTaskRequest, context: Any) -> tm.ExtendTaskReply:
         if self.refusal is not None:
             raise self.refusal
+        if request.task.name == "blocked":
+            raise NotFound("The queue knows no such task.")
         self.extended.append(request)
         view = self.put(request.task.job_id, request.task.name, timeout_s=60 + request.seconds, deadline=2e9)
         view.extensions.add(at=1.8e9, by=request.by, seconds=request.seconds, forced=request.force)

@@ -298,7 +298,7 @@ async def test_actions_are_idempotent_and_take_single_tasks(rig: Rig):
 async def test_more_time_is_the_owners_to_ask_and_an_admins_to_force(rig: Rig):
     ann, bob = await rig.client("ann"), await rig.client("bob")
     root = await rig.client("boss", admin=True)
-    job_id = await submit(ann, "a")
+    job_id = await submit(ann, "a", "blocked")
     path = f"/jobs/{job_id}/tasks/a/extend"
     given = await ann.post(path, json={"by": "1h30m"}, headers={"Idempotency-Key": "k"})
     assert given.status_code == 200
@@ -321,6 +321,9 @@ async def test_more_time_is_the_owners_to_ask_and_an_admins_to_force(rig: Rig):
     bad = await ann.post(path, json={"by": "30"})
     assert (bad.status_code, bad.json()["errors"][0]["pointer"]) == (400, "/by")
     assert (await ann.post(f"/jobs/{job_id}/tasks/-/extend", json={"by": "1h"})).status_code == 404
+    blocked = await ann.post(f"/jobs/{job_id}/tasks/blocked/extend", json={"by": "1h"})
+    assert blocked.status_code == 409
+    assert "does not run; its timeout counts from its start" in blocked.json()["detail"]
     rig.tasks.refusal = PromisesMove("With 1h more, 2 tasks would start later than promised.")
     moved = await ann.post(path, json={"by": "1h"})
     assert (moved.status_code, moved.json()["slug"]) == (409, "promises-move")
