@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import datetime
+import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from . import documents
+from . import config_form, documents
 from .model import ArchiveRefused, Limits
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
-_TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)")
 _CREATED_BY = 500
 
 
@@ -56,16 +55,16 @@ def parse_config(content: bytes, name: str, limits: Limits) -> Config:
     if len(content) > limits.config_bytes:
         raise ArchiveRefused(f"The image's config {name} is larger than {limits.config_bytes >> 20} MiB.")
     what = f"The image's config {name}"
-    document = documents.obj(documents.parse(content, what), what)
-    os = documents.text(document.get("os"), what) or "linux"
+    document = config_form.checked(content, what)
+    os = document.get("os") or "linux"
     if os != "linux":
         raise ArchiveRefused(f"The image is for {documents.clean(os, 40)}; the machines here run Linux images only.")
-    if "rootfs" not in document:
+    rootfs = document.get("rootfs")
+    if rootfs is None:
         raise ArchiveRefused(f"{what} has no rootfs: it doesn't say which layers the image has.")
-    rootfs = documents.obj(document["rootfs"], what)
-    if documents.text(rootfs.get("type"), what) not in ("layers", ""):
+    if rootfs.get("type") not in ("layers", "", None):
         raise ArchiveRefused(f"{what} has a rootfs of an unknown type.")
-    diff_ids = documents.texts(rootfs.get("diff_ids"), what)
+    diff_ids = rootfs.get("diff_ids") or ()
     if not diff_ids:
         raise ArchiveRefused(f"{what} has a rootfs without layers: there is nothing in the image.")
     if len(diff_ids) > limits.layers:
@@ -73,55 +72,41 @@ def parse_config(content: bytes, name: str, limits: Limits) -> Config:
     for diff_id in diff_ids:
         if not _DIGEST.fullmatch(diff_id):
             raise ArchiveRefused(f"{what} names a layer {documents.clean(diff_id, 80)!r}, which is no sha256 digest.")
-    settings = document.get("config")
-    settings = documents.obj(settings, what) if settings is not None else documents.Obj()
+    settings = document.get("config") or documents.Obj()
+    created_at = config_form.moment(document.get("created") or "")
     return Config(
-        architecture=documents.clean(documents.text(document.get("architecture"), what), 64),
-        variant=documents.clean(documents.text(document.get("variant"), what), 64),
+        architecture=documents.clean(document.get("architecture") or "", 64),
+        variant=documents.clean(document.get("variant") or "", 64),
         os=os,
-        created_at=_instant(documents.text(document.get("created"), what)),
+        # Engines write the year 1 for "not said".
+        created_at=created_at if created_at and created_at > 0 else None,
         diff_ids=diff_ids,
-        created_by=_steps(document, len(diff_ids), what),
-        entrypoint=_words(settings.get("Entrypoint"), what),
-        cmd=_words(settings.get("Cmd"), what),
-        user=documents.clean(documents.text(settings.get("User"), what)),
-        working_dir=documents.clean(documents.text(settings.get("WorkingDir"), what)),
-        env=tuple(map(documents.clean, documents.texts(settings.get("Env"), what))),
-        labels=_labels(settings.get("Labels"), what),
+        created_by=_steps(document.get("history") or [], len(diff_ids)),
+        entrypoint=_clean(settings.get("Entrypoint")),
+        cmd=_clean(settings.get("Cmd")),
+        user=documents.clean(settings.get("User") or ""),
+        working_dir=_folder(documents.clean(settings.get("WorkingDir") or "")),
+        env=_clean(settings.get("Env")),
+        labels={
+            documents.clean(key, 1024): documents.clean(text) for key, text in (settings.get("Labels") or {}).items()
+        },
     )
 
 
-def _words(value: object, what: str) -> tuple[str, ...]:
-    # Engines take a text for a list of one.
-    found = (value,) if isinstance(value, str) else documents.texts(value, what)
-    return tuple(map(documents.clean, found))
+def _clean(texts: Iterable[str] | None) -> tuple[str, ...]:
+    return tuple(map(documents.clean, texts or ()))
 
 
-def _labels(value: object, what: str) -> dict[str, str]:
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise ArchiveRefused(f"{what} has labels that are none.")
-    return {documents.clean(key, 1024): documents.clean(documents.text(text, what)) for key, text in value.items()}
+def _folder(path: str) -> str:
+    """As a container has it: absolute, and not above its root."""
+    return posixpath.normpath(f"/{path}").replace("//", "/") if path else ""
 
 
-def _steps(document: documents.Obj, layers: int, what: str) -> tuple[str, ...]:
+def _steps(history: Sequence[documents.Obj | None], layers: int) -> tuple[str, ...]:
     """Of each layer, the step of the build that made it, where the history fits."""
     found = [
-        documents.clean(documents.text(step.get("created_by"), what), _CREATED_BY)
-        for step in documents.objects(document.get("history"), what)
+        documents.clean(step.get("created_by") or "", _CREATED_BY)
+        for step in (one or documents.Obj() for one in history)
         if step.get("empty_layer") is not True
     ]
     return tuple(found) if len(found) == layers else ("",) * layers
-
-
-def _instant(text: str) -> float | None:
-    match = _TIME.fullmatch(text)
-    if match is None:
-        return None
-    try:
-        moment = datetime.datetime.fromisoformat(match[1] + match[3].replace("Z", "+00:00"))
-        # Engines write the year 1 for "not said".
-        return moment.timestamp() + float(f"0.{match[2] or 0}") if moment.year >= 1970 else None
-    except (ValueError, OverflowError):
-        return None

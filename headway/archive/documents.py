@@ -29,40 +29,48 @@ def parse(content: bytes, name: str) -> Any:
         raise ArchiveRefused(f"{name} of the archive is no valid JSON.") from error
 
 
-def obj(value: Any, name: str) -> Obj:
-    """``value``, which must be an object whose keys are clear."""
+def obj(value: Any, name: str, key: str = "") -> Obj:
+    """``value``, which must be an object whose keys are clear. ``key``: where it stands in the document ``name``."""
     if not isinstance(value, Obj):
-        raise ArchiveRefused(f"{name} of the archive is not what it should be: an object is missing.")
+        raise wrong(name, key, "an object")
     if value.ambiguous:
-        raise ArchiveRefused(f"{name} of the archive says {value.ambiguous[:60]!r} twice.")
+        raise ArchiveRefused(f"{name} of the archive says {clean(value.ambiguous, 60)!r} twice.")
     return value
 
 
-def objects(value: Any, name: str) -> list[Obj]:
+def objects(value: Any, name: str, key: str = "") -> list[Obj]:
     """``value``, which must be a list of objects (null: an empty one)."""
     if value is None:
         return []
     if not isinstance(value, list):
-        raise ArchiveRefused(f"{name} of the archive is not what it should be: a list is missing.")
-    return [obj(item, name) for item in value]
+        raise wrong(name, key, "a list")
+    return [obj(item, name, f"{key}[{index}]") for index, item in enumerate(value)]
 
 
-def text(value: Any, name: str) -> str:
+def text(value: Any, name: str, key: str = "") -> str:
     """``value``, which must be a text (null: an empty one)."""
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise ArchiveRefused(f"{name} of the archive is not what it should be: a text is missing.")
+        raise wrong(name, key, "a text")
     return value
 
 
-def texts(value: Any, name: str) -> tuple[str, ...]:
+def texts(value: Any, name: str, key: str = "") -> tuple[str, ...]:
     """``value``, which must be a list of texts (null: an empty one)."""
     if value is None:
         return ()
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise ArchiveRefused(f"{name} of the archive is not what it should be: a list of texts is missing.")
+        raise wrong(name, key, "a list of texts")
     return tuple(value)
+
+
+def wrong(name: str, key: str, what: str) -> ArchiveRefused:
+    """The refusal of a value that isn't ``what`` it should be; ``key``: where it stands, "" for the whole."""
+    if not key:
+        return ArchiveRefused(f"{name} of the archive is not what it should be: {what} is missing.")
+    shown = "".join(letter if letter.isprintable() else "\ufffd" for letter in clean(key, 120))
+    return ArchiveRefused(f"{name} of the archive is not what it should be: `{shown}` is not {what}.")
 
 
 def clean(value: str, most: int = 32_768) -> str:

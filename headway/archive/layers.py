@@ -10,6 +10,7 @@ from .look import LayerLook
 from .model import ArchiveRefused, Limits
 from .streams import CHUNK, Incomplete, Reader, packing, unpacked
 from .tar import Kind, Member, members, shown
+from .unpacking import Unpacking
 
 # Devices that a minimal system's /dev has, and that every container has anyway: null, zero, full, random, urandom,
 # tty, console, ptmx. 0:0 is how overlay file systems write a removed file.
@@ -106,6 +107,7 @@ def pass_layer(
 def _look(reader: Reader, meter: Meter, where: str) -> LayerLook:
     look = LayerLook()
     climbing: set[str] = set()
+    unpacking = Unpacking(where)
     for member in members(reader, meter.limits, meter.one_more, where=where):
         path = _checked(member, where)
         if climbing and _passes(climbing, path, member):
@@ -115,6 +117,7 @@ def _look(reader: Reader, meter: Meter, where: str) -> LayerLook:
             climbing.add(path)
             if len(climbing) > _CLIMBING:
                 raise ArchiveRefused(f"{where} has more than {_CLIMBING} links that lead out of the image.")
+        unpacking.add(path, member)
         if look.add(path, member):
             look.read(path, reader.exactly(member.size))
     while reader.some(CHUNK):
@@ -131,6 +134,10 @@ def _checked(member: Member, where: str) -> str:
     name = member.name
     if ".." in name and ".." in name.split("/"):
         raise ArchiveRefused(f"{where} has a member that leads out of the image: {shown(name)}.")
+    if name[0] == "/" and name.strip("/."):
+        raise ArchiveRefused(
+            f"{where} has a member with an absolute name, {shown(name)}: pack it with names that begin below the root."
+        )
     match member.kind:
         case Kind.HARDLINK:
             if ".." in member.link.split("/"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from . import documents
@@ -85,11 +85,16 @@ def chosen(found: list[Candidate], choose: str) -> Candidate:
     """The image that is meant: the only one, or the one with the name, platform or digest ``choose``.
 
     Raises:
+        ArchiveRefused: there is one, and another was meant.
         SeveralImages: several are left.
     """
     left = found
     if choose:
         left = [one for one in found if _answers(one, choose)]
+        if not left and len(found) == 1:
+            # There is nothing to ask: it is another archive than was thought.
+            names = found[0].names or (found[0].digest,)
+            raise ArchiveRefused(f"The archive has no image {shown(choose)}; it has {_listed(names)}.")
         if not left:
             choices = _choices(found)
             raise SeveralImages(f"The archive has no image {shown(choose)}; it has {_listed(choices)}.", choices)
@@ -136,9 +141,10 @@ def _choices(found: list[Candidate]) -> list[str]:
     return [one.names[0] if one.names else one.digest for one in found]
 
 
-def _listed(choices: list[str]) -> str:
-    more = f" and {len(choices) - _SHOWN} more" if len(choices) > _SHOWN else ""
-    return ", ".join(documents.clean(choice, 200) for choice in choices[:_SHOWN]) + more
+def _listed(choices: Sequence[str]) -> str:
+    told = [documents.clean(choice, 200) for choice in choices[:_SHOWN]]
+    last = f"{len(choices) - _SHOWN} more" if len(choices) > _SHOWN else told.pop()
+    return f"{', '.join(told)} and {last}" if told else last
 
 
 def _of_docker(outer: Outer, limits: Limits) -> Iterable[Candidate]:
@@ -149,7 +155,7 @@ def _of_docker(outer: Outer, limits: Limits) -> Iterable[Candidate]:
     if len(entries) > _IMAGES:
         raise ArchiveRefused(f"The archive has {len(entries)} images; {_IMAGES} may be.")
     for entry in entries:
-        name = documents.text(entry.get("Config"), "manifest.json")
+        name = documents.text(entry.get("Config"), "manifest.json", "Config")
         if not name:
             raise ArchiveRefused("The manifest.json of the archive names no config.")
         content = outer.document(name, "config", limits.config_bytes)
@@ -159,10 +165,10 @@ def _of_docker(outer: Outer, limits: Limits) -> Iterable[Candidate]:
                 f"The config {shown(name)} doesn't have the digest in its name: it was changed or damaged."
             )
         layers = []
-        for layer in documents.texts(entry.get("Layers"), "manifest.json"):
+        for layer in documents.texts(entry.get("Layers"), "manifest.json", "Layers"):
             member = outer.find(layer, "layer").name
             layers.append(Layer(member, _digest_of_name(member)))
-        tags = documents.texts(entry.get("RepoTags"), "manifest.json")
+        tags = documents.texts(entry.get("RepoTags"), "manifest.json", "RepoTags")
         yield _candidate(content, name, tuple(documents.clean(tag, 512) for tag in tags), layers, limits)
 
 
@@ -190,11 +196,11 @@ class _Walk:
         """The images of one index; ``names`` are those of the index itself."""
         if depth > _DEPTH:
             raise ArchiveRefused("The archive has indexes in indexes in indexes; this is no image.")
-        for entry in documents.objects(document.get("manifests"), "the index"):
+        for entry in documents.objects(document.get("manifests"), "the index", "manifests"):
             self._seen += 1
             if self._seen > _IMAGES:
                 raise ArchiveRefused(f"The archive names more than {_IMAGES} images.")
-            kind = documents.text(entry.get("mediaType"), "the index")
+            kind = documents.text(entry.get("mediaType"), "the index", "mediaType")
             if kind not in _INDEXES | _MANIFESTS or self._is_no_image(entry):
                 continue
             own = self._names(entry) or names
@@ -211,12 +217,12 @@ class _Walk:
                 yield from self._image(inner, own)
 
     def _image(self, manifest: documents.Obj, names: tuple[str, ...]) -> Iterable[Candidate]:
-        config = documents.obj(manifest.get("config"), "a manifest")
-        if documents.text(config.get("mediaType"), "a manifest") not in _CONFIGS:
+        config = documents.obj(manifest.get("config"), "a manifest", "config")
+        if documents.text(config.get("mediaType"), "a manifest", "config.mediaType") not in _CONFIGS:
             return  # a chart, a signature or another thing that isn't run
         layers = []
-        for layer in documents.objects(manifest.get("layers"), "a manifest"):
-            kind = documents.text(layer.get("mediaType"), "a manifest")
+        for layer in documents.objects(manifest.get("layers"), "a manifest", "layers"):
+            kind = documents.text(layer.get("mediaType"), "a manifest", "layers.mediaType")
             if kind not in _LAYERS:
                 raise ArchiveRefused(_why_not(kind))
             member = self._outer.find(self._blob_name(layer, "layer"), "layer")
@@ -224,21 +230,21 @@ class _Walk:
                 raise ArchiveRefused(
                     f"The layer {shown(member.name)} has {member.size} bytes, and its manifest says otherwise."
                 )
-            layers.append(Layer(member.name, documents.text(layer.get("digest"), "a manifest")))
+            layers.append(Layer(member.name, documents.text(layer.get("digest"), "a manifest", "layers.digest")))
         content = self._blob(config, "config", self._limits.config_bytes)
         yield _candidate(content, self._blob_name(config, "config"), names, layers, self._limits)
 
     def _blob(self, descriptor: documents.Obj, what: str, most: int) -> bytes:
         name = self._blob_name(descriptor, what)
         content = self._outer.document(name, what, most)
-        if not right_digest(content, documents.text(descriptor.get("digest"), what)):
+        if not right_digest(content, documents.text(descriptor.get("digest"), what, "digest")):
             raise ArchiveRefused(
                 f"The {what} {shown(name)} doesn't have the digest in its name: it was changed or damaged."
             )
         return content
 
     def _blob_name(self, descriptor: documents.Obj, what: str) -> str:
-        digest = documents.text(descriptor.get("digest"), what)
+        digest = documents.text(descriptor.get("digest"), what, "digest")
         if not _DIGEST.fullmatch(digest):
             raise ArchiveRefused(f"The archive names a {what} by {documents.clean(digest, 80)!r}, which is no digest.")
         return f"blobs/{digest.replace(':', '/')}"

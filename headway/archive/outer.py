@@ -109,7 +109,7 @@ class Outer:
         Raises:
             ArchiveRefused: it isn't there, or the name leads out of the archive.
         """
-        member = self._files.get(self._followed(_inside(name, f"{_WHERE} refers to"), what))
+        member = self._files.get(self._followed(_inside(name, f"{_WHERE} refers to a name"), what))
         if member is None:
             raise ArchiveRefused(f"The {what} {shown(name)} is missing from the archive.")
         return member

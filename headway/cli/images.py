@@ -146,7 +146,8 @@ def _upload(http: Client, place: Path, metadata: dict[str, str]) -> dict[str, An
         status = upload(http, "images", place, metadata, step)
     if status["state"] == "choose":
         choices = ", ".join(status["choices"])
-        raise InvalidInput(f"The archive holds several images; choose one with --choose: {choices}.")
+        found = f"no image `{metadata['choose']}`" if metadata.get("choose") else "several images"
+        raise InvalidInput(safe(f"The archive holds {found}; choose one with --choose: {choices}."))
     if status["state"] == "failed":
         raise Conflict(status["problem"]["detail"])
     return status

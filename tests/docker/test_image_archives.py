@@ -10,9 +10,12 @@ import docker
 import pytest
 
 from headway.archive import ImageStore, ingest, omittable
+from headway.model.reasons import EndWord
 from headway.mount import prepare_local
 from tests.support import images
-from tests.support.archives import Entry, TinyImage, layer, oci_layout, packed, tiny_image
+from tests.support.archives import Entry, TinyImage, docker_save, layer, oci_layout, packed, tiny_image
+from tests.support.layer_orders import ORDERS
+from worker.runtime.docker_errors import load_refusal
 
 pytestmark = [pytest.mark.docker]
 
@@ -92,3 +95,22 @@ def test_an_oci_layout_runs_and_known_layers_need_not_be_sent(
     finally:
         for digest in (more.digest, program.digest):
             docker_client.images.remove(digest, force=True)
+
+
+def test_layers_are_refused_that_the_engine_would_not_unpack_and_no_others(
+    docker_client: docker.DockerClient, store: ImageStore, tmp_path: Path
+) -> None:
+    upload = tmp_path / "up"
+    for what, (content, why) in ORDERS.items():
+        image = tiny_image(content)
+        answers = docker_client.api.load_image(iter([docker_save(image)]), quiet=True)  # type: ignore[no-untyped-call]
+        refusals = [answer["error"] for answer in answers if "error" in answer]
+        assert bool(refusals) == bool(why), (what, refusals)
+        if not why:
+            docker_client.images.remove(image.digest)
+            upload.write_bytes(docker_save(image))
+            assert ingest(upload, store).digest == image.digest
+        # The words of a load that the Worker meets where something is taken after all.
+        for text in refusals:
+            refusal = load_refusal(text, node="n1", image="lab/tool:1")
+            assert (refusal.word, refusal.elsewhere) == (EndWord.IMAGE_BAD, False), text

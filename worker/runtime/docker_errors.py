@@ -31,7 +31,15 @@ _NOT_FOUND = re.compile(
     r"no matching manifest|not found",
     re.IGNORECASE,
 )
-_BAD_ARCHIVE = re.compile(r"invalid diffID|invalid tar header|invalid character|invalid image JSON", re.IGNORECASE)
+_CHANGED = re.compile(r"invalid diffID|invalid tar header|invalid character|invalid image JSON", re.IGNORECASE)
+# Of a load: what the machine or the way there is to blame for, whatever the image.
+_MACHINE = re.compile(
+    r"input/output error|read-only file system|cannot allocate memory|too many open files|too many links|"
+    r"resource temporarily unavailable|stale|transport endpoint|structure needs cleaning|device or resource busy|"
+    r"mknod.*operation not permitted|permission denied|fork/exec|signal: |unexpected EOF|broken pipe|connection|"
+    r"timeout|timed out",
+    re.IGNORECASE,
+)
 _UNAUTHORIZED = re.compile(r"unauthorized|authentication required|no basic auth credentials|denied: ", re.IGNORECASE)
 _AWAY = re.compile(
     r"dial tcp|no such host|lookup |timeout|timed out|connection refused|connection reset|network is unreachable|"
@@ -143,13 +151,19 @@ def load_refusal(text: str, *, node: str, image: str) -> RuntimeRefused:
     text = " ".join(text.split())
     if _NO_DISK.search(text):
         return NoRoom(f"Not enough disk on worker {node} for the image {image}")
-    if _BAD_ARCHIVE.search(text):
+    if _CHANGED.search(text):
         return RuntimeRefused(
             f"The market's copy of the image {image} is not what was uploaded; upload it again ({_tail(text)})",
             word=EndWord.IMAGE_BAD,
         )
+    if _MACHINE.search(text):
+        return RuntimeRefused(
+            f"{node} could not load the image {image}: {_tail(text)}", word=EndWord.IMAGE_PULL_FAILED, elsewhere=True
+        )
     return RuntimeRefused(
-        f"{node} could not load the image {image}: {_tail(text)}", word=EndWord.IMAGE_PULL_FAILED, elsewhere=True
+        f"The container engine of {node} can't unpack the image {image}; rebuild it and upload it again "
+        f"({_tail(text)})",
+        word=EndWord.IMAGE_BAD,
     )
 
 

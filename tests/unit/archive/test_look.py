@@ -36,7 +36,7 @@ def _link(path: str, target: str) -> Entry:
         ([[_file("bin/sh")], [_file("bin/.wh.sh", b"")]], False, False),
         ([[_file("bin/sh")], [_file("bin/.wh..wh..opq", b"")]], False, False),
         ([[_file("bin/sh")], [_file(".wh.bin", b"")]], False, False),
-        ([[_file("bin/sh")], [_file(".wh.bin", b""), _file("bin/sh")]], True, False),
+        ([[_file("bin/sh")], [_file(".wh.bin", b""), Entry("bin"), _file("bin/sh")]], True, False),
         # A folder in a higher layer replaces a link of a lower one.
         ([[_file("usr/bin/sh"), _link("bin", "usr/bin")], [_file("bin/tool")]], False, False),
         ([[_file("usr/bin/sh")], [_file("usr", b"a file now")], [_link("bin", "usr/bin")]], False, False),

@@ -43,6 +43,11 @@ def test_only_what_headway_brought_goes(tags: Any, digests: Any, want: list[str]
         ),
         ('invalid diffID for layer 0: expected "sha256:1", got "sha256:2"', EndWord.IMAGE_BAD, False),
         ("Error processing tar file(exit status 1): unexpected EOF", EndWord.IMAGE_PULL_FAILED, True),
+        ("Error processing tar file(exit status 1): write /x: input/output error", EndWord.IMAGE_PULL_FAILED, True),
+        ("fork/exec /proc/self/exe: cannot allocate memory", EndWord.IMAGE_PULL_FAILED, True),
+        ("Error processing tar file(exit status 1): link /etc/shadow /x: no such file", EndWord.IMAGE_BAD, False),
+        ("Error processing tar file(duplicates of file paths not supported): ", EndWord.IMAGE_BAD, False),
+        ("json: cannot unmarshal number into Go struct field Config.config.Volumes", EndWord.IMAGE_BAD, False),
     ],
 )
 def test_words_of_a_load(text: str, word: EndWord, elsewhere: bool) -> None:
