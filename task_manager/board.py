@@ -250,8 +250,9 @@ class Board:
     def _open(self, rooms: Sequence[Room]) -> None:
         """Profiles of these nodes, and the limits, with all that runs."""
         kind_at: dict[str, tuple[NodeId, int]] = {}
+        kinds_at: dict[NodeId, dict[str, int]] = {}
         for room in rooms:
-            kinds = kinds_of(room.node.gpus)
+            kinds = kinds_at[room.node.id] = kinds_of(room.node.gpus)
             for gpu in room.node.gpus:
                 if gpu.usable:
                     kind_at[gpu.uuid] = (room.node.id, kinds[kind_of(gpu)])
@@ -270,7 +271,7 @@ class Board:
             if self._long is not None and self._limits.is_long(booking.timeout_s):
                 self._long.take(shape.gpus, self.now_s, until_s)
         for room in rooms:
-            node = NodeProfile(room, self.now_s, self._group(room), ends.get(room.node.id, ()))
+            node = NodeProfile(room, self.now_s, self._group(room), ends.get(room.node.id, ()), kinds_at[room.node.id])
             node.outlived = outlived.get(room.node.id)
             self.nodes[node.id] = node
 
@@ -289,6 +290,9 @@ class Board:
 
     def _by_first_free(self, gpus: int, until_s: float = math.inf) -> Iterator[NodeProfile]:
         """All nodes, those first that could have so many GPUs first; up to those that have them at ``until_s``."""
+        if len(self.nodes) == 1:
+            yield from self.nodes.values()
+            return
         order = self._orders.get(gpus)
         if order is None:
             order = self._orders[gpus] = _FirstFree(gpus, self.nodes.values())

@@ -7,6 +7,7 @@ converts it, since that clock starts anew with the machine.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from headway.ids import NodeId, TaskId
 
@@ -39,4 +40,9 @@ class Booking:
 
 def kind_of(gpu: Gpu) -> str:
     """What of model and memory tells the cards of a node apart; cards of one kind stand for each other."""
-    return f"{gpu.model}/{gpu.memory_bytes}"
+    return _kind(gpu.model, gpu.memory_bytes)
+
+
+@lru_cache(maxsize=4096)
+def _kind(model: str, memory_bytes: int) -> str:
+    return f"{model}/{memory_bytes}"

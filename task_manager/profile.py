@@ -71,11 +71,13 @@ class NodeProfile:
         "_cards", "_cpu", "_first", "_memory", "_times", "_windows", "free_cards", "group", "kinds", "outlived", "room",
     )  # fmt: skip
 
-    def __init__(self, room: Room, now_s: float, group: int = 0, ends: Iterable[End] = ()) -> None:
+    def __init__(
+        self, room: Room, now_s: float, group: int = 0, ends: Iterable[End] = (), kinds: dict[str, int] | None = None
+    ) -> None:
         self.room = room
         self.group = group  # of nodes that are alike when empty
         self.free_cards = list(room.gpus)  # now; starts take from it
-        self.kinds = kinds_of(room.node.gpus)
+        self.kinds = kinds_of(room.node.gpus) if kinds is None else kinds
         self.outlived: TaskId | None = None  # an attempt here has outlived its booking: when it ends is a guess
         counts = Counter(kind_of(gpu) for gpu in room.gpus)
         self._times = [now_s]
@@ -84,7 +86,7 @@ class NodeProfile:
         self._cards = [[counts[kind]] for kind in self.kinds]
         self._add_ends(ends)
         self._windows: dict[int, list[Window]] = {}
-        self._first: list[float] | None = None
+        self._first: dict[int, float] = {}
 
     @property
     def id(self) -> NodeId:
@@ -106,15 +108,22 @@ class NodeProfile:
             for i in range(first, last):
                 row[i] -= count
         self._windows.clear()
-        self._first = None
+        self._first.clear()
 
     # -- reading ----------------------------------------------------------------------------------
 
     def first_free(self, gpus: int) -> float:
         """No start for so many GPUs of whatever kind is before this."""
-        if self._first is None:
-            self._first = self._first_times()
-        return self._first[gpus] if gpus < len(self._first) else math.inf
+        found = self._first.get(gpus)
+        if found is None:
+            totals = self._cards[0] if len(self._cards) == 1 else [sum(at) for at in zip(*self._cards, strict=True)]
+            found = self._times[0] if not gpus else math.inf
+            for time, total in zip(self._times, totals, strict=False):
+                if total >= gpus:
+                    found = time
+                    break
+            self._first[gpus] = found
+        return found
 
     def fits_now(self, need: Need) -> bool:
         """Whether it fits at this moment, for however short a time."""
@@ -227,14 +236,6 @@ class NodeProfile:
             if sum(count for _, count in self.cards_for(need, time, time + duration_s)) >= need.gpus:
                 return time
         return None
-
-    def _first_times(self) -> list[float]:
-        first: list[float] = []
-        totals = self._cards[0] if len(self._cards) == 1 else [sum(at) for at in zip(*self._cards, strict=True)]
-        for time, total in zip(self._times, totals or [0], strict=False):
-            while len(first) <= total:
-                first.append(time)
-        return first
 
 
 def kinds_of(gpus: Sequence[Gpu]) -> dict[str, int]:
