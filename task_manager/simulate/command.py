@@ -76,11 +76,10 @@ class Simulation:
     def run(self, on_ended: Callable[[int], None] = lambda count: None) -> list[Result]:
         """All contests; ``on_ended`` is told of ended tasks as they come."""
         results = []
+        promised = self.promises and promises_matter(self.items, self.cluster)
         for contest in self.contests:
             policy = _policy(contest.policy)
-            settings = PassSettings(
-                discipline=contest.discipline, estimates=self.promises and _promises(contest, policy)
-            )
+            settings = PassSettings(discipline=contest.discipline, estimates=promised and _promises(contest, policy))
             outcome = World(self.items, self.cluster, policy, settings, cycle.plan).run(on_ended)
             measures = measure(outcome.lives, gpus=self.cluster.gpus, cpu_centi=self.cluster.cpu_centi)
             results.append(Result(contest, measures, outcome))
@@ -176,6 +175,19 @@ def _names(texts: Sequence[str]) -> list[str]:
                 own.append(part)
         names.extend(name.strip() for name in own)
     return list(dict.fromkeys(names))
+
+
+def promises_matter(items: Sequence[Item], machines: Cluster) -> bool:
+    """Whether a start can depend on stored places.
+
+    Where all tasks run to their timeouts on one machine, and nobody can come in ahead of a task whose window has
+    closed, a plan that is made afresh gives such a task the same place again.
+    """
+    return (
+        len(machines.nodes) > 1
+        or any(item.needs or item.run_s != item.task.timeout_s for item in items)
+        or len({item.task.priority for item in items}) > 1
+    )
 
 
 def _promises(contest: Contest, policy: Policy) -> bool:

@@ -1,5 +1,6 @@
 """Clusters, workloads and the run: what counts on which machines, and when what happens."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -197,6 +198,21 @@ def test_where_nothing_is_promised_a_pass_that_ends_early_starts_the_same(monkey
     full = simulated(records, "1x8,2x2", policy, discipline)
     assert early.outcome.promised == full.outcome.promised == 0
     assert early.outcome.lives == full.outcome.lives
+
+
+@pytest.mark.parametrize("discipline", ["conservative", "easy"])
+@pytest.mark.parametrize("policy", ["aging_sjf", "fifo", "log_aging"])
+def test_where_all_run_to_their_timeouts_on_one_machine_promises_move_no_start(monkeypatch, policy, discipline):
+    # Whole seconds, so that ends fall together.
+    records = [
+        replace(record, submit_s=round(record.submit_s), runtime_s=max(1.0, round(record.runtime_s)), timeout_s=None)
+        for record in busy_cluster(11, tasks=100, gpus=8, load=1.3)
+    ]
+    without = simulated(records, "1x8", policy, discipline)
+    monkeypatch.setattr(command, "promises_matter", lambda items, machines: True)
+    kept = simulated(records, "1x8", policy, discipline)
+    assert (without.outcome.promised, kept.outcome.promised > 0) == (0, True)
+    assert without.outcome.lives == kept.outcome.lives
 
 
 def test_promises_are_given_and_kept_and_can_be_left_out():
