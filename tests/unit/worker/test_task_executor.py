@@ -464,6 +464,7 @@ async def test_more_time_is_handed_over_and_reported_once_the_launcher_counts_by
     end = await one.end()
     assert (end.kind, end.timeout_s) == ("TIMED_OUT", 2_400.0)
     assert end.reason.detail == "It ran past its timeout of 40m and was ended."
+    await eventually(one.life.done)
     platform = (one.rig.mount.job_folder(one.attempt) / "platform.log").read_text()
     assert "ann gave it 10m more." in platform
     assert "root gave it 20m more, though promised starts move." in platform
