@@ -15,7 +15,7 @@ from .model import Gpu, Shape, Task
 from .passes import Placement, Why
 from .placement import CpuTasks, Room, empty_room, shortages, suits
 from .places import Booking, Place, kind_of
-from .profile import Allowance, End, Need, NodeProfile, kinds_of
+from .profile import Allowance, End, Need, NodeProfile, machine_of
 
 # When an attempt that has outlived its booking will end is not known: so much later than now, each time it is asked.
 OUTLIVED_S = 60.0
@@ -231,13 +231,6 @@ class Board:
 
     # -- inside -----------------------------------------------------------------------------------
 
-    def _group(self, room: Room) -> int:
-        node = room.node
-        usable = tuple(sorted((gpu.model, gpu.memory_bytes) for gpu in node.gpus if gpu.usable))
-        all_models = tuple(sorted({(gpu.model, gpu.memory_bytes) for gpu in node.gpus}))
-        asked = (node.architecture, node.driver_version, node.cuda_version, node.cpu_centi, node.memory_bytes)
-        return self._groups.setdefault((usable, all_models, *asked), len(self._groups))
-
     def _need(self, number: int, shape: Shape, node: NodeProfile) -> Need | None:
         # The image itself is asked for node by node.
         plain = replace(shape, needs_image_there=False) if shape.needs_image_there else shape
@@ -249,29 +242,24 @@ class Board:
 
     def _open(self, rooms: Sequence[Room]) -> None:
         """Profiles of these nodes, and the limits, with all that runs."""
-        kind_at: dict[str, tuple[NodeId, int]] = {}
-        kinds_at: dict[NodeId, dict[str, int]] = {}
-        for room in rooms:
-            kinds = kinds_at[room.node.id] = kinds_of(room.node.gpus)
-            for gpu in room.node.gpus:
-                if gpu.usable:
-                    kind_at[gpu.uuid] = (room.node.id, kinds[kind_of(gpu)])
+        machines = {room.node.id: machine_of(room.node) for room in rooms}
         ends: dict[NodeId, list[End]] = {}
         outlived: dict[NodeId, TaskId] = {}
         for booking in self._running:
             shape, until_s = booking.shape, self._until(booking)
             if until_s != booking.until_s:
                 outlived[booking.node_id] = booking.task_id
-            cards = [
-                kind_at[uuid][1]
-                for uuid in booking.gpu_uuids
-                if uuid in kind_at and kind_at[uuid][0] == booking.node_id
-            ]
-            ends.setdefault(booking.node_id, []).append((until_s, shape.cpu_centi, shape.memory_bytes, cards))
+            machine = machines.get(booking.node_id)
+            if machine is not None:
+                usable = machine.usable
+                cards = [usable[uuid] for uuid in booking.gpu_uuids if uuid in usable]
+                end = (until_s, shape.cpu_centi, shape.memory_bytes, cards)
+                ends.setdefault(booking.node_id, []).append(end)
             if self._long is not None and self._limits.is_long(booking.timeout_s):
                 self._long.take(shape.gpus, self.now_s, until_s)
         for room in rooms:
-            node = NodeProfile(room, self.now_s, self._group(room), ends.get(room.node.id, ()), kinds_at[room.node.id])
+            group = self._groups.setdefault(machines[room.node.id].alike, len(self._groups))
+            node = NodeProfile(room, self.now_s, group, ends.get(room.node.id, ()))
             node.outlived = outlived.get(room.node.id)
             self.nodes[node.id] = node
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from headway.ids import NodeId, TaskId
 
-from .model import Gpu
+from .model import Gpu, Node
 from .placement import Room
 from .places import kind_of
 
@@ -71,13 +71,11 @@ class NodeProfile:
         "_cards", "_cpu", "_first", "_memory", "_times", "_windows", "free_cards", "group", "kinds", "outlived", "room",
     )  # fmt: skip
 
-    def __init__(
-        self, room: Room, now_s: float, group: int = 0, ends: Iterable[End] = (), kinds: dict[str, int] | None = None
-    ) -> None:
+    def __init__(self, room: Room, now_s: float, group: int = 0, ends: Iterable[End] = ()) -> None:
         self.room = room
         self.group = group  # of nodes that are alike when empty
         self.free_cards = list(room.gpus)  # now; starts take from it
-        self.kinds = kinds_of(room.node.gpus) if kinds is None else kinds
+        self.kinds = machine_of(room.node).kinds
         self.outlived: TaskId | None = None  # an attempt here has outlived its booking: when it ends is a guess
         counts = Counter(kind_of(gpu) for gpu in room.gpus)
         self._times = [now_s]
@@ -236,6 +234,40 @@ class NodeProfile:
             if sum(count for _, count in self.cards_for(need, time, time + duration_s)) >= need.gpus:
                 return time
         return None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Machine:
+    """What a node is, whatever runs there."""
+
+    node: Node
+    kinds: dict[str, int]  # of its cards, with their places in rows; the least specific in front
+    usable: dict[str, int]  # the cards that work, and their kinds' places
+    alike: tuple[object, ...]  # equal for nodes that can hold the same shapes when empty, images aside
+
+
+_machines: dict[int, Machine] = {}  # by the id of the node: a node's value never changes, so neither does this
+_MACHINES_KEPT = 4096
+
+
+def machine_of(node: Node) -> Machine:
+    """Looked up again at each pass, worked out once."""
+    found = _machines.get(id(node))
+    if found is None or found.node is not node:
+        if len(_machines) >= _MACHINES_KEPT:
+            _machines.clear()
+        kinds = kinds_of(node.gpus)
+        found = _machines[id(node)] = Machine(
+            node,
+            kinds,
+            {gpu.uuid: kinds[kind_of(gpu)] for gpu in node.gpus if gpu.usable},
+            (
+                tuple(sorted(kind_of(gpu) for gpu in node.gpus if gpu.usable)),
+                tuple(kinds),
+                (node.architecture, node.driver_version, node.cuda_version, node.cpu_centi, node.memory_bytes),
+            ),
+        )
+    return found
 
 
 def kinds_of(gpus: Sequence[Gpu]) -> dict[str, int]:
