@@ -355,18 +355,110 @@ class GetQueueRequest(_message.Message):
     def __init__(self, limit: _Optional[int] = ..., offset: _Optional[int] = ..., job_id: _Optional[str] = ...) -> None: ...
 
 class GetQueueReply(_message.Message):
-    __slots__ = ("entries", "total_waiting", "total_running", "policy", "discipline")
+    __slots__ = ("entries", "total_waiting", "total_running", "policy", "discipline", "scheduling")
     ENTRIES_FIELD_NUMBER: _ClassVar[int]
     TOTAL_WAITING_FIELD_NUMBER: _ClassVar[int]
     TOTAL_RUNNING_FIELD_NUMBER: _ClassVar[int]
     POLICY_FIELD_NUMBER: _ClassVar[int]
     DISCIPLINE_FIELD_NUMBER: _ClassVar[int]
+    SCHEDULING_FIELD_NUMBER: _ClassVar[int]
     entries: _containers.RepeatedCompositeFieldContainer[QueueEntry]
     total_waiting: int
     total_running: int
     policy: str
     discipline: str
-    def __init__(self, entries: _Optional[_Iterable[_Union[QueueEntry, _Mapping]]] = ..., total_waiting: _Optional[int] = ..., total_running: _Optional[int] = ..., policy: _Optional[str] = ..., discipline: _Optional[str] = ...) -> None: ...
+    scheduling: Scheduling
+    def __init__(self, entries: _Optional[_Iterable[_Union[QueueEntry, _Mapping]]] = ..., total_waiting: _Optional[int] = ..., total_running: _Optional[int] = ..., policy: _Optional[str] = ..., discipline: _Optional[str] = ..., scheduling: _Optional[_Union[Scheduling, _Mapping]] = ...) -> None: ...
+
+class Scheduling(_message.Message):
+    __slots__ = ("policy", "discipline", "configured_policy", "configured_discipline", "policy_set_by", "policy_set_at", "discipline_set_by", "discipline_set_at", "failure")
+    POLICY_FIELD_NUMBER: _ClassVar[int]
+    DISCIPLINE_FIELD_NUMBER: _ClassVar[int]
+    CONFIGURED_POLICY_FIELD_NUMBER: _ClassVar[int]
+    CONFIGURED_DISCIPLINE_FIELD_NUMBER: _ClassVar[int]
+    POLICY_SET_BY_FIELD_NUMBER: _ClassVar[int]
+    POLICY_SET_AT_FIELD_NUMBER: _ClassVar[int]
+    DISCIPLINE_SET_BY_FIELD_NUMBER: _ClassVar[int]
+    DISCIPLINE_SET_AT_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    policy: str
+    discipline: str
+    configured_policy: str
+    configured_discipline: str
+    policy_set_by: str
+    policy_set_at: float
+    discipline_set_by: str
+    discipline_set_at: float
+    failure: str
+    def __init__(self, policy: _Optional[str] = ..., discipline: _Optional[str] = ..., configured_policy: _Optional[str] = ..., configured_discipline: _Optional[str] = ..., policy_set_by: _Optional[str] = ..., policy_set_at: _Optional[float] = ..., discipline_set_by: _Optional[str] = ..., discipline_set_at: _Optional[float] = ..., failure: _Optional[str] = ...) -> None: ...
+
+class SetSchedulingRequest(_message.Message):
+    __slots__ = ("policy", "discipline", "by")
+    POLICY_FIELD_NUMBER: _ClassVar[int]
+    DISCIPLINE_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    policy: str
+    discipline: str
+    by: str
+    def __init__(self, policy: _Optional[str] = ..., discipline: _Optional[str] = ..., by: _Optional[str] = ...) -> None: ...
+
+class ListDecisionsRequest(_message.Message):
+    __slots__ = ("task", "limit", "before")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    task: _common_pb2.Task
+    limit: int
+    before: int
+    def __init__(self, task: _Optional[_Union[_common_pb2.Task, _Mapping]] = ..., limit: _Optional[int] = ..., before: _Optional[int] = ...) -> None: ...
+
+class ListDecisionsReply(_message.Message):
+    __slots__ = ("passes", "next_before", "kept_days")
+    class Started(_message.Message):
+        __slots__ = ("task", "node_id", "gpu_uuids", "ahead", "sentence")
+        TASK_FIELD_NUMBER: _ClassVar[int]
+        NODE_ID_FIELD_NUMBER: _ClassVar[int]
+        GPU_UUIDS_FIELD_NUMBER: _ClassVar[int]
+        AHEAD_FIELD_NUMBER: _ClassVar[int]
+        SENTENCE_FIELD_NUMBER: _ClassVar[int]
+        task: _common_pb2.Task
+        node_id: str
+        gpu_uuids: _containers.RepeatedScalarFieldContainer[str]
+        ahead: bool
+        sentence: str
+        def __init__(self, task: _Optional[_Union[_common_pb2.Task, _Mapping]] = ..., node_id: _Optional[str] = ..., gpu_uuids: _Optional[_Iterable[str]] = ..., ahead: _Optional[bool] = ..., sentence: _Optional[str] = ...) -> None: ...
+    class Pass(_message.Message):
+        __slots__ = ("id", "at", "policy", "discipline", "started", "started_in_all", "place", "key", "started_itself", "reasons", "reserved_start")
+        ID_FIELD_NUMBER: _ClassVar[int]
+        AT_FIELD_NUMBER: _ClassVar[int]
+        POLICY_FIELD_NUMBER: _ClassVar[int]
+        DISCIPLINE_FIELD_NUMBER: _ClassVar[int]
+        STARTED_FIELD_NUMBER: _ClassVar[int]
+        STARTED_IN_ALL_FIELD_NUMBER: _ClassVar[int]
+        PLACE_FIELD_NUMBER: _ClassVar[int]
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        STARTED_ITSELF_FIELD_NUMBER: _ClassVar[int]
+        REASONS_FIELD_NUMBER: _ClassVar[int]
+        RESERVED_START_FIELD_NUMBER: _ClassVar[int]
+        id: int
+        at: float
+        policy: str
+        discipline: str
+        started: _containers.RepeatedCompositeFieldContainer[ListDecisionsReply.Started]
+        started_in_all: int
+        place: int
+        key: float
+        started_itself: bool
+        reasons: _containers.RepeatedCompositeFieldContainer[_common_pb2.WaitReason]
+        reserved_start: float
+        def __init__(self, id: _Optional[int] = ..., at: _Optional[float] = ..., policy: _Optional[str] = ..., discipline: _Optional[str] = ..., started: _Optional[_Iterable[_Union[ListDecisionsReply.Started, _Mapping]]] = ..., started_in_all: _Optional[int] = ..., place: _Optional[int] = ..., key: _Optional[float] = ..., started_itself: _Optional[bool] = ..., reasons: _Optional[_Iterable[_Union[_common_pb2.WaitReason, _Mapping]]] = ..., reserved_start: _Optional[float] = ...) -> None: ...
+    PASSES_FIELD_NUMBER: _ClassVar[int]
+    NEXT_BEFORE_FIELD_NUMBER: _ClassVar[int]
+    KEPT_DAYS_FIELD_NUMBER: _ClassVar[int]
+    passes: _containers.RepeatedCompositeFieldContainer[ListDecisionsReply.Pass]
+    next_before: int
+    kept_days: int
+    def __init__(self, passes: _Optional[_Iterable[_Union[ListDecisionsReply.Pass, _Mapping]]] = ..., next_before: _Optional[int] = ..., kept_days: _Optional[int] = ...) -> None: ...
 
 class ExplainTaskRequest(_message.Message):
     __slots__ = ("task",)

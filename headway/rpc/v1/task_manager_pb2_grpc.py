@@ -95,6 +95,16 @@ class TaskManagerStub:
                 request_serializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.SuggestTimeoutsRequest.SerializeToString,
                 response_deserializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.SuggestTimeoutsReply.FromString,
                 _registered_method=True)
+        self.SetScheduling = channel.unary_unary(
+                '/headway.rpc.v1.TaskManager/SetScheduling',
+                request_serializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.SetSchedulingRequest.SerializeToString,
+                response_deserializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.Scheduling.FromString,
+                _registered_method=True)
+        self.ListDecisions = channel.unary_unary(
+                '/headway.rpc.v1.TaskManager/ListDecisions',
+                request_serializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.ListDecisionsRequest.SerializeToString,
+                response_deserializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.ListDecisionsReply.FromString,
+                _registered_method=True)
 
 
 class TaskManagerServicer:
@@ -182,6 +192,20 @@ class TaskManagerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SetScheduling(self, request, context):
+        """Another policy or discipline from now on; the queue stays. Stored when answered.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListDecisions(self, request, context):
+        """The passes that started something while a task waited, latest first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_TaskManagerServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -244,6 +268,16 @@ def add_TaskManagerServicer_to_server(servicer, server):
                     servicer.SuggestTimeouts,
                     request_deserializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.SuggestTimeoutsRequest.FromString,
                     response_serializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.SuggestTimeoutsReply.SerializeToString,
+            ),
+            'SetScheduling': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetScheduling,
+                    request_deserializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.SetSchedulingRequest.FromString,
+                    response_serializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.Scheduling.SerializeToString,
+            ),
+            'ListDecisions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListDecisions,
+                    request_deserializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.ListDecisionsRequest.FromString,
+                    response_serializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.ListDecisionsReply.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -571,6 +605,60 @@ class TaskManager:
             '/headway.rpc.v1.TaskManager/SuggestTimeouts',
             headway_dot_rpc_dot_v1_dot_task__manager__pb2.SuggestTimeoutsRequest.SerializeToString,
             headway_dot_rpc_dot_v1_dot_task__manager__pb2.SuggestTimeoutsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetScheduling(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headway.rpc.v1.TaskManager/SetScheduling',
+            headway_dot_rpc_dot_v1_dot_task__manager__pb2.SetSchedulingRequest.SerializeToString,
+            headway_dot_rpc_dot_v1_dot_task__manager__pb2.Scheduling.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListDecisions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headway.rpc.v1.TaskManager/ListDecisions',
+            headway_dot_rpc_dot_v1_dot_task__manager__pb2.ListDecisionsRequest.SerializeToString,
+            headway_dot_rpc_dot_v1_dot_task__manager__pb2.ListDecisionsReply.FromString,
             options,
             channel_credentials,
             insecure,
