@@ -46,17 +46,21 @@ class _Event:
     job_id: str  # empty: of no job
     key: str  # of several with the same key that are sent together only the last one matters; empty: all do
     make: Callable[[], BaseModel]
-    text: str | None = field(default=None)
+    owner: str = ""  # of the job, where others see less of it than ``make`` makes
+    for_others: Callable[[], BaseModel] | None = None
+    texts: dict[bool, str] = field(default_factory=dict)
 
-    def rendered(self) -> str:
-        if self.text is None:
+    def rendered(self, whole: Callable[[str], bool]) -> str:
+        less = self.for_others is not None and not whole(self.owner)
+        if less not in self.texts:
             try:
-                self.text = self.make().model_dump_json()
+                make = self.for_others if less and self.for_others is not None else self.make
+                self.texts[less] = make().model_dump_json()
             except (ValueError, KeyError) as error:
                 # One strange row must not end everybody's stream.
                 log.error("events.not_shown", kind=self.kind, job=self.job_id, exc=error)
-                self.text = ""
-        return self.text
+                self.texts[less] = ""
+        return self.texts[less]
 
 
 class Hub:
@@ -115,7 +119,8 @@ class Hub:
             job = change.job
             self._publish("job", job.id, f"job {job.id}", lambda job=job: views.job(job))  # type: ignore[misc]
             for task in change.tasks:
-                self._publish("task", job.id, f"task {job.id}/{task.name}", _task_event(job, task))
+                make, key = _task_event(job, task), f"task {job.id}/{task.name}"
+                self._publish("task", job.id, key, make, owner=job.owner, for_others=_task_for_others(make))
 
     def on_attempts(self, changes: tm.AttemptChanges) -> None:
         """From TaskManager."""
@@ -154,17 +159,32 @@ class Hub:
                 self._queue_due = False
                 self._publish("queue", "", "queue", s.QueueEvent)
 
-    def _publish(self, kind: str, job_id: str, key: str, make: Callable[[], BaseModel]) -> None:
+    def _publish(
+        self,
+        kind: str,
+        job_id: str,
+        key: str,
+        make: Callable[[], BaseModel],
+        *,
+        owner: str = "",
+        for_others: Callable[[], BaseModel] | None = None,
+    ) -> None:
         self._number += 1
-        self._ring.append(_Event(self._number, kind, job_id, key, make))
+        self._ring.append(_Event(self._number, kind, job_id, key, make, owner, for_others))
         self._news.set()
 
     # -- out ------------------------------------------------------------------------------------
 
     async def stream(
-        self, last_id: str | None, *, job: str = "", still_welcome: Callable[[], bool] = lambda: True
+        self,
+        last_id: str | None,
+        *,
+        job: str = "",
+        still_welcome: Callable[[], bool] = lambda: True,
+        whole: Callable[[str], bool] = lambda owner: False,
     ) -> AsyncIterator[str]:
-        """Server-sent events after ``last_id``, until the hub closes or ``still_welcome`` says no (asked each 15 s)."""
+        """Server-sent events after ``last_id``, until the hub closes or ``still_welcome`` says no (asked each 15 s).
+        ``whole``: whether this reader may see all of that owner's jobs."""
         self.streams += 1
         try:
             yield f"retry: {_RETRY_MS}\n\n"
@@ -183,7 +203,7 @@ class Hub:
                         at = self._number
                         yield self._reset_text(at, "too many changes at once")
                         continue
-                    batch, at = self._batch(at, job)
+                    batch, at = self._batch(at, job, whole)
                     if batch:
                         quiet_since = self._clock.monotonic()
                         yield batch
@@ -210,13 +230,13 @@ class Hub:
             return at
         return None
 
-    def _batch(self, at: int, job: str) -> tuple[str, int]:
+    def _batch(self, at: int, job: str, whole: Callable[[str], bool]) -> tuple[str, int]:
         some = list(self._from(at + 1))
         last = {event.key: event.number for event in some}
         texts = []
         for event in some:
             mine = not job or not event.job_id or event.job_id == job
-            if mine and last[event.key] == event.number and (data := event.rendered()):
+            if mine and last[event.key] == event.number and (data := event.rendered(whole)):
                 texts.append(f"event: {event.kind}\nid: {self._epoch}-{event.number}\ndata: {data}\n\n")
         return "".join(texts), some[-1].number
 
@@ -242,10 +262,21 @@ class Hub:
             late.cancel()
 
 
-def _task_event(job: jm.Job, task: jm.TaskView) -> Callable[[], BaseModel]:
+def _task_event(job: jm.Job, task: jm.TaskView) -> Callable[[], s.TaskEvent]:
     return lambda: s.TaskEvent(job_id=job.id, task=views.task(task, job_held=job.held))
 
 
-def _attempt_event(view: tm.AttemptView) -> Callable[[], BaseModel]:
+def _task_for_others(make: Callable[[], s.TaskEvent]) -> Callable[[], s.TaskEvent]:
+    def less() -> s.TaskEvent:
+        event = make()
+        return event.model_copy(update={"task": views.task_for_others(event.task)})
+
+    return less
+
+
+def _attempt_event(view: tm.AttemptView) -> Callable[[], s.AttemptEvent]:
     task = view.attempt.task
-    return lambda: s.AttemptEvent(job_id=task.job_id, task=task.name, attempt=views.attempt(view))
+    # TaskManager tells nothing of the owner here.
+    return lambda: s.AttemptEvent(
+        job_id=task.job_id, task=task.name, attempt=views.attempt_for_others(views.attempt(view))
+    )

@@ -1,8 +1,8 @@
 """Jobs as people see them: JobManager's jobs and tasks, with TaskManager's attempts and places in the queue.
 
 Everybody who is signed in sees all jobs with their states, times and reasons, since the queue is shared and "why does
-mine wait" has other people's jobs in it. What a job says (its spec with the environment), its logs and any action
-belong to its owner and to admins.
+mine wait" has other people's jobs in it. What a job says (its spec with the environment), what that was pinned to, its
+logs and any action belong to its owner and to admins.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Jobs:
             NotAllowed: it is somebody else's.
         """
         job = await self.header(await self.resolve(ref, account))
-        if job.owner != account.name and not account.admin:
+        if not may_see_all(account, job.owner):
             raise NotAllowed(f"The job {job.id} belongs to {job.owner}; only {job.owner} or an admin may do that.")
         return job
 
@@ -140,7 +140,8 @@ class Jobs:
         places: dict[str, tm.QueueEntry] = {}
         if attempts and limit > 0:
             known, places = await asyncio.gather(self._attempts(job_id, missing), self._places(job, missing))
-        return self._pieces(job, first, parts, known, places, missing, limit, offset)
+        whole = may_see_all(account, job.owner)
+        return self._pieces(job, first, parts, known, places, missing, limit, offset, whole)
 
     async def _pieces(
         self,
@@ -152,6 +153,7 @@ class Jobs:
         missing: list[s.Missing],
         limit: int,
         offset: int,
+        whole: bool,
     ) -> AsyncIterator[str]:
         yield views.job(job).model_dump_json()[:-1] + ',"tasks":['
         edges: list[s.Edge] = []
@@ -166,6 +168,8 @@ class Jobs:
                     views.task(task, known.get(task.name, ()), places.get(task.name), job_held=job.held)
                     for task in some
                 ]
+                if not whole:
+                    shown = [views.task_for_others(task) for task in shown]
                 edges += views.edges(some)
                 yield ("," if begun else "") + ",".join(task.model_dump_json() for task in shown)
                 await asyncio.sleep(0)
@@ -202,6 +206,8 @@ class Jobs:
         if found.state == TaskState.QUEUED:
             entry = await self._entry(job_id, name, missing)
         shown = views.task(found, known.get(name, ()), entry, job_held=job.held)
+        if not may_see_all(account, job.owner):
+            shown = views.task_for_others(shown)
         return s.TaskDetail(job=views.job(job), task=shown, missing=missing)
 
     async def attempts(self, job_id: str, task: str = "") -> dict[str, list[tm.AttemptView]]:
@@ -333,6 +339,11 @@ class Jobs:
             ) from None
         log.info("task.extended", job=job.id, task=task, by=account.name, seconds=seconds, delivered=reply.delivered)
         return s.Extended(attempt=views.attempt(reply.attempt), delivered=reply.delivered, sentence=reply.sentence)
+
+
+def may_see_all(account: Account, owner: str) -> bool:
+    """Whether what the job says and what it was pinned to is for this account."""
+    return account.admin or account.name == owner
 
 
 async def _all_tasks(first: jm.JobPart, rest: AsyncIterator[jm.JobPart]) -> AsyncIterator[Sequence[jm.TaskView]]:

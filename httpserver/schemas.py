@@ -246,7 +246,7 @@ class Attempt(Answer):
     stdout_bytes: int
     stderr_bytes: int
     dropped_bytes: int = Field(description="output past the log limit, not kept")
-    image_id: str
+    image_id: str = Field(description="empty until it is known, in events, and for others than owner and admins")
     warnings: list[str]
     timeout_s: float | None = Field(None, description="of its run, with all the time that it was given since its start")
     extensions: list[Extension] = Field(default_factory=list, description="more time that it was given, oldest first")
@@ -285,10 +285,14 @@ class Task(Answer):
     started_at: float | None
     ended_at: float | None
     image: str
-    image_digest: str | None = Field(None, description="of the content that it runs, pinned at submit; null: not known")
+    image_digest: str | None = Field(
+        None, description="of the content that it runs, pinned at submit; null: not known, or not for you"
+    )
     image_source: ImageSource | None = Field(None, description="where it was found; null: it is looked up there")
-    datasets: list[str] = Field(default_factory=list, description="NAME@VERSION, pinned at submit")
-    code: str | None = Field(None, description="digest of the snapshot at /root/code")
+    datasets: list[str] = Field(
+        default_factory=list, description="NAME@VERSION, pinned at submit; for owner and admins"
+    )
+    code: str | None = Field(None, description="digest of the snapshot at /root/code; for owner and admins")
     resources: Resources
     timeout_s: float
     retries: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -26,6 +27,7 @@ _PRIORITY = {
     common.PRIORITY_NORMAL: s.Priority.NORMAL,
     common.PRIORITY_HIGH: s.Priority.HIGH,
 }
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 # A task that has an attempt on a node.
 _UNDER_WAY = frozenset({TaskState.RUNNING, TaskState.STOPPING})
 _SOURCE = {
@@ -178,6 +180,31 @@ def task(
         node_id=message.node_id or None,
         attempts=[attempt(view) for view in attempts],
     )
+
+
+def task_for_others(shown: s.Task) -> s.Task:
+    """Without what the job was pinned to: contents of images, datasets and code may be private, their names in the job
+    file too where they aren't the image's."""
+    return shown.model_copy(
+        update={
+            "image_digest": None,
+            "datasets": [],
+            "code": None,
+            "reason": _reason_for_others(shown.reason),
+            "attempts": [attempt_for_others(one) for one in shown.attempts],
+        }
+    )
+
+
+def attempt_for_others(shown: s.Attempt) -> s.Attempt:
+    """See :func:`task_for_others`."""
+    return shown.model_copy(update={"image_id": "", "reason": _reason_for_others(shown.reason)})
+
+
+def _reason_for_others(reason: s.Reason | None) -> s.Reason | None:
+    if reason is None:
+        return None
+    return reason.model_copy(update={"sentence": _DIGEST.sub("sha256:…", reason.sentence)})
 
 
 def _waits_of(message: jm.TaskView, entry: tm.QueueEntry | None, job_held: bool) -> list[s.Wait]:

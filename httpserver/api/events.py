@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import StreamingResponse
 
+from ..jobs import may_see_all
 from .common import SignedIn, TheParts, streams
 
 router = APIRouter(tags=["events"])
@@ -25,7 +26,7 @@ _EVENTS: dict[str, Any] = {
 )
 async def get_events(
     request: Request,
-    _: SignedIn,
+    account: SignedIn,
     parts: TheParts,
     last_event_id: Annotated[str | None, Header(max_length=64, description="browsers send it by themselves")] = None,
     after: Annotated[str | None, Query(max_length=64, description="the same, for those who can't set headers")] = None,
@@ -39,7 +40,12 @@ async def get_events(
         return parts.accounts.who(token) is not None
 
     return StreamingResponse(
-        parts.hub.stream(last_event_id or after, job=job, still_welcome=still_welcome),
+        parts.hub.stream(
+            last_event_id or after,
+            job=job,
+            still_welcome=still_welcome,
+            whole=lambda owner: may_see_all(account, owner),
+        ),
         media_type="text/event-stream",
         headers={"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"},
     )

@@ -84,6 +84,17 @@ async def test_an_image_of_the_market_is_pinned_and_held_and_a_retry_keeps_it(ri
     assert (await task_of(ann, clone))["image_digest"] == new
 
 
+async def test_what_a_job_was_pinned_to_is_shown_to_its_owner_and_admins(rig: Rig):
+    """The digest of somebody's private image used to be told to all."""
+    ann, eve, boss = await rig.client("ann"), await rig.client("eve"), await rig.client("boss", admin=True)
+    digest = await push(ann, an_image("pinned"), "pinned:1")
+    job_id = await submit(ann, defaults={"image": "ann/pinned:1", "command": "true", "timeout": "1m"})
+    for client, want in ((ann, digest), (boss, digest), (eve, None)):
+        whole = (await client.get(f"/jobs/{job_id}")).json()["tasks"][0]
+        for task in (whole, await task_of(client, job_id)):
+            assert (task["image"], task["image_digest"], task["image_source"]) == ("ann/pinned:1", want, "market")
+
+
 async def test_a_retry_and_a_deletion_exclude_each_other(rig: Rig):
     ann = await rig.client("ann")
     digest = await push(ann, an_image("again"), "again:1")

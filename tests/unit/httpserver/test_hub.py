@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from headway.rpc.v1 import common_pb2 as common
 from headway.rpc.v1 import job_manager_pb2 as jm
 from headway.rpc.v1 import resource_manager_pb2 as rm
 from headway.rpc.v1 import task_manager_pb2 as tm
@@ -125,6 +126,38 @@ async def test_one_strange_row_does_not_end_the_stream(hub: Hub, clock: FakeCloc
     hub.on_jobs(a_change("good"))
     assert [e[2]["id"] for e in parsed(await reader.piece(clock) or "")] == ["good"]
     await reader.close()
+
+
+async def test_what_a_task_was_pinned_to_is_told_to_its_owner(hub: Hub, clock: FakeClock):
+    digest = "sha256:" + "a" * 64
+    task = jm.TaskView(
+        name="a",
+        state="FAILED",
+        image="ann/tool:1",
+        image_digest=digest,
+        code=digest,
+        datasets=[common.DatasetPin(name="mnist", version="1")],
+        reason=common.EndReason(word="image_not_found"),
+        sentence=f"The image ann/tool:1 ({digest}) is no longer in the market",
+    )
+    attempt = tm.AttemptView(
+        attempt=common.Attempt(task=common.Task(job_id="j1", name="a"), number=1), state="RUNNING", image_id=digest
+    )
+    owner = await connected(hub, clock, whole=lambda owner: owner == "ann")
+    other = await connected(hub, clock, whole=lambda owner: owner == "eve")
+    for reader in (owner, other):
+        await reader.piece(clock)
+    hub.on_jobs(jm.JobChanges(changes=[jm.JobChange(job=jm.Job(id="j1", state="FAILED", owner="ann"), tasks=[task])]))
+    hub.on_attempts(tm.AttemptChanges(attempts=[attempt]))
+    told = {}
+    for name, reader in (("ann", owner), ("eve", other)):
+        text = await reader.piece(clock) or ""
+        (told[name],) = [data["task"] for kind, _, data in parsed(text) if kind == "task"]
+        assert [kind for kind, _, _ in parsed(text)] == ["job", "task", "attempt"]
+        assert text.count(digest) == (3 if name == "ann" else 0)
+        await reader.close()
+    assert (told["ann"]["image_digest"], told["ann"]["code"], told["ann"]["datasets"]) == (digest, digest, ["mnist@1"])
+    assert (told["eve"]["image"], told["eve"]["image_digest"], told["eve"]["datasets"]) == ("ann/tool:1", None, [])
 
 
 async def test_nodes_are_told_when_they_differ_and_when_they_go(hub: Hub, clock: FakeClock):

@@ -1251,7 +1251,10 @@ export interface components {
              * @description output past the log limit, not kept
              */
             dropped_bytes: number;
-            /** Image Id */
+            /**
+             * Image Id
+             * @description empty until it is known, in events, and for others than owner and admins
+             */
             image_id: string;
             /** Warnings */
             warnings: string[];
@@ -2910,19 +2913,19 @@ export interface components {
             image: string;
             /**
              * Image Digest
-             * @description of the content that it runs, pinned at submit; null: not known
+             * @description of the content that it runs, pinned at submit; null: not known, or not for you
              */
             image_digest: string | null;
             /** @description where it was found; null: it is looked up there */
             image_source: components["schemas"]["ImageSource"] | null;
             /**
              * Datasets
-             * @description NAME@VERSION, pinned at submit
+             * @description NAME@VERSION, pinned at submit; for owner and admins
              */
             datasets: string[];
             /**
              * Code
-             * @description digest of the snapshot at /root/code
+             * @description digest of the snapshot at /root/code; for owner and admins
              */
             code: string | null;
             resources: components["schemas"]["Resources"];
@@ -3336,7 +3339,7 @@ export interface components {
          * @description The stable word for why a task waits, cheapest to fix first; see docs/interfaces.md, "Why it waits".
          * @enum {string}
          */
-        WaitWord: "held" | "retry_pause" | "dependency" | "user_limit" | "waiting_for_cpu_or_memory" | "waiting_for_gpu" | "waiting_for_gpu_model" | "reserved_for_larger_task" | "behind_higher_priority" | "gpu_busy_outside" | "image_missing" | "node_drained" | "disk_full" | "mount_unavailable" | "no_such_node_yet";
+        WaitWord: "held" | "retry_pause" | "dependency" | "user_limit" | "waiting_for_cpu_or_memory" | "waiting_for_gpu" | "waiting_for_gpu_model" | "reserved_for_larger_task" | "kept_for_short_tasks" | "behind_higher_priority" | "gpu_busy_outside" | "image_missing" | "node_drained" | "disk_full" | "mount_unavailable" | "no_such_node_yet";
     };
     responses: never;
     parameters: never;
