@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from headway.ids import NodeId, TaskId
@@ -15,7 +14,7 @@ from .model import Gpu, Shape, Task
 from .passes import Placement, Why
 from .placement import CpuTasks, Room, empty_room, shortages, suits
 from .places import Booking, Place, kind_of
-from .profile import Allowance, End, Need, NodeProfile, machine_of
+from .profile import Allowance, End, FirstFree, Need, NodeProfile, machine_of
 
 # When an attempt that has outlived its booking will end is not known: so much later than now, each time it is asked.
 OUTLIVED_S = 60.0
@@ -72,7 +71,7 @@ class Board:
         self._open([room for room in rooms if not room.closed])
         self._samples = {node.group: node for node in self.nodes.values()}
         self._by_order = {node.room.order: node for node in self.nodes.values()}
-        self._orders: dict[int, _FirstFree] = {}
+        self._orders: dict[int, FirstFree] = {}
         self._wanted: dict[Shape, Wanted] = {}
         self._wanted_of: dict[int, Wanted] = {}  # by the id of a shape, since hashing one takes longer
         self._kept: dict[NodeId, dict[TaskId, Place]] = {}
@@ -283,7 +282,7 @@ class Board:
             return
         order = self._orders.get(gpus)
         if order is None:
-            order = self._orders[gpus] = _FirstFree(gpus, self.nodes.values())
+            order = self._orders[gpus] = FirstFree(gpus, self.nodes.values())
         for first_s, number in list(order.row):
             if first_s > until_s:
                 return
@@ -390,21 +389,3 @@ class Board:
         if any(kind not in node.kinds for kind, _ in place.gpus):
             return None
         return [(node.kinds[kind], count) for kind, count in place.gpus]
-
-
-class _FirstFree:
-    """The nodes by the first moment at which they could have so many GPUs."""
-
-    def __init__(self, gpus: int, nodes: Iterable[NodeProfile]) -> None:
-        self._gpus = gpus
-        self._known = {node.room.order: node.first_free(gpus) for node in nodes}
-        self.row = sorted((first_s, number) for number, first_s in self._known.items())
-
-    def refresh(self, node: NodeProfile) -> None:
-        """The node's bookings have changed."""
-        number, first_s = node.room.order, node.first_free(self._gpus)
-        known = self._known[number]
-        if first_s != known:
-            del self.row[bisect_left(self.row, (known, number))]
-            insort(self.row, (first_s, number))
-            self._known[number] = first_s

@@ -7,7 +7,7 @@ clock; a step holds from its time up to the next one, the last for ever.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -234,6 +234,24 @@ class NodeProfile:
             if sum(count for _, count in self.cards_for(need, time, time + duration_s)) >= need.gpus:
                 return time
         return None
+
+
+class FirstFree:
+    """The nodes by the first moment at which they could have so many GPUs."""
+
+    def __init__(self, gpus: int, nodes: Iterable[NodeProfile]) -> None:
+        self._gpus = gpus
+        self._known = {node.room.order: node.first_free(gpus) for node in nodes}
+        self.row = sorted((first_s, number) for number, first_s in self._known.items())
+
+    def refresh(self, node: NodeProfile) -> None:
+        """The node's bookings have changed."""
+        number, first_s = node.room.order, node.first_free(self._gpus)
+        known = self._known[number]
+        if first_s != known:
+            del self.row[bisect_left(self.row, (known, number))]
+            insort(self.row, (first_s, number))
+            self._known[number] = first_s
 
 
 @dataclass(frozen=True, slots=True, eq=False)
