@@ -45,7 +45,7 @@ def test_a_cancel_lets_the_program_say_goodbye(jobs: Jobs) -> None:
     began = time.monotonic()
     jobs.cluster.client.act("cancel", job)
     task = jobs.ended(job)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20, "not the whole grace"
     assert (task["state"], jobs.out(task)) == ("CANCELLED", b"up\nbye\n")
     answer = jobs.cluster.client.act("cancel", job)
     assert answer["job"]["state"] == "CANCELLED"
