@@ -579,3 +579,60 @@ class SuggestTimeoutsReply(_message.Message):
     advice: _containers.RepeatedCompositeFieldContainer[SuggestTimeoutsReply.Advice]
     index: _containers.RepeatedScalarFieldContainer[int]
     def __init__(self, advice: _Optional[_Iterable[_Union[SuggestTimeoutsReply.Advice, _Mapping]]] = ..., index: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class PreviewQueueRequest(_message.Message):
+    __slots__ = ("sets", "most")
+    class Set(_message.Message):
+        __slots__ = ("tasks",)
+        TASKS_FIELD_NUMBER: _ClassVar[int]
+        tasks: _containers.RepeatedCompositeFieldContainer[EnqueueTask]
+        def __init__(self, tasks: _Optional[_Iterable[_Union[EnqueueTask, _Mapping]]] = ...) -> None: ...
+    SETS_FIELD_NUMBER: _ClassVar[int]
+    MOST_FIELD_NUMBER: _ClassVar[int]
+    sets: _containers.RepeatedCompositeFieldContainer[PreviewQueueRequest.Set]
+    most: int
+    def __init__(self, sets: _Optional[_Iterable[_Union[PreviewQueueRequest.Set, _Mapping]]] = ..., most: _Optional[int] = ...) -> None: ...
+
+class PreviewQueueReply(_message.Message):
+    __slots__ = ("sets", "at", "total_waiting", "total_running", "policy", "discipline")
+    class Start(_message.Message):
+        __slots__ = ("task", "position", "at_once", "estimated_start", "estimate_rough", "promised_start", "promise_from", "reasons", "refused", "sentence")
+        TASK_FIELD_NUMBER: _ClassVar[int]
+        POSITION_FIELD_NUMBER: _ClassVar[int]
+        AT_ONCE_FIELD_NUMBER: _ClassVar[int]
+        ESTIMATED_START_FIELD_NUMBER: _ClassVar[int]
+        ESTIMATE_ROUGH_FIELD_NUMBER: _ClassVar[int]
+        PROMISED_START_FIELD_NUMBER: _ClassVar[int]
+        PROMISE_FROM_FIELD_NUMBER: _ClassVar[int]
+        REASONS_FIELD_NUMBER: _ClassVar[int]
+        REFUSED_FIELD_NUMBER: _ClassVar[int]
+        SENTENCE_FIELD_NUMBER: _ClassVar[int]
+        task: str
+        position: int
+        at_once: bool
+        estimated_start: float
+        estimate_rough: bool
+        promised_start: float
+        promise_from: float
+        reasons: _containers.RepeatedCompositeFieldContainer[_common_pb2.WaitReason]
+        refused: str
+        sentence: str
+        def __init__(self, task: _Optional[str] = ..., position: _Optional[int] = ..., at_once: _Optional[bool] = ..., estimated_start: _Optional[float] = ..., estimate_rough: _Optional[bool] = ..., promised_start: _Optional[float] = ..., promise_from: _Optional[float] = ..., reasons: _Optional[_Iterable[_Union[_common_pb2.WaitReason, _Mapping]]] = ..., refused: _Optional[str] = ..., sentence: _Optional[str] = ...) -> None: ...
+    class Set(_message.Message):
+        __slots__ = ("starts",)
+        STARTS_FIELD_NUMBER: _ClassVar[int]
+        starts: _containers.RepeatedCompositeFieldContainer[PreviewQueueReply.Start]
+        def __init__(self, starts: _Optional[_Iterable[_Union[PreviewQueueReply.Start, _Mapping]]] = ...) -> None: ...
+    SETS_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_WAITING_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_RUNNING_FIELD_NUMBER: _ClassVar[int]
+    POLICY_FIELD_NUMBER: _ClassVar[int]
+    DISCIPLINE_FIELD_NUMBER: _ClassVar[int]
+    sets: _containers.RepeatedCompositeFieldContainer[PreviewQueueReply.Set]
+    at: float
+    total_waiting: int
+    total_running: int
+    policy: str
+    discipline: str
+    def __init__(self, sets: _Optional[_Iterable[_Union[PreviewQueueReply.Set, _Mapping]]] = ..., at: _Optional[float] = ..., total_waiting: _Optional[int] = ..., total_running: _Optional[int] = ..., policy: _Optional[str] = ..., discipline: _Optional[str] = ...) -> None: ...

@@ -95,6 +95,11 @@ class TaskManagerStub:
                 request_serializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.SuggestTimeoutsRequest.SerializeToString,
                 response_deserializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.SuggestTimeoutsReply.FromString,
                 _registered_method=True)
+        self.PreviewQueue = channel.unary_unary(
+                '/headway.rpc.v1.TaskManager/PreviewQueue',
+                request_serializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.PreviewQueueRequest.SerializeToString,
+                response_deserializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.PreviewQueueReply.FromString,
+                _registered_method=True)
         self.SetScheduling = channel.unary_unary(
                 '/headway.rpc.v1.TaskManager/SetScheduling',
                 request_serializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.SetSchedulingRequest.SerializeToString,
@@ -192,6 +197,13 @@ class TaskManagerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def PreviewQueue(self, request, context):
+        """When tasks that nobody has submitted would start. Nothing is stored.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def SetScheduling(self, request, context):
         """Another policy or discipline from now on; the queue stays. Stored when answered.
         """
@@ -268,6 +280,11 @@ def add_TaskManagerServicer_to_server(servicer, server):
                     servicer.SuggestTimeouts,
                     request_deserializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.SuggestTimeoutsRequest.FromString,
                     response_serializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.SuggestTimeoutsReply.SerializeToString,
+            ),
+            'PreviewQueue': grpc.unary_unary_rpc_method_handler(
+                    servicer.PreviewQueue,
+                    request_deserializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.PreviewQueueRequest.FromString,
+                    response_serializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.PreviewQueueReply.SerializeToString,
             ),
             'SetScheduling': grpc.unary_unary_rpc_method_handler(
                     servicer.SetScheduling,
@@ -605,6 +622,33 @@ class TaskManager:
             '/headway.rpc.v1.TaskManager/SuggestTimeouts',
             headway_dot_rpc_dot_v1_dot_task__manager__pb2.SuggestTimeoutsRequest.SerializeToString,
             headway_dot_rpc_dot_v1_dot_task__manager__pb2.SuggestTimeoutsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PreviewQueue(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headway.rpc.v1.TaskManager/PreviewQueue',
+            headway_dot_rpc_dot_v1_dot_task__manager__pb2.PreviewQueueRequest.SerializeToString,
+            headway_dot_rpc_dot_v1_dot_task__manager__pb2.PreviewQueueReply.FromString,
             options,
             channel_credentials,
             insecure,
