@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -14,14 +11,13 @@ from headway.errors import (
     HeadwayError,
     InvalidInput,
     NotFound,
-    Problem,
     RangeInvalid,
     TooLarge,
     TooMany,
     Unavailable,
 )
 
-from . import views
+from . import mistakes, views
 
 MEDIA_TYPE = "application/problem+json"
 INSIDE = "Something inside Headway failed; its log has more under this request id."
@@ -104,29 +100,6 @@ def from_http(error: HTTPException) -> HeadwayError:
 
 def from_validation(error: RequestValidationError) -> HeadwayError:
     """FastAPI's findings about parameters and body, each at its place."""
-    problems = [_problem(item) for item in error.errors()]
+    problems = [mistakes.problem(item) for item in error.errors()]
     first = problems[0].message if problems else "It is not as it should be."
     return InvalidInput(first if len(problems) == 1 else f"{len(problems)} things are wrong.", problems=problems)
-
-
-def _problem(item: dict[str, Any]) -> Problem:
-    where, *rest = item.get("loc") or ("body",)
-    pointer = _pointer(rest)
-    message = str(item.get("msg", "is not valid"))
-    message = message[:1].upper() + message[1:]
-    if where != "body":
-        name = rest[0] if rest else ""
-        return Problem("", f"{_PLACES.get(where, where)} `{name}`: {message}.", word=str(name))
-    if item.get("type") == "extra_forbidden":
-        return Problem(pointer, f"`{rest[-1]}` is not known here.", word=str(rest[-1]))
-    if item.get("type") == "missing":
-        named = f"`{rest[-1]}`" if rest else "A body"
-        return Problem(pointer, f"{named} is missing.", word=str(rest[-1]) if rest else "")
-    return Problem(pointer, f"{message}.", word=str(rest[-1]) if rest else "")
-
-
-_PLACES = {"query": "The parameter", "path": "The part of the address", "header": "The header", "cookie": "The cookie"}
-
-
-def _pointer(parts: Sequence[Any]) -> str:
-    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts)

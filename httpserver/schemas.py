@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from headway.model.reasons import EndWord, Fault, WaitWord
 from headway.states import Admission, AttemptState, JobState, NodeHealth, TaskState
@@ -147,11 +147,11 @@ UserName = Annotated[
 class UserCreate(Ask):
     name: UserName
     password: str | None = Field(None, min_length=8, max_length=1000, description="null: one is made and answered")
-    admin: bool = False
+    admin: StrictBool = False
     uid: int | None = Field(None, ge=1000, le=2**31 - 2, description="null: the next free one of the configured range")
     gid: int | None = Field(None, ge=1000, le=2**31 - 2, description="null: the same as uid")
-    may_use_image_user: bool = False
-    may_use_high_priority: bool = False
+    may_use_image_user: StrictBool = False
+    may_use_high_priority: StrictBool = False
     quota_bytes: int | None = Field(
         None, ge=0, le=2**62, description="of the personal space; 0: no limit, null: as configured"
     )
@@ -166,10 +166,10 @@ class UserPatch(Ask):
     """Only what is given changes. A new password or ``enabled: false`` ends all sessions of the account."""
 
     password: str | None = Field(None, min_length=8, max_length=1000)
-    admin: bool | None = None
-    enabled: bool | None = None
-    may_use_image_user: bool | None = None
-    may_use_high_priority: bool | None = None
+    admin: StrictBool | None = None
+    enabled: StrictBool | None = None
+    may_use_image_user: StrictBool | None = None
+    may_use_high_priority: StrictBool | None = None
     quota_bytes: int | None = Field(
         None, ge=-1, le=2**62, description="of the personal space; 0: no limit, -1: as configured again"
     )
@@ -389,7 +389,7 @@ class Acted(Answer):
 
 class Extend(Ask):
     by: str = Field(max_length=64, description="how much longer, such as 30m or 1h30m")
-    force: bool = Field(False, description="although others start later than promised; admins only")
+    force: StrictBool = Field(False, description="although others start later than promised; admins only")
 
 
 class Extended(Answer):
@@ -587,7 +587,7 @@ class FileList(Answer):
 
 class FileMove(Ask):
     to: str = Field(description="new path in the personal space", max_length=4096)
-    overwrite: bool = False
+    overwrite: StrictBool = False
 
 
 class FileDone(Answer):

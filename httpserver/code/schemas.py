@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from ..schemas import Answer, Ask
 
@@ -20,7 +20,7 @@ class CodeFile(_Entry):
     path: Path = Field(description="relative to the folder, with `/`")
     sha256: str = Field(pattern="^[0-9a-f]{64}$")
     size_bytes: int = Field(ge=0, le=1 << 50)
-    executable: bool = False
+    executable: StrictBool = False
 
 
 class CodeLink(_Entry):

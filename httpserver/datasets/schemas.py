@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, StrictBool
 
 from ..market.schemas import DESCRIPTION_CHARACTERS, ShareChange, SharedWith, UsedBy
 from ..schemas import Answer, Ask
@@ -55,15 +55,15 @@ class DatasetPublish(Ask):
     path: str = Field(max_length=4000, description="a folder of the personal space", examples=["data/mnist"])
     version: str | None = Field(None, max_length=200, description="default: 1, 2, 3 …")
     description: str | None = Field(None, max_length=DESCRIPTION_CHARACTERS, description="Markdown")
-    public: bool | None = Field(None, description="default of a new dataset: false")
-    copy_: bool = Field(
+    public: StrictBool | None = Field(None, description="default of a new dataset: false")
+    copy_: StrictBool = Field(
         False, alias="copy", description="the bytes may be copied where they can't be shared with the space"
     )
 
 
 class DatasetChange(Ask):
     description: str | None = Field(None, max_length=DESCRIPTION_CHARACTERS)
-    public: bool | None = None
+    public: StrictBool | None = None
     shared_with: ShareChange | None = None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, StrictBool
 
 from ..schemas import Answer, Ask
 from .names import OWNER_PATTERN, TAG_PATTERN
@@ -129,7 +129,7 @@ class ImagePatch(Ask):
     """Only what is given changes."""
 
     description: str | None = Field(None, max_length=DESCRIPTION_CHARACTERS)
-    public: bool | None = None
+    public: StrictBool | None = None
     shared_with: ShareChange | None = None
 
 

@@ -174,6 +174,13 @@ async def test_shared_with_a_person_or_a_group_and_no_longer(rig: Rig) -> None:
     assert (await bob.get("/groups")).json()["groups"][0]["members"] == ["bob", "cyd"]
     assert (await ann.patch(url, json={"shared_with": {"groups": ["none"]}})).status_code == 400
     assert (await ann.patch(url, json={"shared_with": {"users": ["none"]}})).status_code == 400
+    for body, sentence in (
+        ({"public": "yes"}, "`public` must be true or false."),
+        ({"description": 5}, "`description` must be a text."),
+        ("public", "The body must be an object."),
+    ):
+        refused = await ann.patch(url, json=body)
+        assert (refused.status_code, refused.json()["detail"]) == (400, sentence)
     assert (await ann.patch(url, json={"public": True})).json()["public"] is True
     assert "ann/shared" in await names(bob, owner="ann", q="SHARED")
     assert (await ann.patch(url, json={"description": "x" * 20_001})).status_code == 400
