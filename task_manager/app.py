@@ -29,6 +29,7 @@ from .peers import JobManagerPeer, ResourceManagerPeer, WorkerPeers
 from .placement import CpuTasks
 from .ports import NodeWatch, Workers
 from .prefetcher import Prefetcher
+from .previews import Previews
 from .retry import RetrySettings
 from .servicer import Servicer
 from .settings import Settings
@@ -81,6 +82,8 @@ def settings_of(config: HeadwayConfig) -> Settings:
         cpu_tasks=CpuTasks(mine.cpu_tasks_on_gpu_nodes),
         start_limit_s=mine.start_limit_s,
         stop_limit_s=mine.stop_limit_s,
+        booked_start_s=mine.booked_start_s,
+        booked_stop_s=mine.booked_stop_s,
         discipline=Discipline(mine.discipline),
         reserved=mine.reserved_tasks,
         limits=limits,
@@ -153,7 +156,9 @@ async def build(
         await engine.close()
 
     server = RpcServer(service, bind=bind, token=token)
-    doors = Servicer(engine, Desk(engine, db), hub, MoreTime(engine, hub, clock), Advisor(engine, db))
+    previews = Previews(engine)
+    service.on_stop(previews.close)
+    doors = Servicer(engine, Desk(engine, db), hub, MoreTime(engine, hub, clock), Advisor(engine, db), previews)
     add_TaskManagerServicer_to_server(doors, server)  # type: ignore[no-untyped-call]
     service.on_start(engine.start)
     service.on_refuse(hub.close)

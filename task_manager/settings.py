@@ -23,4 +23,6 @@ class Settings:
     cpu_tasks: CpuTasks = CpuTasks.LAST_RESORT
     start_limit_s: float = 1_800.0  # from dispatch to the user's process
     stop_limit_s: float = 120.0  # past it people are told that a stop gets no answer
+    booked_start_s: float = 60.0  # what a plan allows for a start, and
+    booked_stop_s: float = 30.0  # for a stop; most take seconds
     unfit_s: float = 60.0  # longest time that one refusal keeps a node from work

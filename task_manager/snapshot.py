@@ -14,7 +14,7 @@ from headway.ids import TaskId
 
 from .book import Book, Flight
 from .model import Attempt, Task
-from .passes import PassInput, PassSettings
+from .passes import Estimate, PassInput, PassSettings, Plan, Why
 from .placement import Room
 from .places import Booking, Place
 from .policy import ClusterView
@@ -28,8 +28,8 @@ def pass_settings(settings: Settings) -> PassSettings:
     return PassSettings(
         discipline=settings.discipline,
         reserved=settings.reserved,
-        start_limit_s=settings.start_limit_s,
-        stop_limit_s=settings.stop_limit_s,
+        start_limit_s=min(settings.start_limit_s, settings.booked_start_s),
+        stop_limit_s=min(settings.stop_limit_s, settings.booked_stop_s),
         limits=settings.limits,
         cpu_tasks=settings.cpu_tasks,
     )
@@ -53,6 +53,15 @@ def pass_input(book: Book, settings: Settings, rooms: Iterable[Room]) -> PassInp
         settings=wanted,
         last_used=book.gpu_last_used,
     )
+
+
+def apart(there: PassInput, *, now: float, mono: float) -> PassInput:
+    """The snapshot at this moment as a copy of its own, which stays as it is while the book goes on."""
+    queue = there.queue.copy()
+    return replace(
+        there, now_s=mono, wall_s=now, queue=queue, tasks=dict(there.tasks), places=dict(there.places),
+        policy=queue.policy, last_used=lambda uuid: 0.0,
+    )  # fmt: skip
 
 
 def booking(attempt: Attempt, flight: Flight, task: Task, settings: PassSettings) -> Booking:
@@ -84,20 +93,28 @@ def _shifted(place: Place, by_s: float) -> Place:
 def estimated_start(book: Book, task_id: TaskId, *, now: float, mono: float) -> tuple[float, bool] | None:
     """When a waiting task starts, as of the last pass, by the wall clock, and whether that is a rough figure; None
     where nothing can be told."""
-    plan = book.plan
-    if plan is None or not book.queue.is_runnable(task_id):
+    if book.plan is None or not book.queue.is_runnable(task_id):
         return None
-    estimate = plan.estimates.get(task_id)
-    if estimate is None and plan.rough is not None:
-        estimate = plan.rough.at(book.queue.position(task_id))
-    if estimate is None or not math.isfinite(estimate.start_s):
+    estimate = estimate_of(book.plan, task_id, book.queue.position(task_id))
+    if estimate is None:
         return None
     return now + max(0.0, estimate.start_s - mono), estimate.rough
+
+
+def estimate_of(plan: Plan, task_id: TaskId, position: int) -> Estimate | None:
+    """What a pass says of a task that it left at this position; None where it can tell nothing."""
+    estimate, wait = plan.estimates.get(task_id), plan.waits.get(task_id)
+    if estimate is None and plan.rough is not None and (wait is None or wait.why is not Why.NO_NODE):
+        estimate = plan.rough.at(position)
+    return estimate if estimate is not None and math.isfinite(estimate.start_s) else None
 
 
 def promised_start(book: Book, task_id: TaskId, *, now: float, mono: float) -> float | None:
     """No later than this it starts, by the wall clock, rounded up; None: nothing is promised."""
     place = book.places.get(task_id)
-    if place is None or place.promised_s is None:
-        return None
-    return math.ceil(now + place.promised_s - mono) + _PASS_S
+    return None if place is None else shown_promise(place, now=now, mono=mono)
+
+
+def shown_promise(place: Place, *, now: float, mono: float) -> float | None:
+    """A promised start as people are told it: by the wall clock, rounded up; None: nothing is promised."""
+    return None if place.promised_s is None else math.ceil(now + place.promised_s - mono) + _PASS_S

@@ -211,6 +211,11 @@ class TaskManager(Section):
     stop_limit_s: Seconds = Field(
         default=120.0, description="how long past grace a stop may take before the node is looked at"
     )
+    booked_start_s: Seconds = Field(
+        default=60.0,
+        description="what a plan allows for a start, on top of the timeout; a start that takes longer may move others",
+    )
+    booked_stop_s: Seconds = Field(default=30.0, description="what a plan allows for a stop")
     limits: Limits = Limits()
 
 
