@@ -10,7 +10,6 @@ from headway.rpc import convert
 from headway.rpc.v1 import common_pb2, task_manager_pb2
 from headway.states import AttemptState, NodeHealth
 from headway.store import Database
-from headway.units import format_duration
 
 from . import explain, leases, placing, snapshot, store, wire
 from .book import Book
@@ -49,11 +48,9 @@ class Desk:
             key = (shape, too_long)
             verdict = seen.get(key)
             if verdict is None:
-                verdict = explain.could_ever_run(shape, nodes, settings.cpu_tasks)
-                if limit_s is not None and too_long:
-                    limit = format_duration(limit_s)
-                    verdict = explain.Verdict(False, f"Its timeout is above this cluster's limit of {limit}.")
-                seen[key] = verdict
+                verdict = seen[key] = explain.admitted(
+                    shape, asked.timeout_s, nodes, limit_s=limit_s, cpu_tasks=settings.cpu_tasks
+                )
             reply.verdicts.add(satisfiable=verdict.satisfiable, sentence=verdict.sentence)
         return reply
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from headway.model.reasons import WaitReason, WaitWord
 from headway.states import Admission
-from headway.units import format_size
+from headway.units import format_duration, format_size
 
 from . import cuda
 from .model import Node, Shape, Task
@@ -34,6 +34,16 @@ def could_ever_run(shape: Shape, nodes: Sequence[Node], cpu_tasks: CpuTasks = Cp
     if any(not lack for lack in lacks):
         return Verdict(True, "")
     return Verdict(False, _never(shape, nodes, lacks))
+
+
+def admitted(
+    shape: Shape, timeout_s: float, nodes: Sequence[Node], *, limit_s: float | None, cpu_tasks: CpuTasks
+) -> Verdict:
+    """The answer at submit to what a task asks for, its timeout too; ``limit_s``: the longest of this cluster."""
+    verdict = could_ever_run(shape, nodes, cpu_tasks)
+    if limit_s is not None and timeout_s > limit_s:
+        return Verdict(False, f"Its timeout is above this cluster's limit of {format_duration(limit_s)}.")
+    return verdict
 
 
 def reasons(

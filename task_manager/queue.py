@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 
 from sortedcontainers import SortedList
@@ -55,6 +56,24 @@ class TaskQueue:
 
     def __contains__(self, task_id: TaskId) -> bool:
         return task_id in self._entries
+
+    def copy(self) -> TaskQueue:
+        """The same tasks in the same order, for what-ifs: changes of one are not seen in the other. A rule that learns
+        is copied with what it has learnt."""
+        made = TaskQueue(self.policy if self.policy.static else deepcopy(self.policy), by_owner=self.by_owner)
+        made.failure, made._culprit = self.failure, self._culprit
+        made._view, made._sorted_at = self._view, self._sorted_at
+        made._order, made._ready = self._order.copy(), self._ready.copy()
+        made._gpu_us, made._arrivals = self._gpu_us, dict(self._arrivals)
+        shelves: dict[int, SortedList[Key]] = {}
+        for shape, lanes in self._shelves.items():
+            made._shelves[shape] = {}
+            for lane, shelf in lanes.items():
+                made._shelves[shape][lane] = shelves[id(shelf)] = shelf.copy()
+        for task_id, entry in self._entries.items():
+            lies_in = None if entry.shelf is None else shelves[id(entry.shelf)]
+            made._entries[task_id] = _Entry(entry.task, entry.key, lies_in, entry.gpu_us)
+        return made
 
     # -- changes ----------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from .engine import Engine
 from .events import BeatAnswer, Extend, NodeDeclaredLost
 from .hub import Hub
 from .more_time import MoreTime
+from .previews import Previews
 
 log = get_logger(__name__)
 
@@ -28,11 +29,14 @@ _VIEWS_IN_ONE_MESSAGE = 500
 class Servicer(TaskManagerServicer):
     """Takes calls in; decides nothing."""
 
-    def __init__(self, engine: Engine, desk: Desk, hub: Hub, more_time: MoreTime, advisor: Advisor) -> None:
+    def __init__(
+        self, engine: Engine, desk: Desk, hub: Hub, more_time: MoreTime, advisor: Advisor, previews: Previews
+    ) -> None:
         self._engine = engine
         self._desk = desk
         self._more_time = more_time
         self._advisor = advisor
+        self._previews = previews
         self._hub = hub
 
     async def ApplyTaskCommands(self, request: pb.ApplyTaskCommandsRequest, context: Any) -> pb.ApplyTaskCommandsReply:
@@ -92,3 +96,6 @@ class Servicer(TaskManagerServicer):
 
     async def SuggestTimeouts(self, request: pb.SuggestTimeoutsRequest, context: Any) -> pb.SuggestTimeoutsReply:
         return await self._advisor.advise(request)
+
+    async def PreviewQueue(self, request: pb.PreviewQueueRequest, context: Any) -> pb.PreviewQueueReply:
+        return await self._previews.preview(request)

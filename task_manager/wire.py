@@ -48,7 +48,7 @@ def commands(request: task_manager_pb2.ApplyTaskCommandsRequest) -> Commands:
 def _command(message: task_manager_pb2.TaskCommand) -> Command | None:
     match message.WhichOneof("command"):
         case "enqueue":
-            return Enqueue(_task(message.enqueue, message.seq), message.enqueue.SerializeToString())
+            return Enqueue(task(message.enqueue, message.seq), message.enqueue.SerializeToString())
         case "cancel":
             cancel = message.cancel
             return Cancel(convert.task_id(cancel.task), cancel.generation, message.seq, cancel.by)
@@ -60,7 +60,8 @@ def _command(message: task_manager_pb2.TaskCommand) -> Command | None:
     return None
 
 
-def _task(message: task_manager_pb2.EnqueueTask, seq: int) -> Task:
+def task(message: task_manager_pb2.EnqueueTask, seq: int = 0) -> Task:
+    """A task as JobManager hands it over."""
     spec = message.spec
     return Task(
         id=convert.task_id(message.task),

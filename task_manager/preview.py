@@ -1,0 +1,162 @@
+"""What tasks that nobody has submitted would get: asked of the pass itself, on a copy of the queue.
+
+Each set of tasks is added to a copy of the snapshot as if it were submitted at this moment, and one pass says what it
+would say then. So a preview is the real first answer, unless something happens in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from headway.ids import JobId, TaskId
+from headway.model.reasons import WaitReason
+from headway.units import format_duration
+
+from . import cycle, explain, promises
+from .explain import Verdict
+from .model import Node, Shape, Task
+from .passes import Discipline, PassInput, Plan
+from .placement import Room
+from .policy import ClusterView
+from .snapshot import estimate_of, shown_promise
+
+# Ids of jobs begin with "j" and a moment: this one sorts behind all of them, as a job submitted now does.
+JOB = JobId("this-job")
+_BINDING = frozenset({Discipline.CONSERVATIVE, Discipline.EASY})
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What one task would get. Instants are by the wall clock, in epoch seconds."""
+
+    name: str
+    position: int = 0  # from 1 among those left waiting; 0: it starts at once, or no such task is taken
+    at_once: bool = False
+    starts_at: float | None = None
+    rough: bool = False
+    promised_at: float | None = None  # promised at once: no later than this
+    promise_from: float | None = None  # a start can be promised from then on
+    reasons: tuple[WaitReason, ...] = ()
+    refused: str = ""  # why no such task is taken
+
+
+def preview(snapshot: PassInput, tasks: Sequence[Task], nodes: Sequence[Node], *, most: int) -> list[Start]:
+    """What these tasks would get if all of them were queued now; the first ``most`` of them in the queue's order.
+
+    The snapshot is not changed.
+    """
+    queue = snapshot.queue.copy()
+    added = {task.id: task for task in tasks}
+    for task in tasks:
+        queue.add(task, runnable=True)
+    view = ClusterView(snapshot.view.gpus, queue.waiting_gpu_s)
+    asked = replace(snapshot, queue=queue, tasks={**snapshot.tasks, **added}, policy=queue.policy, view=view)
+    plan = cycle.plan(asked)
+    look = _Look(asked, plan, nodes)
+    order = sorted(added, key=lambda task_id: queue.key_of(task_id) or ())
+    return [look.start(added[task_id]) for task_id in order[:most]]
+
+
+class _Look:
+    """One plan, and the cluster as it is after it."""
+
+    def __init__(self, asked: PassInput, plan: Plan, nodes: Sequence[Node]) -> None:
+        self._asked = asked
+        self._plan = plan
+        self._nodes = nodes
+        self._placed = {placement.task_id for placement in plan.placements}
+        self._placed_keys = sorted(key for task_id in self._placed if (key := asked.queue.key_of(task_id)) is not None)
+        self._rooms = _after(asked, plan)
+        self._verdicts: dict[tuple[Shape, bool], Verdict] = {}
+
+    def start(self, task: Task) -> Start:
+        refused = self._refused(task)
+        if refused:
+            return Start(task.id.name, refused=refused)
+        if task.id in self._placed:
+            return Start(task.id.name, at_once=True, starts_at=self._asked.wall_s)
+        position = self._position(task.id)
+        estimate = estimate_of(self._plan, task.id, position)
+        promised = self._promised(task.id)
+        return Start(
+            task.id.name,
+            position=position,
+            starts_at=None if estimate is None else self._wall(max(estimate.start_s, self._asked.now_s)),
+            rough=estimate is not None and estimate.rough,
+            promised_at=promised,
+            promise_from=self._promise_from(task) if promised is None and estimate is not None else None,
+            reasons=tuple(self._reasons(task, position)),
+        )
+
+    def _refused(self, task: Task) -> str:
+        settings = self._asked.settings
+        limit_s = settings.limits.max_timeout_s(self._asked.view.gpus)
+        key = (task.shape, limit_s is not None and task.timeout_s > limit_s)
+        if key not in self._verdicts:
+            self._verdicts[key] = explain.admitted(
+                task.shape, task.timeout_s, self._nodes, limit_s=limit_s, cpu_tasks=settings.cpu_tasks
+            )
+        verdict = self._verdicts[key]
+        return "" if verdict.satisfiable else verdict.sentence
+
+    def _position(self, task_id: TaskId) -> int:
+        """Among those that are left once the pass has started what it starts."""
+        key = self._asked.queue.key_of(task_id)
+        ahead = 0 if key is None else sum(1 for placed in self._placed_keys if placed < key)
+        return self._asked.queue.position(task_id) - ahead
+
+    def _promised(self, task_id: TaskId) -> float | None:
+        place = self._plan.places.get(task_id)
+        return None if place is None else shown_promise(place, now=self._asked.wall_s, mono=self._asked.now_s)
+
+    def _promise_from(self, task: Task) -> float | None:
+        if self._asked.settings.discipline not in _BINDING:
+            return None
+        closes_at = promises.closing(self._asked, task)
+        return closes_at if closes_at is not None and closes_at > self._asked.wall_s else None
+
+    def _reasons(self, task: Task, position: int) -> list[WaitReason]:
+        return explain.reasons(
+            task,
+            ahead=max(0, position - 1),
+            rooms=self._rooms,
+            cpu_tasks=self._asked.settings.cpu_tasks,
+            now=self._asked.wall_s,
+            wait=self._plan.waits.get(task.id),
+        )
+
+    def _wall(self, at_s: float) -> float:
+        return self._asked.wall_s + at_s - self._asked.now_s
+
+
+def _after(asked: PassInput, plan: Plan) -> list[Room]:
+    """What is left of every node once the plan's tasks have started."""
+    rooms = {room.node.id: replace(room) for room in asked.rooms}
+    for placement in plan.placements:
+        rooms[placement.node_id].take(asked.tasks[placement.task_id].shape, placement.gpu_uuids)
+    return list(rooms.values())
+
+
+def in_words(start: Start, now: float) -> str:
+    """One task's answer, for people."""
+    if start.refused:
+        return f"It would not be taken. {start.refused}"
+    if start.at_once:
+        return "It would start at once."
+    parts = [f"It would be at place {start.position} of the queue"]
+    if start.starts_at is not None:
+        rough = "very roughly " if start.rough else ""
+        parts.append(f" and start in about {rough}{span(start.starts_at - now)}")
+    if start.promised_at is not None:
+        parts.append(f", in {span(start.promised_at - now)} at the latest")
+    elif start.promise_from is not None:
+        parts.append(f"; a start can be promised in {span(start.promise_from - now)}")
+    return "".join(parts) + "."
+
+
+def span(seconds: float) -> str:
+    """A duration as exactly as people want it: seconds up to two minutes, minutes up to two days, hours then."""
+    seconds = max(1.0, seconds)
+    step = 1 if seconds < 120 else 60 if seconds < 172_800 else 3_600
+    return format_duration(round(seconds / step) * step)

@@ -1,0 +1,102 @@
+"""Answers what tasks that nobody has submitted would get; the live queue is held up only while it is copied."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+from headway.errors import InvalidInput
+from headway.ids import TaskId
+from headway.rpc import convert
+from headway.rpc.v1 import task_manager_pb2 as pb
+
+from . import placing, preview, wire
+from .engine import Engine
+from .model import Node, Task
+from .passes import PassInput
+from .preview import Start
+from .snapshot import apart, pass_input
+
+MOST_SETS = 20
+_MOST_STARTS = 200
+_MOST_TASKS = 10_000
+
+
+class Previews:
+    """One at a time, in a thread: a pass for each set takes a while, and nobody waits for it but who asked."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._turn = asyncio.Lock()
+        # Of its own, and of one thread: answers that nobody waits for any more must not pile up beside each other.
+        self._thread = ThreadPoolExecutor(1, "preview")
+
+    async def preview(self, request: pb.PreviewQueueRequest) -> pb.PreviewQueueReply:
+        """See the message.
+
+        Raises:
+            InvalidInput: too many sets or tasks, or two tasks of one name in a set.
+        """
+        sets = [[_hypothetical(message) for message in asked.tasks] for asked in request.sets]
+        _check(sets)
+        most = min(request.most or _MOST_STARTS, _MOST_TASKS)
+        async with self._turn:
+            async with self._engine.reading() as book:
+                now, mono = self._engine.now(), self._engine.mono()
+                there = pass_input(book, self._engine.settings, placing.rooms(book, self._engine.settings))
+                nodes = list(book.nodes.values())
+                reply = pb.PreviewQueueReply(
+                    at=now,
+                    total_waiting=len(book.queue) + len(book.held),
+                    total_running=len(book.attempts),
+                    policy=book.policy.name,
+                    discipline=self._engine.settings.discipline.value,
+                )
+                # A long queue takes a while to copy: turns wait for it, everybody else need not.
+                snapshot = await asyncio.to_thread(apart, there, now=now, mono=mono)
+            loop = asyncio.get_running_loop()
+            found = await loop.run_in_executor(self._thread, _all, snapshot, sets, nodes, most)
+        for starts in found:
+            reply.sets.add(starts=[_start(start, now) for start in starts])
+        return reply
+
+    async def close(self) -> None:
+        """What is under way is given up."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+
+def _all(snapshot: PassInput, sets: Sequence[Sequence[Task]], nodes: Sequence[Node], most: int) -> list[list[Start]]:
+    now = snapshot.wall_s
+    aged = [[replace(task, submitted_at=now, queued_at=now) for task in tasks] for tasks in sets]
+    return [preview.preview(snapshot, tasks, nodes, most=most) for tasks in aged]
+
+
+def _hypothetical(message: pb.EnqueueTask) -> Task:
+    return replace(wire.task(message), id=TaskId(preview.JOB, message.task.name), held=False)
+
+
+def _check(sets: Sequence[Sequence[Task]]) -> None:
+    if len(sets) > MOST_SETS:
+        raise InvalidInput(f"A preview is of at most {MOST_SETS} variants, not {len(sets)}.")
+    if sum(len(tasks) for tasks in sets) > _MOST_TASKS:
+        raise InvalidInput(f"A preview is of at most {_MOST_TASKS} tasks.")
+    for tasks in sets:
+        if len({task.id for task in tasks}) < len(tasks):
+            raise InvalidInput("Two tasks of one preview have the same name.")
+
+
+def _start(start: Start, now: float) -> pb.PreviewQueueReply.Start:
+    return pb.PreviewQueueReply.Start(
+        task=start.name,
+        position=start.position,
+        at_once=start.at_once,
+        estimated_start=start.starts_at,
+        estimate_rough=start.rough,
+        promised_start=start.promised_at,
+        promise_from=start.promise_from,
+        reasons=[convert.wait_reason_to_pb(reason) for reason in start.reasons],
+        refused=start.refused,
+        sentence=preview.in_words(start, now),
+    )
