@@ -15,7 +15,7 @@ from headway.ids import NodeId, TaskId
 from headway.states import TaskState
 from task_manager.cycle import Discipline, PassInput, PassSettings, Plan, plan
 from task_manager.model import Node, Task
-from task_manager.placement import Room, empty_room, fits, shortages
+from task_manager.placement import CpuTasks, Room, empty_room, fits, shortages
 from task_manager.places import Booking, Place
 from task_manager.policy import ClusterView, Policy
 from task_manager.queue import TaskQueue
@@ -288,3 +288,17 @@ class Cluster:
                 if len(models) <= 1:
                     end = self.now + self.settings.duration_s(task)
                     assert not self._fits_beside(others, room.node, task, self.now, end), f"{task_id} could start now"
+
+
+def greedy(queue: TaskQueue, rooms: Sequence[Room], cpu_tasks: CpuTasks = CpuTasks.LAST_RESORT) -> Plan:
+    """One pass that starts all that fits now, in order; ``rooms`` are left as they are then."""
+    tasks = {task_id: queue._entries[task_id].task for task_id in queue.in_order()}
+    gpus = sum(len(room.node.gpus) for room in rooms)
+    settings = PassSettings(discipline=Discipline.GREEDY, cpu_tasks=cpu_tasks, estimates=False)
+    said = plan(
+        PassInput(0.0, 0.0, queue, tasks, rooms, [], {}, queue.policy, ClusterView(gpus, queue.waiting_gpu_s), settings)
+    )
+    at = {room.node.id: room for room in rooms}
+    for placement in said.placements:
+        at[placement.node_id].take(tasks[placement.task_id].shape, placement.gpu_uuids)
+    return said

@@ -12,7 +12,6 @@ import pytest
 from headway.model.reasons import WaitWord
 from headway.rpc.v1 import common_pb2, resource_manager_pb2, task_manager_pb2
 from task_manager import wire
-from task_manager.cycle import plan_greedy
 from task_manager.explain import could_ever_run, reasons
 from task_manager.model import Node, Shape
 from task_manager.placement import Room, choose, empty_room, fits, shortages
@@ -21,6 +20,7 @@ from task_manager.prefetch import Head, Wanted, wishes
 from task_manager.prefetcher import Prefetcher
 from task_manager.queue import TaskQueue
 from tests.support.clock import FakeClock
+from tests.support.scheduling import greedy
 from tests.unit.task_manager.house import GiB, House, a_house, a_node, a_task, gpus_of
 
 D1, D2 = "sha256:" + "1" * 64, "sha256:" + "2" * 64
@@ -135,7 +135,7 @@ def test_a_pass_over_10000_tasks_of_many_images_on_100_nodes_stays_quick() -> No
         for i in range(100)
     ]
     before = time.process_time()
-    plan = plan_greedy(queue.runnable, rooms(*nodes))
+    plan = greedy(queue, rooms(*nodes))
     assert len(plan.placements) == 200
     assert time.process_time() - before < 5.0
 

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from headway.ids import NodeId
 from headway.model.reasons import EndReason, EndWord
-from task_manager.cycle import plan_greedy
 from task_manager.explain import could_ever_run, reasons
 from task_manager.model import Gpu, Shape, Task
 from task_manager.placement import CpuTasks, Room, choose, empty_room, fits, shortages
 from task_manager.policy import AgingSjf
 from task_manager.queue import TaskQueue
+from tests.support.scheduling import greedy
 from tests.unit.task_manager.house import GiB, a_node, a_task, blocked, gpus_of, tid
 
 CPU_ONLY = Shape(100, GiB)
@@ -97,7 +97,7 @@ def test_nodes_where_it_went_wrong_come_last_but_are_not_excluded() -> None:
 
 def test_a_short_task_is_not_bound_to_the_busy_machine() -> None:
     there = rooms(a_node("n1", cpu=100), a_node("n2", cpu=100))
-    plan = plan_greedy(queue_of(a_task("long", timeout=9e4), a_task("short", at=1.0, timeout=5)).runnable, there)
+    plan = greedy(queue_of(a_task("long", timeout=9e4), a_task("short", at=1.0, timeout=5)), there)
     assert sorted(p.node_id for p in plan.placements) == ["n1", "n2"]
 
 
@@ -105,14 +105,14 @@ def test_a_task_without_gpus_starts_behind_waiting_gpu_tasks() -> None:
     waiting = [a_task(f"g{i}", gpus=1) for i in range(3)]
     there = rooms(a_node(gpus=1, cpu=1000))
     there[0].gpus = []
-    plan = plan_greedy(queue_of(*waiting, a_task("cpu", at=999.0)).runnable, there)
+    plan = greedy(queue_of(*waiting, a_task("cpu", at=999.0)), there)
     assert [p.task_id.name for p in plan.placements] == ["cpu"]
     assert plan.no_room == {waiting[0].shape}
 
 
 def test_a_gpu_task_behind_two_thousand_that_do_not_fit_starts_in_the_next_pass() -> None:
     heavy = [a_task(f"c{i:04d}", cpu=10_000 + i, at=float(i)) for i in range(2000)]
-    plan = plan_greedy(queue_of(*heavy, a_task("gpu", gpus=1, at=1e6)).runnable, rooms(a_node(gpus=1)))
+    plan = greedy(queue_of(*heavy, a_task("gpu", gpus=1, at=1e6)), rooms(a_node(gpus=1)))
     assert [p.task_id.name for p in plan.placements] == ["gpu"]
 
 
@@ -123,7 +123,7 @@ def test_a_pass_over_ten_thousand_waiting_tasks_is_short(shapes: int) -> None:
     for room in there[1:]:
         room.gpus = []
     start = time.process_time()
-    plan = plan_greedy(queue.runnable, there)
+    plan = greedy(queue, there)
     took_s = time.process_time() - start
     assert len(plan.placements) == 8
     assert took_s < 1.0
@@ -160,7 +160,7 @@ def test_a_pass_books_nothing_twice_and_leaves_nothing_that_fits(
         for i, (cpu, mem, gpus, model) in enumerate(nodes)
     ]
     there = rooms(*made_nodes)
-    plan = plan_greedy(queue.runnable, there)
+    plan = greedy(queue, there)
     started = [p.task_id for p in plan.placements]
     cards = [uuid for p in plan.placements for uuid in p.gpu_uuids]
     assert len(started) == len(set(started))

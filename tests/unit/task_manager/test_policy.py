@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from task_manager import policies, policy
-from task_manager.cycle import plan_greedy
 from task_manager.model import Task
 from task_manager.placement import Room, empty_room
 from task_manager.queue import TaskQueue
+from tests.support.scheduling import greedy
 from tests.unit.task_manager.house import a_node, a_task, tid
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
@@ -45,7 +45,7 @@ def _starts(order: policy.Policy) -> dict[int, float]:
             queue.add(waiting.pop(0), runnable=True)
         room = empty_room(node)
         room.gpus = [gpu for gpu in room.gpus if gpu.uuid not in busy]
-        for placement in plan_greedy(queue.runnable, [room]).placements:
+        for placement in greedy(queue, [room]).placements:
             queue.remove(placement.task_id)
             starts[int(placement.task_id.name[1:])] = now
             for uuid in placement.gpu_uuids:
@@ -135,4 +135,4 @@ def test_the_queue_is_in_the_order_of_a_full_sort_at_any_later_moment(
     assert list(queue.in_order()) == want
     assert [queue.position(task_id) for task_id in want] == list(range(1, len(want) + 1))
     room = Room(a_node(), 0, 10**9, 10**18, [])
-    assert [p.task_id for p in plan_greedy(queue.runnable, [room]).placements] == want
+    assert [p.task_id for p in greedy(queue, [room]).placements] == want

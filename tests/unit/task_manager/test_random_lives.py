@@ -239,7 +239,8 @@ class Life:
             assert (task.id in book.attempts) != task.waiting
             assert (task.id in book.queue) == task.waiting
         rooms = placing.rooms(book, house.settings)
-        for shape, keys in book.queue.runnable.items():
+        for shape, lanes in book.queue.shelves.items():
+            keys = [key for lane in lanes.values() for key in lane]
             if any(fits(shape, room) for room in rooms if not room.closed):
                 # Only where a task ahead has a reservation that it would delay.
                 waits = [book.plan.waits[id_of(key)] for key in keys] if book.plan is not None else []
