@@ -178,16 +178,6 @@ class TaskQueue:
         """The keys of the runnable tasks of each shape (and account, where they are apart), in order."""
         return self._shelves
 
-    @property
-    def runnable(self) -> Mapping[Shape, SortedList[Key]]:
-        """The keys of the runnable tasks of each shape, in order."""
-        return {
-            shape: next(iter(lanes.values()))
-            if len(lanes) == 1
-            else SortedList(k for lane in lanes.values() for k in lane)
-            for shape, lanes in self._shelves.items()
-        }
-
     # -- inside -----------------------------------------------------------------------------------
 
     def _lane(self, task: Task) -> str:
