@@ -191,6 +191,12 @@ class Book:
 
         self._undo.append(back)
 
+    def change_policy(self, policy: Policy) -> None:
+        """Another rule of order from now on; tasks and places stay."""
+        before = self.policy
+        self._set_policy(policy)
+        self._undo.append(lambda: self._set_policy(before))
+
     def mark_unfit(self, node_id: NodeId, until_s: float, sentence: str) -> None:
         """No new work for a node until what ResourceManager says of it changes, ``until_s`` at the latest."""
         self.unfit[node_id] = Unfit(self.nodes.get(node_id), until_s, sentence)
@@ -305,6 +311,11 @@ class Book:
             self.pass_needed = True
         else:
             heapq.heappush(self._paused, (due_s, task_id, task.not_before))
+
+    def _set_policy(self, policy: Policy) -> None:
+        self.policy = policy
+        self.queue.change(policy)
+        self.pass_needed = True
 
     def _ago(self, at: float) -> float:
         """An instant of the past by the boot clock; one that the wall clock calls the future is now."""

@@ -34,6 +34,7 @@ from .events import (
     NodesUnknown,
     PlannedStop,
     Reports,
+    SetScheduling,
     StopOrder,
     StopsDelivered,
     Tick,
@@ -41,6 +42,8 @@ from .events import (
 from .hub import Hub
 from .model import Task
 from .policy import Policy
+from .recorder import Record, Recorder
+from .scheduling import Steering, on_set
 from .settings import Settings
 from .snapshot import from_wall, to_wall
 from .turn import Told, Turn, unknown_tasks
@@ -79,8 +82,8 @@ class Engine:
     ) -> None:
         self._db = db
         self._clock = clock
-        self.settings = settings
-        self._policy = policy
+        self.steering = Steering(settings, policy)
+        self._recorder = Recorder()
         self._hub = hub
         self._encode = encode
         self.outgoing = Outgoing()
@@ -89,6 +92,7 @@ class Engine:
         self._planned_stop = False
         self._settled = asyncio.Lock()
         self._stale = True  # the book may differ from the database
+        self._loaded = False  # what policies have learnt
         self._inbox: Batcher[Event, Any] = Batcher(self._take, name="task-manager events")
         self._waker: asyncio.Task[None] | None = None
         self._wakes_at_s: float | None = None
@@ -109,6 +113,11 @@ class Engine:
             Fenced: a heartbeat of a superseded Worker.
         """
         return await self._inbox.submit(event)
+
+    @property
+    def settings(self) -> Settings:
+        """What decisions depend on, as it counts now."""
+        return self.steering.settings
 
     def now(self) -> float:
         """Wall-clock time in epoch seconds."""
@@ -149,12 +158,13 @@ class Engine:
             past = await self._past(events)
             book = self.book
             book.begin(self._clock.now(), self._clock.monotonic())
-            turn = Turn(book, self.settings, past, planned_stop=self._planned_stop)
+            turn = Turn(book, self.settings, past, planned_stop=self._planned_stop, steering=self.steering)
             waiting_before = len(book.queue) + len(book.held)
             try:
                 answers = apply(turn, events)
-                if book.dirty or turn.told:
-                    changes = self._changes(turn)
+                record = self._recorder.record(turn.frame, book.now) if turn.frame is not None else None
+                if book.dirty or turn.told or turn.chosen or turn.states:
+                    changes = self._changes(turn, record)
                     await asyncio.shield(self._db.write(lambda conn: store.write(conn, changes)))
             except BaseException as error:
                 book.rollback()
@@ -163,6 +173,9 @@ class Engine:
                 self._resume()
                 raise
             self._planned_stop = turn.planned_stop
+            self.steering.took(turn)
+            if record is not None:
+                self._recorder.wrote(record)
             queue_changed = bool(turn.launches) or waiting_before != len(book.queue) + len(book.held)
             changed = list(book.dirty_attempts.values())
             book.commit()
@@ -179,7 +192,7 @@ class Engine:
             return {}
         return await self._db.read(lambda conn: store.load_tasks(conn, unknown))
 
-    def _changes(self, turn: Turn) -> store.Changes:
+    def _changes(self, turn: Turn, record: Record | None) -> store.Changes:
         book = turn.book
         return store.Changes(
             tasks=list(book.dirty_tasks.values()),
@@ -195,6 +208,9 @@ class Engine:
             ],
             events=[self._encode(told) for told in turn.told],
             now=book.now,
+            record=record,
+            chosen=turn.chosen,
+            states=turn.states,
         )
 
     # -- start and recovery -----------------------------------------------------------------------
@@ -202,6 +218,11 @@ class Engine:
     async def _reload(self) -> None:
         stored = await self._db.read(store.load)
         before = self.book
+        self._recorder.start(stored.last_decision)
+        self.steering.load(stored.chosen, stored.states)
+        if not self._loaded:
+            self.steering.restore(self.steering.policy)
+            self._loaded = True
         book = self._new_book()
         book.started_s = self._started_s
         book.nodes_live = before.nodes_live
@@ -224,7 +245,7 @@ class Engine:
 
     def _new_book(self) -> Book:
         by_owner = self.settings.limits.running_gpus_per_user is not None
-        return Book(self._policy, now=self._clock.now(), mono=self._clock.monotonic(), by_owner=by_owner)
+        return Book(self.steering.policy, now=self._clock.now(), mono=self._clock.monotonic(), by_owner=by_owner)
 
     def _resume(self) -> None:
         """Whatever may not have reached a Worker is sent (again)."""
@@ -299,10 +320,16 @@ def _apply_one(turn: Turn, event: Event) -> Any:
             return extension.on_extend(turn, event)
         case NodeDeclaredLost():
             return placing.on_node_declared_lost(turn, event.node_id, event.by)
+        case SetScheduling() if turn.steering is not None:
+            on_set(turn, turn.steering, event)
         case Tick():
             placing.on_tick(turn)
+            if turn.steering is not None:
+                turn.steering.save_now_and_then(turn)
         case PlannedStop():
             turn.planned_stop = True
+            if turn.steering is not None:
+                turn.steering.save(turn)
             for node_id, lease in list(turn.book.leases.items()):
                 turn.book.put_lease(node_id, leases.suspend(lease))
     return None

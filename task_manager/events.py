@@ -180,6 +180,15 @@ class Extend:
 
 
 @dataclass(frozen=True, slots=True)
+class SetScheduling:
+    """An admin wants another policy or discipline (`default`: as configured; None: unchanged)."""
+
+    policy: str | None
+    discipline: str | None
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     """Time has passed."""
 
@@ -199,6 +208,7 @@ Event = (
     | NodesUnknown
     | NodeDeclaredLost
     | Extend
+    | SetScheduling
     | Tick
     | PlannedStop
 )

@@ -10,6 +10,7 @@ from . import leases
 from .book import Book
 from .cycle import Placement, Plan, plan
 from .events import NodesChanged
+from .frames import frame
 from .leases import LiveLease
 from .model import Attempt
 from .placement import Room
@@ -90,7 +91,10 @@ def run_pass(turn: Turn) -> None:
     if not book.queue.ready and not book.places:
         book.plan, book.next_pass_s = None, None
         return
-    said = plan(pass_input(book, turn.settings, rooms(book, turn.settings)))
+    seen = pass_input(book, turn.settings, rooms(book, turn.settings))
+    said = plan(seen)
+    if said.placements and turn.settings.decisions_days and turn.steering is not None:
+        turn.frame = frame(seen, said, turn.policy_text)
     _tell(book.plan, said)
     for placement in said.placements:
         _place(turn, placement)

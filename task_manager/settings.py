@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from .admission import Limits
@@ -18,6 +19,9 @@ class Settings:
     leases: LeaseSettings = field(default_factory=LeaseSettings)
     retry: RetrySettings = field(default_factory=RetrySettings)
     discipline: Discipline = Discipline.CONSERVATIVE
+    policy: str = ""  # as configured, with its parameters; empty: as the object that was given
+    policy_defaults: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # parameters by policy
+    decisions_days: int = 7  # how long the decision log is kept; 0: there is none
     reserved: int = 200  # so many waiting tasks have a reservation
     limits: Limits = field(default_factory=Limits)
     cpu_tasks: CpuTasks = CpuTasks.LAST_RESORT

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from itertools import islice
 from typing import Any, TypeVar
@@ -15,10 +15,12 @@ from headway.ids import AttemptId, JobId, NodeId, TaskId
 from headway.model.reasons import EndReason, EndWord
 from headway.states import ATTEMPT_LIVE, TASK_ENDED, Admission, AttemptState, NodeHealth, TaskState
 
-from . import store_places
+from . import store_decisions, store_places, store_scheduling
 from .leases import NodeLease
 from .model import Attempt, Condition, Extension, Gpu, Node, Shape, Task
 from .places import Place
+from .recorder import Record
+from .scheduling import Chosen
 from .tables import JOB_MANAGER, attempts, node_leases, nodes, outbox, task_specs, tasks
 
 T = TypeVar("T")
@@ -39,6 +41,9 @@ class Changes:
     places: Sequence[tuple[TaskId, Place | None]]  # times by the wall clock
     events: Sequence[tuple[str, bytes]]  # kind and message for JobManager
     now: float
+    record: Record | None = None  # of the decision log
+    chosen: Mapping[str, Chosen | None] = field(default_factory=dict)
+    states: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,9 @@ class Stored:
     nodes: list[Node]
     leases: list[tuple[NodeId, NodeLease]]
     places: dict[TaskId, Place]  # times by the wall clock
+    chosen: dict[str, Chosen]
+    states: dict[str, str]
+    last_decision: int
 
 
 # -- writing --------------------------------------------------------------------------------------
@@ -113,6 +121,9 @@ def write(conn: Connection, changes: Changes) -> None:
             },
         )
     store_places.write(conn, changes.places)
+    store_scheduling.write(conn, changes.chosen, changes.states, changes.now)
+    if changes.record is not None:
+        store_decisions.write(conn, changes.record)
     outbox.add_many(conn, JOB_MANAGER, changes.events, changes.now)
 
 
@@ -176,7 +187,8 @@ def load(conn: Connection) -> Stored:
         )
         for row in conn.execute(select(node_leases))
     ]
-    return Stored(found, running, known, leases, store_places.load(conn))
+    set_there = store_scheduling.load(conn)
+    return Stored(found, running, known, leases, store_places.load(conn), *set_there, store_decisions.last_id(conn))
 
 
 def load_tasks(conn: Connection, ids: Iterable[TaskId]) -> dict[TaskId, Task]:

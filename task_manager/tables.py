@@ -126,6 +126,36 @@ places = Table(
     Column("promised_at", Float(53)),
 )
 
+# What passes decided (`frames`). A row whose `base` is its own id is whole; the others follow the one before.
+decisions = Table(
+    "decisions",
+    metadata,
+    Column("id", BigInteger, primary_key=True, autoincrement=False),
+    Column("base", BigInteger, nullable=False),
+    Column("at", Float(53), nullable=False),
+    Column("frame", LargeBinary, nullable=False),
+    Index("ix_decisions_at", "at"),
+)
+
+# What an admin set on the running queue: `policy`, `discipline`. Without a row it is as configured.
+scheduling = Table(
+    "scheduling",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("value", Text, nullable=False),
+    Column("set_by", Text, nullable=False),
+    Column("set_at", Float(53), nullable=False),
+)
+
+# What policies have learnt, by their names.
+policy_states = Table(
+    "policy_states",
+    metadata,
+    Column("policy", Text, primary_key=True),
+    Column("state", Text, nullable=False),  # JSON
+    Column("at", Float(53), nullable=False),
+)
+
 # What ResourceManager said last, so that a start without it knows the machines.
 nodes = Table(
     "nodes",

@@ -18,7 +18,9 @@ from headway.states import ATTEMPT, AttemptEventKind, AttemptState, TaskEventKin
 from . import phases, retry
 from .book import Book
 from .events import ExtendOrder, StopOrder
+from .frames import Frame
 from .model import Attempt, Task
+from .scheduling import POLICY, Chosen, Steering
 from .settings import Settings
 
 log = get_logger(__name__)
@@ -56,10 +58,24 @@ class Turn:
     stops: list[StopOrder] = field(default_factory=list)
     extends: list[ExtendOrder] = field(default_factory=list)
     planned_stop: bool = False
+    steering: Steering | None = None  # None: nobody can steer, as in tests of single rules
+    chosen: dict[str, Chosen | None] = field(default_factory=dict)  # what an admin sets in this turn
+    states: dict[str, str] = field(default_factory=dict)  # of policies, to be stored
+    frame: Frame | None = None  # of the pass, if it placed something
 
     @property
     def now(self) -> float:
         return self.book.now
+
+    @property
+    def policy_text(self) -> str:
+        """The acting policy as it was asked for."""
+        chosen = self.chosen.get(POLICY)
+        if chosen is not None:
+            return chosen.value
+        if self.steering is None or POLICY in self.chosen:
+            return self.settings.policy or self.book.policy.name
+        return self.steering.policy_text
 
     def task(self, task_id: TaskId) -> Task | None:
         """The task in whatever state, as of this moment of the turn."""

@@ -1,0 +1,62 @@
+"""The decision log as SQL. Every function works inside a transaction that its caller opened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from sqlalchemy import Connection, and_, delete, func, insert, or_, select
+
+from . import frame_rows
+from .frames import Frame
+from .recorder import Record
+from .tables import decisions
+
+_PRUNED_AT_ONCE = 2_000
+
+
+def write(conn: Connection, record: Record) -> None:
+    """Stores one frame."""
+    frame = frame_rows.encode(record.frame, record.before)
+    conn.execute(insert(decisions), {"id": record.id, "base": record.base, "at": record.at, "frame": frame})
+
+
+def last_id(conn: Connection) -> int:
+    """Of the latest frame; 0 without any."""
+    return conn.execute(select(func.max(decisions.c.id))).scalar() or 0
+
+
+def prune(conn: Connection, before_at: float) -> int:
+    """Forgets frames older than that, except those that younger ones build upon; returns how many, and stops early
+    where there are very many."""
+    younger = select(func.min(decisions.c.base)).where(decisions.c.at >= before_at)
+    first_needed = conn.execute(younger).scalar()
+    old = select(decisions.c.id).where(decisions.c.at < before_at).order_by(decisions.c.id).limit(_PRUNED_AT_ONCE)
+    if first_needed is not None:
+        old = old.where(decisions.c.id < first_needed)
+    return conn.execute(delete(decisions).where(decisions.c.id.in_(old.scalar_subquery()))).rowcount
+
+
+def ids(conn: Connection, windows: Sequence[tuple[float, float]], *, before: int, limit: int) -> list[int]:
+    """The latest frames of these times (from, up to; both included) that are older than ``before`` (0: all)."""
+    if not windows:
+        return []
+    there = or_(*(and_(decisions.c.at >= start, decisions.c.at <= end) for start, end in windows))
+    query = select(decisions.c.id).where(there).order_by(decisions.c.id.desc()).limit(limit)
+    if before:
+        query = query.where(decisions.c.id < before)
+    return list(conn.execute(query).scalars())
+
+
+def frames(conn: Connection, first: int, last: int) -> Iterator[tuple[int, float, Frame]]:
+    """Id, wall-clock time and frame of those from ``first`` to ``last``, oldest first."""
+    base = conn.execute(select(func.min(decisions.c.base)).where(decisions.c.id.between(first, last))).scalar()
+    if base is None:
+        return
+    rows = conn.execute(select(decisions).where(decisions.c.id.between(base, last)).order_by(decisions.c.id))
+    before: Frame | None = None
+    while part := list(islice(rows, 50)):
+        for row in part:
+            before = frame_rows.decode(row.frame, None if row.base == row.id else before)
+            if row.id >= first:
+                yield row.id, row.at, before

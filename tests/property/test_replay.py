@@ -1,0 +1,124 @@
+"""A recorded day replays to identical decisions: every pass of random clusters and streams, through bytes and back."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from headway.ids import TaskId
+from task_manager import frame_rows, frames, policies
+from task_manager.admission import Limits, ShortReserve
+from task_manager.cycle import plan
+from task_manager.frames import Frame
+from task_manager.model import Task
+from task_manager.passes import Discipline, PassSettings, Plan
+from tests.property.test_promises import Stream
+from tests.support.scheduling import Cluster
+
+_DAYS = 16
+
+
+class Recorded(Cluster):
+    """Records each pass as TaskManager does, and checks that it comes back the same."""
+
+    before: Frame | None = None
+    recorded = 0
+    bytes = 0
+
+    def step(self) -> Plan:
+        seen = self.snapshot()
+        said = plan(seen)
+        kept = frames.frame(seen, said, "any")
+        blob = frame_rows.encode(kept, self.before)
+        again = frame_rows.decode(blob, self.before)
+        assert_same(again, kept)
+        told = frames.replay(again)
+        assert told.placements == said.placements
+        assert told.waits == said.waits
+        assert told.places == said.places
+        assert told.reservations == said.reservations
+        assert told.estimates == said.estimates
+        assert told.dropped == said.dropped
+        assert told.next_wake_s == said.next_wake_s
+        # A whole one now and then, as a start of TaskManager makes it.
+        self.before = None if self.recorded % 7 == 6 else again
+        self.recorded += 1
+        self.bytes += len(blob)
+        return super().step()
+
+
+def assert_same(one: Frame, other: Frame) -> None:
+    assert one.head == other.head
+    for part in ("nodes", "left", "running", "places", "waits", "placements", "order", "numbers", "outlived"):
+        assert getattr(one, part) == getattr(other, part), part
+    # What a pass does not look at is not kept of a task.
+    assert {t: bare(s) for t, s in one.tasks.items()} == {t: bare(s) for t, s in other.tasks.items()}
+
+
+def bare(seen: frames.Seen) -> frames.Seen:
+    task = replace(seen.task, generation=1, job_name="", queued_at=0.0, not_before=0.0)
+    return replace(seen, task=task)
+
+
+@pytest.mark.parametrize("day", range(_DAYS))
+def test_a_recorded_day_replays_to_identical_decisions(day: int) -> None:
+    chance = random.Random(day)
+    stream = Stream(1_000 + day, calm=False)
+    name = chance.choice(["aging_sjf", "log_aging:c=600", "fifo", "hrrn", "adaptive", "fair"])
+    limits = Limits(
+        running_gpus_per_user=chance.choice([None, None, 8]),
+        short_reserve=chance.choice([None, ShortReserve(1, 300.0)]),
+    )
+    settings = PassSettings(
+        discipline=chance.choice(list(Discipline)),
+        reserved=chance.choice([2, 5, 200]),
+        filled=chance.choice([3, 20, 1_000]),
+        limits=limits,
+        start_limit_s=2.0,
+        stop_limit_s=1.0,
+    )
+    # Some run longer than they may: then the order in which bookings are looked at matters to what is said.
+    cluster = Recorded(
+        stream.nodes(),
+        policies.by_name(name),
+        settings,
+        run_s=lambda task: task.timeout_s * chance.choice([0.2, 0.9, 1.0, 1.3]) + 0.125,
+        checked=False,
+        wall_offset_s=chance.choice([0.0, 1.6e9]),
+    )
+    largest = max((len(node.gpus) for node in cluster.nodes.values()), default=0)
+    at = cluster.wall_offset_s
+    for i in range(40):
+        at += chance.expovariate(1 / 30)
+        cluster.submit(replace(stream.task(i, at, largest), timeout_s=round(chance.uniform(10, 900), 3)))
+    cluster.run(until=2_500.0)
+    assert cluster.recorded > 30
+
+
+def test_a_pass_costs_few_bytes_beside_the_one_before() -> None:
+    stream = Stream(7, calm=True)
+    cluster = Recorded(stream.nodes(), policies.by_name("aging_sjf"), checked=False)
+    for i in range(300):
+        cluster.submit(stream.task(i, float(i), 2))
+    cluster.run(until=600.0)
+    assert cluster.recorded > 100
+    assert cluster.bytes / cluster.recorded < 4_000
+
+
+def test_what_is_too_much_is_left_out_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frames, "MOST_TASKS", 3)
+    stream = Stream(3, calm=True)
+    cluster = Cluster(stream.nodes(), policies.by_name("fifo"))
+    tasks: list[Task] = [stream.task(i, 0.0, 2) for i in range(20)]
+    for task in tasks:
+        cluster.enqueue(task)
+    seen = cluster.snapshot()
+    said = plan(seen)
+    kept = frame_rows.decode(frame_rows.encode(frames.frame(seen, said, "fifo"), None), None)
+    assert not kept.head.whole
+    assert len(kept.tasks) == 3
+    assert kept.placements == said.placements
+    ids: list[TaskId] = [placement.task_id for placement in said.placements]
+    assert ids
