@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Response
+from fastapi import APIRouter, Path, Request, Response
 
+from headway.errors import InvalidInput
+
+from ..registries.names import registry_host
 from ..registries.schemas import Registry, RegistryList, RegistryLogin, RegistryStored
 from .common import SignedIn, TheParts
 
@@ -26,8 +29,12 @@ async def list_registries(account: SignedIn, parts: TheParts) -> RegistryList:
 
 
 @router.put("/registries/{host}")
-async def put_registry(host: Host, body: RegistryLogin, account: SignedIn, parts: TheParts) -> RegistryStored:
+async def put_registry(
+    host: Host, body: RegistryLogin, account: SignedIn, parts: TheParts, request: Request
+) -> RegistryStored:
     """Stores credentials, encrypted, in place of those before. What the registry itself refuses is not stored."""
+    if registry_host(host) == request.headers.get("host", "").lower():
+        raise InvalidInput(f"`{host}` is Headway itself, whose images need no password: name a registry.")
     row, checked = await parts.registries.put(account.name, host, body.username, body.password)
     return RegistryStored(registry=row.registry, username=row.username, changed_at=row.changed_at, checked=checked)
 

@@ -188,7 +188,12 @@ class Source:
 
     def why_not_link(self, path: str, target: str) -> str:
         """The same for a link at ``path``."""
-        return "" if link_stays_inside(path, target) else f"is a link out of the folder, to `{shown(target)[:200]}`"
+        if link_stays_inside(path, target):
+            return ""
+        told = f"`{shown(target)[:200]}`"
+        if target.startswith("/"):
+            return f"is a link with an absolute target, {told}; what is in the folder needs a relative one (ln -sr)"
+        return f"is a link out of the folder, to {told}"
 
     def why_not_file(self, info: os.stat_result) -> str:
         """The same for a plain file, from its facts alone."""

@@ -33,8 +33,13 @@ def _in_words(error: OSError, path: Path) -> HeadwayError:
         return NotFound(f"There is no `{name}` in the personal space.")
     if code in (errno.EACCES, errno.EPERM):
         return NotAllowed(f"The account's own rights don't allow this with `{name}`.")
-    if code in (errno.EXDEV, errno.ELOOP):
-        return NotAllowed(f"`{name}` leads through a link out of the personal space, or in a circle.")
+    if code == errno.EXDEV:
+        return NotAllowed(
+            f"`{name}` leads through a link out of the personal space; one with an absolute target does, also to "
+            "/root/nfs: make it relative (`ln -sr`)."
+        )
+    if code == errno.ELOOP:
+        return NotAllowed(f"`{name}` leads through links in a circle, or through more than are followed.")
     if code == errno.EEXIST:
         return Conflict(f"`{name}` is there already.")
     if code == errno.ENOTEMPTY:

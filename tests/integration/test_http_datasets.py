@@ -209,6 +209,8 @@ async def test_what_a_dataset_cant_hold_is_listed_and_nothing_of_it_is_published
     assert (answer.status_code, answer.json()["slug"]) == (422, "not-publishable")
     for name in ("abs", "up", "sly", "other-home", "out", "pipe", "sock"):
         assert f"`{name}`" in answer.json()["detail"]
+    assert "`abs` is a link with an absolute target, `/etc/passwd`; " in answer.json()["detail"]
+    assert "`up` is a link out of the folder, to `../other`" in answer.json()["detail"]
     assert "`fine`" not in answer.json()["detail"]
     assert (await ann.get("/datasets/bad")).status_code == 404, "the name is free"
     many = await a_folder(rig, ann, "many", {"x": b""})

@@ -135,6 +135,7 @@ async def test_links_are_shown_and_never_followed_out(rig: Rig, ann: httpx.Async
         answer = await ann.get(f"/files/{name}")
         assert answer.status_code == 403, name
         assert b"root:" not in answer.content
+        assert ("in a circle" if name == "loop" else "make it relative (`ln -sr`)") in answer.json()["detail"]
     assert (await ann.get("/files/good")).content == b"mine"
     # Writing replaces the link, deleting takes the link, moving moves it: what it points at stays.
     assert (await ann.put("/files/passwd", content=b"x")).status_code == 200

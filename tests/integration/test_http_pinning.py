@@ -333,6 +333,9 @@ async def test_credentials_for_a_registry_that_is_away_are_stored_unchecked(rig:
     dan = await rig.client("dan")
     stored = await dan.put(f"/registries/127.0.0.1:{free_port()}", json={"username": "a", "password": "b"})
     assert (stored.status_code, stored.json()["checked"]) == (200, False)
+    here = dan.base_url.netloc.decode()
+    refused = await dan.put(f"/registries/{here}", json={"username": "a", "password": "b"})
+    assert (refused.status_code, f"`{here}` is Headway itself" in refused.json()["detail"]) == (400, True)
 
 
 async def test_a_wrong_key_costs_the_credentials_and_nothing_else(
