@@ -44,18 +44,22 @@ class Start:
 def preview(snapshot: PassInput, tasks: Sequence[Task], nodes: Sequence[Node], *, most: int) -> list[Start]:
     """What these tasks would get if all of them were queued now; the first ``most`` of them in the queue's order.
 
-    The snapshot is not changed.
+    The snapshot is one of its own (`snapshot.apart`) and as before afterwards.
     """
-    queue = snapshot.queue.copy()
+    # A rule that learns has met the tasks of a preview afterwards, and so must not be asked again.
+    queue = snapshot.queue if snapshot.queue.policy.static else snapshot.queue.copier()()
     added = {task.id: task for task in tasks}
     for task in tasks:
         queue.add(task, runnable=True)
     view = ClusterView(snapshot.view.gpus, queue.waiting_gpu_s)
     asked = replace(snapshot, queue=queue, tasks={**snapshot.tasks, **added}, policy=queue.policy, view=view)
-    plan = cycle.plan(asked)
-    look = _Look(asked, plan, nodes)
-    order = sorted(added, key=lambda task_id: queue.key_of(task_id) or ())
-    return [look.start(added[task_id]) for task_id in order[:most]]
+    try:
+        look = _Look(asked, cycle.plan(asked), nodes)
+        order = sorted(added, key=lambda task_id: queue.key_of(task_id) or ())
+        return [look.start(added[task_id]) for task_id in order[:most]]
+    finally:
+        for task_id in added:
+            queue.remove(task_id)
 
 
 class _Look:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 
@@ -17,11 +17,11 @@ from .policy import AgingSjf, ClusterView, Key, Policy, View, rank
 _MICRO = 1_000_000
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Entry:
     task: Task
     key: Key
-    shelf: SortedList[Key] | None  # where the task lies if it is runnable
+    runnable: bool
     gpu_us: int  # its share of the GPU-seconds that wait, in whole microseconds so that sums stay exact
 
 
@@ -57,23 +57,24 @@ class TaskQueue:
     def __contains__(self, task_id: TaskId) -> bool:
         return task_id in self._entries
 
-    def copy(self) -> TaskQueue:
-        """The same tasks in the same order, for what-ifs: changes of one are not seen in the other. A rule that learns
-        is copied with what it has learnt."""
+    def copier(self) -> Callable[[], TaskQueue]:
+        """Makes a queue that holds what this one holds at this moment, for what-ifs; a rule that learns is copied with
+        what it has learnt. Taking note of it is quick; what takes longer is left to the call, in whatever thread."""
         made = TaskQueue(self.policy if self.policy.static else deepcopy(self.policy), by_owner=self.by_owner)
         made.failure, made._culprit = self.failure, self._culprit
         made._view, made._sorted_at = self._view, self._sorted_at
-        made._order, made._ready = self._order.copy(), self._ready.copy()
-        made._gpu_us, made._arrivals = self._gpu_us, dict(self._arrivals)
-        shelves: dict[int, SortedList[Key]] = {}
-        for shape, lanes in self._shelves.items():
-            made._shelves[shape] = {}
-            for lane, shelf in lanes.items():
-                made._shelves[shape][lane] = shelves[id(shelf)] = shelf.copy()
-        for task_id, entry in self._entries.items():
-            lies_in = None if entry.shelf is None else shelves[id(entry.shelf)]
-            made._entries[task_id] = _Entry(entry.task, entry.key, lies_in, entry.gpu_us)
-        return made
+        made._entries, made._gpu_us, made._arrivals = dict(self._entries), self._gpu_us, dict(self._arrivals)
+        order, ready = list(self._order), list(self._ready)
+        shelves = [
+            (shape, [(lane, list(shelf)) for lane, shelf in lanes.items()]) for shape, lanes in self._shelves.items()
+        ]
+
+        def make() -> TaskQueue:
+            made._order, made._ready = SortedList(order), SortedList(ready)
+            made._shelves = {shape: {lane: SortedList(shelf) for lane, shelf in lanes} for shape, lanes in shelves}
+            return made
+
+        return make
 
     # -- changes ----------------------------------------------------------------------------------
 
@@ -82,17 +83,16 @@ class TaskQueue:
         known = task.id in self._entries
         self.remove(task.id)
         gpu_us = task.shape.gpus * round(task.timeout_s * _MICRO)
-        entry = self._entries[task.id] = _Entry(task, rank(task, 0.0), None, gpu_us)
         if not self.policy.static and not known:
             self._arrivals[task.id] = None
         self._gpu_us += gpu_us
         try:
-            entry.key = self._key(self.acting, task)
+            key = self._key(self.acting, task)
         except Exception as error:
-            self._insert(entry, runnable)
+            self._insert(_Entry(task, rank(task, 0.0), runnable, gpu_us))
             self._fail(task, error)
         else:
-            self._insert(entry, runnable)
+            self._insert(_Entry(task, key, runnable, gpu_us))
 
     def remove(self, task_id: TaskId) -> None:
         """Takes a task out; one that is not in is fine."""
@@ -101,11 +101,14 @@ class TaskQueue:
             return
         self._order.remove(entry.key)
         self._gpu_us -= entry.gpu_us
-        if entry.shelf is not None:
+        if entry.runnable:
             self._ready.remove(entry.key)
-            entry.shelf.remove(entry.key)
-            if not entry.shelf:
-                self._drop_shelf(entry.task)
+            lanes, lane = self._shelves[entry.task.shape], self._lane(entry.task)
+            lanes[lane].remove(entry.key)
+            if not lanes[lane]:
+                del lanes[lane]
+                if not lanes:
+                    del self._shelves[entry.task.shape]
         if task_id == self._culprit:
             self._culprit = None  # the next pass tries the policy again
 
@@ -144,7 +147,7 @@ class TaskQueue:
 
     def is_runnable(self, task_id: TaskId) -> bool:
         entry = self._entries.get(task_id)
-        return entry is not None and entry.shelf is not None
+        return entry is not None and entry.runnable
 
     def key_of(self, task_id: TaskId) -> Key | None:
         """Its key in the present order; None for a task that is not in."""
@@ -191,9 +194,10 @@ class TaskQueue:
             raise ValueError(f"its key is {number}")
         return rank(task, number)
 
-    def _insert(self, entry: _Entry, runnable: bool) -> None:
+    def _insert(self, entry: _Entry) -> None:
+        self._entries[entry.task.id] = entry
         self._order.add(entry.key)
-        if runnable:
+        if entry.runnable:
             self._ready.add(entry.key)
             lanes = self._shelves.setdefault(entry.task.shape, {})
             lane = self._lane(entry.task)
@@ -201,13 +205,6 @@ class TaskQueue:
             if shelf is None:
                 shelf = lanes[lane] = SortedList()
             shelf.add(entry.key)
-            entry.shelf = shelf
-
-    def _drop_shelf(self, task: Task) -> None:
-        lanes = self._shelves[task.shape]
-        del lanes[self._lane(task)]
-        if not lanes:
-            del self._shelves[task.shape]
 
     def _fail(self, task: Task, error: Exception) -> None:
         self.failure = f"{self.policy.name or type(self.policy).__name__} failed for {task.id}: {error or repr(error)}"
@@ -236,23 +233,17 @@ class TaskQueue:
 
     def _rebuild(self, keys: list[Key]) -> None:
         """Puts everything into the order of these keys, one for each entry."""
-        entries = list(self._entries.values())
-        runnable = [entry.shelf is not None for entry in entries]
-        self._order = SortedList(keys)
-        self._ready = SortedList(key for key, is_ready in zip(keys, runnable, strict=True) if is_ready)
-        contents: dict[Shape, dict[str, list[_Entry]]] = {}
-        for entry, key, is_ready in zip(entries, keys, runnable, strict=True):
-            entry.key = key
-            if is_ready:
-                contents.setdefault(entry.task.shape, {}).setdefault(self._lane(entry.task), []).append(entry)
-        self._shelves = {}
-        for shape, lanes in contents.items():
-            self._shelves[shape] = {}
-            for lane, there in lanes.items():
-                shelf = SortedList(entry.key for entry in there)
-                self._shelves[shape][lane] = shelf
-                for entry in there:
-                    entry.shelf = shelf
+        contents: dict[Shape, dict[str, list[Key]]] = {}
+        ready: list[Key] = []
+        for (task_id, entry), key in zip(list(self._entries.items()), keys, strict=True):
+            self._entries[task_id] = _Entry(entry.task, key, entry.runnable, entry.gpu_us)
+            if entry.runnable:
+                ready.append(key)
+                contents.setdefault(entry.task.shape, {}).setdefault(self._lane(entry.task), []).append(key)
+        self._order, self._ready = SortedList(keys), SortedList(ready)
+        self._shelves = {
+            shape: {lane: SortedList(there) for lane, there in lanes.items()} for shape, lanes in contents.items()
+        }
 
 
 def id_of(key: Key) -> TaskId:

@@ -7,7 +7,7 @@ wall clock.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from headway.ids import TaskId
@@ -55,13 +55,19 @@ def pass_input(book: Book, settings: Settings, rooms: Iterable[Room]) -> PassInp
     )
 
 
-def apart(there: PassInput, *, now: float, mono: float) -> PassInput:
-    """The snapshot at this moment as a copy of its own, which stays as it is while the book goes on."""
-    queue = there.queue.copy()
-    return replace(
-        there, now_s=mono, wall_s=now, queue=queue, tasks=dict(there.tasks), places=dict(there.places),
-        policy=queue.policy, last_used=lambda uuid: 0.0,
-    )  # fmt: skip
+def apart(there: PassInput, *, now: float, mono: float) -> Callable[[], PassInput]:
+    """The snapshot at this moment as one of its own, which stays as it is while the book goes on. Taking note of it is
+    quick; what takes longer is left to the call, in whatever thread."""
+    make_queue, tasks, places = there.queue.copier(), dict(there.tasks), dict(there.places)
+
+    def make() -> PassInput:
+        queue = make_queue()
+        return replace(
+            there, now_s=mono, wall_s=now, queue=queue, tasks=tasks, places=places, policy=queue.policy,
+            last_used=lambda uuid: 0.0,
+        )  # fmt: skip
+
+    return make
 
 
 def booking(attempt: Attempt, flight: Flight, task: Task, settings: PassSettings) -> Booking:
