@@ -17,6 +17,7 @@ from headway.store import Database
 from . import policies, policy, wire
 from .admission import Limits, ShortReserve, contradictions
 from .advisor import Advisor
+from .decision_log import DecisionLog
 from .desk import Desk
 from .dispatcher import Dispatcher
 from .engine import Engine
@@ -85,6 +86,9 @@ def settings_of(config: HeadwayConfig) -> Settings:
         booked_start_s=mine.booked_start_s,
         booked_stop_s=mine.booked_stop_s,
         discipline=Discipline(mine.discipline),
+        policy=mine.policy,
+        policy_defaults=_parameters(config),
+        decisions_days=mine.decisions_days,
         reserved=mine.reserved_tasks,
         limits=limits,
     )
@@ -108,9 +112,14 @@ def policy_of(config: HeadwayConfig) -> policy.Policy:
     """
     mine = config.task_manager
     try:
-        return policies.by_name(mine.policy, {"aging_sjf": {"beta": mine.beta, "gamma": mine.gamma}})
+        return policies.by_name(mine.policy, _parameters(config))
     except ValueError as error:
         raise ConfigInvalid(f"task_manager.policy: {error}") from error
+
+
+def _parameters(config: HeadwayConfig) -> dict[str, dict[str, float]]:
+    """Parameters of policies that have keys of their own, unless the policy's text says otherwise."""
+    return {"aging_sjf": {"beta": config.task_manager.beta, "gamma": config.task_manager.gamma}}
 
 
 async def build(
@@ -158,12 +167,16 @@ async def build(
     server = RpcServer(service, bind=bind, token=token)
     previews = Previews(engine)
     service.on_stop(previews.close)
-    doors = Servicer(engine, Desk(engine, db), hub, MoreTime(engine, hub, clock), Advisor(engine, db), previews)
+    decisions = DecisionLog(db, clock, settings.decisions_days)
+    doors = Servicer(
+        engine, Desk(engine, db), hub, MoreTime(engine, hub, clock), Advisor(engine, db), previews, decisions
+    )
     add_TaskManagerServicer_to_server(doors, server)  # type: ignore[no-untyped-call]
     service.on_start(engine.start)
     service.on_refuse(hub.close)
     service.on_drain(planned_stop)
     service.side_task("ticks", engine.run)
+    service.side_task("decisions", decisions.run)
     service.side_task("images", Prefetcher(engine, db, clock, workers, dispatcher.address).run)
     service.side_task("nodes", lambda: watch_nodes(engine, nodes, clock))
     service.side_task("events", outbox.pump(db, JOB_MANAGER, JobManagerPeer(jobs).send, clock).run)

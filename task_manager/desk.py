@@ -11,7 +11,7 @@ from headway.rpc.v1 import common_pb2, task_manager_pb2
 from headway.states import AttemptState, NodeHealth
 from headway.store import Database
 
-from . import explain, leases, placing, snapshot, store, wire
+from . import explain, leases, placing, scheduling_view, snapshot, store, wire
 from .book import Book
 from .engine import Engine
 from .model import Attempt, Shape, Task
@@ -69,7 +69,13 @@ class Desk:
                 total_running=len(book.attempts),
                 policy=book.policy.name,
                 discipline=self._engine.settings.discipline.value,
+                scheduling=scheduling_view.scheduling(book, self._engine.steering),
             )
+
+    async def scheduling(self) -> task_manager_pb2.Scheduling:
+        """What orders the queue, and who said so."""
+        async with self._engine.reading() as book:
+            return scheduling_view.scheduling(book, self._engine.steering)
 
     async def explain(self, task_id: TaskId) -> task_manager_pb2.QueueEntry:
         """All about one task.
@@ -152,7 +158,7 @@ class Desk:
             timeout_s=task.timeout_s,
             submitted_at=task.submitted_at,
             priority=_priority(task.priority),
-            terms=book.policy.terms(task, now),
+            terms=scheduling_view.terms(book, task, now),
             held=task.held,
             attempt=task.attempt + 1 if task.waiting else task.attempt,
             state=task.state.value,

@@ -14,9 +14,10 @@ from headway.rpc.v1.task_manager_pb2_grpc import TaskManagerServicer
 
 from . import wire
 from .advisor import Advisor
+from .decision_log import DecisionLog
 from .desk import Desk
 from .engine import Engine
-from .events import BeatAnswer, Extend, NodeDeclaredLost
+from .events import BeatAnswer, Extend, NodeDeclaredLost, SetScheduling
 from .hub import Hub
 from .more_time import MoreTime
 from .previews import Previews
@@ -30,13 +31,21 @@ class Servicer(TaskManagerServicer):
     """Takes calls in; decides nothing."""
 
     def __init__(
-        self, engine: Engine, desk: Desk, hub: Hub, more_time: MoreTime, advisor: Advisor, previews: Previews
+        self,
+        engine: Engine,
+        desk: Desk,
+        hub: Hub,
+        more_time: MoreTime,
+        advisor: Advisor,
+        previews: Previews,
+        decisions: DecisionLog,
     ) -> None:
         self._engine = engine
         self._desk = desk
         self._more_time = more_time
         self._advisor = advisor
         self._previews = previews
+        self._decisions = decisions
         self._hub = hub
 
     async def ApplyTaskCommands(self, request: pb.ApplyTaskCommandsRequest, context: Any) -> pb.ApplyTaskCommandsReply:
@@ -99,3 +108,13 @@ class Servicer(TaskManagerServicer):
 
     async def PreviewQueue(self, request: pb.PreviewQueueRequest, context: Any) -> pb.PreviewQueueReply:
         return await self._previews.preview(request)
+
+    async def SetScheduling(self, request: pb.SetSchedulingRequest, context: Any) -> pb.Scheduling:
+        policy = request.policy if request.HasField("policy") else None
+        discipline = request.discipline if request.HasField("discipline") else None
+        await self._engine.submit(SetScheduling(policy, discipline, request.by))
+        return await self._desk.scheduling()
+
+    async def ListDecisions(self, request: pb.ListDecisionsRequest, context: Any) -> pb.ListDecisionsReply:
+        task_id = convert.task_id(request.task)
+        return await self._decisions.of_task(task_id, limit=request.limit, before=request.before)

@@ -186,13 +186,20 @@ class TaskManager(Section):
     policy: str = Field(
         default="aging_sjf",
         min_length=1,
-        description="the order of the queue, with parameters if any: `log_aging:c=600` (docs/scheduling.md)",
+        description="the order of the queue, with parameters if any: `log_aging:c=600` (docs/scheduling.md); "
+        "`headway queue set` may say otherwise on the running queue",
     )
     discipline: Literal["conservative", "easy", "greedy", "strict"] = Field(
         default="conservative", description="what the waiting tasks keep from those behind them (docs/scheduling.md)"
     )
     reserved_tasks: int = Field(
         default=200, ge=1, le=10_000, description="conservative: so many waiting tasks have a reservation"
+    )
+    decisions_days: int = Field(
+        default=7,
+        ge=0,
+        le=3_650,
+        description="how long what passes decided is kept, for `headway explain --history`; 0: nothing is kept",
     )
     beta: float = Field(default=1.0, ge=0, description="aging_sjf: weight of a second of timeout")
     gamma: float = Field(default=1.0, gt=0, description="aging_sjf: weight of a second of waiting")

@@ -1,0 +1,41 @@
+"""What orders the queue, for pages and people."""
+
+from __future__ import annotations
+
+import math
+
+from headway.rpc.v1 import task_manager_pb2 as pb
+
+from .book import Book
+from .model import Task
+from .policy import common_terms
+from .scheduling import DISCIPLINE, POLICY, Steering
+
+
+def scheduling(book: Book, steering: Steering) -> pb.Scheduling:
+    """What acts, who said so, and what is wrong with it."""
+    configured = steering.configured
+    said = pb.Scheduling(
+        policy=steering.policy_text,
+        discipline=steering.settings.discipline.value,
+        configured_policy=configured.policy or steering.configured_policy.name,
+        configured_discipline=configured.discipline.value,
+        failure=steering.problem,
+    )
+    if book.queue.failure:
+        said.failure = f"{book.queue.failure}; aging_sjf orders the queue until it works again"
+    policy, discipline = steering.chosen.get(POLICY), steering.chosen.get(DISCIPLINE)
+    if policy is not None:
+        said.policy_set_by, said.policy_set_at = policy.by, policy.at
+    if discipline is not None:
+        said.discipline_set_by, said.discipline_set_at = discipline.by, discipline.at
+    return said
+
+
+def terms(book: Book, task: Task, now: float) -> dict[str, float]:
+    """The parts of a task's priority by the rule that orders now; a third party's rule may fail at it."""
+    try:
+        said = {str(name): float(value) for name, value in book.queue.acting.terms(task, now).items()}
+    except Exception:
+        return common_terms(task, now)
+    return {name: value for name, value in said.items() if math.isfinite(value)}
