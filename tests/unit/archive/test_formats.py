@@ -50,3 +50,13 @@ def test_an_image_named_twice_is_one(take: Callable[..., ImageInfo]) -> None:
     image = TinyImage(_IMAGE.layers, _IMAGE.config, ("tiny:1", "tiny:latest"))
     assert take(docker_save(image)).digest == image.digest
     assert take(oci_layout(image)).digest == image.digest
+
+
+@pytest.mark.parametrize(
+    ("said", "want"),
+    [("", ""), ("/a//b/", "/a/b"), ("a", "/a"), ("../../x", "/x"), ("/a/../../b", "/b"), ("//a", "/a")],
+)
+def test_the_working_folder_is_shown_as_a_container_has_it(
+    take: Callable[..., ImageInfo], said: str, want: str
+) -> None:
+    assert take(docker_save(tiny_image(settings={"WorkingDir": said}))).working_dir == want
