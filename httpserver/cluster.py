@@ -10,8 +10,8 @@ from headway.logs import get_logger
 from headway.rpc.v1 import resource_manager_pb2 as rm
 from headway.rpc.v1 import task_manager_pb2 as tm
 
+from . import decisions, views
 from . import schemas as s
-from . import views
 from .jobs import Jobs
 from .remote import ACT_S, Services
 
@@ -39,6 +39,10 @@ class Cluster:
             "GetQueue", tm.GetQueueRequest(limit=limit, offset=offset, job_id=job_id)
         )
         return views.queue(reply)
+
+    async def set_scheduling(self, wanted: decisions.SchedulingPatch, *, by: str) -> s.Scheduling:
+        """Another policy or discipline from now on; see ``decisions``."""
+        return await decisions.set_scheduling(self._services, wanted, by=by)
 
     async def nodes(self) -> s.NodeList:
         """All nodes, by id."""

@@ -25,7 +25,7 @@ from headway.rpc.v1 import task_manager_pb2 as tm
 from headway.states import JobState, TaskState
 from headway.units import parse_duration
 
-from . import examine, views
+from . import decisions, examine, views
 from . import schemas as s
 from .auth.model import Account
 from .jobfile_process import JobFileProcess
@@ -181,6 +181,15 @@ class Jobs:
             await asyncio.sleep(0)
         told = ",".join(item.model_dump_json() for item in missing)
         yield f'],"tasks_offset":{offset},"missing":[{told}]}}'
+
+    async def history(
+        self, ref: str, name: str, *, account: Account, limit: int, before: int
+    ) -> decisions.DecisionList:
+        """The passes that started something while a task waited; see ``decisions``."""
+        job_id = await self.resolve(ref, account)
+        if not is_task_name(name):
+            raise NotFound(f"The job has no task `{name[:64]}`.")
+        return await decisions.of_task(self._services, job_id, name, limit=limit, before=before)
 
     async def task(self, ref: str, name: str, *, account: Account) -> s.TaskDetail:
         """One task with its attempts and why it waits.

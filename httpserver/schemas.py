@@ -262,6 +262,7 @@ class Place(Answer):
     terms: dict[str, float] = Field(description="of its priority: alpha_p, beta_t, gamma_t, waited_s")
     estimated_start_at: float | None
     promised_start_at: float | None = Field(description="no later than")
+    estimate_rough: bool = Field(False, description="the estimate rests on the work ahead alone, not on a reservation")
 
 
 class ImageSource(StrEnum):
@@ -350,6 +351,38 @@ class TaskDetail(Answer):
     missing: list[Missing]
 
 
+class PreviewStart(Answer):
+    """What a task would get that were submitted now; true if nothing happens in between."""
+
+    task: str | None = Field(description="null for a variant")
+    timeout_s: float
+    resources: Resources
+    priority: Priority
+    at_once: bool = Field(description="it would not wait")
+    position: int | None = Field(description="in the queue, from 1; null: it would not wait, or not be taken")
+    estimated_start_at: float | None = Field(description="null: nobody can tell")
+    estimate_rough: bool = Field(description="the estimate rests on the work ahead alone, not on a reservation")
+    promised_start_at: float | None = Field(description="no later than; null: nothing would be promised at once")
+    promise_from_at: float | None = Field(description="a start can be promised from then on; null: already, or never")
+    waits: list[Wait] = Field(description="why it would wait, cheapest to fix first")
+    refused: str | None = Field(description="why no such task is taken; null: it is")
+    sentence: str
+
+
+class Preview(Answer):
+    at: float = Field(description="when it was asked, by the clock of the other instants")
+    starts: list[PreviewStart] = Field(
+        description="of each variant; of a job: its tasks that would be queued at once, in order, 200 at most"
+    )
+    queued_count: int = Field(description="tasks that would be queued at once")
+    after_needs: list[str] = Field(description="tasks that come after their needs, at most 200: when is not known")
+    after_needs_count: int
+    total_waiting: int
+    total_running: int
+    policy: str
+    discipline: str
+
+
 class TimeoutAdvice(Answer):
     """What past runs of the same account say of a timeout: advice, never applied by itself."""
 
@@ -379,6 +412,9 @@ class Submitted(Answer):
     warnings: list[str]
     timeouts: list[TimeoutAdvice] = Field(
         default_factory=list, description="what past runs say of its timeouts; dry run only, empty: too little is known"
+    )
+    preview: Preview | None = Field(
+        default=None, description="when it would start; dry run only, null: the queue could not be asked"
     )
 
 
@@ -464,8 +500,23 @@ class QueueEntry(Answer):
     submitted_at: float = Field(description="the moment from which it ages")
     terms: dict[str, float]
     estimated_start_at: float | None
-    promised_start_at: float | None
+    promised_start_at: float | None = Field(description="no later than; null: nothing is promised (yet)")
     waits: list[Wait]
+    estimate_rough: bool = Field(False, description="the estimate rests on the work ahead alone, not on a reservation")
+
+
+class Scheduling(Answer):
+    """What orders the queue, and who said so."""
+
+    policy: str = Field(description="with its parameters, as it was asked for")
+    discipline: str
+    configured_policy: str
+    configured_discipline: str
+    policy_set_by: str | None = Field(description="null: as configured")
+    policy_set_at: float | None
+    discipline_set_by: str | None = Field(description="null: as configured")
+    discipline_set_at: float | None
+    failure: str = Field(description="why another rule stands in for the policy; empty: none does")
 
 
 class Queue(Answer):
@@ -474,6 +525,25 @@ class Queue(Answer):
     total_running: int
     policy: str
     discipline: str
+    scheduling: Scheduling
+
+
+class PreviewVariant(BaseModel):
+    """A task as far as its start depends on it, as a job file would have it."""
+
+    timeout: str = Field(examples=["10m"])
+    gpus: int | None = None
+    cpus: float | None = None
+    memory: str | None = Field(None, examples=["4GiB"])
+    gpu_model: str | list[str] | None = None
+    gpu_memory: str | None = None
+    priority: Priority | None = None
+
+
+class PreviewVariants(BaseModel):
+    """Up to 20 of them, each asked for as if it alone were submitted now."""
+
+    variants: list[PreviewVariant] = Field(max_length=20)
 
 
 class Gpu(Answer):

@@ -243,6 +243,7 @@ def place(entry: tm.QueueEntry) -> s.Place:
         terms=dict(entry.terms),
         estimated_start_at=_if_set(entry, "estimated_start"),
         promised_start_at=_if_set(entry, "promised_start"),
+        estimate_rough=entry.estimate_rough,
     )
 
 
@@ -301,6 +302,7 @@ def queue_entry(entry: tm.QueueEntry) -> s.QueueEntry:
         estimated_start_at=_if_set(entry, "estimated_start"),
         promised_start_at=_if_set(entry, "promised_start"),
         waits=waits(entry.reasons),
+        estimate_rough=entry.estimate_rough,
     )
 
 
@@ -311,6 +313,21 @@ def queue(reply: tm.GetQueueReply) -> s.Queue:
         total_running=reply.total_running,
         policy=reply.policy,
         discipline=reply.discipline,
+        scheduling=scheduling(reply.scheduling),
+    )
+
+
+def scheduling(message: tm.Scheduling) -> s.Scheduling:
+    return s.Scheduling(
+        policy=message.policy,
+        discipline=message.discipline,
+        configured_policy=message.configured_policy,
+        configured_discipline=message.configured_discipline,
+        policy_set_by=message.policy_set_by or None,
+        policy_set_at=_if_set(message, "policy_set_at"),
+        discipline_set_by=message.discipline_set_by or None,
+        discipline_set_at=_if_set(message, "discipline_set_at"),
+        failure=message.failure,
     )
 
 

@@ -3,19 +3,62 @@
 from __future__ import annotations
 
 import sys
+import time
 from typing import Any
 
 import click
 
 from ..units import parse_size
 from .common import ago, client, output_option, print_json, safe, size, span, table, tone
+from .starts import preview_command, promised, starts_about
 
 
-@click.command()
+@click.group(invoke_without_command=True)
 @click.option("-n", "--limit", default=50, show_default=True, type=click.IntRange(1, 1000))
 @output_option
-def queue(limit: int, output: str) -> None:
-    """Show what waits, in order, and why."""
+@click.pass_context
+def queue(ctx: click.Context, limit: int, output: str) -> None:
+    """Show what waits, in order, and why; set what orders it (admins)."""
+    if ctx.invoked_subcommand is None:
+        _show_queue(limit, output)
+    elif output != "table":
+        raise click.UsageError(f"write -o {output} behind {ctx.invoked_subcommand}")
+
+
+@queue.command("set")
+@click.option("--policy", help="For instance log_aging:c=600; `default`: as configured.")
+@click.option("--discipline", help="conservative, easy, greedy or strict; `default`: as configured.")
+@output_option
+def queue_set(policy: str | None, discipline: str | None, output: str) -> None:
+    """Order the running queue by another policy or discipline. Nothing that waits is lost, and promises stay."""
+    wanted = {k: v for k, v in (("policy", policy), ("discipline", discipline)) if v is not None}
+    if not wanted:
+        raise click.UsageError("say what to set, for instance --policy log_aging:c=600")
+    with client() as http:
+        answer = http.set_scheduling(wanted)
+    if output == "json":
+        print_json(answer)
+        return
+    for line in _scheduling_lines(answer):
+        click.echo(line)
+
+
+def _scheduling_lines(scheduling: dict[str, Any]) -> list[str]:
+    """What orders the queue, and who said so."""
+    lines = []
+    for what in ("policy", "discipline"):
+        by = scheduling[f"{what}_set_by"]
+        told = "as configured"
+        if by:
+            told = f"set by {safe(by)} {ago(scheduling[f'{what}_set_at'])}; "
+            told += f"configured: {safe(scheduling[f'configured_{what}'])}"
+        lines.append(f"{what} {safe(scheduling[what])} ({told})")
+    if scheduling["failure"]:
+        lines.append("! the policy fails: " + safe(scheduling["failure"]))
+    return lines
+
+
+def _show_queue(limit: int, output: str) -> None:
     with client() as http:
         answer = http.queue(limit=limit)
     if output == "json":
@@ -25,6 +68,11 @@ def queue(limit: int, output: str) -> None:
         f"{answer['total_waiting']} waiting, {answer['total_running']} running "
         f"(policy {answer['policy']}, discipline {answer['discipline']})"
     )
+    scheduling = answer["scheduling"]
+    if scheduling["policy_set_by"] or scheduling["discipline_set_by"] or scheduling["failure"]:
+        for line in _scheduling_lines(scheduling):
+            click.echo(line)
+    now = time.time()
     rows = [
         [
             entry["position"] or "-",
@@ -34,12 +82,31 @@ def queue(limit: int, output: str) -> None:
             entry["resources"]["gpus"],
             f"{entry['resources']['cpus']:g}",
             size(entry["resources"]["memory_bytes"]),
+            starts_about(entry, now),
+            promised(entry, now),
             safe(entry["waits"][0]["sentence"]) if entry["waits"] else "",
         ]
         for entry in answer["entries"]
     ]
     if rows:
-        table(["place", "task", "owner", "timeout", "gpus", "cpus", "memory", "why"], rows)
+        columns = [
+            "place",
+            "task",
+            "owner",
+            "timeout",
+            "gpus",
+            "cpus",
+            "memory",
+            "starts about",
+            "no later than",
+            "why",
+        ]
+        table(columns, rows)
+        if any(entry["estimate_rough"] for entry in answer["entries"]):
+            click.echo("~ a rough figure: no reservation stands behind it yet")
+
+
+queue.add_command(preview_command)
 
 
 @click.group(invoke_without_command=True)

@@ -28,6 +28,8 @@ from .common import (
     table,
     tone,
 )
+from .history import show_history
+from .starts import place_line
 
 
 @click.command()
@@ -179,11 +181,18 @@ def _chosen(job: dict[str, Any], name: str) -> list[dict[str, Any]]:
 
 @click.command()
 @click.argument("reference", type=ReferenceType(2))
+@click.option("--history", is_flag=True, help="Who started while it waited, and why it did not.")
+@click.option(
+    "-n", "--limit", default=20, show_default=True, type=click.IntRange(1, 200), help="Passes of the history."
+)
 @output_option
-def explain(reference: Reference, output: str) -> None:
+def explain(reference: Reference, history: bool, limit: int, output: str) -> None:
     """Say why a task, or each task of a job that has not started, waits."""
     with client() as http:
         job = http.job(reference.job)
+        if history:
+            show_history(http, job["id"], [t["name"] for t in _chosen(job, reference.task)], limit, output)
+            return
     tasks = _chosen(job, reference.task)
     if output == "json":
         keys = ("name", "state", "waits", "waits_for", "place", "reason")
@@ -194,6 +203,8 @@ def explain(reference: Reference, output: str) -> None:
         if task["place"]:
             terms = ", ".join(f"{k} {v:g}" for k, v in sorted(task["place"]["terms"].items()))
             click.echo(f"  place {task['place']['position']} in the queue ({terms})")
+            if starts := place_line(task["place"], time.time()):
+                click.echo(f"  {starts}")
         for wait in task["waits"]:
             click.echo(f"  {wait['word']}: {safe(wait['sentence'])}")
         if task["waits_for"] and not task["waits"]:

@@ -281,6 +281,29 @@ class Client:
         answer: dict[str, Any] = self._json("GET", "/queue", params={k: v for k, v in params.items() if v})
         return answer
 
+    def set_scheduling(self, wanted: dict[str, str]) -> dict[str, Any]:
+        """Another ``policy`` or ``discipline`` for the running queue (admins)."""
+        answer: dict[str, Any] = self._json("PATCH", "/queue", json=wanted)
+        return answer
+
+    def decisions(self, job_id: str, task: str, *, limit: int = 20, before: int = 0) -> dict[str, Any]:
+        """The passes that started something while the task waited, latest first."""
+        path = f"/jobs/{quote(job_id, safe='')}/tasks/{quote(task, safe='')}/decisions"
+        params = {"limit": limit, **({"before": before} if before else {})}
+        answer: dict[str, Any] = self._json("GET", path, params=params)
+        return answer
+
+    def preview(self, job_file: bytes, *, media: str = "application/yaml") -> dict[str, Any]:
+        """When the tasks of a job file would start, were it submitted now."""
+        headers = {"Content-Type": media}
+        answer: dict[str, Any] = self._json("POST", "/queue/preview", content=job_file, headers=headers)
+        return answer
+
+    def preview_variants(self, variants: list[dict[str, Any]]) -> dict[str, Any]:
+        """When each of these would start, were it alone submitted now: `timeout`, `gpus` and so on as in a job file."""
+        answer: dict[str, Any] = self._json("POST", "/queue/preview", json=variants)
+        return answer
+
     def nodes(self) -> list[dict[str, Any]]:
         answer: list[dict[str, Any]] = self._json("GET", "/nodes")["nodes"]
         return answer

@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from .. import schemas as s
+from ..decisions import SchedulingPatch
 from .common import AnAdmin, SignedIn, TheParts
 
 router = APIRouter()
+
+_PREVIEW: dict[str, Any] = {
+    "required": True,
+    "description": "A job file as JSON or YAML, or variants as JSON.",
+    "content": {
+        "application/json": {
+            "schema": {
+                "anyOf": [
+                    {"$ref": "#/components/schemas/JobFile"},
+                    {"$ref": "#/components/schemas/PreviewVariants"},
+                    {"type": "array", "items": {"$ref": "#/components/schemas/PreviewVariant"}, "maxItems": 20},
+                ]
+            }
+        },
+        "application/yaml": {"schema": {"type": "string"}},
+    },
+}
 
 
 @router.get("/queue", tags=["queue"])
@@ -22,6 +40,29 @@ async def get_queue(
 ) -> s.Queue:
     """Waiting tasks in their order, each with its place, the terms of its priority and why it waits."""
     return await parts.cluster.queue(limit=limit, offset=offset, job=job)
+
+
+@router.patch("/queue", tags=["queue"])
+async def set_scheduling(wanted: SchedulingPatch, by: AnAdmin, parts: TheParts) -> s.Scheduling:
+    """Another policy or discipline for the running queue, until it is set again; the queue and promised starts stay.
+    `default` goes back to what the configuration says."""
+    return await parts.cluster.set_scheduling(wanted, by=by.name)
+
+
+@router.post("/queue/preview", tags=["queue"], openapi_extra={"requestBody": _PREVIEW})
+async def preview_queue(
+    request: Request,
+    account: SignedIn,
+    parts: TheParts,
+    code: Annotated[
+        str, Query(pattern="^(sha256:[0-9a-f]{64})?$", description="as for POST /jobs, of a job file")
+    ] = "",
+) -> s.Preview:
+    """When tasks would start, were they submitted now: those of a job file, or up to 20 variants to compare. Nothing is
+    stored. It is what a submit would be answered, if nothing happens in between."""
+    return await parts.submit.preview(
+        account, request.stream(), content_type=request.headers.get("content-type", ""), code=code
+    )
 
 
 @router.get("/nodes", tags=["nodes"])

@@ -10,6 +10,7 @@ from fastapi.responses import StreamingResponse
 from headway.states import JobState
 
 from .. import schemas as s
+from ..decisions import DecisionList
 from .common import SignedIn, TheParts, streams
 
 router = APIRouter(tags=["jobs"])
@@ -100,6 +101,19 @@ async def get_job(
 async def get_task(job: JobRef, task: TaskRef, account: SignedIn, parts: TheParts) -> s.TaskDetail:
     """One task with its attempts, and why it waits."""
     return await parts.jobs.task(job, task, account=account)
+
+
+@router.get("/jobs/{job}/tasks/{task}/decisions")
+async def list_decisions(
+    job: JobRef,
+    task: TaskRef,
+    account: SignedIn,
+    parts: TheParts,
+    limit: Annotated[int, Query(ge=1, le=200)] = 20,
+    before: Annotated[int, Query(ge=0, description="only passes older than this one (`next_before`)")] = 0,
+) -> DecisionList:
+    """The passes that started something while this task waited: who went before it, and why it did not start."""
+    return await parts.jobs.history(job, task, account=account, limit=limit, before=before)
 
 
 @router.get(

@@ -19,7 +19,7 @@ from pydantic import BaseModel
 import httpserver.app
 import job_manager.app
 from headway.config import HeadwayConfig
-from headway.errors import HeadwayError, NotFound, Unavailable
+from headway.errors import HeadwayError, InvalidInput, NotFound, Unavailable
 from headway.ids import JobId
 from headway.lifecycle import Service
 from headway.mount import Layout, prepare_local
@@ -59,6 +59,12 @@ class FakeAttempts(FakeTaskManager):
         self.refusal: HeadwayError | None = None  # of more time
         self.known: set[int] = set()  # commands of which past runs tell
         self.advised = tm.SuggestTimeoutsRequest()
+        self.previewed = tm.PreviewQueueRequest()
+        self.scheduling = tm.Scheduling(
+            policy="aging_sjf", discipline="conservative", configured_policy="aging_sjf",
+            configured_discipline="conservative",
+        )  # fmt: skip
+        self.asked_decisions: list[tm.ListDecisionsRequest] = []
 
     def put(self, job_id: str, task: str, number: int = 1, state: str = "RUNNING", **fields: Any) -> tm.AttemptView:
         """An attempt that exists from now on."""
@@ -97,7 +103,10 @@ class FakeAttempts(FakeTaskManager):
         self._away()
         mine = [entry for entry in self.entries if request.job_id in ("", entry.task.job_id)]
         page = mine[request.offset : request.offset + (request.limit or 100)]
-        return tm.GetQueueReply(entries=page, total_waiting=len(mine), policy="aging_sjf", discipline="conservative")
+        return tm.GetQueueReply(
+            entries=page, total_waiting=len(mine), policy="aging_sjf", discipline="conservative",
+            scheduling=self.scheduling,
+        )  # fmt: skip
 
     async def ExplainTask(self, request: tm.ExplainTaskRequest, context: Any) -> tm.QueueEntry:
         self._away()
@@ -105,6 +114,26 @@ class FakeAttempts(FakeTaskManager):
             if entry.task == request.task:
                 return entry
         raise NotFound("It does not wait.")
+
+    async def SetScheduling(self, request: tm.SetSchedulingRequest, context: Any) -> tm.Scheduling:
+        self._away()
+        if request.policy == "lottery":
+            raise InvalidInput("There is no scheduling policy 'lottery'; there are fifo.")
+        if request.HasField("policy"):
+            self.scheduling.policy, self.scheduling.policy_set_by = request.policy, request.by
+            self.scheduling.policy_set_at = 1.8e9
+        if request.HasField("discipline"):
+            self.scheduling.discipline, self.scheduling.discipline_set_by = request.discipline, request.by
+        return self.scheduling
+
+    async def ListDecisions(self, request: tm.ListDecisionsRequest, context: Any) -> tm.ListDecisionsReply:
+        self._away()
+        self.asked_decisions.append(request)
+        reply = tm.ListDecisionsReply(kept_days=7, next_before=4)
+        one = reply.passes.add(id=5, at=1.8e9, policy="fifo", discipline="easy", started_in_all=1, place=2, key=9.5)
+        one.started.add(task=common.Task(job_id="j1", name="b"), node_id="n1", ahead=True, sentence="b was ahead.")
+        one.reasons.add(word="waiting_for_gpu", sentence="It asks for 1 GPU, 0 free.")
+        return reply
 
     async def WatchAttempts(self, request: tm.WatchAttemptsRequest, context: Any) -> AsyncIterator[tm.AttemptChanges]:
         yield tm.AttemptChanges()
@@ -119,6 +148,24 @@ class FakeAttempts(FakeTaskManager):
             reply.index.append(1 if asked.command_print in self.known else 0)
         if any(reply.index):
             reply.advice.add(basis="command", suggested_timeout_s=720, timeout_s=60, succeeded=12, sentence="12 runs …")
+        return reply
+
+    async def PreviewQueue(self, request: tm.PreviewQueueRequest, context: Any) -> tm.PreviewQueueReply:
+        """The first task of each set starts at once, the others wait for GPUs."""
+        self._away()
+        self.previewed = request
+        reply = tm.PreviewQueueReply(at=1.8e9, policy="aging_sjf", discipline="conservative", total_waiting=4)
+        for asked in request.sets:
+            starts = reply.sets.add().starts
+            for number, task in enumerate(asked.tasks):
+                if number == 0:
+                    starts.add(task=task.task.name, at_once=True, estimated_start=1.8e9, sentence="At once.")
+                    continue
+                waits = [common.WaitReason(word="waiting_for_gpu", sentence="It asks for 1 GPU, 0 free.")]
+                starts.add(
+                    task=task.task.name, position=number, estimated_start=1.8e9 + 60, promise_from=1.8e9 + 30,
+                    estimate_rough=True, reasons=waits, sentence="Later.",
+                )  # fmt: skip
         return reply
 
     async def ExtendTask(self, request: tm.ExtendTaskRequest, context: Any) -> tm.ExtendTaskReply:

@@ -16,7 +16,7 @@ export function QueueView() {
   const now = useNow(1000);
   if (queue.isPending) return <p>Loading …</p>;
   if (queue.isError) return <Failure error={queue.error} again={() => void queue.refetch()} />;
-  const { entries, total_waiting, total_running, policy, discipline } = queue.data;
+  const { entries, total_waiting, total_running, policy, discipline, scheduling } = queue.data;
   return (
     <>
       <h1>Queue</h1>
@@ -24,6 +24,17 @@ export function QueueView() {
         {total_waiting} waiting, {total_running} running. Tasks with a short timeout go first, and waiting moves every task forward, so long
         ones get their turn ({policy}, {discipline}).
       </p>
+      {scheduling.failure && (
+        <p className="failure" role="alert">
+          The policy of the queue fails: <Sentence text={scheduling.failure} />. Nothing is lost.
+        </p>
+      )}
+      {(scheduling.policy_set_by || scheduling.discipline_set_by) && (
+        <p className="facts">
+          Set by {scheduling.policy_set_by ?? scheduling.discipline_set_by}: {scheduling.policy}, {scheduling.discipline}. Configured:{" "}
+          {scheduling.configured_policy}, {scheduling.configured_discipline}.
+        </p>
+      )}
       {entries.length === 0 ? (
         <Empty>Nothing waits: what is submitted now starts at once if a machine has room.</Empty>
       ) : (

@@ -176,6 +176,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/jobs/{job}/tasks/{task}/decisions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Decisions
+         * @description The passes that started something while this task waited: who went before it, and why it did not start.
+         */
+        get: operations["list_decisions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/jobs/{job}/spec": {
         parameters: {
             query?: never;
@@ -432,6 +452,32 @@ export interface paths {
         get: operations["get_queue"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Set Scheduling
+         * @description Another policy or discipline for the running queue, until it is set again; the queue and promised starts stay.
+         *     `default` goes back to what the configuration says.
+         */
+        patch: operations["set_scheduling"];
+        trace?: never;
+    };
+    "/api/v1/queue/preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Preview Queue
+         * @description When tasks would start, were they submitted now: those of a job file, or up to 20 variants to compare. Nothing is
+         *     stored. It is what a submit would be answered, if nothing happens in between.
+         */
+        post: operations["preview_queue"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1552,6 +1598,67 @@ export interface components {
             live_jobs: string[];
         };
         /**
+         * Decision
+         * @description A pass of the scheduler that started something.
+         */
+        Decision: {
+            /** Id */
+            id: number;
+            /** At */
+            at: number;
+            /** Policy */
+            policy: string;
+            /** Discipline */
+            discipline: string;
+            /** Started */
+            started: components["schemas"]["Start"][];
+            /**
+             * Started In All
+             * @description a long list of starts is cut
+             */
+            started_in_all: number;
+            /**
+             * Place
+             * @description of the task among those that the pass looked at, from 1; 0: it was not looked at
+             */
+            place: number;
+            /**
+             * Key
+             * @description its number under the policy; the smallest goes first
+             */
+            key: number | null;
+            /** Started Itself */
+            started_itself: boolean;
+            /**
+             * Waits
+             * @description why it did not start
+             */
+            waits: components["schemas"]["Wait"][];
+            /**
+             * Reserved Start At
+             * @description when it was to start, as far as that pass could tell
+             */
+            reserved_start_at: number | null;
+        };
+        /** DecisionList */
+        DecisionList: {
+            /**
+             * Decisions
+             * @description latest first
+             */
+            decisions: components["schemas"]["Decision"][];
+            /**
+             * Next Before
+             * @description for the older ones; null: there are none
+             */
+            next_before: number | null;
+            /**
+             * Kept Days
+             * @description older passes are forgotten; 0: none is kept
+             */
+            kept_days: number;
+        };
+        /**
          * Edge
          * @description ``target`` needs ``source`` to have ended so.
          */
@@ -2485,6 +2592,149 @@ export interface components {
              * @description no later than
              */
             promised_start_at: number | null;
+            /**
+             * Estimate Rough
+             * @description the estimate rests on the work ahead alone, not on a reservation
+             * @default false
+             */
+            estimate_rough: boolean;
+        };
+        /** Preview */
+        Preview: {
+            /**
+             * At
+             * @description when it was asked, by the clock of the other instants
+             */
+            at: number;
+            /**
+             * Starts
+             * @description of each variant; of a job: its tasks that would be queued at once, in order, 200 at most
+             */
+            starts: components["schemas"]["PreviewStart"][];
+            /**
+             * Queued Count
+             * @description tasks that would be queued at once
+             */
+            queued_count: number;
+            /**
+             * After Needs
+             * @description tasks that come after their needs, at most 200: when is not known
+             */
+            after_needs: string[];
+            /** After Needs Count */
+            after_needs_count: number;
+            /** Total Waiting */
+            total_waiting: number;
+            /** Total Running */
+            total_running: number;
+            /** Policy */
+            policy: string;
+            /** Discipline */
+            discipline: string;
+        };
+        /**
+         * PreviewStart
+         * @description What a task would get that were submitted now; true if nothing happens in between.
+         */
+        PreviewStart: {
+            /**
+             * Task
+             * @description null for a variant
+             */
+            task: string | null;
+            /** Timeout S */
+            timeout_s: number;
+            resources: components["schemas"]["Resources"];
+            priority: components["schemas"]["Priority"];
+            /**
+             * At Once
+             * @description it would not wait
+             */
+            at_once: boolean;
+            /**
+             * Position
+             * @description in the queue, from 1; null: it would not wait, or not be taken
+             */
+            position: number | null;
+            /**
+             * Estimated Start At
+             * @description null: nobody can tell
+             */
+            estimated_start_at: number | null;
+            /**
+             * Estimate Rough
+             * @description the estimate rests on the work ahead alone, not on a reservation
+             */
+            estimate_rough: boolean;
+            /**
+             * Promised Start At
+             * @description no later than; null: nothing would be promised at once
+             */
+            promised_start_at: number | null;
+            /**
+             * Promise From At
+             * @description a start can be promised from then on; null: already, or never
+             */
+            promise_from_at: number | null;
+            /**
+             * Waits
+             * @description why it would wait, cheapest to fix first
+             */
+            waits: components["schemas"]["Wait"][];
+            /**
+             * Refused
+             * @description why no such task is taken; null: it is
+             */
+            refused: string | null;
+            /** Sentence */
+            sentence: string;
+        };
+        /**
+         * PreviewVariant
+         * @description A task as far as its start depends on it, as a job file would have it.
+         */
+        PreviewVariant: {
+            /**
+             * Timeout
+             * @example 10m
+             */
+            timeout: string;
+            /**
+             * Gpus
+             * @default null
+             */
+            gpus: number | null;
+            /**
+             * Cpus
+             * @default null
+             */
+            cpus: number | null;
+            /**
+             * Memory
+             * @default null
+             * @example 4GiB
+             */
+            memory: string | null;
+            /**
+             * Gpu Model
+             * @default null
+             */
+            gpu_model: string | string[] | null;
+            /**
+             * Gpu Memory
+             * @default null
+             */
+            gpu_memory: string | null;
+            /** @default null */
+            priority: components["schemas"]["Priority"] | null;
+        };
+        /**
+         * PreviewVariants
+         * @description Up to 20 of them, each asked for as if it alone were submitted now.
+         */
+        PreviewVariants: {
+            /** Variants */
+            variants: components["schemas"]["PreviewVariant"][];
         };
         /**
          * Priority
@@ -2589,6 +2839,7 @@ export interface components {
             policy: string;
             /** Discipline */
             discipline: string;
+            scheduling: components["schemas"]["Scheduling"];
         };
         /** QueueEntry */
         QueueEntry: {
@@ -2625,10 +2876,19 @@ export interface components {
             };
             /** Estimated Start At */
             estimated_start_at: number | null;
-            /** Promised Start At */
+            /**
+             * Promised Start At
+             * @description no later than; null: nothing is promised (yet)
+             */
             promised_start_at: number | null;
             /** Waits */
             waits: components["schemas"]["Wait"][];
+            /**
+             * Estimate Rough
+             * @description the estimate rests on the work ahead alone, not on a reservation
+             * @default false
+             */
+            estimate_rough: boolean;
         };
         /**
          * QueueEvent
@@ -2757,6 +3017,55 @@ export interface components {
             gpu_memory_bytes: number | null;
         };
         /**
+         * Scheduling
+         * @description What orders the queue, and who said so.
+         */
+        Scheduling: {
+            /**
+             * Policy
+             * @description with its parameters, as it was asked for
+             */
+            policy: string;
+            /** Discipline */
+            discipline: string;
+            /** Configured Policy */
+            configured_policy: string;
+            /** Configured Discipline */
+            configured_discipline: string;
+            /**
+             * Policy Set By
+             * @description null: as configured
+             */
+            policy_set_by: string | null;
+            /** Policy Set At */
+            policy_set_at: number | null;
+            /**
+             * Discipline Set By
+             * @description null: as configured
+             */
+            discipline_set_by: string | null;
+            /** Discipline Set At */
+            discipline_set_at: number | null;
+            /**
+             * Failure
+             * @description why another rule stands in for the policy; empty: none does
+             */
+            failure: string;
+        };
+        /** SchedulingPatch */
+        SchedulingPatch: {
+            /**
+             * Policy
+             * @description a name, with parameters if any: log_aging:c=600; default: as configured; null: unchanged
+             */
+            policy?: string | null;
+            /**
+             * Discipline
+             * @description conservative, easy, greedy or strict; default: as configured; null: unchanged
+             */
+            discipline?: string | null;
+        };
+        /**
          * Session
          * @description The token is the same value as the cookie's; send it as ``Authorization: Bearer``.
          */
@@ -2819,6 +3128,30 @@ export interface components {
          * @enum {string}
          */
         SpaceState: "ok" | "warning" | "full";
+        /**
+         * Start
+         * @description A task that started in a pass.
+         */
+        Start: {
+            /** Job Id */
+            job_id: string;
+            /** Task */
+            task: string;
+            /** Node Id */
+            node_id: string;
+            /** Gpu Uuids */
+            gpu_uuids: string[];
+            /**
+             * Ahead
+             * @description of the task that was asked about, in the order of that pass
+             */
+            ahead: boolean;
+            /**
+             * Sentence
+             * @description why it started while that one waited; empty for that one itself
+             */
+            sentence: string;
+        };
         /** Submitted */
         Submitted: {
             /**
@@ -2849,6 +3182,8 @@ export interface components {
              * @description what past runs say of its timeouts; dry run only, empty: too little is known
              */
             timeouts: components["schemas"]["TimeoutAdvice"][];
+            /** @description when it would start; dry run only, null: the queue could not be asked */
+            preview: components["schemas"]["Preview"] | null;
         };
         /**
          * TagMove
@@ -3725,6 +4060,44 @@ export interface operations {
             };
         };
     };
+    list_decisions: {
+        parameters: {
+            query?: {
+                limit?: number;
+                /** @description only passes older than this one (`next_before`) */
+                before?: number;
+            };
+            header?: never;
+            path: {
+                /** @description job id, or its start while that is unique */
+                job: string;
+                /** @description task name */
+                task: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DecisionList"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     get_job_spec: {
         parameters: {
             query?: {
@@ -4171,6 +4544,77 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Queue"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    set_scheduling: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SchedulingPatch"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Scheduling"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    preview_queue: {
+        parameters: {
+            query?: {
+                /** @description as for POST /jobs, of a job file */
+                code?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description A job file as JSON or YAML, or variants as JSON. */
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["JobFile"] | components["schemas"]["PreviewVariants"] | components["schemas"]["PreviewVariant"][];
+                "application/yaml": string;
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Preview"];
                 };
             };
             /** @description What is wrong, as RFC 9457 problem details */

@@ -1,0 +1,63 @@
+"""The scheduler's decisions while a task waited: `headway explain --history`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from ..client import Client
+from .common import moment, print_json, safe
+
+_TASKS_AT_MOST = 20
+_STARTS_SHOWN = 10
+
+
+def show_history(http: Client, job_id: str, tasks: Sequence[str], limit: int, output: str) -> None:
+    """Prints, for each task, the passes that started something while it waited, latest first."""
+    if len(tasks) > _TASKS_AT_MOST:
+        raise click.UsageError(f"the job has {len(tasks)} tasks: name one of them, {job_id}/TASK")
+    found = {task: http.decisions(job_id, task, limit=limit) for task in tasks}
+    if output == "json":
+        print_json([{"task": task, **answer} for task, answer in found.items()])
+        return
+    for task, answer in found.items():
+        for line in _lines(task, answer):
+            click.echo(line)
+
+
+def _lines(task: str, answer: dict[str, Any]) -> list[str]:
+    passes = answer["decisions"]
+    if not passes:
+        kept = f"what passes decided is kept for {answer['kept_days']} days" if answer["kept_days"] else "none is kept"
+        return [f"{task}: no pass started anything while it waited ({kept})"]
+    lines = [f"{task}:"]
+    for one in passes:
+        lines += _of_pass(one)
+    if answer["next_before"]:
+        lines.append("  … and earlier ones (-n)")
+    return lines
+
+
+def _of_pass(one: dict[str, Any]) -> list[str]:
+    lines = [f"  {moment(one['at'])}  policy {safe(one['policy'])}, discipline {safe(one['discipline'])}"]
+    for start in one["started"][:_STARTS_SHOWN]:
+        gpus = f", {len(start['gpu_uuids'])} GPU" if start["gpu_uuids"] else ""
+        name = f"{start['job_id']}/{start['task']}"
+        lines.append(f"    started: {name} on {safe(start['node_id'])}{gpus}")
+        if start["sentence"]:
+            lines.append(f"      {safe(start['sentence'])}")
+    more = one["started_in_all"] - min(len(one["started"]), _STARTS_SHOWN)
+    if more > 0:
+        lines.append(f"    … and {more} more")
+    if one["started_itself"]:
+        return lines
+    if not one["place"]:
+        return [*lines, "    it was not looked at: it was too far behind, in a pause or on hold"]
+    place = f"place {one['place']}" + (f", key {one['key']:.10g}" if one["key"] is not None else "")
+    lines.append(f"    it waited at {place}")
+    lines += [f"      {wait['word']}: {safe(wait['sentence'])}" for wait in one["waits"]]
+    if one["reserved_start_at"] is not None:
+        lines.append(f"      a place was booked for it at {moment(one['reserved_start_at'])}")
+    return lines
