@@ -199,7 +199,7 @@ class _Request:
         if path == f"{API}/code/blobs" and method == "PUT":
             # A content that is larger than a usual archive of them comes alone.
             return max(_BLOBS_BYTES, settings.code_max_bytes + _MANIFEST_BYTES)
-        if path == f"{API}/jobs" and method == "POST":
+        if path in (f"{API}/jobs", f"{API}/queue/preview") and method == "POST":
             return settings.max_job_bytes
         return settings.max_body_bytes
 

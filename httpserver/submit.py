@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterable, Callable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator
 from typing import Any, cast
 
 from headway.errors import (
@@ -24,7 +24,7 @@ from headway.logs import get_logger
 from headway.rpc import convert
 from headway.rpc.v1 import job_manager_pb2 as jm
 
-from . import coach, examine, schemas
+from . import coach, examine, preview, schemas
 from .auth.model import Account
 from .jobfile_process import JobFileProcess
 from .pinning import Pinning, Pins
@@ -133,7 +133,44 @@ class Submit:
             order=list(reply.order),
             warnings=[*reply.warnings, *pins.warnings],
             timeouts=await coach.advise(self._services, account.name, found.parts) if dry_run else [],
+            preview=await self._preview(account, found, pins, reply) if dry_run else None,
         )
+
+    async def preview(
+        self, account: Account, body: AsyncIterable[bytes], *, content_type: str, code: str = ""
+    ) -> schemas.Preview:
+        """When a job's tasks, or variants of one, would start.
+
+        Raises:
+            HeadwayError: the job would be refused, as ``submit`` says; or the queue can't be asked.
+        """
+        _media(content_type)
+        data = b"".join([chunk async for chunk in body])
+        variants = preview.variants_of(data)
+        if variants is not None:
+            asked = preview.checked(variants, owner=account.name, high_priority=account.may_use_high_priority)
+            return await preview.of_variants(self._services, asked)
+
+        async def again() -> AsyncIterator[bytes]:
+            yield data
+
+        checked = await self.submit(
+            account, again(), content_type=content_type, idempotency_key=None, dry_run=True,
+            allow_unsatisfiable=False, code=code,
+        )  # fmt: skip
+        if checked.preview is None:
+            raise Unavailable("The job is fine, but the queue can't be asked now; try again soon.")
+        return checked.preview
+
+    async def _preview(
+        self, account: Account, found: examine.Examined, pins: Pins, reply: jm.SubmitJobReply
+    ) -> schemas.Preview | None:
+        """Nothing where the queue can't be asked: a check must not fail for want of a preview."""
+        try:
+            return await preview.of_job(self._services, account.name, found.priority, found.parts, pins, reply.order)
+        except HeadwayError as error:
+            log.warning("submit.no_preview", reason=error.message)
+            return None
 
     async def _known(self, header: jm.JobHeader, found: examine.Examined) -> schemas.Submitted | None:
         asked = jm.JobHeader()

@@ -43,8 +43,10 @@ class Previews:
         Raises:
             InvalidInput: too many sets or tasks, or two tasks of one name in a set.
         """
-        sets = [[_hypothetical(message) for message in asked.tasks] for asked in request.sets]
-        _check(sets)
+        if len(request.sets) > MOST_SETS:
+            raise InvalidInput(f"A preview is of at most {MOST_SETS} variants, not {len(request.sets)}.")
+        if sum(len(asked.tasks) for asked in request.sets) > _MOST_TASKS:
+            raise InvalidInput(f"A preview is of at most {_MOST_TASKS} tasks.")
         most = min(request.most or _MOST_STARTS, _MOST_TASKS)
         async with self._turn:
             async with self._engine.reading() as book:
@@ -60,7 +62,7 @@ class Previews:
                 )
                 make_snapshot = apart(there, now=now, mono=mono)
             loop = asyncio.get_running_loop()
-            found = await loop.run_in_executor(self._thread, _all, make_snapshot, sets, nodes, most)
+            found = await loop.run_in_executor(self._thread, _all, make_snapshot, request, nodes, most)
         for starts in found:
             reply.sets.add(starts=[_start(start, now) for start in starts])
         return reply
@@ -71,26 +73,21 @@ class Previews:
 
 
 def _all(
-    make_snapshot: Callable[[], PassInput], sets: Sequence[Sequence[Task]], nodes: Sequence[Node], most: int
+    make_snapshot: Callable[[], PassInput], request: pb.PreviewQueueRequest, nodes: Sequence[Node], most: int
 ) -> list[list[Start]]:
     snapshot = make_snapshot()
-    now = snapshot.wall_s
-    aged = [[replace(task, submitted_at=now, queued_at=now) for task in tasks] for tasks in sets]
-    return [preview.preview(snapshot, tasks, nodes, most=most) for tasks in aged]
-
-
-def _hypothetical(message: pb.EnqueueTask) -> Task:
-    return replace(wire.task(message), id=TaskId(preview.JOB, message.task.name), held=False)
-
-
-def _check(sets: Sequence[Sequence[Task]]) -> None:
-    if len(sets) > MOST_SETS:
-        raise InvalidInput(f"A preview is of at most {MOST_SETS} variants, not {len(sets)}.")
-    if sum(len(tasks) for tasks in sets) > _MOST_TASKS:
-        raise InvalidInput(f"A preview is of at most {_MOST_TASKS} tasks.")
-    for tasks in sets:
+    found = []
+    for asked in request.sets:
+        tasks = [_hypothetical(message, snapshot.wall_s) for message in asked.tasks]
         if len({task.id for task in tasks}) < len(tasks):
             raise InvalidInput("Two tasks of one preview have the same name.")
+        found.append(preview.preview(snapshot, tasks, nodes, most=most))
+    return found
+
+
+def _hypothetical(message: pb.EnqueueTask, now: float) -> Task:
+    task = wire.task(message)
+    return replace(task, id=TaskId(preview.JOB, message.task.name), submitted_at=now, queued_at=now, held=False)
 
 
 def _start(start: Start, now: float) -> pb.PreviewQueueReply.Start:

@@ -13,6 +13,7 @@ from ..client import Client
 from .common import client, job_exit_status, output_option, print_json, task_exit_status
 from .jobs import come_back, wait_for
 from .logs import follow_tasks
+from .starts import print_preview
 from .transfer import progress
 
 _CODE = (
@@ -31,7 +32,8 @@ _ADVICE = 5
 @click.option(
     "--dry-run",
     is_flag=True,
-    help="Check it, print the order of tasks and what past runs say of timeouts; nothing is stored.",
+    help="Check it, print the order of tasks, when they would start, and what past runs say of timeouts; nothing is "
+    "stored.",
 )
 @click.option("--allow-unsatisfiable", is_flag=True, help="Queue it although no machine fits yet.")
 @click.option("--request-id", help="Sent again, the same id never makes a second job.")
@@ -102,6 +104,7 @@ def _print_dry_run(answer: dict[str, Any], output: str) -> None:
     click.echo(
         f"{answer['name']}: fine, {answer['task_count']} tasks: {', '.join(shown)}{f' … {more} more' if more else ''}"
     )
+    print_preview(answer["preview"])
     advice = answer.get("timeouts", [])
     for one in advice[:_ADVICE]:
         click.echo(f"timeout of {_of_tasks(one)}: {one['sentence']}")

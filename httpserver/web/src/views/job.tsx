@@ -300,7 +300,12 @@ function TaskPanel({
           {task.place && (
             <p>
               Place {task.place.position} in the queue
-              {task.place.estimated_start_at !== null && <>, about {moment(task.place.estimated_start_at, now)}</>}
+              {task.place.estimated_start_at !== null && (
+                <>
+                  , starts {task.place.estimate_rough ? "very roughly" : "about"} {moment(task.place.estimated_start_at, now)}
+                </>
+              )}
+              {task.place.promised_start_at !== null && <>, no later than {moment(task.place.promised_start_at, now)}</>}
             </p>
           )}
           <ul>

@@ -48,7 +48,8 @@ export function QueueView() {
                 <th>Asks for</th>
                 <th>Timeout</th>
                 <th>Waits</th>
-                <th title="An estimate; what comes in between may change it">Starts about</th>
+                <th title="An estimate; what comes in between may change it. With ~ it is a rough one">Starts about</th>
+                <th title="Promised: later than this it does not start">No later than</th>
                 <th>Why</th>
               </tr>
             </thead>
@@ -74,9 +75,17 @@ export function QueueView() {
                   <td className="number" data-label="waits">
                     {span(now - e.submitted_at)}
                   </td>
-                  <td data-label="starts about">{e.estimated_start_at === null ? "–" : moment(e.estimated_start_at, now)}</td>
+                  <td data-label="starts about">
+                    {e.estimate_rough && e.estimated_start_at !== null && <abbr title="A rough figure: no machine is reserved yet">~ </abbr>}
+                    {e.estimated_start_at === null ? "–" : moment(e.estimated_start_at, now)}
+                  </td>
+                  <td data-label="no later than">{e.promised_start_at === null ? "–" : moment(e.promised_start_at, now)}</td>
                   <td className="why">
-                    <Sentence text={e.waits[0]?.sentence ?? ""} />
+                    {e.waits.map((wait) => (
+                      <div key={wait.word}>
+                        <Sentence text={wait.sentence} />
+                      </div>
+                    ))}
                   </td>
                 </tr>
               ))}

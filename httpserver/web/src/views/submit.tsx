@@ -16,7 +16,7 @@ interface Outcome {
   readonly error: Error | null;
   readonly problems: readonly ProblemItem[];
   readonly fine: string;
-  /** What past runs say of its timeouts. */
+  /** When it would start, and what past runs say of its timeouts. */
   readonly advice: readonly string[];
 }
 
@@ -28,6 +28,13 @@ const named = (advice: Submitted["timeouts"][number]): string => {
   const shown = advice.tasks.slice(0, 3);
   const rest = advice.task_count - shown.length;
   return `Timeout of ${shown.join(", ")}${rest > 0 ? ` and ${rest} more` : ""}`;
+};
+
+const starts = (preview: Submitted["preview"]): string[] => {
+  if (preview === null) return [];
+  const shown = preview.starts.slice(0, 5).map((one) => `${one.task}: ${one.sentence}`);
+  const more = preview.queued_count - shown.length;
+  return more > 0 ? [...shown, `And ${more} more that would be queued at once.`] : shown;
 };
 
 export function Submit({ user, clone }: { user: User; clone?: string }) {
@@ -95,7 +102,7 @@ export function Submit({ user, clone }: { user: User; clone?: string }) {
         const warnings = done.warnings.length > 0 ? ` Note: ${done.warnings.join(" ")}` : "";
         setOutcome({
           ...nothing,
-          advice: done.timeouts.slice(0, 5).map((one) => `${named(one)}: ${one.sentence}`),
+          advice: [...starts(done.preview), ...done.timeouts.slice(0, 5).map((one) => `${named(one)}: ${one.sentence}`)],
           fine: `Fine: ${done.task_count} task${done.task_count === 1 ? "" : "s"}, in this order: ${done.order.slice(0, 20).join(", ")}${done.order.length > 20 ? " …" : ""}.${warnings}`,
         });
       } else {
