@@ -372,7 +372,9 @@ def test_a_dry_run_advises_from_past_runs_and_applies_nothing(cluster: Cluster):
         assert cluster.client.wait(cluster.client.submit(job(**env))["id"], timeout_s=30)["state"] == "SUCCEEDED"
     told = cluster.headway("submit", "--dry-run", "-", input=job())
     assert told.returncode == 0, told.stderr
-    assert told.stdout.decode().splitlines()[1:] == [
+    _, start, *advice = told.stdout.decode().splitlines()
+    assert start.startswith("sweep: It would ")
+    assert advice == [
         "timeout of sweep: 3 runs of this command by you took about 0.2s; 10s would have killed none of them (0 %). "
         "This one asks for 1d; with 10s it would have its turn as if submitted 23h59m50s earlier."
     ]

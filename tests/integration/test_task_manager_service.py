@@ -116,6 +116,13 @@ async def test_questions_over_the_wire(tmp_path: Path, neighbours: Neighbours) -
         assert [reason.word for reason in entry.reasons] == ["waiting_for_gpu"]
         assert entry.reasons[0].sentence == "It asks for 1 GPU, 0 free; n1 comes nearest."
         assert entry.terms["beta_t"] == -60
+        more = enqueue_message("", "more", 0, gpus=1, timeout_s=3600).enqueue
+        sets = [pb.PreviewQueueRequest.Set(tasks=[more])]
+        previewed = await stub.PreviewQueue(pb.PreviewQueueRequest(sets=sets), metadata=METADATA)
+        ((start,),) = [of_one.starts for of_one in previewed.sets]
+        assert (start.task, start.at_once, previewed.total_waiting) == ("more", False, 1)
+        assert start.position in (1, 2)  # the other's submission is of no real day
+        assert start.estimated_start > previewed.at
         shapes = [
             pb.CheckResourcesRequest.Shape(resources=common_pb2.Resources(gpus=count), timeout_s=60) for count in (2, 3)
         ]

@@ -1,0 +1,156 @@
+"""When tasks start, as people read it on the command line."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from headway.cli import cluster, jobs, starts
+from headway.cli.main import cli
+
+NOW = time.mktime((2026, 3, 1, 12, 0, 0, 0, 0, -1))
+WAIT = {"word": "waiting_for_gpu", "sentence": "It asks for 1 GPU, 0 free; n1 comes nearest."}
+RESOURCES = {"gpus": 1, "cpus": 1.0, "memory_bytes": 2 << 30}
+
+
+def a_start(**facts: Any) -> dict[str, Any]:
+    told = {
+        "task": None, "timeout_s": 600.0, "resources": RESOURCES, "position": 4, "at_once": False,
+        "estimated_start_at": NOW + 720, "estimate_rough": False, "promised_start_at": None, "promise_from_at": None,
+        "waits": [WAIT], "refused": None, "sentence": "It would be at place 4.",
+    }  # fmt: skip
+    return told | facts
+
+
+def an_answer(*of_each: dict[str, Any], **facts: Any) -> dict[str, Any]:
+    told = {
+        "at": NOW, "starts": list(of_each), "queued_count": len(of_each), "after_needs": [], "after_needs_count": 0,
+        "total_waiting": 3, "total_running": 2, "policy": "aging_sjf", "discipline": "conservative",
+    }  # fmt: skip
+    return told | facts
+
+
+class Server:
+    """Remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.answer = an_answer()
+        self.variants: list[dict[str, Any]] = []
+        self.files: list[tuple[bytes, str]] = []
+        self.entries: list[dict[str, Any]] = []
+        self.place: dict[str, Any] = {}
+
+    def preview_variants(self, variants: list[dict[str, Any]]) -> dict[str, Any]:
+        self.variants = variants
+        return self.answer
+
+    def preview(self, job_file: bytes, *, media: str) -> dict[str, Any]:
+        self.files.append((job_file, media))
+        return self.answer
+
+    def queue(self, **params: Any) -> dict[str, Any]:
+        scheduling = {"policy_set_by": None, "discipline_set_by": None, "failure": ""}
+        return {**self.answer, "entries": self.entries, "scheduling": scheduling}
+
+    def job(self, reference: str) -> dict[str, Any]:
+        task = {
+            "name": "train",
+            "state": "QUEUED",
+            "place": self.place,
+            "waits": [WAIT],
+            "waits_for": [],
+            "reason": None,
+        }
+        return {"id": reference, "tasks": [task]}
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Server:
+    made = Server()
+
+    @contextmanager
+    def client() -> Any:
+        yield made
+
+    for module in (cluster, jobs, starts):
+        monkeypatch.setattr(module, "client", client)
+    monkeypatch.setattr(time, "time", lambda: NOW)
+    return made
+
+
+def lines(*args: str, status: int = 0, text: str = "") -> list[str]:
+    done = CliRunner().invoke(cli, list(args), input=text)
+    assert done.exit_code == status, done.output
+    return done.output.splitlines()
+
+
+def test_variants_are_every_timeout_with_every_number_of_gpus(server: Server) -> None:
+    server.answer = an_answer(
+        a_start(promised_start_at=NOW + 900),
+        a_start(promise_from_at=NOW + 86_400, estimate_rough=True),
+        a_start(at_once=True, position=None, waits=[]),
+        a_start(refused="No worker is big enough.", position=None, estimated_start_at=None, waits=[]),
+    )
+    shown = lines("queue", "preview", "--timeout", "10m, 1h", "--gpus", "1,2", "--cpus", "2", "--memory", "8GiB")
+    assert [(v["timeout"], v["gpus"]) for v in server.variants] == [("10m", 1), ("10m", 2), ("1h", 1), ("1h", 2)]
+    assert server.variants[0] == {"timeout": "10m", "gpus": 1, "cpus": 2.0, "memory": "8GiB", "priority": "normal"}
+    assert shown[0] == "3 waiting, 2 running; if submitted at 12:00:00:"
+    assert shown[1].split() == ["TIMEOUT", "GPUS", "PLACE", "STARTS", "ABOUT", "PROMISE", "WHY"]
+    assert shown[2].startswith("10m      1     4      12:12:00 (in 12m)    by 12:15:00             It asks for 1 GPU")
+    assert "~12:12:00 (in ~12m)  after 2026-03-02 12:00  It asks for 1 GPU" in shown[3]
+    assert shown[4].split()[2:] == ["-", "at", "once", "-"]
+    assert shown[5].split()[2:] == ["-", "never", "-", "No", "worker", "is", "big", "enough."]
+
+
+def test_a_job_file_tells_each_task_and_what_comes_after_its_needs(server: Server) -> None:
+    server.answer = an_answer(a_start(task="train"), queued_count=30, after_needs=["x", "y"], after_needs_count=2)
+    shown = lines("queue", "preview", "-", text="{}")
+    assert server.files == [(b"{}", "application/yaml")]
+    assert shown == [
+        "train: It would be at place 4.",
+        "  It asks for 1 GPU, 0 free; n1 comes nearest.",
+        "(and 29 more tasks that would be queued at once: -o json)",
+        "2 tasks after their needs: x, y",
+    ]
+    assert json.loads("\n".join(lines("queue", "preview", "-", "-o", "json", text="{}"))) == server.answer
+
+
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        ((), "name a job FILE, or timeouts to compare"),
+        (("-", "--timeout", "1m"), "name a job FILE, or timeouts to compare"),
+        (("--timeout", "1m", "--gpus", "x"), "--gpus is whole numbers such as 1,2, not 'x'"),
+        (("--timeout", "1m,2m,3m,4m,5m", "--gpus", "0,1,2,4,8"), "make 25 rows; 1 to 20 may be asked"),
+        (("--timeout", ","), "make 0 rows"),
+    ],
+)
+def test_what_cannot_be_asked_is_told(server: Server, args: tuple[str, ...], sentence: str) -> None:
+    assert sentence in " ".join(" ".join(lines("queue", "preview", *args, status=2)).split())
+    assert not server.variants
+
+
+def test_the_queue_shows_estimated_and_promised_starts(server: Server) -> None:
+    entry = {"job_id": "j1", "task": "train", "owner": "ann"}
+    server.entries = [
+        {**a_start(promised_start_at=NOW + 900), **entry},
+        {**a_start(estimate_rough=True, position=5), **entry, "task": "later"},
+        {**a_start(estimated_start_at=None, position=0), **entry, "task": "held"},
+    ]
+    shown = lines("queue")
+    assert "STARTS ABOUT" in shown[1]
+    assert "12:12:00 (in 12m)    12:15:00       It asks for 1 GPU" in shown[2]
+    assert "~12:12:00 (in ~12m)  -              It asks" in shown[3]
+    assert shown[5].startswith("~ a rough figure")
+
+
+def test_explain_tells_when_a_task_starts(server: Server) -> None:
+    server.place = {"position": 4, "terms": {}, **a_start(promised_start_at=NOW + 900)}
+    assert "  starts about 12:12:00 (in 12m), no later than 12:15:00" in lines("explain", "j1/train")
+    server.place |= {"estimate_rough": True, "promised_start_at": None}
+    assert "  starts about ~12:12:00 (in ~12m), a rough figure" in lines("explain", "j1/train")
