@@ -52,6 +52,12 @@ class Market:
 
     def download_image(self, ref: str, target: BinaryIO, progress: Progress | None = None) -> int:
         """Writes the image as an archive that ``docker load`` takes; returns its length in bytes."""
+        name = ref.partition("@")[0].partition(":")[0]
+        if "/" not in name:
+            # `NAME/archive` would be an image called `archive` of the account NAME.
+            full: str = self.image(ref)["full_name"]
+            if full.endswith(f"/{name}"):  # else it is an id
+                ref = full + ref.removeprefix(name)
         return self._client.download(f"{_image(ref)}/archive", target, progress)
 
     # --- datasets

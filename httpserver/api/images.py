@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Response
 from fastapi.responses import JSONResponse
+
+from headway.errors import NotFound
 
 from ..market import schemas as s
 from ..market.download import ArchiveResponse
@@ -43,10 +46,11 @@ async def list_images(
 @router.get("/images/{ref:path}/archive", response_class=Response, responses=_ARCHIVE)
 async def get_image_archive(ref: Ref, account: SignedIn, parts: TheParts) -> Response:
     """The image as a file, tagged with its name. Without a tag in the address: `latest`."""
-    if "/" not in ref and not is_id(ref):
-        # An image that is itself called `archive`, of the account that stands where an image would.
-        detail = await parts.market.detail(account, f"{ref}/archive")
-        return JSONResponse(detail.model_dump())
+    if not set("/:@") & set(ref) and not is_id(ref):
+        # An image that is itself called `archive`, of the account that stands where an image would; else one's own.
+        with suppress(NotFound):
+            detail = await parts.market.detail(account, f"{ref}/archive")
+            return JSONResponse(detail.model_dump())
     archive = await parts.market.archive(account, ref)
     return ArchiveResponse(archive, parts.market)
 

@@ -321,6 +321,8 @@ async def test_a_download_is_a_docker_archive_of_the_promised_length(rig: Rig) -
     assert (config, layers) == (image.config, list(image.layers))
     assert (await upload(ann, answer.content, "again"))["result"]["digest"] == image.digest
     assert (await ann.get("/images/ann/download/archive")).status_code == 404, "there is no `latest`"
+    assert (await ann.get("/images/download:3/archive")).content == answer.content, "a lone name is one's own"
+    assert "no image `nosuch` that" in (await ann.get("/images/nosuch/archive")).json()["detail"]
 
 
 async def test_a_download_under_way_keeps_its_content(rig: Rig) -> None:

@@ -231,6 +231,20 @@ def test_an_archive_is_written_whole_or_not_at_all(serving: Any, tmp_path: Path)
     assert [p.name for p in tmp_path.iterdir()] == ["a.tar"]
 
 
+@pytest.mark.parametrize(
+    ("typed", "asked_for"),
+    [("torch", "ann/torch"), ("torch:2", "ann/torch:2"), ("1abc", "1abc"), ("bob/x:1", "bob/x:1")],
+)
+def test_an_image_of_ones_own_is_fetched_by_a_lone_name(
+    serving: Any, tmp_path: Path, typed: str, asked_for: str
+) -> None:
+    """Used to: "There is no image `torch/archive`"."""
+    place = tmp_path / "a.tar"
+    asked = serving(lambda request: httpx.Response(200, json=IMAGE))
+    run("images", "pull", typed, "--file", str(place))
+    assert asked[-1][1] == f"/images/{asked_for}/archive"
+
+
 def test_paging_stops_at_the_end() -> None:
     answers = iter([{"images": [IMAGE], "next_cursor": "x"}, {"images": [], "next_cursor": None}])
     transport = httpx.MockTransport(lambda request: httpx.Response(200, json=next(answers)))
