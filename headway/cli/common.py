@@ -64,19 +64,28 @@ def print_json(value: Any) -> None:
 @contextmanager
 def whole_file(place: Path) -> Iterator[BinaryIO]:
     """A file to write that appears at ``place`` once it is complete; what was there, and its neighbours, stay till
-    then.
+    then. A link is followed, and what is no regular file (a device, a pipe) is written into.
 
     Raises:
         OSError: the folder isn't there, or full, or closed.
     """
-    descriptor, name = tempfile.mkstemp(prefix=f".{place.name[:100]}.", suffix=".part", dir=place.parent)
+    if place.exists() and not place.is_file():
+        with place.open("wb") as file:
+            yield file
+        return
+    target = Path(os.path.realpath(place))
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=f".{target.name[:100]}.", suffix=".part", dir=target.parent)
+    except OSError as error:
+        # By the name that was typed, not by one that nobody knows.
+        raise OSError(error.errno, error.strerror, str(place)) from error
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file
             mask = os.umask(0)
             os.umask(mask)
             os.fchmod(file.fileno(), 0o666 & ~mask)
-        os.replace(name, place)
+        os.replace(name, target)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise

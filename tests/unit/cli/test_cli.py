@@ -249,9 +249,38 @@ def test_a_folder_that_is_not_there_is_one_sentence(monkeypatch, capsys, tmp_pat
         main()
     assert ended.value.code == 2
     told = capsys.readouterr().err
-    assert told.startswith("headway: ")
-    assert "No such file or directory" in told
-    assert len(told.splitlines()) == 1
+    assert told == f"headway: {tmp_path / 'no' / 'a'}: No such file or directory\n"
+
+
+def test_a_fetched_file_goes_where_a_link_leads(tmp_path):
+    """Used to: the link was replaced, and what it led to stayed as it was."""
+    (tmp_path / "disk").mkdir()
+    for name in ("old", "new"):
+        (tmp_path / name).symlink_to(tmp_path / "disk" / name)
+        (tmp_path / "disk" / "old").write_text("old")
+        with common.whole_file(tmp_path / name) as file:
+            file.write(b"whole")
+        assert (tmp_path / name).is_symlink()
+        assert (tmp_path / "disk" / name).read_text() == "whole"
+    assert sorted(p.name for p in (tmp_path / "disk").iterdir()) == ["new", "old"]
+
+
+def test_devices_and_pipes_are_written_into(tmp_path):
+    """Used to: `--file /dev/null` as root made a regular file of it."""
+    pipe, link = tmp_path / "pipe", tmp_path / "null"
+    os.mkfifo(pipe)
+    link.symlink_to("/dev/null")
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        for place in (pipe, link):
+            with common.whole_file(place) as file:
+                file.write(b"through")
+        assert os.read(reader, 100) == b"through"
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()
+    assert link.is_symlink()
+    assert link.is_char_device()
 
 
 def test_a_task_ran_as_long_as_its_process():
