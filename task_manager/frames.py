@@ -6,7 +6,7 @@ goes by the order of the keys and stops by counting, so with them left out it ta
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from headway.ids import NodeId, TaskId
@@ -110,7 +110,7 @@ def frame(inp: PassInput, said: Plan, policy: str) -> Frame:
             inp.queue.failure, whole,
         ),
         tasks=tasks,
-        nodes={room.node.id: replace(room.node, images=room.node.images & images) for room in inp.rooms},
+        nodes={room.node.id: _bare(room.node, images) for room in inp.rooms},
         left={room.node.id: _left(room, inp) for room in inp.rooms},
         running={booking.task_id: booking for booking in inp.running},
         places=dict(inp.places),
@@ -122,7 +122,15 @@ def frame(inp: PassInput, said: Plan, policy: str) -> Frame:
     )  # fmt: skip
 
 
+def _bare(node: Node, images: Set[str]) -> Node:
+    # Engines have up to a thousand images, of which the queue asks for few.
+    there = node.images & images
+    return node if len(there) == len(node.images) else replace(node, images=frozenset(there))
+
+
 def _left(room: Room, inp: PassInput) -> Left:
+    if not room.gpus:
+        return Left(room.order, room.cpu_centi, room.memory_bytes, (), (), room.closed)
     free = {gpu.uuid for gpu in room.gpus}
     places = tuple(i for i, gpu in enumerate(room.node.gpus) if gpu.uuid in free)
     used = tuple(inp.last_used(room.node.gpus[i].uuid) for i in places)
