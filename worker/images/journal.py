@@ -13,10 +13,12 @@ from headway.store.database import Database
 from .cache import Brought
 
 _PUT = "INSERT OR REPLACE INTO images (key, image_id, names, size_bytes, brought_at, used_at) VALUES (?, ?, ?, ?, ?, ?)"
+_GIVE = "INSERT OR REPLACE INTO image_rights (account, key, given_at) VALUES (?, ?, ?)"
+_TAKE = "DELETE FROM image_rights WHERE account = ? AND key = ?"
 
 
 class ImageJournal:
-    """Entries by key. ``put`` and ``load`` raise StoreFull or StoreUnavailable."""
+    """Entries by key, and rights. What is awaited raises StoreFull or StoreUnavailable."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -50,6 +52,30 @@ class ImageJournal:
         rows = [(key,) for key in keys]
         if rows:
             self._db.defer(lambda conn: conn.exec_driver_sql("DELETE FROM images WHERE key = ?", rows))
+
+    async def load_rights(self) -> dict[tuple[str, str], float]:
+        """When registries gave images, by account and key."""
+
+        def read(conn: Connection) -> dict[tuple[str, str], float]:
+            rows = conn.execute(sa.text("SELECT account, key, given_at FROM image_rights")).all()
+            return {(row.account, row.key): row.given_at for row in rows}
+
+        return await self._db.read(read)
+
+    def give_later(self, right: tuple[str, str], at: float) -> None:
+        """Note it, some time soon: one that is lost in a crash only means that the registry is asked."""
+        row = (*right, at)
+        self._db.defer(lambda conn: conn.exec_driver_sql(_GIVE, row))
+
+    def drop_rights_later(self, rights: Sequence[tuple[str, str]]) -> None:
+        """Drop what serves no more, some time soon."""
+        if rights:
+            self._db.defer(lambda conn: conn.exec_driver_sql(_TAKE, list(rights)))
+
+    async def take(self, rights: Sequence[tuple[str, str]]) -> None:
+        """Drop them; durable when this returns."""
+        if rights:
+            await self._db.write(lambda conn: conn.exec_driver_sql(_TAKE, list(rights)))
 
 
 def _row(one: Brought) -> tuple[object, ...]:

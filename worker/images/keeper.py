@@ -25,6 +25,7 @@ from .cache import Brought
 from .ledger import Ledger
 from .meanings import Meanings
 from .ports import Journal, Shelf, Shelved
+from .rights import Rights
 from .room import Marks, Room
 
 log = get_logger(__name__)
@@ -69,7 +70,8 @@ class ImageKeeper:
         self._pull = pull
         self.wished: frozenset[str] = frozenset()  # keys of images that will be needed here: they stay
         self._ledger = Ledger(journal, clock)
-        self._meanings = Meanings(self._ask_registry, clock)
+        self._rights = Rights(journal, clock)
+        self._meanings = Meanings(self._ask_registry, self._rights, clock)
         self._room = Room(
             node_id=node_id,
             runtime=runtime,
@@ -88,6 +90,7 @@ class ImageKeeper:
 
     async def prepare(self, wanted: WantedImage, on_fetch: Callable[[], None]) -> ImageFacts:
         """See ``ports.Images``."""
+        pinned = wanted.source is ImageSource.REGISTRY  # at submit: there its registry was asked for this account
         facts = await self._there(wanted)
         if facts is None and wanted.source is ImageSource.UNKNOWN and self._pull:
             wanted = await self._meanings.of(wanted)
@@ -96,6 +99,8 @@ class ImageKeeper:
             self._refuse_what_is_not_fetched(wanted)
             on_fetch()
             facts = await self._fetched(wanted, urgent=True)
+        if pinned:
+            self._rights.give(wanted)
         self._ledger.use((wanted.key, facts.id))
         return facts
 
@@ -129,6 +134,7 @@ class ImageKeeper:
     async def open(self) -> None:
         """Read the journal. Raises StoreUnavailable."""
         await self._ledger.open()
+        await self._rights.open()
 
     async def run(self) -> None:
         """Keeps journal and engine in step, and the disk below its mark."""
@@ -226,9 +232,11 @@ class ImageKeeper:
             try:
                 # Who is cancelled meanwhile leaves the fetch to the others.
                 return await asyncio.shield(fetch.task)
-            except RuntimeRefused:
+            except RuntimeRefused as error:
                 # A fetch that nobody waited for gives up sooner than one for a task.
                 if not (joined and urgent and not was_urgent):
+                    if wanted.source is ImageSource.REGISTRY and not error.elsewhere:
+                        await self._rights.take(wanted)
                     raise
 
     def _fetch_over(self, key: str, task: asyncio.Task[ImageFacts]) -> None:

@@ -15,6 +15,7 @@ from headway.logs import get_logger
 
 from ..model import ImageSource, WantedImage
 from ..ports import RuntimeRefused
+from .rights import Rights
 
 log = get_logger(__name__)
 
@@ -32,15 +33,17 @@ class _Meaning:
 class Meanings:
     """Each account's own answers, in memory. One event loop owns it."""
 
-    def __init__(self, ask: Callable[[WantedImage], Awaitable[str]], clock: Clock) -> None:
+    def __init__(self, ask: Callable[[WantedImage], Awaitable[str]], rights: Rights, clock: Clock) -> None:
         """``ask``: a manifest's digest from the registry, with the account's credentials. Raises EngineUnavailable,
-        RuntimeRefused (``elsewhere``: the registry could not say)."""
+        RuntimeRefused (``elsewhere``: the registry could not say). ``rights``: what serves then."""
         self._ask = ask
+        self._rights = rights
         self._clock = clock
         self._known: dict[tuple[str, str], _Meaning] = {}  # by account and name
 
     async def of(self, wanted: WantedImage) -> WantedImage:
-        """The same, pinned. An answer serves for some minutes, and longer while the registry can't be reached.
+        """The same, pinned. An answer serves for some minutes; while the registry can't be reached the one before does,
+        and a digest that was written, as long as the account's right lasts.
 
         Raises EngineUnavailable, RuntimeRefused.
         """
@@ -65,12 +68,15 @@ class Meanings:
             meaning.digest = await self._ask(wanted)
         except RuntimeRefused as error:
             if not error.elsewhere:
-                meaning.digest = ""
+                await self._rights.take(wanted)
+            before = _pinned(wanted, meaning.digest or wanted.name.partition("@")[2])
+            meaning.digest = before.digest if self._rights.has(before) else ""
             if not meaning.digest:
                 raise
             log.info("image.meant_as_before", image=wanted.name, account=wanted.account, reason=str(error))
             return
         meaning.asked_at = self._clock.monotonic()
+        self._rights.give(_pinned(wanted, meaning.digest))
 
 
 def _pinned(wanted: WantedImage, digest: str) -> WantedImage:

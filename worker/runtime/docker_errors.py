@@ -119,15 +119,18 @@ def no_gpu_runtime(node: str) -> str:
     return f"The GPU runtime (NVIDIA's container toolkit) is not installed on worker {node}, or not for its engine"
 
 
-def pull_refusal(text: str, *, node: str, image: str) -> RuntimeRefused:
-    """The end of an attempt whose image could not be fetched; ``text`` is what the engine said."""
+def pull_refusal(text: str, *, node: str, image: str, asks_for: str = "") -> RuntimeRefused:
+    """The end of an attempt whose image could not be fetched; ``text`` is what the engine said. ``asks_for``: only
+    whether this account may have it was asked; the image may be here."""
     text = " ".join(text.split())
     if _NO_DISK.search(text):
         return NoRoom(f"Not enough disk on worker {node} for the image {image}")
     # The registry's address before its answer: `lookup x: no such host` must not count as an image that is not there.
     if _AWAY.search(text) and not re.search(r"manifest unknown|pull access denied", text):
         return RuntimeRefused(
-            f"The image {image} is not on {node}, and its registry could not be reached: {_tail(text)}",
+            f"{node} could not ask the registry of the image {image} whether {asks_for} may run it: {_tail(text)}"
+            if asks_for
+            else f"The image {image} is not on {node}, and its registry could not be reached: {_tail(text)}",
             word=EndWord.IMAGE_PULL_FAILED,
             elsewhere=True,
         )

@@ -101,13 +101,15 @@ class DockerImages:
                 if error.status_code == 503:
                     raise
                 # Not the engine's own trouble, however it sounds: it passes on what became of its question.
-                raise pull_refusal(text_of(error), node=self._node, image=wanted.name) from error
+                raise pull_refusal(
+                    text_of(error), node=self._node, image=wanted.name, asks_for=wanted.account
+                ) from error
             return str(found["Descriptor"]["digest"])
 
         try:
             return await self._engine.fetch(ask)
         except EngineUnavailable as error:
-            raise self._slow(wanted, error) from error
+            raise self._slow(wanted, error, asks_for=wanted.account) from error
 
     async def pull(self, wanted: WantedImage, credentials: Credentials | None) -> ImageFacts:
         """See ``ports.Runtime.pull_image``."""
@@ -202,9 +204,10 @@ class DockerImages:
         """Whether people of the machine gave the image that name, and jobs may name what they put there."""
         return is_named(wanted, found) and (self._local or came_from_registry(wanted.name, found))
 
-    def _slow(self, wanted: WantedImage, error: EngineUnavailable) -> HeadwayError:
+    def _slow(self, wanted: WantedImage, error: EngineUnavailable, asks_for: str = "") -> HeadwayError:
         if isinstance(error.__cause__, requests.Timeout):
-            return pull_refusal("timeout: no progress for minutes", node=self._node, image=wanted.name)
+            text = "timeout: no progress for minutes"
+            return pull_refusal(text, node=self._node, image=wanted.name, asks_for=asks_for)
         return error
 
     async def _by_name(self, name: str) -> ImageFacts | None:

@@ -81,6 +81,15 @@ def test_refusals_of_a_registry(text: str, want: EndWord) -> None:
     assert pull_refusal(text, node="n1", image="x").word is want
 
 
+def test_a_registry_that_could_not_be_asked_says_nothing_of_what_is_here() -> None:
+    """Used to: "The image … is not on n1", where it was, and had run for the same account."""
+    text = 'Get "https://r.example/v2/": dial tcp: lookup r.example: no such host'
+    asked = pull_refusal(text, node="n1", image="r.example/x:1", asks_for="ann")
+    assert asked.message.startswith("n1 could not ask the registry of the image r.example/x:1 whether ann may run it: ")
+    assert asked.elsewhere
+    assert "is not on n1" in pull_refusal(text, node="n1", image="r.example/x:1").message
+
+
 def test_what_the_engine_says_of_a_container() -> None:
     state = {
         "Status": "exited",

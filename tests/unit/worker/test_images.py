@@ -17,7 +17,7 @@ from tests.support.waiting import eventually
 from tests.unit.worker.builders import a_launch
 from worker import wire
 from worker.disks import Disk
-from worker.images import ImageKeeper, Marks, Prefetch, cache
+from worker.images import ImageKeeper, Marks, Prefetch, cache, rights
 from worker.images.cache import Brought
 from worker.images.ports import Shelved
 from worker.launch_spec import working_dir
@@ -351,6 +351,50 @@ async def test_what_a_name_meant_serves_while_its_registry_is_away_and_only_who_
     private.world.registry_away = True
     with pytest.raises(RuntimeRefused):
         await private.prepare(named("ann"))
+
+
+WRITTEN = f"reg.example/team/tool@{digest(1)}"
+
+
+async def restarted(kept: Kept, opened: Opened) -> Kept:
+    kept.keeper.close()
+    await kept.store.close()
+    again: Kept = await opened(kept.world)
+    return again
+
+
+async def test_a_written_digest_runs_while_its_registry_is_away_for_whom_it_was_given(
+    private: Kept, opened: Opened
+) -> None:
+    """It used to fail with "is not on gpu-1", where it had run a minute ago."""
+    there = await private.prepare(named("ann"))
+    pinned = WantedImage(NAME, digest(1), ImageSource.REGISTRY, "dan")  # HttpServer asked for dan
+    assert await private.prepare(pinned) == there
+    again = await restarted(private, opened)
+    again.world.registry_away = True
+    for account in ("ann", "dan"):
+        assert await again.prepare(named(account, WRITTEN)) == there
+    with pytest.raises(RuntimeRefused):
+        await again.prepare(named("cat", WRITTEN))
+    with pytest.raises(RuntimeRefused):
+        await again.prepare(named("ann", f"reg.example/team/tool@{digest(2)}"))
+    await again.clock.advance(rights.AGE_S)
+    with pytest.raises(RuntimeRefused):
+        await again.prepare(named("ann", WRITTEN))
+    assert len(again.world.pulls) == 1
+    last = await restarted(again, opened)
+    await last.store.close()  # the last writes are done
+    assert await (await restarted(last, opened)).store.images.load_rights() == {}
+
+
+async def test_what_a_registry_refuses_runs_no_more_while_it_is_away(private: Kept, opened: Opened) -> None:
+    private.world.registry[f"reg.example/team/tool@{digest(1)}"] = (digest(1), set())
+    with pytest.raises(RuntimeRefused):
+        await private.prepare(named("ann", WRITTEN))
+    again = await restarted(private, opened)
+    again.world.registry_away = True
+    with pytest.raises(RuntimeRefused):
+        await again.prepare(named("ann", WRITTEN))
 
 
 async def test_an_image_of_a_name_that_a_task_needs_makes_no_room(private: Kept) -> None:
