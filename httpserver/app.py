@@ -167,6 +167,7 @@ def assemble(
     service.on_stop(uploads.close)
     hub = Hub(clock)
     hub.tell_jobs(uses.on_jobs, uses.gap)
+    hub.tell_jobs(spaces.on_jobs, lambda: None)
     jobs = Jobs(services, process, uses)
     datasets = build_datasets(
         service,

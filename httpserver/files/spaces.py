@@ -1,7 +1,8 @@
 """Quotas of personal spaces: what is used, who is warned, who is refused.
 
-Tasks write into homes without asking HttpServer, so homes are measured again and again in the background; what comes
-and goes through HttpServer counts at once. Where the file system itself has a quota, it refuses by itself (EDQUOT).
+Tasks write into homes without asking HttpServer, so homes are measured again and again in the background, and soon
+after a task has ended; what comes and goes through HttpServer counts at once. Where the file system itself has a quota,
+it refuses by itself (EDQUOT).
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from headway.clock import Clock
 from headway.errors import HeadwayError, StoreFull
 from headway.logs import get_logger
 from headway.mount import Layout, MountProbe
+from headway.rpc.v1 import job_manager_pb2 as jm
+from headway.states import TaskState
 from headway.store.database import Database
 
 from ..auth.accounts import Accounts
@@ -35,10 +38,12 @@ log = get_logger(__name__)
 
 _WARN_PART = 0.9
 _SOON_S = 1.0  # after a deletion: by then the rest of a folder's files is gone too
+_AFTER_A_TASK_S = 10.0  # from one measuring to the next at least, where task after task ends
 _ASKED_S = 60.0  # a number that somebody looks at is not older than that for long
 _OFTEN = 5  # times as often, for those who are near their quota
 _TIMES_TOOK = 20  # a measuring takes at most a twentieth of the time
 _WORK_S, _REST_S = 0.02, 0.06
+_AT_WORK = frozenset({TaskState.RUNNING.value, TaskState.STOPPING.value})
 
 
 @dataclass(slots=True)
@@ -186,6 +191,17 @@ class Spaces:
         usage.changed = True
         if self._limited(account):
             self._soon(usage)
+
+    def on_jobs(self, changes: jm.JobChanges) -> None:
+        """From JobManager's watch: what an attempt wrote counts soon after its end."""
+        for change in changes.changes:
+            account = self._accounts.get(change.job.owner)
+            if account is not None and any(task.attempt and task.state not in _AT_WORK for task in change.tasks):
+                usage = self._usage(account)
+                usage.changed = True
+                if self._limited(account):
+                    pause_s = max(_AFTER_A_TASK_S, usage.took_s * _TIMES_TOOK)
+                    self._soon(usage, max(_SOON_S, usage.ended_at + pause_s - self._clock.monotonic()))
 
     def view(self, account: Account) -> s.Space:
         """For people; asks for a new number when this one is old."""

@@ -18,6 +18,7 @@ import pytest_asyncio
 
 from headway.errors import StoreFull
 from headway.mount import MountKind, MountState
+from headway.rpc.v1 import job_manager_pb2 as jm
 from httpserver.auth.model import Account
 from httpserver.files import space
 from tests.integration.http_rig import Rig, a_job_file, a_rig
@@ -329,6 +330,31 @@ async def test_a_restart_remembers_who_is_full(tmp_path: Path):
     async with a_rig(tmp_path, default_quota_bytes="1MiB", space_measure_s=1e6) as rig:
         assert rig.parts.spaces.view(account(rig, "eve")).measured_at is not None
         assert rig.parts.spaces.refuse_new_work(account(rig, "eve")) != ""
+
+
+async def test_what_a_task_wrote_counts_when_it_has_ended(rig: Rig):
+    """It used to be five minutes until somebody noticed, and jobs were taken till then."""
+    assert (await (await rig.client("hal")).put("/files/big", content=b"")).status_code == 201
+    await rig.parts.accounts.update("hal", {"quota_bytes": MIB}, by="test")
+    spaces, hal = rig.parts.spaces, account(rig, "hal")
+
+    async def counted() -> bool:
+        return spaces.view(hal).measured_at is not None
+
+    await eventually(counted, what="it was measured")
+    (home(rig, "hal") / "big").write_bytes(b"a" * MIB)
+    change = jm.JobChange(job=jm.Job(id="j1", owner="hal"), tasks=[jm.TaskView(name="a", state="RUNNING", attempt=1)])
+    usage = spaces._usage(hal)
+    due_at = usage.due_at
+    spaces.on_jobs(jm.JobChanges(changes=[change]))
+    assert usage.due_at == due_at, "it has not ended"
+    usage.ended_at -= 100  # so long ago
+    change.tasks[0].state = "SUCCEEDED"
+    rig.parts.hub.on_jobs(jm.JobChanges(changes=[change]))
+    assert usage.due_at < due_at
+    await eventually(lambda: usage.estimate() >= MIB, what="it is measured anew")
+    rig.parts.hub.on_jobs(jm.JobChanges(changes=[change]))
+    assert usage.due_at > usage.ended_at + 9, "not after each of many"
 
 
 async def test_so_many_files_and_no_more(rig: Rig, monkeypatch: pytest.MonkeyPatch):
