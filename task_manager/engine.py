@@ -176,7 +176,7 @@ class Engine:
             self.steering.took(turn)
             if record is not None:
                 self._recorder.wrote(record)
-            queue_changed = bool(turn.launches) or waiting_before != len(book.queue) + len(book.held)
+            queue_changed = bool(turn.launches or turn.chosen) or waiting_before != len(book.queue) + len(book.held)
             changed = list(book.dirty_attempts.values())
             book.commit()
         self._hub.publish(changed, queue_changed=queue_changed)

@@ -20,12 +20,13 @@ from .places import Booking, Place
 
 V = TypeVar("V")
 _LEVEL = 3
+_VERSION = 1
 _PARTS = ("tasks", "nodes", "left", "running", "places", "waits")
 
 
 def encode(now: Frame, before: Frame | None) -> bytes:
     """``now`` as it differs from ``before``; whole without it."""
-    said: dict[str, Any] = {"v": 1, "head": _head(now.head)}
+    said: dict[str, Any] = {"v": _VERSION, "head": _head(now.head)}
     if before is None or before.head.settings != now.head.settings:
         said["settings"] = _settings(now.head.settings)
     for part in _PARTS:
@@ -50,9 +51,11 @@ def decode(blob: bytes, before: Frame | None) -> Frame:
     """The reverse of ``encode``.
 
     Raises:
-        ValueError, KeyError: these are not the bytes of a frame that follows ``before``.
+        ValueError, KeyError, TypeError, zlib.error: these are not the bytes of a frame that follows ``before``.
     """
     said = json.loads(zlib.decompress(blob))
+    if said["v"] != _VERSION:
+        raise ValueError(f"a frame of version {said['v']}")
     settings = _settings_of(said["settings"]) if "settings" in said else _of(before).head.settings
     parts: dict[str, dict[Any, Any]] = {}
     for part in _PARTS:

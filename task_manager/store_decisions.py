@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from sqlalchemy import Connection, and_, delete, func, insert, or_, select
 
+from headway.logs import get_logger
+
 from . import frame_rows
 from .frames import Frame
 from .recorder import Record
 from .tables import decisions
+
+log = get_logger(__name__)
 
 _PRUNED_AT_ONCE = 2_000
 
@@ -49,7 +54,8 @@ def ids(conn: Connection, windows: Sequence[tuple[float, float]], *, before: int
 
 
 def frames(conn: Connection, first: int, last: int) -> Iterator[tuple[int, float, Frame]]:
-    """Id, wall-clock time and frame of those from ``first`` to ``last``, oldest first."""
+    """Id, wall-clock time and frame of those from ``first`` to ``last``, oldest first; without those that this version
+    can't read."""
     base = conn.execute(select(func.min(decisions.c.base)).where(decisions.c.id.between(first, last))).scalar()
     if base is None:
         return
@@ -57,6 +63,11 @@ def frames(conn: Connection, first: int, last: int) -> Iterator[tuple[int, float
     before: Frame | None = None
     while part := list(islice(rows, 50)):
         for row in part:
-            before = frame_rows.decode(row.frame, None if row.base == row.id else before)
+            try:
+                before = frame_rows.decode(row.frame, None if row.base == row.id else before)
+            except (ValueError, KeyError, TypeError, zlib.error) as error:
+                log.warning("decisions.unreadable", id=row.id, reason=str(error) or repr(error))
+                before = None  # and so are those that follow it, up to the next whole one
+                continue
             if row.id >= first:
                 yield row.id, row.at, before

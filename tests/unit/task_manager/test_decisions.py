@@ -194,3 +194,19 @@ async def test_without_days_nothing_is_kept(tmp_path: Path, clock: FakeClock) ->
         await house.nodes(a_node())
         await house.enqueue(a_task("a"))
         assert await kept(house) == []
+
+
+async def test_what_this_version_cannot_read_is_passed_over(house: House) -> None:
+    await house.nodes(a_node(gpus=1))
+    await house.enqueue(a_task("t0", gpus=1))
+    await house.enqueue(*(a_task(f"t{i}", gpus=1, at=float(i)) for i in range(1, 6)))
+    for i in range(3):
+        await house.end(house.only_attempt(tid(f"t{i}")))
+    spoil = tables.decisions.update().where(tables.decisions.c.id == 2).values(frame=b"of tomorrow")
+    await house.db.write(lambda conn: conn.execute(spoil))
+    assert [frame.placements[0].task_id.name for frame in await kept(house)] == ["t0"]
+    await house.restart()
+    await house.nodes(a_node(gpus=1))
+    await house.end(house.only_attempt(tid("t3")))
+    assert [frame.placements[0].task_id.name for frame in await kept(house)] == ["t0", "t4"]
+    assert [one.started[0].task.name for one in (await history(house, "t5")).passes] == ["t4"]
