@@ -78,7 +78,7 @@ def get(path: str, target: Path | None, recursive: bool) -> None:
 def put(source: Path, path: str | None, recursive: bool) -> None:
     """Put a file (or, with -r, a folder) at PATH of your personal space; its own name by default.
 
-    PATH ending in / names a folder to put it into.
+    PATH ending in / names a folder to put it into. Folders on the way are made.
     """
     target = path or source.resolve().name
     if target.endswith("/"):
@@ -97,7 +97,7 @@ def _put_file(http: Client, source: Path, target: str) -> None:
     length = source.stat().st_size
     with progress(f"put {source.name}", length) as step:
         if length < _RESUMABLE_BYTES:
-            http.put_file(target, source, step)
+            http.put_file(target, source, step, parents=True)
             return
         from ..client.uploads import upload
 

@@ -345,8 +345,8 @@ class Client:
         """
         return self._download(self._file_path(path), target, progress, folder=path)
 
-    def put_file(self, path: str, source: Path, progress: Any = None) -> dict[str, Any]:
-        """Uploads a file; what was there is replaced in one step."""
+    def put_file(self, path: str, source: Path, progress: Any = None, *, parents: bool = False) -> dict[str, Any]:
+        """Uploads a file; what was there is replaced in one step. ``parents``: missing folders are made."""
 
         def chunks() -> Iterator[bytes]:
             with source.open("rb") as file:
@@ -356,8 +356,9 @@ class Client:
                     yield data
 
         headers = {"Content-Length": str(source.stat().st_size), "Content-Type": "application/octet-stream"}
+        place = self._file_path(path) + ("?parents=true" if parents else "")
         answer: dict[str, Any] = self._send(
-            "PUT", self._file_path(path), content=chunks(), headers=headers, repeat=False, timeout=httpx.Timeout(60.0)
+            "PUT", place, content=chunks(), headers=headers, repeat=False, timeout=httpx.Timeout(60.0)
         ).json()
         return answer
 

@@ -2,8 +2,10 @@
 
 import httpx
 import pytest
+from click.testing import CliRunner
 
 from headway import errors
+from headway.cli import files
 from headway.client import Client, NoService, Profile, Refused
 from headway.client import http as client_http
 
@@ -239,3 +241,17 @@ class TestProfile:
         (tmp_path / "headway" / "client.toml").write_text("url = ")
         with pytest.raises(errors.ConfigInvalid, match=r"client\.toml is not valid TOML"):
             Profile.load({"XDG_CONFIG_HOME": str(tmp_path)})
+
+
+def test_a_file_that_is_put_makes_its_folders(tmp_path, monkeypatch):
+    """Used to: "make it first, or ask that it be made on the way (parents=true)", while a large file just did."""
+    asked = []
+
+    def handler(request):
+        asked.append(request.url.raw_path.decode())
+        return httpx.Response(201, json={})
+
+    (tmp_path / "a").write_text("x")
+    monkeypatch.setattr(files, "client", lambda: a_client(handler))
+    CliRunner().invoke(files.files, ["put", str(tmp_path / "a"), "several/f1"], catch_exceptions=False)
+    assert asked == ["/api/v1/files/several/f1?parents=true"]
