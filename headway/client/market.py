@@ -124,11 +124,11 @@ class Market:
     def registry_login(self, registry: str, username: str, password: str) -> dict[str, Any]:
         """``checked`` says whether the registry could be asked, and takes them."""
         body = {"username": username, "password": password}
-        answer: dict[str, Any] = self._client.ask("PUT", f"/registries/{quote(registry, safe='')}", json=body)
+        answer: dict[str, Any] = self._client.ask("PUT", _registry(registry), json=body)
         return answer
 
     def registry_logout(self, registry: str) -> None:
-        self._client.ask("DELETE", f"/registries/{quote(registry, safe='')}")
+        self._client.ask("DELETE", _registry(registry))
 
 
 def _image(ref: str) -> str:
@@ -137,6 +137,12 @@ def _image(ref: str) -> str:
     if not ref or any(part in ("", ".", "..") for part in parts):
         raise InvalidInput(f"{ref!r} names no image: write OWNER/NAME or OWNER/NAME:TAG.")
     return "/images/" + "/".join(quote(part, safe=":@") for part in parts)
+
+
+def _registry(host: str) -> str:
+    if host.strip() in ("", ".", ".."):
+        raise InvalidInput(f"{host!r} is no registry: write its host, such as registry.example.org:5000, or docker.io.")
+    return f"/registries/{quote(host, safe='')}"
 
 
 def _dataset(name: str) -> str:

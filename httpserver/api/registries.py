@@ -28,7 +28,7 @@ async def list_registries(account: SignedIn, parts: TheParts) -> RegistryList:
     )
 
 
-@router.put("/registries/{host}")
+@router.put("/registries/{host:path}")
 async def put_registry(
     host: Host, body: RegistryLogin, account: SignedIn, parts: TheParts, request: Request
 ) -> RegistryStored:
@@ -39,7 +39,7 @@ async def put_registry(
     return RegistryStored(registry=row.registry, username=row.username, changed_at=row.changed_at, checked=checked)
 
 
-@router.delete("/registries/{host}", status_code=204)
+@router.delete("/registries/{host:path}", status_code=204)
 async def delete_registry(host: Host, account: SignedIn, parts: TheParts) -> Response:
     """Forgets them. Jobs that wait are then fetched for without."""
     await parts.registries.delete(account.name, host)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -316,6 +317,7 @@ async def test_credentials_are_checked_used_and_never_shown(rig: Rig, caplog: py
     [
         ("a%20b", {"username": "a", "password": "b"}),
         ("..", {"username": "a", "password": "b"}),
+        ("x.org%2Fteam", {"username": "a", "password": "b"}),
         ("x.org", {"username": "", "password": "b"}),
         ("x.org", {"username": "a:b", "password": "b"}),
         ("x.org", {"username": "a", "password": "b", "more": 1}),
@@ -326,6 +328,7 @@ async def test_credentials_that_are_none_are_refused(rig: Rig, host: str, body: 
     ann = await rig.client("ann")
     refused = await ann.put(f"/registries/{host}", json=body)
     assert 400 <= refused.status_code < 500, refused.text
+    assert ("%2F" not in host) or "write its host" in refused.json()["detail"]
     assert (await ann.get("/registries")).json() == {"registries": []}
 
 
@@ -333,6 +336,8 @@ async def test_credentials_for_a_registry_that_is_away_are_stored_unchecked(rig:
     dan = await rig.client("dan")
     stored = await dan.put(f"/registries/127.0.0.1:{free_port()}", json={"username": "a", "password": "b"})
     assert (stored.status_code, stored.json()["checked"]) == (200, False)
+    typed = quote(f"http://127.0.0.1:{free_port()}", safe="")
+    assert (await dan.put(f"/registries/{typed}", json={"username": "a", "password": "b"})).status_code == 200
     here = dan.base_url.netloc.decode()
     refused = await dan.put(f"/registries/{here}", json={"username": "a", "password": "b"})
     assert (refused.status_code, f"`{here}` is Headway itself" in refused.json()["detail"]) == (400, True)
