@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -18,11 +19,13 @@ import click
 from ..client import Client
 from ..client.market import Market
 from ..errors import Conflict, InvalidInput
-from .common import ago, client, output_option, print_json, safe, size, table, whole_file
+from .common import ago, client, counted, output_option, print_json, safe, size, table, whole_file
 from .transfer import audience, audience_in_full, print_audience, print_waits, progress, share_changes, share_options
 
 # Base images that are built with Docker from other people's, and how.
 _CONNECTED = {"cuda": "--target python -t base/cuda:12.6", "torch": "--target torch -t base/torch:2.7"}
+# Roughly: the server knows the whole rule, and whose names are whose.
+_NAME = re.compile(r"[a-z0-9._/-]+(?::[A-Za-z0-9_.-]+)?")
 
 
 @click.group()
@@ -87,7 +90,7 @@ def _show_tag(tag: dict[str, Any]) -> None:
     facts = {
         "pushed": f"{ago(tag['pushed_at'])} by {tag['pushed_by']}",
         "for": f"{tag['os']}/{tag['architecture']}",
-        "size": f"{size(tag['size_bytes'])} in {len(tag['layers'])} layers",
+        "size": f"{size(tag['size_bytes'])} in {counted(len(tag['layers']), 'layer')}",
         "entry point": json.dumps(tag["entrypoint"], ensure_ascii=False) if tag["entrypoint"] else "",
         "command": json.dumps(tag["command"], ensure_ascii=False) if tag["command"] else "",
         "user": tag["user"] or "root",
@@ -96,7 +99,7 @@ def _show_tag(tag: dict[str, Any]) -> None:
         "python": tag["python_version"],
         "holds": _contents(tag),
         "needs": tag["require_cuda"],
-        "used by": ", ".join(f"{use['account']} ({use['jobs']} jobs)" for use in tag["used_by"]),
+        "used by": ", ".join(f"{use['account']} ({counted(use['jobs'], 'job')})" for use in tag["used_by"]),
         "needed now": ", ".join(tag["live_jobs"]),
     }
     for name, value in facts.items():
@@ -124,6 +127,11 @@ def push(
     name: str, source: str, local: str | None, choose: str, description: str | None, public: bool, output: str
 ) -> None:
     """Upload an image as NAME[:TAG] of yours. Cut off, the same command goes on where it was."""
+    if not _NAME.fullmatch(name):
+        raise InvalidInput(
+            f"{name!r} can't name an image of the market: write NAME or NAME:TAG, in small letters and digits with "
+            "single `.`, `_` or `-` between them."
+        )
     metadata = {"name": name}
     if choose:
         metadata["choose"] = choose
@@ -169,6 +177,11 @@ def _archive(source: str, image: str) -> Iterator[tuple[Path, str]]:
     done = subprocess.run(
         [docker, "image", "inspect", "--format", "{{.Id}}", image], capture_output=True, text=True, check=False
     )
+    if "no such image" in done.stderr.lower():
+        raise click.ClickException(
+            f"This machine's Docker Engine has no image {image}: build it or load it first, name another with --image, "
+            "or push a file with --from FILE."
+        )
     if done.returncode != 0:
         raise click.ClickException(f"This machine's Docker Engine gives no image {image}: {_last_line(done.stderr)}")
     place = folder / f"{done.stdout.strip().replace(':', '-')}.tar"

@@ -92,21 +92,31 @@ def cli() -> None:
 
 def report(error: errors.HeadwayError) -> int:
     """Prints the sentence and all problems to standard error; returns the exit status."""
-    click.echo(f"headway: {error.message}", err=True)
-    for problem in error.problems:
+    sentence, problems = error.message, error.problems
+    if len(problems) == 1 and _says(sentence, problems[0]):
+        sentence, problems = sentence + _hint(sentence, problems[0]), ()
+    click.echo(f"headway: {sentence}", err=True)
+    for problem in problems:
         place = f"line {problem.line}, column {problem.column}: " if problem.line else ""
         pointer = f"{problem.pointer}: " if problem.pointer and not place else ""
-        # A sentence that already names the near name needs no second hint.
-        near = problem.suggestion and problem.suggestion not in problem.message
-        joint = " Did" if problem.message.endswith((".", "?", "!")) else "; did"
-        hint = f"{joint} you mean {problem.suggestion!r}?" if near else ""
-        click.echo(f"  {place}{pointer}{problem.message}{hint}", err=True)
+        click.echo(f"  {place}{pointer}{problem.message}{_hint(problem.message, problem)}", err=True)
     if getattr(error, "status", 0) == 401:
         click.echo("  Here that is `headway login URL`, or a token in HEADWAY_TOKEN.", err=True)
     request_id = getattr(error, "request_id", "")
     if request_id and getattr(error, "status", 0) >= 500:
         click.echo(f"  (request {request_id})", err=True)
     return exit_status(error)
+
+
+def _says(sentence: str, problem: errors.Problem) -> bool:
+    return problem.message in sentence and (not problem.line or f"line {problem.line}," in sentence)
+
+
+def _hint(sentence: str, problem: errors.Problem) -> str:
+    # A sentence that already names the near name needs no second hint.
+    if not problem.suggestion or problem.suggestion in sentence:
+        return ""
+    return f"{' Did' if sentence.endswith(('.', '?', '!')) else '; did'} you mean {problem.suggestion!r}?"
 
 
 def exit_status(error: errors.HeadwayError) -> int:

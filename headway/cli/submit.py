@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ..client import Client
+from ..client import Client, Refused
+from ..errors import JobFileInvalid
 from .common import client, job_exit_status, output_option, print_json, task_exit_status
 from .jobs import come_back, wait_for
 from .logs import follow_tasks
@@ -161,7 +163,7 @@ def run(command: tuple[str, ...], detach: bool, code: Path | None, **options: An
     """
     job = _one_task_job(command, options)
     with client() as http:
-        answer = http.submit(json.dumps(job).encode(), media="application/json", code=_snapshot(http, code))
+        answer = _submit_without_a_file(http, job, _snapshot(http, code))
         for warning in answer["warnings"]:
             click.echo(f"headway: warning: {warning}", err=True)
         job_id = answer["id"]
@@ -178,6 +180,26 @@ def run(command: tuple[str, ...], detach: bool, code: Path | None, **options: An
     if task["state"] != "SUCCEEDED" and task["reason"]:
         click.echo(f"headway: {task['state']}: {task['reason']['sentence']}", err=True)
     sys.exit(task_exit_status(task))
+
+
+def _submit_without_a_file(http: Client, job: dict[str, Any], code: str) -> dict[str, Any]:
+    """
+    Raises:
+        Refused: without lines and columns, as nobody has written any.
+    """
+    try:
+        return http.submit(json.dumps(job).encode(), media="application/json", code=code)
+    except Refused as refused:
+        if not issubclass(refused.kind, JobFileInvalid) or not refused.problems:
+            raise
+        problems = [replace(one, pointer="", line=None, column=None) for one in refused.problems]
+        raise Refused(
+            problems[0].message if len(problems) == 1 else f"{len(problems)} things are wrong:",
+            kind=refused.kind,
+            status=refused.status,
+            request_id=refused.request_id,
+            problems=problems,
+        ) from None
 
 
 def _one_task_job(command: tuple[str, ...], options: dict[str, Any]) -> dict[str, Any]:

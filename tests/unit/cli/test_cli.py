@@ -6,14 +6,15 @@ import sys
 import time
 
 import click
+import httpx
 import pytest
 from click.testing import CliRunner
 
 from headway import errors
 from headway.cli import common, jobs, logs
 from headway.cli.main import _COMMANDS, cli, exit_status, main, report
-from headway.cli.submit import _one_task_job
-from headway.client import Client, Refused
+from headway.cli.submit import _one_task_job, _submit_without_a_file
+from headway.client import Client, Profile, Refused
 
 
 @pytest.mark.parametrize(
@@ -214,6 +215,38 @@ def test_a_hint_follows_a_sentence_or_joins_a_clause(capsys):
     told = capsys.readouterr().err
     assert "365 days; did you mean '365d'?" in told
     assert "It is not there. Did you mean 'that'?" in told
+
+
+def test_a_lone_problem_is_told_once(capsys):
+    """Used to: the same sentence twice, in the summary and below it."""
+    problem = errors.Problem("/tasks/0/image", "There is no image `x`", line=3, column=7, suggestion="xy")
+    report(
+        errors.InvalidInput("The job file has problems: There is no image `x` (line 3, column 7)", problems=[problem])
+    )
+    told = capsys.readouterr().err
+    assert told == (
+        "headway: The job file has problems: There is no image `x` (line 3, column 7); did you mean 'xy'?\n"
+    )
+    report(errors.InvalidInput("The job file has problems: There is no image `x`", problems=[problem]))
+    assert "  line 3, column 7: There is no image `x`" in capsys.readouterr().err
+
+
+def test_run_speaks_of_no_job_file():
+    """Used to: "The job file has problems: … (line 1, column 101)" where the user had written none."""
+    told = [{"pointer": "/tasks/0/image", "message": word, "line": 1, "column": 9} for word in ("This.", "That.")]
+
+    def refused(*problems):
+        body = {"type": "urn:headway:job-file-invalid", "detail": "The job file has problems", "errors": problems}
+        answer = httpx.Response(422, json=body, headers={"content-type": "application/problem+json"})
+        http = Client(Profile("http://headway.test", ""), transport=httpx.MockTransport(lambda request: answer))
+        with pytest.raises(Refused) as caught:
+            _submit_without_a_file(http, {}, "")
+        return caught.value
+
+    assert (refused(told[0]).message, refused(told[0]).problems[0].line) == ("This.", None)
+    both = refused(*told)
+    assert both.message == "2 things are wrong:"
+    assert [(one.message, one.line, one.pointer) for one in both.problems] == [("This.", None, ""), ("That.", None, "")]
 
 
 def test_a_reference_that_names_too_much_is_told_all_forms():

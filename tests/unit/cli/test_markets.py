@@ -128,6 +128,27 @@ def test_a_push_without_an_archive_says_so(serving: Any, tmp_path: Path) -> None
     assert asked == []
 
 
+def test_what_the_engine_does_not_have_is_told_once(
+    serving: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Used to: the engine's own words twice, and no way out."""
+    docker = tmp_path / "docker"
+    docker.write_text(
+        "#!/bin/sh\necho 'Error response from daemon: no such image: x:1: No such image: x:1' >&2\nexit 1\n"
+    )
+    docker.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    asked = serving(lambda request: httpx.Response(500))
+    told = CliRunner().invoke(cli, ["images", "push", "x:1"]).output
+    assert "--from FILE" in told
+    assert "daemon" not in told
+    docker.unlink()
+    with pytest.raises(InvalidInput, match="Bad Name"):
+        CliRunner().invoke(cli, ["images", "push", "Bad Name"], catch_exceptions=False)
+    assert asked == []
+
+
 def test_publishing_waits_for_its_end_and_tells_why_it_failed(serving: Any) -> None:
     version = {
         "version": "2", "state": "publishing", "progress": 0.5, "files": None, "size_bytes": None, "checksum": None,
@@ -159,6 +180,8 @@ def test_a_registry_password_comes_from_standard_input_and_is_never_printed(serv
     assert "could not be asked now" in text
     assert asked == [("PUT", "/registries/registry.example.org%3A5000", {"username": "ann", "password": "s3cret"})]
     assert json.loads(run(*words, "-o", "json", stdin="s3cret\n")) == stored
+    with pytest.raises(InvalidInput, match="is no registry"):
+        CliRunner().invoke(cli, ["registry", "login", "", *words[3:]], input="s3cret\n", catch_exceptions=False)
 
 
 @pytest.mark.parametrize("name", ["cuda", "torch"])
