@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import zlib
 from dataclasses import replace
 
 import pytest
@@ -13,10 +14,11 @@ from task_manager.admission import Limits, ShortReserve
 from task_manager.cycle import plan
 from task_manager.frames import Frame
 from task_manager.model import Task
-from task_manager.passes import Discipline, PassSettings, Plan
+from task_manager.passes import Discipline, PassInput, PassSettings, Plan
 from task_manager.policy import Policy, View
 from tests.property.test_promises import Stream
 from tests.support.scheduling import Cluster
+from tests.unit.task_manager.house import a_node, a_task
 
 _DAYS = 28
 
@@ -27,6 +29,12 @@ class Recorded(Cluster):
     before: Frame | None = None
     recorded = 0
     bytes = 0
+
+    def snapshot(self) -> PassInput:
+        # In no order that a replay could guess, as the live queue has it.
+        seen = super().snapshot()
+        running = sorted(seen.running, key=lambda booking: zlib.crc32(f"{self.recorded} {booking.task_id}".encode()))
+        return replace(seen, running=running, last_used=lambda uuid: float(zlib.crc32(uuid.encode())))
 
     def step(self) -> Plan:
         seen = self.snapshot()
@@ -134,3 +142,26 @@ def test_what_is_too_much_is_left_out_and_said(monkeypatch: pytest.MonkeyPatch) 
     assert kept.placements == said.placements
     ids: list[TaskId] = [placement.task_id for placement in said.placements]
     assert ids
+
+
+def test_of_two_that_outlived_their_bookings_the_same_is_blamed() -> None:
+    cluster = Cluster([a_node(gpus=2)], policies.by_name("fifo"), checked=False)
+    for name in ("x", "y"):
+        cluster.enqueue(a_task(name, gpus=1, timeout=5.0))
+    cluster.step()
+    cluster.enqueue(a_task("t", gpus=2, timeout=5.0))
+    cluster.now = 4.0
+    cluster.step()
+    (promised,) = cluster.places
+    cluster.now = 10.0
+    seen = cluster.snapshot()
+    before = frames.frame(seen, plan(seen), "fifo")
+    blamed = set()
+    for running in (list(seen.running), list(reversed(seen.running))):
+        turned = replace(seen, running=running)
+        said = plan(turned)
+        again = frame_rows.decode(frame_rows.encode(frames.frame(turned, said, "fifo"), before), before)
+        assert [lost.task_id for lost in said.dropped] == [promised]
+        assert frames.replay(again).dropped == said.dropped
+        blamed.add(said.dropped[0].cause)
+    assert len(blamed) == 2, "otherwise this tests nothing"
