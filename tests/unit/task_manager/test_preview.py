@@ -124,6 +124,8 @@ async def test_a_preview_is_what_the_task_then_gets(
             await house.beat("n1")
             await house.beat("n2")
             await house.beat("n3")
+            await clock.advance(rng.choice([0.0, 0.5, 5.0]))  # nothing has happened since
+            await house.settle()
 
 
 async def test_the_live_queue_does_not_know_that_somebody_asked(tmp_path: Path, clock: FakeClock) -> None:
@@ -151,10 +153,10 @@ async def test_variants_are_compared_as_if_alone_and_say_when_a_start_can_be_pro
         await house.enqueue(a_task("waits", gpus=2, at=now, timeout=300))
         (short,), (long,), (idle,), (shortest,) = await previewed(
             house,
-            [a_task("v", gpus=1, timeout=60)],
-            [a_task("v", gpus=2, timeout=900)],
-            [a_task("v", timeout=900)],
-            [a_task("v", gpus=1, timeout=0.1)],
+            [a_task("v1", gpus=1, timeout=60)],
+            [a_task("v2", gpus=2, timeout=900)],
+            [a_task("v3", timeout=900)],
+            [a_task("v4", gpus=1, timeout=0.1)],
         )
         assert (short.position, long.position, idle.at_once) == (1, 2, True)
         assert short.estimated_start == pytest.approx(now + 600)
@@ -164,6 +166,16 @@ async def test_variants_are_compared_as_if_alone_and_say_when_a_start_can_be_pro
         assert idle.sentence == "It would start at once."
         assert long.sentence.startswith("It would be at place 2 of the queue and start in about 15m; a start can be")
         assert [reason.word for reason in short.reasons] == ["waiting_for_gpu"]
+
+
+async def test_a_rule_that_learns_does_not_learn_from_variants(tmp_path: Path, clock: FakeClock) -> None:
+    async with a_house(tmp_path, clock, settings=BARE, order=policies.by_name("fair")) as house:
+        await house.nodes(a_node(gpus=1))
+        now = clock.now()
+        await house.enqueue(*[a_task(f"t{i}", gpus=1, at=now, timeout=100, owner="bob") for i in range(4)])
+        asked = [[a_task(f"v{i}", gpus=1, timeout=200)] for i in range(5)]
+        positions = [starts[0].position for starts in await previewed(house, *asked)]
+        assert positions == [positions[0]] * 5
 
 
 async def test_what_is_never_taken_is_told_and_has_no_start(tmp_path: Path, clock: FakeClock) -> None:

@@ -17,12 +17,14 @@ export function QueueView() {
   if (queue.isPending) return <p>Loading …</p>;
   if (queue.isError) return <Failure error={queue.error} again={() => void queue.refetch()} />;
   const { entries, total_waiting, total_running, policy, discipline, scheduling } = queue.data;
+  const binding = discipline === "conservative" || discipline === "easy";
   return (
     <>
       <h1>Queue</h1>
       <p className="facts">
-        {total_waiting} waiting, {total_running} running. Tasks with a short timeout go first, and waiting moves every task forward, so long
-        ones get their turn ({policy}, {discipline}).
+        {total_waiting} waiting, {total_running} running ({policy}, {discipline}).
+        {policy === "aging_sjf" && " Tasks with a short timeout go first, and waiting moves every task forward, so long ones get their turn."}
+        {binding && " A task may start before those ahead of it if that delays none of them; a start that is promised (no later than) holds."}
       </p>
       {scheduling.failure && (
         <p className="failure" role="alert">
