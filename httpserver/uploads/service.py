@@ -35,7 +35,7 @@ _MOST_SHOWN = 200
 _KEPT_S = 3_600.0  # a record after its end
 _SWEEP_S = 60.0
 _TOUCH_STEP_S = 60.0
-_UNDER_WAY_S = 600.0  # so long after its last byte, the rest of an upload counts as promised
+_UNDER_WAY_S = 60.0  # so long after its last request, the rest of an upload counts as promised
 _FIRST_LOOK_S = 5.0
 _MOST_PAUSE_S = 5.0
 
@@ -304,7 +304,7 @@ class Uploads:
         promised = sum(
             (u.record.length or 0) - (u.stored_bytes or 0)
             for u in self._uploads.values()
-            if u.record.state is State.OPEN and u.touched_at > since and u.record.length
+            if u.record.state is State.OPEN and (u.holder is not None or u.touched_at > since) and u.record.length
         )
         refuse_without_space(more, await self._disk.free_bytes(place), promised)
 

@@ -24,7 +24,7 @@ from headway.errors import (
 from headway.mount import Layout, MountProbe, prepare_local
 from headway.store import Database
 from httpserver.auth.model import Account
-from httpserver.uploads import receiving, service, storing, tus
+from httpserver.uploads import limits, receiving, service, storing, tus
 from httpserver.uploads.disk import Disk
 from httpserver.uploads.errors import Locked, PieceBroken, UploadOver, WrongOffset
 from httpserver.uploads.ports import Outcome, Place, Stored, Watch
@@ -440,6 +440,36 @@ async def test_what_was_promised_is_promised_after_a_restart(house: House):
     await house.uploads.append(later, Piece(0), None, bytes_of(b"abc"))
     await house.again()
     assert house.target.resumes == {upload.record.place.name: 6, later.record.place.name: 3}
+
+
+async def test_what_nobody_sends_keeps_no_room_from_others(house: House, monkeypatch: pytest.MonkeyPatch):
+    """Used to: uploads without a byte kept all of a disk for themselves for ten minutes."""
+
+    async def free(_place: Place) -> int:
+        return limits._SPARE_BYTES + 10
+
+    monkeypatch.setattr(house.disk, "free_bytes", free)
+    large = await house.uploads.create(ANN, "things", 8, "")
+    with pytest.raises(StoreFull, match="not counting 8 bytes"):
+        await house.uploads.create(ANN, "things", 5, "")
+    house.clock.tick(61)
+    upload = await house.uploads.create(ANN, "things", 5, "")
+    house.clock.tick(61)
+    gate = asyncio.Event()
+
+    async def slowly() -> AsyncIterator[bytes]:
+        yield b"ab"
+        await gate.wait()
+        yield b"cdefgh"
+
+    sending = asyncio.create_task(house.uploads.append(large, Piece(0), None, slowly()))
+    await eventually(lambda: large.holder is not None)
+    house.clock.tick(61)
+    with pytest.raises(StoreFull, match="of other uploads"):
+        await house.uploads.create(ANN, "things", 5, "")
+    gate.set()
+    assert await sending == 8
+    await house.uploads.delete(upload)
 
 
 async def test_a_length_may_come_last_and_alone(house: House):
