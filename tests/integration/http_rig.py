@@ -34,7 +34,7 @@ from headway.rpc.v1.resource_manager_pb2_grpc import (
 )
 from headway.rpc.v1.task_manager_pb2_grpc import add_TaskManagerServicer_to_server
 from headway.rpc.v1.worker_pb2_grpc import WorkerServicer, add_WorkerServicer_to_server
-from httpserver import schemas
+from httpserver import decisions, schemas
 from httpserver.parts import Parts
 from tests.support.fake_task_manager import FakeTaskManager
 from tests.support.ports import free_ports
@@ -290,7 +290,11 @@ def _documented() -> list[tuple[re.Pattern[str], dict[str, Any]]]:
 def _model(name: str) -> type[BaseModel]:
     """Each room has its own module of them."""
     rooms = sorted(Path(httpserver.app.__file__).parent.glob("*/schemas.py"))
-    modules = [schemas, *(importlib.import_module(f"httpserver.{path.parent.name}.schemas") for path in rooms)]
+    modules = [
+        schemas,
+        decisions,
+        *(importlib.import_module(f"httpserver.{path.parent.name}.schemas") for path in rooms),
+    ]
     found: type[BaseModel] = next(getattr(module, name) for module in modules if hasattr(module, name))
     return found
 
