@@ -92,8 +92,13 @@ class User(Answer):
     quota_bytes: int | None = Field(None, description="of the personal space; 0: no limit, null: as configured")
 
 
+class ListedUser(User):
+    space_used_bytes: int | None = Field(description="of the personal space, as far as it is known; null: not measured")
+    space_limit_bytes: int | None = Field(description="what it may hold, as configured or the account's own; null: all")
+
+
 class UserList(Answer):
-    users: list[User]
+    users: list[ListedUser]
 
 
 class Credentials(Ask):

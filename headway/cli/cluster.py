@@ -234,11 +234,13 @@ def users_ls(output: str = "table") -> None:
             "admin" if u["admin"] else "user",
             "yes" if u["enabled"] else "no",
             u["uid"],
+            size(u.get("space_used_bytes")),
+            "-" if u.get("space_limit_bytes") is None else size(u["space_limit_bytes"]),
             ago(u["signed_in_at"]),
         ]
         for u in found
     ]
-    table(["name", "role", "enabled", "uid", "signed in"], rows)
+    table(["name", "role", "enabled", "uid", "space used", "of", "signed in"], rows)
 
 
 @users.command("add")
@@ -261,6 +263,14 @@ def users_add(name: str, admin: bool, password_stdin: bool, output: str) -> None
         click.echo(f"password: {answer['password']}")
 
 
+_GRANTS = {
+    "admin": ("an admin", "no admin"),
+    "enabled": ("enabled", "disabled"),
+    "may_use_image_user": ("may run tasks as the image says", "may not run tasks as the image says"),
+    "may_use_high_priority": ("may use high priority", "may not use high priority"),
+}
+
+
 @users.command("set")
 @click.argument("name")
 @click.option("--admin/--no-admin", default=None)
@@ -281,7 +291,15 @@ def users_set(name: str, quota: str | None, output: str, **changes: bool | None)
     if output == "json":
         print_json(user)
         return
-    click.echo(f"{user['name']}: " + ", ".join(f"{key}={user[key]}" for key in wanted))
+    click.echo(f"{user['name']}: " + ", ".join(_in_words(key, user[key]) for key in wanted))
+
+
+def _in_words(key: str, value: Any) -> str:
+    if key == "quota_bytes":
+        if value:
+            return f"the personal space may hold {size(value)}"
+        return "the personal space has no limit" if value == 0 else "the personal space may hold what is configured"
+    return _GRANTS[key][0 if value else 1]
 
 
 def _bytes(text: str) -> int:

@@ -14,7 +14,16 @@ router = APIRouter(tags=["users"])
 @router.get("/users")
 async def list_users(_: AnAdmin, parts: TheParts) -> s.UserList:
     """All accounts, by name."""
-    return s.UserList(users=[views.user(account) for account in await parts.accounts.all()])
+    return s.UserList(
+        users=[
+            s.ListedUser(
+                **views.user(account).model_dump(),
+                space_used_bytes=parts.spaces.used_by(account),
+                space_limit_bytes=parts.spaces.quota_of(account),
+            )
+            for account in await parts.accounts.all()
+        ]
+    )
 
 
 @router.post("/users", status_code=201)

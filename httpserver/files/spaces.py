@@ -117,6 +117,11 @@ class Spaces:
         quota = self._default if account.quota_bytes is None else account.quota_bytes
         return quota or None
 
+    def used_by(self, account: Account) -> int | None:
+        """Bytes, as far as they are known; None: never measured. Measures nothing."""
+        usage = self._usage(account)
+        return None if usage.measured_at is None else usage.estimate()
+
     def refuse_new_work(self, account: Account) -> str:
         """Why the account may not submit a job now, one sentence; empty: it may."""
         quota = self.quota_of(account)

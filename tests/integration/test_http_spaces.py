@@ -353,6 +353,9 @@ async def test_what_a_task_wrote_counts_when_it_has_ended(rig: Rig):
     rig.parts.hub.on_jobs(jm.JobChanges(changes=[change]))
     assert usage.due_at < due_at
     await eventually(lambda: usage.estimate() >= MIB, what="it is measured anew")
+    boss = await rig.client("boss", admin=True)
+    listed = {user["name"]: user for user in (await boss.get("/users")).json()["users"]}
+    assert listed["hal"]["space_used_bytes"] >= listed["hal"]["space_limit_bytes"] == MIB
     rig.parts.hub.on_jobs(jm.JobChanges(changes=[change]))
     assert usage.due_at > usage.ended_at + 9, "not after each of many"
 

@@ -1,6 +1,7 @@
 """The command line: forms of output, exit statuses, references; what needs a server is in tests/cluster."""
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -11,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from headway import errors
-from headway.cli import common, jobs, logs
+from headway.cli import cluster, common, jobs, logs
 from headway.cli.main import _COMMANDS, cli, exit_status, main, report
 from headway.cli.submit import _one_task_job, _submit_without_a_file
 from headway.client import Client, Profile, Refused
@@ -215,6 +216,25 @@ def test_a_hint_follows_a_sentence_or_joins_a_clause(capsys):
     told = capsys.readouterr().err
     assert "365 days; did you mean '365d'?" in told
     assert "It is not there. Did you mean 'that'?" in told
+
+
+def test_accounts_are_listed_with_their_space_and_changes_told_in_words(monkeypatch):
+    """Used to: no quota in the list, and `ann: quota_bytes=20971520`."""
+    ann = {
+        "name": "ann", "admin": False, "enabled": True, "uid": 20000, "signed_in_at": None, "quota_bytes": 20 << 20,
+        "may_use_high_priority": True, "space_used_bytes": 3 << 20, "space_limit_bytes": 20 << 20,
+    }  # fmt: skip
+
+    def handler(request):
+        return httpx.Response(200, json={"users": [ann]} if request.method == "GET" else ann)
+
+    made = lambda: Client(Profile("http://headway.test"), transport=httpx.MockTransport(handler))  # noqa: E731
+    monkeypatch.setattr(cluster, "client", made)
+    listed = CliRunner().invoke(cli, ["users", "ls"], catch_exceptions=False).output
+    assert re.search(r"SPACE USED +OF .*\n.*3\.0 MiB +20\.0 MiB", listed)
+    words = ["users", "set", "ann", "--quota", "20MiB", "--high-priority"]
+    told = CliRunner().invoke(cli, words, catch_exceptions=False).output
+    assert told == "ann: may use high priority, the personal space may hold 20.0 MiB\n"
 
 
 def test_a_lone_problem_is_told_once(capsys):

@@ -2409,6 +2409,48 @@ export interface components {
          * @enum {string}
          */
         JobState: "PENDING" | "RUNNING" | "STOPPING" | "SUCCEEDED" | "FAILED" | "CANCELLED";
+        /** ListedUser */
+        ListedUser: {
+            /** Name */
+            name: string;
+            /** Admin */
+            admin: boolean;
+            /** Enabled */
+            enabled: boolean;
+            /** Uid */
+            uid: number;
+            /** Gid */
+            gid: number;
+            /**
+             * May Use Image User
+             * @description may run tasks as the image says, root included
+             */
+            may_use_image_user: boolean;
+            /** May Use High Priority */
+            may_use_high_priority: boolean;
+            /** Created At */
+            created_at: number;
+            /**
+             * Signed In At
+             * @description last sign-in with the password
+             */
+            signed_in_at: number | null;
+            /**
+             * Quota Bytes
+             * @description of the personal space; 0: no limit, null: as configured
+             */
+            quota_bytes: number | null;
+            /**
+             * Space Used Bytes
+             * @description of the personal space, as far as it is known; null: not measured
+             */
+            space_used_bytes: number | null;
+            /**
+             * Space Limit Bytes
+             * @description what it may hold, as configured or the account's own; null: all
+             */
+            space_limit_bytes: number | null;
+        };
         /**
          * LogStream
          * @enum {string}
@@ -3637,7 +3679,7 @@ export interface components {
         /** UserList */
         UserList: {
             /** Users */
-            users: components["schemas"]["User"][];
+            users: components["schemas"]["ListedUser"][];
         };
         /**
          * UserPatch
