@@ -32,6 +32,7 @@ class Head:
 
     shape: Shape
     image: Wanted
+    node_id: NodeId | None = None  # where it has a place
 
 
 def wishes(
@@ -40,19 +41,21 @@ def wishes(
     """For each node the images that it will probably need, most likely first.
 
     A node gets what it has already, too: what is on its list is not removed to make room. Up to four nodes on which a
-    task could run all get its image, of more those three on which the placement rule would put it first.
+    task could run all get its image; of more the one where it has a place, and others in the order of the placement
+    rule, three in all.
     """
     lists: dict[NodeId, dict[str, Wanted]] = {}
-    seen: set[tuple[Shape, str]] = set()
+    seen: set[tuple[Shape, str, NodeId | None]] = set()
     for head in heads:
-        if (head.shape, head.image.digest) in seen:
+        alike = (head.shape, head.image.digest, head.node_id)
+        if alike in seen:
             continue
-        seen.add((head.shape, head.image.digest))
+        seen.add(alike)
         suitable = [
             room for room in rooms if not room.closed and not shortages(head.shape, empty_room(room.node), cpu_tasks)
         ]
         if len(suitable) > _ALL_UP_TO:
-            suitable = sorted(suitable, key=lambda room: _rank(head.shape, room, cpu_tasks))[:_LIKELIEST]
+            suitable = sorted(suitable, key=lambda room: _rank(head, room, cpu_tasks))[:_LIKELIEST]
         for room in suitable:
             images = lists.setdefault(room.node.id, {})
             if len(images) < _MOST_ON_A_NODE:
@@ -60,9 +63,11 @@ def wishes(
     return {node_id: tuple(images.values()) for node_id, images in lists.items()}
 
 
-def _rank(shape: Shape, room: Room, cpu_tasks: CpuTasks) -> tuple[bool, bool, int, bool, int]:
+def _rank(head: Head, room: Room, cpu_tasks: CpuTasks) -> tuple[bool, bool, bool, int, bool, int]:
+    shape = head.shape
     on_gpu_node = bool(room.node.gpus) and shape.gpus == 0
     return (
+        room.node.id != head.node_id,
         not fits(shape, room),
         on_gpu_node and cpu_tasks is CpuTasks.LAST_RESORT,
         sum(1 for gpu in room.gpus if suits(gpu, shape)) if shape.gpus else 0,

@@ -54,13 +54,15 @@ class Prefetcher:
             if not tasks and not any(images for _incarnation, images in self._told.values()):
                 return
             rooms = placing.rooms(book, self._engine.settings)
+            plan = book.plan
+            where = {task_id: place.node_id for task_id, place in plan.reservations.items()} if plan else {}
             incarnations = {room.node.id: book.incarnation(room.node.id) for room in rooms}
-        lists = wishes(await self._heads(tasks), rooms, self._engine.settings.cpu_tasks)
+        lists = wishes(await self._heads(tasks, where), rooms, self._engine.settings.cpu_tasks)
         await asyncio.gather(*(self._tell(room, lists, incarnations) for room in rooms))
         for node_id in set(self._told).difference(incarnations):
             del self._told[node_id]
 
-    async def _heads(self, tasks: list[Task]) -> list[Head]:
+    async def _heads(self, tasks: list[Task], where: Mapping[TaskId, NodeId]) -> list[Head]:
         images = self._images
         unknown = [task.id for task in tasks if (task.id, task.generation) not in images]
         specs = await self._db.read(lambda conn: store.load_specs(conn, unknown)) if unknown else {}
@@ -71,7 +73,7 @@ class Prefetcher:
             image = images[key] if key in images else wire.wanted(specs[task.id]) if task.id in specs else None
             current[key] = image
             if image is not None:
-                heads.append(Head(task.shape, image))
+                heads.append(Head(task.shape, image, where.get(task.id)))
         self._images = current
         return heads
 

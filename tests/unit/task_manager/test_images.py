@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from headway.ids import NodeId
 from headway.model.reasons import WaitWord
 from headway.rpc.v1 import common_pb2, resource_manager_pb2, task_manager_pb2
 from task_manager import wire
@@ -195,6 +196,8 @@ def test_of_more_nodes_the_three_likeliest() -> None:
     nodes = rooms(*(a_node(f"n{i}", gpus=8 - i) for i in range(6)))
     nodes[5].gpus.clear()  # all in use
     assert set(wishes(heads, nodes)) == {"n4", "n3", "n2"}
+    booked = [replace(heads[0], node_id=NodeId("n5"))]
+    assert set(wishes(booked, nodes)) == {"n5", "n4", "n3"}, "first of all where it has its place"
 
 
 def test_a_list_is_in_the_order_of_the_queue_and_names_an_image_once() -> None:
