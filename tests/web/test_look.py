@@ -77,11 +77,31 @@ def things(headway: Cluster) -> None:
         content=content,
         headers={**headers, "Content-Type": "application/offset+octet-stream"},
     )
+    # Whose choices are digests, which are no words that could be broken between.
+    two = docker_save(*(tiny_image([Entry("bin/sh", word)], tags=()) for word in (b"#!1", b"#!2")))
+    ask(
+        headway,
+        "POST",
+        "/uploads/images",
+        content=two,
+        headers={
+            **headers,
+            "Upload-Length": str(len(two)),
+            "Upload-Metadata": f"name {base64.b64encode(b'several').decode()}",
+            "Content-Type": "application/offset+octet-stream",
+        },
+    )
+    soon(lambda: len(_choices(headway)) == 2, what="which one is asked")
     for name in ("data/a.csv", "n" * 200, "日本語.txt"):
         ask(headway, "PUT", f"/files/{name}?parents=true", content=b"1,2\n")
     ask(headway, "DELETE", "/files/日本語.txt")
     ask(headway, "POST", "/datasets", json={"name": "numbers", "path": "data", "copy": True})
     soon(lambda: ask(headway, "GET", "/images").json()["images"], what="the image is there")
+
+
+def _choices(headway: Cluster) -> list[str]:
+    uploads = ask(headway, "GET", "/uploads/images").json()["uploads"]
+    return [choice for upload in uploads for choice in upload["choices"]]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
