@@ -85,7 +85,7 @@ def choose(
     least = "" if found.whole else "at least "
     raise CopyNeeded(
         f"{why} So {least}{format_size_about(found.size_bytes)} in {found.files:,} files would have to be copied: ask "
-        "for that with copy: true."
+        "for that with --copy (in the API: copy: true)."
     )
 
 
@@ -327,7 +327,7 @@ class Publication:
                     if before.st_uid != 0 or before.st_mode & 0o7222 or open_for_writing(descriptor):
                         raise ChangedMeanwhile(
                             f"`{shown(line.path)}` is open for writing by some program, so it can't be frozen; end "
-                            "that program, or publish with copy: true."
+                            "that program, or publish with --copy (in the API: copy: true)."
                         )
                     found = self._hash(descriptor)
                     _same(before, os.fstat(descriptor), line.path)
@@ -427,9 +427,13 @@ def in_words(error: OSError) -> HeadwayError:
     if code in (errno.ENOSPC, errno.EDQUOT):
         return StoreFull("The shared folder is full, or a quota is used up; nothing was published.")
     if code == errno.EXDEV:
-        return CopyNeeded(f"{what} lies on another file system than datasets; publish with copy: true.")
+        return CopyNeeded(
+            f"{what} lies on another file system than datasets; publish with --copy (in the API: copy: true)."
+        )
     if code == errno.EMLINK:
-        return CopyNeeded(f"{what} has as many names as the file system allows; publish with copy: true.")
+        return CopyNeeded(
+            f"{what} has as many names as the file system allows; publish with --copy (in the API: copy: true)."
+        )
     if code in (errno.EACCES, errno.EPERM):
         return NotAllowed(f"{what} can't be read or taken over ({error.strerror}), so nothing was published.")
     if code == errno.ENAMETOOLONG:

@@ -183,7 +183,8 @@ class Publisher:
             more = f" and {len(jobs) - 5} more" if len(jobs) > 5 else ""
             raise Conflict(
                 f"Tasks of yours are running ({', '.join(jobs[:5])}{more}) and may be writing to these files, which "
-                "the dataset would share by hard links: wait for their end, or publish with copy: true.",
+                "the dataset would share by hard links: wait for their end, or publish with --copy (in the API: "
+                "copy: true).",
                 extra={"live_jobs": list(jobs)},
             )
 
@@ -257,7 +258,7 @@ class Publisher:
                 # Whatever started since may have opened a file before it was taken over.
                 raise ChangedMeanwhile(
                     f"A task of yours started while the folder was published ({jobs[0]}) and may be writing to it; "
-                    "publish again when it has ended, or with copy: true."
+                    "publish again when it has ended, or with --copy (in the API: copy: true)."
                 )
             info = await self._slowly(made.check)
         finally:

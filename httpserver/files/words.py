@@ -43,7 +43,7 @@ def _in_words(error: OSError, path: Path) -> HeadwayError:
     if code == errno.EEXIST:
         return Conflict(f"`{name}` is there already.")
     if code == errno.ENOTEMPTY:
-        return Conflict(f"`{name}` is a folder that is not empty; ask for `recursive` to delete all of it.")
+        return Conflict(f"`{name}` is a folder that is not empty; -r (in the API: recursive=true) deletes all of it.")
     if code == errno.ENOTDIR:
         return Conflict(f"A part of `{name}` is not a folder.")
     if code == errno.EISDIR:

@@ -289,7 +289,7 @@ async def test_a_file_that_is_open_for_writing_is_not_frozen(rig: Rig, ann: http
         version = await publish(ann, "open", "open")
         assert version["state"] == "failed"
         assert "`log` is open for writing" in version["problem"]
-        assert "copy: true" in version["problem"]
+        assert "--copy (in the API: copy: true)" in version["problem"]
         file.write(b"still works")
     for name in ("a", "log"):
         info = (folder / name).stat()
@@ -322,7 +322,7 @@ async def test_across_file_systems_only_a_copy_that_was_asked_for(rig: Rig, ann:
         answer = await ann.post("/datasets", json={"name": "elsewhere", "path": "elsewhere"})
         assert (answer.status_code, answer.json()["slug"]) == (409, "copy-needed")
         assert "4.0 MiB in 4 files" in answer.json()["detail"]
-        assert "copy: true" in answer.json()["detail"]
+        assert "--copy (in the API: copy: true)" in answer.json()["detail"]
         assert (await ann.get("/datasets/elsewhere")).status_code == 404
         version = await publish(ann, "elsewhere", "elsewhere", copy=True)
         assert (version["state"], version["method"]) == ("ready", "copy")
