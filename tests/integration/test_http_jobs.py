@@ -74,7 +74,6 @@ async def test_detail_shows_tasks_edges_attempts_phases_and_why_they_wait(rig: R
         "estimated_start_at": 99.0,
         "promised_start_at": None,
         "estimate_rough": False,
-        "estimate_rough": False,
     }
     assert detail["missing"] == []
     one = (await ann.get(f"/jobs/{job_id}/tasks/c")).json()
