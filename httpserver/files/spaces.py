@@ -178,9 +178,14 @@ class Spaces:
         """Ends a hold; with ``stored`` its bytes are in the home now. Safe twice."""
         usage = self._usage(account)
         held = usage.holds.pop(hold, 0)
+        # What was measured of it while it came: not counted once more when it is stored, and gone when it is not.
+        measured = min(usage.uploading_bytes, held)
+        usage.uploading_bytes -= measured
         if stored:
-            usage.added += held
+            usage.added += held - measured
             usage.files += 1
+        else:
+            usage.used_bytes -= measured
 
     def added(self, account: Account, bytes: int) -> None:
         """So much was written into the home (negative: taken back)."""

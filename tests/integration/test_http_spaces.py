@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import math
 import os
 import stat
 import threading
@@ -312,6 +313,20 @@ async def test_uploads_in_flight_count(rig: Rig):
     with pytest.raises(StoreFull):
         await spaces.room_for(dan, 6 * MIB)
     await spaces.room_for(dan, 3 * MIB)
+
+
+async def test_what_was_measured_of_an_upload_counts_once(rig: Rig):
+    """Used to: measured at 14 of 59 MiB, an upload counted as 73 MiB when it was done."""
+    await rig.client("ida")
+    spaces, ida = rig.parts.spaces, account(rig, "ida")
+    usage = spaces._usage(ida)
+    usage.due_at = math.inf
+    for stored in (True, False):
+        usage.used_bytes, usage.uploading_bytes, usage.added = 16 * MIB, 14 * MIB, 0
+        spaces.hold(ida, "one", 59 * MIB)
+        assert usage.estimate() == 61 * MIB
+        spaces.let_go(ida, "one", stored=stored)
+        assert usage.estimate() == (61 if stored else 2) * MIB
 
 
 async def test_a_restart_remembers_who_is_full(tmp_path: Path):
