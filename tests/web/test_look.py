@@ -104,6 +104,7 @@ def _choices(headway: Cluster) -> list[str]:
     return [choice for upload in uploads for choice in upload["choices"]]
 
 
+@pytest.mark.timeout(400)  # many pages
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", list(SIZES))
 def test_every_page(
