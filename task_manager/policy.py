@@ -8,6 +8,7 @@ changes; `resorting` has those that change their minds, `policies` finds one by 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
@@ -41,7 +42,7 @@ class ClusterView:
     waiting_gpu_s: float = 0.0
 
 
-class Policy:
+class Policy(ABC):
     """A rule of order: only ``name`` and ``key`` have to be given, everything else may be.
 
     All methods are quick and touch nothing outside the object. One that raises, or a key that is no finite number,
@@ -55,9 +56,9 @@ class Policy:
     # again, and starts can be promised.
     static: ClassVar[bool] = False
 
+    @abstractmethod
     def key(self, task: Task, now: float, view: View | None) -> float:
         """Its number; the smallest goes first. Pure: it may be called at any time, in any order."""
-        raise NotImplementedError
 
     def terms(self, task: Task, now: float) -> dict[str, float]:
         """The parts of the priority, for people."""
@@ -70,18 +71,18 @@ class Policy:
         """
         return None
 
-    def arrived(self, task: Task, view: View) -> None:
+    def arrived(self, task: Task, view: View) -> None:  # noqa: B027 - a hook that need not be given
         """A task came into the queue. Called before it is sorted, in the order of arrival, for one task perhaps more
         than once; only for rules that are not static."""
 
-    def ended(self, task: Task, ran_s: float, view: View) -> None:
+    def ended(self, task: Task, ran_s: float, view: View) -> None:  # noqa: B027 - a hook that need not be given
         """A task has ended after a run of ``ran_s`` (0: it never ran)."""
 
     def state(self) -> dict[str, Any]:
         """What it has learnt, as plain JSON, for ``restore`` after a restart."""
         return {}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: Mapping[str, Any]) -> None:  # noqa: B027 - a hook that need not be given
         """Takes back what ``state`` said; without it, it learns anew."""
 
 
