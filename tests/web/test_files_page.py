@@ -120,6 +120,8 @@ def test_a_large_file_is_paused_and_goes_on_and_a_taken_name_is_asked_about(
     assert (folder / "large.bin").stat().st_size == 16 << 20
     transfer.get_by_role("button", name="Dismiss").click()
     drop(page, small)
+    expect(transfer).to_contain_text("ended")
+    expect(page.locator(".transfer", has_text="unfinished")).to_have_count(0)  # it was whole long ago
     transfer.get_by_role("button", name="Replace").click()
     expect(transfer).to_contain_text("done")
     assert (folder / "large.bin").read_bytes() == b"another"

@@ -1,4 +1,5 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useEffect } from "react";
 
 import { keys } from "../api/events";
 import { type Batch, batches, dropFiles, pauseFiles, resumeFiles, retryFailed, settleTaken } from "../api/file-uploads";
@@ -23,6 +24,10 @@ export function FileUploads() {
     refetchInterval: 20_000,
   });
   const busy = running.some((b) => b.state !== "ended");
+  // What was cut before may be whole by now.
+  useEffect(() => {
+    if (!busy) void client.invalidateQueries({ queryKey: keys.uploads("files") });
+  }, [busy, client]);
   const cut = busy ? [] : (kept.data ?? []).filter((u) => u.state === "receiving");
   const discard = (): void => {
     void Promise.all(cut.map((u) => uploads.discard("files", u.id))).finally(() => client.invalidateQueries({ queryKey: keys.uploads("files") }));
