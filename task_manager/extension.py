@@ -22,7 +22,6 @@ from headway.units import MAX_DURATION_S, format_duration
 from . import cycle, placing
 from .events import Extend, ExtendOrder
 from .model import Attempt, Extension, Task
-from .snapshot import pass_input
 from .turn import Turn
 
 if TYPE_CHECKING:
@@ -146,7 +145,7 @@ def on_extend(turn: Turn, asked: Extend) -> Attempt:
         raise _nothing_runs(turn.task(asked.task_id), asked.task_id)
     if asked.request_id and any(one.request_id == asked.request_id for one in attempt.extensions):
         return attempt
-    there = pass_input(turn.book, turn.settings, placing.rooms(turn.book, turn.settings))
+    there = placing.seen_now(turn.book, turn.settings)
     moved = moved_promises(there, asked.task_id, seconds, cycle.plan)
     limit_s = turn.settings.limits.max_timeout_s(turn.book.gpus)
     refused = refusal(attempt, seconds, limit_s=limit_s, moved=moved, force=asked.force)

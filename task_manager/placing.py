@@ -13,6 +13,7 @@ from .events import NodesChanged
 from .frames import frame
 from .leases import LiveLease
 from .model import Attempt
+from .passes import PassInput
 from .placement import Room
 from .settings import Settings
 from .snapshot import pass_input
@@ -84,6 +85,11 @@ def rooms(book: Book, settings: Settings) -> list[Room]:
     return book.rooms(lambda node_id: why_silent(book, settings, node_id))
 
 
+def seen_now(book: Book, settings: Settings) -> PassInput:
+    """What a pass of this turn sees."""
+    return pass_input(book, settings, rooms(book, settings))
+
+
 def run_pass(turn: Turn) -> None:
     """One pass over the queue; every placement is a booking from here on."""
     book = turn.book
@@ -91,7 +97,7 @@ def run_pass(turn: Turn) -> None:
     if not book.queue.ready and not book.places:
         book.plan, book.next_pass_s = None, None
         return
-    seen = pass_input(book, turn.settings, rooms(book, turn.settings))
+    seen = seen_now(book, turn.settings)
     said = plan(seen)
     if said.placements and turn.settings.decisions_days and turn.steering is not None:
         turn.frame = frame(seen, said, turn.policy_text)

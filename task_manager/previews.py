@@ -21,7 +21,7 @@ from .engine import Engine
 from .model import Node, Task
 from .passes import PassInput
 from .preview import Start
-from .snapshot import apart, pass_input
+from .snapshot import apart
 
 MOST_SETS = 20
 _MOST_STARTS = 200
@@ -51,7 +51,7 @@ class Previews:
         async with self._turn:
             async with self._engine.reading() as book:
                 now, mono = self._engine.now(), self._engine.mono()
-                there = pass_input(book, self._engine.settings, placing.rooms(book, self._engine.settings))
+                there = placing.seen_now(book, self._engine.settings)
                 nodes = list(book.nodes.values())
                 reply = pb.PreviewQueueReply(
                     at=now,

@@ -6,10 +6,12 @@ hold, and that no promise was broken without a cause that the plan told.
 
 from __future__ import annotations
 
+import csv
 import heapq
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from headway.ids import NodeId, TaskId
 from headway.states import TaskState
@@ -302,3 +304,9 @@ def greedy(queue: TaskQueue, rooms: Sequence[Room], cpu_tasks: CpuTasks = CpuTas
     for placement in said.placements:
         at[placement.node_id].take(tasks[placement.task_id].shape, placement.gpu_uuids)
     return said
+
+
+def fixture_rows(name: str) -> list[dict[str, float]]:
+    """The rows of a table of numbers in tests/fixtures."""
+    with (Path(__file__).resolve().parents[1] / "fixtures" / name).open() as file:
+        return [{key: float(value) for key, value in row.items()} for row in csv.DictReader(file)]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import random
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -16,22 +14,16 @@ from task_manager.model import Shape
 from task_manager.placement import CpuTasks, choose, empty_room
 from task_manager.policy import AgingSjf, ClusterView
 from task_manager.queue import TaskQueue
-from tests.support.scheduling import Cluster
+from tests.support.scheduling import Cluster, fixture_rows
 from tests.unit.task_manager.house import GiB, a_node, a_task, gpus_of, tid
 
-FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 WITH_RESERVATIONS = [Discipline.CONSERVATIVE, Discipline.EASY]
-
-
-def _rows(name: str) -> list[dict[str, float]]:
-    with (FIXTURES / name).open() as file:
-        return [{key: float(value) for key, value in row.items()} for row in csv.DictReader(file)]
 
 
 @pytest.mark.parametrize("discipline", list(Discipline))
 @pytest.mark.parametrize("name", ["fifo", "sjf", "ljf", "aging_sjf", "log_aging", "hrrn", "adaptive"])
 def test_twenty_tasks_on_two_gpus_start_when_the_fixture_says(name: str, discipline: Discipline) -> None:
-    rows = _rows("table2_like.csv")
+    rows = fixture_rows("table2_like.csv")
     cluster = Cluster(
         [a_node(gpus=2, cpu=10_000)], policies.by_name(name), PassSettings(discipline=discipline),
         run_s=lambda task: rows[int(task.id.name[1:])]["runtime_s"],
@@ -42,7 +34,7 @@ def test_twenty_tasks_on_two_gpus_start_when_the_fixture_says(name: str, discipl
     )  # fmt: skip
     cluster.run()
     got = {int(task_id.name[1:]): start for task_id, start in cluster.starts.items()}
-    assert got == pytest.approx({int(row["id"]): row[name] for row in _rows("table2_like_starts.csv")}, abs=1e-6)
+    assert got == pytest.approx({int(row["id"]): row[name] for row in fixture_rows("table2_like_starts.csv")}, abs=1e-6)
     assert cluster.missed == []
 
 

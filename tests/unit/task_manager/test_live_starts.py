@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import heapq
 from dataclasses import replace
 from pathlib import Path
@@ -14,20 +13,15 @@ from task_manager.leases import LeaseSettings
 from task_manager.passes import Discipline
 from task_manager.settings import Settings
 from tests.support.clock import FakeClock
+from tests.support.scheduling import fixture_rows
 from tests.unit.task_manager.house import House, a_house, a_node, a_task, tid
 
-FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 # Nobody needs to be heard. The end of a run is heard of in the instant in which it must have come, but behind the pass
 # that is due then: a hundredth of a second keeps that from being called late.
 EXACT = Settings(LeaseSettings(lease_s=1e9, heartbeat_s=1e9), start_limit_s=1e9, booked_start_s=0.0, booked_stop_s=0.01)
 
 
-def _rows(name: str) -> list[dict[str, float]]:
-    with (FIXTURES / name).open() as file:
-        return [{key: float(value) for key, value in row.items()} for row in csv.DictReader(file)]
-
-
-STARTS = _rows("table2_like_starts.csv")
+STARTS = fixture_rows("table2_like_starts.csv")
 
 
 async def _lived(house: House, rows: list[dict[str, float]]) -> dict[int, float]:
@@ -59,5 +53,5 @@ async def test_twenty_tasks_start_when_the_fixture_says(name: str, discipline: D
     settings = replace(EXACT, discipline=discipline)
     async with a_house(tmp_path, clock, settings=settings, order=policies.by_name(name)) as house:
         await house.nodes(a_node(gpus=2, cpu=10_000))
-        starts = await _lived(house, _rows("table2_like.csv"))
+        starts = await _lived(house, fixture_rows("table2_like.csv"))
     assert starts == pytest.approx({int(row["id"]): row[name] for row in STARTS}, abs=1e-6)
