@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -13,43 +12,13 @@ from headway.client import Client
 from tests.support.cluster import Cluster, a_job, scripted_task
 from tests.support.raw_http import exchange, get
 
-from .hostile import (
+from .door import (
     API,
     SCRIPT,
-    a_job_with_secrets,
-    a_watched_cluster,
     assert_problem,
-    nothing_fails_inside,
 )
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with a_watched_cluster(tmp_path_factory.mktemp("hostile")) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def ann(cluster: Cluster) -> Client:
-    return cluster.user("ann")
-
-
-@pytest.fixture(scope="module")
-def bob(cluster: Cluster) -> Client:
-    return cluster.user("bob")
-
-
-@pytest.fixture(scope="module")
-def anns_job(ann: Client) -> str:
-    return a_job_with_secrets(ann)
-
-
-@pytest.fixture(autouse=True)
-def nothing_failed_inside(cluster: Cluster) -> Iterator[None]:
-    with nothing_fails_inside(cluster):
-        yield
 
 
 HOSTILE_PATHS = [

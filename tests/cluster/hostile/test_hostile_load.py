@@ -18,43 +18,13 @@ from tests.support.cluster import Cluster, a_job, scripted_task
 from tests.support.raw_http import exchange, get
 from tests.support.waiting import soon
 
-from .hostile import (
+from .door import (
     API,
     MIB,
-    a_job_with_secrets,
-    a_watched_cluster,
     memory_of,
-    nothing_fails_inside,
 )
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with a_watched_cluster(tmp_path_factory.mktemp("hostile")) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def ann(cluster: Cluster) -> Client:
-    return cluster.user("ann")
-
-
-@pytest.fixture(scope="module")
-def bob(cluster: Cluster) -> Client:
-    return cluster.user("bob")
-
-
-@pytest.fixture(scope="module")
-def anns_job(ann: Client) -> str:
-    return a_job_with_secrets(ann)
-
-
-@pytest.fixture(autouse=True)
-def nothing_failed_inside(cluster: Cluster) -> Iterator[None]:
-    with nothing_fails_inside(cluster):
-        yield
 
 
 def bombs() -> dict[str, tuple[bytes, str]]:
