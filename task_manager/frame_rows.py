@@ -154,19 +154,20 @@ def _task(seen: Seen) -> list[Any]:
     return [
         task.owner, task.priority, task.submitted_at, task.tail_timeout_s, _shape(task.shape), task.timeout_s,
         task.retries, task.user_failures, task.spent_s, task.avoid, task.held, task.attempt, seen.number, seen.queued,
-        seen.runnable, seen.closes_at,
+        seen.runnable, seen.closes_at, task.grace_s,
     ]  # fmt: skip
 
 
 def _task_of(task_id: TaskId, row: list[Any]) -> Seen:
     (
         owner, priority, submitted_at, tail_timeout_s, shape, timeout_s, retries, user_failures, spent_s, avoid, held,
-        attempt, number, queued, runnable, closes_at,
+        attempt, number, queued, runnable, closes_at, *later,
     ) = row  # fmt: skip
     task = Task(
         id=task_id, generation=1, owner=owner, job_name="", priority=priority, submitted_at=submitted_at,
         tail_timeout_s=tail_timeout_s, shape=_shape_of(shape), timeout_s=timeout_s, retries=retries, held=held,
         attempt=attempt, user_failures=user_failures, avoid=tuple(NodeId(node) for node in avoid), spent_s=spent_s,
+        grace_s=later[0] if later else 0.0,  # versions before kept none
     )  # fmt: skip
     return Seen(task, number, queued, runnable, closes_at)
 

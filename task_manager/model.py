@@ -105,6 +105,7 @@ class Task:
     reason: EndReason | None = None  # of its end, or of its last attempt's
     spent_s: float = 0.0  # from placement to end of its earlier attempts since it was last queued by a person
     prints: tuple[int, int] = (0, 0)  # of its command and of its name (headway.fingerprint); 0: not known
+    grace_s: float = 0.0  # from TERM to KILL
 
     @property
     def ended(self) -> bool:

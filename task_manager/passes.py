@@ -16,6 +16,7 @@ from .policy import Policy, View
 from .queue import TaskQueue
 
 _LEAST_GAP_S, _MOST_GAP_S, _GAP_SHARE = 60.0, 600.0, 0.05
+_AFTER_GRACE_S = 5.0  # from KILL until the GPUs are free
 
 
 class Discipline(StrEnum):
@@ -50,7 +51,11 @@ class PassSettings:
         gap_s = 0.0
         if task.user_failures < task.retries:
             gap_s = min(max(_GAP_SHARE * task.timeout_s, _LEAST_GAP_S), _MOST_GAP_S) - task.spent_s
-        return self.start_limit_s + task.timeout_s + self.stop_limit_s + max(0.0, gap_s)
+        return self.start_limit_s + task.timeout_s + self.stop_s(task) + max(0.0, gap_s)
+
+    def stop_s(self, task: Task) -> float:
+        """What is booked for its stop: a task may take all of its grace."""
+        return max(self.stop_limit_s, task.grace_s + _AFTER_GRACE_S) if task.grace_s else self.stop_limit_s
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,7 @@ tasks = Table(
     Column("command_print", BigInteger, nullable=False, server_default="0"),  # headway.fingerprint; 0: not known
     Column("task_print", BigInteger, nullable=False, server_default="0"),
     Column("spent_s", Float(53), nullable=False, server_default="0"),  # in earlier attempts
+    Column("grace_s", Float(53), nullable=False, server_default="0"),
     Index("ix_tasks_state", "state"),
 )
 

@@ -80,6 +80,7 @@ def task(message: task_manager_pb2.EnqueueTask, seq: int = 0) -> Task:
         ),
         timeout_s=spec.timeout_s,
         retries=spec.retries,
+        grace_s=spec.grace_s,
         held=message.held,
         command_seq=seq,
         prints=(

@@ -72,7 +72,7 @@ async def test_bad_variants_are_refused_with_all_that_is_wrong_at_its_place(rig:
 async def test_a_job_file_tells_what_would_be_queued_at_once_and_what_comes_after_its_needs(rig: Rig):
     ann = await rig.client("ann")
     document = a_job_file("a", "b", "c", "d", priority="low")
-    document["tasks"][1]["timeout"] = "3m"
+    document["tasks"][1] |= {"timeout": "3m", "grace": "5m"}
     document["tasks"][2] |= {"needs": ["a"], "timeout": "7m"}
     document["tasks"][3] |= {"needs": {"c": "any"}, "timeout": "2m"}
     text = json.dumps(document).encode()  # which is YAML as well
@@ -88,7 +88,7 @@ async def test_a_job_file_tells_what_would_be_queued_at_once_and_what_comes_afte
         assert [wait["word"] for wait in late["waits"]] == ["waiting_for_gpu"]
         (asked,) = rig.tasks.previewed.sets
         assert [(task.task.name, task.tail_timeout_s) for task in asked.tasks] == [("a", 540), ("b", 0)]
-        assert [task.spec.timeout_s for task in asked.tasks] == [60, 180]
+        assert [(task.spec.timeout_s, task.spec.grace_s) for task in asked.tasks] == [(60, 10), (180, 300)]
         assert {task.priority for task in asked.tasks} == {common.PRIORITY_LOW}
     assert (await ann.get("/jobs")).json()["jobs"] == []
 

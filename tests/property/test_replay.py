@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import zlib
 from dataclasses import replace
@@ -112,7 +113,9 @@ def test_a_recorded_day_replays_to_identical_decisions(day: int) -> None:
     at = cluster.wall_offset_s
     for i in range(30):
         at += chance.expovariate(1 / 30)
-        cluster.submit(replace(stream.task(i, at, largest), timeout_s=round(chance.uniform(10, 900), 3)))
+        task = stream.task(i, at, largest)
+        grace_s = chance.choice([0.0, 0.0, 90.0])
+        cluster.submit(replace(task, timeout_s=round(chance.uniform(10, 900), 3), grace_s=grace_s))
     cluster.run(until=1_500.0)
     assert cluster.recorded > 20
 
@@ -142,6 +145,16 @@ def test_what_is_too_much_is_left_out_and_said(monkeypatch: pytest.MonkeyPatch) 
     assert kept.placements == said.placements
     ids: list[TaskId] = [placement.task_id for placement in said.placements]
     assert ids
+
+
+def test_what_a_version_without_graces_kept_is_read() -> None:
+    cluster = Cluster([a_node()], policies.by_name("fifo"))
+    cluster.enqueue(a_task("t", grace_s=600.0))
+    seen = cluster.snapshot()
+    said = json.loads(zlib.decompress(frame_rows.encode(frames.frame(seen, plan(seen), "fifo"), None)))
+    assert said["tasks"][0].pop() == 600.0
+    old = frame_rows.decode(zlib.compress(json.dumps(said).encode()), None)
+    assert [seen.task.grace_s for seen in old.tasks.values()] == [0.0]
 
 
 def test_of_two_that_outlived_their_bookings_the_same_is_blamed() -> None:

@@ -137,6 +137,29 @@ async def test_gpus_are_kept_for_short_tasks(tmp_path: Path, clock: FakeClock) -
         assert tid("short") in {a.task for a in house.running()}
 
 
+@pytest.mark.parametrize(("grace_s", "more_s"), [(10.0, 30.0), (25.0, 30.0), (600.0, 605.0)])
+async def test_a_promise_allows_for_all_of_the_grace_of_what_runs(
+    tmp_path: Path, clock: FakeClock, grace_s: float, more_s: float
+) -> None:
+    """A task that took its ten minutes of grace used to outlive its booking, and the promises behind it fell."""
+    now = clock.now()
+    async with a_house(tmp_path, clock, settings=replace(BARE, stop_limit_s=120.0)) as house:
+        await house.nodes(a_node(gpus=1))
+        await house.enqueue(a_task("runs", gpus=1, at=now, timeout=100, grace_s=grace_s))
+        await running(house, "runs")
+        await house.enqueue(a_task("next", gpus=1, at=now, timeout=60, grace_s=grace_s))
+        await house.enqueue(a_task("then", gpus=1, at=now, timeout=60))
+        assert (await entry(house, "next")).estimated_start == pytest.approx(now + 100 + more_s, abs=1)
+        assert (await entry(house, "then")).estimated_start == pytest.approx(now + 160 + 2 * more_s, abs=1)
+        await house.advance(61, beats=("n1",))
+        promised = (await entry(house, "next")).promised_start
+        assert promised == pytest.approx(now + 100 + more_s, abs=2)
+        await house.advance(100 + grace_s - 61, beats=("n1",))
+        await house.end(house.only_attempt(tid("runs")))
+        assert tid("next") in {attempt.task for attempt in house.running()}
+        assert clock.now() <= promised
+
+
 async def test_a_wall_clock_that_is_set_moves_no_booking(tmp_path: Path, clock: FakeClock) -> None:
     now = clock.now()
     async with a_house(tmp_path, clock, settings=BARE) as house:

@@ -37,7 +37,7 @@ async def test_a_whole_life_and_a_restart(house: House) -> None:
     await house.nodes(node, a_node("n2", conditions=(blocked("disk_full", "full"),)))
     waiting = a_task("wait", gpus=2, models=("A100", "H100"), gpu_memory=1 << 30, priority=-1, tail_timeout_s=7.5)
     await house.enqueue(
-        a_task("run", gpus=1, retries=2, prints=(5, 2**63 - 1)),
+        a_task("run", gpus=1, retries=2, prints=(5, 2**63 - 1), grace_s=90.5),
         a_task("fail", retries=1),
         a_task("held", held=True),
         waiting,
