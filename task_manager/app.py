@@ -25,6 +25,7 @@ from .events import NodesUnknown, PlannedStop
 from .hub import Hub
 from .leases import LeaseSettings
 from .more_time import MoreTime
+from .ledger import Ledger
 from .passes import Discipline
 from .peers import JobManagerPeer, ResourceManagerPeer, WorkerPeers
 from .placement import CpuTasks
@@ -169,7 +170,14 @@ async def build(
     service.on_stop(previews.close)
     decisions = DecisionLog(db, clock, settings.decisions_days)
     doors = Servicer(
-        engine, Desk(engine, db), hub, MoreTime(engine, hub, clock), Advisor(engine, db), previews, decisions
+        engine,
+        Desk(engine, db),
+        hub,
+        MoreTime(engine, hub, clock),
+        Advisor(engine, db),
+        previews,
+        decisions,
+        Ledger(db, clock),
     )
     add_TaskManagerServicer_to_server(doors, server)  # type: ignore[no-untyped-call]
     service.on_start(engine.start)

@@ -163,6 +163,8 @@ class Attempt:
     prints: tuple[int, int] = (0, 0)  # its task's
     extensions: tuple[Extension, ...] = ()  # oldest first; `timeout_s` has them in it
     counted_s: float | None = None  # the changed timeout that its launcher counts by; None: as launched
+    owner: str = ""  # its task's
+    freed_at: float | None = None  # until then it held what it booked (``usage.freed_at``); None: it still does
 
     @property
     def live(self) -> bool:

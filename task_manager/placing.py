@@ -149,3 +149,4 @@ def _place(turn: Turn, placement: Placement) -> None:
         "attempt.placed", attempt=str(attempt.id), node=node.id, gpus=len(placement.gpu_uuids),
         waited_s=round(max(0.0, turn.now - task.queued_at), 3),
     )  # fmt: skip
+        owner=task.owner,

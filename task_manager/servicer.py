@@ -19,6 +19,7 @@ from .desk import Desk
 from .engine import Engine
 from .events import BeatAnswer, Extend, NodeDeclaredLost, SetScheduling
 from .hub import Hub
+from .ledger import Ledger
 from .more_time import MoreTime
 from .previews import Previews
 
@@ -39,6 +40,7 @@ class Servicer(TaskManagerServicer):
         advisor: Advisor,
         previews: Previews,
         decisions: DecisionLog,
+        ledger: Ledger,
     ) -> None:
         self._engine = engine
         self._desk = desk
@@ -46,6 +48,7 @@ class Servicer(TaskManagerServicer):
         self._advisor = advisor
         self._previews = previews
         self._decisions = decisions
+        self._ledger = ledger
         self._hub = hub
 
     async def ApplyTaskCommands(self, request: pb.ApplyTaskCommandsRequest, context: Any) -> pb.ApplyTaskCommandsReply:
@@ -118,3 +121,10 @@ class Servicer(TaskManagerServicer):
     async def ListDecisions(self, request: pb.ListDecisionsRequest, context: Any) -> pb.ListDecisionsReply:
         task_id = convert.task_id(request.task)
         return await self._decisions.of_task(task_id, limit=request.limit, before=request.before)
+
+    async def GetUsage(self, request: pb.GetUsageRequest, context: Any) -> pb.GetUsageReply:
+        return await self._ledger.usage(request)
+
+    async def ListRuns(self, request: pb.ListRunsRequest, context: Any) -> AsyncIterator[pb.ListRunsReply]:
+        async for part in self._ledger.runs(request):
+            yield part

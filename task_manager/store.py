@@ -77,12 +77,12 @@ _TASK_MOVING = (
 _TASK_KEY = ("job_id", "name")
 _ATTEMPT_FIXED = (
     "job_id", "name", "number", "generation", "node_id", "cpu_centi", "memory_bytes", "gpu_uuids",
-    "of_runs", "queued_at", "placed_at", "command_print", "task_print",
+    "of_runs", "queued_at", "placed_at", "command_print", "task_print", "owner", "gpus",
 )  # fmt: skip
 _ATTEMPT_MOVING = (
     "state", "incarnation", "answered_at", "accepted_at", "container_started_at", "started_at", "ended_at", "run_s",
     "stop_word", "stop_at", "peak_memory_bytes", "stdout_bytes", "stderr_bytes", "dropped_bytes", "image_id",
-    "warnings", "reason", "timeout_s", "extensions", "counted_s",
+    "warnings", "reason", "timeout_s", "extensions", "counted_s", "freed_at",
 )  # fmt: skip
 _ATTEMPT_KEY = ("job_id", "name", "number")
 _SPEC = ("job_id", "name", "enqueue")
@@ -305,7 +305,7 @@ def _attempt_fixed(attempt: Attempt) -> tuple[Any, ...]:
     return (
         attempt.id.task.job_id, attempt.id.task.name, attempt.id.number, attempt.generation, attempt.node_id,
         attempt.shape.cpu_centi, attempt.shape.memory_bytes, _list_json(attempt.gpu_uuids),
-        attempt.of_runs, attempt.queued_at, attempt.placed_at, *attempt.prints,
+        attempt.of_runs, attempt.queued_at, attempt.placed_at, *attempt.prints, attempt.owner, len(attempt.gpu_uuids),
     )  # fmt: skip
 
 
@@ -316,7 +316,7 @@ def _attempt_moving(attempt: Attempt) -> tuple[Any, ...]:
         attempt.stop_word, attempt.stop_at, attempt.peak_memory_bytes, attempt.stdout_bytes,
         attempt.stderr_bytes, attempt.dropped_bytes,
         attempt.image_id, _list_json(attempt.warnings), _reason_json(attempt.reason), attempt.timeout_s,
-        _list_json([asdict(one) for one in attempt.extensions]), attempt.counted_s,
+        _list_json([asdict(one) for one in attempt.extensions]), attempt.counted_s, attempt.freed_at,
     )  # fmt: skip
 
 
@@ -352,6 +352,8 @@ def _attempt(row: Row[Any], shape: Shape | None = None) -> Attempt:
         prints=(row.command_print, row.task_print),
         extensions=tuple(Extension(**one) for one in _list(row.extensions)),
         counted_s=row.counted_s,
+        owner=row.owner,
+        freed_at=row.freed_at,
     )
 
 

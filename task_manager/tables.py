@@ -109,9 +109,16 @@ attempts = Table(
     Column("task_print", BigInteger, nullable=False, server_default="0"),
     Column("extensions", Text, nullable=False, server_default="[]"),  # JSON list
     Column("counted_s", Float(53)),
+    Column("owner", Text, nullable=False, server_default=""),  # its task's
+    Column("gpus", Integer, nullable=False, server_default="0"),  # as many as `gpu_uuids` names
+    Column("freed_at", Float(53)),  # until then it held what it booked; null: it still does
     Index("ix_attempts_state", "state"),
     Index("ix_attempts_command", "command_print", "placed_at"),
     Index("ix_attempts_task", "task_print", "placed_at"),
+    Index("ix_attempts_freed", "freed_at"),
+    Index("ix_attempts_owner_freed", "owner", "freed_at"),
+    Index("ix_attempts_queued", "queued_at"),
+    Index("ix_attempts_owner_queued", "owner", "queued_at"),
 )
 
 # Places of waiting tasks, kept so that promised starts survive a restart; times by the wall clock.

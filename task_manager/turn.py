@@ -15,7 +15,7 @@ from headway.logs import get_logger
 from headway.model.reasons import EndReason, EndWord
 from headway.states import ATTEMPT, AttemptEventKind, AttemptState, TaskEventKind, TaskState
 
-from . import phases, retry
+from . import phases, retry, usage
 from .book import Book
 from .events import ExtendOrder, StopOrder
 from .frames import Frame
@@ -146,6 +146,7 @@ class Turn:
             state=ATTEMPT.after(attempt.state, event),
             reason=reason,
             ended_at=attempt.ended_at if attempt.ended_at is not None else self.now,
+            freed_at=usage.freed_at(attempt, self.now),
         )
         spent_s = max(0.0, self.book.mono - self.book.flights[attempt.id.task].booked_s)
         self.book.put_attempt(ended)
@@ -167,7 +168,8 @@ class Turn:
         """The Worker did not take it: the task waits on, no retry used."""
         reason = EndReason(EndWord.PLATFORM_ERROR, detail=f"{attempt.node_id} refused the launch: {sentence}")
         state = ATTEMPT.after(attempt.state, AttemptEventKind.LOST)
-        ended = replace(attempt, state=state, reason=reason, ended_at=self.now)
+        freed_at = usage.freed_at(attempt, self.now)
+        ended = replace(attempt, state=state, reason=reason, ended_at=self.now, freed_at=freed_at)
         self.book.put_attempt(ended)
         task = self.book.tasks[attempt.id.task]
         others = any(node_id != attempt.node_id for node_id in self.book.nodes)

@@ -636,3 +636,100 @@ class PreviewQueueReply(_message.Message):
     policy: str
     discipline: str
     def __init__(self, sets: _Optional[_Iterable[_Union[PreviewQueueReply.Set, _Mapping]]] = ..., at: _Optional[float] = ..., total_waiting: _Optional[int] = ..., total_running: _Optional[int] = ..., policy: _Optional[str] = ..., discipline: _Optional[str] = ...) -> None: ...
+
+class GetUsageRequest(_message.Message):
+    __slots__ = ("by", "from_at", "to_at", "owner", "limit", "offset")
+    BY_FIELD_NUMBER: _ClassVar[int]
+    FROM_AT_FIELD_NUMBER: _ClassVar[int]
+    TO_AT_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    by: str
+    from_at: float
+    to_at: float
+    owner: str
+    limit: int
+    offset: int
+    def __init__(self, by: _Optional[str] = ..., from_at: _Optional[float] = ..., to_at: _Optional[float] = ..., owner: _Optional[str] = ..., limit: _Optional[int] = ..., offset: _Optional[int] = ...) -> None: ...
+
+class UsageSums(_message.Message):
+    __slots__ = ("gpu_s", "cpu_s", "memory_byte_s", "attempts", "tasks", "started", "wait_s", "ended", "timed_out", "booked_gpu_s", "used_gpu_s")
+    GPU_S_FIELD_NUMBER: _ClassVar[int]
+    CPU_S_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_BYTE_S_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    STARTED_FIELD_NUMBER: _ClassVar[int]
+    WAIT_S_FIELD_NUMBER: _ClassVar[int]
+    ENDED_FIELD_NUMBER: _ClassVar[int]
+    TIMED_OUT_FIELD_NUMBER: _ClassVar[int]
+    BOOKED_GPU_S_FIELD_NUMBER: _ClassVar[int]
+    USED_GPU_S_FIELD_NUMBER: _ClassVar[int]
+    gpu_s: float
+    cpu_s: float
+    memory_byte_s: float
+    attempts: int
+    tasks: int
+    started: int
+    wait_s: float
+    ended: int
+    timed_out: int
+    booked_gpu_s: float
+    used_gpu_s: float
+    def __init__(self, gpu_s: _Optional[float] = ..., cpu_s: _Optional[float] = ..., memory_byte_s: _Optional[float] = ..., attempts: _Optional[int] = ..., tasks: _Optional[int] = ..., started: _Optional[int] = ..., wait_s: _Optional[float] = ..., ended: _Optional[int] = ..., timed_out: _Optional[int] = ..., booked_gpu_s: _Optional[float] = ..., used_gpu_s: _Optional[float] = ...) -> None: ...
+
+class GetUsageReply(_message.Message):
+    __slots__ = ("rows", "rows_in_all", "total")
+    class Row(_message.Message):
+        __slots__ = ("key", "sums", "job_name", "owner")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        SUMS_FIELD_NUMBER: _ClassVar[int]
+        JOB_NAME_FIELD_NUMBER: _ClassVar[int]
+        OWNER_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        sums: UsageSums
+        job_name: str
+        owner: str
+        def __init__(self, key: _Optional[str] = ..., sums: _Optional[_Union[UsageSums, _Mapping]] = ..., job_name: _Optional[str] = ..., owner: _Optional[str] = ...) -> None: ...
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    ROWS_IN_ALL_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
+    rows: _containers.RepeatedCompositeFieldContainer[GetUsageReply.Row]
+    rows_in_all: int
+    total: UsageSums
+    def __init__(self, rows: _Optional[_Iterable[_Union[GetUsageReply.Row, _Mapping]]] = ..., rows_in_all: _Optional[int] = ..., total: _Optional[_Union[UsageSums, _Mapping]] = ...) -> None: ...
+
+class ListRunsRequest(_message.Message):
+    __slots__ = ("from_at", "to_at", "owner")
+    FROM_AT_FIELD_NUMBER: _ClassVar[int]
+    TO_AT_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    from_at: float
+    to_at: float
+    owner: str
+    def __init__(self, from_at: _Optional[float] = ..., to_at: _Optional[float] = ..., owner: _Optional[str] = ...) -> None: ...
+
+class PastRun(_message.Message):
+    __slots__ = ("attempt", "owner", "queued_at", "run_s", "timeout_s", "resources", "priority")
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    QUEUED_AT_FIELD_NUMBER: _ClassVar[int]
+    RUN_S_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_S_FIELD_NUMBER: _ClassVar[int]
+    RESOURCES_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    attempt: _common_pb2.Attempt
+    owner: str
+    queued_at: float
+    run_s: float
+    timeout_s: float
+    resources: _common_pb2.Resources
+    priority: int
+    def __init__(self, attempt: _Optional[_Union[_common_pb2.Attempt, _Mapping]] = ..., owner: _Optional[str] = ..., queued_at: _Optional[float] = ..., run_s: _Optional[float] = ..., timeout_s: _Optional[float] = ..., resources: _Optional[_Union[_common_pb2.Resources, _Mapping]] = ..., priority: _Optional[int] = ...) -> None: ...
+
+class ListRunsReply(_message.Message):
+    __slots__ = ("runs",)
+    RUNS_FIELD_NUMBER: _ClassVar[int]
+    runs: _containers.RepeatedCompositeFieldContainer[PastRun]
+    def __init__(self, runs: _Optional[_Iterable[_Union[PastRun, _Mapping]]] = ...) -> None: ...

@@ -110,6 +110,16 @@ class TaskManagerStub:
                 request_serializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.ListDecisionsRequest.SerializeToString,
                 response_deserializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.ListDecisionsReply.FromString,
                 _registered_method=True)
+        self.GetUsage = channel.unary_unary(
+                '/headway.rpc.v1.TaskManager/GetUsage',
+                request_serializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.GetUsageRequest.SerializeToString,
+                response_deserializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.GetUsageReply.FromString,
+                _registered_method=True)
+        self.ListRuns = channel.unary_stream(
+                '/headway.rpc.v1.TaskManager/ListRuns',
+                request_serializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.ListRunsRequest.SerializeToString,
+                response_deserializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.ListRunsReply.FromString,
+                _registered_method=True)
 
 
 class TaskManagerServicer:
@@ -218,6 +228,20 @@ class TaskManagerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetUsage(self, request, context):
+        """What attempts used over a span of time, summed.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListRuns(self, request, context):
+        """Runs that ended, in the order in which they were queued; at least one part.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_TaskManagerServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -295,6 +319,16 @@ def add_TaskManagerServicer_to_server(servicer, server):
                     servicer.ListDecisions,
                     request_deserializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.ListDecisionsRequest.FromString,
                     response_serializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.ListDecisionsReply.SerializeToString,
+            ),
+            'GetUsage': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetUsage,
+                    request_deserializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.GetUsageRequest.FromString,
+                    response_serializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.GetUsageReply.SerializeToString,
+            ),
+            'ListRuns': grpc.unary_stream_rpc_method_handler(
+                    servicer.ListRuns,
+                    request_deserializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.ListRunsRequest.FromString,
+                    response_serializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.ListRunsReply.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -703,6 +737,60 @@ class TaskManager:
             '/headway.rpc.v1.TaskManager/ListDecisions',
             headway_dot_rpc_dot_v1_dot_task__manager__pb2.ListDecisionsRequest.SerializeToString,
             headway_dot_rpc_dot_v1_dot_task__manager__pb2.ListDecisionsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetUsage(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headway.rpc.v1.TaskManager/GetUsage',
+            headway_dot_rpc_dot_v1_dot_task__manager__pb2.GetUsageRequest.SerializeToString,
+            headway_dot_rpc_dot_v1_dot_task__manager__pb2.GetUsageReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListRuns(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/headway.rpc.v1.TaskManager/ListRuns',
+            headway_dot_rpc_dot_v1_dot_task__manager__pb2.ListRunsRequest.SerializeToString,
+            headway_dot_rpc_dot_v1_dot_task__manager__pb2.ListRunsReply.FromString,
             options,
             channel_credentials,
             insecure,
