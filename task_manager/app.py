@@ -24,8 +24,8 @@ from .engine import Engine
 from .events import NodesUnknown, PlannedStop
 from .hub import Hub
 from .leases import LeaseSettings
-from .more_time import MoreTime
 from .ledger import Ledger
+from .more_time import MoreTime
 from .passes import Discipline
 from .peers import JobManagerPeer, ResourceManagerPeer, WorkerPeers
 from .placement import CpuTasks

@@ -139,6 +139,7 @@ def _place(turn: Turn, placement: Placement) -> None:
         of_runs=1 + task.retries,
         queued_at=task.queued_at,
         placed_at=turn.now,
+        owner=task.owner,
     )
     book.put_attempt(attempt)
     book.flights[task.id].placed_s = book.flights[task.id].booked_s = book.mono
@@ -149,4 +150,3 @@ def _place(turn: Turn, placement: Placement) -> None:
         "attempt.placed", attempt=str(attempt.id), node=node.id, gpus=len(placement.gpu_uuids),
         waited_s=round(max(0.0, turn.now - task.queued_at), 3),
     )  # fmt: skip
-        owner=task.owner,
