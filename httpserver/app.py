@@ -50,6 +50,7 @@ from .submit import Submit
 from .uploads.disk import Disk
 from .uploads.files_target import FilesTarget
 from .uploads.service import Uploads
+from .usage import UsageDesk
 from .uses import Uses
 from .uses_jobs import JobsAsked
 from .web import WebServer
@@ -217,6 +218,7 @@ def assemble(
         market=market,
         image_target=image_target,
         uploads=uploads,
+        usage=UsageDesk(services, accounts, groups, clock),
         registries=registries,
         pinning=pinning,
         hub=hub,

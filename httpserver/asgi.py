@@ -30,6 +30,7 @@ from .api import (
     session,
     trash,
     uploads,
+    usage,
     users,
 )
 from .gate import API, Gate
@@ -64,6 +65,7 @@ def routes(parts: Parts | None) -> FastAPI:
     for module in (session, jobs, logs, cluster, files, trash, uploads, images, groups, datasets, code, events, users):
         api.include_router(module.router)
     api.include_router(registries.router)
+    api.include_router(usage.router)
     app.include_router(api)
     app.include_router(health.router)
     app.add_exception_handler(HeadwayError, _of_headway)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .settings import Settings
     from .submit import Submit
     from .uploads.service import Uploads
+    from .usage import UsageDesk
     from .uses import Uses
 
 
@@ -53,6 +54,7 @@ class Parts:
     market: Market
     image_target: ImageTarget
     uploads: Uploads
+    usage: UsageDesk
     registries: Registries
     pinning: Pinning
     hub: Hub

@@ -168,7 +168,7 @@ def load_runs(conn: Connection, span: Span, *, owner: str, after: After, limit: 
     place = (_A.queued_at, _A.job_id, _A.name, _A.number)
     query = (
         select(*place, _A.owner, _RUN_S.label("run_s"), _A.timeout_s, _A.gpus, _A.cpu_centi, _A.memory_bytes)
-        .add_columns(tasks.c.gpu_models, tasks.c.priority)
+        .add_columns(_A.state, tasks.c.gpu_models, tasks.c.priority)
         .join(tasks, and_(tasks.c.job_id == _A.job_id, tasks.c.name == _A.name))
         .where(_A.queued_at >= max(span.from_at, after[0]), _A.queued_at < span.to_at, tuple_(*place) > tuple_(*after))
         .where(_A.state.in_(_RAN), _RUN_S >= 0)
@@ -189,6 +189,7 @@ def load_runs(conn: Connection, span: Span, *, owner: str, after: After, limit: 
             cpu_centi=row.cpu_centi,
             memory_bytes=row.memory_bytes,
             priority=row.priority,
+            timed_out=row.state == AttemptState.TIMED_OUT.value,
         )
         for row in conn.execute(query)
     ]

@@ -92,6 +92,7 @@ class Run:
     cpu_centi: int
     memory_bytes: int
     priority: int
+    timed_out: bool  # its timeout ended it: how long it would have run is not known
 
 
 def freed_at(attempt: Attempt, now: float) -> float:

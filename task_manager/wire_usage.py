@@ -39,4 +39,5 @@ def _run(run: Run) -> pb.PastRun:
             cpu_centi=run.cpu_centi, memory_bytes=run.memory_bytes, gpus=run.gpus, gpu_models=run.gpu_models
         ),
         priority=run.priority,
+        timed_out=run.timed_out,
     )

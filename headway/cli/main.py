@@ -35,6 +35,7 @@ _COMMANDS = {
     "extend": (".jobs", "extend", "Give a running task more time."),
     "queue": (".cluster", "queue", "Show what waits, and why."),
     "nodes": (".cluster", "nodes", "Show machines; cordon, uncordon, drain them."),
+    "usage": (".usage", "usage", "Show GPU hours by user, group, day, job or node; export past runs."),
     "users": (".cluster", "users", "Accounts (admins)."),
     "files": (".files", "files", "List, fetch, put and remove files of the personal space."),
     "images": (".images", "images", "The image market: list, push, pull, share, remove."),

@@ -34,8 +34,9 @@ from headway.rpc.v1.resource_manager_pb2_grpc import (
 )
 from headway.rpc.v1.task_manager_pb2_grpc import add_TaskManagerServicer_to_server
 from headway.rpc.v1.worker_pb2_grpc import WorkerServicer, add_WorkerServicer_to_server
-from httpserver import decisions, schemas
+from httpserver import decisions, schemas, usage
 from httpserver.parts import Parts
+from task_manager.ledger import Ledger
 from tests.support.fake_task_manager import FakeTaskManager
 from tests.support.ports import free_ports
 from tests.support.running import running
@@ -65,6 +66,8 @@ class FakeAttempts(FakeTaskManager):
             configured_discipline="conservative",
         )  # fmt: skip
         self.asked_decisions: list[tm.ListDecisionsRequest] = []
+        self.ledger: Ledger | None = None  # the real one, on a test's database
+        self.breaks_off = False  # past runs, behind the first part
 
     def put(self, job_id: str, task: str, number: int = 1, state: str = "RUNNING", **fields: Any) -> tm.AttemptView:
         """An attempt that exists from now on."""
@@ -134,6 +137,19 @@ class FakeAttempts(FakeTaskManager):
         one.started.add(task=common.Task(job_id="j1", name="b"), node_id="n1", ahead=True, sentence="b was ahead.")
         one.reasons.add(word="waiting_for_gpu", sentence="It asks for 1 GPU, 0 free.")
         return reply
+
+    async def GetUsage(self, request: tm.GetUsageRequest, context: Any) -> tm.GetUsageReply:
+        self._away()
+        assert self.ledger is not None
+        return await self.ledger.usage(request)
+
+    async def ListRuns(self, request: tm.ListRunsRequest, context: Any) -> AsyncIterator[tm.ListRunsReply]:
+        self._away()
+        assert self.ledger is not None
+        async for part in self.ledger.runs(request):
+            yield part
+            if self.breaks_off:
+                raise Unavailable("killed on the way")
 
     async def WatchAttempts(self, request: tm.WatchAttemptsRequest, context: Any) -> AsyncIterator[tm.AttemptChanges]:
         yield tm.AttemptChanges()
@@ -293,6 +309,7 @@ def _model(name: str) -> type[BaseModel]:
     modules = [
         schemas,
         decisions,
+        usage,
         *(importlib.import_module(f"httpserver.{path.parent.name}.schemas") for path in rooms),
     ]
     found: type[BaseModel] = next(getattr(module, name) for module in modules if hasattr(module, name))

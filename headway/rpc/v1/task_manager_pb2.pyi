@@ -711,7 +711,7 @@ class ListRunsRequest(_message.Message):
     def __init__(self, from_at: _Optional[float] = ..., to_at: _Optional[float] = ..., owner: _Optional[str] = ...) -> None: ...
 
 class PastRun(_message.Message):
-    __slots__ = ("attempt", "owner", "queued_at", "run_s", "timeout_s", "resources", "priority")
+    __slots__ = ("attempt", "owner", "queued_at", "run_s", "timeout_s", "resources", "priority", "timed_out")
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
     QUEUED_AT_FIELD_NUMBER: _ClassVar[int]
@@ -719,6 +719,7 @@ class PastRun(_message.Message):
     TIMEOUT_S_FIELD_NUMBER: _ClassVar[int]
     RESOURCES_FIELD_NUMBER: _ClassVar[int]
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    TIMED_OUT_FIELD_NUMBER: _ClassVar[int]
     attempt: _common_pb2.Attempt
     owner: str
     queued_at: float
@@ -726,7 +727,8 @@ class PastRun(_message.Message):
     timeout_s: float
     resources: _common_pb2.Resources
     priority: int
-    def __init__(self, attempt: _Optional[_Union[_common_pb2.Attempt, _Mapping]] = ..., owner: _Optional[str] = ..., queued_at: _Optional[float] = ..., run_s: _Optional[float] = ..., timeout_s: _Optional[float] = ..., resources: _Optional[_Union[_common_pb2.Resources, _Mapping]] = ..., priority: _Optional[int] = ...) -> None: ...
+    timed_out: bool
+    def __init__(self, attempt: _Optional[_Union[_common_pb2.Attempt, _Mapping]] = ..., owner: _Optional[str] = ..., queued_at: _Optional[float] = ..., run_s: _Optional[float] = ..., timeout_s: _Optional[float] = ..., resources: _Optional[_Union[_common_pb2.Resources, _Mapping]] = ..., priority: _Optional[int] = ..., timed_out: _Optional[bool] = ...) -> None: ...
 
 class ListRunsReply(_message.Message):
     __slots__ = ("runs",)

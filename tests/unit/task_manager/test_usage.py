@@ -13,16 +13,18 @@ import pytest
 from sqlalchemy import text
 
 from headway.errors import InvalidInput
-from headway.ids import AttemptId, NodeId
+from headway.ids import AttemptId
 from headway.model.reasons import EndReason, EndWord
 from headway.rpc.v1 import task_manager_pb2 as pb
-from headway.states import ATTEMPT_ENDED, AttemptState, TaskState
+from headway.states import ATTEMPT_ENDED, AttemptState
 from headway.store import Database
-from task_manager import store, store_usage, tables
+from task_manager import store_usage, tables
 from task_manager.ledger import Ledger
 from task_manager.model import Attempt, Task
 from task_manager.store_usage import FROM_THE_FIRST, After
 from task_manager.usage import DAY_S, MOST_DAYS, By, Row, Run, Span, Sums, checked, freed_at
+from tests.support import attempts as past
+from tests.support.attempts import keep
 from tests.support.clock import FakeClock
 from tests.support.postgres import Postgres
 from tests.unit.task_manager.house import GiB, House, a_house, a_node, a_task, exited, gpus_of
@@ -46,25 +48,8 @@ async def db(url: str) -> AsyncIterator[Database]:
     await made.close()
 
 
-def an_attempt(task: Task, number: int = 1, *, at: float = DAY_0, to: float | None = None, **facts: Any) -> Attempt:
-    """Placed at ``at``; ended at ``to`` having run all the time, or live."""
-    state = facts.pop("state", AttemptState.RUNNING if to is None else AttemptState.SUCCEEDED)
-    run_s = facts.pop("run_s", None if to is None else to - at)
-    made = Attempt(
-        AttemptId(task.id, number), 1, state, NodeId(facts.pop("node", "n1")), 1, task.shape,
-        tuple(f"GPU-{i}" for i in range(task.shape.gpus)), task.timeout_s, 1, facts.pop("queued_at", at - 60), at,
-        started_at=at, ended_at=to, freed_at=to, run_s=run_s, owner=task.owner,
-    )  # fmt: skip
-    return replace(made, **facts)
-
-
-async def keep(db: Database, tasks: list[Task], attempts: list[Attempt]) -> None:
-    ended = [replace(task, state=TaskState.SUCCEEDED) for task in tasks]
-    changes = store.Changes(
-        ended, frozenset(t.id for t in tasks), [(t.id, b"") for t in tasks], attempts,
-        frozenset(a.id for a in attempts), [], [], [], [], 0.0,
-    )  # fmt: skip
-    await db.write(lambda conn: store.write(conn, changes))
+def an_attempt(task: Task, number: int = 1, *, at: float = DAY_0, **facts: Any) -> Attempt:
+    return past.an_attempt(task, number, at=at, **facts)
 
 
 async def usage(
@@ -338,6 +323,7 @@ async def test_a_life_through_the_engine(url: str, tmp_path: Path, clock: FakeCl
             2, ["H100", "A100"], 150, 3 * GiB, 1,
         )  # fmt: skip
         assert (runs[0].queued_at, runs[1].queued_at, runs[0].owner) == (began, began + 30, "ann")
+        assert [run.timed_out for run in runs] == [False, True]
 
 
 async def _of(house: House, began: float) -> Row:

@@ -1163,6 +1163,48 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/usage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Usage
+         * @description GPU, CPU and memory hours, waits, and how much of the booked time was used, over a span of time. An attempt that
+         *     reaches beyond it counts with its part inside; one that runs, until now.
+         */
+        get: operations["get_usage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/usage/trace": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Trace
+         * @description Runs that were queued within the span and have ended, in their order; `submit_s` counts from the first one.
+         *     Streams; one that breaks off has no last chunk.
+         */
+        get: operations["get_trace"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/healthz": {
         parameters: {
             query?: never;
@@ -3565,6 +3607,34 @@ export interface components {
          * @enum {string}
          */
         UploadState: "receiving" | "checking" | "choose" | "done" | "failed";
+        /** Usage */
+        Usage: {
+            /**
+             * By
+             * @enum {string}
+             */
+            by: "user" | "group" | "day" | "job" | "node";
+            /**
+             * User
+             * @description whose; null: everybody's
+             */
+            user: string | null;
+            /** From At */
+            from_at: number;
+            /**
+             * To At
+             * @description not in the span; what lives counts until now
+             */
+            to_at: number;
+            /**
+             * Rows
+             * @description days in their order, without those on which nothing ran; else by GPU hours, then CPU hours, the greatest first. An account that is in several groups counts in each
+             */
+            rows: components["schemas"]["UsageRow"][];
+            /** Rows In All */
+            rows_in_all: number;
+            total: components["schemas"]["UsageSums"];
+        };
         /** UsagePoint */
         UsagePoint: {
             /** At */
@@ -3579,6 +3649,132 @@ export interface components {
             live_attempts: number;
             /** Gpus */
             gpus: components["schemas"]["Gpu"][];
+        };
+        /** UsageRow */
+        UsageRow: {
+            /** Gpu Hours */
+            gpu_hours: number;
+            /** Cpu Hours */
+            cpu_hours: number;
+            /** Memory Gib Hours */
+            memory_gib_hours: number;
+            /**
+             * Attempts
+             * @description that held something within the span
+             */
+            attempts: number;
+            /**
+             * Tasks
+             * @description whose attempts these were
+             */
+            tasks: number;
+            /**
+             * Started
+             * @description attempts that were placed within the span
+             */
+            started: number;
+            /**
+             * Mean Wait S
+             * @description of those, from queued to placed; null: there were none
+             */
+            mean_wait_s: number | null;
+            /**
+             * Ended
+             * @description attempts that ended within the span
+             */
+            ended: number;
+            /**
+             * Timed Out
+             * @description of those, killed at their timeout
+             */
+            timed_out: number;
+            /**
+             * Booked Gpu Hours
+             * @description of those that ended by themselves or at their timeout: GPUs times timeouts
+             */
+            booked_gpu_hours: number;
+            /**
+             * Used Gpu Hours
+             * @description what these ran of it
+             */
+            used_gpu_hours: number;
+            /**
+             * Booked Used
+             * @description the share of both, 0 to 1; null: nothing was booked
+             */
+            booked_used: number | null;
+            /**
+             * Key
+             * @description account, group (empty: accounts in none), day as 2026-11-01 (UTC), job id or node id
+             */
+            key: string;
+            /**
+             * Job Name
+             * @description of a job; else null
+             */
+            job_name: string | null;
+            /**
+             * Owner
+             * @description likewise
+             */
+            owner: string | null;
+        };
+        /**
+         * UsageSums
+         * @description What attempts used of what they booked, from their placement to their end; with their part within the span.
+         */
+        UsageSums: {
+            /** Gpu Hours */
+            gpu_hours: number;
+            /** Cpu Hours */
+            cpu_hours: number;
+            /** Memory Gib Hours */
+            memory_gib_hours: number;
+            /**
+             * Attempts
+             * @description that held something within the span
+             */
+            attempts: number;
+            /**
+             * Tasks
+             * @description whose attempts these were
+             */
+            tasks: number;
+            /**
+             * Started
+             * @description attempts that were placed within the span
+             */
+            started: number;
+            /**
+             * Mean Wait S
+             * @description of those, from queued to placed; null: there were none
+             */
+            mean_wait_s: number | null;
+            /**
+             * Ended
+             * @description attempts that ended within the span
+             */
+            ended: number;
+            /**
+             * Timed Out
+             * @description of those, killed at their timeout
+             */
+            timed_out: number;
+            /**
+             * Booked Gpu Hours
+             * @description of those that ended by themselves or at their timeout: GPUs times timeouts
+             */
+            booked_gpu_hours: number;
+            /**
+             * Used Gpu Hours
+             * @description what these ran of it
+             */
+            used_gpu_hours: number;
+            /**
+             * Booked Used
+             * @description the share of both, 0 to 1; null: nothing was booked
+             */
+            booked_used: number | null;
         };
         /**
          * UsedBy
@@ -6453,6 +6649,84 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_usage: {
+        parameters: {
+            query?: {
+                /** @description what a row is */
+                by?: "user" | "group" | "day" | "job" | "node";
+                /** @description 2026-11-01 (its beginning in UTC), 2026-11-01T14:30Z, or 7d (ago); default: 30 days before the end */
+                from?: string;
+                /** @description likewise, not in the span; default: now */
+                to?: string;
+                /** @description account name; `me`; default: everybody's */
+                user?: string;
+                limit?: number;
+                offset?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Usage"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_trace: {
+        parameters: {
+            query?: {
+                /** @description 2026-11-01 (its beginning in UTC), 2026-11-01T14:30Z, or 7d (ago); default: 30 days before the end */
+                from?: string;
+                /** @description likewise, not in the span; default: now */
+                to?: string;
+                /** @description account name (admins); default: one's own */
+                user?: string;
+                /** @description everybody's (admins) */
+                all?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A row for each ended run, as `headway simulate --trace` reads it */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/csv": string;
+                };
             };
             /** @description What is wrong, as RFC 9457 problem details */
             default: {
