@@ -79,11 +79,11 @@ class JobFileInvalid(InvalidInput):
 
 
 class Unsatisfiable(InvalidInput):
-    """No machine of the cluster could ever run this."""
+    """No machine of the cluster could ever run this, or its limits rule it out."""
 
     http_status = 422
     slug = "unsatisfiable"
-    title = "No machine could ever run this"
+    title = "This could never run here"
 
 
 class NotSignedIn(HeadwayError):
@@ -154,6 +154,13 @@ class TooMany(HeadwayError):
     http_status = 429
     slug = "too-many"
     title = "Too many at once"
+
+
+class TooManyWaiting(TooMany):
+    """An account has, or would have, more waiting tasks than it may; nothing was stored."""
+
+    slug = "too-many-waiting"
+    title = "One account may have only so many waiting tasks"
 
 
 class StoreFull(HeadwayError):

@@ -107,17 +107,26 @@ def _invalid(problems: Sequence[Problem]) -> JobFileInvalid:
 
 
 async def of_job(
-    services: Services, owner: str, priority: str, parts: Sequence[bytes], pins: Pins, order: Sequence[str]
+    services: Services,
+    owner: str,
+    priority: str,
+    parts: Sequence[bytes],
+    pins: Pins,
+    order: Sequence[str],
+    *,
+    allow_unsatisfiable: bool,
 ) -> s.Preview:
     """For the tasks of a job, serialised SubmitJobParts, that would be queued at once; ``order``: their names in
-    topological order.
+    topological order. ``allow_unsatisfiable``: as its submission would say.
 
     Raises:
         HeadwayError: the queue can't be asked.
     """
     # In a thread: thousands of tasks would hold the others up for a moment.
     first, later = await asyncio.to_thread(_queued, owner, priority, parts, pins, order)
-    request = tm.PreviewQueueRequest(sets=[tm.PreviewQueueRequest.Set(tasks=first)], most=_SHOWN)
+    request = tm.PreviewQueueRequest(
+        sets=[tm.PreviewQueueRequest.Set(tasks=first)], most=_SHOWN, allow_unsatisfiable=allow_unsatisfiable
+    )
     reply: tm.PreviewQueueReply = await services.tasks.call("PreviewQueue", request, deadline_s=ACT_S)
     asked = {task.task.name: task for task in first}
     starts = [_start(start, asked[start.task]) for start in reply.sets[0].starts]

@@ -522,6 +522,9 @@ class Scheduling(Answer):
     discipline_set_by: str | None = Field(description="null: as configured")
     discipline_set_at: float | None
     failure: str = Field(description="why another rule stands in for the policy; empty: none does")
+    contradictions: list[str] = Field(
+        description="limits that rule something out for good with the GPUs that there are, as sentences"
+    )
 
 
 class Queue(Answer):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import secrets
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator
 from typing import Any, cast
@@ -15,6 +16,7 @@ from headway.errors import (
     JobFileInvalid,
     Problem,
     StoreFull,
+    TooManyWaiting,
     Unavailable,
     Unsatisfiable,
 )
@@ -29,7 +31,7 @@ from .auth.model import Account
 from .jobfile_process import JobFileProcess
 from .pinning import Pinning, Pins
 from .problems import UnsupportedMedia
-from .remote import SUBMIT_S, Services
+from .remote import ACT_S, SUBMIT_S, Services
 from .servicer import account_to_pb
 from .uses import Uses
 
@@ -37,6 +39,9 @@ log = get_logger(__name__)
 
 # Read here in a thread up to so many bytes: less time than another process needs for its start.
 _INLINE_BYTES = 32 * 1024
+
+# What only the cluster and its limits can refuse about a file that is fine in itself.
+_OF_THE_CLUSTER = re.compile(r"/tasks/[0-9]+/(resources(/gpus)?|timeout)")
 
 _MEDIA: dict[str, Media] = {
     "application/json": "json",
@@ -80,7 +85,8 @@ class Submit:
 
         Raises:
             JobFileInvalid: with all problems, images, datasets and code that are nowhere among them; nothing is stored.
-            Unsatisfiable: tasks that no machine could ever run.
+            Unsatisfiable: tasks that no machine could ever run, or that the cluster's limits rule out.
+            TooManyWaiting: the account would have more waiting tasks than it may.
             IdempotencyMismatch: the key came with another job before.
             UnsupportedMedia: neither JSON nor YAML.
             StoreFull: the account's space is full.
@@ -133,7 +139,7 @@ class Submit:
             order=list(reply.order),
             warnings=[*reply.warnings, *pins.warnings],
             timeouts=await coach.advise(self._services, account.name, found.parts) if dry_run else [],
-            preview=await self._preview(account, found, pins, reply) if dry_run else None,
+            preview=await self._preview(account, found, pins, reply, allow_unsatisfiable) if dry_run else None,
         )
 
     async def preview(
@@ -149,6 +155,7 @@ class Submit:
         variants = preview.variants_of(data)
         if variants is not None:
             asked = preview.checked(variants, owner=account.name, high_priority=account.may_use_high_priority)
+            await self._may_wait(account)
             return await preview.of_variants(self._services, asked)
 
         async def again() -> AsyncIterator[bytes]:
@@ -162,12 +169,28 @@ class Submit:
             raise Unavailable("The job is fine, but the queue can't be asked now; try again soon.")
         return checked.preview
 
+    async def _may_wait(self, account: Account) -> None:
+        """Nothing if one more task of the account would be taken, or nobody can be asked.
+
+        Raises:
+            TooManyWaiting: it would not.
+        """
+        try:
+            await self._services.jobs.call(
+                "CheckWaiting", jm.CheckWaitingRequest(owner=account.name, tasks=1), deadline_s=ACT_S
+            )
+        except Unavailable as error:
+            log.warning("preview.waiting_not_checked", reason=error.message)
+
     async def _preview(
-        self, account: Account, found: examine.Examined, pins: Pins, reply: jm.SubmitJobReply
+        self, account: Account, found: examine.Examined, pins: Pins, reply: jm.SubmitJobReply, allow_unsatisfiable: bool
     ) -> schemas.Preview | None:
         """Nothing where the queue can't be asked: a check must not fail for want of a preview."""
         try:
-            return await preview.of_job(self._services, account.name, found.priority, found.parts, pins, reply.order)
+            return await preview.of_job(
+                self._services, account.name, found.priority, found.parts, pins, reply.order,
+                allow_unsatisfiable=allow_unsatisfiable,
+            )  # fmt: skip
         except HeadwayError as error:
             log.warning("submit.no_preview", reason=error.message)
             return None
@@ -264,12 +287,13 @@ def _media(content_type: str) -> Media:
 
 def _surely_refused(error: HeadwayError) -> bool:
     # Another job has this request id: what is held under it may be that job's.
-    return isinstance(error, InvalidInput | Conflict | StoreFull) and not isinstance(error, IdempotencyMismatch)
+    refused = isinstance(error, InvalidInput | Conflict | StoreFull | TooManyWaiting)
+    return refused and not isinstance(error, IdempotencyMismatch)
 
 
 def _refusal(problems: tuple[Problem, ...]) -> HeadwayError:
-    if all(problem.pointer.endswith("/resources") for problem in problems):
-        rest = f" (and {len(problems) - 1} more tasks)" if len(problems) > 1 else ""
+    if all(_OF_THE_CLUSTER.fullmatch(problem.pointer) for problem in problems):
+        rest = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         return Unsatisfiable(f"{problems[0].message}{rest}", problems=problems)
     refusal: JobFileInvalid = invalid(problems)
     return refusal

@@ -328,6 +328,7 @@ def scheduling(message: tm.Scheduling) -> s.Scheduling:
         discipline_set_by=message.discipline_set_by or None,
         discipline_set_at=_if_set(message, "discipline_set_at"),
         failure=message.failure,
+        contradictions=list(message.contradictions),
     )
 
 

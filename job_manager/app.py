@@ -40,6 +40,7 @@ async def serve(config: HeadwayConfig) -> None:
         token=config.cluster.token,
         task_manager=config.peers.task_manager,
         max_tasks_per_job=config.job_manager.max_tasks_per_job,
+        queued_tasks_per_user=config.task_manager.limits.queued_tasks_per_user,
     )
     _stay_responsive()
     await service.run()
@@ -65,6 +66,7 @@ async def build(
     token: str,
     task_manager: str,
     max_tasks_per_job: int = 10_000,
+    queued_tasks_per_user: int = 0,
     clock: Clock | None = None,
 ) -> RpcServer:
     """Everything of one JobManager, registered with `service`; `task_manager` is an address."""
@@ -75,7 +77,10 @@ async def build(
     service.on_stop(peer.close)
     task_manager_port = TaskManagerPeer(peer)
     hub = Hub()
-    jobs = Jobs(db, clock, hub, task_manager_port, max_tasks_per_job=max_tasks_per_job)
+    jobs = Jobs(
+        db, clock, hub, task_manager_port, max_tasks_per_job=max_tasks_per_job,
+        queued_tasks_per_user=queued_tasks_per_user,
+    )  # fmt: skip
     server = RpcServer(service, bind=bind, token=token)
     add_JobManagerServicer_to_server(Servicer(db, jobs, hub), server)  # type: ignore[no-untyped-call]
     service.on_start(jobs.settle)

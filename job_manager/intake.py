@@ -11,7 +11,7 @@ from headway.rpc import convert
 from headway.rpc.v1 import common_pb2
 
 from .dag import MAX_PROBLEMS, Dag, DagTask, check
-from .ports import ImageNeeds, Shape, Verdicts
+from .ports import ImageNeeds, Refusal, Shape, Verdicts
 
 
 def examine(specs: Sequence[common_pb2.TaskSpec], *, graph_only: bool = False) -> tuple[Dag | None, list[Problem]]:
@@ -64,19 +64,21 @@ def _image_needs(spec: common_pb2.TaskSpec) -> ImageNeeds:
     return ImageNeeds(spec.image_architecture, spec.image_require_cuda)
 
 
-def unsatisfiable(
-    specs: Sequence[common_pb2.TaskSpec], shapes: Mapping[Shape, list[int]], answer: Verdicts
+def refused(
+    specs: Sequence[common_pb2.TaskSpec], shapes: Mapping[Shape, list[int]], answer: Verdicts, *, for_ever: bool = False
 ) -> list[Problem]:
-    """A problem for each task that no known machine could ever run, in the order of the tasks."""
-    found: list[tuple[int, str]] = []
-    for numbers, verdict in zip(shapes.values(), answer.verdicts, strict=True):
-        if not verdict.satisfiable:
-            found.extend((number, verdict.sentence) for number in numbers)
+    """A problem for each refusal of each task, in the order of the tasks; ``for_ever``: those alone that no machine
+    still to come could change."""
+    found: list[tuple[int, Refusal]] = []
+    for numbers, refusals in zip(shapes.values(), answer.refusals, strict=True):
+        for refusal in refusals:
+            if refusal.for_ever or not for_ever:
+                found.extend((number, refusal) for number in numbers)
     return [
         Problem(
-            f"/tasks/{number}/resources",
-            f"Task {specs[number].name!r} could never run here: {sentence}",
+            f"/tasks/{number}{refusal.field}",
+            f"Task {specs[number].name!r} could never run here: {refusal.sentence}",
             word=specs[number].name,
         )
-        for number, sentence in sorted(found)[:MAX_PROBLEMS]
+        for number, refusal in sorted(found, key=lambda row: row[0])[:MAX_PROBLEMS]
     ]

@@ -7,7 +7,7 @@ the commit.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from headway.errors import Conflict, NotFound
@@ -25,7 +25,7 @@ from headway.states import (
     TaskState,
 )
 
-from . import rollup
+from . import rollup, waiting
 from .reactor import Moved, Needs, Reactor
 
 _RESULTS = frozenset(
@@ -152,6 +152,11 @@ class LiveJob:
         self._count()
 
     @property
+    def waiting(self) -> int:
+        """How many of its tasks wait."""
+        return waiting.of_counts(self.reactor.counts)
+
+    @property
     def states(self) -> list[TaskState]:
         return self.reactor.states
 
@@ -230,8 +235,9 @@ class LiveJob:
         self._roll_up(now)
         return len(moved)
 
-    def retry(self, task: str, now: float) -> int:
-        """Run again what failed, was cancelled or skipped; how many tasks that were.
+    def retry(self, task: str, now: float, admit: Callable[[int], None] = lambda more: None) -> int:
+        """Run again what failed, was cancelled or skipped; how many tasks that were. ``admit`` is told how many before
+        anything changes, and raises where they are too many.
 
         Raises:
             Conflict: the job is still being cancelled, or a need of that one task rules it out.
@@ -242,7 +248,9 @@ class LiveJob:
             self._refuse_hopeless(self._number(task))
         elif self.record.state is JobState.SUCCEEDED:
             return 0
-        moved = self.reactor.retry(self._number(task) if task else None)
+        chosen = self._number(task) if task else None
+        admit(len(self.reactor.again(chosen)))
+        moved = self.reactor.retry(chosen)
         again = [one.task for one in moved if one.event is TaskEventKind.RETRIED]
         if not again:
             return 0

@@ -26,10 +26,12 @@ from headway.store import Batcher, Database
 
 from . import intake, store, views
 from .dag import Dag
+from .desk import Desk
 from .hub import Change, Hub
 from .job import JobRecord, LiveJob, TaskEvent, TaskRecord
 from .memory import Memory
 from .ports import TaskManagerPort
+from .waiting_count import Counted
 
 log = get_logger(__name__)
 R = TypeVar("R")
@@ -40,6 +42,7 @@ ActionName = Literal["cancel", "retry", "hold", "release"]
 _TASKS_IN_MEMORY = 60_000
 # A request that is repeated later than this is taken for a new one.
 ACTIONS_KEPT_S = 7 * 86_400.0
+_WARNINGS_SHOWN = 10
 _NO_NODES = "No machine is connected yet; it waits until one is that can run it."
 _UNCHECKED = "Whether a machine can run it could not be checked now; it waits until one is that can."
 
@@ -61,33 +64,7 @@ class Acted:
     tasks_changed: int
 
 
-class _Desk:
-    """What the operations of one transaction work on."""
-
-    def __init__(self, conn: Connection, memory: Memory, now: float) -> None:
-        self.conn = conn
-        self.now = now
-        self.touched: dict[str, LiveJob] = {}
-        self.new: set[str] = set()
-        self._memory = memory
-
-    def job(self, job_id: str) -> LiveJob | None:
-        live = self._memory.get(job_id)
-        if live is None:
-            live = store.load_job(self.conn, job_id)
-            if live is None:
-                return None
-            self._memory.put(live)
-        self.touched[job_id] = live
-        return live
-
-    def add(self, live: LiveJob) -> None:
-        self._memory.put(live)
-        self.touched[live.record.id] = live
-        self.new.add(live.record.id)
-
-
-Operation = Callable[[_Desk], Any]
+Operation = Callable[[Desk], Any]
 
 
 class Jobs:
@@ -101,6 +78,7 @@ class Jobs:
         task_manager: TaskManagerPort,
         *,
         max_tasks_per_job: int = 10_000,
+        queued_tasks_per_user: int = 0,
         tasks_in_memory: int = _TASKS_IN_MEMORY,
     ) -> None:
         self._db = db
@@ -109,6 +87,7 @@ class Jobs:
         self._task_manager = task_manager
         self._max_tasks = max_tasks_per_job
         self._memory = Memory(tasks_in_memory)
+        self._counted = Counted(queued_tasks_per_user)
         self._inbox: Batcher[Operation, Any] = Batcher(self._run, name="jobs")
 
     async def close(self) -> None:
@@ -136,6 +115,7 @@ class Jobs:
         Raises:
             IdempotencyMismatch: the owner's request id was used for another job.
             InvalidInput: header and tasks don't belong together.
+            TooManyWaiting: the owner would have more waiting tasks than one account may; nothing is stored.
         """
         if header.known_only:
             return await self._made_before(header) or Submitted()
@@ -152,11 +132,22 @@ class Jobs:
         warnings: list[str] = []
         if not header.graph_only:
             problems, warnings = await self._check_resources(header, specs)
+        if not problems and header.dry_run:
+            await self.check_waiting(header.owner.name, len(specs))
         if problems or not storing:
             order = () if problems else tuple(dag.names[number] for number in dag.order)
             return Submitted(problems=tuple(problems), order=order, warnings=tuple(warnings))
         packed = await asyncio.to_thread(lambda: [spec.SerializeToString() for spec in specs])
         return await self._store(header, dag, packed, tuple(warnings))
+
+    async def check_waiting(self, owner: str, more: int) -> None:
+        """Whether an account may have so many more waiting tasks, at this moment.
+
+        Raises:
+            TooManyWaiting: it may not.
+        """
+        if self._counted.most:
+            await self._db.read(lambda conn: self._counted.check(conn, owner, more))
 
     async def _made_before(self, header: job_manager_pb2.JobHeader) -> Submitted | None:
         """What this request has been answered already."""
@@ -175,22 +166,23 @@ class Jobs:
             # Refusing would make TaskManager's absence everybody's: the job waits for it as for any machine.
             log.warning("submit.resources_unchecked", reason=str(error))
             return [], [_UNCHECKED]
-        if not answer.nodes_known:
-            return [], [_NO_NODES]
-        problems = intake.unsatisfiable(specs, shapes, answer)
-        if header.allow_unsatisfiable:
-            return [], [problem.message for problem in problems[:10]]
-        return problems, []
+        problems = intake.refused(specs, shapes, answer)
+        warnings = [] if answer.nodes_known else [_NO_NODES]
+        if problems and header.allow_unsatisfiable:
+            warnings += [problem.message for problem in problems[:_WARNINGS_SHOWN]]
+            problems = intake.refused(specs, shapes, answer, for_ever=True)
+        return problems, warnings
 
     async def _store(
         self, header: job_manager_pb2.JobHeader, dag: Dag, packed: list[bytes], warnings: tuple[str, ...]
     ) -> Submitted:
-        def operation(desk: _Desk) -> Submitted:
+        def operation(desk: Desk) -> Submitted:
             if header.request_id:
                 # Again, now that nobody else writes: two of the same request may be under way at once.
                 known = store.find_request(desk.conn, header.owner.name, header.request_id)
                 if known is not None:
                     return _known(known, header)
+            desk.admit(header.owner.name, len(dag.names))
             live = _new_job(header, dag, desk.now)
             store.insert_job(desk.conn, live, dag, packed, desk.now)
             live.clean()
@@ -217,11 +209,12 @@ class Jobs:
         Raises:
             NotFound: no such job or task.
             Conflict: a retry that can't be.
+            TooManyWaiting: a retry of more tasks than may wait beside those that do.
             IdempotencyMismatch: the request id was used for another wish.
         """
         asked = f"{action} {task}".strip()
 
-        def operation(desk: _Desk) -> Acted:
+        def operation(desk: Desk) -> Acted:
             live = desk.job(job_id)
             if live is None:
                 raise NotFound(f"There is no job {job_id!r}.")
@@ -230,7 +223,7 @@ class Jobs:
                 if known[0] != asked:
                     raise IdempotencyMismatch
                 return Acted(views.job_to_pb(live.record), known[1])
-            changed = _act(live, task, action, by, desk.now)
+            changed = _act(desk, live, task, action, by)
             if request_id:
                 store.remember_action(desk.conn, job_id, request_id, asked, changed, desk.now)
             return Acted(views.job_to_pb(live.record), changed)
@@ -242,7 +235,7 @@ class Jobs:
     async def refused(self, job_id: JobId, task: str, generation: int, why: str) -> None:
         """TaskManager will never take this task: it ends, so that its job does."""
 
-        def operation(desk: _Desk) -> None:
+        def operation(desk: Desk) -> None:
             live = desk.job(job_id)
             number = live.numbers.get(task) if live is not None else None
             if live is None or number is None:
@@ -261,7 +254,7 @@ class Jobs:
         ended: list[tuple[str, JobState, bool]] = []
 
         def work(conn: Connection) -> tuple[list[Any], list[Change]]:
-            desk = _Desk(conn, self._memory, self._clock.now())
+            desk = Desk(conn, self._memory, self._counted, self._clock.now())
             try:
                 results = [_guarded(operation, desk) for operation in operations]
                 for job_id, live in desk.touched.items():
@@ -276,7 +269,9 @@ class Jobs:
         except BaseException:
             for job_id in touched:
                 self._memory.drop(job_id)
+            self._counted.forget()
             raise
+        self._counted.took()
         self._memory.shrink()
         for job_id, state, now in ended:
             self._memory.drop(job_id)
@@ -285,7 +280,7 @@ class Jobs:
         self._hub.publish(changes)
         return results
 
-    def _save(self, desk: _Desk) -> list[Change]:
+    def _save(self, desk: Desk) -> list[Change]:
         changes = []
         for job_id, live in desk.touched.items():
             numbers = sorted(live.dirty)
@@ -297,7 +292,7 @@ class Jobs:
         return changes
 
 
-def _guarded(operation: Operation, desk: _Desk) -> Any:
+def _guarded(operation: Operation, desk: Desk) -> Any:
     try:
         return operation(desk)
     except HeadwayError as error:
@@ -319,7 +314,7 @@ def _change(conn: Connection, live: LiveJob, numbers: Sequence[int]) -> Change:
     return Change(views.job_to_pb(live.record), tasks)
 
 
-def _settle(desk: _Desk, job_id: str) -> int:
+def _settle(desk: Desk, job_id: str) -> int:
     live = desk.job(job_id)
     if live is None:
         return 0
@@ -327,7 +322,7 @@ def _settle(desk: _Desk, job_id: str) -> int:
     return len(live.dirty)
 
 
-def _take_events(desk: _Desk, events: Sequence[tuple[JobId, TaskEvent]]) -> None:
+def _take_events(desk: Desk, events: Sequence[tuple[JobId, TaskEvent]]) -> None:
     for job_id, event in events:
         live = desk.job(job_id)
         if live is None:
@@ -337,16 +332,16 @@ def _take_events(desk: _Desk, events: Sequence[tuple[JobId, TaskEvent]]) -> None
             log.debug("task.event_dropped", job=job_id, task=event.task, kind=event.kind, seq=event.seq)
 
 
-def _act(live: LiveJob, task: str, action: ActionName, by: str, now: float) -> int:
+def _act(desk: Desk, live: LiveJob, task: str, action: ActionName, by: str) -> int:
     match action:
         case "cancel":
-            return live.cancel(task, by, now)
+            return live.cancel(task, by, desk.now)
         case "retry":
-            return live.retry(task, now)
+            return live.retry(task, desk.now, partial(desk.admit, live.record.owner))
         case "hold":
-            return live.hold(task, now)
+            return live.hold(task, desk.now)
         case "release":
-            return live.release(task, now)
+            return live.release(task, desk.now)
 
 
 def _new_job(header: job_manager_pb2.JobHeader, dag: Dag, now: float) -> LiveJob:

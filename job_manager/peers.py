@@ -10,7 +10,7 @@ from headway.rpc.channel import Peer
 from headway.rpc.v1 import task_manager_pb2
 from headway.rpc.v1.task_manager_pb2_grpc import TaskManagerStub
 
-from .ports import Shape, Verdict, Verdicts
+from .ports import Refusal, Shape, Verdicts
 
 _APPLY_DEADLINE_S = 30.0
 _CHECK_DEADLINE_S = 2.0
@@ -41,6 +41,9 @@ class TaskManagerPeer:
         if len(reply.verdicts) != len(shapes):
             raise HeadwayError(f"{self._peer.name} answered {len(reply.verdicts)} of {len(shapes)} questions.")
         return Verdicts(
-            tuple(Verdict(verdict.satisfiable, verdict.sentence) for verdict in reply.verdicts),
+            tuple(
+                tuple(Refusal(one.field, one.sentence, one.for_ever) for one in verdict.refusals)
+                for verdict in reply.verdicts
+            ),
             reply.nodes_known,
         )

@@ -28,16 +28,19 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    satisfiable: bool
-    sentence: str = ""  # why not
+class Refusal:
+    """Why a task is not taken into the queue."""
+
+    field: str  # a JSON pointer from the task, such as `/timeout`
+    sentence: str
+    for_ever: bool = False  # whatever machines join
 
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """One for each shape asked, in that order. With no node known nothing can be said of any."""
+    """All refusals of each shape asked, in that order. With no node known only what no machine could change."""
 
-    verdicts: tuple[Verdict, ...]
+    refusals: tuple[tuple[Refusal, ...], ...]
     nodes_known: int
 
 
@@ -53,5 +56,5 @@ class TaskManagerPort(Protocol):
         ...
 
     async def check(self, shapes: Sequence[Shape]) -> Verdicts:
-        """Could any known node ever run these? Changes nothing; answers or fails within two seconds."""
+        """Would these be taken into the queue? Changes nothing; answers or fails within two seconds."""
         ...

@@ -120,15 +120,19 @@ class Reactor:
         With one task go the tasks below it that were skipped. A task stays as it is when its needs would rule it
         out at once; so the answer is empty where there is nothing to run again.
         """
-        chosen = self._retryable_with(task) if task is not None else self._retryable()
-        self._drop_ruled_out(chosen)
         moved: list[Moved] = []
-        again = sorted(chosen)
+        again = self.again(task)
         for one in again:
             self._reopen(one, moved)
         for one in again:
             self._decide(one, moved, deque())
         return moved
+
+    def again(self, task: int | None = None) -> list[int]:
+        """The tasks that ``retry`` would run again."""
+        chosen = self._retryable_with(task) if task is not None else self._retryable()
+        self._drop_ruled_out(chosen)
+        return sorted(chosen)
 
     def ruled_out_by(self, task: int) -> int | None:
         """The first need of a task that ended otherwise than needed, if one did."""

@@ -121,6 +121,12 @@ class Servicer(JobManagerServicer):
         acted = await self._jobs.act(request.job_id, request.task, action, request_id=request.request_id, by=request.by)
         return job_manager_pb2.ActOnJobReply(job=acted.record, tasks_changed=acted.tasks_changed)
 
+    async def CheckWaiting(
+        self, request: job_manager_pb2.CheckWaitingRequest, context: Any
+    ) -> job_manager_pb2.CheckWaitingReply:
+        await self._jobs.check_waiting(request.owner, request.tasks)
+        return job_manager_pb2.CheckWaitingReply()
+
     async def WatchJobs(
         self, request: job_manager_pb2.WatchJobsRequest, context: Any
     ) -> AsyncIterator[job_manager_pb2.JobChanges]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import zlib
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from headway.model.reasons import EndReason, EndWord
 from headway.rpc.v1 import common_pb2, task_manager_pb2
 from headway.states import JOB_ENDED, TASK_ENDED, JobState, TaskState
 
+from . import waiting
 from .dag import Dag
 from .job import Cancel, Command, Enqueue, Hold, JobRecord, LiveJob, Release, TaskRecord
 from .reactor import Needs
@@ -153,6 +154,12 @@ def waiting_job_ids(conn: Connection) -> list[JobId]:
         if TaskState.BLOCKED in states or states <= TASK_ENDED:
             found.append(JobId(row.id))
     return found
+
+
+def count_waiting(conn: Connection, owner: str, without: Collection[str] = ()) -> int:
+    """An account's tasks that are accepted and neither run nor have ended, but for those of some jobs."""
+    counts = conn.execute(select(job.c.id, job.c.counts).where(job.c.owner == owner, _LIVE))
+    return sum(waiting.of_counts(json.loads(row.counts)) for row in counts if row.id not in without)
 
 
 def list_jobs(

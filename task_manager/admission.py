@@ -1,9 +1,14 @@
-"""What is admitted: the longest timeout, what one account may hold, and what is kept for short tasks."""
+"""What is admitted: how long a task may ask to run, what one account may hold, and what is kept for short tasks.
+
+How many tasks of an account may wait is JobManager's to say (`job_manager/waiting.py`), which has all of them.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
+from headway.model.limits import reserve_leaves_none
 from headway.units import format_duration
 
 from .model import Shape
@@ -24,7 +29,6 @@ class Limits:
     max_timeouts: tuple[tuple[int, float], ...] = ()  # (from so many GPUs in the cluster on, longest timeout in s)
     min_timeout_s: float = 0.1
     running_gpus_per_user: int | None = None
-    queued_tasks_per_user: int | None = None
     short_reserve: ShortReserve | None = None
 
     def max_timeout_s(self, gpus: int) -> float | None:
@@ -36,56 +40,102 @@ class Limits:
         """Whether the short reserve is not for a task of this timeout."""
         return self.short_reserve is not None and timeout_s > self.short_reserve.above_s
 
+    def waits_for_gpus(self, timeout_s: float, gpus: int) -> bool:
+        """Whether a task of this timeout is for a cluster with more GPUs than it has now."""
+        limit_s = self.max_timeout_s(gpus)
+        return limit_s is not None and limit_s < timeout_s <= max(limit for _, limit in self.max_timeouts)
 
-def contradictions(limits: Limits, gpus: int | None = None) -> list[str]:
-    """Why these limits can't be, as sentences; ``gpus``: of the cluster, where it is known."""
-    found = []
-    for least, limit_s in limits.max_timeouts:
-        if limits.min_timeout_s > limit_s:
-            found.append(
-                f"The shortest timeout ({format_duration(limits.min_timeout_s)}) is above the longest "
-                f"({format_duration(limit_s)}, from {least} GPUs on): no task could be submitted."
-            )
-    if limits.running_gpus_per_user is not None and limits.running_gpus_per_user < 1:
-        found.append("The cap on running GPUs per user must be at least 1: no task with GPUs could start.")
-    if limits.queued_tasks_per_user is not None and limits.queued_tasks_per_user < 1:
-        found.append("The cap on queued tasks per user must be at least 1: no task could be submitted.")
+
+class Ground(StrEnum):
+    """What a refusal stands on."""
+
+    MAX_TIMEOUT = "max_timeout"
+    MIN_TIMEOUT = "min_timeout"
+    USER_GPUS = "user_gpus"
+    SHORT_RESERVE = "short_reserve"
+    NO_NODE = "no_node"
+
+
+# Where in a task stands what could be changed about it.
+_FIELDS = {
+    Ground.MAX_TIMEOUT: "/timeout",
+    Ground.MIN_TIMEOUT: "/timeout",
+    Ground.USER_GPUS: "/resources/gpus",
+    Ground.SHORT_RESERVE: "/resources/gpus",
+    Ground.NO_NODE: "/resources",
+}
+
+
+_HOLD = frozenset({Ground.MAX_TIMEOUT, Ground.USER_GPUS, Ground.SHORT_RESERVE})
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a task is not taken into the queue. ``for_ever``: whatever machines join."""
+
+    ground: Ground
+    sentence: str
+    for_ever: bool = False
+
+    @property
+    def field(self) -> str:
+        """A JSON pointer from the task."""
+        return _FIELDS[self.ground]
+
+
+def contradictions(limits: Limits, gpus: int) -> list[str]:
+    """What these limits rule out for good in a cluster of so many GPUs, as sentences. What contradicts itself without
+    a look at the GPUs is no configuration at all (`headway/config/checks.py`)."""
     reserve = limits.short_reserve
-    if reserve is not None and reserve.gpus < 1:
-        found.append("The reserve for short tasks must be at least 1 GPU; leave it out for none.")
-    if reserve is not None and gpus is not None and reserve.gpus >= gpus:
-        found.append(
-            f"The reserve for short tasks ({reserve.gpus} GPUs) leaves none of the cluster's {gpus} for tasks longer "
-            f"than {format_duration(reserve.above_s)}: they could never start."
-        )
-    return found
+    sentence = reserve_leaves_none(reserve.gpus, reserve.above_s, gpus) if reserve is not None else ""
+    return [sentence] if sentence else []
 
 
-def refusals(limits: Limits, shape: Shape, timeout_s: float, *, gpus: int, queued: int = 0) -> list[str]:
-    """Why a task is not taken into the queue, as sentences; empty when it is.
+def refusals(limits: Limits, shape: Shape, timeout_s: float, *, gpus: int | None) -> list[Refusal]:
+    """All reasons why limits don't let a task into the queue; none: they do.
 
-    ``gpus``: of the cluster (0: not known yet, which refuses nothing for its size); ``queued``: tasks of its account
-    that wait already, the ones before it in the same job among them.
+    ``gpus``: of the cluster; None: not known yet, which refuses nothing for its size.
     """
-    found = []
-    longest_s = limits.max_timeout_s(gpus)
-    if longest_s is not None and timeout_s > longest_s:
-        found.append(
-            f"Its timeout is {format_duration(timeout_s)}; this cluster of {gpus} GPUs admits up to "
-            f"{format_duration(longest_s)}."
-        )
-    if timeout_s < limits.min_timeout_s:
-        found.append(f"Its timeout is {format_duration(timeout_s)}; the shortest is {limits.min_timeout_s:g} s.")
-    cap = limits.running_gpus_per_user
+    found = [*_by_timeout(limits, timeout_s, gpus)]
+    cap, reserve = limits.running_gpus_per_user, limits.short_reserve
     if cap is not None and shape.gpus > cap:
-        found.append(f"It asks for {shape.gpus} GPUs; one account may hold {cap} at a time.")
-    most = limits.queued_tasks_per_user
-    if most is not None and queued >= most:
-        found.append(f"{queued} tasks of this account wait already; at most {most} may.")
-    reserve = limits.short_reserve
-    if reserve is not None and gpus > 0 and limits.is_long(timeout_s) and shape.gpus > max(0, gpus - reserve.gpus):
-        found.append(
-            f"It asks for {shape.gpus} GPUs for {format_duration(timeout_s)}; tasks longer than "
-            f"{format_duration(reserve.above_s)} may hold {max(0, gpus - reserve.gpus)} of {gpus} together."
-        )
+        sentence = f"It asks for {shape.gpus} GPUs; one account may hold {cap} at a time."
+        found.append(Refusal(Ground.USER_GPUS, sentence, for_ever=True))
+    if reserve is not None and gpus is not None and limits.is_long(timeout_s):
+        left = max(0, gpus - reserve.gpus)
+        if shape.gpus > left:
+            sentence = (
+                f"It asks for {shape.gpus} {'GPU' if shape.gpus == 1 else 'GPUs'} for {format_duration(timeout_s)}; "
+                f"tasks longer than {format_duration(reserve.above_s)} may hold {left} of {gpus} together."
+            )
+            found.append(Refusal(Ground.SHORT_RESERVE, sentence))
     return found
+
+
+def ruled_out(limits: Limits, shape: Shape, timeout_s: float, *, gpus: int) -> list[Refusal]:
+    """Why a task that waits can't start with so many GPUs in the cluster, by the limits that hold it in a pass. What
+    was within the longest timeout when it was submitted is not held for its timeout."""
+    found = refusals(limits, shape, timeout_s, gpus=gpus)
+    return [one for one in found if one.ground in _HOLD and not (one.ground is Ground.MAX_TIMEOUT and one.for_ever)]
+
+
+def _by_timeout(limits: Limits, timeout_s: float, gpus: int | None) -> list[Refusal]:
+    asked = f"Its timeout is {format_duration(timeout_s)}"
+    if timeout_s < limits.min_timeout_s:
+        sentence = f"{asked}; the shortest is {format_duration(limits.min_timeout_s)}."
+        return [Refusal(Ground.MIN_TIMEOUT, sentence, for_ever=True)]
+    longest_s = max((limit_s for _, limit_s in limits.max_timeouts), default=None)
+    if longest_s is None:
+        return []
+    if timeout_s > longest_s:
+        sentence = f"{asked}; the longest is {format_duration(longest_s)}."
+        return [Refusal(Ground.MAX_TIMEOUT, sentence, for_ever=True)]
+    if gpus is None or not limits.waits_for_gpus(timeout_s, gpus):
+        return []
+    limit_s = limits.max_timeout_s(gpus) or longest_s
+    enough = min(least for least, limit_s in limits.max_timeouts if limit_s >= timeout_s and least > gpus)
+    sentence = (
+        f"{asked}; this cluster of {gpus} {'GPU' if gpus == 1 else 'GPUs'} admits up to {format_duration(limit_s)} "
+        f"(as long only from {enough} GPUs on)."
+    )
+    return [Refusal(Ground.MAX_TIMEOUT, sentence)]

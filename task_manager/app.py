@@ -15,7 +15,7 @@ from headway.rpc.v1.task_manager_pb2_grpc import add_TaskManagerServicer_to_serv
 from headway.store import Database
 
 from . import policies, policy, wire
-from .admission import Limits, ShortReserve, contradictions
+from .admission import Limits, ShortReserve
 from .advisor import Advisor
 from .decision_log import DecisionLog
 from .desk import Desk
@@ -69,15 +69,8 @@ async def serve(config: HeadwayConfig) -> None:
 
 
 def settings_of(config: HeadwayConfig) -> Settings:
-    """What decisions need to know of the configuration.
-
-    Raises:
-        ConfigInvalid: limits that contradict each other.
-    """
+    """What decisions need to know of the configuration."""
     mine = config.task_manager
-    limits = _limits_of(config)
-    if problems := contradictions(limits):
-        raise ConfigInvalid("\n".join(f"task_manager.limits: {problem}" for problem in problems))
     return Settings(
         leases=LeaseSettings(lease_s=config.cluster.lease_s, heartbeat_s=config.cluster.heartbeat_s),
         retry=RetrySettings(mine.platform_retries, mine.platform_retry_delay_s),
@@ -91,7 +84,7 @@ def settings_of(config: HeadwayConfig) -> Settings:
         policy_defaults=_parameters(config),
         decisions_days=mine.decisions_days,
         reserved=mine.reserved_tasks,
-        limits=limits,
+        limits=_limits_of(config),
     )
 
 
@@ -100,6 +93,7 @@ def _limits_of(config: HeadwayConfig) -> Limits:
     reserve = mine.short_reserve
     return Limits(
         max_timeouts=tuple(sorted(mine.max_timeout.items())),
+        min_timeout_s=mine.min_timeout,
         running_gpus_per_user=mine.running_gpus_per_user or None,
         short_reserve=ShortReserve(reserve.gpus, reserve.above) if reserve.gpus else None,
     )

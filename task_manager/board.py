@@ -67,6 +67,9 @@ class Board:
         self._long: Allowance | None = None
         if limits.short_reserve is not None:
             self._long = Allowance(now_s, gpus - limits.short_reserve.gpus)
+        self._gpus = gpus
+        self._none = Allowance(now_s, -1)  # for tasks that wait for a larger cluster
+        self._some_wait = limits.waits_for_gpus(max((limit for _, limit in limits.max_timeouts), default=0.0), gpus)
         self._users: dict[str, Allowance] = {}
         self._open([room for room in rooms if not room.closed])
         self._samples = {node.group: node for node in self.nodes.values()}
@@ -151,10 +154,11 @@ class Board:
 
     def limit_on(self, task: Task, duration_s: float) -> Why | None:
         """The limit that keeps it from a start now; None: none does."""
-        if not task.shape.gpus:
-            return None
         for allowance in self._allowances(task):
-            if allowance.earliest(task.shape.gpus, duration_s, self.now_s) != self.now_s:
+            start_s = allowance.earliest(task.shape.gpus, duration_s, self.now_s)
+            if start_s is None:
+                return Why.NOT_ADMITTED
+            if start_s != self.now_s:
                 return Why.SHORT_RESERVE if allowance is self._long else Why.USER_LIMIT
         return None
 
@@ -346,6 +350,8 @@ class Board:
         return min(ties, key=rank)
 
     def _allowances(self, task: Task) -> list[Allowance]:
+        if self._some_wait and self._limits.waits_for_gpus(task.timeout_s, self._gpus):
+            return [self._none]
         if not task.shape.gpus:
             return []
         found = []

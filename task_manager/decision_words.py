@@ -77,6 +77,7 @@ def _reasons(kept: Frame, task_id: TaskId, place: int) -> list[WaitReason]:
         cpu_tasks=kept.head.settings.cpu_tasks,
         now=kept.head.wall_s,
         wait=kept.waits.get(task_id),
+        limits=kept.head.settings.limits,
     )
 
 
@@ -129,7 +130,7 @@ def _why_past(kept: Frame, placement: Placement, task_id: TaskId) -> str:
     if wait is None:
         return f"{what}."
     match wait.why:
-        case Why.USER_LIMIT | Why.SHORT_RESERVE:
+        case Why.USER_LIMIT | Why.SHORT_RESERVE | Why.NOT_ADMITTED:
             return f"{what}: a limit held {task_id}, and a limit blocks nobody else."
         case Why.NO_NODE:
             return f"{what}: no machine could take {task_id} then."

@@ -12,9 +12,11 @@ from headway.states import AttemptState, NodeHealth
 from headway.store import Database
 
 from . import explain, leases, placing, scheduling_view, snapshot, store, wire
+from .admission import ruled_out
 from .book import Book
 from .engine import Engine
-from .model import Attempt, Shape, Task
+from .gate import Gate
+from .model import Attempt, Task
 from .placement import Room
 from .policy import rank
 
@@ -31,27 +33,21 @@ class Desk:
         self._db = db
 
     async def check(self, request: task_manager_pb2.CheckResourcesRequest) -> task_manager_pb2.CheckResourcesReply:
-        """Could any known node ever run these?"""
+        """Would these be taken into the queue?"""
         settings = self._engine.settings
         async with self._engine.reading() as book:
             nodes = list(book.nodes.values())
-            limit_s = settings.limits.max_timeout_s(book.gpus)
+        gate = Gate(nodes, settings.limits, settings.cpu_tasks)
         reply = task_manager_pb2.CheckResourcesReply(nodes_known=len(nodes))
-        seen: dict[tuple[Shape, bool], explain.Verdict] = {}
         for asked in request.shapes:
-            too_long = limit_s is not None and asked.timeout_s > limit_s
             shape = wire.shape(
                 asked.resources,
                 architecture=asked.image_architecture,
                 require_cuda=asked.image_require_cuda,
             )
-            key = (shape, too_long)
-            verdict = seen.get(key)
-            if verdict is None:
-                verdict = seen[key] = explain.admitted(
-                    shape, asked.timeout_s, nodes, limit_s=limit_s, cpu_tasks=settings.cpu_tasks
-                )
-            reply.verdicts.add(satisfiable=verdict.satisfiable, sentence=verdict.sentence)
+            verdict = reply.verdicts.add()
+            for refusal in gate.refusals(shape, asked.timeout_s):
+                verdict.refusals.add(field=refusal.field, sentence=refusal.sentence, for_ever=refusal.for_ever)
         return reply
 
     async def queue(self, request: task_manager_pb2.GetQueueRequest) -> task_manager_pb2.GetQueueReply:
@@ -164,7 +160,7 @@ class Desk:
             state=task.state.value,
         )
         if task.waiting:
-            self._starts(book, entry, task.id)
+            self._starts(book, entry, task)
             why = explain.reasons(
                 task,
                 ahead=max(0, position - 1),
@@ -172,16 +168,18 @@ class Desk:
                 cpu_tasks=self._engine.settings.cpu_tasks,
                 now=now,
                 wait=book.plan.waits.get(task.id) if book.plan is not None else None,
+                limits=self._engine.settings.limits,
             )
             entry.reasons.extend(convert.wait_reason_to_pb(reason) for reason in why)
         return entry
 
-    def _starts(self, book: Book, entry: task_manager_pb2.QueueEntry, task_id: TaskId) -> None:
+    def _starts(self, book: Book, entry: task_manager_pb2.QueueEntry, task: Task) -> None:
         now, mono = self._engine.now(), self._engine.mono()
-        estimate = snapshot.estimated_start(book, task_id, now=now, mono=mono)
-        if estimate is not None:
+        estimate = snapshot.estimated_start(book, task.id, now=now, mono=mono)
+        limits = self._engine.settings.limits
+        if estimate is not None and not ruled_out(limits, task.shape, task.timeout_s, gpus=book.gpus):
             entry.estimated_start, entry.estimate_rough = estimate
-        promised = snapshot.promised_start(book, task_id, now=now, mono=mono)
+        promised = snapshot.promised_start(book, task.id, now=now, mono=mono)
         if promised is not None:
             entry.promised_start = promised
 

@@ -19,6 +19,7 @@ from headway.states import AttemptState
 from headway.store import Batcher, Database
 
 from . import extension, leases, placing, reports, store
+from .admission import contradictions
 from .book import Book
 from .commands import on_command
 from .events import (
@@ -241,6 +242,7 @@ class Engine:
         book.commit()
         self.book = book
         self._stale = False
+        placing.tell_contradictions([], contradictions(self.settings.limits, book.gpus))
         log.info("queue.loaded", waiting=len(book.queue) + len(book.held), running=len(book.attempts))
 
     def _new_book(self) -> Book:

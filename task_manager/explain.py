@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 
 from headway.model.reasons import WaitReason, WaitWord
 from headway.states import Admission
-from headway.units import format_duration, format_size
+from headway.units import format_size
 
 from . import cuda
+from .admission import Ground, Limits, ruled_out
 from .model import Node, Shape, Task
 from .passes import Wait, Why
 from .placement import IMAGE_LACKS, CpuTasks, Lack, Room, Shortage, empty_room, fits, shortages, suits, why_closed
@@ -36,16 +37,6 @@ def could_ever_run(shape: Shape, nodes: Sequence[Node], cpu_tasks: CpuTasks = Cp
     return Verdict(False, _never(shape, nodes, lacks))
 
 
-def admitted(
-    shape: Shape, timeout_s: float, nodes: Sequence[Node], *, limit_s: float | None, cpu_tasks: CpuTasks
-) -> Verdict:
-    """The answer at submit to what a task asks for, its timeout too; ``limit_s``: the longest of this cluster."""
-    verdict = could_ever_run(shape, nodes, cpu_tasks)
-    if limit_s is not None and timeout_s > limit_s:
-        return Verdict(False, f"Its timeout is above this cluster's limit of {format_duration(limit_s)}.")
-    return verdict
-
-
 def reasons(
     task: Task,
     *,
@@ -54,11 +45,12 @@ def reasons(
     cpu_tasks: CpuTasks = CpuTasks.LAST_RESORT,
     now: float,
     wait: Wait | None = None,
+    limits: Limits | None = None,
 ) -> list[WaitReason]:
     """All reasons why a waiting task waits, cheapest to fix first; empty when it would start in the next pass.
 
     ``ahead``: tasks before it in the queue. ``rooms``: what is left of every known node. ``wait``: what the last pass
-    said of it.
+    said of it. ``limits``: None: nothing is told of them.
     """
     found: list[WaitReason] = []
     if task.held:
@@ -69,6 +61,8 @@ def reasons(
             WaitReason(WaitWord.RETRY_PAUSE, f"It is tried again in {task.not_before - now:.0f} s.{why}".rstrip())
         )
     found.extend(_of_nodes(task.shape, rooms, cpu_tasks))
+    if limits is not None:
+        found.extend(_of_limits(task, limits, sum(len(room.node.gpus) for room in rooms)))
     if not found and wait is not None:
         found.extend(_of_pass(task, wait))
     if ahead and any(reason.word in _BUSY for reason in found):
@@ -93,8 +87,21 @@ def _of_pass(task: Task, wait: Wait) -> list[WaitReason]:
         case Why.SHORT_RESERVE:
             sentence = "The GPUs that are free are kept for tasks with shorter timeouts."
             return [WaitReason(WaitWord.KEPT_FOR_SHORT_TASKS, sentence)]
-        case Why.NO_NODE | Why.NO_ROOM:
+        case Why.NO_NODE | Why.NO_ROOM | Why.NOT_ADMITTED:
             return []  # as of the last pass; by now there is room
+
+
+_GROUNDS = {
+    Ground.MAX_TIMEOUT: WaitWord.NO_SUCH_NODE_YET,
+    Ground.USER_GPUS: WaitWord.USER_LIMIT,
+    Ground.SHORT_RESERVE: WaitWord.KEPT_FOR_SHORT_TASKS,
+}
+
+
+def _of_limits(task: Task, limits: Limits, gpus: int) -> list[WaitReason]:
+    """Why it can't start as long as limits and GPUs are as they are."""
+    found = ruled_out(limits, task.shape, task.timeout_s, gpus=gpus)
+    return [WaitReason(_GROUNDS[one.ground], f"{one.sentence} It waits until that changes.") for one in found]
 
 
 _BUSY = frozenset({WaitWord.WAITING_FOR_CPU_OR_MEMORY, WaitWord.WAITING_FOR_GPU, WaitWord.WAITING_FOR_GPU_MODEL})

@@ -129,7 +129,7 @@ def _settings_of(said: Mapping[str, Any]) -> PassSettings:
     limits["max_timeouts"] = tuple((least, limit) for least, limit in limits["max_timeouts"])
     known = {field.name for field in fields(PassSettings)}
     given = {name: value for name, value in said.items() if name in known}
-    given["limits"] = Limits(**limits)
+    given["limits"] = Limits(**{field.name: limits[field.name] for field in fields(Limits) if field.name in limits})
     given["discipline"] = Discipline(said["discipline"])
     given["cpu_tasks"] = CpuTasks(said["cpu_tasks"])
     return PassSettings(**given)

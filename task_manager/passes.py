@@ -97,6 +97,7 @@ class Why(StrEnum):
     BEHIND = "behind"  # `strict`: the task ahead goes first
     USER_LIMIT = "user_limit"  # its account holds as many GPUs as it may
     SHORT_RESERVE = "short_reserve"  # the rest is kept for short tasks
+    NOT_ADMITTED = "not_admitted"  # a limit rules it out with the GPUs that there are
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from headway.ids import AttemptId, NodeId
 from headway.logs import get_logger
 from headway.states import AttemptState, TaskEventKind, TaskState
 
 from . import leases
+from .admission import contradictions
 from .book import Book
 from .cycle import Placement, Plan, plan
 from .events import NodesChanged
@@ -24,7 +27,8 @@ log = get_logger(__name__)
 
 def on_nodes_changed(turn: Turn, change: NodesChanged) -> None:
     """Takes ResourceManager's word. What runs on a node that has gone from the list goes on: only its lease tells."""
-    book = turn.book
+    book, limits = turn.book, turn.settings.limits
+    before = contradictions(limits, book.gpus)
     if change.reset:
         there = {node.id for node in change.nodes}
         for node_id in [node_id for node_id in book.nodes if node_id not in there]:
@@ -36,6 +40,16 @@ def on_nodes_changed(turn: Turn, change: NodesChanged) -> None:
         book.remove_node(node_id)
     for node in change.nodes:
         book.put_node(node)
+    tell_contradictions(before, contradictions(limits, book.gpus))
+
+
+def tell_contradictions(before: Sequence[str], now: Sequence[str]) -> None:
+    """Limits that rule something out for good must not go unseen; a start is not refused for them, since a machine may
+    be away for a while, and the tasks that wait say the same."""
+    if now and now != before:
+        log.error("limits.contradict", reason=" ".join(now))
+    elif before and not now:
+        log.info("limits.agree_again")
 
 
 def on_node_declared_lost(turn: Turn, node_id: NodeId, by: str) -> int:

@@ -14,8 +14,8 @@ from headway.model.reasons import WaitReason
 from headway.units import format_duration
 
 from . import cycle, explain, promises
-from .explain import Verdict
-from .model import Node, Shape, Task
+from .gate import Gate
+from .model import Node, Task
 from .passes import Discipline, PassInput, Plan
 from .placement import Room
 from .policy import ClusterView
@@ -41,8 +41,11 @@ class Start:
     refused: str = ""  # why no such task is taken
 
 
-def preview(snapshot: PassInput, tasks: Sequence[Task], nodes: Sequence[Node], *, most: int) -> list[Start]:
-    """What these tasks would get if all of them were queued now; the first ``most`` of them in the queue's order.
+def preview(
+    snapshot: PassInput, tasks: Sequence[Task], nodes: Sequence[Node], *, most: int, allow_unsatisfiable: bool = False
+) -> list[Start]:
+    """What these tasks would get if all of them were queued now; the first ``most`` of them in the queue's order. With
+    ``allow_unsatisfiable``, what machines still to come could run waits for them and is not refused.
 
     The snapshot is one of its own (`snapshot.apart`) and as before afterwards.
     """
@@ -54,7 +57,7 @@ def preview(snapshot: PassInput, tasks: Sequence[Task], nodes: Sequence[Node], *
     view = ClusterView(snapshot.view.gpus, queue.waiting_gpu_s)
     asked = replace(snapshot, queue=queue, tasks={**snapshot.tasks, **added}, policy=queue.policy, view=view)
     try:
-        look = _Look(asked, cycle.plan(asked), nodes)
+        look = _Look(asked, cycle.plan(asked), nodes, allow_unsatisfiable)
         order = sorted(added, key=lambda task_id: queue.key_of(task_id) or ())
         return [look.start(added[task_id]) for task_id in order[:most]]
     finally:
@@ -65,23 +68,23 @@ def preview(snapshot: PassInput, tasks: Sequence[Task], nodes: Sequence[Node], *
 class _Look:
     """One plan, and the cluster as it is after it."""
 
-    def __init__(self, asked: PassInput, plan: Plan, nodes: Sequence[Node]) -> None:
+    def __init__(self, asked: PassInput, plan: Plan, nodes: Sequence[Node], allow_unsatisfiable: bool) -> None:
         self._asked = asked
         self._plan = plan
-        self._nodes = nodes
+        self._allow_unsatisfiable = allow_unsatisfiable
+        self._gate = Gate(nodes, asked.settings.limits, asked.settings.cpu_tasks)
         self._placed = {placement.task_id for placement in plan.placements}
         self._placed_keys = sorted(key for task_id in self._placed if (key := asked.queue.key_of(task_id)) is not None)
         self._rooms = _after(asked, plan)
-        self._verdicts: dict[tuple[Shape, bool], Verdict] = {}
 
     def start(self, task: Task) -> Start:
-        refused = self._refused(task)
-        if refused:
-            return Start(task.id.name, refused=refused)
+        refusals = self._gate.refusals(task.shape, task.timeout_s)
+        if any(one.for_ever or not self._allow_unsatisfiable for one in refusals):
+            return Start(task.id.name, refused=" ".join(one.sentence for one in refusals))
         if task.id in self._placed:
             return Start(task.id.name, at_once=True, starts_at=self._asked.wall_s)
         position = self._position(task.id)
-        estimate = estimate_of(self._plan, task.id, position)
+        estimate = None if refusals else estimate_of(self._plan, task.id, position)
         promised = self._promised(task.id)
         return Start(
             task.id.name,
@@ -92,17 +95,6 @@ class _Look:
             promise_from=self._promise_from(task) if promised is None and estimate is not None else None,
             reasons=tuple(self._reasons(task, position)),
         )
-
-    def _refused(self, task: Task) -> str:
-        settings = self._asked.settings
-        limit_s = settings.limits.max_timeout_s(self._asked.view.gpus)
-        key = (task.shape, limit_s is not None and task.timeout_s > limit_s)
-        if key not in self._verdicts:
-            self._verdicts[key] = explain.admitted(
-                task.shape, task.timeout_s, self._nodes, limit_s=limit_s, cpu_tasks=settings.cpu_tasks
-            )
-        verdict = self._verdicts[key]
-        return "" if verdict.satisfiable else verdict.sentence
 
     def _position(self, task_id: TaskId) -> int:
         """Among those that are left once the pass has started what it starts."""
@@ -128,6 +120,7 @@ class _Look:
             cpu_tasks=self._asked.settings.cpu_tasks,
             now=self._asked.wall_s,
             wait=self._plan.waits.get(task.id),
+            limits=self._asked.settings.limits,
         )
 
     def _wall(self, at_s: float) -> float:

@@ -81,7 +81,8 @@ def _all(
         tasks = [_hypothetical(message, snapshot.wall_s) for message in asked.tasks]
         if len({task.id for task in tasks}) < len(tasks):
             raise InvalidInput("Two tasks of one preview have the same name.")
-        found.append(preview.preview(snapshot, tasks, nodes, most=most))
+        starts = preview.preview(snapshot, tasks, nodes, most=most, allow_unsatisfiable=request.allow_unsatisfiable)
+        found.append(starts)
     return found
 
 

@@ -6,6 +6,7 @@ import math
 
 from headway.rpc.v1 import task_manager_pb2 as pb
 
+from .admission import contradictions
 from .book import Book
 from .model import Task
 from .policy import common_terms
@@ -21,6 +22,7 @@ def scheduling(book: Book, steering: Steering) -> pb.Scheduling:
         configured_policy=configured.policy or steering.configured_policy.name,
         configured_discipline=configured.discipline.value,
         failure=steering.problem,
+        contradictions=contradictions(steering.settings.limits, book.gpus),
     )
     if book.queue.failure:
         said.failure = f"{book.queue.failure}; aging_sjf orders the queue until it works again"

@@ -21,6 +21,7 @@ from .policy import ClusterView
 from .settings import Settings
 
 _PASS_S = 1.0  # what a pass and the way to it may take, on top of a promised start
+_NEVER = frozenset({Why.NO_NODE, Why.NOT_ADMITTED})  # as things are it does not start
 
 
 def pass_settings(settings: Settings) -> PassSettings:
@@ -110,7 +111,7 @@ def estimated_start(book: Book, task_id: TaskId, *, now: float, mono: float) -> 
 def estimate_of(plan: Plan, task_id: TaskId, position: int) -> Estimate | None:
     """What a pass says of a task that it left at this position; None where it can tell nothing."""
     estimate, wait = plan.estimates.get(task_id), plan.waits.get(task_id)
-    if estimate is None and plan.rough is not None and (wait is None or wait.why is not Why.NO_NODE):
+    if estimate is None and plan.rough is not None and (wait is None or wait.why not in _NEVER):
         estimate = plan.rough.at(position)
     return estimate if estimate is not None and math.isfinite(estimate.start_s) else None
 

@@ -55,6 +55,7 @@ def _scheduling_lines(scheduling: dict[str, Any]) -> list[str]:
         lines.append(f"{what} {safe(scheduling[what])} ({told})")
     if scheduling["failure"]:
         lines.append("! the policy fails: " + safe(scheduling["failure"]))
+    lines += ["! the limits contradict each other: " + safe(sentence) for sentence in scheduling["contradictions"]]
     return lines
 
 
@@ -69,7 +70,7 @@ def _show_queue(limit: int, output: str) -> None:
         f"(policy {answer['policy']}, discipline {answer['discipline']})"
     )
     scheduling = answer["scheduling"]
-    if scheduling["policy_set_by"] or scheduling["discipline_set_by"] or scheduling["failure"]:
+    if any(scheduling[key] for key in ("policy_set_by", "discipline_set_by", "failure", "contradictions")):
         for line in _scheduling_lines(scheduling):
             click.echo(line)
     now = time.time()

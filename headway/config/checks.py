@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..errors import Problem
+from ..units import format_duration
 from .sections import HeadwayConfig
 from .values import is_loopback, is_wildcard, split_address
 
@@ -52,6 +53,7 @@ def problems(config: HeadwayConfig) -> Iterator[Problem]:
     yield from _disks(config)
     yield from _doors(config)
     yield from _numbers(config)
+    yield from _limits(config)
 
 
 def _leases(config: HeadwayConfig) -> Iterator[Problem]:
@@ -125,6 +127,24 @@ def _numbers(config: HeadwayConfig) -> Iterator[Problem]:
         yield Problem("worker.pull_limit_s", f"must be below task_manager.start_limit_s ({tasks.start_limit_s:g})")
     if _inside(cluster.state_dir, cluster.mount):
         yield Problem("cluster.state_dir", "must not lie on the shared mount: databases break there")
+
+
+def _limits(config: HeadwayConfig) -> Iterator[Problem]:
+    limits = config.task_manager.limits
+    shortest_s, reserve = limits.min_timeout, limits.short_reserve
+    for gpus, longest_s in sorted(limits.max_timeout.items()):
+        if shortest_s > longest_s:
+            yield Problem(
+                "task_manager.limits.min_timeout",
+                f"is {format_duration(shortest_s)}; it must not be above max_timeout ({format_duration(longest_s)} "
+                f"from {gpus} GPUs on), or nobody could submit a task then",
+            )
+    if reserve.gpus and reserve.above < shortest_s:
+        yield Problem(
+            "task_manager.limits.short_reserve.above",
+            f"is {format_duration(reserve.above)}; it must not be below min_timeout ({format_duration(shortest_s)}), "
+            "or GPUs would be kept for tasks that nobody can submit",
+        )
 
 
 def _inside(path: str, folder: str) -> bool:

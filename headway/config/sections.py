@@ -172,6 +172,17 @@ class Limits(Section):
         description="longest timeout a task may ask for: one duration, or a table by the GPUs in the cluster, such as "
         '`{0 = "1d", 8 = "7d"}` (from 8 GPUs on, 7 days)',
     )
+    min_timeout: Seconds = Field(
+        default=0.1,
+        description="shortest timeout a task may ask for; a longer one lets starts be promised sooner, since nothing "
+        "shorter can come ahead",
+    )
+    queued_tasks_per_user: int = Field(
+        default=0,
+        ge=0,
+        description="tasks of one account that may wait at a time, those on hold and those that need others among "
+        "them; a job or retry that would go above is refused whole; 0: no limit",
+    )
     running_gpus_per_user: int = Field(
         default=0, ge=0, description="GPUs that the running tasks of one account may hold together; 0: no limit"
     )
@@ -222,7 +233,9 @@ class TaskManager(Section):
         default=60.0,
         description="what a plan allows for a start, on top of the timeout; a start that takes longer may move others",
     )
-    booked_stop_s: Seconds = Field(default=30.0, description="what a plan allows for a stop")
+    booked_stop_s: Seconds = Field(
+        default=30.0, description="what a plan allows for a stop, and more for a task with a longer grace"
+    )
     limits: Limits = Limits()
 
 

@@ -8,8 +8,10 @@ import socket
 from collections.abc import Iterable
 from urllib.parse import urlsplit
 
-from ..config import HeadwayConfig
+from ..config import HeadwayConfig, Loaded
+from ..config.checks import is_public
 from ..errors import ConfigInvalid, Unavailable
+from ..model.limits import reserve_leaves_none
 
 # Internal doors live in rows of ten from here: below the range from which the kernel takes ports for outgoing
 # connections, so that they stay the same from start to start.
@@ -44,6 +46,23 @@ def port_is_free(host: str, port: int) -> None:
 def _suggest(host: str, port: int) -> int:
     start = max(port, 8079)
     return next((other for other in range(start + 1, start + 100) if can_bind(host, other)), start + 1)
+
+
+def gpus_suffice(loaded: Loaded) -> None:
+    """Looks at limits that depend on the number of GPUs, where that is known before anything runs: simulated ones, on
+    a machine that no other can join.
+
+    Raises:
+        ConfigInvalid: they rule something out for good.
+    """
+    config = loaded.config
+    reserve = config.task_manager.limits.short_reserve
+    if is_public(config):
+        return
+    sentence = reserve_leaves_none(reserve.gpus, reserve.above, config.worker.simulated_gpus)
+    if sentence:
+        at = loaded.sources["task_manager.limits.short_reserve.gpus"]
+        raise ConfigInvalid(f"{at}: [task_manager.limits.short_reserve] gpus is {reserve.gpus}. {sentence}")
 
 
 def free_ports(count: int, avoid: Iterable[int]) -> list[int]:

@@ -86,7 +86,9 @@ def _prepare_locked(state: Path, wishes: Wishes, lock_fd: int) -> Prepared:
     draft = state / "headway.toml.new"
     _write(draft, text)
     try:
-        config = load(draft).config
+        loaded = load(draft)
+        config = loaded.config
+        checks.gpus_suffice(loaded)
         if config.httpserver.port:
             checks.port_is_free(config.httpserver.bind, config.httpserver.port)
         moved = _free_ports(config)

@@ -127,8 +127,11 @@ async def test_questions_over_the_wire(tmp_path: Path, neighbours: Neighbours) -
             pb.CheckResourcesRequest.Shape(resources=common_pb2.Resources(gpus=count), timeout_s=60) for count in (2, 3)
         ]
         verdicts = await stub.CheckResources(pb.CheckResourcesRequest(shapes=shapes), metadata=METADATA)
-        assert [v.satisfiable for v in verdicts.verdicts] == [True, False]
-        assert verdicts.verdicts[1].sentence == "No worker is big enough: asked 3 GPUs, the largest has 2."
+        taken, refused = verdicts.verdicts
+        assert not taken.refusals
+        (refusal,) = refused.refusals
+        assert (refusal.field, refusal.for_ever) == ("/resources", False)
+        assert refusal.sentence == "No worker is big enough: asked 3 GPUs, the largest has 2."
         parts = [p async for p in stub.ListAttempts(pb.ListAttemptsRequest(job_id=JOB), metadata=METADATA)]
         assert [len(a.gpu_uuids) for p in parts for a in p.attempts] == [2]
         lost = await stub.DeclareNodeLost(pb.DeclareNodeLostRequest(node_id="n1", by="root"), metadata=METADATA)

@@ -22,6 +22,7 @@ class FakeTaskManager(TaskManagerServicer):
         self.commands: list[task_manager_pb2.TaskCommand] = []
         self.shapes: list[task_manager_pb2.CheckResourcesRequest.Shape] = []  # of the last check
         self.largest: int | None = 800
+        self.longest_s = 30 * 86_400.0  # timeouts above it are refused whatever joins
         self.away = False
         self.drop_answers = 0
         self.refuses = ""
@@ -54,12 +55,12 @@ class FakeTaskManager(TaskManagerServicer):
         self.shapes = list(request.shapes)
         reply = task_manager_pb2.CheckResourcesReply(nodes_known=0 if self.largest is None else 1)
         for shape in request.shapes:
-            asked = shape.resources.cpu_centi
-            fits = self.largest is not None and asked <= self.largest
-            sentence = (
-                "" if fits else f"asked {asked / 100:g} CPUs, the largest machine has {(self.largest or 0) / 100:g}."
-            )
-            reply.verdicts.add(satisfiable=fits, sentence=sentence)
+            verdict, asked = reply.verdicts.add(), shape.resources.cpu_centi
+            if self.largest is not None and asked > self.largest:
+                sentence = f"asked {asked / 100:g} CPUs, the largest machine has {self.largest / 100:g}."
+                verdict.refusals.add(field="/resources", sentence=sentence)
+            if shape.timeout_s > self.longest_s:
+                verdict.refusals.add(field="/timeout", sentence=f"the longest is {self.longest_s:g} s.", for_ever=True)
         return reply
 
     # -- what tests ask -------------------------------------------------------------------------

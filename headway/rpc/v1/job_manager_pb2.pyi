@@ -197,6 +197,18 @@ class ResolveJobReply(_message.Message):
     job_ids: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, job_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
+class CheckWaitingRequest(_message.Message):
+    __slots__ = ("owner", "tasks")
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    owner: str
+    tasks: int
+    def __init__(self, owner: _Optional[str] = ..., tasks: _Optional[int] = ...) -> None: ...
+
+class CheckWaitingReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
 class ActOnJobRequest(_message.Message):
     __slots__ = ("job_id", "task", "action", "request_id", "by")
     class Action(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):

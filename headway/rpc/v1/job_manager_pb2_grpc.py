@@ -60,6 +60,11 @@ class JobManagerStub:
                 request_serializer=headway_dot_rpc_dot_v1_dot_job__manager__pb2.ResolveJobRequest.SerializeToString,
                 response_deserializer=headway_dot_rpc_dot_v1_dot_job__manager__pb2.ResolveJobReply.FromString,
                 _registered_method=True)
+        self.CheckWaiting = channel.unary_unary(
+                '/headway.rpc.v1.JobManager/CheckWaiting',
+                request_serializer=headway_dot_rpc_dot_v1_dot_job__manager__pb2.CheckWaitingRequest.SerializeToString,
+                response_deserializer=headway_dot_rpc_dot_v1_dot_job__manager__pb2.CheckWaitingReply.FromString,
+                _registered_method=True)
         self.ActOnJob = channel.unary_unary(
                 '/headway.rpc.v1.JobManager/ActOnJob',
                 request_serializer=headway_dot_rpc_dot_v1_dot_job__manager__pb2.ActOnJobRequest.SerializeToString,
@@ -116,6 +121,13 @@ class JobManagerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CheckWaiting(self, request, context):
+        """Whether so many more waiting tasks of an account would be taken now; else the error that a submission would get.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ActOnJob(self, request, context):
         """Idempotent, in any state.
         """
@@ -164,6 +176,11 @@ def add_JobManagerServicer_to_server(servicer, server):
                     servicer.ResolveJob,
                     request_deserializer=headway_dot_rpc_dot_v1_dot_job__manager__pb2.ResolveJobRequest.FromString,
                     response_serializer=headway_dot_rpc_dot_v1_dot_job__manager__pb2.ResolveJobReply.SerializeToString,
+            ),
+            'CheckWaiting': grpc.unary_unary_rpc_method_handler(
+                    servicer.CheckWaiting,
+                    request_deserializer=headway_dot_rpc_dot_v1_dot_job__manager__pb2.CheckWaitingRequest.FromString,
+                    response_serializer=headway_dot_rpc_dot_v1_dot_job__manager__pb2.CheckWaitingReply.SerializeToString,
             ),
             'ActOnJob': grpc.unary_unary_rpc_method_handler(
                     servicer.ActOnJob,
@@ -317,6 +334,33 @@ class JobManager:
             '/headway.rpc.v1.JobManager/ResolveJob',
             headway_dot_rpc_dot_v1_dot_job__manager__pb2.ResolveJobRequest.SerializeToString,
             headway_dot_rpc_dot_v1_dot_job__manager__pb2.ResolveJobReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CheckWaiting(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headway.rpc.v1.JobManager/CheckWaiting',
+            headway_dot_rpc_dot_v1_dot_job__manager__pb2.CheckWaitingRequest.SerializeToString,
+            headway_dot_rpc_dot_v1_dot_job__manager__pb2.CheckWaitingReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -100,13 +100,20 @@ class CheckResourcesRequest(_message.Message):
 
 class CheckResourcesReply(_message.Message):
     __slots__ = ("verdicts", "nodes_known")
-    class Verdict(_message.Message):
-        __slots__ = ("satisfiable", "sentence")
-        SATISFIABLE_FIELD_NUMBER: _ClassVar[int]
+    class Refusal(_message.Message):
+        __slots__ = ("field", "sentence", "for_ever")
+        FIELD_FIELD_NUMBER: _ClassVar[int]
         SENTENCE_FIELD_NUMBER: _ClassVar[int]
-        satisfiable: bool
+        FOR_EVER_FIELD_NUMBER: _ClassVar[int]
+        field: str
         sentence: str
-        def __init__(self, satisfiable: _Optional[bool] = ..., sentence: _Optional[str] = ...) -> None: ...
+        for_ever: bool
+        def __init__(self, field: _Optional[str] = ..., sentence: _Optional[str] = ..., for_ever: _Optional[bool] = ...) -> None: ...
+    class Verdict(_message.Message):
+        __slots__ = ("refusals",)
+        REFUSALS_FIELD_NUMBER: _ClassVar[int]
+        refusals: _containers.RepeatedCompositeFieldContainer[CheckResourcesReply.Refusal]
+        def __init__(self, refusals: _Optional[_Iterable[_Union[CheckResourcesReply.Refusal, _Mapping]]] = ...) -> None: ...
     VERDICTS_FIELD_NUMBER: _ClassVar[int]
     NODES_KNOWN_FIELD_NUMBER: _ClassVar[int]
     verdicts: _containers.RepeatedCompositeFieldContainer[CheckResourcesReply.Verdict]
@@ -371,7 +378,7 @@ class GetQueueReply(_message.Message):
     def __init__(self, entries: _Optional[_Iterable[_Union[QueueEntry, _Mapping]]] = ..., total_waiting: _Optional[int] = ..., total_running: _Optional[int] = ..., policy: _Optional[str] = ..., discipline: _Optional[str] = ..., scheduling: _Optional[_Union[Scheduling, _Mapping]] = ...) -> None: ...
 
 class Scheduling(_message.Message):
-    __slots__ = ("policy", "discipline", "configured_policy", "configured_discipline", "policy_set_by", "policy_set_at", "discipline_set_by", "discipline_set_at", "failure")
+    __slots__ = ("policy", "discipline", "configured_policy", "configured_discipline", "policy_set_by", "policy_set_at", "discipline_set_by", "discipline_set_at", "failure", "contradictions")
     POLICY_FIELD_NUMBER: _ClassVar[int]
     DISCIPLINE_FIELD_NUMBER: _ClassVar[int]
     CONFIGURED_POLICY_FIELD_NUMBER: _ClassVar[int]
@@ -381,6 +388,7 @@ class Scheduling(_message.Message):
     DISCIPLINE_SET_BY_FIELD_NUMBER: _ClassVar[int]
     DISCIPLINE_SET_AT_FIELD_NUMBER: _ClassVar[int]
     FAILURE_FIELD_NUMBER: _ClassVar[int]
+    CONTRADICTIONS_FIELD_NUMBER: _ClassVar[int]
     policy: str
     discipline: str
     configured_policy: str
@@ -390,7 +398,8 @@ class Scheduling(_message.Message):
     discipline_set_by: str
     discipline_set_at: float
     failure: str
-    def __init__(self, policy: _Optional[str] = ..., discipline: _Optional[str] = ..., configured_policy: _Optional[str] = ..., configured_discipline: _Optional[str] = ..., policy_set_by: _Optional[str] = ..., policy_set_at: _Optional[float] = ..., discipline_set_by: _Optional[str] = ..., discipline_set_at: _Optional[float] = ..., failure: _Optional[str] = ...) -> None: ...
+    contradictions: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, policy: _Optional[str] = ..., discipline: _Optional[str] = ..., configured_policy: _Optional[str] = ..., configured_discipline: _Optional[str] = ..., policy_set_by: _Optional[str] = ..., policy_set_at: _Optional[float] = ..., discipline_set_by: _Optional[str] = ..., discipline_set_at: _Optional[float] = ..., failure: _Optional[str] = ..., contradictions: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class SetSchedulingRequest(_message.Message):
     __slots__ = ("policy", "discipline", "by")
@@ -581,7 +590,7 @@ class SuggestTimeoutsReply(_message.Message):
     def __init__(self, advice: _Optional[_Iterable[_Union[SuggestTimeoutsReply.Advice, _Mapping]]] = ..., index: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class PreviewQueueRequest(_message.Message):
-    __slots__ = ("sets", "most")
+    __slots__ = ("sets", "most", "allow_unsatisfiable")
     class Set(_message.Message):
         __slots__ = ("tasks",)
         TASKS_FIELD_NUMBER: _ClassVar[int]
@@ -589,9 +598,11 @@ class PreviewQueueRequest(_message.Message):
         def __init__(self, tasks: _Optional[_Iterable[_Union[EnqueueTask, _Mapping]]] = ...) -> None: ...
     SETS_FIELD_NUMBER: _ClassVar[int]
     MOST_FIELD_NUMBER: _ClassVar[int]
+    ALLOW_UNSATISFIABLE_FIELD_NUMBER: _ClassVar[int]
     sets: _containers.RepeatedCompositeFieldContainer[PreviewQueueRequest.Set]
     most: int
-    def __init__(self, sets: _Optional[_Iterable[_Union[PreviewQueueRequest.Set, _Mapping]]] = ..., most: _Optional[int] = ...) -> None: ...
+    allow_unsatisfiable: bool
+    def __init__(self, sets: _Optional[_Iterable[_Union[PreviewQueueRequest.Set, _Mapping]]] = ..., most: _Optional[int] = ..., allow_unsatisfiable: _Optional[bool] = ...) -> None: ...
 
 class PreviewQueueReply(_message.Message):
     __slots__ = ("sets", "at", "total_waiting", "total_running", "policy", "discipline")

@@ -14,7 +14,7 @@ from headway.cli.main import cli
 SET = {
     "policy": "log_aging:c=600", "discipline": "easy", "configured_policy": "aging_sjf",
     "configured_discipline": "conservative", "policy_set_by": "root", "policy_set_at": 0.0,
-    "discipline_set_by": None, "discipline_set_at": None, "failure": "",
+    "discipline_set_by": None, "discipline_set_at": None, "failure": "", "contradictions": [],
 }  # fmt: skip
 PASS = {
     "id": 7, "at": 1.8e9, "policy": "aging_sjf", "discipline": "conservative", "started_in_all": 12,

@@ -54,7 +54,7 @@ class Server:
         return self.answer
 
     def queue(self, **params: Any) -> dict[str, Any]:
-        scheduling = {"policy_set_by": None, "discipline_set_by": None, "failure": ""}
+        scheduling = {"policy_set_by": None, "discipline_set_by": None, "failure": "", "contradictions": []}
         return {**self.answer, "entries": self.entries, "scheduling": scheduling}
 
     def job(self, reference: str) -> dict[str, Any]:

@@ -6,95 +6,28 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, create_engine, event, insert, select
+from sqlalchemy import Connection, create_engine, event, insert
 
-from headway.errors import Conflict, StoreUnavailable, Unavailable
+from headway.errors import Conflict, StoreUnavailable
 from headway.ids import JobId, new_job_id
-from headway.rpc.v1 import common_pb2, job_manager_pb2, task_manager_pb2
+from headway.rpc.v1 import job_manager_pb2
 from headway.states import TASK_ENDED, JobState, TaskEventKind, TaskState
-from headway.store import Database
 from headway.store.migrations import differences
 from job_manager import store
 from job_manager.dag import DagTask, check
-from job_manager.hub import Hub
 from job_manager.job import TaskEvent
-from job_manager.jobs import Jobs, Submitted
-from job_manager.ports import Shape, Verdict, Verdicts
 from job_manager.reactor import Reactor
 from job_manager.servicer import Servicer
 from job_manager.tables import job as job_table
-from job_manager.tables import metadata, outbox
+from job_manager.tables import metadata
 from tests.support.clock import FakeClock
-
-
-class AnyTaskManager:
-    """Says yes to every shape."""
-
-    def __init__(self) -> None:
-        self.asked: list[Sequence[Shape]] = []
-
-    async def apply(self, commands: Sequence[task_manager_pb2.TaskCommand]) -> None:
-        raise Unavailable("nobody delivers here")
-
-    async def check(self, shapes: Sequence[Shape]) -> Verdicts:
-        self.asked.append(shapes)
-        return Verdicts(tuple(Verdict(True) for _ in shapes), nodes_known=1)
-
-
-class House:
-    def __init__(self, db: Database, clock: FakeClock, **options: Any) -> None:
-        self.db = db
-        self.clock = clock
-        self.hub = Hub()
-        self.task_manager = AnyTaskManager()
-        self.jobs = Jobs(db, clock, self.hub, self.task_manager, **options)
-        self._seq = 0
-
-    async def submit(self, needs: dict[str, str], request_id: str = "") -> Submitted:
-        specs = [
-            common_pb2.TaskSpec(name=name, timeout_s=60, needs=[common_pb2.Need(task=n) for n in of.split()])
-            for name, of in needs.items()
-        ]
-        header = job_manager_pb2.JobHeader(
-            owner=common_pb2.Account(name="ann"), name="j", request_id=request_id, task_count=len(specs), spec_hash="h"
-        )
-        return await self.jobs.submit(header, specs)
-
-    def event(self, job_id: str, task: str, kind: TaskEventKind, generation: int = 1) -> tuple[JobId, TaskEvent]:
-        self._seq += 1
-        return JobId(job_id), TaskEvent(task, generation, self._seq, kind, attempt=1, at=self.clock.now())
-
-    async def commands(self, job_id: str = "") -> list[tuple[str, str, int]]:
-        """What waits for TaskManager, of one job or all: kind, task, generation."""
-        rows = await self.db.read(lambda conn: conn.execute(select(outbox.table).order_by(outbox.table.c.seq)).all())
-        found = []
-        for row in rows:
-            command = task_manager_pb2.TaskCommand.FromString(row.payload)
-            kind = command.WhichOneof("command")
-            assert kind is not None
-            inner = getattr(command, kind)
-            if job_id in ("", inner.task.job_id):
-                found.append((kind, inner.task.name, inner.generation))
-        return found
-
-
-@asynccontextmanager
-async def a_house(folder: Path, clock: FakeClock, **options: Any) -> AsyncIterator[House]:
-    db = await Database.open(str(folder / "jobs.db"), room="job_manager")
-    house = House(db, clock, **options)
-    try:
-        await house.jobs.settle()
-        yield house
-    finally:
-        await house.jobs.close()
-        await db.close()
+from tests.unit.job_manager.house import House, a_house
 
 
 @pytest.fixture

@@ -39,9 +39,9 @@ def as_asked(task: Task) -> pb.EnqueueTask:
     )
 
 
-async def previewed(house: House, *sets: list[Task], most: int = 0) -> list[list[pb.PreviewQueueReply.Start]]:
+async def previewed(house: House, *sets: list[Task], **more: Any) -> list[list[pb.PreviewQueueReply.Start]]:
     request = pb.PreviewQueueRequest(
-        sets=[pb.PreviewQueueRequest.Set(tasks=[as_asked(task) for task in tasks]) for tasks in sets], most=most
+        sets=[pb.PreviewQueueRequest.Set(tasks=[as_asked(task) for task in tasks]) for tasks in sets], **more
     )
     previews = Previews(house.engine)
     try:
@@ -63,6 +63,9 @@ async def same_as_submitted(house: House, tasks: list[Task]) -> None:
     await house.enqueue(*tasks)
     for start in said:
         entry = await house.desk.explain(tid(start.task, tasks[0].id.job_id))
+        if start.refused:
+            assert (entry.state, entry.HasField("estimated_start")) == ("QUEUED", False), "a limit holds it"
+            continue
         assert start.at_once == (entry.state == "RUNNING"), start.task
         if start.at_once:
             continue
@@ -182,12 +185,16 @@ async def test_what_is_never_taken_is_told_and_has_no_start(tmp_path: Path, cloc
     settings = replace(BARE, limits=Limits(max_timeouts=((0, 3_600.0),)))
     async with a_house(tmp_path, clock, settings=settings) as house:
         await house.nodes(a_node(gpus=2))
-        (big,), (long,) = await previewed(
-            house, [a_task("v", gpus=3, timeout=60)], [a_task("v", gpus=1, timeout=7_200)]
-        )
+        asked = [[a_task("v", gpus=3, timeout=60)], [a_task("v", gpus=1, timeout=7_200)]]
+        (big,), (long,) = await previewed(house, *asked)
         assert "the largest has 2" in big.refused
-        assert long.refused == "Its timeout is above this cluster's limit of 1h."
+        assert long.refused == "Its timeout is 2h; the longest is 1h."
         assert not any(start.HasField("estimated_start") or start.position for start in (big, long))
+        # With machines still to come the one could run, the other never.
+        (big,), (long,) = await previewed(house, *asked, allow_unsatisfiable=True)
+        assert (big.refused, big.position, big.HasField("estimated_start")) == ("", 1, False)
+        assert [reason.word for reason in big.reasons] == ["no_such_node_yet"]
+        assert long.refused == "Its timeout is 2h; the longest is 1h."
 
 
 async def test_a_task_that_no_machine_can_run_has_no_estimate_in_the_queue(tmp_path: Path, clock: FakeClock) -> None:

@@ -127,7 +127,8 @@ export interface paths {
         put?: never;
         /**
          * Submit Job
-         * @description Takes a job whole or refuses it whole with all its problems (422).
+         * @description Takes a job whole or refuses it whole with all its problems (422), or because the account would have more waiting
+         *     tasks than it may (429).
          */
         post: operations["submit_job"];
         delete?: never;
@@ -3135,6 +3136,11 @@ export interface components {
              * @description why another rule stands in for the policy; empty: none does
              */
             failure: string;
+            /**
+             * Contradictions
+             * @description limits that rule something out for good with the GPUs that there are, as sentences
+             */
+            contradictions: string[];
         };
         /** SchedulingPatch */
         SchedulingPatch: {

@@ -1,0 +1,48 @@
+"""What the operations of one transaction work on."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection
+
+from . import store
+from .job import LiveJob
+from .memory import Memory
+from .waiting_count import Counted
+
+
+class Desk:
+    """``touched`` are the jobs that may have changed, ``new`` those among them that this transaction makes."""
+
+    def __init__(self, conn: Connection, memory: Memory, counted: Counted, now: float) -> None:
+        self.conn = conn
+        self.now = now
+        self._counted = counted
+        self.touched: dict[str, LiveJob] = {}
+        self.new: set[str] = set()
+        self._memory = memory
+
+    def job(self, job_id: str) -> LiveJob | None:
+        live = self._memory.get(job_id)
+        if live is None:
+            live = store.load_job(self.conn, job_id)
+            if live is None:
+                return None
+            self._memory.put(live)
+        if job_id not in self.touched:
+            self._counted.touch(live)
+        self.touched[job_id] = live
+        return live
+
+    def add(self, live: LiveJob) -> None:
+        self._memory.put(live)
+        self.touched[live.record.id] = live
+        self._counted.add(live)
+        self.new.add(live.record.id)
+
+    def admit(self, owner: str, more: int) -> None:
+        """Nothing if an account may have so many more waiting tasks.
+
+        Raises:
+            TooManyWaiting: it may not.
+        """
+        self._counted.admit(self.conn, owner, more)
