@@ -171,7 +171,8 @@ def load_runs(conn: Connection, span: Span, *, owner: str, after: After, limit: 
         .add_columns(_A.state, tasks.c.gpu_models, tasks.c.priority)
         .join(tasks, and_(tasks.c.job_id == _A.job_id, tasks.c.name == _A.name))
         .where(_A.queued_at >= max(span.from_at, after[0]), _A.queued_at < span.to_at, tuple_(*place) > tuple_(*after))
-        .where(_A.state.in_(_RAN), _RUN_S >= 0)
+        # Hidden in a call, since SQLite would take the index of states, and sort all runs anew for each page.
+        .where(func.coalesce(_A.state, "").in_(_RAN), _RUN_S >= 0)
         .order_by(*place)
         .limit(limit)
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import event, text
 
 from headway.errors import InvalidInput
 from headway.ids import AttemptId
@@ -383,6 +383,36 @@ async def test_only_what_ran_and_ended_is_a_run(db: Database) -> None:
     assert {run.attempt.task.name for run in found} == {
         "SUCCEEDED", "FAILED", "TIMED_OUT", "OUT_OF_MEMORY", "CANCELLED",
     }  # fmt: skip
+
+
+async def test_each_question_is_answered_by_an_index(tmp_path: Path) -> None:
+    """Without statistics SQLite took the index of states, and sorted a million runs for each page."""
+    db = await Database.open(str(tmp_path / "tm.db"), room="task_manager", metadata=tables.metadata)
+    asked: list[tuple[str, Any]] = []
+    event.listen(db._read_engine, "before_cursor_execute", lambda *call: asked.append(call[2:4]))
+    span, plans = Span(DAY_0, DAY_0 + DAY_S), {}
+    try:
+        for owner in ("", "ann"):
+            asked.clear()
+            await runs_of(db, span, owner=owner)
+            await usage(db, By.USER, DAY_0, DAY_0 + DAY_S, owner=owner)
+            await usage(db, By.DAY, DAY_0, DAY_0 + DAY_S, owner=owner)
+            plans[owner] = [await _plan(db, *question) for question in list(asked) if question[0] != "BEGIN"]
+    finally:
+        await db.close()
+    for owner, wanted in (("", ""), ("ann", "owner_")):
+        runs, *sums = plans[owner]
+        assert f"ix_attempts_{wanted}queued " in runs, runs
+        assert "SCAN attempts" not in runs
+        assert len(sums) == 4
+        for plan in sums:
+            assert plan.count(f"ix_attempts_{wanted}freed ") == 2, plan
+            assert "SCAN attempts" not in plan
+
+
+async def _plan(db: Database, statement: str, parameters: Any) -> str:
+    rows = await db.read(lambda conn: conn.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters).all())
+    return "\n".join(row[3] for row in rows)
 
 
 # -- refused, and of before -------------------------------------------------------------------------
