@@ -134,10 +134,11 @@ def _limits(config: HeadwayConfig) -> Iterator[Problem]:
     shortest_s, reserve = limits.min_timeout, limits.short_reserve
     for gpus, longest_s in sorted(limits.max_timeout.items()):
         if shortest_s > longest_s:
+            there = f" from {gpus} GPUs on" if gpus else ""
             yield Problem(
                 "task_manager.limits.min_timeout",
-                f"is {format_duration(shortest_s)}; it must not be above max_timeout ({format_duration(longest_s)} "
-                f"from {gpus} GPUs on), or nobody could submit a task then",
+                f"is {format_duration(shortest_s)}; it must not be above max_timeout ({format_duration(longest_s)}"
+                f"{there}), or nobody could submit a task then",
             )
     if reserve.gpus and reserve.above < shortest_s:
         yield Problem(

@@ -140,6 +140,18 @@ def test_all_mistakes_come_at_once_and_name_their_variable(loaded: Load) -> None
         ('worker.pull_limit_s = "1h"', "must be below task_manager.start_limit_s"),
         ('cluster.mount = "/srv"\ncluster.state_dir = "/srv/state"', "must not lie on the shared mount"),
         ("cluster.account_uid_max = 5000", "must not be below account_uid_min"),
+        (
+            'task_manager.limits.min_timeout = "8d"',
+            "min_timeout is 8d; it must not be above max_timeout (7d), or nobody could submit a task then",
+        ),
+        (
+            'task_manager.limits.min_timeout = "2m"\ntask_manager.limits.max_timeout = {0 = "1m", 8 = "7d"}',
+            "min_timeout is 2m; it must not be above max_timeout (1m), or",
+        ),
+        (
+            'task_manager.limits.min_timeout = "2m"\n[task_manager.limits.short_reserve]\ngpus = 1\nabove = "1m"',
+            "above is 1m; it must not be below min_timeout (2m), or GPUs would be kept for tasks that nobody can",
+        ),
     ],
 )
 def test_what_does_not_go_together_is_refused(loaded: Load, text: str, want: str) -> None:
@@ -157,6 +169,8 @@ def test_what_does_not_go_together_is_refused(loaded: Load, text: str, want: str
         'httpserver.bind = "localhost"',
         'worker.bind = "0.0.0.0:7004"\nworker.address = "gpu-1:7004"',
         'task_manager.bind = "[::1]:7002"',
+        'task_manager.limits.min_timeout = "1m"\ntask_manager.limits.max_timeout = {0 = "1m", 8 = "7d"}',
+        'task_manager.limits.min_timeout = "2m"\ntask_manager.limits.short_reserve.above = "1m"',  # there is none
     ],
 )
 def test_what_goes_together_is_taken(loaded: Load, text: str) -> None:

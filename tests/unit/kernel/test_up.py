@@ -176,6 +176,24 @@ def test_a_broken_file_is_named_by_its_real_name_and_kept(state: Path, opened: l
     assert not (state / "headway.toml.new").exists()
 
 
+def test_a_reserve_as_large_as_the_simulated_cluster_is_refused_and_nothing_is_changed(
+    state: Path, opened: list[Prepared]
+) -> None:
+    path = make(state, opened, runtime="scripted", simulated_gpus=4).config_path
+    path.write_text(path.read_text() + '\n[task_manager.limits.short_reserve]\ngpus = 4\nabove = "10m"\n')
+    text = path.read_text()
+    want = (
+        rf"^{path}:\d+: \[task_manager.limits.short_reserve\] gpus is 4. .* leaves none of the cluster's 4 for tasks "
+    )
+    with pytest.raises(ConfigInvalid, match=want):
+        again(state, opened)
+    with pytest.raises(ConfigInvalid, match="leaves none of the cluster's 2"):
+        prepare.prepare(state, Wishes(simulated_gpus=2), lambda line: None)
+    assert path.read_text() == text
+    assert not (state / "headway.toml.new").exists()
+    opened.append(prepare.prepare(state, Wishes(simulated_gpus=5), lambda line: None))
+
+
 def test_a_folder_that_can_not_be_made_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigInvalid, match=r"can't be made: Not a directory\. Choose another folder with --state"):
