@@ -25,6 +25,7 @@ import time
 import traceback
 from collections.abc import Iterator, Mapping
 from enum import Enum
+from functools import lru_cache
 from types import MappingProxyType
 from typing import IO, Any, Literal
 
@@ -165,7 +166,7 @@ class JsonFormatter(logging.Formatter):
         trace = _traceback(record)
         if trace:
             line["traceback"] = trace
-        return json.dumps(line, ensure_ascii=False, default=str)
+        return _json(line)
 
 
 class TextFormatter(logging.Formatter):
@@ -184,12 +185,12 @@ class TextFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Renders one record; control characters in values are shown escaped."""
-        at = time.strftime("%H:%M:%S" if self._terminal else "%Y-%m-%d %H:%M:%S", time.localtime(record.created))
+        at = _local("%H:%M:%S" if self._terminal else "%Y-%m-%d %H:%M:%S", int(record.created))
         parts = [f"{at}.{int(record.msecs):03d} {record.levelname.lower():<7} {_quoted(record.getMessage())}"]
         for name, value in _fields(record).items():
             plain = _plain(name, value)
-            text = plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False, default=str)
-            parts.append(f"{name}={_quoted(text) if isinstance(plain, str) else text}")
+            text = _quoted(plain) if isinstance(plain, str) else _json(plain)
+            parts.append(f"{name}={text}")
         line = " ".join(parts)
         tint = self._COLOURS.get(record.levelno, "") if self._terminal else ""
         if tint:
@@ -203,9 +204,28 @@ def _fields(record: logging.LogRecord) -> Mapping[str, object]:
     return fields if isinstance(fields, Mapping) else {}
 
 
+# A burst writes thousands of lines a second: what is the same in most of them is worked out once.
+_json = json.JSONEncoder(ensure_ascii=False, default=str).encode
+
+
+@lru_cache(maxsize=8)
+def _local(pattern: str, seconds: int) -> str:
+    return time.strftime(pattern, time.localtime(seconds))
+
+
+@lru_cache(maxsize=8)
+def _utc_second(seconds: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+
+
+@lru_cache(maxsize=1024)
+def _is_secret(name: str) -> bool:
+    return _SECRET_NAME.search(name) is not None
+
+
 def _utc(at: float) -> str:
     seconds, millis = divmod(int(at * 1000), 1000)
-    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{millis:03d}Z"
+    return f"{_utc_second(seconds)}.{millis:03d}Z"
 
 
 def _traceback(record: logging.LogRecord) -> str:
@@ -227,11 +247,13 @@ def _quoted(text: str) -> str:
 
 def _plain(name: str, value: object) -> Any:
     """The value as JSON knows it, with secrets taken out."""
-    if _SECRET_NAME.search(name) and not isinstance(value, (bool, int, float, type(None))):
+    if _is_secret(name) and not isinstance(value, (bool, int, float, type(None))):
         return _HIDDEN
     if isinstance(value, str):
         return value if len(value) <= _MAX_VALUE_CHARS else f"{value[:_MAX_VALUE_CHARS]}…"
-    if value is None or isinstance(value, (bool, int)):
+    if value is None or value is True or value is False:
+        return value
+    if isinstance(value, int):
         return value.name if isinstance(value, Enum) else value
     if isinstance(value, float):
         return round(value, 6)

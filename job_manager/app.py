@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import gc
-import sys
 from typing import TYPE_CHECKING
 
 from headway.clock import Clock, SystemClock
 from headway.lifecycle import Service
+from headway.responsive import stay_responsive
 from headway.rpc.channel import Peer
 from headway.rpc.server import RpcServer
 from headway.rpc.v1.job_manager_pb2_grpc import add_JobManagerServicer_to_server
@@ -42,20 +41,8 @@ async def serve(config: HeadwayConfig) -> None:
         max_tasks_per_job=config.job_manager.max_tasks_per_job,
         queued_tasks_per_user=config.task_manager.limits.queued_tasks_per_user,
     )
-    _stay_responsive()
+    stay_responsive()
     await service.run()
-
-
-def _stay_responsive() -> None:
-    """Checking and storing a job of 10,000 tasks is Python in other threads: it must not hold up the other calls.
-
-    Full garbage collections stop all threads, for a third of a second with such a job in hand (measured), and find
-    next to nothing; a thread that wants the interpreter waits five milliseconds for it, several times a call.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(20_000, 20, 100)
-    sys.setswitchinterval(0.001)
 
 
 async def build(

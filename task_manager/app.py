@@ -9,6 +9,7 @@ from headway.clock import Clock, SystemClock
 from headway.errors import ConfigInvalid, HeadwayError
 from headway.lifecycle import Service
 from headway.logs import get_logger
+from headway.responsive import stay_responsive
 from headway.rpc.channel import Peer
 from headway.rpc.server import RpcServer
 from headway.rpc.v1.task_manager_pb2_grpc import add_TaskManagerServicer_to_server
@@ -65,6 +66,7 @@ async def serve(config: HeadwayConfig) -> None:
         settings=settings_of(config),
         order=policy_of(config),
     )
+    stay_responsive()
     await service.run()
 
 

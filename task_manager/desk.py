@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 from headway.errors import NotFound
 from headway.ids import JobId, TaskId
+from headway.model.reasons import WaitReason
 from headway.rpc import convert
 from headway.rpc.v1 import common_pb2, task_manager_pb2
 from headway.states import AttemptState, NodeHealth
@@ -16,12 +18,12 @@ from .admission import ruled_out
 from .book import Book
 from .engine import Engine
 from .gate import Gate
-from .model import Attempt, Task
+from .model import Attempt, Shape, Task
 from .placement import Room
-from .policy import rank
 
 _PAGE = 500  # attempts in one part of a list: well under 1 MB
 _MOST_ENTRIES = 1_000
+_AT_ONCE = 100  # entries are made in a few milliseconds; then others get their turn
 _PRIORITIES = {rank: name for name, rank in convert.PRIORITY_RANK.items()}
 
 
@@ -35,8 +37,8 @@ class Desk:
     async def check(self, request: task_manager_pb2.CheckResourcesRequest) -> task_manager_pb2.CheckResourcesReply:
         """Would these be taken into the queue?"""
         settings = self._engine.settings
-        async with self._engine.reading() as book:
-            nodes = list(book.nodes.values())
+        # Without waiting for the turn under way: nodes are ResourceManager's facts, whatever becomes of the turn.
+        nodes = list(self._engine.book.nodes.values())
         gate = Gate(nodes, settings.limits, settings.cpu_tasks)
         reply = task_manager_pb2.CheckResourcesReply(nodes_known=len(nodes))
         for asked in request.shapes:
@@ -55,12 +57,14 @@ class Desk:
         limit = min(request.limit or 100, _MOST_ENTRIES)
         async with self._engine.reading() as book:
             rooms = placing.rooms(book, self._engine.settings)
-            if request.job_id:
-                page = _of_job(book, request.job_id)[request.offset : request.offset + limit]
-            else:
-                page = _page(book, request.offset, limit)
+            page = _page(book, request.offset, limit, JobId(request.job_id))
+            known: dict[Shape, list[WaitReason]] = {}
+            entries: list[task_manager_pb2.QueueEntry] = []
+            for start in range(0, len(page), _AT_ONCE):
+                entries += [self._entry(book, task, rooms, known) for task in page[start : start + _AT_ONCE]]
+                await asyncio.sleep(0)
             return task_manager_pb2.GetQueueReply(
-                entries=[self._entry(book, task, rooms) for task in page],
+                entries=entries,
                 total_waiting=len(book.queue) + len(book.held),
                 total_running=len(book.attempts),
                 policy=book.policy.name,
@@ -142,7 +146,9 @@ class Desk:
             return "Stopping."
         return f"{attempt.node_id} does not answer; the task may still be running there." if silent else ""
 
-    def _entry(self, book: Book, task: Task, rooms: list[Room]) -> task_manager_pb2.QueueEntry:
+    def _entry(
+        self, book: Book, task: Task, rooms: list[Room], known: dict[Shape, list[WaitReason]] | None = None
+    ) -> task_manager_pb2.QueueEntry:
         now = self._engine.now()
         position = book.queue.position(task.id) if task.waiting else 0
         entry = task_manager_pb2.QueueEntry(
@@ -169,6 +175,7 @@ class Desk:
                 now=now,
                 wait=book.plan.waits.get(task.id) if book.plan is not None else None,
                 limits=self._engine.settings.limits,
+                known=known,
             )
             entry.reasons.extend(convert.wait_reason_to_pb(reason) for reason in why)
         return entry
@@ -184,17 +191,15 @@ class Desk:
             entry.promised_start = promised
 
 
-def _page(book: Book, offset: int, limit: int) -> list[Task]:
-    ids = book.queue.page(offset, limit)
+def _page(book: Book, offset: int, limit: int, job_id: JobId) -> list[Task]:
+    """The queue's, or of it one job's; held tasks come last."""
+    ids = book.queue.page_of_job(job_id, offset, limit) if job_id else book.queue.page(offset, limit)
     if len(ids) < limit:
-        skipped = max(0, offset - len(book.queue))
-        ids += list(book.held)[skipped : skipped + limit - len(ids)]
+        waiting = book.queue.count_of_job(job_id) if job_id else len(book.queue)
+        held = [task_id for task_id in book.held if task_id.job_id == job_id] if job_id else list(book.held)
+        skipped = max(0, offset - waiting)
+        ids += held[skipped : skipped + limit - len(ids)]
     return [book.tasks[task_id] for task_id in ids]
-
-
-def _of_job(book: Book, job_id: str) -> list[Task]:
-    mine = [task for task in book.tasks.values() if task.id.job_id == job_id and task.waiting]
-    return sorted(mine, key=lambda task: (task.held, book.queue.key_of(task.id) or rank(task, 0.0)))
 
 
 def _priority(rank: int) -> common_pb2.Priority:

@@ -46,11 +46,13 @@ def reasons(
     now: float,
     wait: Wait | None = None,
     limits: Limits | None = None,
+    known: dict[Shape, list[WaitReason]] | None = None,
 ) -> list[WaitReason]:
     """All reasons why a waiting task waits, cheapest to fix first; empty when it would start in the next pass.
 
     ``ahead``: tasks before it in the queue. ``rooms``: what is left of every known node. ``wait``: what the last pass
-    said of it. ``limits``: None: nothing is told of them.
+    said of it. ``limits``: None: nothing is told of them. ``known``: what was found of these rooms for other tasks, by
+    shape; it is added to.
     """
     found: list[WaitReason] = []
     if task.held:
@@ -60,7 +62,12 @@ def reasons(
         found.append(
             WaitReason(WaitWord.RETRY_PAUSE, f"It is tried again in {task.not_before - now:.0f} s.{why}".rstrip())
         )
-    found.extend(_of_nodes(task.shape, rooms, cpu_tasks))
+    of_nodes = known.get(task.shape) if known is not None else None
+    if of_nodes is None:
+        of_nodes = _of_nodes(task.shape, rooms, cpu_tasks)
+        if known is not None:
+            known[task.shape] = of_nodes
+    found.extend(of_nodes)
     if limits is not None:
         found.extend(_of_limits(task, limits, sum(len(room.node.gpus) for room in rooms)))
     if not found and wait is not None:

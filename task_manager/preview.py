@@ -15,7 +15,7 @@ from headway.units import format_duration
 
 from . import cycle, explain, promises
 from .gate import Gate
-from .model import Node, Task
+from .model import Node, Shape, Task
 from .passes import Discipline, PassInput, Plan
 from .placement import Room
 from .policy import ClusterView
@@ -76,6 +76,7 @@ class _Look:
         self._placed = {placement.task_id for placement in plan.placements}
         self._placed_keys = sorted(key for task_id in self._placed if (key := asked.queue.key_of(task_id)) is not None)
         self._rooms = _after(asked, plan)
+        self._of_rooms: dict[Shape, list[WaitReason]] = {}
 
     def start(self, task: Task) -> Start:
         refusals = self._gate.refusals(task.shape, task.timeout_s)
@@ -121,6 +122,7 @@ class _Look:
             now=self._asked.wall_s,
             wait=self._plan.waits.get(task.id),
             limits=self._asked.settings.limits,
+            known=self._of_rooms,
         )
 
     def _wall(self, at_s: float) -> float:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
+from itertools import islice
 
 from sortedcontainers import SortedList
 
@@ -162,6 +163,14 @@ class TaskQueue:
     def page(self, offset: int, limit: int) -> list[TaskId]:
         """Ids in order, from ``offset`` on."""
         return [id_of(key) for key in self._order.islice(offset, offset + limit)]
+
+    def page_of_job(self, job_id: JobId, offset: int, limit: int) -> list[TaskId]:
+        """The same of one job's tasks alone."""
+        return [id_of(key) for key in islice((key for key in self._order if key[3] == job_id), offset, offset + limit)]
+
+    def count_of_job(self, job_id: JobId) -> int:
+        """How many of its tasks are in."""
+        return sum(1 for key in self._order if key[3] == job_id)
 
     def in_order(self) -> Iterator[TaskId]:
         """All ids in order."""

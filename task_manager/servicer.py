@@ -25,7 +25,7 @@ from .previews import Previews
 
 log = get_logger(__name__)
 
-_VIEWS_IN_ONE_MESSAGE = 500
+_VIEWS_IN_ONE_MESSAGE = 100  # made in a few milliseconds, so that others get their turn between two
 
 
 class Servicer(TaskManagerServicer):
@@ -90,9 +90,8 @@ class Servicer(TaskManagerServicer):
         async with contextlib.aclosing(self._hub.watch()) as changes:
             async for attempts, queue_changed in changes:
                 # The first is empty: it tells the watcher that from here on nothing is missed.
-                views = [self._desk.view(attempt) for attempt in attempts]
-                for start in range(0, max(1, len(views)), _VIEWS_IN_ONE_MESSAGE):
-                    part = views[start : start + _VIEWS_IN_ONE_MESSAGE]
+                for start in range(0, max(1, len(attempts)), _VIEWS_IN_ONE_MESSAGE):
+                    part = [self._desk.view(attempt) for attempt in attempts[start : start + _VIEWS_IN_ONE_MESSAGE]]
                     yield pb.AttemptChanges(attempts=part, queue_changed=queue_changed and start == 0)
 
     async def DeclareNodeLost(self, request: pb.DeclareNodeLostRequest, context: Any) -> pb.DeclareNodeLostReply:

@@ -1,0 +1,18 @@
+"""How a service stays responsive while it works hard in several threads."""
+
+from __future__ import annotations
+
+import gc
+import sys
+
+
+def stay_responsive() -> None:
+    """For a service that holds very many objects, or works on them in other threads beside its event loop.
+
+    Full garbage collections stop all threads, for a third of a second with 10,000 tasks in hand (measured), and find
+    next to nothing; and a loop that wants the interpreter waits five milliseconds for it, several times a call.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 100)
+    sys.setswitchinterval(0.001)
