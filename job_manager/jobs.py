@@ -169,7 +169,7 @@ class Jobs:
         problems = intake.refused(specs, shapes, answer)
         warnings = [] if answer.nodes_known else [_NO_NODES]
         if problems and header.allow_unsatisfiable:
-            warnings += [problem.message for problem in problems[:_WARNINGS_SHOWN]]
+            warnings += [f"{problem.message} It waits until that changes." for problem in problems[:_WARNINGS_SHOWN]]
             problems = intake.refused(specs, shapes, answer, for_ever=True)
         return problems, warnings
 

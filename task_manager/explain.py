@@ -68,14 +68,16 @@ def reasons(
         if known is not None:
             known[task.shape] = of_nodes
     found.extend(of_nodes)
-    if limits is not None:
-        found.extend(_of_limits(task, limits, sum(len(room.node.gpus) for room in rooms)))
+    of_limits = _of_limits(task, limits, sum(len(room.node.gpus) for room in rooms)) if limits is not None else []
+    found.extend(of_limits)
     if not found and wait is not None:
         found.extend(_of_pass(task, wait))
     if ahead and any(reason.word in _BUSY for reason in found):
         plural = "task is" if ahead == 1 else "tasks are"
         found.append(WaitReason(WaitWord.BEHIND_HIGHER_PRIORITY, f"{ahead} waiting {plural} ahead of it."))
-    return sorted(found, key=lambda reason: _ORDER[reason.word])
+    # What comes free helps nobody whom a limit rules out.
+    last = _PASSING if of_limits else ()
+    return sorted(found, key=lambda reason: (reason.word in last, _ORDER[reason.word]))
 
 
 def _of_pass(task: Task, wait: Wait) -> list[WaitReason]:
@@ -112,6 +114,7 @@ def _of_limits(task: Task, limits: Limits, gpus: int) -> list[WaitReason]:
 
 
 _BUSY = frozenset({WaitWord.WAITING_FOR_CPU_OR_MEMORY, WaitWord.WAITING_FOR_GPU, WaitWord.WAITING_FOR_GPU_MODEL})
+_PASSING = _BUSY | {WaitWord.BEHIND_HIGHER_PRIORITY}
 
 
 def _of_nodes(shape: Shape, rooms: Sequence[Room], cpu_tasks: CpuTasks) -> list[WaitReason]:

@@ -54,11 +54,15 @@ async def test_what_waits_for_more_gpus_says_so_has_no_estimate_and_starts_once_
         await house.nodes(a_node(gpus=2))
         await house.enqueue(
             a_task("kept", gpus=1, at=now, timeout=1_200), a_task("long", at=now, timeout=7_200),
-            a_task("many", gpus=5, at=now, timeout=300),
+            a_task("many", gpus=5, at=now, timeout=300), a_task("runs", gpus=2, at=now, timeout=300),
         )  # fmt: skip
-        assert house.running() == []
+        assert {attempt.task.name for attempt in house.running()} == {"runs"}
         want = {
-            "kept": [("kept_for_short_tasks", "tasks longer than 10m may hold 0 of 2 together. It waits until that")],
+            "kept": [
+                ("kept_for_short_tasks", "tasks longer than 10m may hold 0 of 2 together. It waits until that"),
+                ("waiting_for_gpu", "1 GPU, 0 free"),
+                ("behind_higher_priority", "waiting task is ahead"),
+            ],
             "long": [("no_such_node_yet", "this cluster of 2 GPUs admits up to 1h (as long only from 4 GPUs on).")],
             "many": [("user_limit", "one account may hold 4"), ("no_such_node_yet", "the largest has 2")],
         }
@@ -69,7 +73,7 @@ async def test_what_waits_for_more_gpus_says_so_has_no_estimate_and_starts_once_
             for reason, (_, part) in zip(entry.reasons, reasons, strict=True):
                 assert part in reason.sentence
         await house.nodes(a_node(gpus=2), a_node("n2", gpus=2))
-        assert {attempt.task.name for attempt in house.running()} == {"kept", "long"}
+        assert {attempt.task.name for attempt in house.running()} == {"runs", "kept", "long"}
 
 
 async def test_a_check_answers_what_limits_and_nodes_refuse_and_whether_machines_could_change_it(
