@@ -132,6 +132,7 @@ def test_every_page(
         "job-long-names": f"/jobs/{jobs['n' * 100]}/{'t' * 63}",
         "queue": "/queue",
         "nodes": "/nodes",
+        "usage": "/usage",
         "images": "/images",
         "image": "/images/admin/long-name-of-an-image",
         "files": "/files",

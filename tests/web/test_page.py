@@ -324,3 +324,21 @@ def test_the_queue_says_why(page: Page, headway: Cluster) -> None:
     headway.client.act("cancel", job)
     page.go_back()
     expect(row).to_have_count(0)
+
+
+def test_usage_by_day_by_user_and_as_a_trace(page: Page, headway: Cluster) -> None:
+    job = headway.client.submit(a_job(scripted_task("card", run_s=0.2, resources={"gpus": 1}), name="measured"))["id"]
+    headway.client.wait(job, timeout_s=60)
+    page.get_by_role("link", name="Usage", exact=True).click()
+    days = page.get_by_role("table", name="Usage by day")
+    expect(days.get_by_role("row").nth(1)).to_contain_text(re.compile(r"^\d{4}-\d\d-\d\d"))
+    page.get_by_label("Rows by").select_option("job")
+    jobs = page.get_by_role("table", name="Usage by job")
+    expect(jobs.get_by_role("link", name="measured")).to_have_attribute("href", f"/jobs/{job}")
+    page.get_by_label("Rows by").select_option("user")
+    expect(page.get_by_label("only mine")).to_be_disabled()
+    expect(page.get_by_role("table", name="Usage by user").get_by_role("row").nth(1)).to_contain_text("admin")
+    with page.expect_download() as download:
+        page.get_by_role("link", name="a trace").click()
+    assert download.value.suggested_filename == "trace.csv"
+    assert f"{job}/card/1," in Path(download.value.path()).read_text()

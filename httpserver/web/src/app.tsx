@@ -21,6 +21,7 @@ const Files = lazy(() => import("./views/files").then((m) => ({ default: m.Files
 const Trash = lazy(() => import("./views/trash").then((m) => ({ default: m.Trash })));
 const Datasets = lazy(() => import("./views/datasets").then((m) => ({ default: m.Datasets })));
 const Account = lazy(() => import("./views/account").then((m) => ({ default: m.Account })));
+const UsageView = lazy(() => import("./views/usage").then((m) => ({ default: m.UsageView })));
 const DatasetView = lazy(() => import("./views/dataset").then((m) => ({ default: m.DatasetView })));
 
 const connectionText: Record<Connection, string> = {
@@ -145,6 +146,9 @@ function Shell({ user, expired, children }: { user: User; expired: boolean; chil
           <Link href="/nodes" className={(active) => (active ? "here" : "")}>
             Nodes
           </Link>
+          <Link href="/usage" className={(active) => (active ? "here" : "")}>
+            Usage
+          </Link>
           <Link href="/images" className={(active) => (active ? "here" : "")}>
             Images
           </Link>
@@ -182,6 +186,9 @@ function Shell({ user, expired, children }: { user: User; expired: boolean; chil
             </Route>
             <Route path="/nodes">
               <Nodes admin={user.admin} />
+            </Route>
+            <Route path="/usage">
+              <UsageView user={user} />
             </Route>
             <Route path="/images">
               <Images user={user} />
