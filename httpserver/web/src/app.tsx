@@ -182,7 +182,7 @@ function Shell({ user, expired, children }: { user: User; expired: boolean; chil
             <Route path="/jobs/:id">{({ id }) => <JobView id={id} user={user} key={id} />}</Route>
             <Route path="/jobs/:id/:task">{({ id, task }) => <JobView id={id} task={task} user={user} key={id} />}</Route>
             <Route path="/queue">
-              <QueueView />
+              <QueueView user={user} />
             </Route>
             <Route path="/nodes">
               <Nodes admin={user.admin} />

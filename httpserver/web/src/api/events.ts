@@ -10,6 +10,8 @@ export const keys = {
   job: (id: string) => ["job", id] as const,
   task: (id: string, name: string) => ["task", id, name] as const,
   queue: ["queue"] as const,
+  decisions: (id: string, name: string) => ["decisions", id, name] as const,
+  advice: ["advice"] as const,
   nodes: ["nodes"] as const,
   images: ["images"] as const,
   image: (ref: string) => ["images", "one", ref] as const,

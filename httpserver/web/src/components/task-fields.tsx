@@ -1,11 +1,12 @@
 import { type ReactNode, useId } from "react";
 
-import type { NeedOn, ProblemItem } from "../api/client";
+import type { NeedOn, ProblemItem, TimeoutAdvice } from "../api/client";
 import type { TaskForm } from "../domain/form";
 import type { Option } from "../domain/options";
 import { FieldProblems } from "./basics";
 import { Combobox } from "./combobox";
 import { DatasetsField } from "./datasets-field";
+import { TimeoutHint } from "./timeout-advice";
 
 interface Props {
   readonly task: TaskForm;
@@ -16,6 +17,8 @@ interface Props {
   readonly code: boolean;
   readonly images: readonly Option[];
   readonly datasets: readonly Option[] | null;
+  /** What past runs say of its timeout; undefined: nothing. */
+  readonly advice: TimeoutAdvice | undefined;
   /** What is typed for an image, for suggestions. */
   readonly onImageText: (text: string) => void;
   readonly onChange: (task: TaskForm) => void;
@@ -46,7 +49,7 @@ function Field({
 }
 
 /** One task of the form. */
-export function TaskFields({ task, others, problemsAt, removable, code, images, datasets, onImageText, onChange, onRemove }: Props) {
+export function TaskFields({ task, others, problemsAt, removable, code, images, datasets, advice, onImageText, onChange, onRemove }: Props) {
   const imageField = useId();
   const set = (part: Partial<TaskForm>): void => onChange({ ...task, ...part });
   const text = (field: "name" | "timeout" | "retries" | "cpus" | "memory" | "gpus" | "workingDir") => ({
@@ -116,6 +119,7 @@ export function TaskFields({ task, others, problemsAt, removable, code, images, 
           <input {...text("workingDir")} placeholder="/root/nfs" />
         </Field>
       </div>
+      {advice && <TimeoutHint advice={advice} timeout={task.timeout} onTimeout={(timeout) => set({ timeout })} />}
       {others.length > 0 && (
         <div className="needs">
           <span>Needs</span>

@@ -60,10 +60,10 @@ export function emptyTask(key: string, name: string, image = ""): TaskForm {
   };
 }
 
-type Json = string | number | boolean | null | Json[] | { [key: string]: Json };
+export type Json = string | number | boolean | null | Json[] | { [key: string]: Json };
 
 /** Numbers as numbers; anything else as it was typed, so that the server can say what is wrong with it. */
-function numberOrText(text: string): Json {
+export function numberOrText(text: string): Json {
   const trimmed = text.trim();
   return /^\d+(\.\d+)?$/.test(trimmed) ? Number(trimmed) : trimmed;
 }

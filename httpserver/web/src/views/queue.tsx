@@ -1,12 +1,16 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "wouter";
 
-import { type Queue, api, body } from "../api/client";
+import { type Queue, type User, api, body } from "../api/client";
 import { keys } from "../api/events";
-import { Empty, Failure, Sentence, useNow, useTitle } from "../components/basics";
-import { moment, size, span } from "../domain/format";
+import { Empty, Failure, useNow, useTitle } from "../components/basics";
+import { SchedulingPanel } from "../components/scheduling";
+import { Told } from "../components/told";
+import { Terms } from "../components/waiting";
+import { When } from "../components/when";
+import { size, span } from "../domain/format";
 
-export function QueueView() {
+export function QueueView({ user }: { user: User }) {
   useTitle("Queue");
   const queue = useQuery({
     queryKey: keys.queue,
@@ -16,32 +20,20 @@ export function QueueView() {
   const now = useNow(1000);
   if (queue.isPending) return <p>Loading …</p>;
   if (queue.isError) return <Failure error={queue.error} again={() => void queue.refetch()} />;
-  const { entries, total_waiting, total_running, policy, discipline, scheduling } = queue.data;
-  const binding = discipline === "conservative" || discipline === "easy";
+  const { entries, total_waiting, total_running, scheduling } = queue.data;
+  const rough = entries.some((e) => e.estimate_rough && e.estimated_start_at !== null);
   return (
     <>
       <h1>Queue</h1>
       <p className="facts">
-        {total_waiting} waiting, {total_running} running ({policy}, {discipline}).
-        {policy === "aging_sjf" && " Tasks with a short timeout go first, and waiting moves every task forward, so long ones get their turn."}
-        {binding && " A task may start before those ahead of it if that delays none of them; a start that is promised (no later than) holds."}
+        {total_waiting} waiting, {total_running} running.
       </p>
-      {scheduling.failure && (
-        <p className="failure" role="alert">
-          The policy of the queue fails: <Sentence text={scheduling.failure} />. Nothing is lost.
-        </p>
-      )}
-      {(scheduling.policy_set_by || scheduling.discipline_set_by) && (
-        <p className="facts">
-          Set by {scheduling.policy_set_by ?? scheduling.discipline_set_by}: {scheduling.policy}, {scheduling.discipline}. Configured:{" "}
-          {scheduling.configured_policy}, {scheduling.configured_discipline}.
-        </p>
-      )}
+      <SchedulingPanel scheduling={scheduling} waiting={total_waiting} admin={user.admin} now={now} />
       {entries.length === 0 ? (
         <Empty>Nothing waits: what is submitted now starts at once if a machine has room.</Empty>
       ) : (
         <div className="scroll">
-          <table className="wide">
+          <table className="wide" aria-label="Waiting tasks">
             <thead>
               <tr>
                 <th>Place</th>
@@ -50,7 +42,7 @@ export function QueueView() {
                 <th>Asks for</th>
                 <th>Timeout</th>
                 <th>Waits</th>
-                <th title="An estimate; what comes in between may change it. With ~ it is a rough one">Starts about</th>
+                <th title="An estimate; what comes in between may change it">Starts about</th>
                 <th title="Promised: later than this it does not start">No later than</th>
                 <th>Why</th>
               </tr>
@@ -78,16 +70,23 @@ export function QueueView() {
                     {span(now - e.submitted_at)}
                   </td>
                   <td data-label="starts about">
-                    {e.estimate_rough && e.estimated_start_at !== null && <abbr title="A rough figure: no machine is reserved yet">~ </abbr>}
-                    {e.estimated_start_at === null ? "–" : moment(e.estimated_start_at, now)}
+                    {e.estimated_start_at === null ? (
+                      "–"
+                    ) : (
+                      <>
+                        {e.estimate_rough && <abbr title="A rough figure: no machine is reserved yet">~ </abbr>}
+                        <When at={e.estimated_start_at} now={now} />
+                      </>
+                    )}
                   </td>
-                  <td data-label="no later than">{e.promised_start_at === null ? "–" : moment(e.promised_start_at, now)}</td>
+                  <td data-label="no later than">{e.promised_start_at === null ? "–" : <When at={e.promised_start_at} now={now} up />}</td>
                   <td className="why">
-                    {e.waits.map((wait) => (
-                      <div key={wait.word}>
-                        <Sentence text={wait.sentence} />
+                    {e.waits.map((wait, i) => (
+                      <div key={i}>
+                        <Told text={wait.sentence} />
                       </div>
                     ))}
+                    <Terms terms={e.terms} now={now} />
                   </td>
                 </tr>
               ))}
@@ -95,6 +94,7 @@ export function QueueView() {
           </table>
         </div>
       )}
+      {rough && <p className="note">~ a rough figure: no machine is reserved for that task yet.</p>}
       {total_waiting > entries.length && <p className="note">The first {entries.length} are shown.</p>}
     </>
   );

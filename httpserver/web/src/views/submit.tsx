@@ -1,16 +1,19 @@
-import { useEffect, useMemo, useRef, useState } from "react";
+import { type FocusEvent, useEffect, useMemo, useRef, useState } from "react";
 import { useLocation } from "wouter";
 import { stringify } from "yaml";
 
 import { ApiError, type ProblemItem, type Submitted, type User, api, toApiError } from "../api/client";
+import { useAdvice, useCompared, useSettled } from "../api/advice";
 import { useSuggestions } from "../api/suggestions";
 import { Problems, Sentence, useTitle } from "../components/basics";
 import { CodeFieldset } from "../components/code-field";
 import { Editor, type EditorHandle } from "../components/editor";
+import { StartPreview } from "../components/start-preview";
 import { TaskFields } from "../components/task-fields";
 import { type Draft, forgetDraft, loadDraft, saveDraft } from "../domain/draft";
 import { freshId } from "../domain/id";
 import { emptyTask, isAt, removeTask, renameTask, toJobFile } from "../domain/form";
+import { comparison, complete } from "../domain/variants";
 
 interface Outcome {
   readonly error: Error | null;
@@ -19,6 +22,8 @@ interface Outcome {
   /** When it would start, and what past runs say of its timeouts. */
   readonly advice: readonly string[];
 }
+
+const isImageField = (e: FocusEvent): boolean => e.target.getAttribute("role") === "combobox";
 
 const count = (n: number): string => (n === 1 ? "One problem" : `${n} problems`);
 
@@ -73,6 +78,17 @@ export function Submit({ user, clone }: { user: User; clone?: string }) {
   const file = useMemo(() => toJobFile(draft.form), [draft.form]);
   const form = draft.form;
 
+  // A name of an image that is half typed would send the server to look for it, perhaps in a registry.
+  const [naming, setNaming] = useState(false);
+  const [current, setCurrent] = useState("");
+  const ready = draft.tab === "form" && form.tasks.every(complete);
+  const advice = useAdvice(useSettled(ready ? JSON.stringify(file) : "", naming));
+  // The task that was last typed in, of those that would be queued at once.
+  const firsts = form.tasks.filter((t) => t.needs.length === 0);
+  const looked = firsts.find((t) => t.key === current) ?? firsts[0];
+  const wish = ready && looked ? comparison(looked, form.priority) : null;
+  const compared = useCompared(useSettled(wish ? JSON.stringify(wish) : "", naming));
+
   const change = (part: Partial<Draft>): void => {
     // Another content is another request: what was sent before stays what it was.
     setDraft((old) => ({ ...old, ...part, requestId: part.requestId ?? freshId() }));
@@ -102,7 +118,8 @@ export function Submit({ user, clone }: { user: User; clone?: string }) {
         const warnings = done.warnings.length > 0 ? ` Note: ${done.warnings.join(" ")}` : "";
         setOutcome({
           ...nothing,
-          advice: [...starts(done.preview), ...done.timeouts.slice(0, 5).map((one) => `${named(one)}: ${one.sentence}`)],
+          // Beside the form the same is shown all the time.
+          advice: draft.tab === "form" ? [] : [...starts(done.preview), ...done.timeouts.slice(0, 5).map((one) => `${named(one)}: ${one.sentence}`)],
           fine: `Fine: ${done.task_count} task${done.task_count === 1 ? "" : "s"}, in this order: ${done.order.slice(0, 20).join(", ")}${done.order.length > 20 ? " …" : ""}.${warnings}`,
         });
       } else {
@@ -151,7 +168,7 @@ export function Submit({ user, clone }: { user: User; clone?: string }) {
         }}
       >
         {draft.tab === "form" ? (
-          <div className="submit-split">
+          <div className="submit-split" onFocus={(e) => setNaming(isImageField(e))} onBlur={() => setNaming(false)}>
             <div>
               <div className="fields">
                 <label className={at("/name").length > 0 ? "wrong" : ""}>
@@ -172,26 +189,28 @@ export function Submit({ user, clone }: { user: User; clone?: string }) {
               </div>
               <CodeFieldset code={form.code} problems={at("/defaults/code")} onChange={(code) => change({ form: { ...form, code } })} />
               {form.tasks.map((task, index) => (
-                <TaskFields
-                  key={task.key}
-                  task={task}
-                  others={form.tasks.filter((t) => t.key !== task.key).map((t) => t.name)}
-                  problemsAt={(field) => at(`/tasks/${index}${field}`)}
-                  removable={form.tasks.length > 1}
-                  code={form.code !== null}
-                  images={known.images}
-                  datasets={known.datasets}
-                  onImageText={setImageText}
-                  onChange={(fresh) =>
-                    change({
-                      form:
-                        fresh.name !== task.name
-                          ? renameTask(form, task.key, fresh.name)
-                          : { ...form, tasks: form.tasks.map((t) => (t.key === task.key ? fresh : t)) },
-                    })
-                  }
-                  onRemove={() => change({ form: removeTask(form, task.key) })}
-                />
+                <div key={task.key} onFocus={() => setCurrent(task.key)}>
+                  <TaskFields
+                    task={task}
+                    others={form.tasks.filter((t) => t.key !== task.key).map((t) => t.name)}
+                    problemsAt={(field) => at(`/tasks/${index}${field}`)}
+                    removable={form.tasks.length > 1}
+                    code={form.code !== null}
+                    images={known.images}
+                    datasets={known.datasets}
+                    advice={ready && !advice.refused ? advice.checked?.timeouts.find((one) => one.tasks.includes(task.name)) : undefined}
+                    onImageText={setImageText}
+                    onChange={(fresh) =>
+                      change({
+                        form:
+                          fresh.name !== task.name
+                            ? renameTask(form, task.key, fresh.name)
+                            : { ...form, tasks: form.tasks.map((t) => (t.key === task.key ? fresh : t)) },
+                      })
+                    }
+                    onRemove={() => change({ form: removeTask(form, task.key) })}
+                  />
+                </div>
               ))}
               <button
                 type="button"
@@ -207,10 +226,21 @@ export function Submit({ user, clone }: { user: User; clone?: string }) {
                 Add a task
               </button>
             </div>
-            <details className="preview" open>
-              <summary>The same as a job file</summary>
-              <pre>{stringify(file)}</pre>
-            </details>
+            <div className="beside">
+              <StartPreview
+                advice={advice}
+                ready={ready}
+                task={form.tasks.length > 1 ? (looked?.name ?? "") : ""}
+                compared={compared}
+                onTimeout={(timeout) =>
+                  change({ form: { ...form, tasks: form.tasks.map((t) => (t.key === looked?.key ? { ...t, timeout } : t)) } })
+                }
+              />
+              <details className="preview" open>
+                <summary>The same as a job file</summary>
+                <pre>{stringify(file)}</pre>
+              </details>
+            </div>
           </div>
         ) : (
           <>

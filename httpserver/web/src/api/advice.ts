@@ -1,0 +1,73 @@
+/** What a job would get if it were submitted now: asked while it is written, stored nowhere. */
+import { keepPreviousData, useQuery } from "@tanstack/react-query";
+import { useEffect, useState } from "react";
+
+import type { Compared, Comparison } from "../domain/variants";
+import { type Preview, type Submitted, askJson } from "./client";
+import { keys } from "./events";
+
+/** What is typed settles for so long before the server is asked. */
+const TYPING_MS = 600;
+/** The queue moves on meanwhile. */
+const AGAIN_MS = 20_000;
+
+/** The last value that stood still for a while; `paused`: it stays as it is. */
+export function useSettled<T>(value: T, paused = false): T {
+  const [settled, setSettled] = useState(value);
+  useEffect(() => {
+    if (paused) return;
+    const timer = setTimeout(() => setSettled(value), TYPING_MS);
+    return () => clearTimeout(timer);
+  }, [value, paused]);
+  return settled;
+}
+
+export interface Advice {
+  /** Null until there is one. Of the job before, while the next is asked for: nothing flickers. */
+  readonly checked: Submitted | null;
+  /** As it stands the server would not take it; a press on Check says why. */
+  readonly refused: boolean;
+  readonly asking: boolean;
+}
+
+/** `file`: the job file as JSON text; empty: not to be asked (yet). What was asked of an older one is called off. */
+export function useAdvice(file: string): Advice {
+  const answer = useQuery({
+    queryKey: [...keys.advice, "job", file],
+    enabled: file !== "",
+    queryFn: ({ signal }) =>
+      askJson<Submitted>("POST", "/jobs", {
+        query: { dry_run: true },
+        body: file,
+        headers: { "Content-Type": "application/json" },
+        signal,
+      }),
+    placeholderData: keepPreviousData,
+    refetchInterval: AGAIN_MS,
+    gcTime: 60_000,
+    retry: false,
+  });
+  return {
+    checked: file === "" ? null : (answer.data ?? null),
+    refused: file !== "" && answer.isError && answer.data === undefined,
+    asking: answer.isFetching,
+  };
+}
+
+/** The same of one task with other timeouts and numbers of GPUs. `comparison`: as JSON text; null until it is known. */
+export function useCompared(comparison: string): Compared | null {
+  const answer = useQuery({
+    queryKey: [...keys.advice, "compared", comparison],
+    enabled: comparison !== "",
+    queryFn: async ({ signal }): Promise<Compared> => {
+      const { asked, ...rest } = JSON.parse(comparison) as Comparison;
+      const preview = await askJson<Preview>("POST", "/queue/preview", { json: { variants: asked }, signal });
+      return { ...rest, starts: preview.starts };
+    },
+    placeholderData: keepPreviousData,
+    refetchInterval: 3 * AGAIN_MS,
+    gcTime: 60_000,
+    retry: false,
+  });
+  return comparison === "" ? null : (answer.data ?? null);
+}

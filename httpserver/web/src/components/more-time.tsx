@@ -1,0 +1,129 @@
+import { useQueryClient } from "@tanstack/react-query";
+import { useRef, useState } from "react";
+
+import { ApiError, type Attempt, type JobDetail, api, body } from "../api/client";
+import { keys, mergeAttempt } from "../api/events";
+import { seconds } from "../domain/duration";
+import { moment, span } from "../domain/format";
+import { freshId } from "../domain/id";
+import { Dialog } from "./dialog";
+import { tell } from "./toasts";
+import { Told } from "./told";
+import { When } from "./when";
+
+const PRESETS = ["10m", "30m", "1h"] as const;
+
+/** Asks for more time for a running task. What it costs others is told before it is given. */
+export function MoreTime({
+  job,
+  task,
+  attempt,
+  admin,
+  now,
+  onClose,
+}: {
+  job: string;
+  task: string;
+  attempt: Attempt;
+  admin: boolean;
+  now: number;
+  onClose: () => void;
+}) {
+  const client = useQueryClient();
+  const [by, setBy] = useState<string>("30m");
+  const [refused, setRefused] = useState<{ error: Error; by: string } | null>(null);
+  const [busy, setBusy] = useState(false);
+  const sending = useRef(false);
+  // The same amount asked again, after an answer that got lost, is the same request: it is given once.
+  const requests = useRef(new Map<string, string>());
+
+  const wish = by.trim();
+  const more = seconds(wish);
+  const send = async (force: boolean): Promise<void> => {
+    if (sending.current || wish === "") return;
+    sending.current = true;
+    setBusy(true);
+    setRefused(null);
+    const key = requests.current.get(wish) ?? freshId();
+    requests.current.set(wish, key);
+    try {
+      const answer = await body(
+        api.POST("/api/v1/jobs/{job}/tasks/{task}/extend", {
+          params: { path: { job, task }, header: { "idempotency-key": key } },
+          body: { by: wish, force },
+        }),
+      );
+      client.setQueryData<JobDetail>(
+        keys.job(job),
+        (old) => old && { ...old, tasks: old.tasks.map((t) => (t.name === task ? mergeAttempt(t, answer.attempt) : t)) },
+      );
+      tell(answer.sentence.replace(`${job}/`, ""), { bad: !answer.delivered });
+      onClose();
+    } catch (error) {
+      setRefused({ error: error as Error, by: wish });
+    } finally {
+      sending.current = false;
+      setBusy(false);
+    }
+  };
+
+  const moves = refused?.error instanceof ApiError && refused.error.slug === "promises-move" && refused.by === wish;
+  return (
+    <Dialog
+      title={`More time for ${task}`}
+      onClose={onClose}
+      onSubmit={() => void send(false)}
+      actions={
+        <>
+          {moves && admin && (
+            <button type="button" className="danger" disabled={busy} onClick={() => void send(true)}>
+              Give it anyway
+            </button>
+          )}
+          <button className="main" disabled={busy || wish === ""}>
+            {busy ? "Asking …" : "Give it"}
+          </button>
+        </>
+      }
+    >
+      <p className="facts">
+        {attempt.timeout_s !== null && <>It may run {span(attempt.timeout_s)}</>}
+        {attempt.deadline_at !== null && (
+          <>
+            {" "}
+            and is ended at <When at={attempt.deadline_at} now={now} /> if it is not done by then
+          </>
+        )}
+        .
+      </p>
+      <label className="block">
+        How much more
+        <input
+          value={by}
+          autoFocus
+          spellCheck={false}
+          autoComplete="off"
+          onFocus={(e) => e.target.select()}
+          onChange={(e) => setBy(e.target.value)}
+        />
+      </label>
+      <div className="actions presets" role="group" aria-label="How much more, by one click">
+        {PRESETS.map((preset) => (
+          <button key={preset} type="button" className="small" aria-pressed={wish === preset} onClick={() => setBy(preset)}>
+            {preset}
+          </button>
+        ))}
+        {more !== null && attempt.deadline_at !== null && (
+          <span className="note">then until {moment(attempt.deadline_at + more, now)} at the latest</span>
+        )}
+        {more === null && wish !== "" && <span className="note">write it as 45m, 2h or 1h30m</span>}
+      </div>
+      {refused && (
+        <div className="failure" role="alert">
+          <Told text={refused.error.message} />
+          {moves && admin && <p>You may: who waits is then told a later start than was promised, with this as the cause.</p>}
+        </div>
+      )}
+    </Dialog>
+  );
+}

@@ -1,0 +1,185 @@
+import type { Advice } from "../api/advice";
+import type { PreviewStart } from "../api/client";
+import { ordinal } from "../domain/starts";
+import type { Compared } from "../domain/variants";
+import { useNow } from "./basics";
+import { Told } from "./told";
+import { When } from "./when";
+
+const SHOWN = 6;
+
+/** When the job that is being written would start, were it submitted now; and with other timeouts. */
+export function StartPreview({
+  advice,
+  ready,
+  task,
+  compared,
+  onTimeout,
+}: {
+  advice: Advice;
+  /** Whether enough is filled in. */
+  ready: boolean;
+  /** The task that is compared with others like it; empty where there is nothing to compare. */
+  task: string;
+  compared: Compared | null;
+  onTimeout: (timeout: string) => void;
+}) {
+  const now = useNow(5000);
+  const preview = ready ? (advice.checked?.preview ?? null) : null;
+  return (
+    <section className="starts" aria-label="When it would start" aria-busy={advice.asking}>
+      <h2>When it would start</h2>
+      {!ready && <p className="note">Shown here once image, command and timeout are filled in.</p>}
+      {ready && advice.refused && <p className="note">Not known: as it stands it would not be taken. Check says why.</p>}
+      {ready && !advice.refused && advice.checked === null && <p className="note">{advice.asking ? "Asking …" : "Not known now."}</p>}
+      {ready && !advice.refused && advice.checked !== null && preview === null && <p className="note">The queue can’t be asked now.</p>}
+      {preview && !advice.refused && (
+        <>
+          {preview.starts.slice(0, SHOWN).map((start) => (
+            <One key={start.task} start={start} now={now} named={preview.starts.length + preview.after_needs_count > 1} />
+          ))}
+          {preview.queued_count > SHOWN && <p>And {preview.queued_count - SHOWN} more that would be queued at once.</p>}
+          {preview.after_needs_count > 0 && (
+            <p className="note">
+              After what they need: {preview.after_needs.slice(0, SHOWN).join(", ")}
+              {preview.after_needs_count > SHOWN && ` and ${preview.after_needs_count - SHOWN} more`}.
+            </p>
+          )}
+          {compared && <Table task={task} compared={compared} now={now} onTimeout={onTimeout} />}
+          <p className="note">If it were submitted now and nothing came in between. The shorter the timeout, the sooner it starts.</p>
+        </>
+      )}
+    </section>
+  );
+}
+
+function One({ start, now, named }: { start: PreviewStart; now: number; named: boolean }) {
+  return (
+    <div className="start">
+      <p>
+        {named && <b>{start.task}: </b>}
+        <Start start={start} now={now} />
+      </p>
+      {start.waits.length > 0 && !start.refused && (
+        <ul>
+          {start.waits.map((wait, i) => (
+            <li key={i}>
+              <Told text={wait.sentence} />
+            </li>
+          ))}
+        </ul>
+      )}
+    </div>
+  );
+}
+
+function Start({ start, now }: { start: PreviewStart; now: number }) {
+  if (start.refused) {
+    return (
+      <>
+        It would not be taken. <Told text={start.refused} />
+      </>
+    );
+  }
+  if (start.at_once) return <b className="at-once">It would start at once.</b>;
+  return (
+    <>
+      It would be <b>{start.position === null ? "somewhere" : ordinal(start.position)}</b> in the queue
+      {start.estimated_start_at === null ? (
+        "; when it starts nobody can tell"
+      ) : (
+        <>
+          , start {start.estimate_rough ? "very roughly" : "about"} <When at={start.estimated_start_at} now={now} />
+        </>
+      )}
+      {start.promised_start_at !== null && (
+        <>
+          , promised: no later than <When at={start.promised_start_at} now={now} up />
+        </>
+      )}
+      {start.promised_start_at === null && start.promise_from_at !== null && (
+        <>
+          ; from <When at={start.promise_from_at} now={now} up /> on its start is promised
+        </>
+      )}
+      .
+    </>
+  );
+}
+
+/** Timeouts down, numbers of GPUs across. */
+function Table({ task, compared, now, onTimeout }: {
+  task: string;
+  compared: Compared;
+  now: number;
+  onTimeout: (timeout: string) => void;
+}) {
+  const { timeouts, gpus, own, starts } = compared;
+  const across = gpus.length > 1;
+  return (
+    <table className="compare">
+      <caption>
+        {across ? "With other timeouts and GPUs" : "With another timeout"}
+        {task && (
+          <>
+            , <code>{task}</code>
+          </>
+        )}
+      </caption>
+      {across && (
+        <thead>
+          <tr>
+            <th scope="col">timeout</th>
+            {gpus.map((count) => (
+              <th key={count} scope="col">
+                {count} GPU{count > 1 ? "s" : ""}
+              </th>
+            ))}
+          </tr>
+        </thead>
+      )}
+      <tbody>
+        {timeouts.map((timeout, row) => {
+          const mine = timeout === own;
+          return (
+            <tr key={timeout} className={mine ? "chosen" : ""}>
+              <th scope="row">
+                {mine ? (
+                  timeout
+                ) : (
+                  <button type="button" className="link" title="Put it into the field" onClick={() => onTimeout(timeout)}>
+                    {timeout}
+                  </button>
+                )}
+              </th>
+              {gpus.map((count, column) => (
+                <td key={count}>
+                  <Cell start={starts[row * gpus.length + column]} now={now} />
+                </td>
+              ))}
+            </tr>
+          );
+        })}
+      </tbody>
+    </table>
+  );
+}
+
+function Cell({ start, now }: { start: PreviewStart | undefined; now: number }) {
+  if (start === undefined) return <>–</>;
+  if (start.refused) return <span title={start.refused}>not taken</span>;
+  if (start.at_once) return <>at once</>;
+  if (start.estimated_start_at === null) return <>nobody can tell</>;
+  return (
+    <>
+      {start.estimate_rough && <abbr title="A rough figure">~ </abbr>}
+      <When at={start.estimated_start_at} now={now} distance={false} />
+      {start.promised_start_at !== null && (
+        <small>
+          {" "}
+          by <When at={start.promised_start_at} now={now} up distance={false} />
+        </small>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,221 @@
+import { Fragment, useState } from "react";
+import { Link } from "wouter";
+
+import type { LogStream, Task } from "../api/client";
+import { moment, size, span } from "../domain/format";
+import { short } from "../domain/image-name";
+import { attemptTone, taskEnded, taskTone } from "../domain/states";
+import { Problems, Sentence, State } from "./basics";
+import { LogView } from "./log-view";
+import { MoreTime } from "./more-time";
+import { Phases } from "./phases";
+import { Before, Waiting } from "./waiting";
+import { When } from "./when";
+
+export type Action = "cancel" | "retry" | "hold" | "release";
+
+const sourceText: Record<NonNullable<Task["image_source"]>, string> = {
+  market: "of the image market",
+  engine: "that a machine has",
+  registry: "of a registry",
+};
+
+/** What the names meant when the job was submitted; they may mean something else by now. */
+function Pinned({ task }: { task: Task }) {
+  const facts = [
+    task.image_digest && (
+      <>
+        image <code title={task.image_digest}>{short(task.image_digest)}</code>
+        {task.image_source && ` ${sourceText[task.image_source]}`}
+      </>
+    ),
+    task.datasets.length > 0 && (
+      <>
+        {task.datasets.length === 1 ? "dataset" : "datasets"}{" "}
+        {task.datasets.map((pin, i) => (
+          <span key={pin}>
+            {i > 0 && ", "}
+            <Link href={`/datasets/${pin.split("@")[0] ?? ""}`}>{pin}</Link>
+          </span>
+        ))}
+      </>
+    ),
+    task.code && (
+      <>
+        code <code title={task.code}>{short(task.code)}</code>
+      </>
+    ),
+  ].filter(Boolean);
+  if (facts.length === 0) return null;
+  return (
+    <p className="facts" aria-label="Pinned at submit">
+      Pinned at submit:{" "}
+      {facts.map((fact, i) => (
+        <span key={i}>
+          {i > 0 && " · "}
+          {fact}
+        </span>
+      ))}
+    </p>
+  );
+}
+
+/** Who waited longer may ask why. */
+const LONG_WAIT_S = 5;
+
+const streams: readonly LogStream[] = ["stdout", "stderr", "platform"];
+
+/** One task of a job: how it stands, its attempts, its logs. */
+export function TaskPanel({
+  job,
+  task,
+  now,
+  busy,
+  mayAct,
+  mayExtend,
+  admin,
+  onAct,
+}: {
+  job: string;
+  task: Task;
+  now: number;
+  busy: boolean;
+  /** Buttons of the job as a whole stand for its only task. */
+  mayAct: boolean;
+  mayExtend: boolean;
+  admin: boolean;
+  onAct: (action: Action) => void;
+}) {
+  const [stream, setStream] = useState<LogStream>("stdout");
+  const [picked, setPicked] = useState<number | null>(null);
+  const latest = task.attempts.at(-1);
+  const attempt = task.attempts.find((a) => a.number === picked) ?? latest;
+  const [extending, setExtending] = useState(false);
+  // Its timeout counts from its start, and what is being stopped gets no more.
+  const extensible = mayExtend && task.state === "RUNNING" && latest?.state === "RUNNING";
+  const timeout = latest !== undefined && latest.ended_at === null && latest.timeout_s !== null ? latest.timeout_s : task.timeout_s;
+  const number = attempt?.number ?? (task.attempt > 0 ? task.attempt : null);
+
+  return (
+    <section className="task-panel" aria-label={`Task ${task.name}`}>
+      <div className="title-row">
+        <h2>
+          {task.name} <State state={task.state} tone={taskTone[task.state]} />
+          {task.held && <span className="state wait">held</span>}
+        </h2>
+        <div className="actions">
+          {extensible && (
+            <button onClick={() => setExtending(true)} title="Let it run longer than its timeout says">
+              More time …
+            </button>
+          )}
+          {mayAct && (
+            <>
+              {!taskEnded(task.state) && (
+                <button disabled={busy || task.state === "STOPPING"} onClick={() => onAct("cancel")}>
+                  Cancel task
+                </button>
+              )}
+              {(task.state === "BLOCKED" || task.state === "QUEUED") && (
+                <button disabled={busy} onClick={() => onAct(task.held ? "release" : "hold")} title="Keep this task from starting, or let it">
+                  {task.held ? "Release task" : "Hold task"}
+                </button>
+              )}
+              {taskEnded(task.state) && task.state !== "SUCCEEDED" && (
+                <button disabled={busy} onClick={() => onAct("retry")}>
+                  Retry task
+                </button>
+              )}
+            </>
+          )}
+        </div>
+      </div>
+      <p className="facts">
+        <code>{task.image}</code> · timeout {span(timeout)} · {task.resources.cpus} CPU · {size(task.resources.memory_bytes)}
+        {task.resources.gpus > 0 && (
+          <>
+            {" "}
+            · {task.resources.gpus} GPU{task.resources.gpus > 1 ? "s" : ""}
+          </>
+        )}
+        {task.node_id && <> · on {task.node_id}</>}
+      </p>
+      <Pinned task={task} />
+      {task.reason && task.state !== "SUCCEEDED" && (
+        <p className="reason">
+          <Sentence text={task.reason.sentence} />
+        </p>
+      )}
+      <Waiting job={job} task={task} now={now} />
+      {task.attempts.length > 1 && (
+        <div className="tabs" role="tablist" aria-label="Attempts">
+          {task.attempts.map((a) => (
+            <button key={a.number} role="tab" aria-selected={a === attempt} onClick={() => setPicked(a.number)}>
+              attempt {a.number}
+            </button>
+          ))}
+        </div>
+      )}
+      {attempt && (
+        <div className="attempt">
+          <p className="facts">
+            Attempt {attempt.number}
+            {attempt.of_runs > 1 && <> of {attempt.of_runs}</>}: <State state={attempt.state} tone={attemptTone[attempt.state]} /> on{" "}
+            {attempt.node_id}
+            {attempt.started_at !== null && <>, started {moment(attempt.started_at, now)}</>}
+            {attempt.deadline_at !== null && attempt.ended_at === null && (
+              <>
+                , ended at <When at={attempt.deadline_at} now={now} /> at the latest
+              </>
+            )}
+            {attempt.extensions.map((given) => (
+              <Fragment key={given.at}>
+                , given {span(given.seconds)} more by {given.by}
+              </Fragment>
+            ))}
+            {attempt.extension_pending && <> (its machine has not confirmed that yet)</>}
+            {attempt.peak_memory_bytes !== null && <>, peak memory {size(attempt.peak_memory_bytes)}</>}
+            {attempt.gpu_uuids.length > 0 && <>, GPUs {attempt.gpu_uuids.join(", ")}</>}
+          </p>
+          {attempt.reason && attempt !== latest && (
+            <p className="reason">
+              <Sentence text={attempt.reason.sentence} />
+            </p>
+          )}
+          {attempt.warnings.length > 0 && (
+            <Problems
+              problems={attempt.warnings.map((message) => ({
+                message,
+                pointer: "",
+                line: null,
+                column: null,
+                word: "",
+                allowed: [],
+                suggestion: "",
+              }))}
+            />
+          )}
+          <Phases attempt={attempt} now={now} />
+          {attempt === latest && !taskEnded(task.state) && (attempt.phases.scheduling_s ?? 0) >= LONG_WAIT_S && (
+            <Before job={job} task={task.name} now={now} title="What started before it?" />
+          )}
+        </div>
+      )}
+      {extending && latest && (
+        <MoreTime job={job} task={task.name} attempt={latest} admin={admin} now={now} onClose={() => setExtending(false)} />
+      )}
+      {number !== null && (
+        <>
+          <div className="tabs" role="tablist" aria-label="Logs">
+            {streams.map((s) => (
+              <button key={s} role="tab" aria-selected={s === stream} onClick={() => setStream(s)}>
+                {s}
+              </button>
+            ))}
+          </div>
+          <LogView place={{ job, task: task.name, attempt: number, stream }} key={`${number}/${stream}`} />
+        </>
+      )}
+    </section>
+  );
+}
