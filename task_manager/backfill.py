@@ -46,6 +46,7 @@ class Walk:
         self._freed = False  # room that was kept has come free
         self._floor_s = inp.now_s  # `strict`: nobody starts earlier
         self._ahead: TaskId | None = None
+        self._behind: Key | None = None
 
     def run(self) -> Plan:
         discipline, settings = self.settings.discipline, self.settings
@@ -74,6 +75,7 @@ class Walk:
             if task_id in self.placements:
                 continue
             if booked >= limit or looked >= limit + self.settings.filled or self._nothing_more():
+                self._behind = self.keys[-1] if self.keys else None
                 break
             task = self.inp.tasks[task_id]
             if strict and (limited := self.board.limit_on(task, self.settings.duration_s(task))):
@@ -163,7 +165,7 @@ class Walk:
             self.fill(last, limit)
             if not self._freed:
                 return
-            self._freed = False
+            self._freed, self._behind = False, None  # there may be room again for what was passed over
             for key in self.keys:
                 self._advance(id_of(key))
             if not self._freed:
@@ -264,11 +266,13 @@ class Walk:
             places=places,
             reservations={} if greedy else self.reservations,
             estimates={t: Estimate(place.start_s, rough=greedy) for t, place in self.reservations.items()},
-            rough=self._rough(),
+            rough=rough(inp),
             waits=self.waits,
             dropped=tuple(self._dropped(places)),
             next_wake_s=min(wakes, default=None),
             policy_failed=inp.queue.failure,
+            # What starts makes way for others among the first.
+            behind=None if self._freed or self.placements else self._behind,
         )
 
     def _promise(self, places: dict[TaskId, Place]) -> list[float]:
@@ -297,13 +301,14 @@ class Walk:
             if now_s is None or now_s > lost.place.promised_s:
                 yield Dropped(task_id, lost.cause, lost.place.promised_s, now_s)
 
-    def _rough(self) -> Rough | None:
-        inp = self.inp
-        gpus, waiting = inp.view.gpus, len(inp.queue)
-        if not gpus or not waiting:
-            return None
-        running_s = sum(b.shape.gpus * max(0.0, b.until_s - inp.now_s) for b in inp.running)
-        return Rough(inp.now_s + running_s / gpus, inp.queue.waiting_gpu_s / waiting / gpus)
+
+def rough(inp: PassInput) -> Rough | None:
+    """When tasks without a reservation may start, from the work ahead of them alone."""
+    gpus, waiting = inp.view.gpus, len(inp.queue)
+    if not gpus or not waiting:
+        return None
+    running_s = sum(b.shape.gpus * max(0.0, b.until_s - inp.now_s) for b in inp.running)
+    return Rough(inp.now_s + running_s / gpus, inp.queue.waiting_gpu_s / waiting / gpus)
 
 
 class _Failed:

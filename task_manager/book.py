@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from headway.ids import AttemptId, NodeId, TaskId
 
+from .cycle import is_out_of_reach
 from .leases import NodeLease
 from .model import Attempt, Node, Task
 from .passes import Plan
@@ -79,6 +80,7 @@ class Book:
         self.unfit: dict[NodeId, Unfit] = {}
         self.nodes_live = False  # the nodes are as ResourceManager says now, not as it once said
         self.pass_needed = True
+        self.rough_due = False  # tasks came or went without a pass: what the plan says roughly is of before
         self.dirty_tasks: dict[TaskId, Task] = {}
         self.dirty_attempts: dict[AttemptId, Attempt] = {}
         self.dirty_nodes: dict[NodeId, Node | None] = {}
@@ -299,6 +301,9 @@ class Book:
         if before is not None and before.waiting:
             self.queue.remove(task_id)
             self.held.pop(task_id, None)
+            self.rough_due = True
+            if self.plan is not None and task_id in self.plan.estimates:
+                self.pass_needed = True  # what was kept for it may start others, and one more is among the first
         if task is None or not task.waiting:
             return
         if task.held:
@@ -307,10 +312,12 @@ class Book:
         due_s = self._due_s(task)
         runnable = due_s <= self.mono
         self.queue.add(task, runnable=runnable)
-        if runnable:
-            self.pass_needed = True
-        else:
+        if not runnable:
             heapq.heappush(self._paused, (due_s, task_id, task.not_before))
+        elif is_out_of_reach(self.plan, self.queue, task):
+            self.rough_due = True
+        else:
+            self.pass_needed = True
 
     def _set_policy(self, policy: Policy) -> None:
         self.policy = policy

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .backfill import Walk
+from .backfill import Walk, rough
+from .model import Task
 from .passes import (
     Discipline,
     Dropped,
@@ -15,6 +16,7 @@ from .passes import (
     Wait,
     Why,
 )
+from .queue import TaskQueue
 
 __all__ = [
     "Discipline",
@@ -27,7 +29,9 @@ __all__ = [
     "Rough",
     "Wait",
     "Why",
+    "is_out_of_reach",
     "plan",
+    "rough",
 ]
 
 
@@ -38,3 +42,12 @@ def plan(inp: PassInput) -> Plan:
     """
     inp.queue.sort(inp.wall_s, inp.view)
     return Walk(inp).run()
+
+
+def is_out_of_reach(said: Plan | None, queue: TaskQueue, task: Task) -> bool:
+    """Whether a pass that sees one runnable task more than the last one did says the same: nothing has come free since,
+    the task is behind all that have a reservation, and there was no room for its shape."""
+    if said is None or said.behind is None or queue.failure or not queue.policy.static:
+        return False
+    key = queue.key_of(task.id)
+    return key is not None and key > said.behind and task.shape in said.no_room

@@ -298,6 +298,8 @@ def apply(turn: Turn, events: Sequence[Event]) -> list[Any]:
             answers[index] = error
     if book.pass_needed:
         placing.run_pass(turn)
+    elif book.rough_due:
+        placing.estimate_anew(turn)
     return answers
 
 

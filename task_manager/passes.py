@@ -12,7 +12,7 @@ from .admission import Limits
 from .model import Shape, Task
 from .placement import CpuTasks, Room
 from .places import Booking, Place
-from .policy import Policy, View
+from .policy import Key, Policy, View
 from .queue import TaskQueue
 
 _LEAST_GAP_S, _MOST_GAP_S, _GAP_SHARE = 60.0, 600.0, 0.05
@@ -153,3 +153,4 @@ class Plan:
     dropped: tuple[Dropped, ...] = ()
     next_wake_s: float | None = None  # a pass is due then, by the pass's clock, if no event brings one before
     policy_failed: str = ""  # the policy raised or gave no number: `aging_sjf` stood in, and this says why
+    behind: Key | None = None  # tasks behind it were only looked at if there was room for their shape; None: all were

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from headway.ids import AttemptId, NodeId
 from headway.logs import get_logger
@@ -11,7 +12,7 @@ from headway.states import AttemptState, TaskEventKind, TaskState
 from . import leases
 from .admission import contradictions
 from .book import Book
-from .cycle import Placement, Plan, plan
+from .cycle import Placement, Plan, plan, rough
 from .events import NodesChanged
 from .frames import frame
 from .leases import LiveLease
@@ -121,7 +122,15 @@ def run_pass(turn: Turn) -> None:
     book.put_places(said.places)
     book.plan, book.next_pass_s = said, said.next_wake_s
     # Placing is no reason for another pass: it only takes.
-    book.pass_needed = False
+    book.pass_needed = book.rough_due = False
+
+
+def estimate_anew(turn: Turn) -> None:
+    """Rough estimates after tasks came or went without a pass."""
+    book = turn.book
+    book.rough_due = False
+    if book.plan is not None:
+        book.plan = replace(book.plan, rough=rough(seen_now(book, turn.settings)))
 
 
 def _tell(before: Plan | None, said: Plan) -> None:
