@@ -56,7 +56,7 @@ class Desk:
         """One page of the waiting tasks in their order; held ones come last, without a position."""
         limit = min(request.limit or 100, _MOST_ENTRIES)
         async with self._engine.reading() as book:
-            rooms = placing.rooms(book, self._engine.settings)
+            rooms = placing.rooms(book, self._engine.settings, self._engine.mono())
             page = _page(book, request.offset, limit, JobId(request.job_id))
             known: dict[Shape, list[WaitReason]] = {}
             entries: list[task_manager_pb2.QueueEntry] = []
@@ -86,7 +86,8 @@ class Desk:
         async with self._engine.reading() as book:
             task = book.tasks.get(task_id)
             if task is not None:
-                return self._entry(book, task, placing.rooms(book, self._engine.settings))
+                rooms = placing.rooms(book, self._engine.settings, self._engine.mono())
+                return self._entry(book, task, rooms)
         task = (await self._db.read(lambda conn: store.load_tasks(conn, [task_id]))).get(task_id)
         if task is None:
             raise NotFound(f"The queue knows no task {task_id}.")

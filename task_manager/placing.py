@@ -85,24 +85,26 @@ def _started_too_late(book: Book, attempt: Attempt, settings: Settings) -> bool:
     return book.mono - first_s > settings.start_limit_s
 
 
-def why_silent(book: Book, settings: Settings, node_id: NodeId) -> str:
-    """Why a node's last word is not to be trusted now; empty when it is."""
+def why_silent(book: Book, settings: Settings, node_id: NodeId, at_s: float | None = None) -> str:
+    """Why a node's last word is not to be trusted; empty when it is. ``at_s``: at that moment by the boot clock, which
+    may be later than that of the turn."""
+    at_s = book.mono if at_s is None else at_s
     lease = book.leases.get(node_id)
     if not book.nodes_live and (lease is None or not lease.heard):
         return f"{node_id} has not been heard since TaskManager started"
-    if leases.silent(lease, started_s=book.first_seen(node_id), now_s=book.mono, settings=settings.leases):
+    if leases.silent(lease, started_s=book.first_seen(node_id), now_s=at_s, settings=settings.leases):
         return f"{node_id} does not answer"
     return ""
 
 
-def rooms(book: Book, settings: Settings) -> list[Room]:
-    """What is left of every node, and why some take nothing."""
-    return book.rooms(lambda node_id: why_silent(book, settings, node_id))
+def rooms(book: Book, settings: Settings, at_s: float | None = None) -> list[Room]:
+    """What is left of every node, and why some take nothing; at the moment of the turn, or at ``at_s``."""
+    return book.rooms(lambda node_id: why_silent(book, settings, node_id, at_s))
 
 
-def seen_now(book: Book, settings: Settings) -> PassInput:
-    """What a pass of this turn sees."""
-    return pass_input(book, settings, rooms(book, settings))
+def seen_now(book: Book, settings: Settings, at_s: float | None = None) -> PassInput:
+    """What a pass of this turn sees; ``at_s``: with nodes that are silent by then."""
+    return pass_input(book, settings, rooms(book, settings, at_s))
 
 
 def run_pass(turn: Turn) -> None:

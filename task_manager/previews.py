@@ -51,7 +51,7 @@ class Previews:
         async with self._turn:
             async with self._engine.reading() as book:
                 now, mono = self._engine.now(), self._engine.mono()
-                there = placing.seen_now(book, self._engine.settings)
+                there = placing.seen_now(book, self._engine.settings, mono)
                 nodes = list(book.nodes.values())
                 reply = pb.PreviewQueueReply(
                     at=now,

@@ -171,6 +171,20 @@ async def test_variants_are_compared_as_if_alone_and_say_when_a_start_can_be_pro
         assert [reason.word for reason in short.reasons] == ["waiting_for_gpu"]
 
 
+async def test_a_node_that_fell_silent_since_the_last_turn_takes_nothing(tmp_path: Path, clock: FakeClock) -> None:
+    """Previews used to trust a node up to the next turn, two seconds at most."""
+    async with a_house(tmp_path, clock, settings=BARE) as house:
+        await house.nodes(a_node(gpus=1))
+        await house.beat()
+        await clock.advance(BARE.leases.silence_s)
+        assert (await one(house, a_task("x", gpus=1))).at_once
+        await clock.advance(0.1)
+        start = await one(house, a_task("x", gpus=1))
+        assert not start.at_once
+        assert [reason.sentence for reason in start.reasons] == ["n1 does not answer."]
+        await same_as_submitted(house, [a_task("x", gpus=1, at=clock.now())])
+
+
 async def test_a_rule_that_learns_does_not_learn_from_variants(tmp_path: Path, clock: FakeClock) -> None:
     async with a_house(tmp_path, clock, settings=BARE, order=policies.by_name("fair")) as house:
         await house.nodes(a_node(gpus=1))
