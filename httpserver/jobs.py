@@ -292,6 +292,7 @@ class Jobs:
             NotAllowed: somebody else's job.
             NotFound: no such job or task.
             NeededGone: a retry of what was deleted meanwhile.
+            TooManyWaiting: a retry of more tasks than may wait beside those that do.
         """
         job = await self.own(account, ref)
         if task and not is_task_name(task):

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 
-from headway.errors import Conflict, HeadwayError, NotFound
+from headway.errors import Conflict, HeadwayError, NotFound, TooManyWaiting
 from headway.logs import get_logger
 from headway.rpc.v1 import job_manager_pb2 as jm
 from headway.states import JOB_ENDED, TASK_FAILURES, JobState, TaskState
@@ -57,7 +57,7 @@ class Retry:
             ) from None
         try:
             reply = await send()
-        except (Conflict, NotFound):
+        except (Conflict, NotFound, TooManyWaiting):
             await self._uses.drop(key)
             raise
         try:

@@ -426,7 +426,7 @@ async def submit(client: httpx.AsyncClient, *names: str, **fields: Any) -> str:
 
 
 @asynccontextmanager
-async def a_rig(folder: Path, **http: Any) -> AsyncIterator[Rig]:
+async def a_rig(folder: Path, *, queued_tasks_per_user: int = 0, **http: Any) -> AsyncIterator[Rig]:
     """Starts everything; ``http`` are keys of the section httpserver."""
     layout = prepare_local(folder / "mount", "headway")
     web, rpc, jobs, tasks, nodes, worker = free_ports(6)
@@ -463,6 +463,7 @@ async def a_rig(folder: Path, **http: Any) -> AsyncIterator[Rig]:
         bind=f"127.0.0.1:{jobs}",
         token=TOKEN,
         task_manager=f"127.0.0.1:{tasks}",
+        queued_tasks_per_user=queued_tasks_per_user,
     )
     parts, server = await httpserver.app.build(service, config)
     async with AsyncExitStack() as stack:
