@@ -86,6 +86,8 @@ def test_the_queue_tells_who_set_its_order_and_what_fails(server: Server) -> Non
     assert "the policy fails: moody failed for j1/x: what a name" in said
     server.scheduling.update(policy_set_by=None, failure="")
     assert "configured" not in run("queue")
+    server.scheduling["contradictions"] = ["The reserve leaves none."]
+    assert "! the limits contradict each other: The reserve leaves none." in run("queue")
 
 
 def test_history_tells_who_started_and_why_this_one_did_not(server: Server) -> None:
