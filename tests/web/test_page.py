@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, Page, Route, expect
 
 from tests.support.cluster import Cluster, a_job, scripted_task
 from tests.support.waiting import soon
@@ -324,6 +324,20 @@ def test_the_queue_says_why(page: Page, headway: Cluster) -> None:
     headway.client.act("cancel", job)
     page.go_back()
     expect(row).to_have_count(0)
+
+
+def test_the_queue_says_what_limits_contradict_each_other(page: Page) -> None:
+    sentence = "The reserve for short tasks (4 GPUs) leaves none of the cluster's 4 for tasks longer than 10m."
+
+    def answer(route: Route) -> None:
+        said = route.fetch().json()
+        said["scheduling"]["contradictions"] = [sentence]
+        route.fulfill(json=said)
+
+    page.route("**/api/v1/queue?*", answer)
+    page.get_by_role("link", name="Queue").click()
+    notice = page.get_by_role("alert").filter(has_text="The limits contradict each other.")
+    expect(notice).to_contain_text(sentence)
 
 
 def test_usage_by_day_by_user_and_as_a_trace(page: Page, headway: Cluster) -> None:
