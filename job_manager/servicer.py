@@ -150,17 +150,19 @@ def _job_and_tasks(
     record = _record(conn, request.job_id)
     if not request.with_tasks and not request.task_names:
         return views.job_to_pb(record), []
-    rows = store.load_tasks(conn, record.id)
     wanted = set(request.task_names)
-    chosen = [row for row in rows if not wanted or row.name in wanted]
+    chosen = rows = store.load_tasks(conn, record.id, wanted)
     missing = wanted - {row.name for row in chosen}
     if missing:
         raise NotFound(f"Job {record.id} has no task {min(missing)!r}.")
-    specs = store.load_specs(conn, record.id, [row.number for row in chosen])
+    blobs = store.load_specs(conn, record.id, [row.number for row in chosen])
+    specs = {number: common_pb2.TaskSpec.FromString(blob) for number, blob in blobs.items()}
+    if wanted and (needed := {need.task for spec in specs.values() for need in spec.needs}):
+        rows = store.load_tasks(conn, record.id, needed)
     running = {row.name for row in rows if row.state not in TASK_ENDED}
     tasks = []
     for row in chosen:
-        spec = common_pb2.TaskSpec.FromString(specs[row.number])
+        spec = specs[row.number]
         waits_for = [need.task for need in spec.needs if need.task in running]
         tasks.append(views.task_to_pb(spec, row.state, row.record, waits_for))
     return views.job_to_pb(record), tasks

@@ -135,9 +135,10 @@ class TaskRow:
     record: TaskRecord
 
 
-def load_tasks(conn: Connection, job_id: str) -> list[TaskRow]:
-    """All tasks of a job, as submitted."""
-    rows = conn.execute(select(task).where(task.c.job_id == job_id).order_by(task.c.number))
+def load_tasks(conn: Connection, job_id: str, names: Collection[str] = ()) -> list[TaskRow]:
+    """The tasks of a job, as submitted; all, or those of these names."""
+    named = [task.c.name.in_(names)] if names else []
+    rows = conn.execute(select(task).where(task.c.job_id == job_id, *named).order_by(task.c.number))
     return [TaskRow(row.number, row.name, TaskState(row.state), _task_record(row)) for row in rows]
 
 

@@ -80,8 +80,8 @@ class House:
         reply: job_manager_pb2.SubmitJobReply = await self.peer.upload(self.stub.SubmitJob, parts, deadline_s=30)
         return reply
 
-    async def job(self, job_id: str) -> tuple[job_manager_pb2.Job, dict[str, job_manager_pb2.TaskView]]:
-        request = job_manager_pb2.GetJobRequest(job_id=job_id, with_tasks=True)
+    async def job(self, job_id: str, *names: str) -> tuple[job_manager_pb2.Job, dict[str, job_manager_pb2.TaskView]]:
+        request = job_manager_pb2.GetJobRequest(job_id=job_id, with_tasks=True, task_names=names)
         parts = [part async for part in self.peer.stream(self.stub.GetJob, request, deadline_s=30)]
         return parts[0].job, {task.name: task for part in parts for task in part.tasks}
 
@@ -164,6 +164,10 @@ async def test_a_diamond_runs_from_submission_to_its_end(house: House) -> None:
     assert (await house.states(job_id))[""] == "RUNNING"
     _, tasks = await house.job(job_id)
     assert list(tasks["compare"].waits_for) == ["right"]
+    _, named = await house.job(job_id, "compare", "left")
+    assert named == {name: tasks[name] for name in ("left", "compare")}, "the same where only some are asked for"
+    with pytest.raises(NotFound, match="no task 'centre'"):
+        await house.job(job_id, "left", "centre")
     await house.ends(job_id, "right")
     await house.told("prepare", "left", "right", "compare")
     await house.ends(job_id, "compare")

@@ -8,13 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from headway.ids import NodeId
 from task_manager import policies
+from task_manager.events import Report, Reports
 from task_manager.leases import LeaseSettings
 from task_manager.passes import Discipline
 from task_manager.settings import Settings
 from tests.support.clock import FakeClock
 from tests.support.scheduling import fixture_rows
-from tests.unit.task_manager.house import House, a_house, a_node, a_task, tid
+from tests.unit.task_manager.house import House, a_house, a_node, a_task, exited, tid
 
 # Nobody needs to be heard. The end of a run is heard of in the instant in which it must have come, but behind the pass
 # that is due then: a hundredth of a second keeps that from being called late.
@@ -55,3 +57,25 @@ async def test_twenty_tasks_start_when_the_fixture_says(name: str, discipline: D
         await house.nodes(a_node(gpus=2, cpu=10_000))
         starts = await _lived(house, fixture_rows("table2_like.csv"))
     assert starts == pytest.approx({int(row["id"]): row[name] for row in STARTS}, abs=1e-6)
+
+
+async def test_two_hundred_tasks_of_a_second_keep_eight_slots_busy(tmp_path: Path, clock: FakeClock) -> None:
+    """Each slot has its next task at the very moment at which it comes free."""
+    async with a_house(tmp_path, clock, settings=EXACT) as house:
+        await house.nodes(a_node(gpus=8))
+        began = clock.now()
+        await house.enqueue(*(a_task(f"t{number}", gpus=1, at=began, timeout=1) for number in range(200)))
+        left = 200
+        while left:
+            running = house.running()
+            assert len(running) == min(8, left)
+            assert {attempt.placed_at for attempt in house.engine.book.attempts.values()} == {clock.now()}
+            assert set(running) <= set(house.workers.launched)
+            await clock.advance(1)
+            ends = tuple(
+                Report(attempt, NodeId("n1"), "SUCCEEDED", clock.now(), reason=exited()) for attempt in running
+            )
+            await house.engine.submit(Reports(ends))
+            await house.settle()
+            left -= len(running)
+        assert clock.now() - began == 25
