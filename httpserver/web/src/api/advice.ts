@@ -41,6 +41,7 @@ export function useAdvice(file: string): Advice {
         body: file,
         headers: { "Content-Type": "application/json" },
         signal,
+        quiet: true,
       }),
     placeholderData: keepPreviousData,
     refetchInterval: AGAIN_MS,
@@ -61,7 +62,7 @@ export function useCompared(comparison: string): Compared | null {
     enabled: comparison !== "",
     queryFn: async ({ signal }): Promise<Compared> => {
       const { asked, ...rest } = JSON.parse(comparison) as Comparison;
-      const preview = await askJson<Preview>("POST", "/queue/preview", { json: { variants: asked }, signal });
+      const preview = await askJson<Preview>("POST", "/queue/preview", { json: { variants: asked }, signal, quiet: true });
       return { ...rest, starts: preview.starts };
     },
     placeholderData: keepPreviousData,

@@ -94,13 +94,15 @@ interface Ask {
   readonly body?: BodyInit;
   readonly headers?: { readonly [name: string]: string };
   readonly signal?: AbortSignal;
+  /** What nobody asked for by a press opens no sign-in over what is being written. */
+  readonly quiet?: boolean;
 }
 
 /**
  * A call that the generated client can't say: exact names of files in the address, streams, headers of the answer.
  * `path` comes after /api/v1 and is sent as it is.
  */
-export async function ask(method: string, path: string, { query = {}, json, body, headers = {}, signal }: Ask = {}): Promise<Response> {
+export async function ask(method: string, path: string, { query = {}, json, body, headers = {}, signal, quiet = false }: Ask = {}): Promise<Response> {
   const words = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) if (value !== undefined && value !== "") words.set(name, String(value));
   const search = words.size > 0 ? `?${words}` : "";
@@ -117,7 +119,7 @@ export async function ask(method: string, path: string, { query = {}, json, body
     throw new ApiError("Headway does not answer. Is the connection there, and the server running?", 0, "no-service");
   }
   if (response.ok) return response;
-  if (response.status === 401) tellSignedOut();
+  if (response.status === 401 && !quiet) tellSignedOut();
   throw toApiError(await response.json().catch(() => null), response.status);
 }
 

@@ -4,8 +4,9 @@ import { useRef, useState } from "react";
 import { ApiError, type Attempt, type JobDetail, api, body } from "../api/client";
 import { keys, mergeAttempt } from "../api/events";
 import { seconds } from "../domain/duration";
-import { moment, span } from "../domain/format";
+import { span } from "../domain/format";
 import { freshId } from "../domain/id";
+import { clock } from "../domain/starts";
 import { Dialog } from "./dialog";
 import { tell } from "./toasts";
 import { Told } from "./told";
@@ -31,12 +32,16 @@ export function MoreTime({
 }) {
   const client = useQueryClient();
   const [by, setBy] = useState<string>("30m");
-  const [refused, setRefused] = useState<{ error: Error; by: string } | null>(null);
+  const [refused, setRefused] = useState<Error | null>(null);
   const [busy, setBusy] = useState(false);
   const sending = useRef(false);
   // The same amount asked again, after an answer that got lost, is the same request: it is given once.
   const requests = useRef(new Map<string, string>());
 
+  const want = (text: string): void => {
+    setBy(text);
+    setRefused(null);
+  };
   const wish = by.trim();
   const more = seconds(wish);
   const send = async (force: boolean): Promise<void> => {
@@ -60,14 +65,14 @@ export function MoreTime({
       tell(answer.sentence.replace(`${job}/`, ""), { bad: !answer.delivered });
       onClose();
     } catch (error) {
-      setRefused({ error: error as Error, by: wish });
+      setRefused(error as Error);
     } finally {
       sending.current = false;
       setBusy(false);
     }
   };
 
-  const moves = refused?.error instanceof ApiError && refused.error.slug === "promises-move" && refused.by === wish;
+  const moves = refused instanceof ApiError && refused.slug === "promises-move";
   return (
     <Dialog
       title={`More time for ${task}`}
@@ -104,23 +109,23 @@ export function MoreTime({
           spellCheck={false}
           autoComplete="off"
           onFocus={(e) => e.target.select()}
-          onChange={(e) => setBy(e.target.value)}
+          onChange={(e) => want(e.target.value)}
         />
       </label>
       <div className="actions presets" role="group" aria-label="How much more, by one click">
         {PRESETS.map((preset) => (
-          <button key={preset} type="button" className="small" aria-pressed={wish === preset} onClick={() => setBy(preset)}>
+          <button key={preset} type="button" className="small" aria-pressed={wish === preset} onClick={() => want(preset)}>
             {preset}
           </button>
         ))}
         {more !== null && attempt.deadline_at !== null && (
-          <span className="note">then until {moment(attempt.deadline_at + more, now)} at the latest</span>
+          <span className="note">then until {clock(attempt.deadline_at + more, now)} at the latest</span>
         )}
         {more === null && wish !== "" && <span className="note">write it as 45m, 2h or 1h30m</span>}
       </div>
       {refused && (
         <div className="failure" role="alert">
-          <Told text={refused.error.message} />
+          <Told text={refused.message} />
           {moves && admin && <p>You may: who waits is then told a later start than was promised, with this as the cause.</p>}
         </div>
       )}

@@ -1,5 +1,6 @@
 import type { Advice } from "../api/advice";
 import type { PreviewStart } from "../api/client";
+import { bare } from "../domain/scheduling";
 import { ordinal } from "../domain/starts";
 import type { Compared } from "../domain/variants";
 import { useNow } from "./basics";
@@ -46,7 +47,10 @@ export function StartPreview({
             </p>
           )}
           {compared && <Table task={task} compared={compared} now={now} onTimeout={onTimeout} />}
-          <p className="note">If it were submitted now and nothing came in between. The shorter the timeout, the sooner it starts.</p>
+          <p className="note">
+            If it were submitted now and nothing came in between.
+            {bare(preview.policy) === "aging_sjf" && " The shorter the timeout, the sooner its turn."}
+          </p>
         </>
       )}
     </section>

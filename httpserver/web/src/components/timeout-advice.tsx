@@ -5,7 +5,7 @@ import { Sentence } from "./basics";
 export function TimeoutHint({ advice, timeout, onTimeout }: { advice: TimeoutAdvice; timeout: string; onTimeout: (timeout: string) => void }) {
   const suggested = advice.suggested_timeout;
   return (
-    <div className="coach" role="note" aria-label="What past runs say of the timeout">
+    <div className="coach" role="note" aria-label="What past runs say">
       <span>
         <Sentence text={advice.sentence} />
       </span>
