@@ -6,12 +6,13 @@ import os
 import sys
 import time
 
-from . import ahead, containers, images, listing, scheduling, services, simulation, upload
+from . import ahead, burst, containers, images, listing, scheduling, services, simulation, upload
 
 ALL = {
     "idle": services.idle,
     "flow": services.flow,
     "submit": services.big_submit,
+    "burst": burst.burst,
     "start": containers.start,
     "ahead": ahead.ahead,
     "many": containers.many,

@@ -177,6 +177,10 @@ class Cluster:
             self._client = Client(Profile(url=self.url, token=answer["token"], user=name))
         return self._client
 
+    def address(self, service: str) -> str:
+        """Where one of the four services listens for gRPC."""
+        return str(self._common[f"{service}.{'grpc_bind' if service == 'httpserver' else 'bind'}"])
+
     def user(self, name: str, **fields: Any) -> Client:
         """A new account, signed in."""
         password = secrets.token_hex(8)
