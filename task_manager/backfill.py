@@ -40,7 +40,7 @@ class Walk:
         self.placements: dict[TaskId, Placement] = {}
         self.reservations: dict[TaskId, Place] = {}
         self.waits: dict[TaskId, Wait] = {}
-        self.no_room: set[Shape] = set()
+        self.no_room: dict[int, Shape] = {}  # by id, since hashing a shape takes longer
         self.keys: list[Key] = []  # looked at for a reservation
         self.stand, self.lost = promises.standing(inp, self.board)
         self._freed = False  # room that was kept has come free
@@ -149,7 +149,7 @@ class Walk:
             wait = Wait(Why.BEHIND, node_id, self._ahead)
         elif not self.board.fits_now(task.shape):
             wait = Wait(Why.NO_ROOM, node_id)
-            self.no_room.add(task.shape)
+            self.no_room[id(task.shape)] = task.shape
         elif limit := self.board.limit_on(task, duration_s):
             wait = Wait(limit, node_id)
         else:
@@ -177,6 +177,8 @@ class Walk:
         if place is None or place.node_id not in self.board.nodes or not self.board.fits_now(task.shape):
             return
         duration_s = self.settings.duration_s(task)
+        if not self.board.might_start(task, place, duration_s):
+            return
         self.board.remove(task, place)
         slot = None if self.board.limit_on(task, duration_s) else self.board.at_once(task, duration_s)
         if slot is None:
@@ -221,7 +223,7 @@ class Walk:
         most_gpus = max((len(node.free_cards) for node in board.nodes.values()), default=-1)
         for shape, lanes in self.inp.queue.shelves.items():
             if shape.gpus > most_gpus or not board.fits_now(shape):
-                self.no_room.add(shape)
+                self.no_room[id(shape)] = shape
                 continue
             for shelf in lanes.values():
                 rest = iter(shelf) if after is None else shelf.irange(after, inclusive=(False, True))
@@ -234,7 +236,7 @@ class Walk:
             key, number = heads[0]
             shape, rest = shelves[number]
             if not board.fits_now(shape):
-                self.no_room.add(shape)
+                self.no_room[id(shape)] = shape
                 heapq.heappop(heads)
                 continue
             task = tasks[id_of(key)]
@@ -262,7 +264,7 @@ class Walk:
         wakes += [place.start_s for place in places.values() if place.start_s > inp.now_s]
         return Plan(
             placements=tuple(self.placements.values()),
-            no_room=frozenset(self.no_room),
+            no_room=frozenset(self.no_room.values()),
             places=places,
             reservations={} if greedy else self.reservations,
             estimates={t: Estimate(place.start_s, rough=greedy) for t, place in self.reservations.items()},
@@ -307,7 +309,8 @@ def rough(inp: PassInput) -> Rough | None:
     gpus, waiting = inp.view.gpus, len(inp.queue)
     if not gpus or not waiting:
         return None
-    running_s = sum(b.shape.gpus * max(0.0, b.until_s - inp.now_s) for b in inp.running)
+    now_s = inp.now_s
+    running_s = sum([b.shape.gpus * (b.until_s - now_s) for b in inp.running if b.until_s > now_s])
     return Rough(inp.now_s + running_s / gpus, inp.queue.waiting_gpu_s / waiting / gpus)
 
 

@@ -6,15 +6,18 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 
 from headway.ids import NodeId, TaskId
 
 from .admission import Limits
+from .machines import machine_of
 from .model import Gpu, Shape, Task
 from .passes import Placement, Why
 from .placement import CpuTasks, Room, empty_room, shortages, suits
 from .places import Booking, Place, kind_of
-from .profile import Allowance, End, FirstFree, Need, NodeProfile, machine_of
+from .profile import FirstFree, Need, NodeProfile
+from .steps import Allowance, Change
 
 # When an attempt that has outlived its booking will end is not known: so much later than now, each time it is asked.
 OUTLIVED_S = 60.0
@@ -32,6 +35,12 @@ class Wanted:
         if self.shape.needs_image_there and self.shape.image not in node.room.node.images:
             return None
         return self.by_group[node.group]
+
+
+# What shapes ask of nodes, from pass to pass: worked out anew it would be a good part of a short one.
+_asked: dict[tuple[Shape, tuple[object, ...]], Wanted] = {}
+_ASKED_KEPT = 4096
+_numbers = count()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +71,7 @@ class Board:
         self._last_used = last_used
         self._running = running
         self.rooms = {room.node.id: room for room in rooms}
-        self._groups: dict[tuple[object, ...], int] = {}
+        self._groups: dict[int, int] = {}
         self.nodes: dict[NodeId, NodeProfile] = {}
         self._long: Allowance | None = None
         if limits.short_reserve is not None:
@@ -75,7 +84,7 @@ class Board:
         self._samples = {node.group: node for node in self.nodes.values()}
         self._by_order = {node.room.order: node for node in self.nodes.values()}
         self._orders: dict[int, FirstFree] = {}
-        self._wanted: dict[Shape, Wanted] = {}
+        self._alike = (cpu_tasks, *self._groups)
         self._wanted_of: dict[int, Wanted] = {}  # by the id of a shape, since hashing one takes longer
         self._kept: dict[NodeId, dict[TaskId, Place]] = {}
         self._roomy: dict[int, list[NodeProfile]] = {}
@@ -87,12 +96,13 @@ class Board:
         """What the shape asks of the nodes."""
         found = self._wanted_of.get(id(shape))
         if found is None:
-            found = self._wanted.get(shape)
+            found = _asked.get((shape, self._alike))
             if found is None:
-                number = len(self._wanted)
+                if len(_asked) >= _ASKED_KEPT:
+                    _asked.clear()
+                number = next(_numbers)
                 needs = tuple(self._need(number, shape, self._samples[group]) for group in range(len(self._samples)))
-                found = Wanted(number, shape, needs)
-                self._wanted[shape] = found
+                found = _asked.setdefault((shape, self._alike), Wanted(number, shape, needs))
             self._wanted_of[id(shape)] = found
         return found
 
@@ -112,6 +122,19 @@ class Board:
             if slot is None or all(a.earliest(gpus, duration_s, slot.start_s) == slot.start_s for a in allowances):
                 return slot
             after_s = slot.start_s
+
+    def might_start(self, task: Task, place: Place, duration_s: float) -> bool:
+        """Whether a task with a place could start now; if not, there is no need to look closer."""
+        if place.start_s <= self.now_s:
+            return True
+        wanted = self.wanted(task.shape)
+        for node in self._room_now(wanted):
+            need = wanted.on(node)
+            if need is not None:
+                end_s = node.free_until(need)
+                if self.now_s + duration_s <= end_s or (node.id == place.node_id and end_s >= place.start_s):
+                    return True
+        return False
 
     def at_once(self, task: Task, duration_s: float) -> Slot | None:
         """A start now, beside everything booked; limits are another question (`limit_on`)."""
@@ -187,6 +210,42 @@ class Board:
         self._move(task, place, 1)
         self._kept.setdefault(place.node_id, {})[task.id] = place
 
+    def put_all(self, places: Sequence[tuple[Task, Place]]) -> bool:
+        """``put`` for many at once, on open nodes, if there is room for all of them; if not, none is booked."""
+        changes: dict[NodeProfile, list[Change]] = {}
+        taken: dict[Allowance, list[tuple[int, float, float]]] = {}
+        for task, place in places:
+            node, shape = self.nodes[place.node_id], task.shape
+            cards = self._cards(place, node)
+            if cards is None:
+                return False
+            start_s, end_s = max(place.start_s, self.now_s), place.start_s + place.duration_s
+            if end_s <= start_s:
+                continue
+            here = changes.setdefault(node, [])
+            here.append((start_s, -shape.cpu_centi, -shape.memory_bytes, [(kind, -count) for kind, count in cards]))
+            if end_s < math.inf:
+                here.append((end_s, shape.cpu_centi, shape.memory_bytes, cards))
+            for allowance in self._allowances(task):
+                taken.setdefault(allowance, []).append((shape.gpus, start_s, end_s))
+        limited = [(allowance, allowance.with_all(bookings)) for allowance, bookings in taken.items()]
+        booked = [(node, node.with_all(those)) for node, those in changes.items()]
+        if any(made is None for _, made in limited) or any(made is None for _, made in booked):
+            return False
+        for allowance, room in limited:
+            if room is not None:
+                allowance.become(room)
+        for node, steps in booked:
+            if steps is not None:
+                node.become(steps)
+            for order in self._orders.values():
+                order.refresh(node)
+        self._blockers.clear()
+        self._roomy.clear()
+        for task, place in places:
+            self._kept.setdefault(place.node_id, {})[task.id] = place
+        return True
+
     def remove(self, task: Task, place: Place) -> None:
         """Gives back what ``put`` or ``book`` took."""
         self._move(task, place, -1)
@@ -246,25 +305,27 @@ class Board:
     def _open(self, rooms: Sequence[Room]) -> None:
         """Profiles of these nodes, and the limits, with all that runs."""
         machines = {room.node.id: machine_of(room.node) for room in rooms}
-        ends: dict[NodeId, list[End]] = {}
+        ends: dict[NodeId, list[Change]] = {node_id: [] for node_id in machines}
         outlived: dict[NodeId, TaskId] = {}
         for booking in self._running:
-            shape, until_s = booking.shape, self._until(booking)
-            if until_s != booking.until_s:
-                outlived[booking.node_id] = booking.task_id
-            machine = machines.get(booking.node_id)
+            shape, node_id, until_s = booking.shape, booking.node_id, booking.until_s
+            if until_s <= self.now_s:
+                until_s = self._until(booking)
+                outlived[node_id] = booking.task_id
+            machine = machines.get(node_id)
             if machine is not None:
-                usable = machine.usable
-                cards = [usable[uuid] for uuid in booking.gpu_uuids if uuid in usable]
-                end = (until_s, shape.cpu_centi, shape.memory_bytes, cards)
-                ends.setdefault(booking.node_id, []).append(end)
-            if self._long is not None and self._limits.is_long(booking.timeout_s):
-                self._long.take(shape.gpus, self.now_s, until_s)
+                cards = machine.cards(booking.gpu_uuids)
+                ends[node_id].append((until_s, shape.cpu_centi, shape.memory_bytes, cards))
+        if self._long is not None:
+            for booking in self._running:
+                if self._limits.is_long(booking.timeout_s):
+                    self._long.take(booking.shape.gpus, self.now_s, self._until(booking))
         for room in rooms:
-            group = self._groups.setdefault(machines[room.node.id].alike, len(self._groups))
-            node = NodeProfile(room, self.now_s, group, ends.get(room.node.id, ()))
-            node.outlived = outlived.get(room.node.id)
-            self.nodes[node.id] = node
+            node_id, machine = room.node.id, machines[room.node.id]
+            group = self._groups.setdefault(machine.alike, len(self._groups))
+            node = NodeProfile(room, self.now_s, group, ends[node_id], machine)
+            node.outlived = outlived.get(node_id)
+            self.nodes[node_id] = node
 
     def _until(self, booking: Booking) -> float:
         return booking.until_s if booking.until_s > self.now_s else self.now_s + OUTLIVED_S
@@ -297,7 +358,7 @@ class Board:
         for node in self._room_now(wanted):
             need = wanted.on(node)
             if need is not None:
-                end = node.windows(need)[0][1]
+                end = node.free_until(need)
                 if longest is None or end > longest[0]:
                     longest = (end, node)
         if longest is None:
@@ -392,6 +453,9 @@ class Board:
 
     def _cards(self, place: Place, node: NodeProfile) -> list[tuple[int, int]] | None:
         """The place's cards as rows of the profile; None when the node has no such cards any more."""
-        if any(kind not in node.kinds for kind, _ in place.gpus):
-            return None
-        return [(node.kinds[kind], count) for kind, count in place.gpus]
+        kinds, cards = node.kinds, []
+        for kind, held in place.gpus:
+            if kind not in kinds:
+                return None
+            cards.append((kinds[kind], held))
+        return cards

@@ -8,48 +8,16 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right, insort
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from headway.ids import NodeId, TaskId
 
-from .model import Gpu, Node
+from .machines import Machine, machine_of
 from .placement import Room
-from .places import kind_of
+from .steps import Bounds, Cards, Change, Steps, cut, steps_from, when
 
 Window = tuple[float, float]  # from, up to
-End = tuple[float, int, int, Sequence[int]]  # of a live attempt: when, and the CPUs, memory and kinds of cards it gives
-
-
-class Allowance:
-    """GPUs that an account, or all long tasks together, may still take."""
-
-    __slots__ = ("_free", "_times")
-
-    def __init__(self, now_s: float, limit: int) -> None:
-        self._times = [now_s]
-        self._free = [limit]
-
-    def take(self, gpus: int, start_s: float, end_s: float) -> None:
-        """Books; a negative number gives back."""
-        first, last = _cut(self._times, (self._free,), start_s), _cut(self._times, (self._free,), end_s)
-        for i in range(first, last):
-            self._free[i] -= gpus
-
-    def earliest(self, gpus: int, duration_s: float, after_s: float) -> float | None:
-        """The first start from ``after_s`` on with so many for so long; None: never."""
-        start: float | None = None
-        for i, free in enumerate(self._free):
-            until = self._times[i + 1] if i + 1 < len(self._times) else math.inf
-            if free < gpus:
-                start = None
-            elif until > after_s:
-                if start is None:
-                    start = max(self._times[i], after_s)
-                if start + duration_s <= until:
-                    return start
-        return None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,23 +36,24 @@ class NodeProfile:
     """One open node."""
 
     __slots__ = (
-        "_cards", "_cpu", "_first", "_memory", "_times", "_windows", "free_cards", "group", "kinds", "outlived", "room",
+        "_cards", "_cpu", "_first", "_least", "_memory", "_never_before", "_times", "_windows", "free_cards", "group",
+        "kinds", "outlived", "room",
     )  # fmt: skip
 
-    def __init__(self, room: Room, now_s: float, group: int = 0, ends: Iterable[End] = ()) -> None:
+    def __init__(
+        self, room: Room, now_s: float, group: int = 0, ends: Iterable[Change] = (), machine: Machine | None = None
+    ) -> None:
         self.room = room
         self.group = group  # of nodes that are alike when empty
         self.free_cards = list(room.gpus)  # now; starts take from it
-        self.kinds = machine_of(room.node).kinds
+        machine = machine or machine_of(room.node)
+        self.kinds = machine.kinds
         self.outlived: TaskId | None = None  # an attempt here has outlived its booking: when it ends is a guess
-        counts = Counter(kind_of(gpu) for gpu in room.gpus)
-        self._times = [now_s]
-        self._cpu = [room.cpu_centi]
-        self._memory = [room.memory_bytes]
-        self._cards = [[counts[kind]] for kind in self.kinds]
-        self._add_ends(ends)
         self._windows: dict[int, list[Window]] = {}
         self._first: dict[int, float] = {}
+        self._never_before: dict[int, Bounds] = {}  # by the number of a need
+        self._least: tuple[int, int] | None = None  # CPUs and memory that are free at every moment
+        self._times, self._cpu, self._memory, self._cards = machine.steps(room, now_s, list(ends))
 
     @property
     def id(self) -> NodeId:
@@ -92,21 +61,43 @@ class NodeProfile:
 
     # -- bookings ---------------------------------------------------------------------------------
 
-    def take(
-        self, cpu_centi: int, memory_bytes: int, cards: Sequence[tuple[int, int]], start_s: float, end_s: float
-    ) -> None:
-        """Books CPUs, memory and ``cards`` (index of the kind, how many); negative numbers give back."""
+    def take(self, cpu_centi: int, memory_bytes: int, cards: Cards, start_s: float, end_s: float) -> None:
+        """Books CPUs, memory and ``cards``; negative numbers give back."""
         rows = (self._cpu, self._memory, *self._cards)
-        first, last = _cut(self._times, rows, start_s), _cut(self._times, rows, end_s)
-        for i in range(first, last):
-            self._cpu[i] -= cpu_centi
-            self._memory[i] -= memory_bytes
+        first, last = cut(self._times, rows, start_s), cut(self._times, rows, end_s)
+        for row, taken in ((self._cpu, cpu_centi), (self._memory, memory_bytes)):
+            if taken:
+                row[first:last] = [free - taken for free in row[first:last]]
+                self._least = None
+        gives = cpu_centi < 0 or memory_bytes < 0
         for kind, count in cards:
             row = self._cards[kind]
-            for i in range(first, last):
-                row[i] -= count
+            row[first:last] = [free - count for free in row[first:last]]
+            gives = gives or count < 0
+        self._windows.clear()
+        if gives:
+            self._first.clear()
+            self._never_before.clear()
+        else:  # what is known to be too early stays so
+            for gpus in [gpus for gpus, free_s in self._first.items() if start_s <= free_s < end_s]:
+                del self._first[gpus]
+
+    def with_all(self, changes: Sequence[Change]) -> Steps | None:
+        """With all these changes as well; None: that is too much at some moment."""
+        first = (self._times[0], self._cpu[0], self._memory[0], [row[0] for row in self._cards])
+        steps = steps_from(first, sorted([*self._as_changes(), *changes], key=when))
+        _, cpu, memory, cards = steps
+        if min(cpu) < 0 or min(memory) < 0 or any(min(row) < 0 for row in cards):
+            return None
+        return steps
+
+    def become(self, steps: Steps) -> None:
+        """Takes over what ``with_all`` made."""
+        self._times, self._cpu, self._memory, self._cards = steps
         self._windows.clear()
         self._first.clear()
+        self._never_before.clear()
+        self._least = None
 
     # -- reading ----------------------------------------------------------------------------------
 
@@ -136,6 +127,14 @@ class NodeProfile:
         i = max(0, bisect_right(self._times, at_s) - 1)
         return sum([self._cards[kind][i] for kind in need.kinds])
 
+    def free_until(self, need: Need) -> float:
+        """Where the stretch of time ends in which it fits from this moment on."""
+        free, gpus = self._row(need)
+        for i, time in enumerate(self._times):
+            if free[i] < gpus or self._cpu[i] < need.cpu_centi or self._memory[i] < need.memory_bytes:
+                return time
+        return math.inf
+
     def windows(self, need: Need) -> list[Window]:
         """The longest stretches of time in which it fits at every moment, in order."""
         found = self._windows.get(need.number)
@@ -145,12 +144,13 @@ class NodeProfile:
 
     def earliest(self, need: Need, duration_s: float, after_s: float) -> float | None:
         """The first start from ``after_s`` on; None: never."""
+        if len(need.kinds) <= 1 or need.gpus == 0:
+            start_s = self._first_start(need, duration_s, after_s, math.inf)
+            return start_s if start_s < math.inf else None
         for start, end in self.windows(need):
             start = max(start, after_s)
             if start + duration_s > end:
                 continue
-            if len(need.kinds) <= 1 or need.gpus == 0:
-                return start
             held = self._first_held(need, duration_s, start, end)
             if held is not None:
                 return held
@@ -158,6 +158,14 @@ class NodeProfile:
 
     def might_move_up(self, need: Need, duration_s: float, start_s: float) -> bool:
         """Whether a task that is booked here from ``start_s`` on could start earlier, were its booking taken out."""
+        if len(need.kinds) <= 1 or need.gpus == 0:
+            if start_s <= self._times[0]:
+                return False
+            at = bisect_left(self._times, start_s) - 1
+            free, gpus = self._row(need)
+            if free[at] >= gpus and self._cpu[at] >= need.cpu_centi and self._memory[at] >= need.memory_bytes:
+                return True
+            return self._first_start(need, duration_s, self._times[0], start_s) < start_s
         return any(
             start < start_s and (end >= start_s or start + duration_s <= end) for start, end in self.windows(need)
         )
@@ -187,41 +195,86 @@ class NodeProfile:
 
     # -- inside -----------------------------------------------------------------------------------
 
-    def _add_ends(self, ends: Iterable[End]) -> None:
-        rows = (self._cpu, self._memory, *self._cards)
-        for until_s, cpu_centi, memory_bytes, cards in sorted(ends, key=lambda end: end[0]):
-            if until_s > self._times[-1]:
-                self._times.append(until_s)
-                for row in rows:
-                    row.append(row[-1])
-            self._cpu[-1] += cpu_centi
-            self._memory[-1] += memory_bytes
-            for kind in cards:
-                self._cards[kind][-1] += 1
+    def _as_changes(self) -> list[Change]:
+        changes: list[Change] = []
+        for i in range(1, len(self._times)):
+            cards = [(kind, row[i] - row[i - 1]) for kind, row in enumerate(self._cards)]
+            change = (self._times[i], self._cpu[i] - self._cpu[i - 1], self._memory[i] - self._memory[i - 1], cards)
+            changes.append(change)
+        return changes
 
     def _span(self, start_s: float, end_s: float) -> tuple[int, int]:
         first = max(0, bisect_right(self._times, start_s) - 1)
         return first, max(first + 1, bisect_left(self._times, end_s))
 
-    def _find_windows(self, need: Need) -> list[Window]:
+    def _row(self, need: Need) -> tuple[Sequence[int], int]:
+        """What is free of what it asks for besides CPUs and memory, and how much it asks for."""
         if need.gpus == 0:
-            free: Sequence[int] = self._cpu  # any row that is long enough: no card is asked for
-            gpus = need.cpu_centi
-        elif len(need.kinds) == 1:
-            free, gpus = self._cards[need.kinds[0]], need.gpus
-        else:
-            free = [sum(at) for at in zip(*(self._cards[kind] for kind in need.kinds), strict=True)]
-            gpus = need.gpus
+            return self._cpu, need.cpu_centi  # any row that is long enough: no card is asked for
+        if len(need.kinds) == 1:
+            return self._cards[need.kinds[0]], need.gpus
+        return [sum(at) for at in zip(*(self._cards[kind] for kind in need.kinds), strict=True)], need.gpus
+
+    def _first_start(self, need: Need, duration_s: float, after_s: float, until_s: float) -> float:
+        """The first start from ``after_s`` on, for cards of one kind; ``until_s`` or later: none before that."""
+        bounds = self._never_before.get(need.number)
+        if bounds is None:
+            bounds = self._never_before[need.number] = Bounds()
+        known_s = bounds.of(duration_s)
+        if known_s >= until_s:
+            return known_s
+        from_s = max(after_s, known_s)
+        found_s = self._scan(need, duration_s, from_s, until_s)
+        if after_s <= self._times[0] or known_s >= after_s:
+            bounds.add(duration_s, min(found_s, until_s))
+        return found_s
+
+    def _scan(self, need: Need, duration_s: float, from_s: float, until_s: float) -> float:
+        if self._least is None:
+            self._least = (min(self._cpu), min(self._memory))
+        free, gpus = self._row(need)
         cpu_centi, memory_bytes = need.cpu_centi, need.memory_bytes
+        cards_only = cpu_centi <= self._least[0] and memory_bytes <= self._least[1]
+        times = self._times
+        begin: float | None = None
+        for i in range(max(0, bisect_right(times, from_s) - 1), len(times)):
+            time = times[i]
+            if begin is not None and begin + duration_s <= time:
+                return begin
+            if free[i] >= gpus and (cards_only or (self._cpu[i] >= cpu_centi and self._memory[i] >= memory_bytes)):
+                if begin is None:
+                    if time >= until_s:
+                        return until_s
+                    begin = max(time, from_s)
+            else:
+                begin = None
+                if time >= until_s:
+                    return until_s
+        return math.inf if begin is None else begin
+
+    def _find_windows(self, need: Need) -> list[Window]:
+        free, gpus = self._row(need)
+        cpu_centi, memory_bytes = need.cpu_centi, need.memory_bytes
+        if self._least is None:
+            self._least = (min(self._cpu), min(self._memory))
         found = []
         start: float | None = None
-        for time, cpu, memory, cards in zip(self._times, self._cpu, self._memory, free, strict=True):
-            if cards >= gpus and cpu >= cpu_centi and memory >= memory_bytes:
-                if start is None:
-                    start = time
-            elif start is not None:
-                found.append((start, time))
-                start = None
+        if cpu_centi <= self._least[0] and memory_bytes <= self._least[1]:
+            for time, cards in zip(self._times, free, strict=True):
+                if cards >= gpus:
+                    if start is None:
+                        start = time
+                elif start is not None:
+                    found.append((start, time))
+                    start = None
+        else:
+            for time, cpu, memory, cards in zip(self._times, self._cpu, self._memory, free, strict=True):
+                if cards >= gpus and cpu >= cpu_centi and memory >= memory_bytes:
+                    if start is None:
+                        start = time
+                elif start is not None:
+                    found.append((start, time))
+                    start = None
         if start is not None:
             found.append((start, math.inf))
         return found
@@ -252,58 +305,3 @@ class FirstFree:
             del self.row[bisect_left(self.row, (known, number))]
             insort(self.row, (first_s, number))
             self._known[number] = first_s
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Machine:
-    """What a node is, whatever runs there."""
-
-    node: Node
-    kinds: dict[str, int]  # of its cards, with their places in rows; the least specific in front
-    usable: dict[str, int]  # the cards that work, and their kinds' places
-    alike: tuple[object, ...]  # equal for nodes that can hold the same shapes when empty, images aside
-
-
-_machines: dict[int, Machine] = {}  # by the id of the node: a node's value never changes, so neither does this
-_MACHINES_KEPT = 4096
-
-
-def machine_of(node: Node) -> Machine:
-    """Looked up again at each pass, worked out once."""
-    found = _machines.get(id(node))
-    if found is None or found.node is not node:
-        if len(_machines) >= _MACHINES_KEPT:
-            _machines.clear()
-        kinds = kinds_of(node.gpus)
-        found = _machines[id(node)] = Machine(
-            node,
-            kinds,
-            {gpu.uuid: kinds[kind_of(gpu)] for gpu in node.gpus if gpu.usable},
-            (
-                tuple(sorted(kind_of(gpu) for gpu in node.gpus if gpu.usable)),
-                tuple(kinds),
-                (node.architecture, node.driver_version, node.cuda_version, node.cpu_centi, node.memory_bytes),
-            ),
-        )
-    return found
-
-
-def kinds_of(gpus: Sequence[Gpu]) -> dict[str, int]:
-    """The kinds of a node's cards with their places in rows; the least specific in front."""
-    ordered = sorted({(gpu.memory_bytes, gpu.model, kind_of(gpu)) for gpu in gpus})
-    return {kind: i for i, (_, _, kind) in enumerate(ordered)}
-
-
-def _cut(times: list[float], rows: Sequence[list[int]], at_s: float) -> int:
-    """Makes a step begin at ``at_s``, and returns its place; what lies before the first step begins with it."""
-    if at_s == math.inf:
-        return len(times)
-    i = bisect_left(times, at_s)
-    if i < len(times) and times[i] == at_s:
-        return i
-    if i == 0:
-        return 0
-    times.insert(i, at_s)
-    for row in rows:
-        row.insert(i, row[i - 1])
-    return i

@@ -36,21 +36,21 @@ def standing(inp: PassInput, board: Board) -> tuple[dict[TaskId, Place], dict[Ta
     """
     stand: dict[TaskId, Place] = {}
     lost: dict[TaskId, Lost] = {}
-    for task_id, task in _in_order(inp):
-        place = inp.places[task_id]
-        cause = _why_not_waiting(inp, task) or _why_node_gone(inp, board, place)
-        if not cause:
-            # Its timeout may have been changed, or the platform's limits; one that is due is due now.
-            place = replace(place, start_s=max(place.start_s, inp.now_s), duration_s=inp.settings.duration_s(task))
-            if place.node_id not in board.nodes:
-                stand[task_id] = place  # closed for the moment: there is no telling yet
-                continue
+    rows = [(task, *_looked_at(inp, board, task, inp.places[task.id])) for task in _in_order(inp)]
+    # All of them have room but for bad luck; then there is no need to ask one after the other.
+    at_once = board.put_all(
+        [(task, place) for task, place, cause in rows if not cause and place.node_id in board.nodes]
+    )
+    for task, place, cause in rows:
+        # On a node that is closed for the moment there is no telling yet.
+        if not cause and not at_once and place.node_id in board.nodes:
             cause = _why_unfit(board, task, place)
+            if not cause:
+                board.put(task, place)
         if cause:
-            lost[task_id] = Lost(inp.places[task_id], cause)
+            lost[task.id] = Lost(inp.places[task.id], cause)
         else:
-            board.put(task, place)
-            stand[task_id] = place
+            stand[task.id] = place
     return stand, lost
 
 
@@ -78,14 +78,29 @@ def closing(inp: PassInput, task: Task) -> float | None:
         return None
 
 
-def _in_order(inp: PassInput) -> list[tuple[TaskId, Task]]:
+def _looked_at(inp: PassInput, board: Board, task: Task, place: Place) -> tuple[Place, str]:
+    """The place as it is by now, and why it can't stand whatever else is booked."""
+    cause = _why_not_waiting(inp, task) or _why_node_gone(inp, board, place)
+    if cause:
+        return place, cause
+    # Its timeout may have been changed, or the platform's limits; one that is due is due now.
+    start_s, duration_s = max(place.start_s, inp.now_s), inp.settings.duration_s(task)
+    if (start_s, duration_s) != (place.start_s, place.duration_s):
+        place = replace(place, start_s=start_s, duration_s=duration_s)
+    node = board.nodes.get(place.node_id)
+    if node is not None and board.wanted(task.shape).on(node) is None:
+        cause = f"{node.id} can't run it any more"
+    return place, cause
+
+
+def _in_order(inp: PassInput) -> list[Task]:
     found = []
     for task_id in inp.places:
         task = inp.tasks.get(task_id)
         if task is not None and task.waiting:
             key = inp.queue.key_of(task_id)
             found.append((key is None, key or (), task_id, task))
-    return [(task_id, task) for _, _, task_id, task in sorted(found, key=lambda row: row[:3])]
+    return [task for _, _, _, task in sorted(found, key=lambda row: row[:3])]
 
 
 def _why_not_waiting(inp: PassInput, task: Task) -> str:
@@ -115,8 +130,6 @@ def _closed_for_good(room: Room) -> bool:
 
 def _why_unfit(board: Board, task: Task, place: Place) -> str:
     node = board.nodes[place.node_id]
-    if board.wanted(task.shape).on(node) is None:
-        return f"{node.id} can't run it any more"
     if board.holds(task, place, SLACK_S):
         return ""
     if node.outlived is not None:

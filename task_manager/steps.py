@@ -1,0 +1,124 @@
+"""Step functions of time: how much is free from each moment on, and what is known of the first start.
+
+A step holds from its time up to the next one, the last for ever.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+
+Cards = Sequence[tuple[int, int]]  # index of the kind, how many
+Change = tuple[float, int, int, Cards]  # when, and the CPUs, memory and cards that are free from then on, or no more
+# Times; the CPUs, memory and cards of each kind that are free then.
+Steps = tuple[list[float], list[int], list[int], list[list[int]]]
+
+
+class Allowance:
+    """GPUs that an account, or all long tasks together, may still take."""
+
+    __slots__ = ("_free", "_times")
+
+    def __init__(self, now_s: float, limit: int) -> None:
+        self._times = [now_s]
+        self._free = [limit]
+
+    def take(self, gpus: int, start_s: float, end_s: float) -> None:
+        """Books; a negative number gives back."""
+        first, last = cut(self._times, (self._free,), start_s), cut(self._times, (self._free,), end_s)
+        for i in range(first, last):
+            self._free[i] -= gpus
+
+    def with_all(self, bookings: Iterable[tuple[int, float, float]]) -> Allowance | None:
+        """With all these (GPUs, from, up to) taken as well; None: that is too much at some moment."""
+        made = Allowance(0.0, 0)
+        made._times, made._free = self._times.copy(), self._free.copy()
+        for gpus, start_s, end_s in bookings:
+            made.take(gpus, start_s, end_s)
+        return made if min(made._free) >= 0 else None
+
+    def become(self, other: Allowance) -> None:
+        """Takes over what ``with_all`` made."""
+        self._times, self._free = other._times, other._free
+
+    def earliest(self, gpus: int, duration_s: float, after_s: float) -> float | None:
+        """The first start from ``after_s`` on with so many for so long; None: never."""
+        start: float | None = None
+        for i, free in enumerate(self._free):
+            until = self._times[i + 1] if i + 1 < len(self._times) else math.inf
+            if free < gpus:
+                start = None
+            elif until > after_s:
+                if start is None:
+                    start = max(self._times[i], after_s)
+                if start + duration_s <= until:
+                    return start
+        return None
+
+
+class Bounds:
+    """What is known of the first start of one need, by its duration: a longer one starts no earlier."""
+
+    __slots__ = ("_durations", "_starts")
+
+    def __init__(self) -> None:
+        self._durations: list[float] = []  # both rise
+        self._starts: list[float] = []
+
+    def of(self, duration_s: float) -> float:
+        """No start is before this."""
+        i = bisect_right(self._durations, duration_s)
+        return self._starts[i - 1] if i else -math.inf
+
+    def add(self, duration_s: float, start_s: float) -> None:
+        """No start of this duration is before that."""
+        if self.of(duration_s) >= start_s:
+            return
+        first = bisect_left(self._durations, duration_s)
+        last = bisect_right(self._starts, start_s, lo=first)
+        self._durations[first:last] = [duration_s]
+        self._starts[first:last] = [start_s]
+
+
+def steps_from(first: tuple[float, int, int, list[int]], changes: Iterable[Change]) -> Steps:
+    """The steps from what is free at first, with these changes, which are in the order of time."""
+    last_s, cpu, memory, now = first
+    times, cpus, memories, cards = [last_s], [cpu], [memory], [[free] for free in now]
+    for at_s, more_cpu, more_memory, more_cards in changes:
+        if at_s > last_s:
+            times.append(at_s)
+            cpus.append(cpu)
+            memories.append(memory)
+            for row, free in zip(cards, now, strict=True):
+                row.append(free)
+            last_s = at_s
+        if more_cpu:
+            cpu += more_cpu
+            cpus[-1] = cpu
+        if more_memory:
+            memory += more_memory
+            memories[-1] = memory
+        for kind, count in more_cards:
+            now[kind] += count
+            cards[kind][-1] = now[kind]
+    return times, cpus, memories, cards
+
+
+def when(change: Change) -> float:
+    return change[0]
+
+
+def cut(times: list[float], rows: Sequence[list[int]], at_s: float) -> int:
+    """Makes a step begin at ``at_s``, and returns its place; what lies before the first step begins with it."""
+    if at_s == math.inf:
+        return len(times)
+    i = bisect_left(times, at_s)
+    if i < len(times) and times[i] == at_s:
+        return i
+    if i == 0:
+        return 0
+    times.insert(i, at_s)
+    for row in rows:
+        row.insert(i, row[i - 1])
+    return i
