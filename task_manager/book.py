@@ -302,6 +302,7 @@ class Book:
             self.queue.remove(task_id)
             self.held.pop(task_id, None)
             self.rough_due = True
+            self.pass_needed |= self.queue.to_be_tried_again
             if self.plan is not None and task_id in self.plan.estimates:
                 self.pass_needed = True  # what was kept for it may start others, and one more is among the first
         if task is None or not task.waiting:

@@ -111,7 +111,7 @@ def run_pass(turn: Turn) -> None:
     """One pass over the queue; every placement is a booking from here on."""
     book = turn.book
     book.pass_needed = False
-    if not book.queue.ready and not book.places:
+    if not book.queue.ready and not book.places and not book.queue.to_be_tried_again:
         book.plan, book.next_pass_s = None, None
         return
     seen = seen_now(book, turn.settings)

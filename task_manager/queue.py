@@ -131,7 +131,7 @@ class TaskQueue:
     def sort(self, now: float, view: View) -> None:
         """Brings the order to this moment; for static rules there is nothing to do."""
         self._view, self._sorted_at = view, now
-        if not self.policy.static or (self.failure and self._culprit is None):
+        if not self.policy.static or self.to_be_tried_again:
             self._sort(now)
 
     # -- reading ----------------------------------------------------------------------------------
@@ -140,6 +140,11 @@ class TaskQueue:
     def acting(self) -> Policy:
         """The policy that orders now: its stand-in while it fails."""
         return self._stand_in if self.failure else self.policy
+
+    @property
+    def to_be_tried_again(self) -> bool:
+        """Whether the policy failed at a task that has left since: the next ``sort`` tries it for all that are in."""
+        return bool(self.failure) and self._culprit is None
 
     @property
     def waiting_gpu_s(self) -> float:

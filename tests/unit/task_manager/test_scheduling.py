@@ -252,6 +252,26 @@ async def test_a_policy_that_fails_is_told_and_loses_nothing(tmp_path: Path, clo
         assert [a.task.name for a in house.running()] == ["a"]
 
 
+async def test_a_policy_acts_again_once_what_it_failed_at_is_cancelled(tmp_path: Path, clock: FakeClock) -> None:
+    order = Broken()
+    async with a_house(tmp_path, clock, settings=replace(BARE, policy="broken"), order=order) as house:
+        await a_queue(house)
+        order.fails = "nan"
+        await house.enqueue(a_task("c", gpus=1, at=clock.now() + 1_000, timeout=20))
+        order.fails = ""
+        assert (await seen(house))[0] == ["b", "a", "c"]
+        await house.cancel(tid("c"))
+        names, told = await seen(house)
+        assert (names, told.failure) == (["a", "b"], "")
+        order.fails = "nan"
+        await house.enqueue(a_task("d", gpus=1, at=clock.now() + 1_000, timeout=20))
+        for name in ("a", "b", "d"):
+            assert "its key is nan" in (await seen(house))[1].failure
+            await house.cancel(tid(name))
+        names, told = await seen(house)
+        assert (names, told.failure) == ([], ""), "of an empty queue there is nothing to be told"
+
+
 async def test_a_policy_that_is_gone_leaves_the_queue_as_configured(
     tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
