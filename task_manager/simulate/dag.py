@@ -34,7 +34,9 @@ def parse_dag(content: bytes, name: str, *, submit_s: float = 0.0, job: int = 0)
         raise TraceInvalid(
             f"{name}, line {error.lineno}, column {error.colno}: this is not JSON: {error.msg}."
         ) from None
-    except (UnicodeDecodeError, ValueError, RecursionError) as error:
+    except RecursionError:
+        raise TraceInvalid(f"{name} is no workflow: it is nested too deeply.") from None
+    except (UnicodeDecodeError, ValueError) as error:
         raise TraceInvalid(f"{name} is not JSON: {error}.") from None
     tasks = document.get("tasks") if isinstance(document, dict) else None
     if not isinstance(tasks, list) or not tasks:
@@ -65,6 +67,8 @@ class _Fields:
         name = value.get("name")
         if not isinstance(name, str) or not name:
             raise self.bad("name", "each task needs a name")
+        if any("\ud800" <= sign <= "\udfff" for sign in name):
+            raise self.bad("name", f"{shown(name)} has half a character in it, which no file could hold")
         self.name = name
         self._place += f" ({shown(name)})"
 
@@ -80,13 +84,15 @@ class _Fields:
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise self.bad(field, f"{shown(str(value))} is not a number")
-        if not math.isfinite(value):
+            raise self.bad(field, f"{shown(value if isinstance(value, str) else json.dumps(value))} is not a number")
+        # A whole number may have more digits than a float can hold.
+        if isinstance(value, float) and not math.isfinite(value):
             raise self.bad(field, f"{value} is not a finite number")
+        text = str(value) if len(str(value)) <= 40 else str(value)[:37] + "..."
         if value < 0:
-            raise self.bad(field, f"{value} is negative")
+            raise self.bad(field, f"{text} is negative")
         if value > most:
-            raise self.bad(field, f"{value} is more than {most:g}")
+            raise self.bad(field, f"{text} is more than {most:g}")
         return float(value)
 
     def needs(self, numbers: dict[str, int]) -> tuple[int, ...]:

@@ -124,9 +124,15 @@ def test_a_workflow_is_one_job_with_needs():
         ([{"runtime_s": 1}], "task 1, field name: each task needs a name"),
         ([{"name": "a"}], "task 1 ('a'), field runtime_s: it is missing"),
         ([{"name": "a", "runtime_s": "1"}], "field runtime_s: '1' is not a number"),
-        ([{"name": "a", "runtime_s": True}], "field runtime_s: 'True' is not a number"),
+        ([{"name": "a", "runtime_s": True}], "field runtime_s: 'true' is not a number"),
         ([{"name": "a", "runtime_s": -1}], "field runtime_s: -1 is negative"),
         ([{"name": "a", "runtime_s": 1, "cpus": -1}], "field cpus: -1 is negative"),
+        # Both used to end in a traceback.
+        (
+            [{"name": "a", "runtime_s": 10**400}],
+            "field runtime_s: 1000000000000000000000000000000000000... is more than",
+        ),
+        ([{"name": "\ud800", "runtime_s": 1}], "field name: '\N{REPLACEMENT CHARACTER}' has half a character in it"),
         ([{"name": "a", "runtime_s": 1, "gpus": 0.5}], "field gpus: 0.5 is not a whole number"),
         ([{"name": "a", "runtime_s": 1, "depends_on": ["z"]}], "field depends_on: there is no task 'z'"),
         ([{"name": "a", "runtime_s": 1, "depends_on": "z"}], "field depends_on: this is not a list"),
@@ -159,7 +165,7 @@ def test_a_bad_workflow_is_refused_with_task_and_field(tasks, want):
         (b"[]", "is no workflow"),
         (b'{"tasks": [{"name": "a", "runtime_s": NaN}]}', "NaN is not a finite number"),
         (b'{"tasks": [{"name": "a", "runtime_s": 1e999}]}', "inf is not a finite number"),
-        (b"[" * 100_000, "is not JSON"),
+        (b"[" * 100_000, "is nested too deeply"),
     ],
 )
 def test_what_is_no_workflow_is_refused(content, want):
