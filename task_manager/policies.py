@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
@@ -75,7 +76,9 @@ def _parameters(text: str, rest: str) -> dict[str, float]:
 def _from_entry_point(name: str) -> Callable[..., object]:
     found: tuple[EntryPoint, ...] = tuple(entry_points(group=GROUP, name=name))
     if not found:
-        raise BadPolicy(f"There is no scheduling policy {name!r}; there are {', '.join(names())}.")
+        near = difflib.get_close_matches(name, names(), n=1)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        raise BadPolicy(f"There is no scheduling policy {name!r}; there are {', '.join(names())}.{hint}")
     try:
         make: Callable[..., object] = found[0].load()
     except Exception as error:

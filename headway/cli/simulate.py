@@ -174,6 +174,11 @@ def simulate(
         contests = _command.parse_contests((*policies, *more_policies) or ("aging_sjf",), disciplines)
     except BadValue as error:
         raise click.BadParameter(str(error), param_hint="'--policy'") from error
+    for path in (*traces, *(path for path, _ in dags)):
+        if starts is not None and starts.exists() and starts.samefile(path):
+            raise click.BadParameter(
+                f"{str(starts)!r} is what is to be run; name another file.", param_hint="'--starts'"
+            )
     for path in (starts, plots):
         if path is not None and not path.absolute().parent.is_dir():
             raise click.BadParameter(f"there is no folder {str(path.absolute().parent)!r} for it.")
@@ -210,8 +215,9 @@ def _print_table(results: Sequence[Any]) -> None:
     found = [result.to_json() for result in results]
     first = found[0]
     late = f", {first['timed_out']} of them end at their timeout" if first["timed_out"] else ""
-    jobs = f" of {first['jobs']} jobs" if first["jobs"] != first["tasks"] else ""
-    click.echo(f"{first['tasks']} tasks{jobs}{late}. Waits and all other times are in seconds.")
+    jobs = f" of {first['jobs']} job{'s' if first['jobs'] > 1 else ''}" if first["jobs"] != first["tasks"] else ""
+    tasks = "1 task" if first["tasks"] == 1 else f"{first['tasks']} tasks"
+    click.echo(f"{tasks}{jobs}{late}. Waits and all other times are in seconds.")
     rows = []
     for key, words, seconds in _ROWS:
         if key == "mean_job_finished_s" and not jobs:

@@ -109,8 +109,9 @@ def _shape(record: Record, cluster: Cluster) -> Shape:
 
 
 def _too_large(record: Record, shape: Shape, cluster: Cluster) -> TraceInvalid:
-    column, what = _misfit(shape, cluster.kinds)
-    return TraceInvalid(f"{record.where}, column {column}: {what} in {cluster.text}; no node could ever run the task.")
+    cell, what = _misfit(shape, cluster.kinds)
+    kind = "column" if record.job is None else "field"
+    return TraceInvalid(f"{record.where}, {kind} {cell}: {what} in {cluster.text}; no node could ever run the task.")
 
 
 def _misfit(shape: Shape, nodes: Sequence[Node]) -> tuple[str, str]:

@@ -90,6 +90,14 @@ def test_a_workflow_is_known_by_its_name_and_may_come_later(tmp_path):
         assert (found["policy"], found["makespan_s"], found["mean_job_finished_s"]) == ("aging_sjf", 5.0, 5.0)
 
 
+def test_a_workflow_that_is_too_large_names_its_field(tmp_path):
+    flow = tmp_path / "flow.json"
+    flow.write_text('{"tasks": [{"name": "a", "runtime_s": 2, "gpus": 9}]}')
+    status, out, message = headway("--dag", flow, "--nodes", "1x4")
+    assert (status, out) == (4, "")
+    assert "flow.json, task 1 ('a'), field gpus: 9 GPUs wanted" in message
+
+
 def test_notes_go_to_standard_error(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("submit_s,runtime_s,gpus,timeout\n5,1,1,9\n0,1,1,9\n")
@@ -110,6 +118,7 @@ def test_notes_go_to_standard_error(tmp_path):
         (["--trace", "TRACE"], "Missing option '--nodes'"),
         (["--trace", "TRACE", "--nodes", "two"], "'two' is not a group of nodes"),
         (["--trace", "TRACE", "--nodes", "1x2", "--policy", "lifo"], "There is no scheduling policy 'lifo'"),
+        (["--trace", "TRACE", "--nodes", "1x2", "--policy", "aging_sij"], "Did you mean aging_sjf?"),
         (["--trace", "TRACE", "--nodes", "1x2", "--policy", "fifo:beta=1"], "no parameter 'beta'"),
         (["--trace", "TRACE", "--nodes", "1x2", "--policy", "aging_sjf:beta=nan"], "beta=nan"),
         (["--trace", "TRACE", "--nodes", "1x2", "--discipline", "loose"], "'loose' is not"),
@@ -121,12 +130,15 @@ def test_notes_go_to_standard_error(tmp_path):
         (["--dag", "/nowhere/t.json", "--nodes", "1x2"], "there is no file '/nowhere/t.json'"),
         (["--dag", "TRACE@soon", "--nodes", "1x2"], "stands the second of submission, not 'soon'"),
         (["--trace", "TRACE", "--nodes", "1x2", "--starts", "/nowhere/s.csv"], "there is no folder '/nowhere'"),
+        (["--trace", "TRACE", "--nodes", "1x2", "--starts", "TRACE"], "is what is to be run; name another file"),
         (["--trace", "TRACE", "--nodes", "1x2", "--plots", "/nowhere/far/p"], "there is no folder '/nowhere/far'"),
     ],
 )
 def test_a_wrong_word_is_a_matter_of_usage(trace, words, want):
+    content = trace.read_bytes()
     status, out, err = headway(*(word.replace("TRACE", str(trace)) for word in words))
     assert (status, out) == (2, "")
+    assert trace.read_bytes() == content
     assert want in " ".join(err.split())
 
 
