@@ -174,8 +174,8 @@ def simulate(
         contests = _command.parse_contests((*policies, *more_policies) or ("aging_sjf",), disciplines)
     except BadValue as error:
         raise click.BadParameter(str(error), param_hint="'--policy'") from error
-    for path in (*traces, *(path for path, _ in dags)):
-        if starts is not None and starts.exists() and starts.samefile(path):
+    for source in (*traces, *(path for path, _ in dags)):
+        if starts is not None and starts.exists() and starts.samefile(source):
             raise click.BadParameter(
                 f"{str(starts)!r} is what is to be run; name another file.", param_hint="'--starts'"
             )
