@@ -337,3 +337,23 @@ def test_behind_the_first_there_is_a_rough_figure() -> None:
     assert made.rough.at(6).rough
     assert made.rough.at(6).start_s == pytest.approx(500.0 + 5 * 60.0)
     assert made.waits[tid("t5")].why is Why.NO_ROOM if tid("t5") in made.waits else True
+
+
+def test_a_task_ahead_starts_in_the_room_that_a_promised_one_leaves_in_the_same_pass() -> None:
+    nodes = [a_node("n1", gpus=gpus_of("n1", 2, "A100")), a_node("n2", gpus=gpus_of("n2", 2, "H100"))]
+    ends = {"runs": 500.0, "other": 70.0}
+    cluster = Cluster(nodes, AgingSjf(), run_s=lambda task: ends.get(task.id.name, task.timeout_s))
+    cluster.submit(
+        a_task("runs", timeout=500.0, gpus=1, models=("A100",)),
+        a_task("other", timeout=900.0, gpus=2, models=("H100",)),
+        a_task("waits", at=1.0, timeout=50.0, gpus=2),
+    )
+    urgent = a_task("urgent", at=60.0, timeout=1_000.0, gpus=1, models=("A100",), priority=1)
+    cluster.submit(urgent)
+    cluster.run(until=60.0)
+    assert _promise(cluster, "waits") == 500.0
+    assert cluster.last is not None
+    assert cluster.last.reservations[urgent.id].start_s == 550.0  # what is free is kept for the promised one
+    cluster.run(until=70.0)
+    # It is looked at before the promised one, which leaves its place for the machine that has come free.
+    assert (cluster.starts[tid("waits")], cluster.starts[urgent.id]) == (70.0, 70.0)
