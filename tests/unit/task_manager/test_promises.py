@@ -339,14 +339,24 @@ def test_behind_the_first_there_is_a_rough_figure() -> None:
     assert made.waits[tid("t5")].why is Why.NO_ROOM if tid("t5") in made.waits else True
 
 
-def test_a_task_ahead_starts_in_the_room_that_a_promised_one_leaves_in_the_same_pass() -> None:
-    nodes = [a_node("n1", gpus=gpus_of("n1", 2, "A100")), a_node("n2", gpus=gpus_of("n2", 2, "H100"))]
+@pytest.mark.parametrize(
+    ("cards", "runs", "waits"),
+    [
+        (2, {"gpus": 1, "models": ("A100",)}, {"gpus": 2}),
+        # With one card the place of the task ahead lies right behind the room that comes free.
+        (1, {"cpu": 400}, {"gpus": 1, "cpu": 600}),
+    ],
+)
+def test_a_task_ahead_starts_in_the_room_that_a_promised_one_leaves_in_the_same_pass(
+    cards: int, runs: dict[str, Any], waits: dict[str, Any]
+) -> None:
+    nodes = [a_node("n1", gpus=gpus_of("n1", cards, "A100")), a_node("n2", gpus=gpus_of("n2", 2, "H100"))]
     ends = {"runs": 500.0, "other": 70.0}
     cluster = Cluster(nodes, AgingSjf(), run_s=lambda task: ends.get(task.id.name, task.timeout_s))
     cluster.submit(
-        a_task("runs", timeout=500.0, gpus=1, models=("A100",)),
+        a_task("runs", timeout=500.0, **runs),
         a_task("other", timeout=900.0, gpus=2, models=("H100",)),
-        a_task("waits", at=1.0, timeout=50.0, gpus=2),
+        a_task("waits", at=1.0, timeout=50.0, **waits),
     )
     urgent = a_task("urgent", at=60.0, timeout=1_000.0, gpus=1, models=("A100",), priority=1)
     cluster.submit(urgent)
