@@ -11,6 +11,7 @@ from itertools import count
 from headway.ids import NodeId, TaskId
 
 from .admission import Limits
+from .allowances import Allowances, until_of
 from .machines import machine_of
 from .model import Gpu, Shape, Task
 from .passes import Placement, Why
@@ -18,9 +19,6 @@ from .placement import CpuTasks, Room, empty_room, shortages, suits
 from .places import Booking, Place, kind_of
 from .profile import FirstFree, Need, NodeProfile
 from .steps import Allowance, Change
-
-# When an attempt that has outlived its booking will end is not known: so much later than now, each time it is asked.
-OUTLIVED_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +50,7 @@ class Slot:
 
 
 class Board:
-    """Profiles of all open nodes and of the limits, with all live attempts booked."""
+    """Profiles of all open nodes, and what limits allow, with all live attempts booked."""
 
     def __init__(
         self,
@@ -66,20 +64,13 @@ class Board:
         last_used: Callable[[str], float],
     ) -> None:
         self.now_s = now_s
-        self._limits = limits
         self._cpu_tasks = cpu_tasks
         self._last_used = last_used
         self._running = running
         self.rooms = {room.node.id: room for room in rooms}
         self._groups: dict[int, int] = {}
         self.nodes: dict[NodeId, NodeProfile] = {}
-        self._long: Allowance | None = None
-        if limits.short_reserve is not None:
-            self._long = Allowance(now_s, gpus - limits.short_reserve.gpus)
-        self._gpus = gpus
-        self._none = Allowance(now_s, -1)  # for tasks that wait for a larger cluster
-        self._some_wait = limits.waits_for_gpus(max((limit for _, limit in limits.max_timeouts), default=0.0), gpus)
-        self._users: dict[str, Allowance] = {}
+        self._allowances = Allowances(now_s, running, limits, gpus)
         self._open([room for room in rooms if not room.closed])
         self._samples = {node.group: node for node in self.nodes.values()}
         self._by_order = {node.room.order: node for node in self.nodes.values()}
@@ -111,7 +102,7 @@ class Board:
         among those that tie; None: there is none. With ``spread``, a start in the future is on the node where most GPUs
         are left over."""
         wanted, gpus = self.wanted(task.shape), task.shape.gpus
-        allowances = self._allowances(task)
+        allowances = self._allowances.of(task)
         while True:
             for allowance in allowances:
                 start_s = allowance.earliest(gpus, duration_s, after_s)
@@ -177,13 +168,7 @@ class Board:
 
     def limit_on(self, task: Task, duration_s: float) -> Why | None:
         """The limit that keeps it from a start now; None: none does."""
-        for allowance in self._allowances(task):
-            start_s = allowance.earliest(task.shape.gpus, duration_s, self.now_s)
-            if start_s is None:
-                return Why.NOT_ADMITTED
-            if start_s != self.now_s:
-                return Why.SHORT_RESERVE if allowance is self._long else Why.USER_LIMIT
-        return None
+        return self._allowances.why_not_now(task, duration_s)
 
     def blocker(self, task: Task) -> tuple[NodeId, TaskId] | None:
         """For whom room is kept that the task would fit into now: where that room lasts longest."""
@@ -226,7 +211,7 @@ class Board:
             here.append((start_s, -shape.cpu_centi, -shape.memory_bytes, [(kind, -count) for kind, count in cards]))
             if end_s < math.inf:
                 here.append((end_s, shape.cpu_centi, shape.memory_bytes, cards))
-            for allowance in self._allowances(task):
+            for allowance in self._allowances.of(task):
                 taken.setdefault(allowance, []).append((shape.gpus, start_s, end_s))
         limited = [(allowance, allowance.with_all(bookings)) for allowance, bookings in taken.items()]
         booked = [(node, node.with_all(those)) for node, those in changes.items()]
@@ -259,7 +244,8 @@ class Board:
             return False
         shape, start_s, last_s = task.shape, place.start_s + slack_s, max(place.start_s + slack_s, end_s - slack_s)
         return node.holds(shape.cpu_centi, shape.memory_bytes, cards, start_s, last_s) and all(
-            allowance.earliest(shape.gpus, last_s - start_s, start_s) == start_s for allowance in self._allowances(task)
+            allowance.earliest(shape.gpus, last_s - start_s, start_s) == start_s
+            for allowance in self._allowances.of(task)
         )
 
     def is_free_now(self, task: Task, place: Place) -> bool:
@@ -303,32 +289,25 @@ class Board:
         return Need(number, shape.cpu_centi, shape.memory_bytes, shape.gpus, kinds)
 
     def _open(self, rooms: Sequence[Room]) -> None:
-        """Profiles of these nodes, and the limits, with all that runs."""
+        """Profiles of these nodes, with all that runs."""
         machines = {room.node.id: machine_of(room.node) for room in rooms}
         ends: dict[NodeId, list[Change]] = {node_id: [] for node_id in machines}
         outlived: dict[NodeId, TaskId] = {}
         for booking in self._running:
             shape, node_id, until_s = booking.shape, booking.node_id, booking.until_s
             if until_s <= self.now_s:
-                until_s = self._until(booking)
+                until_s = until_of(booking, self.now_s)
                 outlived[node_id] = booking.task_id
             machine = machines.get(node_id)
             if machine is not None:
                 cards = machine.cards(booking.gpu_uuids)
                 ends[node_id].append((until_s, shape.cpu_centi, shape.memory_bytes, cards))
-        if self._long is not None:
-            for booking in self._running:
-                if self._limits.is_long(booking.timeout_s):
-                    self._long.take(booking.shape.gpus, self.now_s, self._until(booking))
         for room in rooms:
             node_id, machine = room.node.id, machines[room.node.id]
             group = self._groups.setdefault(machine.alike, len(self._groups))
             node = NodeProfile(room, self.now_s, group, ends[node_id], machine)
             node.outlived = outlived.get(node_id)
             self.nodes[node_id] = node
-
-    def _until(self, booking: Booking) -> float:
-        return booking.until_s if booking.until_s > self.now_s else self.now_s + OUTLIVED_S
 
     def _room_now(self, wanted: Wanted) -> list[NodeProfile]:
         found = self._roomy.get(wanted.number)
@@ -410,25 +389,6 @@ class Board:
 
         return min(ties, key=rank)
 
-    def _allowances(self, task: Task) -> list[Allowance]:
-        if self._some_wait and self._limits.waits_for_gpus(task.timeout_s, self._gpus):
-            return [self._none]
-        if not task.shape.gpus:
-            return []
-        found = []
-        cap = self._limits.running_gpus_per_user
-        if cap is not None:
-            allowance = self._users.get(task.owner)
-            if allowance is None:
-                allowance = self._users[task.owner] = Allowance(self.now_s, cap)
-                for booking in self._running:
-                    if booking.owner == task.owner:
-                        allowance.take(booking.shape.gpus, self.now_s, self._until(booking))
-            found.append(allowance)
-        if self._long is not None and self._limits.is_long(task.timeout_s):
-            found.append(self._long)
-        return found
-
     def _move(self, task: Task, place: Place, sign: int) -> None:
         start_s, end_s = max(place.start_s, self.now_s), place.start_s + place.duration_s
         if end_s <= start_s:
@@ -448,7 +408,7 @@ class Board:
                 self._roomy.clear()
             for order in self._orders.values():
                 order.refresh(node)
-        for allowance in self._allowances(task):
+        for allowance in self._allowances.of(task):
             allowance.take(sign * shape.gpus, start_s, end_s)
 
     def _cards(self, place: Place, node: NodeProfile) -> list[tuple[int, int]] | None:
