@@ -5,13 +5,15 @@ How many tasks of an account may wait is JobManager's to say (`job_manager/waiti
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from headway.model.limits import reserve_leaves_none
 from headway.units import format_duration
 
-from .model import Shape
+from .model import Shape, Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,24 @@ class Limits:
         """Whether a task of this timeout is for a cluster with more GPUs than it has now."""
         limit_s = self.max_timeout_s(gpus)
         return limit_s is not None and limit_s < timeout_s <= max(limit for _, limit in self.max_timeouts)
+
+
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """GPUs that live attempts hold, as limits count them."""
+
+    by_owner: Mapping[str, int] = field(default_factory=dict)
+    of_long: int = 0  # of all tasks together that the short reserve is not for
+
+    @classmethod
+    def of(cls, limits: Limits, held: Iterable[tuple[str, int, float]]) -> Holdings:
+        """From (account, GPUs, timeout in s) of each live attempt."""
+        by_owner: Counter[str] = Counter()
+        of_long = 0
+        for owner, gpus, timeout_s in held:
+            by_owner[owner] += gpus
+            of_long += gpus if limits.is_long(timeout_s) else 0
+        return cls(by_owner, of_long)
 
 
 class Ground(StrEnum):
@@ -117,6 +137,38 @@ def ruled_out(limits: Limits, shape: Shape, timeout_s: float, *, gpus: int) -> l
     was within the longest timeout when it was submitted is not held for its timeout."""
     found = refusals(limits, shape, timeout_s, gpus=gpus)
     return [one for one in found if one.ground in _HOLD and not (one.ground is Ground.MAX_TIMEOUT and one.for_ever)]
+
+
+def reached(limits: Limits, task: Task, holdings: Holdings, *, gpus: int) -> list[Refusal]:
+    """Which limits keep a waiting task from a start now, since others hold what it would need of them; those that rule
+    it out whatever is held (`ruled_out`) are not among them. ``gpus``: of the cluster."""
+    asked = task.shape.gpus
+    if not asked:
+        return []
+    found = []
+    cap, reserve = limits.running_gpus_per_user, limits.short_reserve
+    held = holdings.by_owner.get(task.owner, 0)
+    if cap is not None and asked <= cap < held + asked:
+        sentence = (
+            f"{task.owner} holds {held} of the {cap} GPUs that one account may hold at a time; it asks for {asked}."
+        )
+        found.append(Refusal(Ground.USER_GPUS, sentence))
+    if reserve is not None and limits.is_long(task.timeout_s):
+        left = max(0, gpus - reserve.gpus)
+        if asked <= left < holdings.of_long + asked:
+            found.append(
+                Refusal(Ground.SHORT_RESERVE, f"{long_hold(reserve, holdings.of_long, gpus)}; it asks for {asked}.")
+            )
+    return found
+
+
+def long_hold(reserve: ShortReserve, held: int, gpus: int) -> str:
+    """What long tasks hold of what they may hold together in a cluster of so many GPUs, as a clause."""
+    left = max(0, gpus - reserve.gpus)
+    return (
+        f"Tasks longer than {format_duration(reserve.above_s)} may hold {left} of the cluster's {gpus} GPUs together "
+        f"and hold {held}"
+    )
 
 
 def _by_timeout(limits: Limits, timeout_s: float, gpus: int | None) -> list[Refusal]:

@@ -8,6 +8,7 @@ from headway.rpc import convert
 from headway.rpc.v1 import task_manager_pb2 as pb
 
 from . import explain, frames
+from .admission import Holdings
 from .frames import Frame, Seen
 from .passes import Discipline, Placement, Why
 from .policy import rank
@@ -65,10 +66,13 @@ def _reasons(kept: Frame, task_id: TaskId, place: int) -> list[WaitReason]:
     rooms = frames.rooms(kept)
     by_id = {room.node.id: room for room in rooms}
     started = set()
+    held = [(one.owner, one.shape.gpus, one.timeout_s) for one in kept.running.values()]
     for placement in kept.placements:
         started.add(placement.task_id)
         if placement.task_id in kept.tasks:
-            by_id[placement.node_id].take(kept.tasks[placement.task_id].task.shape, placement.gpu_uuids)
+            task = kept.tasks[placement.task_id].task
+            by_id[placement.node_id].take(task.shape, placement.gpu_uuids)
+            held.append((task.owner, task.shape.gpus, task.timeout_s))
     ahead = sum(1 for one in frames.in_order(kept)[: max(0, place - 1)] if one not in started)
     return explain.reasons(
         kept.tasks[task_id].task,
@@ -78,6 +82,7 @@ def _reasons(kept: Frame, task_id: TaskId, place: int) -> list[WaitReason]:
         now=kept.head.wall_s,
         wait=kept.waits.get(task_id),
         limits=kept.head.settings.limits,
+        holdings=Holdings.of(kept.head.settings.limits, held),
     )
 
 

@@ -14,7 +14,7 @@ from headway.states import AttemptState, NodeHealth
 from headway.store import Database
 
 from . import explain, leases, placing, scheduling_view, snapshot, store, wire
-from .admission import ruled_out
+from .admission import Holdings, ruled_out
 from .book import Book
 from .engine import Engine
 from .gate import Gate
@@ -58,10 +58,11 @@ class Desk:
         async with self._engine.reading() as book:
             rooms = placing.rooms(book, self._engine.settings, self._engine.mono())
             page = _page(book, request.offset, limit, JobId(request.job_id))
+            holdings = snapshot.holdings(book, self._engine.settings.limits)
             known: dict[Shape, list[WaitReason]] = {}
             entries: list[task_manager_pb2.QueueEntry] = []
             for start in range(0, len(page), _AT_ONCE):
-                entries += [self._entry(book, task, rooms, known) for task in page[start : start + _AT_ONCE]]
+                entries += [self._entry(book, task, rooms, holdings, known) for task in page[start : start + _AT_ONCE]]
                 await asyncio.sleep(0)
             return task_manager_pb2.GetQueueReply(
                 entries=entries,
@@ -87,7 +88,7 @@ class Desk:
             task = book.tasks.get(task_id)
             if task is not None:
                 rooms = placing.rooms(book, self._engine.settings, self._engine.mono())
-                return self._entry(book, task, rooms)
+                return self._entry(book, task, rooms, snapshot.holdings(book, self._engine.settings.limits))
         task = (await self._db.read(lambda conn: store.load_tasks(conn, [task_id]))).get(task_id)
         if task is None:
             raise NotFound(f"The queue knows no task {task_id}.")
@@ -148,7 +149,12 @@ class Desk:
         return f"{attempt.node_id} does not answer; the task may still be running there." if silent else ""
 
     def _entry(
-        self, book: Book, task: Task, rooms: list[Room], known: dict[Shape, list[WaitReason]] | None = None
+        self,
+        book: Book,
+        task: Task,
+        rooms: list[Room],
+        holdings: Holdings | None = None,
+        known: dict[Shape, list[WaitReason]] | None = None,
     ) -> task_manager_pb2.QueueEntry:
         now = self._engine.now()
         position = book.queue.position(task.id) if task.waiting else 0
@@ -176,6 +182,7 @@ class Desk:
                 now=now,
                 wait=book.plan.waits.get(task.id) if book.plan is not None else None,
                 limits=self._engine.settings.limits,
+                holdings=holdings,
                 known=known,
             )
             entry.reasons.extend(convert.wait_reason_to_pb(reason) for reason in why)

@@ -10,7 +10,7 @@ from headway.states import Admission
 from headway.units import format_size
 
 from . import cuda
-from .admission import Ground, Limits, ruled_out
+from .admission import Ground, Holdings, Limits, reached, ruled_out
 from .model import Node, Shape, Task
 from .passes import Wait, Why
 from .placement import IMAGE_LACKS, CpuTasks, Lack, Room, Shortage, empty_room, fits, shortages, suits, why_closed
@@ -46,13 +46,14 @@ def reasons(
     now: float,
     wait: Wait | None = None,
     limits: Limits | None = None,
+    holdings: Holdings | None = None,
     known: dict[Shape, list[WaitReason]] | None = None,
 ) -> list[WaitReason]:
     """All reasons why a waiting task waits, cheapest to fix first; empty when it would start in the next pass.
 
     ``ahead``: tasks before it in the queue. ``rooms``: what is left of every known node. ``wait``: what the last pass
-    said of it. ``limits``: None: nothing is told of them. ``known``: what was found of these rooms for other tasks, by
-    shape; it is added to.
+    said of it. ``limits``: None: nothing is told of them. ``holdings``: what counts against them now; None: nothing is
+    told of those that are reached. ``known``: what was found of these rooms for other tasks, by shape; it is added to.
     """
     found: list[WaitReason] = []
     if task.held:
@@ -68,10 +69,15 @@ def reasons(
         if known is not None:
             known[task.shape] = of_nodes
     found.extend(of_nodes)
-    of_limits = _of_limits(task, limits, sum(len(room.node.gpus) for room in rooms)) if limits is not None else []
+    gpus = sum(len(room.node.gpus) for room in rooms)
+    of_limits = _of_limits(task, limits, gpus) if limits is not None else []
     found.extend(of_limits)
-    if not found and wait is not None:
-        found.extend(_of_pass(task, wait))
+    there_is_room = not found
+    if limits is not None and holdings is not None:
+        found.extend(_of_holdings(task, limits, holdings, gpus))
+    if there_is_room and wait is not None:
+        told = {reason.word for reason in found}
+        found.extend(reason for reason in _of_pass(task, wait) if reason.word not in told)
     if ahead and any(reason.word in _BUSY for reason in found):
         plural = "task is" if ahead == 1 else "tasks are"
         found.append(WaitReason(WaitWord.BEHIND_HIGHER_PRIORITY, f"{ahead} waiting {plural} ahead of it."))
@@ -111,6 +117,11 @@ def _of_limits(task: Task, limits: Limits, gpus: int) -> list[WaitReason]:
     """Why it can't start as long as limits and GPUs are as they are."""
     found = ruled_out(limits, task.shape, task.timeout_s, gpus=gpus)
     return [WaitReason(_GROUNDS[one.ground], f"{one.sentence} It waits until that changes.") for one in found]
+
+
+def _of_holdings(task: Task, limits: Limits, holdings: Holdings, gpus: int) -> list[WaitReason]:
+    """Why it can't start as long as others hold what they do."""
+    return [WaitReason(_GROUNDS[one.ground], one.sentence) for one in reached(limits, task, holdings, gpus=gpus)]
 
 
 _BUSY = frozenset({WaitWord.WAITING_FOR_CPU_OR_MEMORY, WaitWord.WAITING_FOR_GPU, WaitWord.WAITING_FOR_GPU_MODEL})

@@ -14,6 +14,7 @@ from headway.model.reasons import WaitReason
 from headway.units import format_duration
 
 from . import cycle, explain, promises
+from .admission import Holdings
 from .gate import Gate
 from .model import Node, Shape, Task
 from .passes import Discipline, PassInput, Plan
@@ -76,6 +77,7 @@ class _Look:
         self._placed = {placement.task_id for placement in plan.placements}
         self._placed_keys = sorted(key for task_id in self._placed if (key := asked.queue.key_of(task_id)) is not None)
         self._rooms = _after(asked, plan)
+        self._holdings = _held_after(asked, plan)
         self._of_rooms: dict[Shape, list[WaitReason]] = {}
 
     def start(self, task: Task) -> Start:
@@ -122,6 +124,7 @@ class _Look:
             now=self._asked.wall_s,
             wait=self._plan.waits.get(task.id),
             limits=self._asked.settings.limits,
+            holdings=self._holdings,
             known=self._of_rooms,
         )
 
@@ -135,6 +138,13 @@ def _after(asked: PassInput, plan: Plan) -> list[Room]:
     for placement in plan.placements:
         rooms[placement.node_id].take(asked.tasks[placement.task_id].shape, placement.gpu_uuids)
     return list(rooms.values())
+
+
+def _held_after(asked: PassInput, plan: Plan) -> Holdings:
+    """What counts against limits once the plan's tasks have started."""
+    started = (asked.tasks[placement.task_id] for placement in plan.placements)
+    held = [(one.owner, one.shape.gpus, one.timeout_s) for one in asked.running]
+    return Holdings.of(asked.settings.limits, held + [(t.owner, t.shape.gpus, t.timeout_s) for t in started])
 
 
 def in_words(start: Start, now: float) -> str:

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from headway.ids import TaskId
 
+from .admission import Holdings, Limits
 from .book import Book, Flight
 from .model import Attempt, Task
 from .passes import Estimate, PassInput, PassSettings, Plan, Why
@@ -21,6 +22,9 @@ from .policy import ClusterView
 from .settings import Settings
 
 _PASS_S = 1.0  # what a pass and the way to it may take, on top of a promised start
+# Places are stored by the wall clock, each by what it was then: set by the network's time while they stand, it is some
+# milliseconds an hour away from the boot clock, and reading both takes a moment. Less than `_PASS_S`.
+_CLOCKS_APART_S = 0.25
 _NEVER = frozenset({Why.NO_NODE, Why.NOT_ADMITTED})  # as things are it does not start
 
 
@@ -33,6 +37,7 @@ def pass_settings(settings: Settings) -> PassSettings:
         stop_limit_s=min(settings.stop_limit_s, settings.booked_stop_s),
         limits=settings.limits,
         cpu_tasks=settings.cpu_tasks,
+        slack_s=_CLOCKS_APART_S,
     )
 
 
@@ -54,6 +59,12 @@ def pass_input(book: Book, settings: Settings, rooms: Iterable[Room]) -> PassInp
         settings=wanted,
         last_used=book.gpu_last_used,
     )
+
+
+def holdings(book: Book, limits: Limits) -> Holdings:
+    """GPUs that live attempts hold, as these limits count them."""
+    attempts = book.attempts.values()
+    return Holdings.of(limits, ((book.tasks[one.id.task].owner, one.shape.gpus, one.timeout_s) for one in attempts))
 
 
 def apart(there: PassInput, *, now: float, mono: float) -> Callable[[], PassInput]:

@@ -9,7 +9,9 @@ import pytest
 
 from headway.rpc.v1 import common_pb2
 from headway.rpc.v1 import task_manager_pb2 as pb
+from task_manager import placing, snapshot
 from task_manager.admission import Limits, ShortReserve
+from task_manager.preview import JOB, preview
 from task_manager.scheduling_view import scheduling
 from tests.support.clock import FakeClock
 from tests.unit.task_manager.house import SETTINGS, House, a_house, a_node, a_task, tid
@@ -106,3 +108,41 @@ async def test_the_shortest_timeout_lets_starts_be_promised_sooner(tmp_path: Pat
             await house.enqueue(a_task("runs", gpus=1, at=now, timeout=600))
             await house.enqueue(a_task("waits", gpus=1, at=now - 10, timeout=70))
             assert (await house.desk.explain(tid("waits"))).HasField("promised_start") == sooner
+
+
+async def test_a_limit_that_is_reached_is_told_beside_what_has_to_come_free(tmp_path: Path, clock: FakeClock) -> None:
+    now = clock.now()
+    settings = replace(SETTINGS, limits=Limits(running_gpus_per_user=2, short_reserve=ShortReserve(1, 600.0)))
+    async with a_house(tmp_path, clock, settings=settings) as house:
+        await house.nodes(a_node(gpus=2), a_node("n2", gpus=2))
+        await house.enqueue(
+            *(a_task(f"r{i}", gpus=1, at=now, timeout=1_200, owner=owner) for i, owner in enumerate("aab")),
+            a_task("r3", gpus=1, at=now, timeout=300, owner="c"),
+        )
+        await house.enqueue(
+            a_task("mine", gpus=1, at=now, timeout=300, owner="a"), a_task("both", gpus=1, timeout=900, owner="a"),
+            a_task("long", gpus=1, at=now, timeout=900, owner="b"), a_task("free", gpus=1, timeout=300, owner="b"),
+            a_task("none", at=now, cpu=10_000, timeout=900, owner="a"),
+        )  # fmt: skip
+        assert len(house.running()) == 4
+        page = await house.desk.queue(pb.GetQueueRequest())
+        why = {e.task.name: {r.word: r.sentence for r in e.reasons} for e in page.entries}
+        busy = "waiting_for_gpu"
+        assert list(why["mine"])[:2] == ["user_limit", busy]
+        assert why["mine"]["user_limit"] == (
+            "a holds 2 of the 2 GPUs that one account may hold at a time; it asks for 1."
+        )
+        assert {"user_limit", busy, "kept_for_short_tasks"} <= set(why["both"])
+        assert why["long"]["kept_for_short_tasks"] == (
+            "Tasks longer than 10m may hold 3 of the cluster's 4 GPUs together and hold 3; it asks for 1."
+        )
+        assert not {"user_limit", "kept_for_short_tasks"} & (set(why["free"]) | set(why["none"]))
+        for name, told in why.items():
+            entry = await house.desk.explain(tid(name))
+            assert {r.word: r.sentence for r in entry.reasons} == told
+        asked = snapshot.apart(
+            placing.seen_now(house.engine.book, house.engine.settings), now=clock.now(), mono=clock.monotonic()
+        )()
+        more = a_task("more", job=JOB, gpus=1, at=now, timeout=900, owner="a")
+        (start,) = preview(asked, [more], list(house.engine.book.nodes.values()), most=1)
+        assert {"user_limit", busy, "kept_for_short_tasks"} <= {reason.word for reason in start.reasons}
