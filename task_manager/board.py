@@ -248,6 +248,22 @@ class Board:
             for allowance in self._allowances.of(task)
         )
 
+    def nudged(self, task: Task, place: Place, most_s: float) -> Place | None:
+        """The place, on its open node, as little later as makes it fit; None: ``most_s`` is too little."""
+        node, shape, at_s = self.nodes[place.node_id], task.shape, place.start_s
+        cards = self._cards(place, node)
+        allowances = self._allowances.of(task)
+        while cards is not None and at_s <= place.start_s + most_s:
+            starts = [allowance.earliest(shape.gpus, place.duration_s, at_s) for allowance in allowances]
+            allowed_s = max((math.inf if start_s is None else start_s for start_s in starts), default=at_s)
+            if allowed_s > at_s:
+                at_s = allowed_s
+            elif node.holds(shape.cpu_centi, shape.memory_bytes, cards, at_s, at_s + place.duration_s):
+                return replace(place, start_s=at_s)
+            else:
+                at_s = node.changes_after(at_s)
+        return None
+
     def is_free_now(self, task: Task, place: Place) -> bool:
         """Whether its node has what the place takes at this very moment."""
         node, shape = self.nodes[place.node_id], task.shape

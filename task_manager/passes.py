@@ -40,6 +40,8 @@ class PassSettings:
     stop_limit_s: float = 0.0  # the platform's: from the timeout until the GPUs are free
     limits: Limits = field(default_factory=Limits)
     cpu_tasks: CpuTasks = CpuTasks.LAST_RESORT
+    # What a place may overlap with others and still stand: what its times may have lost on their way to disk and back.
+    slack_s: float = 0.001
     estimates: bool = True  # False: a pass ends once nothing more can start, and promises nothing
 
     def duration_s(self, task: Task) -> float:

@@ -193,6 +193,11 @@ class NodeProfile:
             and all(min(self._cards[kind][first:last]) >= count for kind, count in cards)
         )
 
+    def changes_after(self, at_s: float) -> float:
+        """When what is free is next another; infinity: never."""
+        i = bisect_right(self._times, at_s)
+        return self._times[i] if i < len(self._times) else math.inf
+
     # -- inside -----------------------------------------------------------------------------------
 
     def _as_changes(self) -> list[Change]:

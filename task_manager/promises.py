@@ -38,13 +38,14 @@ def standing(inp: PassInput, board: Board) -> tuple[dict[TaskId, Place], dict[Ta
     lost: dict[TaskId, Lost] = {}
     rows = [(task, *_looked_at(inp, board, task, inp.places[task.id])) for task in _in_order(inp)]
     # All of them have room but for bad luck; then there is no need to ask one after the other.
-    at_once = board.put_all(
-        [(task, place) for task, place, cause in rows if not cause and place.node_id in board.nodes]
-    )
-    for task, place, cause in rows:
+    there = [(task, place) for task, place, cause in rows if not cause and place.node_id in board.nodes]
+    nudged: dict[TaskId, Place] = {}
+    at_once = board.put_all(there) or _put_nudged(board, there, inp.settings.slack_s, nudged)
+    for task, booked, cause in rows:
+        place = nudged.get(task.id, booked)
         # On a node that is closed for the moment there is no telling yet.
         if not cause and not at_once and place.node_id in board.nodes:
-            cause = _why_unfit(board, task, place)
+            cause = _why_unfit(inp, board, task, place)
             if not cause:
                 board.put(task, place)
         if cause:
@@ -52,6 +53,25 @@ def standing(inp: PassInput, board: Board) -> tuple[dict[TaskId, Place], dict[Ta
         else:
             stand[task.id] = place
     return stand, lost
+
+
+def _put_nudged(board: Board, rows: list[tuple[Task, Place]], most_s: float, nudged: dict[TaskId, Place]) -> bool:
+    """Books all of them, those that touch others they did not touch before a little later; False: they don't fit so,
+    and none is booked. ``nudged`` is told the places.
+
+    Where times went to disk and back by clocks that were some moments apart, one begins just before another has ended;
+    to a third that spans both there would be less than nothing free for that moment.
+    """
+    for task, place in sorted(rows, key=lambda row: row[1].start_s):
+        moved = board.nudged(task, place, most_s)
+        if moved is None:
+            for other, _ in rows:
+                if other.id in nudged:
+                    board.remove(other, nudged.pop(other.id))
+            return False
+        board.put(task, moved)
+        nudged[task.id] = moved
+    return True
 
 
 def may_be_promised(inp: PassInput, board: Board, task: Task, place: Place) -> bool:
@@ -128,12 +148,16 @@ def _closed_for_good(room: Room) -> bool:
     return bool(why_closed(node)) and (node.health is NodeHealth.DOWN or node.admission is not Admission.OPEN)
 
 
-def _why_unfit(board: Board, task: Task, place: Place) -> str:
+def _why_unfit(inp: PassInput, board: Board, task: Task, place: Place) -> str:
     node = board.nodes[place.node_id]
-    if board.holds(task, place, SLACK_S):
+    if board.holds(task, place, inp.settings.slack_s):
         return ""
     if node.outlived is not None:
         return f"{node.outlived} on {node.id} has outlived its booking"
+    for booking in inp.running:
+        runs = inp.tasks.get(booking.task_id) if booking.node_id == node.id else None
+        if runs is not None and booking.timeout_s > runs.timeout_s and booking.until_s > place.start_s:
+            return f"{booking.task_id} on {node.id} was given more time"
     if place.gpus and not all(gpu.usable for gpu in node.room.node.gpus):
         return f"a GPU of {node.id} went out"
     return f"{node.id} or a limit gives less than when the start was promised, or the task asks for more"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from headway.rpc.v1 import task_manager_pb2 as pb
 from task_manager.admission import Limits, ShortReserve
 from task_manager.events import Extend, NodesChanged
 from task_manager.passes import Discipline
+from task_manager.policies import by_name
 from tests.support.clock import FakeClock
 from tests.unit.task_manager.house import SETTINGS, House, a_house, a_node, a_task, tid
 
@@ -81,7 +83,43 @@ async def test_a_promise_is_given_when_nobody_can_come_ahead_and_survives_a_rest
         assert (await entry(house, "waits")).promised_start == pytest.approx(promised, abs=1)
 
 
-async def test_more_time_is_refused_where_a_promised_start_would_move(tmp_path: Path, clock: FakeClock) -> None:
+@pytest.mark.parametrize("apart_s", [1e-6, 0.02])
+async def test_promises_survive_restarts_though_the_clocks_are_some_moments_apart(
+    tmp_path: Path, clock: FakeClock, caplog: pytest.LogCaptureFixture, apart_s: float
+) -> None:
+    """Each place goes to disk by the wall clock of its own moment: two that touch may overlap by an instant then."""
+    chance = random.Random(4)
+    async with a_house(tmp_path, clock, settings=BARE, order=by_name("fifo")) as house:
+        await house.nodes(a_node(gpus=4, cpu=40_000, memory=1 << 40))
+        for number in range(60):
+            clock.step_wall(chance.choice([-apart_s, 0.0, apart_s]))
+            await house.enqueue(
+                a_task(
+                    f"t{number}", gpus=chance.choice([1, 1, 2, 3, 4]), at=clock.now(),
+                    timeout=chance.choice([30, 60, 600, 3600]),
+                )
+            )  # fmt: skip
+        promised = await promises_of(house)
+        assert len(promised) > 40
+        for _ in range(3):
+            clock.step_wall(apart_s)
+            await house.restart()
+            await house.nodes(a_node(gpus=4, cpu=40_000, memory=1 << 40))
+            again = await promises_of(house)
+            assert again.keys() == promised.keys()
+            assert all(again[name] <= at + 1 for name, at in promised.items())
+        assert "promise.moved" not in [record.getMessage() for record in caplog.records]
+
+
+async def promises_of(house: House) -> dict[str, float]:
+    """The promised starts of all that wait."""
+    entries = (await house.desk.queue(pb.GetQueueRequest(limit=1_000))).entries
+    return {entry.task.name: entry.promised_start for entry in entries if entry.HasField("promised_start")}
+
+
+async def test_more_time_is_refused_where_a_promised_start_would_move(
+    tmp_path: Path, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
     now = clock.now()
     async with a_house(tmp_path, clock, settings=BARE) as house:
         await house.nodes(a_node(gpus=1))
@@ -93,6 +131,8 @@ async def test_more_time_is_refused_where_a_promised_start_would_move(tmp_path: 
             await house.engine.submit(Extend(tid("runs"), 600.0, "ann"))
         await house.engine.submit(Extend(tid("runs"), 600.0, "chief", force=True))
         await house.settle()
+        (told,) = [record for record in caplog.records if record.getMessage() == "promise.moved"]
+        assert f"{tid('runs')} on n1 was given more time" in str(vars(told))
         assert (await entry(house, "waits")).estimated_start >= now + 1200
 
 
