@@ -218,6 +218,13 @@ class PromisesMove(Conflict):
     title = "Others were promised this time"
 
 
+class KeptForShortTasks(Conflict):
+    """More time would make a task long, and long tasks together hold as many GPUs as they may."""
+
+    slug = "kept-for-short-tasks"
+    title = "The rest is kept for short tasks"
+
+
 class LaunchRefused(HeadwayError):
     """A worker does not take this attempt now; an ordinary result, the task stays queued."""
 

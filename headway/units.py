@@ -139,6 +139,11 @@ def format_duration(seconds: float) -> str:
     return _format_millis(round(seconds * 1000))
 
 
+def round_duration(seconds: float) -> str:
+    """For sentences: as ``format_duration``, from a minute on to whole seconds."""
+    return format_duration(round(seconds) if seconds >= 60 else seconds)
+
+
 def _format_millis(millis: int) -> str:
     whole, rest = divmod(millis, 1000)
     if rest:
@@ -250,6 +255,17 @@ def format_size(size_bytes: int) -> str:
         if count and not rest and len(f"{count}{unit}".replace("i", "")) < len(best.replace("i", "")):
             best = f"{count}{unit}"
     return best
+
+
+def round_size(size_bytes: int) -> str:
+    """For sentences: as ``format_size`` where that is short, else three figures rounded down: ``22.3GiB``."""
+    exact = format_size(size_bytes)
+    if len(exact) <= 7:
+        return exact
+    unit = next((unit for unit in ("TiB", "GiB", "MiB", "KiB") if size_bytes >= _SIZE_BYTES[unit]), "B")
+    count = size_bytes / _SIZE_BYTES[unit]
+    step = 100 if count < 10 else 10 if count < 100 else 1
+    return f"{math.floor(count * step) / step:g}{unit}"
 
 
 # --- CPUs ----------------------------------------------------------------------------------------------

@@ -327,7 +327,9 @@ class Jobs:
             message = str(error)
             raise InvalidInput(f"by: {message}", problems=[Problem("/by", message, word=by)]) from error
         if force and not account.admin:
-            raise NotAllowed("Only an admin may give time though others start later than promised; leave out `force`.")
+            raise NotAllowed(
+                "Only an admin may give time that is promised to others or kept for short tasks; leave out `force`."
+            )
         job = await self.own(account, ref)
         if not is_task_name(task):
             raise NotFound(f"The job {job.id} has no task `{task[:64]}`.")

@@ -175,7 +175,7 @@ class Extend:
     task_id: TaskId
     seconds: float
     by: str
-    force: bool = False  # although promised starts move
+    force: bool = False  # although promised starts move, or the short reserve is touched
     request_id: str = ""
 
 

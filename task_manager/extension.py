@@ -1,8 +1,8 @@
 """More time for a running task: who may have it, what it costs others, and what is told of it.
 
-It is granted at once when nobody's promised start moves. The attempt is the booking, so granting it is one change of
-the attempt: on disk first, then told to its Worker until the launcher counts by it. The launcher alone holds the
-timeout; what it did not take before it struck was never given.
+It is granted at once when nobody's promised start moves and the short reserve is kept. The attempt is the booking, so
+granting it is one change of the attempt: on disk first, then told to its Worker until the launcher counts by it. The
+launcher alone holds the timeout; what it did not take before it struck was never given.
 """
 
 from __future__ import annotations
@@ -12,14 +12,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from headway.errors import Conflict, HeadwayError, InvalidInput, NotFound, PromisesMove
+from headway.errors import (
+    Conflict,
+    HeadwayError,
+    IdempotencyMismatch,
+    InvalidInput,
+    KeptForShortTasks,
+    NotFound,
+    PromisesMove,
+)
 from headway.ids import TaskId
 from headway.logs import get_logger
 from headway.model.reasons import EndReason, EndWord
 from headway.states import AttemptState
-from headway.units import MAX_DURATION_S, format_duration
+from headway.units import MAX_DURATION_S, format_duration, round_duration
 
-from . import cycle, placing
+from . import cycle, placing, snapshot
+from .admission import Holdings, Limits, long_hold
 from .events import Extend, ExtendOrder
 from .model import Attempt, Extension, Task
 from .turn import Turn
@@ -86,9 +95,10 @@ def _broken(plan: Plan, promised: dict[TaskId, float]) -> list[Moved]:
 
 
 def refusal(
-    attempt: Attempt, seconds: float, *, limit_s: float | None, moved: Sequence[Moved], force: bool
+    attempt: Attempt, seconds: float, *, limit_s: float | None, moved: Sequence[Moved], force: bool, kept: str = ""
 ) -> HeadwayError | None:
-    """Why a live attempt gets no more time; None: it does. ``limit_s`` is the longest timeout of this cluster."""
+    """Why a live attempt gets no more time; None: it does. ``limit_s`` is the longest timeout of this cluster,
+    ``kept`` what `over_reserve` says."""
     if attempt.state is AttemptState.STOPPING:
         return Conflict(f"The task {attempt.id.task} is being stopped; it gets no more time.")
     if attempt.state is not AttemptState.RUNNING:
@@ -105,9 +115,30 @@ def refusal(
             f"With {format_duration(seconds)} more the timeout of the task {attempt.id.task} would be above this "
             f"cluster's limit of {format_duration(longest_s)}; {rest}."
         )
-    if moved and not force:
-        return PromisesMove(_sentence(attempt, seconds, moved))
-    return None
+    if force or not (moved or kept):
+        return None
+    sentences = [kept] if kept else []
+    if moved:
+        sentences.append(_sentence(attempt, seconds, moved))
+    kind = PromisesMove if moved else KeptForShortTasks
+    return kind(" ".join([*sentences, "An admin can grant it all the same."]))
+
+
+def over_reserve(attempt: Attempt, seconds: float, limits: Limits, holdings: Holdings, *, gpus: int) -> str:
+    """Why so much more time would make it one of the long tasks, which hold what they may already, as a sentence;
+    empty where it would not. ``gpus``: of the cluster."""
+    reserve, asked = limits.short_reserve, attempt.shape.gpus
+    if reserve is None or not asked:
+        return ""
+    if limits.is_long(attempt.timeout_s) or not limits.is_long(attempt.timeout_s + seconds):
+        return ""
+    if holdings.of_long + asked <= gpus - reserve.gpus:
+        return ""
+    return (
+        f"With {format_duration(seconds)} more {attempt.id.task} would be a task longer than "
+        f"{format_duration(reserve.above_s)} with {asked} {'GPU' if asked == 1 else 'GPUs'}. "
+        f"{long_hold(reserve, holdings.of_long, gpus)}."
+    )
 
 
 def _sentence(attempt: Attempt, seconds: float, moved: Sequence[Moved]) -> str:
@@ -117,7 +148,7 @@ def _sentence(attempt: Attempt, seconds: float, moved: Sequence[Moved]) -> str:
     tasks = "1 task" if len(moved) == 1 else f"{len(moved)} tasks"
     return (
         f"With {format_duration(seconds)} more for {attempt.id.task}, {tasks} would start later than promised: "
-        f"{', '.join(named)}. An admin can grant it all the same."
+        f"{', '.join(named)}."
     )
 
 
@@ -136,6 +167,8 @@ def on_extend(turn: Turn, asked: Extend) -> Attempt:
     Raises:
         NotFound, Conflict, InvalidInput: there is nothing to give time to, or it may not have it.
         PromisesMove: others would start later than promised.
+        KeptForShortTasks: it would be long, and long tasks hold all that they may.
+        IdempotencyMismatch: the request id came with another amount before.
     """
     seconds = round(asked.seconds, 3)
     if not (math.isfinite(asked.seconds) and seconds > 0):
@@ -143,15 +176,23 @@ def on_extend(turn: Turn, asked: Extend) -> Attempt:
     attempt = turn.book.attempts.get(asked.task_id)
     if attempt is None:
         raise _nothing_runs(turn.task(asked.task_id), asked.task_id)
-    if asked.request_id and any(one.request_id == asked.request_id for one in attempt.extensions):
-        return attempt
+    for one in attempt.extensions:
+        if asked.request_id and one.request_id == asked.request_id:
+            if one.seconds != seconds:
+                raise IdempotencyMismatch(
+                    f"This request id gave {asked.task_id} {format_duration(one.seconds)} more before, not "
+                    f"{format_duration(seconds)}; ask for other time with another Idempotency-Key."
+                )
+            return attempt
     there = placing.seen_now(turn.book, turn.settings)
     moved = moved_promises(there, asked.task_id, seconds, cycle.plan)
-    limit_s = turn.settings.limits.max_timeout_s(turn.book.gpus)
-    refused = refusal(attempt, seconds, limit_s=limit_s, moved=moved, force=asked.force)
+    limits, gpus = turn.settings.limits, turn.book.gpus
+    kept = over_reserve(attempt, seconds, limits, snapshot.holdings(turn.book, limits), gpus=gpus)
+    limit_s = limits.max_timeout_s(gpus)
+    refused = refusal(attempt, seconds, limit_s=limit_s, moved=moved, force=asked.force, kept=kept)
     if refused is not None:
         raise refused
-    given = Extension(turn.now, asked.by, seconds, asked.force and bool(moved), asked.request_id)
+    given = Extension(turn.now, asked.by, seconds, asked.force and bool(moved or kept), asked.request_id)
     longer = replace(attempt, timeout_s=round(attempt.timeout_s + seconds, 3), extensions=(*attempt.extensions, given))
     turn.book.put_attempt(longer)
     turn.extends.append(order(longer))
@@ -192,6 +233,6 @@ def at_end(attempt: Attempt, reason: EndReason) -> tuple[Attempt, EndReason]:
     if had_s >= attempt.timeout_s:
         return attempt, reason
     if reason.word is EndWord.TIMED_OUT and "too late" not in reason.detail:
-        late = f"The {format_duration(attempt.timeout_s - had_s)} more that it was given came too late."
+        late = f"The {round_duration(attempt.timeout_s - had_s)} more that it was given came too late."
         reason = replace(reason, detail=f"{reason.detail} {late}".strip())
     return replace(attempt, timeout_s=had_s), reason

@@ -118,7 +118,8 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """More time for a running attempt, once. ``forced``: an admin's, though promised starts move."""
+    """More time for a running attempt, once. ``forced``: an admin's, though promised starts move or the
+    short reserve is touched."""
 
     at: float
     by: str

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from headway.clock import Clock
 from headway.errors import Conflict
-from headway.units import format_duration
+from headway.units import round_duration
 
 from .engine import Engine
 from .events import Extend
@@ -47,7 +47,7 @@ class MoreTime:
             await anext(changes)  # from here on nothing is missed
             attempt: Attempt = await self._engine.submit(asked)
             attempt = await self._followed(changes, attempt)
-        more, total = format_duration(asked.seconds), format_duration(attempt.timeout_s)
+        more, total = round_duration(asked.seconds), round_duration(attempt.timeout_s)
         if not attempt.live:
             raise Conflict(f"The task {attempt.id.task} ended ({attempt.state.value}) before it could get more time.")
         if attempt.extension_pending:

@@ -10,13 +10,21 @@ from typing import Any
 
 import pytest
 
-from headway.errors import Conflict, HeadwayError, InvalidInput, NotFound, PromisesMove
+from headway.errors import (
+    Conflict,
+    HeadwayError,
+    IdempotencyMismatch,
+    InvalidInput,
+    KeptForShortTasks,
+    NotFound,
+    PromisesMove,
+)
 from headway.ids import AttemptId, NodeId, TaskId
 from headway.model.reasons import EndReason, EndWord
 from headway.states import AttemptState
 from headway.store import Database
 from task_manager import extension, store, tables
-from task_manager.admission import Limits
+from task_manager.admission import Limits, ShortReserve
 from task_manager.events import Extend, ExtendOrder
 from task_manager.extension import Moved, moved_promises, refusal
 from task_manager.model import Attempt, Shape
@@ -83,6 +91,8 @@ async def test_it_survives_a_kill_of_taskmanager(house: House) -> None:
 async def test_the_same_request_counts_once(house: House) -> None:
     first = await extend(house, request_id="r1")
     assert await extend(house, request_id="r1") == first
+    with pytest.raises(IdempotencyMismatch, match=r"gave .*/run 5m more before, not 1m;"):
+        await extend(house, 60.0, request_id="r1")
     assert (await extend(house, request_id="r2")).timeout_s == 1_200.0
 
 
@@ -150,6 +160,27 @@ async def test_the_clusters_limit_holds_for_all(tmp_path: Path, clock: FakeClock
             await extend(house, 1.0)
 
 
+async def test_more_time_does_not_get_around_the_short_reserve(tmp_path: Path, clock: FakeClock) -> None:
+    settings: Settings = replace(SETTINGS, limits=Limits(short_reserve=ShortReserve(1, 600.0)))
+    async with a_house(tmp_path, clock, settings=settings) as house:
+        await house.nodes(a_node(gpus=4))
+        await house.enqueue(a_task("three", gpus=3, timeout=540.0), a_task("one", gpus=1, timeout=540.0))
+        for name in ("three", "one"):
+            await house.report(AttemptId(tid(name), 1), "PROCESS_STARTED", process_started_at=clock.now())
+        await extend(house, task="three")
+        assert not (await extend(house, 60.0, task="one")).extensions[-1].forced, "it is not long by that"
+        with pytest.raises(KeptForShortTasks) as refused:
+            await extend(house, task="one")
+        assert refused.value.http_status == 409
+        assert refused.value.message == (
+            f"With 5m more {tid('one')} would be a task longer than 10m with 1 GPU. Tasks longer than 10m may hold "
+            "3 of the cluster's 4 GPUs together and hold 3. An admin can grant it all the same."
+        )
+        assert (await extend(house, task="three")).timeout_s == 1_140.0, "it is among the long ones already"
+        longer = await extend(house, task="one", force=True)
+        assert (longer.timeout_s, longer.extensions[-1].forced) == (900.0, True)
+
+
 async def test_it_is_stored_with_what_past_runs_are_found_by(house: House) -> None:
     """On a database that the migrations made, not only on one from the tables of the code."""
     db = await Database.open(str(house.folder / "other.db"), room="task_manager")
@@ -177,6 +208,13 @@ async def test_the_answer_comes_with_the_launchers_word(house: House) -> None:
     given = await answer
     assert given.delivered
     assert given.sentence == f"{tid('run')} has 5m more; its timeout is 15m now."
+
+
+async def test_what_is_told_of_it_is_in_whole_seconds(house: House) -> None:
+    answer = asked(house, 4_867.6)
+    await house.settle()
+    await house.report(RUN, "PROCESS_STARTED", timeout_s=5_467.6)
+    assert (await answer).sentence == f"{tid('run')} has 1h21m8s more; its timeout is 1h31m8s now."
 
 
 async def test_without_the_launchers_word_nothing_is_promised(house: House) -> None:

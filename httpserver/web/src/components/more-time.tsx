@@ -73,6 +73,7 @@ export function MoreTime({
   };
 
   const moves = refused instanceof ApiError && refused.slug === "promises-move";
+  const forcible = moves || (refused instanceof ApiError && refused.slug === "kept-for-short-tasks");
   return (
     <Dialog
       title={`More time for ${task}`}
@@ -80,7 +81,7 @@ export function MoreTime({
       onSubmit={() => void send(false)}
       actions={
         <>
-          {moves && admin && (
+          {forcible && admin && (
             <button type="button" className="danger" disabled={busy} onClick={() => void send(true)}>
               Give it anyway
             </button>
