@@ -78,6 +78,7 @@ class Book:
         self.nodes: dict[NodeId, Node] = {}
         self.leases: dict[NodeId, NodeLease] = {}
         self.unfit: dict[NodeId, Unfit] = {}
+        self.doubts: dict[NodeId, str] = {}  # why what is free on a node may not be free (``doubts``)
         self.nodes_live = False  # the nodes are as ResourceManager says now, not as it once said
         self.pass_needed = True
         self.rough_due = False  # tasks came or went without a pass: what the plan says roughly is of before
@@ -376,7 +377,7 @@ class Book:
         self.pass_needed = True
 
     def _why_closed(self, node: Node) -> str:
-        closed = why_closed(node)
+        closed = why_closed(node) or self.doubts.get(node.id, "")
         if closed:
             return closed
         unfit = self.unfit.get(node.id)

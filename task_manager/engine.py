@@ -18,7 +18,7 @@ from headway.logs import get_logger
 from headway.states import AttemptState
 from headway.store import Batcher, Database
 
-from . import extension, leases, placing, reports, store
+from . import doubts, extension, leases, placing, reports, store
 from .admission import contradictions
 from .book import Book
 from .commands import on_command
@@ -217,7 +217,7 @@ class Engine:
     # -- start and recovery -----------------------------------------------------------------------
 
     async def _reload(self) -> None:
-        stored = await self._db.read(store.load)
+        stored, in_doubt = await self._db.read(store.load), await self._db.read(doubts.load)
         before = self.book
         self._recorder.start(stored.last_decision)
         self.steering.load(stored.chosen, stored.states)
@@ -232,6 +232,9 @@ class Engine:
         for node_id, lease in stored.leases:
             heard = before.leases.get(node_id)
             book.leases[node_id] = heard if heard is not None else lease
+        for node_id in in_doubt:
+            doubts.given_up(book, node_id)
+        book.doubts.update(before.doubts)
         for task in stored.tasks:
             book.adopt(task, None)
         for attempt in stored.attempts:

@@ -162,7 +162,8 @@ class NodesUnknown:
 
 @dataclass(frozen=True, slots=True)
 class NodeDeclaredLost:
-    """An operator says that a node will not come back; the answer is the number of attempts lost."""
+    """An operator says that a node will not come back; the answer is the number of attempts lost. Refused of a node
+    that answers."""
 
     node_id: NodeId
     by: str

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from headway.errors import Conflict
 from headway.ids import AttemptId, NodeId
 from headway.logs import get_logger
 from headway.states import AttemptState, TaskEventKind, TaskState
 
-from . import leases
+from . import doubts, leases
 from .admission import contradictions
 from .book import Book
 from .cycle import Placement, Plan, plan, rough
@@ -54,10 +55,20 @@ def tell_contradictions(before: Sequence[str], now: Sequence[str]) -> None:
 
 
 def on_node_declared_lost(turn: Turn, node_id: NodeId, by: str) -> int:
-    """Gives up all attempts of a node; returns how many."""
+    """Gives up all attempts of a node; returns how many.
+
+    Raises:
+        Conflict: the node answers, so what it runs is not lost.
+    """
+    if doubts.answers(turn.book, turn.settings, node_id):
+        raise Conflict(
+            f"The machine {node_id} answers, so what runs there is not lost: cordon or drain it, cancel its tasks, "
+            "or stop its worker and wait until it counts as silent."
+        )
     attempts = turn.book.on_node(node_id)
     for attempt in attempts:
         turn.lose(attempt, f"{by or 'An operator'} declared the machine {node_id} lost.")
+    doubts.given_up(turn.book, node_id)
     log.warning("node.declared_lost", node=node_id, by=by, attempts=len(attempts))
     return len(attempts)
 

@@ -14,7 +14,7 @@ from headway.logs import get_logger
 from headway.model.reasons import EndReason, EndWord
 from headway.states import ATTEMPT, AttemptEventKind, AttemptState
 
-from . import extension, leases
+from . import doubts, extension, leases
 from .book import Flight
 from .events import Accepted, Beat, BeatAnswer, LaunchAnswers, Refused, Report, StopOrder, StopsDelivered
 from .model import Attempt
@@ -166,6 +166,7 @@ def on_beat(turn: Turn, beat: Beat) -> BeatAnswer:
     discard = tuple(a for a in beat.live if _confirm(turn, beat, a))
     moved = before is not None and before.incarnation < beat.incarnation and before.address != beat.address
     _look_for_missing(turn, beat, moved=moved)
+    doubts.heard(book, beat.node_id, len(discard))
     stop = tuple(
         StopOrder(attempt.id, attempt.stop_word or "cancelled")
         for attempt in book.on_node(beat.node_id)

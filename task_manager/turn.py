@@ -15,7 +15,7 @@ from headway.logs import get_logger
 from headway.model.reasons import EndReason, EndWord
 from headway.states import ATTEMPT, AttemptEventKind, AttemptState, TaskEventKind, TaskState
 
-from . import phases, retry, usage
+from . import doubts, phases, retry, usage
 from .book import Book
 from .events import ExtendOrder, StopOrder
 from .frames import Frame
@@ -195,6 +195,7 @@ class Turn:
     def lose(self, attempt: Attempt, sentence: str) -> None:
         """The attempt's machine is given up, or has lost it."""
         self.end_attempt(attempt, EndReason(EndWord.NODE_LOST, detail=sentence), disowned=True)
+        doubts.given_up(self.book, attempt.node_id)
 
     def live(self, node_id: NodeId) -> Sequence[Attempt]:
         return self.book.on_node(node_id)

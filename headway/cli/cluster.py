@@ -206,7 +206,11 @@ def _node_action(action: str, text: str) -> None:
 _node_action("cordon", "Take no new work on a machine; what runs goes on.")
 _node_action("uncordon", "Take work again.")
 _node_action("drain", "Take no new work and let what runs end.")
-_node_action("lost", "Declare that a machine will not come back: its running tasks are queued again at once.")
+_node_action(
+    "lost",
+    "Declare that a machine will not come back: its running tasks are queued again at once. One that answers is "
+    "refused: cordon or drain it, or stop its worker first.",
+)
 
 
 @click.group(invoke_without_command=True)

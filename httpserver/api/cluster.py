@@ -111,7 +111,7 @@ async def drain_node(id: str, by: AnAdmin, parts: TheParts, body: s.NodeNote | N
 @router.post("/nodes/{id}/lost", tags=["nodes"])
 async def declare_node_lost(id: str, by: AnAdmin, parts: TheParts) -> s.NodeLost:
     """An operator's word that this machine will not come back: its attempts are LOST at once and queued again.
-    Never say so of a machine that may still run."""
+    Never say so of a machine that may still run; one that answers is refused (409)."""
     return await parts.cluster.declare_lost(id, by=by.name)
 
 

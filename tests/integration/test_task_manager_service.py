@@ -134,8 +134,11 @@ async def test_questions_over_the_wire(tmp_path: Path, neighbours: Neighbours) -
         assert refusal.sentence == "No worker is big enough: asked 3 GPUs, the largest has 2."
         parts = [p async for p in stub.ListAttempts(pb.ListAttemptsRequest(job_id=JOB), metadata=METADATA)]
         assert [len(a.gpu_uuids) for p in parts for a in p.attempts] == [2]
-        lost = await stub.DeclareNodeLost(pb.DeclareNodeLostRequest(node_id="n1", by="root"), metadata=METADATA)
-        assert lost.attempts_lost == 1
+        with pytest.raises(grpc.aio.AioRpcError) as answers:
+            await stub.DeclareNodeLost(pb.DeclareNodeLostRequest(node_id="n1", by="root"), metadata=METADATA)
+        assert answers.value.code() is grpc.StatusCode.ALREADY_EXISTS
+        lost = await stub.DeclareNodeLost(pb.DeclareNodeLostRequest(node_id="none", by="root"), metadata=METADATA)
+        assert lost.attempts_lost == 0
         with pytest.raises(grpc.aio.AioRpcError) as refused:
             await stub.ExplainTask(
                 pb.ExplainTaskRequest(task=common_pb2.Task(job_id=JOB, name="none")), metadata=METADATA

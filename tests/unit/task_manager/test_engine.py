@@ -343,17 +343,18 @@ async def test_ten_one_gpu_tasks_on_two_cards_never_run_more_than_two_at_once(ho
 
 
 async def test_a_node_that_is_declared_lost_gives_its_tasks_back(house: House) -> None:
-    await house.nodes(a_node("n1"))
-    await house.enqueue(a_task())
+    await house.nodes(a_node("n1", gpus=1), a_node("n2"))
+    await house.enqueue(a_task(gpus=1))
+    await house.nodes(a_node("n1", gpus=1, health=NodeHealth.DOWN), a_node("n2", gpus=1))
     assert await house.engine.submit(NodeDeclaredLost(a_node("n1").id, "root")) == 1
     await house.settle()
     first, second = AttemptId(tid("t"), 1), AttemptId(tid("t"), 2)
     assert (await house.told())[-2:] == [("t", "REQUEUED", 1, "node_lost"), ("t", "ATTEMPT_STARTED", 2, "")]
     # It was alive after all: what it still has of the old attempt is discarded, its end does not count.
-    answer = await house.beat(live=(first, second))
-    assert answer.discard == (first,)
+    assert (await house.beat("n1", live=(first,))).discard == (first,)
     assert await house.end(first) == [first]
     assert house.running() == [second]
+    assert house.only_attempt(tid("t")) == second
 
 
 async def test_nodes_that_may_not_take_work_get_none(house: House) -> None:

@@ -10,6 +10,7 @@ import pytest
 from headway.errors import Fenced
 from headway.ids import AttemptId
 from headway.model.reasons import EndReason, EndWord
+from headway.states import NodeHealth
 from task_manager.events import NodeDeclaredLost, PlannedStop
 from task_manager.leases import NodeLease, on_heartbeat
 from tests.support.clock import FakeClock
@@ -129,6 +130,7 @@ async def test_a_planned_stop_of_a_worker_suspends_its_leases_even_over_a_restar
     await house.nodes(a_node("n1"), a_node("n2"))
     await pass_time(house, 600)
     assert house.running() == [FIRST]
+    await house.nodes(a_node("n1", health=NodeHealth.DOWN), a_node("n2"))
     await house.engine.submit(NodeDeclaredLost(a_node("n1").id, "root"))
     await house.settle()
     assert house.running() == [SECOND]

@@ -621,7 +621,7 @@ export interface paths {
         /**
          * Declare Node Lost
          * @description An operator's word that this machine will not come back: its attempts are LOST at once and queued again.
-         *     Never say so of a machine that may still run.
+         *     Never say so of a machine that may still run; one that answers is refused (409).
          */
         post: operations["declare_node_lost"];
         delete?: never;
