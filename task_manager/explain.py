@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
+import difflib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from headway.model.reasons import WaitReason, WaitWord
 from headway.states import Admission
-from headway.units import format_size
+from headway.units import format_size, round_size
 
 from . import cuda
 from .admission import Ground, Holdings, Limits, reached, ruled_out
 from .model import Node, Shape, Task
 from .passes import Wait, Why
-from .placement import IMAGE_LACKS, CpuTasks, Lack, Room, Shortage, empty_room, fits, shortages, suits, why_closed
+from .placement import (
+    IMAGE_LACKS,
+    CpuTasks,
+    Lack,
+    Room,
+    Shortage,
+    empty_room,
+    fits,
+    is_model,
+    shortages,
+    suits,
+    why_closed,
+)
 
 _ORDER = {word: number for number, word in enumerate(WaitWord)}
 _NAMES_SHOWN = 3
+_MODELS_SHOWN = 8
+_ALIKE = 0.5  # H100 for B200
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +216,7 @@ def _shortage_text(shortage: Shortage, shape: Shape | None = None) -> str:
     if shortage.lack is Lack.CPU:
         return f"It asks for {_count_cpus(shortage.asked)}, {_cpus(shortage.free)} are free"
     if shortage.lack is Lack.MEMORY:
-        return f"It asks for {format_size(shortage.asked)} of memory, {format_size(max(0, shortage.free))} are free"
+        return f"It asks for {format_size(shortage.asked)} of memory, {round_size(max(0, shortage.free))} are free"
     kind = f" {_kind(shape)}" if shape is not None and _kind(shape) else ""
     return f"It asks for {_count(shortage.asked, 'GPU')}{kind}, {shortage.free} free"
 
@@ -211,21 +227,54 @@ def _never(shape: Shape, nodes: Sequence[Node], lacks: Sequence[Sequence[Shortag
         suitable = max(sum(1 for gpu in node.gpus if suits(gpu, shape)) for node in nodes)
         if suitable < shape.gpus:
             kind = f" {_kind(shape)}" if _kind(shape) else ""
-            parts.append(f"asked {_count(shape.gpus, 'GPU')}{kind}, the largest has {suitable}")
+            parts.append(f"asked {_count(shape.gpus, 'GPU')}{kind}, the largest has {suitable}{_models(shape, nodes)}")
+    parts.extend(_too_small(shape, nodes))
+    if parts:
+        return f"No worker is big enough: {'; '.join(parts)}."
+    if any({s.lack for s in lack} == {Lack.KEPT_FOR_GPU_TASKS} for lack in lacks):
+        return _kept(shape, [node for node in nodes if not node.gpus])
+    image = _image_never(shape, lacks)
+    if image:
+        return image
+    return "No worker has all of what it asks for together, though each part is there somewhere."
+
+
+def _too_small(shape: Shape, nodes: Sequence[Node]) -> list[str]:
+    parts = []
     cpu = max(node.cpu_centi for node in nodes)
     if cpu < shape.cpu_centi:
         parts.append(f"asked {_count_cpus(shape.cpu_centi)}, the largest has {_cpus(cpu)}")
     memory = max(node.memory_bytes for node in nodes)
     if memory < shape.memory_bytes:
-        parts.append(f"asked {format_size(shape.memory_bytes)} of memory, the largest has {format_size(memory)}")
-    if parts:
-        return f"No worker is big enough: {'; '.join(parts)}."
-    image = _image_never(shape, lacks)
-    if image:
-        return image
-    if all(any(s.lack is Lack.KEPT_FOR_GPU_TASKS for s in lack) for lack in lacks):
+        parts.append(f"asked {format_size(shape.memory_bytes)} of memory, the largest has {round_size(memory)}")
+    return parts
+
+
+def _kept(shape: Shape, others: Sequence[Node]) -> str:
+    """For a task without GPUs that nodes with GPUs alone could hold. ``others``: nodes without."""
+    if not others:
         return "All workers have GPUs and are kept for tasks that ask for some."
-    return "No worker has all of what it asks for together, though each part is there somewhere."
+    small = _too_small(shape, others)
+    of_others = f"; of the others: {'; '.join(small)}" if small else ""
+    return f"Only workers with GPUs have what it asks for, and they are kept for tasks that ask for some{of_others}."
+
+
+def _models(shape: Shape, nodes: Sequence[Node]) -> str:
+    """What cards there are, where none is of a model that was asked for."""
+    there = sorted({gpu.model for node in nodes for gpu in node.gpus})
+    if not there or not shape.gpu_models:
+        return ""
+    if any(is_model(model, wanted) for model in there for wanted in shape.gpu_models):
+        return ""
+    near = max(there, key=lambda model: _likeness(model, shape.gpu_models))
+    guess = f"; did you mean {near}?" if len(there) > 1 and _likeness(near, shape.gpu_models) >= _ALIKE else ""
+    return f" (there are {', '.join(there[:_MODELS_SHOWN])}{' and others' * (len(there) > _MODELS_SHOWN)}{guess})"
+
+
+def _likeness(model: str, wanted: Sequence[str]) -> float:
+    """From 0 to 1: how near what was asked for comes to the model or one of its words."""
+    names = [model.lower(), *re.split(r"[\s-]+", model.lower())]
+    return max(difflib.SequenceMatcher(None, one.lower(), name).ratio() for one in wanted for name in names)
 
 
 def _image_never(shape: Shape, lacks: Sequence[Sequence[Shortage]]) -> str:

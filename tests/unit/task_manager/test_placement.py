@@ -209,6 +209,52 @@ def test_what_no_machine_could_ever_run_is_told_in_numbers(
     assert want in waits[0].sentence
 
 
+@pytest.mark.parametrize(
+    ("task", "nodes", "want"),
+    [
+        (
+            {"cpu": 800},
+            [{"gpus": 2}, {"cpu": 400}],
+            "Only workers with GPUs have what it asks for, and they are kept for tasks that ask for some; of the "
+            "others: asked 8 CPUs, the largest has 4.",
+        ),
+        (
+            {"cpu": 400, "memory": 32 * GiB},
+            [{"gpus": 2}, {"cpu": 400, "memory": 16 * GiB}, {"cpu": 200}],
+            "Only workers with GPUs have what it asks for, and they are kept for tasks that ask for some.",
+        ),
+        ({}, [{"gpus": 1}], "All workers have GPUs and are kept for tasks that ask for some."),
+        ({"cpu": 900}, [{"gpus": 1}, {}], "No worker is big enough: asked 9 CPUs, the largest has 8."),
+    ],
+)
+def test_that_gpu_nodes_are_kept_is_the_reason_where_only_they_would_do(
+    task: dict[str, Any], nodes: list[dict[str, Any]], want: str
+) -> None:
+    there = [a_node(f"n{i}", **facts) for i, facts in enumerate(nodes)]
+    assert could_ever_run(a_task(**task).shape, there, CpuTasks.NEVER).sentence == want
+    (only,) = reasons(a_task(**task), ahead=0, rooms=rooms(*there), cpu_tasks=CpuTasks.NEVER, now=0)
+    assert (only.word, only.sentence) == ("no_such_node_yet", want)
+
+
+@pytest.mark.parametrize(
+    ("models", "want"),
+    [
+        (("B200",), "the largest has 0 (there are NVIDIA A40, NVIDIA H200; did you mean NVIDIA H200?)."),
+        (("Gaudi",), "the largest has 0 (there are NVIDIA A40, NVIDIA H200)."),
+        (("A40",), "asked 3 GPUs of model A40, the largest has 2."),
+    ],
+)
+def test_an_unknown_model_is_told_with_those_that_there_are(models: tuple[str, ...], want: str) -> None:
+    cards = (*gpus_of("n1", 2, "NVIDIA A40"), *gpus_of("n2", 2, "NVIDIA H200"))
+    verdict = could_ever_run(a_task(gpus=3, models=models).shape, [a_node(gpus=cards)])
+    assert verdict.sentence.endswith(want)
+
+
+def test_a_machines_memory_is_told_in_round_numbers() -> None:
+    verdict = could_ever_run(a_task(memory=64 * GiB).shape, [a_node(memory=24_012_684_698)])
+    assert verdict.sentence == "No worker is big enough: asked 64GiB of memory, the largest has 22.3GiB."
+
+
 def test_without_machines_it_waits_for_workers() -> None:
     assert could_ever_run(CPU_ONLY, []).satisfiable
     (only,) = reasons(a_task(), ahead=3, rooms=[], now=0)
