@@ -402,8 +402,8 @@ class TimeoutAdvice(Answer):
     shortest_s: float
     median_s: float
     longest_s: float
-    killed_share: float = Field(description="of all these runs, which the suggested timeout would have killed; 0 to 1")
-    asked_killed_share: float = Field(description="of all these runs, which the job's own timeout would have killed")
+    killed_share: float = Field(description="of all these runs, which the suggested timeout would have killed for certain; 0 to 1")
+    asked_killed_share: float = Field(description="of all these runs, which the job's own timeout would have killed for certain")
     sentence: str
 
 

@@ -63,6 +63,10 @@ class Experience:
         """How many of them."""
         return sum(run.seconds >= timeout_s if run.timed_out else run.seconds > timeout_s for run in self.runs)
 
+    def unknown(self, timeout_s: float) -> int:
+        """How many more it may have ended: a shorter timeout ended them before, and what they needed is not known."""
+        return sum(run.timed_out and run.seconds < timeout_s for run in self.runs)
+
 
 def learn(runs: Iterable[Run]) -> Experience | None:
     """What the runs say; None: too few succeeded."""
@@ -127,7 +131,9 @@ def _share(experience: Experience, timeout_s: float) -> str:
     percent = 100 * experience.killed_share(timeout_s)
     shown = "under 1" if 0 < percent < 1 else f"{percent:.0f}"
     among = f"all {len(experience.runs)}" if experience.timed_out else "them"
-    return f"{count or 'none'} of {among} ({shown} %)"
+    unknown = experience.unknown(timeout_s)
+    perhaps = f", and perhaps {unknown} more, cut short before that" if unknown else ""
+    return f"{count or 'none'} of {among} ({shown} %){perhaps}"
 
 
 def _said(seconds: float) -> str:

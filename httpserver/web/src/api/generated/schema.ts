@@ -3432,12 +3432,12 @@ export interface components {
             longest_s: number;
             /**
              * Killed Share
-             * @description of all these runs, which the suggested timeout would have killed; 0 to 1
+             * @description of all these runs, which the suggested timeout would have killed for certain; 0 to 1
              */
             killed_share: number;
             /**
              * Asked Killed Share
-             * @description of all these runs, which the job's own timeout would have killed
+             * @description of all these runs, which the job's own timeout would have killed for certain
              */
             asked_killed_share: number;
             /** Sentence */
