@@ -203,12 +203,14 @@ def _clause(item: dict[str, Any], key: str, value: Any) -> str:
             near = difflib.get_close_matches(str(value), re.findall(r"'([^']+)'", context["expected"]), 1)
             hint = f" (did you mean {near[0]!r}?)" if near else ""
             return f"must be one of {context['expected']}{shown}{hint}"
+        case "finite_number":
+            return f"must be a finite number{shown}"
         case "greater_than_equal":
             return f"must be at least {context['ge']:g}{shown}"
         case "greater_than":
             return f"must be above {context['gt']:g}{shown}"
         case "less_than_equal":
-            return f"must be at most {context['le']:g}{shown}"
+            return f"must be at most {context['le']:.12g}{shown}"
         case "string_pattern_mismatch":
             return f"must match {context['pattern']}{shown}"
         case "string_too_short":

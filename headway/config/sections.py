@@ -6,9 +6,9 @@ whole values.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from .values import (
     Address,
@@ -22,6 +22,7 @@ from .values import (
     RegistryHost,
     Seconds,
     SecondsOrZero,
+    checked_number,
 )
 
 SECRET_KEYS = frozenset({"cluster.token"})
@@ -32,7 +33,12 @@ _DATABASE = "a path, or a URL such as postgresql://headway@db/headway; by defaul
 class Section(BaseModel):
     """One table of the file."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _numbers_are_numbers(cls, value: Any, info: ValidationInfo) -> Any:
+        return checked_number(value, cls.model_fields[info.field_name or ""].annotation)
 
 
 class Cluster(Section):
@@ -159,6 +165,7 @@ class ShortReserve(Section):
     gpus: int = Field(
         default=0,
         ge=0,
+        le=1_000_000,
         description="tasks with a timeout above `above` may together hold all GPUs of the cluster but so many; 0: off",
     )
     above: Seconds = Field(default=3_600.0, description="from which timeout on a task is long")
@@ -180,11 +187,15 @@ class Limits(Section):
     queued_tasks_per_user: int = Field(
         default=0,
         ge=0,
+        le=100_000_000,
         description="tasks of one account that may wait at a time, those on hold and those that need others among "
         "them; a job or retry that would go above is refused whole; 0: no limit",
     )
     running_gpus_per_user: int = Field(
-        default=0, ge=0, description="GPUs that the running tasks of one account may hold together; 0: no limit"
+        default=0,
+        ge=0,
+        le=1_000_000,
+        description="GPUs that the running tasks of one account may hold together; 0: no limit",
     )
     short_reserve: ShortReserve = ShortReserve()
 

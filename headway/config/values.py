@@ -9,9 +9,11 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator
 
-from ..units import BadValue, parse_duration, parse_size
+from ..units import MAX_DURATION_S, BadValue, format_duration, parse_duration, parse_size
 
 _HOST_PORT = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<host>[A-Za-z0-9._-]+)):(?P<port>\d{1,5})")
+_MOST = 2**63 - 1
+_LONGEST_S = 100 * MAX_DURATION_S
 _NODE = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 _REGISTRY = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9.-]*|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?")
 
@@ -44,6 +46,19 @@ def is_wildcard(host: str) -> bool:
         return ipaddress.ip_address(host).is_unspecified
     except ValueError:
         return False
+
+
+def checked_number(value: Any, kind: Any) -> Any:
+    """The value of a field of this kind, where no number stands for another thing.
+
+    Raises:
+        ValueError: a truth value where a number belongs, or a whole number that no database holds.
+    """
+    if kind in (int, float) and isinstance(value, bool):
+        raise ValueError(f"must be a number, and not {str(value).lower()}")
+    if kind is int and isinstance(value, int | float) and _MOST < abs(value) < float("inf"):
+        raise ValueError(f"must be at most {_MOST}, and not {value!r}")
+    return value
 
 
 def _seconds(value: Any) -> Any:
@@ -80,6 +95,12 @@ def _bytes(value: Any) -> Any:
 def _finite_positive(value: float) -> float:
     if not 0 < value < float("inf"):
         raise ValueError("must be above 0")
+    return _not_endless(value)
+
+
+def _not_endless(value: float) -> float:
+    if value > _LONGEST_S:
+        raise ValueError(f"must be at most {format_duration(_LONGEST_S)}")
     return value
 
 
@@ -139,6 +160,8 @@ def _max_timeout(value: Any) -> Any:
     for gpus, limit in table.items():
         if not str(gpus).isdecimal():
             raise ValueError(f'must be like "7d" or {{0 = "1d", 8 = "7d"}}; {gpus!r} is no number of GPUs')
+        if int(gpus) in out:
+            raise ValueError(f"must name each number of GPUs once; {gpus} is {int(gpus)} again")
         out[int(gpus)] = _duration(limit)
     if 0 not in out:
         raise ValueError('must say what holds for a cluster without GPUs: a table like {0 = "1d", 8 = "7d"}')
@@ -146,7 +169,7 @@ def _max_timeout(value: Any) -> Any:
 
 
 Seconds = Annotated[float, BeforeValidator(_seconds), AfterValidator(_finite_positive)]
-SecondsOrZero = Annotated[float, BeforeValidator(_seconds), AfterValidator(_not_negative)]
+SecondsOrZero = Annotated[float, BeforeValidator(_seconds), AfterValidator(_not_negative), AfterValidator(_not_endless)]
 Bytes = Annotated[int, BeforeValidator(_bytes), AfterValidator(_not_negative)]
 Address = Annotated[str, AfterValidator(_address)]
 OptionalAddress = Annotated[str, AfterValidator(_optional_address)]

@@ -14,6 +14,8 @@ from headway.units import (
     parse_cpus,
     parse_duration,
     parse_size,
+    round_duration,
+    round_size,
 )
 
 
@@ -202,3 +204,21 @@ def test_any_text_is_read_or_refused(text: str) -> None:
             message = "fine"
         assert value > 0
         assert message.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "want"),
+    [
+        (0, "0B"), (1_234, "1234B"), (8 * GIB, "8GiB"), (1_536 * MIB, "1536MiB"), (24_012_684_698, "22.3GiB"),
+        (GIB - 1, "1023MiB"), (GIB + 1, "1GiB"), (5_000_000_001, "4.65GiB"), (123_456_789_012_345, "112TiB"),
+    ],
+)  # fmt: skip
+def test_sizes_in_sentences_have_three_figures(size_bytes: int, want: str) -> None:
+    assert round_size(size_bytes) == want
+
+
+@pytest.mark.parametrize(
+    ("seconds", "want"), [(0.5, "0.5s"), (59.25, "59.25s"), (5_467.6, "1h31m8s"), (60.4, "1m"), (3_600.0, "1h")]
+)
+def test_durations_in_sentences_are_whole_seconds_from_a_minute_on(seconds: float, want: str) -> None:
+    assert round_duration(seconds) == want
