@@ -21,7 +21,7 @@ from .model import Attempt
 from .passes import PassInput
 from .placement import Room
 from .settings import Settings
-from .snapshot import pass_input
+from .snapshot import PASS_S, pass_input
 from .turn import LIVE_BEFORE_START, Turn
 
 log = get_logger(__name__)
@@ -130,6 +130,7 @@ def run_pass(turn: Turn) -> None:
     if said.placements and turn.settings.decisions_days and turn.steering is not None:
         turn.frame = frame(seen, said, turn.policy_text)
     _tell(book.plan, said)
+    _tell_missed(book, said)
     for placement in said.placements:
         _place(turn, placement)
     book.put_places(said.places)
@@ -156,6 +157,15 @@ def _tell(before: Plan | None, said: Plan) -> None:
     failed_before = before.policy_failed if before is not None else ""
     if said.policy_failed and said.policy_failed != failed_before:
         log.error("policy.failed", reason=said.policy_failed, instead="aging_sjf")
+
+
+def _tell_missed(book: Book, said: Plan) -> None:
+    """A start that is later than promised, though nothing moved the promise before: its cause is not known here."""
+    for placement in said.placements:
+        place = book.places.get(placement.task_id)
+        if place is not None and place.promised_s is not None and book.mono > place.promised_s + PASS_S:
+            late_s = round(book.mono - place.promised_s, 3)
+            log.warning("promise.missed", task=str(placement.task_id), node=placement.node_id, by_s=late_s)
 
 
 def _place(turn: Turn, placement: Placement) -> None:

@@ -10,6 +10,7 @@ from importlib.metadata import EntryPoint, entry_points
 
 from .policy import AgingSjf, Fifo, Ljf, LogAging, Policy, Sjf
 from .resorting import Adaptive, Fair, Hrrn
+from .strangers import let_ours_pass, words
 
 GROUP = "headway.policies"
 BUILT_IN: dict[str, type[Policy]] = {
@@ -45,8 +46,9 @@ def by_name(text: str, defaults: Mapping[str, Mapping[str, float]] | None = None
                 raise BadPolicy(f"Policy {name!r} has no parameter {parameter!r}; {there}.")
     try:
         policy = make(**given)
-    except Exception as error:  # a third party's may raise anything
-        raise BadPolicy(f"Policy {text!r} can't be made: {error}.") from error
+    except BaseException as error:
+        let_ours_pass(error)
+        raise BadPolicy(f"Policy {text!r} can't be made: {words(error)}.") from error
     if not isinstance(policy, Policy):
         raise BadPolicy(f"Policy {name!r} is not usable: its entry point does not give a task_manager.policy.Policy.")
     return policy
@@ -81,6 +83,7 @@ def _from_entry_point(name: str) -> Callable[..., object]:
         raise BadPolicy(f"There is no scheduling policy {name!r}; there are {', '.join(names())}.{hint}")
     try:
         make: Callable[..., object] = found[0].load()
-    except Exception as error:
-        raise BadPolicy(f"Policy {name!r} of entry point {found[0].value} does not load: {error}.") from error
+    except BaseException as error:
+        let_ours_pass(error)
+        raise BadPolicy(f"Policy {name!r} of entry point {found[0].value} does not load: {words(error)}.") from error
     return make

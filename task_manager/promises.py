@@ -16,6 +16,7 @@ from .model import Task
 from .passes import PassInput
 from .placement import Room, why_closed
 from .places import Place
+from .strangers import let_ours_pass, number
 
 # Sums of the same seconds, and times that went to disk and back, may differ by so much.
 SLACK_S = 0.001
@@ -92,9 +93,11 @@ def closing(inp: PassInput, task: Task) -> float | None:
     if not policy.static or inp.queue.failure:
         return None
     try:
-        return policy.closes_at(task, inp.settings.limits.min_timeout_s)
-    except Exception:
-        # A third party's rule may raise anything; without an answer there is no promise, and the order is unharmed.
+        said = policy.closes_at(task, inp.settings.limits.min_timeout_s)
+        return None if said is None else number(said)
+    except BaseException as error:
+        # Without an answer there is no promise, and the order is unharmed.
+        let_ours_pass(error)
         return None
 
 

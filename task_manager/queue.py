@@ -14,6 +14,7 @@ from headway.ids import JobId, TaskId
 
 from .model import Shape, Task
 from .policy import AgingSjf, ClusterView, Key, Policy, View, rank
+from .strangers import let_ours_pass, number, words
 
 _MICRO = 1_000_000
 
@@ -89,7 +90,8 @@ class TaskQueue:
         self._gpu_us += gpu_us
         try:
             key = self._key(self.acting, task)
-        except Exception as error:
+        except BaseException as error:
+            let_ours_pass(error)
             self._insert(_Entry(task, rank(task, 0.0), runnable, gpu_us))
             self._fail(task, error)
         else:
@@ -117,7 +119,8 @@ class TaskQueue:
         """Tells the policy that a task has ended for good after a run of ``ran_s`` (0: it never ran)."""
         try:
             self.policy.ended(task, ran_s, self._view)
-        except Exception as error:
+        except BaseException as error:
+            let_ours_pass(error)
             self._fail(task, error)
 
     def change(self, policy: Policy) -> None:
@@ -203,10 +206,7 @@ class TaskQueue:
     def _key(self, policy: Policy, task: Task, now: float | None = None) -> Key:
         if now is None:
             now = max(self._sorted_at, task.submitted_at)
-        number = float(policy.key(task, now, None if policy.static else self._view))
-        if not math.isfinite(number):
-            raise ValueError(f"its key is {number}")
-        return rank(task, number)
+        return rank(task, number(policy.key(task, now, None if policy.static else self._view)))
 
     def _insert(self, entry: _Entry) -> None:
         self._entries[entry.task.id] = entry
@@ -220,8 +220,8 @@ class TaskQueue:
                 shelf = lanes[lane] = SortedList()
             shelf.add(entry.key)
 
-    def _fail(self, task: Task, error: Exception) -> None:
-        self.failure = f"{self.policy.name or type(self.policy).__name__} failed for {task.id}: {error or repr(error)}"
+    def _fail(self, task: Task, error: BaseException) -> None:
+        self.failure = f"{self.policy.name or type(self.policy).__name__} failed for {task.id}: {words(error)}"
         self._culprit = task.id if task.id in self._entries else None
         self._rebuild([self._key(self._stand_in, entry.task) for entry in self._entries.values()])
 
@@ -237,7 +237,8 @@ class TaskQueue:
             for entry in self._entries.values():
                 culprit = entry.task
                 keys.append(self._key(self.policy, culprit, now))
-        except Exception as error:
+        except BaseException as error:
+            let_ours_pass(error)
             assert culprit is not None
             self._fail(culprit, error)
             return

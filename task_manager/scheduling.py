@@ -18,6 +18,7 @@ from . import policies
 from .passes import Discipline
 from .policy import Policy
 from .settings import Settings
+from .strangers import let_ours_pass, words
 
 if TYPE_CHECKING:
     from .events import SetScheduling
@@ -115,8 +116,9 @@ class Steering:
             return
         try:
             policy.restore(json.loads(text))
-        except Exception as error:  # a third party's, or one of another version
-            log.warning("policy.state_not_restored", policy=policy.name, reason=str(error) or repr(error))
+        except BaseException as error:  # also what one of another version can't read
+            let_ours_pass(error)
+            log.warning("policy.state_not_restored", policy=policy.name, reason=words(error))
 
     def save(self, turn: Turn) -> None:
         """Puts down what the acting policy has learnt, if it has learnt anything since the last time."""
@@ -125,8 +127,9 @@ class Steering:
         try:
             state = policy.state()
             text = json.dumps(state, allow_nan=False) if state else ""
-        except Exception as error:  # a third party's
-            log.warning("policy.state_not_saved", policy=policy.name, reason=str(error) or repr(error))
+        except BaseException as error:
+            let_ours_pass(error)
+            log.warning("policy.state_not_saved", policy=policy.name, reason=words(error))
             return
         if text and text != self.states.get(policy.name):
             turn.states[policy.name] = text

@@ -21,9 +21,9 @@ from .places import Booking, Place
 from .policy import ClusterView
 from .settings import Settings
 
-_PASS_S = 1.0  # what a pass and the way to it may take, on top of a promised start
+PASS_S = 1.0  # what a pass and the way to it may take, on top of a promised start
 # Places are stored by the wall clock, each by what it was then: set by the network's time while they stand, it is some
-# milliseconds an hour away from the boot clock, and reading both takes a moment. Less than `_PASS_S`.
+# milliseconds an hour away from the boot clock, and reading both takes a moment. Less than `PASS_S`.
 _CLOCKS_APART_S = 0.25
 _NEVER = frozenset({Why.NO_NODE, Why.NOT_ADMITTED})  # as things are it does not start
 
@@ -135,4 +135,4 @@ def promised_start(book: Book, task_id: TaskId, *, now: float, mono: float) -> f
 
 def shown_promise(place: Place, *, now: float, mono: float) -> float | None:
     """A promised start as people are told it: by the wall clock, rounded up; None: nothing is promised."""
-    return None if place.promised_s is None else math.ceil(now + place.promised_s - mono) + _PASS_S
+    return None if place.promised_s is None else math.ceil(now + place.promised_s - mono) + PASS_S

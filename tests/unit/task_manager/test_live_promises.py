@@ -12,6 +12,7 @@ import pytest
 from headway.errors import PromisesMove
 from headway.ids import NodeId
 from headway.rpc.v1 import task_manager_pb2 as pb
+from headway.states import NodeHealth
 from task_manager.admission import Limits, ShortReserve
 from task_manager.events import Extend, NodesChanged
 from task_manager.passes import Discipline
@@ -115,6 +116,29 @@ async def promises_of(house: House) -> dict[str, float]:
     """The promised starts of all that wait."""
     entries = (await house.desk.queue(pb.GetQueueRequest(limit=1_000))).entries
     return {entry.task.name: entry.promised_start for entry in entries if entry.HasField("promised_start")}
+
+
+async def test_a_start_that_is_late_without_a_known_cause_is_logged(
+    tmp_path: Path, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = clock.now()
+    async with a_house(tmp_path, clock, settings=BARE) as house:
+        await house.nodes(a_node(gpus=1))
+        await house.enqueue(a_task("runs", gpus=1, at=now, timeout=600))
+        await running(house, "runs")
+        await house.enqueue(a_task("waits", gpus=1, at=now, timeout=60))
+        await house.advance(61, beats=("n1",))
+        assert (await promises_of(house)).keys() == {"waits"}
+        await house.nodes(a_node(gpus=1, health=NodeHealth.SUSPECT))
+        await house.end(house.only_attempt(tid("runs")))
+        assert house.running() == []
+        await house.kill()
+        clock.tick(700)
+        await house.start()
+        await house.nodes(a_node(gpus=1))
+        assert [a.task.name for a in house.running()] == ["waits"]
+        (told,) = [record for record in caplog.records if record.getMessage().startswith("promise.")]
+        assert told.getMessage() == "promise.missed"
 
 
 async def test_more_time_is_refused_where_a_promised_start_would_move(

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import random
+import signal
 import sys
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
-from task_manager import policies
+from task_manager import policies, strangers
 from task_manager.cycle import PassSettings
 from task_manager.model import Task
 from task_manager.policy import AgingSjf, ClusterView, Policy, View, rank
@@ -109,13 +113,17 @@ class Moody(Policy):
     def key(self, task: Task, now: float, view: View | None) -> float:
         if task.id.name != self.victim:
             return -task.submitted_at
-        if isinstance(self.how, Exception):
+        if isinstance(self.how, BaseException):
             raise self.how
         return self.how  # type: ignore[return-value]
 
 
 @pytest.mark.parametrize("static", [True, False])
-@pytest.mark.parametrize("how", [math.nan, math.inf, "seven", None, RuntimeError("out of ideas"), ZeroDivisionError()])
+@pytest.mark.parametrize(
+    "how",
+    [math.nan, math.inf, 10**400, "seven", "7", True, None, RuntimeError("out of ideas"), ZeroDivisionError(),
+     SystemExit(1), type("Own", (BaseException,), {})()],
+)  # fmt: skip
 def test_a_policy_that_fails_is_stood_in_for_and_loses_nothing(how: object, static: bool) -> None:
     cluster = Cluster([a_node(gpus=1)], Moody("t2", how, static=static))
     cluster.submit(*(a_task(f"t{i}", at=float(i), timeout=100.0 - i * 10, gpus=1) for i in range(6)))
@@ -139,24 +147,91 @@ class Torn(Policy):
 
     name = "torn"
 
+    def __init__(self, how: BaseException) -> None:
+        self.how = how
+
     def key(self, task: Task, now: float, view: View | None) -> float:
         return task.timeout_s
 
     def arrived(self, task: Task, view: View) -> None:
-        raise KeyError("arrived")
+        raise self.how
 
     def ended(self, task: Task, ran_s: float, view: View) -> None:
-        raise KeyError("ended")
+        raise self.how
 
 
-def test_hooks_that_fail_lose_nothing_either() -> None:
-    cluster = Cluster([a_node(gpus=1)], Torn())
+@pytest.mark.parametrize("how", [KeyError("hook"), SystemExit(2)])
+def test_hooks_that_fail_lose_nothing_either(how: BaseException) -> None:
+    cluster = Cluster([a_node(gpus=1)], Torn(how))
     cluster.submit(*(a_task(f"t{i}", at=float(i), timeout=100.0, gpus=1) for i in range(4)))
     cluster.run(until=150.0)
     assert cluster.last is not None
     assert "torn failed for" in cluster.last.policy_failed
     cluster.run()
     assert len(cluster.starts) == 4
+
+
+class Vague(Policy):
+    """Says something odd about when nobody new sorts ahead."""
+
+    name = "vague"
+    static = True
+
+    def __init__(self, how: object) -> None:
+        self.how = how
+
+    def key(self, task: Task, now: float, view: View | None) -> float:
+        return task.submitted_at
+
+    def closes_at(self, task: Task, min_timeout_s: float) -> float | None:
+        if isinstance(self.how, BaseException):
+            raise self.how
+        return self.how  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(
+    "how", ["0", "soon", True, math.nan, math.inf, -math.inf, [0.0], None, SystemExit(1), ValueError("never")]
+)
+def test_a_policy_that_can_not_tell_when_it_closes_promises_nothing(how: object) -> None:
+    cluster = Cluster([a_node(gpus=1)], Vague(how))
+    cluster.submit(*(a_task(f"t{i}", at=float(i), timeout=100.0, gpus=1) for i in range(4)))
+    cluster.run(until=50.0)
+    assert cluster.last is not None
+    assert cluster.last.policy_failed == ""
+    assert cluster.queue.page(0, 9) == [tid(f"t{i}") for i in range(1, 4)]
+    assert [place for place in cluster.places.values() if place.promised_s is not None] == []
+    cluster.run()
+    assert len(cluster.starts) == 4
+
+
+def test_the_end_of_a_task_of_the_loop_is_no_fault_of_a_policy() -> None:
+    for error in (asyncio.CancelledError(), GeneratorExit()):
+        with pytest.raises(type(error)):
+            strangers.let_ours_pass(error)
+        queue = TaskQueue(Moody("t", error, static=True))
+        with pytest.raises(type(error)):
+            queue.add(a_task("t"), runnable=True)
+        assert queue.failure == ""
+
+
+def test_ctrl_c_ends_what_nothing_else_would_and_else_is_a_policys_own_word() -> None:
+    queue = TaskQueue(Moody("t", KeyboardInterrupt(), static=True))
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            queue.add(a_task("t"), runnable=True)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # as in a service, which has a handler of its own
+        queue.add(a_task("t"), runnable=True)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert queue.failure.endswith("KeyboardInterrupt()")
+    assert queue.page(0, 9) == [tid("t")]
+
+
+def test_numbers_of_other_packages_are_numbers() -> None:
+    assert strangers.number(Fraction(1, 2)) == 0.5
+    with pytest.raises(TypeError, match="its number is a Decimal"):
+        strangers.number(Decimal(1))
 
 
 def test_another_policy_takes_over_a_full_queue() -> None:

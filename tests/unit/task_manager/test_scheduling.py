@@ -215,19 +215,23 @@ class Broken(Policy):
     def key(self, task: Task, now: float, view: View | None) -> float:
         if self.fails == "raise":
             raise RuntimeError("no licence")
+        if self.fails == "exit":
+            raise SystemExit("no licence")
         return math.nan if self.fails == "nan" else task.submitted_at
 
     def terms(self, task: Task, now: float) -> dict[str, float]:
-        raise RuntimeError("no words")
+        raise SystemExit("no words") if self.fails == "exit" else RuntimeError("no words")
 
     def state(self) -> dict[str, Any]:
+        if self.fails == "exit":
+            raise SystemExit("no state")
         return {"set": {1}}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        raise RuntimeError("no memory")
+        raise SystemExit("no memory") if self.fails == "exit" else RuntimeError("no memory")
 
 
-@pytest.mark.parametrize("how", ["raise", "nan"])
+@pytest.mark.parametrize("how", ["raise", "nan", "exit"])
 async def test_a_policy_that_fails_is_told_and_loses_nothing(tmp_path: Path, clock: FakeClock, how: str) -> None:
     order = Broken()
     async with a_house(tmp_path, clock, settings=replace(BARE, policy="broken"), order=order) as house:
@@ -238,7 +242,7 @@ async def test_a_policy_that_fails_is_told_and_loses_nothing(tmp_path: Path, clo
         await house.enqueue(a_task("c", gpus=1, at=clock.now() + 1_000, timeout=20))
         names, told = await seen(house)
         assert names == ["b", "a", "c"], "aging_sjf stands in"
-        want = "no licence" if how == "raise" else "its key is nan"
+        want = "its key is nan" if how == "nan" else "no licence"
         assert want in told.failure
         assert told.failure.endswith("aging_sjf orders the queue until it works again")
         await house.engine.submit(PlannedStop())
