@@ -227,7 +227,7 @@ class Extension(Answer):
     at: float = Field(description="when, in seconds since the epoch")
     by: str = Field(description="account name")
     seconds: float
-    forced: bool = Field(description="granted by an admin though others start later than promised")
+    forced: bool = Field(description="granted by an admin though it was promised to others or kept for short tasks")
 
 
 class Attempt(Answer):
@@ -402,8 +402,12 @@ class TimeoutAdvice(Answer):
     shortest_s: float
     median_s: float
     longest_s: float
-    killed_share: float = Field(description="of all these runs, which the suggested timeout would have killed for certain; 0 to 1")
-    asked_killed_share: float = Field(description="of all these runs, which the job's own timeout would have killed for certain")
+    killed_share: float = Field(
+        description="of all these runs, which the suggested timeout would have killed for certain; 0 to 1"
+    )
+    asked_killed_share: float = Field(
+        description="of all these runs, which the job's own timeout would have killed for certain"
+    )
     sentence: str
 
 
@@ -430,7 +434,9 @@ class Acted(Answer):
 
 class Extend(Ask):
     by: str = Field(max_length=64, description="how much longer, such as 30m or 1h30m")
-    force: StrictBool = Field(False, description="although others start later than promised; admins only")
+    force: StrictBool = Field(
+        False, description="although it is promised to others or kept for short tasks; admins only"
+    )
 
 
 class Extended(Answer):

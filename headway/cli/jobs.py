@@ -159,7 +159,7 @@ def _print_attempt(attempt: dict[str, Any]) -> None:
     if attempt["reason"]:
         click.echo("  " + safe(attempt["reason"]["sentence"]))
     for given in attempt["extensions"]:
-        forced = ", though others start later than promised" if given["forced"] else ""
+        forced = ", though it was promised to others or kept for short tasks" if given["forced"] else ""
         click.echo(f"  {safe(given['by'])} gave it {span(given['seconds'])} more at {moment(given['at'])}{forced}")
     if attempt["ended_at"] is None and attempt["deadline_at"] is not None:
         pending = " (its machine has not confirmed it yet)" if attempt["extension_pending"] else ""
@@ -287,12 +287,13 @@ release = _action("release", "released", "Let held tasks wait for their turn aga
 @click.command()
 @click.argument("reference", type=ReferenceType(2), metavar="ID[/TASK]")
 @click.argument("by", metavar="TIME")
-@click.option("--force", is_flag=True, help="Also when others start later than they were promised (admins).")
+@click.option("--force", is_flag=True, help="Also time that is promised to others or kept for short tasks (admins).")
 @output_option
 def extend(reference: Reference, by: str, force: bool, output: str) -> None:
     """Give a running task more TIME, such as 30m or 1h30m.
 
-    Granted at once when nobody's promised start moves. The task may be left out of a job that has one.
+    Granted at once when nobody's promised start moves and the reserve for short tasks is kept. The task may be left
+    out of a job that has one.
     """
     with client() as http:
         task = reference.task or _only_task(http, reference.job)

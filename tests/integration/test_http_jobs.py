@@ -315,7 +315,7 @@ async def test_more_time_is_the_owners_to_ask_and_an_admins_to_force(rig: Rig):
     forced = await ann.post(path, json={"by": "1h", "force": True})
     assert (forced.status_code, forced.json()["detail"]) == (
         403,
-        "Only an admin may give time though others start later than promised; leave out `force`.",
+        "Only an admin may give time that is promised to others or kept for short tasks; leave out `force`.",
     )
     assert (await root.post(path, json={"by": "1h", "force": True})).status_code == 200
     assert (rig.tasks.extended[-1].by, rig.tasks.extended[-1].force) == ("boss", True)

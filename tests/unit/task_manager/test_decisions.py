@@ -13,6 +13,7 @@ from headway.errors import InvalidInput, NotFound, StoreFull
 from headway.rpc.v1 import task_manager_pb2 as pb
 from headway.store import Database
 from task_manager import frames, policies, store_decisions, tables
+from task_manager.admission import Limits
 from task_manager.decision_log import DecisionLog
 from task_manager.frames import Frame
 from task_manager.passes import Discipline
@@ -46,6 +47,19 @@ async def kept(house: House) -> list[Frame]:
     last = await house.db.read(store_decisions.last_id)
     found = await house.db.read(lambda conn: list(store_decisions.frames(conn, 1, last)))
     return [frame for _, _, frame in found]
+
+
+async def test_a_limit_that_was_reached_is_told_beside_what_had_to_come_free(tmp_path: Path, clock: FakeClock) -> None:
+    now = clock.now()
+    settings = replace(BARE, limits=Limits(running_gpus_per_user=1))
+    async with a_house(tmp_path, clock, settings=settings) as house:
+        await house.nodes(a_node(gpus=1))
+        await house.enqueue(
+            a_task("first", gpus=1, at=now, timeout=100), a_task("second", gpus=1, at=now + 1, timeout=100)
+        )
+        (one,) = (await history(house, "second")).passes
+        assert [reason.word for reason in one.reasons] == ["user_limit", "waiting_for_gpu"]
+        assert one.reasons[0].sentence.startswith("ann holds 1 of the 1 GPUs that one account may hold at a time")
 
 
 async def test_why_one_went_before_another(house: House) -> None:

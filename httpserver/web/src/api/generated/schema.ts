@@ -1727,7 +1727,7 @@ export interface components {
             by: string;
             /**
              * Force
-             * @description although others start later than promised; admins only
+             * @description although it is promised to others or kept for short tasks; admins only
              * @default false
              */
             force: boolean;
@@ -1762,7 +1762,7 @@ export interface components {
             seconds: number;
             /**
              * Forced
-             * @description granted by an admin though others start later than promised
+             * @description granted by an admin though it was promised to others or kept for short tasks
              */
             forced: boolean;
         };
