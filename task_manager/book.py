@@ -8,12 +8,13 @@ ahead of the disk.
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from headway.ids import AttemptId, NodeId, TaskId
 
-from .cycle import is_out_of_reach
+from .cycle import is_out_of_reach, starts_nothing
 from .leases import NodeLease
 from .model import Attempt, Node, Task
 from .passes import Plan
@@ -62,7 +63,9 @@ class DoubleBooked(Exception):
 class Book:
     """Tasks, live attempts, queue, nodes, leases."""
 
-    def __init__(self, policy: Policy, *, now: float = 0.0, mono: float = 0.0, by_owner: bool = False) -> None:
+    def __init__(
+        self, policy: Policy, *, now: float = 0.0, mono: float = 0.0, by_owner: bool = False, arrivals_s: float = 0.0
+    ) -> None:
         self.now = now
         self.mono = mono
         self.started_s = mono  # silence is counted from here at the earliest
@@ -74,6 +77,7 @@ class Book:
         self.policy = policy
         self.places: dict[TaskId, Place] = {}  # stored ones, by the boot clock
         self.plan: Plan | None = None  # of the last pass, for people
+        self.planned_s = -math.inf  # boot clock: when that was
         self.next_pass_s: float | None = None  # boot clock: when one is due though nothing happens
         self.nodes: dict[NodeId, Node] = {}
         self.leases: dict[NodeId, NodeLease] = {}
@@ -94,6 +98,7 @@ class Book:
         self._uses = 0
         self._paused: list[tuple[float, TaskId, float]] = []
         self._undo: list[Callable[[], None]] = []
+        self._arrivals_s = arrivals_s
 
     # -- turns ------------------------------------------------------------------------------------
 
@@ -318,6 +323,10 @@ class Book:
             heapq.heappush(self._paused, (due_s, task_id, task.not_before))
         elif is_out_of_reach(self.plan, self.queue, task):
             self.rough_due = True
+        elif self.mono < self.planned_s + self._arrivals_s and starts_nothing(self.plan, self.queue, task):
+            self.rough_due = True
+            due_s = self.planned_s + self._arrivals_s
+            self.next_pass_s = due_s if self.next_pass_s is None else min(self.next_pass_s, due_s)
         else:
             self.pass_needed = True
 

@@ -32,6 +32,7 @@ __all__ = [
     "is_out_of_reach",
     "plan",
     "rough",
+    "starts_nothing",
 ]
 
 
@@ -47,7 +48,16 @@ def plan(inp: PassInput) -> Plan:
 def is_out_of_reach(said: Plan | None, queue: TaskQueue, task: Task) -> bool:
     """Whether a pass that sees one runnable task more than the last one did says the same: nothing has come free since,
     the task is behind all that have a reservation, and there was no room for its shape."""
-    if said is None or said.behind is None or queue.failure or not queue.policy.static:
+    if said is None or said.behind is None or not starts_nothing(said, queue, task):
         return False
     key = queue.key_of(task.id)
-    return key is not None and key > said.behind and task.shape in said.no_room
+    return key is not None and key > said.behind
+
+
+def starts_nothing(said: Plan | None, queue: TaskQueue, task: Task) -> bool:
+    """Whether a pass that sees one runnable task more than the last one did starts nothing: no node has room for its
+    shape. Where that is all that has happened since, it may come with those that arrive next; a queue that is shorter
+    than the tasks with a reservation is quick to look at and is looked at always."""
+    if said is None or said.behind is None or queue.failure or not queue.policy.static:
+        return False
+    return task.shape in said.no_room

@@ -250,7 +250,13 @@ class Engine:
 
     def _new_book(self) -> Book:
         by_owner = self.settings.limits.running_gpus_per_user is not None
-        return Book(self.steering.policy, now=self._clock.now(), mono=self._clock.monotonic(), by_owner=by_owner)
+        return Book(
+            self.steering.policy,
+            now=self._clock.now(),
+            mono=self._clock.monotonic(),
+            by_owner=by_owner,
+            arrivals_s=self.settings.arrivals_s,
+        )
 
     def _resume(self) -> None:
         """Whatever may not have reached a Worker is sent (again)."""

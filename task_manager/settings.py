@@ -22,6 +22,8 @@ class Settings:
     policy: str = ""  # as configured, with its parameters; empty: as the object that was given
     policy_defaults: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # parameters by policy
     decisions_days: int = 7  # how long the decision log is kept; 0: there is none
+    # A long queue is planned anew at most so often for tasks that come and can't start anyhow; 0: for each of them.
+    arrivals_s: float = 0.2
     reserved: int = 200  # so many waiting tasks have a reservation
     limits: Limits = field(default_factory=Limits)
     cpu_tasks: CpuTasks = CpuTasks.LAST_RESORT

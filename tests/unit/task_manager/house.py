@@ -47,7 +47,7 @@ from tests.support.clock import FakeClock
 
 GiB = 1 << 30
 JOB = JobId("j0000000000000001")
-SETTINGS = Settings(leases=LeaseSettings(lease_s=120, heartbeat_s=10))
+SETTINGS = Settings(leases=LeaseSettings(lease_s=120, heartbeat_s=10), arrivals_s=0.0)
 
 
 def tid(name: str, job: str = JOB) -> TaskId:

@@ -15,6 +15,7 @@ from task_manager.events import Commands, Hold
 from task_manager.passes import Discipline
 from task_manager.policies import by_name
 from tests.support.clock import FakeClock
+from tests.support.waiting import eventually
 from tests.unit.task_manager.house import SETTINGS, House, a_house, a_node, a_task, tid
 
 FEW = replace(SETTINGS, reserved=3)
@@ -72,6 +73,36 @@ async def test_a_task_that_can_neither_start_nor_be_reserved_for_takes_no_pass(
         assert tid("other") in house.engine.book.attempts, "it could start"
         await house.enqueue(a_task("shape", gpus=1, cpu=200, at=now, timeout=2_000))
         assert made == [6, 7, 7], "nobody knows yet whether there is room for such a one"
+
+
+async def test_tasks_that_can_not_start_share_a_pass_where_many_come(
+    tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with a_house(tmp_path, clock, settings=replace(FEW, arrivals_s=0.2)) as house:
+        await house.nodes(a_node(gpus=1, cpu=400))
+        now = clock.now()
+        await house.enqueue(a_task("runs", gpus=1, at=now, timeout=100))
+        await house.enqueue(*(a_task(f"t{i}", gpus=1, at=now, timeout=100 + i) for i in range(4)))
+        made = passes(house, monkeypatch)
+        for number in range(3):
+            await house.enqueue(a_task(f"ahead{number}", gpus=1, at=now, timeout=50 + number))
+        assert made == [], "none of them can start, and the last pass has only just been"
+        entry = await house.desk.explain(tid("ahead0"))
+        assert (entry.position, entry.estimate_rough) == (1, True)
+        await house.enqueue(a_task("other", gpus=0, at=now, timeout=2_000))
+        assert made == [8], "it could start"
+        assert tid("other") in house.engine.book.attempts
+        await house.enqueue(a_task("next", gpus=1, at=now, timeout=45))
+        assert made == [8, 8], "a pass that started something may have left something out"
+        await house.enqueue(a_task("last", gpus=1, at=now, timeout=40))
+        assert made == [8, 8]
+        await clock.advance(0.2)
+        await eventually(lambda: made == [8, 8, 9])
+        entry = await house.desk.explain(tid("last"))
+        assert (entry.position, entry.estimate_rough) == (1, False)
+        await clock.advance(1.0)
+        await house.enqueue(a_task("late", gpus=1, at=now, timeout=30))
+        assert made == [8, 8, 9, 10], "nothing came for a while: at once"
 
 
 async def test_under_a_rule_that_sorts_again_each_task_takes_a_pass(
