@@ -175,7 +175,7 @@ async def test_a_deletion_can_be_undone(rig: Rig, ann: httpx.AsyncClient):
     id = gone.headers["headway-trash-id"]
     assert (await ann.get("/files/d/e/file")).status_code == 404
     assert ".headway-trash" not in {e["name"] for e in (await ann.get("/files/")).json()["entries"]}
-    item = (await ann.get("/trash")).json()["items"][0]
+    (item,) = [item for item in (await ann.get("/trash")).json()["items"] if item["id"] == id]
     assert (item["id"], item["path"], item["kind"], item["size_bytes"]) == (id, "d", "folder", 8)
     assert item["expires_at"] - item["deleted_at"] == 3 * 86_400
     assert (await ann.put("/files/d", content=b"in the way")).status_code == 201
