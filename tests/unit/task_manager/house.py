@@ -117,9 +117,11 @@ class FakeWorkers:
         self.away: set[str] = set()  # nothing arrives
         self.mute: set[str] = set()  # all arrives, no answer comes back
         self.gate: asyncio.Event | None = None  # launches wait here before they arrive
+        self.at_gate: set[AttemptId] = set()
 
     async def launch(self, address: str, launches: Sequence[Launch]) -> list[Accepted | Refused]:
         if self.gate is not None:
+            self.at_gate.update(launch.attempt.id for launch in launches)
             await self.gate.wait()
         if address in self.away:
             raise Unavailable("away")

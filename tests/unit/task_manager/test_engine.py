@@ -18,6 +18,7 @@ from headway.store import Database
 from task_manager import store
 from task_manager.events import Cancel, Commands, Enqueue, Hold, NodeDeclaredLost, Release, Report, Reports
 from tests.support.clock import FakeClock
+from tests.support.waiting import eventually
 from tests.unit.task_manager.house import GiB, House, a_house, a_node, a_task, blocked, exited, tid
 
 
@@ -194,12 +195,9 @@ async def test_cancel_while_the_launch_is_under_way(house: House) -> None:
     await house.nodes(a_node())
     house.workers.gate = asyncio.Event()
     await house.engine.submit(Commands((Enqueue(a_task(), b""),)))
-    for _ in range(20):
-        await asyncio.sleep(0.002)
+    await eventually(lambda: house.workers.at_gate == {AttemptId(tid("t"), 1)})
     await house.engine.submit(Commands((Cancel(tid("t"), 1, 99, "ann"),)))
-    for _ in range(20):
-        await asyncio.sleep(0.002)
-    assert house.workers.remembered_as_stopped == {AttemptId(tid("t"), 1)}
+    await eventually(lambda: house.workers.remembered_as_stopped == {AttemptId(tid("t"), 1)})
     house.workers.gate.set()
     await house.settle()
     assert house.workers.launched == []
