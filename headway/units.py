@@ -63,7 +63,7 @@ def parse_duration(text: str) -> float:
     if clock := _CLOCK.fullmatch(text):
         hours, minutes, seconds = (int(part) for part in clock.groups())
         if minutes > 59 or seconds > 59:
-            raise BadValue(f"{_show(text)} has minutes or seconds above 59 (the form is HH:MM:SS)")
+            raise BadValue(f"{shown(text)} has minutes or seconds above 59 (the form is HH:MM:SS)")
         return _checked_duration(Decimal(hours * 3_600 + minutes * 60 + seconds), text)
     if one := _ONE_UNIT.fullmatch(text):
         return _checked_duration(Decimal(one[1]) * _UNIT_S[one[2]], text)
@@ -75,34 +75,34 @@ def parse_duration(text: str) -> float:
 
 def _checked_duration(seconds: Decimal, text: str) -> float:
     if seconds <= 0:
-        raise BadValue(f"{_show(text)} is zero, which never means 'without limit'; write for instance 30m")
+        raise BadValue(f"{shown(text)} is zero, which never means 'without limit'; write for instance 30m")
     if seconds > MAX_DURATION_S:
-        raise BadValue(f"{_show(text)} is more than 365 days", suggestion="365d")
+        raise BadValue(f"{shown(text)} is more than 365 days", suggestion="365d")
     millis = int((seconds * 1000).to_integral_value(rounding=ROUND_FLOOR))
     if millis < MIN_DURATION_S * 1000:
-        raise BadValue(f"{_show(text)} is less than 0.1 seconds", suggestion="1s")
+        raise BadValue(f"{shown(text)} is less than 0.1 seconds", suggestion="1s")
     return millis / 1000
 
 
 def _bad_duration(text: str) -> BadValue:
     if len(text) > 64:
-        return BadValue(f"{_show(text)} is not a duration; write for instance 90s or 15m", allowed=DURATION_FORMS)
+        return BadValue(f"{shown(text)} is not a duration; write for instance 90s or 15m", allowed=DURATION_FORMS)
     stripped = text.strip()
     if not stripped:
         return BadValue("is empty; write a duration such as 90s, 15m or 1h30m", allowed=DURATION_FORMS)
     if stripped.startswith("-"):
-        return BadValue(f"{_show(text)} is negative; write a duration such as 90s or 15m", allowed=DURATION_FORMS)
+        return BadValue(f"{shown(text)} is negative; write a duration such as 90s or 15m", allowed=DURATION_FORMS)
     if _NUMBER.fullmatch(stripped):
         return _bare_number(text, stripped, ("s", "m", "h"), "m", DURATION_FORMS)
     if short := re.fullmatch(r"([0-9]{1,2}):([0-9]{2})", stripped):
         clock = f"{int(short[1]):02d}:{short[2]}"
         return BadValue(
-            f"{_show(text)} may be hours and minutes or minutes and seconds; write {clock}:00 or 00:{clock}",
+            f"{shown(text)} may be hours and minutes or minutes and seconds; write {clock}:00 or 00:{clock}",
             allowed=DURATION_FORMS,
         )
     suggestion = _respell_duration(stripped)
     hint = f"did you mean {suggestion}?" if suggestion else "write 90s, 15m, 2h, 1d, 1h30m or HH:MM:SS"
-    return BadValue(f"{_show(text)} is not a duration; {hint}", suggestion=suggestion, allowed=DURATION_FORMS)
+    return BadValue(f"{shown(text)} is not a duration; {hint}", suggestion=suggestion, allowed=DURATION_FORMS)
 
 
 def _respell_duration(text: str) -> str | None:
@@ -190,30 +190,30 @@ def parse_size(text: str) -> int:
     exact = Decimal(match[1]) * _SIZE_BYTES[match[2]]
     size = int(exact.to_integral_value(rounding=ROUND_FLOOR))
     if size <= 0:
-        raise BadValue(f"{_show(text)} is less than one byte; leave it out for the default", allowed=SIZE_UNITS)
+        raise BadValue(f"{shown(text)} is less than one byte; leave it out for the default", allowed=SIZE_UNITS)
     if size > MAX_SIZE_BYTES:
-        raise BadValue(f"{_show(text)} is more than 1024TiB", allowed=SIZE_UNITS)
+        raise BadValue(f"{shown(text)} is more than 1024TiB", allowed=SIZE_UNITS)
     return size
 
 
 def _bad_size(text: str) -> BadValue:
     if len(text) > 64:
-        return BadValue(f"{_show(text)} is not a size; write for instance 512MiB or 8GiB", allowed=SIZE_UNITS)
+        return BadValue(f"{shown(text)} is not a size; write for instance 512MiB or 8GiB", allowed=SIZE_UNITS)
     stripped = text.strip()
     if not stripped:
         return BadValue("is empty; write a size such as 512MiB or 8GiB", allowed=SIZE_UNITS)
     if stripped.startswith("-"):
-        return BadValue(f"{_show(text)} is negative; write a size such as 512MiB or 8GiB", allowed=SIZE_UNITS)
+        return BadValue(f"{shown(text)} is negative; write a size such as 512MiB or 8GiB", allowed=SIZE_UNITS)
     if _NUMBER.fullmatch(stripped):
         return _bare_number(text, stripped, ("MiB", "GiB", "B"), "MiB", SIZE_UNITS)
     match = _SIZE.fullmatch(re.sub(r"\s+", " ", stripped))
     letter = match[2][0].upper() if match else ""
     if match is None or letter not in "BKMGT":
-        return BadValue(f"{_show(text)} is not a size; write for instance 512MiB, 8GiB or 8GB", allowed=SIZE_UNITS)
+        return BadValue(f"{shown(text)} is not a size; write for instance 512MiB, 8GiB or 8GB", allowed=SIZE_UNITS)
     number, unit = match.groups()
     if unit == "m":
         return BadValue(
-            f"{_show(text)}: 'm' is a thousandth in some tools and a mebibyte in others; write {number}MiB",
+            f"{shown(text)}: 'm' is a thousandth in some tools and a mebibyte in others; write {number}MiB",
             suggestion=f"{number}MiB",
             allowed=SIZE_UNITS,
         )
@@ -221,7 +221,7 @@ def _bad_size(text: str) -> BadValue:
     decimal = f"{number}{'k' if letter == 'K' else letter}B"
     if (len(unit) == 1 and letter != "B") or unit == "KB":
         return BadValue(
-            f"{_show(text)} counts in steps of 1024 for some tools and of 1000 for others; "
+            f"{shown(text)} counts in steps of 1024 for some tools and of 1000 for others; "
             f"write {binary} ({_grouped(binary)} bytes) or {decimal} ({_grouped(decimal)} bytes)",
             suggestion=binary,
             allowed=SIZE_UNITS,
@@ -229,12 +229,12 @@ def _bad_size(text: str) -> BadValue:
     for known in SIZE_UNITS:
         if unit.lower() in (known.lower(), known.lower() + "s"):
             return BadValue(
-                f"{_show(text)} has an unknown unit '{unit}'; did you mean {number}{known}?",
+                f"{shown(text)} has an unknown unit '{unit}'; did you mean {number}{known}?",
                 suggestion=f"{number}{known}",
                 allowed=SIZE_UNITS,
             )
     return BadValue(
-        f"{_show(text)} has an unknown unit '{unit}'; the units are {', '.join(SIZE_UNITS)}",
+        f"{shown(text)} has an unknown unit '{unit}'; the units are {', '.join(SIZE_UNITS)}",
         allowed=SIZE_UNITS,
     )
 
@@ -283,14 +283,14 @@ def parse_cpus(value: int | float | str) -> int:
     if isinstance(value, str):
         if value.endswith("m") and _CPUS.fullmatch(value[:-1]):
             cpus = f"{(Decimal(value[:-1]) / 1000).normalize():f}"
-            raise BadValue(f"{_show(value)} is not a number of CPUs; write {cpus}", suggestion=cpus)
+            raise BadValue(f"{shown(value)} is not a number of CPUs; write {cpus}", suggestion=cpus)
         if not _CPUS.fullmatch(value):
-            raise BadValue(f"{_show(value)} is not a number of CPUs; write a number such as 2 or 0.5")
+            raise BadValue(f"{shown(value)} is not a number of CPUs; write a number such as 2 or 0.5")
     try:
         # repr, not the binary value: 0.29 is meant as 29 hundredths.
         exact = Decimal(value if isinstance(value, str) else repr(value))
     except InvalidOperation:
-        raise BadValue(f"{_show(str(value))} is not a number of CPUs") from None
+        raise BadValue(f"{shown(str(value))} is not a number of CPUs") from None
     if exact <= 0:
         raise BadValue(f"{value} is not above 0; write a number such as 2 or 0.5")
     if exact > MAX_CPUS:
@@ -307,24 +307,29 @@ def format_cpus(cpus_centi: int) -> str:
     return f"{whole}.{rest:02d}".rstrip("0") if rest else str(whole)
 
 
+def counted(number: int, one: str, many: str = "") -> str:
+    """``1 layer``, ``2 layers``."""
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
 def _bare_number(
     text: str, number: str, units: tuple[str, str, str], likely: str, allowed: tuple[str, ...]
 ) -> BadValue:
     """What to say about a number without a unit: is it zero, can a unit simply be put behind it, which is
     likely."""
     if not re.fullmatch(r"[0-9]+(?:\.[0-9]+)?", number):
-        return BadValue(f"{_show(text)} has no unit; write a plain number and a unit", allowed=allowed)
+        return BadValue(f"{shown(text)} has no unit; write a plain number and a unit", allowed=allowed)
     if not number.strip("0."):
-        return BadValue(f"{_show(text)} is zero, which never means 'without limit'", allowed=allowed)
+        return BadValue(f"{shown(text)} is zero, which never means 'without limit'", allowed=allowed)
     first, second, third = (f"{number}{unit}" for unit in units)
     return BadValue(
-        f"{_show(text)} has no unit; write {first}, {second} or {third}",
+        f"{shown(text)} has no unit; write {first}, {second} or {third}",
         suggestion=f"{number}{likely}",
         allowed=allowed,
     )
 
 
-def _show(text: str) -> str:
+def shown(text: str) -> str:
     """The offending text in quotes, cut short and without control characters, fit for a message and a
     terminal."""
     clipped = text if len(text) <= 40 else text[:37] + "..."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
-from .units import BadValue, parse_duration
+from .units import BadValue, parse_duration, shown
 
 FORMS = ("2026-11-01", "2026-11-01T14:30Z", "2026-11-01T14:30+01:00", "7d")
 DEFAULT_SPAN_S = 30 * 86_400.0
@@ -23,30 +23,30 @@ def parse_when(text: str, now: float) -> float:
     Raises:
         BadValue: it is none of these, or lies before 1970; the message reads on after the name of the field.
     """
-    shown = _shown(text)
+    quoted = shown(text)
     if moment := _MOMENT.fullmatch(text):
         day, time, zone = moment.groups()
         if time and not zone:
-            raise BadValue(f"{shown} names no zone: write {day}T{time}Z for UTC, or {day}T{time}+01:00", allowed=FORMS)
+            raise BadValue(f"{quoted} names no zone: write {day}T{time}Z for UTC, or {day}T{time}+01:00", allowed=FORMS)
         try:
             at = datetime.fromisoformat(f"{day}T{time}{zone.upper()}" if time else f"{day}T00:00Z")
         except ValueError:
-            raise BadValue(f"{shown} is no day or time that there is", allowed=FORMS) from None
+            raise BadValue(f"{quoted} is no day or time that there is", allowed=FORMS) from None
         seconds = (at - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()
     elif _LIKE_A_DATE.match(text):
-        raise BadValue(f"{shown} is no date: write it like 2026-11-01, or 2026-11-01T14:30Z", allowed=FORMS)
+        raise BadValue(f"{quoted} is no date: write it like 2026-11-01, or 2026-11-01T14:30Z", allowed=FORMS)
     else:
         try:
             seconds = now - parse_duration(text)
         except BadValue as error:
             near = f" (did you mean {error.suggestion}?)" if error.suggestion else ""
             raise BadValue(
-                f"{shown} is no date and no time ago{near}: write for instance 2026-11-01, 2026-11-01T14:30Z or 7d",
+                f"{quoted} is no date and no time ago{near}: write for instance 2026-11-01, 2026-11-01T14:30Z or 7d",
                 suggestion=error.suggestion,
                 allowed=FORMS,
             ) from None
     if seconds < 0:
-        raise BadValue(f"{shown} lies before 1970")
+        raise BadValue(f"{quoted} lies before 1970")
     return seconds
 
 
@@ -61,10 +61,10 @@ def parse_span(begin: str, end: str, now: float) -> tuple[float, float]:
         return max(0.0, to_at - DEFAULT_SPAN_S), to_at
     from_at = _part("from", begin, now)
     if from_at >= now:
-        raise BadSpan("from", begin, f"{_shown(begin)} has not come yet")
+        raise BadSpan("from", begin, f"{shown(begin)} has not come yet")
     if from_at >= to_at:
-        behind = f"{_shown(end)}, the end of the span" if end else "now"
-        raise BadSpan("from", begin, f"{_shown(begin)} is not before {behind}")
+        behind = f"{shown(end)}, the end of the span" if end else "now"
+        raise BadSpan("from", begin, f"{shown(begin)} is not before {behind}")
     return from_at, to_at
 
 
@@ -82,8 +82,3 @@ def _part(field: str, text: str, now: float) -> float:
         return parse_when(text, now)
     except BadValue as error:
         raise BadSpan(field, text, error.message, allowed=error.allowed) from None
-
-
-def _shown(text: str) -> str:
-    clipped = text if len(text) <= 40 else text[:37] + "..."
-    return "'" + "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in clipped) + "'"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from headway.errors import Problem
+from headway.units import counted
 
 _PLACES = {"query": "The parameter", "path": "The part of the address", "header": "The header", "cookie": "The cookie"}
 # What the patterns of the schemas mean; a test holds that none is missing.
@@ -34,9 +35,9 @@ _LIMITS: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "greater_than": lambda ctx: f"must be more than {_plain(ctx['gt'])}",
     "less_than_equal": lambda ctx: f"may be {_plain(ctx['le'])} at most",
     "less_than": lambda ctx: f"must be less than {_plain(ctx['lt'])}",
-    "string_too_long": lambda ctx: f"may have {_count(ctx['max_length'], 'character')} at most",
+    "string_too_long": lambda ctx: f"may have {counted(ctx['max_length'], 'character')} at most",
     "string_too_short": lambda ctx: _at_least(ctx["min_length"], "character"),
-    "too_long": lambda ctx: f"may have {_count(ctx['max_length'], 'entry', 'entries')} at most",
+    "too_long": lambda ctx: f"may have {counted(ctx['max_length'], 'entry', 'entries')} at most",
     "too_short": lambda ctx: _at_least(ctx["min_length"], "entry", "entries"),
     "string_pattern_mismatch": lambda ctx: f"must be {FORMS.get(ctx['pattern'], 'written differently')}",
     "enum": lambda ctx: f"must be {ctx['expected']}".replace("'", "`"),
@@ -96,9 +97,5 @@ def _plain(number: float) -> str:
     return str(int(number)) if number == int(number) else str(number)
 
 
-def _count(number: int, one: str, many: str = "") -> str:
-    return f"1 {one}" if number == 1 else f"{number} {many or one + 's'}"
-
-
 def _at_least(number: int, one: str, many: str = "") -> str:
-    return "must not be empty" if number == 1 else f"must have at least {_count(number, one, many)}"
+    return "must not be empty" if number == 1 else f"must have at least {counted(number, one, many)}"

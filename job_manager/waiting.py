@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from headway.errors import TooManyWaiting
 from headway.states import TaskState
+from headway.units import counted
 
 WAITING = frozenset({TaskState.BLOCKED, TaskState.QUEUED})
 
@@ -25,7 +26,7 @@ def refusal(owner: str, *, waiting: int, more: int, most: int) -> TooManyWaiting
     """Why an account may not have ``more`` beside those that wait; None: it may. ``most`` 0: no limit."""
     if not most or not more or waiting + more <= most:
         return None
-    these = _tasks(more)
+    these = counted(more, "task")
     facts = {"waiting": waiting, "asked": more, "limit": most}
     if more > most:
         return TooManyWaiting(
@@ -35,12 +36,8 @@ def refusal(owner: str, *, waiting: int, more: int, most: int) -> TooManyWaiting
             extra=facts,
         )
     return TooManyWaiting(
-        f"{_tasks(waiting)} of {owner} {'waits' if waiting == 1 else 'wait'} already, and at most {most} may: there is "
-        f"no room for {these} more. Try again when enough of them have started, cancel some, or ask an admin "
+        f"{counted(waiting, 'task')} of {owner} {'waits' if waiting == 1 else 'wait'} already, and at most {most} may: "
+        f"there is no room for {these} more. Try again when enough of them have started, cancel some, or ask an admin "
         "(`task_manager.limits.queued_tasks_per_user`).",
         extra={**facts, "retry_after_s": _LOOK_AGAIN_S},
     )
-
-
-def _tasks(number: int) -> str:
-    return f"{number} task" if number == 1 else f"{number} tasks"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from headway.model.limits import reserve_leaves_none
-from headway.units import format_duration
+from headway.units import counted, format_duration
 
 from .model import Shape, Task
 
@@ -125,7 +125,7 @@ def refusals(limits: Limits, shape: Shape, timeout_s: float, *, gpus: int | None
         left = max(0, gpus - reserve.gpus)
         if shape.gpus > left:
             sentence = (
-                f"It asks for {shape.gpus} {'GPU' if shape.gpus == 1 else 'GPUs'} for {format_duration(timeout_s)}; "
+                f"It asks for {counted(shape.gpus, 'GPU')} for {format_duration(timeout_s)}; "
                 f"tasks longer than {format_duration(reserve.above_s)} may hold {left} of {gpus} together."
             )
             found.append(Refusal(Ground.SHORT_RESERVE, sentence))
@@ -187,7 +187,7 @@ def _by_timeout(limits: Limits, timeout_s: float, gpus: int | None) -> list[Refu
     limit_s = limits.max_timeout_s(gpus) or longest_s
     enough = min(least for least, limit_s in limits.max_timeouts if limit_s >= timeout_s and least > gpus)
     sentence = (
-        f"{asked}; this cluster of {gpus} {'GPU' if gpus == 1 else 'GPUs'} admits up to {format_duration(limit_s)} "
+        f"{asked}; this cluster of {counted(gpus, 'GPU')} admits up to {format_duration(limit_s)} "
         f"(as long only from {enough} GPUs on)."
     )
     return [Refusal(Ground.MAX_TIMEOUT, sentence)]

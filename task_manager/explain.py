@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from headway.model.reasons import WaitReason, WaitWord
 from headway.states import Admission
-from headway.units import format_size, round_size
+from headway.units import counted, format_size, round_size
 
 from . import cuda
 from .admission import Ground, Holdings, Limits, reached, ruled_out
@@ -194,7 +194,7 @@ def _busy(shape: Shape, rooms: Sequence[Room], cpu_tasks: CpuTasks) -> list[Wait
             continue
         outside = [g for g in nearest.node.gpus if g.busy_outside and suits(g, shape)]
         if outside and fits_with(shape, nearest, len(outside)):
-            text = f"{_count(len(outside), 'GPU')} of {nearest.node.id} in use by programs outside Headway."
+            text = f"{counted(len(outside), 'GPU')} of {nearest.node.id} in use by programs outside Headway."
             found.append(WaitReason(WaitWord.GPU_BUSY_OUTSIDE, text))
         word = WaitWord.WAITING_FOR_GPU if shortage.lack is Lack.GPU else WaitWord.WAITING_FOR_GPU_MODEL
         found.append(WaitReason(word, f"{_shortage_text(shortage, shape)}; {nearest.node.id} comes nearest."))
@@ -218,7 +218,7 @@ def _shortage_text(shortage: Shortage, shape: Shape | None = None) -> str:
     if shortage.lack is Lack.MEMORY:
         return f"It asks for {format_size(shortage.asked)} of memory, {round_size(max(0, shortage.free))} are free"
     kind = f" {_kind(shape)}" if shape is not None and _kind(shape) else ""
-    return f"It asks for {_count(shortage.asked, 'GPU')}{kind}, {shortage.free} free"
+    return f"It asks for {counted(shortage.asked, 'GPU')}{kind}, {shortage.free} free"
 
 
 def _never(shape: Shape, nodes: Sequence[Node], lacks: Sequence[Sequence[Shortage]]) -> str:
@@ -227,7 +227,7 @@ def _never(shape: Shape, nodes: Sequence[Node], lacks: Sequence[Sequence[Shortag
         suitable = max(sum(1 for gpu in node.gpus if suits(gpu, shape)) for node in nodes)
         if suitable < shape.gpus:
             kind = f" {_kind(shape)}" if _kind(shape) else ""
-            parts.append(f"asked {_count(shape.gpus, 'GPU')}{kind}, the largest has {suitable}{_models(shape, nodes)}")
+            parts.append(f"asked {counted(shape.gpus, 'GPU')}{kind}, the largest has {suitable}{_models(shape, nodes)}")
     parts.extend(_too_small(shape, nodes))
     if parts:
         return f"No worker is big enough: {'; '.join(parts)}."
@@ -302,10 +302,6 @@ def _kind(shape: Shape) -> str:
     if shape.gpu_memory_bytes:
         words.append(f"with {format_size(shape.gpu_memory_bytes)} each")
     return " ".join(words)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _count_cpus(centi: int) -> str:

@@ -25,7 +25,7 @@ from headway.ids import TaskId
 from headway.logs import get_logger
 from headway.model.reasons import EndReason, EndWord
 from headway.states import AttemptState
-from headway.units import MAX_DURATION_S, format_duration, round_duration
+from headway.units import MAX_DURATION_S, counted, format_duration, round_duration
 
 from . import cycle, placing, snapshot
 from .admission import Holdings, Limits, long_hold
@@ -136,7 +136,7 @@ def over_reserve(attempt: Attempt, seconds: float, limits: Limits, holdings: Hol
         return ""
     return (
         f"With {format_duration(seconds)} more {attempt.id.task} would be a task longer than "
-        f"{format_duration(reserve.above_s)} with {asked} {'GPU' if asked == 1 else 'GPUs'}. "
+        f"{format_duration(reserve.above_s)} with {counted(asked, 'GPU')}. "
         f"{long_hold(reserve, holdings.of_long, gpus)}."
     )
 
@@ -145,10 +145,9 @@ def _sentence(attempt: Attempt, seconds: float, moved: Sequence[Moved]) -> str:
     named = [_waits(one) for one in moved[:_MOST_NAMED]]
     if len(moved) > _MOST_NAMED:
         named.append(f"{len(moved) - _MOST_NAMED} more")
-    tasks = "1 task" if len(moved) == 1 else f"{len(moved)} tasks"
     return (
-        f"With {format_duration(seconds)} more for {attempt.id.task}, {tasks} would start later than promised: "
-        f"{', '.join(named)}."
+        f"With {format_duration(seconds)} more for {attempt.id.task}, {counted(len(moved), 'task')} would start later "
+        f"than promised: {', '.join(named)}."
     )
 
 

@@ -18,8 +18,8 @@ from .placement import Room, why_closed
 from .places import Place
 from .strangers import let_ours_pass, number
 
-# Sums of the same seconds, and times that went to disk and back, may differ by so much.
-SLACK_S = 0.001
+# Sums of the same seconds of the wall clock may differ by so much.
+_SLACK_S = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +40,11 @@ def standing(inp: PassInput, board: Board) -> tuple[dict[TaskId, Place], dict[Ta
     rows = [(task, *_looked_at(inp, board, task, inp.places[task.id])) for task in _in_order(inp)]
     # All of them have room but for bad luck; then there is no need to ask one after the other.
     there = [(task, place) for task, place, cause in rows if not cause and place.node_id in board.nodes]
-    nudged: dict[TaskId, Place] = {}
-    at_once = board.put_all(there) or _put_nudged(board, there, inp.settings.slack_s, nudged)
-    for task, booked, cause in rows:
-        place = nudged.get(task.id, booked)
+    nudged = {} if board.put_all(there) else _put_nudged(board, there, inp.settings.slack_s)
+    for task, kept, cause in rows:
+        place = kept if nudged is None else nudged.get(task.id, kept)
         # On a node that is closed for the moment there is no telling yet.
-        if not cause and not at_once and place.node_id in board.nodes:
+        if not cause and nudged is None and place.node_id in board.nodes:
             cause = _why_unfit(inp, board, task, place)
             if not cause:
                 board.put(task, place)
@@ -56,23 +55,23 @@ def standing(inp: PassInput, board: Board) -> tuple[dict[TaskId, Place], dict[Ta
     return stand, lost
 
 
-def _put_nudged(board: Board, rows: list[tuple[Task, Place]], most_s: float, nudged: dict[TaskId, Place]) -> bool:
-    """Books all of them, those that touch others they did not touch before a little later; False: they don't fit so,
-    and none is booked. ``nudged`` is told the places.
+def _put_nudged(board: Board, rows: list[tuple[Task, Place]], most_s: float) -> dict[TaskId, Place] | None:
+    """Books all of them, those that would overlap others a little later, and returns where; None: they don't fit so,
+    and none is booked.
 
     Where times went to disk and back by clocks that were some moments apart, one begins just before another has ended;
     to a third that spans both there would be less than nothing free for that moment.
     """
+    booked: list[tuple[Task, Place]] = []
     for task, place in sorted(rows, key=lambda row: row[1].start_s):
         moved = board.nudged(task, place, most_s)
         if moved is None:
-            for other, _ in rows:
-                if other.id in nudged:
-                    board.remove(other, nudged.pop(other.id))
-            return False
+            for other, other_place in booked:
+                board.remove(other, other_place)
+            return None
         board.put(task, moved)
-        nudged[task.id] = moved
-    return True
+        booked.append((task, moved))
+    return {task.id: place for task, place in booked}
 
 
 def may_be_promised(inp: PassInput, board: Board, task: Task, place: Place) -> bool:
@@ -83,7 +82,7 @@ def may_be_promised(inp: PassInput, board: Board, task: Task, place: Place) -> b
         node is not None
         and node.outlived is None  # when that one ends is a guess
         and closes_at is not None
-        and inp.wall_s >= closes_at - SLACK_S / 1000
+        and inp.wall_s >= closes_at - _SLACK_S
     )
 
 

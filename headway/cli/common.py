@@ -158,11 +158,6 @@ def size(count: float | None) -> str:
     return f"{count:.1f} TiB"
 
 
-def counted(number: int, one: str) -> str:
-    """``1 layer``, ``2 layers``."""
-    return f"{number} {one}" if number == 1 else f"{number} {one}s"
-
-
 @dataclass(frozen=True, slots=True)
 class Reference:
     """``ID[/TASK[/ATTEMPT]]`` as typed."""

@@ -19,7 +19,8 @@ import click
 from ..client import Client
 from ..client.market import Market
 from ..errors import Conflict, InvalidInput
-from .common import ago, client, counted, output_option, print_json, safe, size, table, whole_file
+from ..units import counted
+from .common import ago, client, output_option, print_json, safe, size, table, whole_file
 from .transfer import audience, audience_in_full, print_audience, print_waits, progress, share_changes, share_options
 
 # Base images that are built with Docker from other people's, and how.

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from ..units import BadValue
+from ..units import BadValue, counted
 from .common import output_option, print_json, safe, table, whole_file
 
 # By name: the kernel imports no service. At the top, so that `headway` can say which package is missing.
@@ -215,9 +215,8 @@ def _print_table(results: Sequence[Any]) -> None:
     found = [result.to_json() for result in results]
     first = found[0]
     late = f", {first['timed_out']} of them end at their timeout" if first["timed_out"] else ""
-    jobs = f" of {first['jobs']} job{'s' if first['jobs'] > 1 else ''}" if first["jobs"] != first["tasks"] else ""
-    tasks = "1 task" if first["tasks"] == 1 else f"{first['tasks']} tasks"
-    click.echo(f"{tasks}{jobs}{late}. Waits and all other times are in seconds.")
+    jobs = f" of {counted(first['jobs'], 'job')}" if first["jobs"] != first["tasks"] else ""
+    click.echo(f"{counted(first['tasks'], 'task')}{jobs}{late}. Waits and all other times are in seconds.")
     rows = []
     for key, words, seconds in _ROWS:
         if key == "mean_job_finished_s" and not jobs:

@@ -11,8 +11,9 @@ import click
 
 from ..client import Client
 from ..client.usage import Usage
+from ..units import counted
 from ..when import BadSpan, parse_span
-from .common import client, counted, output_option, print_json, safe, span, table, whole_file
+from .common import client, output_option, print_json, safe, span, table, whole_file
 from .transfer import progress
 
 _BY = ("user", "group", "day", "job", "node")

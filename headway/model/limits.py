@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headway.units import format_duration
+from headway.units import counted, format_duration
 
 
 def reserve_leaves_none(kept: int, above_s: float, gpus: int) -> str:
@@ -11,10 +11,6 @@ def reserve_leaves_none(kept: int, above_s: float, gpus: int) -> str:
     if not 0 < gpus <= kept:
         return ""
     return (
-        f"The reserve for short tasks ({_gpus(kept)}) leaves none of the cluster's {gpus} for tasks longer than "
-        f"{format_duration(above_s)}: they can never start."
+        f"The reserve for short tasks ({counted(kept, 'GPU')}) leaves none of the cluster's {gpus} for tasks longer "
+        f"than {format_duration(above_s)}: they can never start."
     )
-
-
-def _gpus(number: int) -> str:
-    return f"{number} GPU" if number == 1 else f"{number} GPUs"

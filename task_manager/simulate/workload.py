@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headway.ids import JobId, TaskId
+from headway.units import counted
 
 from ..model import Node, Shape, Task
 from ..placement import could_ever_fit
@@ -117,10 +118,10 @@ def _too_large(record: Record, shape: Shape, cluster: Cluster) -> TraceInvalid:
 def _misfit(shape: Shape, nodes: Sequence[Node]) -> tuple[str, str]:
     most = max(len(node.gpus) for node in nodes)
     if shape.gpus > most:
-        return "gpus", f"{_count(shape.gpus)} wanted on one node, the largest has {most}"
+        return "gpus", f"{counted(shape.gpus, 'GPU')} wanted on one node, the largest has {most}"
     if not could_ever_fit(Shape(0, 0, shape.gpus, shape.gpu_models), nodes):
         types = " or ".join(model for model in shape.gpu_models if model != ANY_MODEL)
-        return "gpu_type", f"no node has {_count(shape.gpus)} of type {types}"
+        return "gpu_type", f"no node has {counted(shape.gpus, 'GPU')} of type {types}"
     if not could_ever_fit(Shape(shape.cpu_centi, 0), nodes):
         cpus = max(node.cpu_centi for node in nodes) / 100
         return "cpus", f"{shape.cpu_centi / 100:g} CPUs are wanted, the largest node has {cpus:g}"
@@ -128,7 +129,3 @@ def _misfit(shape: Shape, nodes: Sequence[Node]) -> tuple[str, str]:
         mib = max(node.memory_bytes for node in nodes) >> 20
         return "mem_mib", f"{shape.memory_bytes / 2**20:g} MiB are wanted, the largest node has {mib}"
     return "gpus", "GPUs, CPUs and memory are there, but not all of them on one node"
-
-
-def _count(gpus: int) -> str:
-    return "1 GPU" if gpus == 1 else f"{gpus} GPUs"
