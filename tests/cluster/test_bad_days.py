@@ -102,7 +102,8 @@ def test_a_worker_dead_beyond_the_lease_loses_nothing_on_a_cluster_of_one(tmp_pa
         cluster.start("n1")
         done = cluster.client.wait(short, timeout_s=30)
         assert done["tasks"][0]["state"] == "TIMED_OUT"
-        assert 4.9 <= done["tasks"][0]["attempts"][0]["phases"]["running_s"] < 8
+        ran_s = done["tasks"][0]["attempts"][0]["phases"]["running_s"]
+        assert 5 <= ran_s < 15, "ended while its Worker was dead"
         done = cluster.client.wait(long, timeout_s=60)
         assert done["state"] == "SUCCEEDED"
         assert len(done["tasks"][0]["attempts"]) == 1

@@ -88,12 +88,12 @@ def test_a_timeout_is_a_word_of_its_own(cluster: Cluster):
     done = cluster.client.wait(cluster.client.submit(a_job(task))["id"], timeout_s=30)
     assert states(done) == {"a": "TIMED_OUT"}
     assert done["tasks"][0]["reason"]["word"] == "timed_out"
-    assert 0.9 <= done["tasks"][0]["attempts"][0]["phases"]["running_s"] < 5
+    assert 1 <= done["tasks"][0]["attempts"][0]["phases"]["running_s"] < 60
 
 
 def test_waiting_time_is_not_run_time(cluster: Cluster):
     """TIME-07: the run limit used to be eaten by the queue."""
-    first = scripted_task("first", run_s=3, resources={"gpus": 2})
+    first = scripted_task("first", run_s=5, resources={"gpus": 2})
     second = scripted_task("second", run_s=0.5, timeout="2s", resources={"gpus": 2})
     a = cluster.client.submit(a_job(first))["id"]
     soon(lambda: states(cluster.client.job(a))["first"] == "RUNNING")
@@ -107,7 +107,7 @@ def test_waiting_time_is_not_run_time(cluster: Cluster):
     assert states(done) == {"second": "SUCCEEDED"}
     phases = done["tasks"][0]["attempts"][0]["phases"]
     assert phases["scheduling_s"] > 1
-    assert phases["running_s"] < 2
+    assert phases["running_s"] < phases["scheduling_s"]
 
 
 def test_a_cpu_task_does_not_wait_behind_gpu_tasks(cluster: Cluster):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -51,14 +52,14 @@ async def started(subject: Subject, attempt: AttemptId) -> None:
 
 
 async def test_from_start_to_removal(subject: Subject) -> None:
-    runtime, attempt = subject.runtime, an_attempt()
+    runtime, attempt, before = subject.runtime, an_attempt(), time.time_ns()
     assert (await runtime.inspect(attempt)).state is ContainerState.ABSENT
     facts = await runtime.start(await subject.order(attempt, run_s=0.5, exit_code=7, output="hello\r\n"))
     assert facts.id
     assert attempt in await runtime.list()
     end = await end_of(subject, attempt)
     assert (end.reason, end.exit_code, end.signal) == (BoxEnd.EXITED, 7, None)
-    assert 0.5 * SECOND <= end.run_ns < 5 * SECOND
+    assert 0.5 * SECOND <= end.run_ns <= end.ended_wall_ns - before
     assert end.stdout_bytes == 7
     progress = await runtime.progress(attempt)
     assert progress.started is not None
@@ -131,7 +132,7 @@ async def test_the_timeout_needs_no_worker(subject: Subject) -> None:
     await subject.open()
     end = await end_of(subject, attempt)
     assert end.reason is BoxEnd.TIMED_OUT
-    assert 0.95 * SECOND <= end.run_ns < 2.5 * SECOND
+    assert SECOND <= end.run_ns < 60 * SECOND
 
 
 async def test_more_time_outlives_the_first_limit_and_ends_at_the_new_one(subject: Subject) -> None:
@@ -146,7 +147,7 @@ async def test_more_time_outlives_the_first_limit_and_ends_at_the_new_one(subjec
     await eventually(taken, within_s=20, what="more time")
     end = await end_of(subject, attempt)
     assert (end.reason, end.timeout_ms) == (BoxEnd.TIMED_OUT, 3_000)
-    assert end.run_ns >= 2.95 * SECOND
+    assert end.run_ns >= 3 * SECOND
     # Nothing is revived by an order that comes after the end.
     await subject.runtime.extend(attempt, 60_000)
     assert (await subject.runtime.progress(attempt)).end == end

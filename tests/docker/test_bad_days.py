@@ -118,7 +118,7 @@ def test_the_worker_is_dead_beyond_timeout_and_lease(house: Jobs) -> None:
     house.cluster.start("n1")
     task = house.ended(short, within_s=30)
     assert (task["state"], house.out(task), len(task["attempts"])) == ("TIMED_OUT", b"up\nbye\n", 1)
-    assert 3.9 <= task["attempts"][0]["phases"]["running_s"] < 8
+    assert 4 <= task["attempts"][0]["phases"]["running_s"] < 15, "ended while its Worker was dead"
     task = house.ended(long, within_s=60)
     assert (task["state"], house.out(task), len(task["attempts"])) == ("SUCCEEDED", b"up\ndone\n", 1)
     assert len((house.home() / "begins").read_text().split()) == 1

@@ -25,7 +25,7 @@ def test_a_timeout_ends_all_of_it(jobs: Jobs) -> None:
     )
     task = jobs.ended(job)
     assert (task["state"], task["reason"]["word"]) == ("TIMED_OUT", "timed_out")
-    assert 1.9 <= task["attempts"][0]["phases"]["running_s"] < 5
+    assert 2 <= task["attempts"][0]["phases"]["running_s"] < 60
     jobs.none_is_left()
     size = (jobs.home() / "grows").stat().st_size
     time.sleep(0.6)

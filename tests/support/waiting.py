@@ -23,7 +23,7 @@ async def eventually(
 ) -> T: ...
 
 
-async def eventually(check: Callable[[], Any], *, within_s: float = 10.0, every_s: float = 0.02, what: str = "") -> Any:
+async def eventually(check: Callable[[], Any], *, within_s: float = 30.0, every_s: float = 0.02, what: str = "") -> Any:
     """Ask ``check`` until it answers something true, and return that.
 
     An AssertionError raised by ``check`` counts as "not yet" and is the failure shown when the time is over.
@@ -44,7 +44,7 @@ async def eventually(check: Callable[[], Any], *, within_s: float = 10.0, every_
         await asyncio.sleep(every_s)
 
 
-def soon(check: Callable[[], T | None], *, within_s: float = 10.0, every_s: float = 0.02, what: str = "") -> T:
+def soon(check: Callable[[], T | None], *, within_s: float = 30.0, every_s: float = 0.02, what: str = "") -> T:
     """``eventually`` for tests that are not coroutines."""
     give_up_at = time.monotonic() + within_s
     while True:

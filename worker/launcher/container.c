@@ -372,9 +372,11 @@ static void reset_signals(void)
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-static void tell(int report, const struct failure *message)
+static void tell(int report, const struct failure *failure)
 {
-    while (write(report, message, sizeof *message) < 0 && errno == EINTR)
+    struct report message = {.failure = *failure, .boot = boot_now(), .wall = wall_now()};
+
+    while (write(report, &message, sizeof message) < 0 && errno == EINTR)
         ;
 }
 

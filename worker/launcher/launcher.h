@@ -31,12 +31,19 @@ ns_t wall_now(void);
 
 enum stage { STAGE_NONE, STAGE_SETUP, STAGE_USER, STAGE_WORKDIR, STAGE_EXEC, STAGE_READY };
 
-/* Also the message from the child to the launcher; small enough for a pipe to take it in one piece.
- * STAGE_READY is no failure: the child says that the exec is its next step. */
+/* STAGE_READY is no failure: the child says that the exec is its next step. */
 struct failure {
     int32_t stage;
     int32_t error; /* errno */
     char text[240];
+};
+
+/* The message from the child to the launcher; small enough for a pipe to take it in one piece. Its instants are
+ * the child's own: what the launcher hears late, on a busy machine, is no time that the program did not run. */
+struct report {
+    struct failure failure;
+    ns_t boot;
+    ns_t wall;
 };
 
 bool fail(struct failure *failure, enum stage stage, int error, const char *format, ...)

@@ -39,7 +39,7 @@ struct launcher {
     enum phase phase;
     pid_t main_pid;
     int report, signals, events;
-    bool ready; /* the child said that its next step is the exec */
+    struct report ready; /* once the child said that its next step is the exec, and when; boot is 0 before */
     bool ended; /* the main process */
     int status;
     ns_t started, started_wall, ended_at, ended_wall;
@@ -257,7 +257,7 @@ static void check_limits(struct launcher *l, ns_t now)
 
 static void hear_child(struct launcher *l)
 {
-    struct failure message;
+    struct report message;
     ssize_t got;
 
     while (l->report >= 0) {
@@ -267,9 +267,10 @@ static void hear_child(struct launcher *l)
         if (got < 0)
             return;
         if (got == (ssize_t)sizeof message) {
-            l->ready = l->ready || message.stage == STAGE_READY;
-            if (message.stage != STAGE_READY)
-                l->failure = message;
+            if (message.failure.stage != STAGE_READY)
+                l->failure = message.failure;
+            else
+                l->ready = message;
             continue;
         }
         close(l->report);
@@ -277,13 +278,13 @@ static void hear_child(struct launcher *l)
         if (l->failure.stage != STAGE_NONE)
             return;
         /* Closed by the exec, or by the child's death before it. Ending already, its TERM may have come first. */
-        if (!l->ready || l->phase != STARTING) {
+        if (l->ready.boot == 0 || l->phase != STARTING) {
             fail(&l->failure, STAGE_SETUP, EINTR, "the process ended before it became the program");
             return;
         }
         l->phase = RUNNING;
-        l->started = boot_now();
-        l->started_wall = wall_now();
+        l->started = l->ready.boot;
+        l->started_wall = l->ready.wall;
         move_deadline(l, false);
         if (!write_started(&l->box, l->started_wall, l->started, l->main_pid))
             say(&l->box, "the start can't be recorded: %s", strerror(errno));

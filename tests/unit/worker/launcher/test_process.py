@@ -97,7 +97,7 @@ def test_signals_are_as_a_program_expects_them(launch: Runs) -> None:
     assert int(status["SigBlk"], 16) == 0
     assert int(status["SigIgn"], 16) == 0
     run = launch.sh("yes | head -n 1")
-    assert run.end(5).exit_code == 0
+    assert run.end().exit_code == 0
 
 
 def test_it_leads_a_session_and_is_killed_before_the_launcher(launch: Runs) -> None:
@@ -297,7 +297,7 @@ def test_pipes_in_the_place_of_tables_do_not_hold_the_start(launch: Runs, tmp_pa
     for name in ("passwd", "group"):
         os.mkfifo(tmp_path / "image" / "etc" / name)
     run = launch("true", user=ACCOUNT, launcher_env=env, passwd_line="a:x:20001:1::/:", group_line="a:x:20002:")
-    assert run.end(5).exit_code == 0
+    assert run.end().exit_code == 0
 
 
 @pytest.mark.root
@@ -306,7 +306,7 @@ def test_it_works_for_an_ordinary_user(launch: Runs, open_folder: Path) -> None:
     box = launch.prepare(["/bin/sh", "-c", "id -u; (sleep 60 &) ; cat /proc/$PPID/environ; exit 4"], user="65534:65534")
     subprocess.run(["chown", "-R", "65534:65534", str(box.root)], check=True)
     run = launch.launch(box, user=65534, group=65534, extra_groups=())
-    assert run.end(5).exit_code == 4
+    assert run.end().exit_code == 4
     assert run.out() == b"65534\n"
     box = launch.prepare(["true"], user="0:0")
     subprocess.run(["chown", "-R", "65534:65534", str(box.root)], check=True)
