@@ -172,22 +172,25 @@ def long_hold(reserve: ShortReserve, held: int, gpus: int) -> str:
 
 
 def _by_timeout(limits: Limits, timeout_s: float, gpus: int | None) -> list[Refusal]:
-    asked = f"Its timeout is {format_duration(timeout_s)}"
     if timeout_s < limits.min_timeout_s:
-        sentence = f"{asked}; the shortest is {format_duration(limits.min_timeout_s)}."
+        sentence = f"{_its(timeout_s)}; the shortest is {format_duration(limits.min_timeout_s)}."
         return [Refusal(Ground.MIN_TIMEOUT, sentence, for_ever=True)]
     longest_s = max((limit_s for _, limit_s in limits.max_timeouts), default=None)
     if longest_s is None:
         return []
     if timeout_s > longest_s:
-        sentence = f"{asked}; the longest is {format_duration(longest_s)}."
+        sentence = f"{_its(timeout_s)}; the longest is {format_duration(longest_s)}."
         return [Refusal(Ground.MAX_TIMEOUT, sentence, for_ever=True)]
     if gpus is None or not limits.waits_for_gpus(timeout_s, gpus):
         return []
     limit_s = limits.max_timeout_s(gpus) or longest_s
     enough = min(least for least, limit_s in limits.max_timeouts if limit_s >= timeout_s and least > gpus)
     sentence = (
-        f"{asked}; this cluster of {counted(gpus, 'GPU')} admits up to {format_duration(limit_s)} "
+        f"{_its(timeout_s)}; this cluster of {counted(gpus, 'GPU')} admits up to {format_duration(limit_s)} "
         f"(as long only from {enough} GPUs on)."
     )
     return [Refusal(Ground.MAX_TIMEOUT, sentence)]
+
+
+def _its(timeout_s: float) -> str:
+    return f"Its timeout is {format_duration(timeout_s)}"

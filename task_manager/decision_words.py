@@ -74,16 +74,10 @@ def _reasons(kept: Frame, task_id: TaskId, place: int) -> list[WaitReason]:
             by_id[placement.node_id].take(task.shape, placement.gpu_uuids)
             held.append((task.owner, task.shape.gpus, task.timeout_s))
     ahead = sum(1 for one in frames.in_order(kept)[: max(0, place - 1)] if one not in started)
-    return explain.reasons(
-        kept.tasks[task_id].task,
-        ahead=ahead,
-        rooms=rooms,
-        cpu_tasks=kept.head.settings.cpu_tasks,
-        now=kept.head.wall_s,
-        wait=kept.waits.get(task_id),
-        limits=kept.head.settings.limits,
-        holdings=Holdings.of(kept.head.settings.limits, held),
-    )
+    settings = kept.head.settings
+    sight = explain.Sight(rooms, settings.cpu_tasks, settings.limits, Holdings.of(settings.limits, held))
+    task, wait = kept.tasks[task_id].task, kept.waits.get(task_id)
+    return explain.reasons(task, sight, ahead=ahead, now=kept.head.wall_s, wait=wait)
 
 
 def _reserved(kept: Frame, task_id: TaskId) -> float | None:

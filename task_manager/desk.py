@@ -7,24 +7,20 @@ from collections.abc import AsyncIterator
 
 from headway.errors import NotFound
 from headway.ids import JobId, TaskId
-from headway.model.reasons import WaitReason
-from headway.rpc import convert
-from headway.rpc.v1 import common_pb2, task_manager_pb2
+from headway.rpc.v1 import task_manager_pb2
 from headway.states import AttemptState, NodeHealth
 from headway.store import Database
 
-from . import explain, leases, placing, scheduling_view, snapshot, store, wire
-from .admission import Holdings, ruled_out
+from . import leases, placing, scheduling_view, store, wire
 from .book import Book
 from .engine import Engine
+from .entries import Entries
 from .gate import Gate
-from .model import Attempt, Shape, Task
-from .placement import Room
+from .model import Attempt, Task
 
 _PAGE = 500  # attempts in one part of a list: well under 1 MB
 _MOST_ENTRIES = 1_000
 _AT_ONCE = 100  # entries are made in a few milliseconds; then others get their turn
-_PRIORITIES = {rank: name for name, rank in convert.PRIORITY_RANK.items()}
 
 
 class Desk:
@@ -56,13 +52,11 @@ class Desk:
         """One page of the waiting tasks in their order; held ones come last, without a position."""
         limit = min(request.limit or 100, _MOST_ENTRIES)
         async with self._engine.reading() as book:
-            rooms = placing.rooms(book, self._engine.settings, self._engine.mono())
             page = _page(book, request.offset, limit, JobId(request.job_id))
-            holdings = snapshot.holdings(book, self._engine.settings.limits)
-            known: dict[Shape, list[WaitReason]] = {}
+            asked = self._entries(book)
             entries: list[task_manager_pb2.QueueEntry] = []
             for start in range(0, len(page), _AT_ONCE):
-                entries += [self._entry(book, task, rooms, holdings, known) for task in page[start : start + _AT_ONCE]]
+                entries += [asked.entry(task, position) for task, position in page[start : start + _AT_ONCE]]
                 await asyncio.sleep(0)
             return task_manager_pb2.GetQueueReply(
                 entries=entries,
@@ -87,12 +81,11 @@ class Desk:
         async with self._engine.reading() as book:
             task = book.tasks.get(task_id)
             if task is not None:
-                rooms = placing.rooms(book, self._engine.settings, self._engine.mono())
-                return self._entry(book, task, rooms, snapshot.holdings(book, self._engine.settings.limits))
+                return self._entries(book).entry(task)
         task = (await self._db.read(lambda conn: store.load_tasks(conn, [task_id]))).get(task_id)
         if task is None:
             raise NotFound(f"The queue knows no task {task_id}.")
-        return self._entry(self._engine.book, task, [])
+        return self._entries(self._engine.book).entry(task)
 
     async def attempts(self, job_id: str, task: str) -> AsyncIterator[task_manager_pb2.ListAttemptsReply]:
         """All attempts of a job, or of one of its tasks, in parts."""
@@ -117,6 +110,10 @@ class Desk:
             which = f"attempt {number}" if number else "attempt yet"
             raise NotFound(f"Task {task_id} has no {which}.")
         return task_manager_pb2.LocateAttemptReply(attempt=self.view(attempt), worker_address=self._address(attempt))
+
+    def _entries(self, book: Book) -> Entries:
+        settings, mono = self._engine.settings, self._engine.mono()
+        return Entries(book, settings, placing.rooms(book, settings, mono), now=self._engine.now(), mono=mono)
 
     def view(self, attempt: Attempt) -> task_manager_pb2.AttemptView:
         """As pages show it."""
@@ -148,67 +145,15 @@ class Desk:
             return "Stopping."
         return f"{attempt.node_id} does not answer; the task may still be running there." if silent else ""
 
-    def _entry(
-        self,
-        book: Book,
-        task: Task,
-        rooms: list[Room],
-        holdings: Holdings | None = None,
-        known: dict[Shape, list[WaitReason]] | None = None,
-    ) -> task_manager_pb2.QueueEntry:
-        now = self._engine.now()
-        position = book.queue.position(task.id) if task.waiting else 0
-        entry = task_manager_pb2.QueueEntry(
-            task=convert.task_to_pb(task.id),
-            owner=task.owner,
-            job_name=task.job_name,
-            position=position,
-            resources=wire.resources(task.shape),
-            timeout_s=task.timeout_s,
-            submitted_at=task.submitted_at,
-            priority=_priority(task.priority),
-            terms=scheduling_view.terms(book, task, now),
-            held=task.held,
-            attempt=task.attempt + 1 if task.waiting else task.attempt,
-            state=task.state.value,
-        )
-        if task.waiting:
-            self._starts(book, entry, task)
-            why = explain.reasons(
-                task,
-                ahead=max(0, position - 1),
-                rooms=rooms,
-                cpu_tasks=self._engine.settings.cpu_tasks,
-                now=now,
-                wait=book.plan.waits.get(task.id) if book.plan is not None else None,
-                limits=self._engine.settings.limits,
-                holdings=holdings,
-                known=known,
-            )
-            entry.reasons.extend(convert.wait_reason_to_pb(reason) for reason in why)
-        return entry
 
-    def _starts(self, book: Book, entry: task_manager_pb2.QueueEntry, task: Task) -> None:
-        now, mono = self._engine.now(), self._engine.mono()
-        estimate = snapshot.estimated_start(book, task.id, now=now, mono=mono)
-        limits = self._engine.settings.limits
-        if estimate is not None and not ruled_out(limits, task.shape, task.timeout_s, gpus=book.gpus):
-            entry.estimated_start, entry.estimate_rough = estimate
-        promised = snapshot.promised_start(book, task.id, now=now, mono=mono)
-        if promised is not None:
-            entry.promised_start = promised
-
-
-def _page(book: Book, offset: int, limit: int, job_id: JobId) -> list[Task]:
-    """The queue's, or of it one job's; held tasks come last."""
+def _page(book: Book, offset: int, limit: int, job_id: JobId) -> list[tuple[Task, int | None]]:
+    """The queue's, or of it one job's, with positions where they are known already; held tasks come last."""
     ids = book.queue.page_of_job(job_id, offset, limit) if job_id else book.queue.page(offset, limit)
     if len(ids) < limit:
         waiting = book.queue.count_of_job(job_id) if job_id else len(book.queue)
         held = [task_id for task_id in book.held if task_id.job_id == job_id] if job_id else list(book.held)
         skipped = max(0, offset - waiting)
         ids += held[skipped : skipped + limit - len(ids)]
-    return [book.tasks[task_id] for task_id in ids]
-
-
-def _priority(rank: int) -> common_pb2.Priority:
-    return convert.priority_to_pb(_PRIORITIES[rank])
+    first = None if job_id else offset + 1
+    tasks = [book.tasks[task_id] for task_id in ids]
+    return [(task, None if first is None or task.held else first + number) for number, task in enumerate(tasks)]

@@ -53,23 +53,39 @@ def could_ever_run(shape: Shape, nodes: Sequence[Node], cpu_tasks: CpuTasks = Cp
     return Verdict(False, _never(shape, nodes, lacks))
 
 
-def reasons(
-    task: Task,
-    *,
-    ahead: int,
-    rooms: Sequence[Room],
-    cpu_tasks: CpuTasks = CpuTasks.LAST_RESORT,
-    now: float,
-    wait: Wait | None = None,
-    limits: Limits | None = None,
-    holdings: Holdings | None = None,
-    known: dict[Shape, list[WaitReason]] | None = None,
-) -> list[WaitReason]:
+class Sight:
+    """The cluster at one moment, as far as it is a reason to wait; what was found for one task serves those alike.
+
+    ``rooms``: what is left of every known node. ``limits``: None: nothing is told of them. ``holdings``: what counts
+    against them now; None: nothing is told of those that are reached.
+    """
+
+    def __init__(
+        self,
+        rooms: Sequence[Room],
+        cpu_tasks: CpuTasks = CpuTasks.LAST_RESORT,
+        limits: Limits | None = None,
+        holdings: Holdings | None = None,
+    ) -> None:
+        self.limits = limits
+        self.holdings = holdings
+        self.gpus = sum(len(room.node.gpus) for room in rooms)
+        self._rooms = rooms
+        self._cpu_tasks = cpu_tasks
+        self._of_nodes: dict[Shape, list[WaitReason]] = {}
+
+    def of_nodes(self, shape: Shape) -> list[WaitReason]:
+        """Why no node takes this shape now; empty: one would."""
+        found = self._of_nodes.get(shape)
+        if found is None:
+            found = self._of_nodes[shape] = _of_nodes(shape, self._rooms, self._cpu_tasks)
+        return found
+
+
+def reasons(task: Task, sight: Sight, *, ahead: int, now: float, wait: Wait | None = None) -> list[WaitReason]:
     """All reasons why a waiting task waits, cheapest to fix first; empty when it would start in the next pass.
 
-    ``ahead``: tasks before it in the queue. ``rooms``: what is left of every known node. ``wait``: what the last pass
-    said of it. ``limits``: None: nothing is told of them. ``holdings``: what counts against them now; None: nothing is
-    told of those that are reached. ``known``: what was found of these rooms for other tasks, by shape; it is added to.
+    ``ahead``: tasks before it in the queue. ``wait``: what the last pass said of it.
     """
     found: list[WaitReason] = []
     if task.held:
@@ -79,18 +95,11 @@ def reasons(
         found.append(
             WaitReason(WaitWord.RETRY_PAUSE, f"It is tried again in {task.not_before - now:.0f} s.{why}".rstrip())
         )
-    of_nodes = known.get(task.shape) if known is not None else None
-    if of_nodes is None:
-        of_nodes = _of_nodes(task.shape, rooms, cpu_tasks)
-        if known is not None:
-            known[task.shape] = of_nodes
-    found.extend(of_nodes)
-    gpus = sum(len(room.node.gpus) for room in rooms)
-    of_limits = _of_limits(task, limits, gpus) if limits is not None else []
+    found.extend(sight.of_nodes(task.shape))
+    of_limits = _of_limits(task, sight)
     found.extend(of_limits)
     there_is_room = not found
-    if limits is not None and holdings is not None:
-        found.extend(_of_holdings(task, limits, holdings, gpus))
+    found.extend(_of_holdings(task, sight))
     if there_is_room and wait is not None:
         told = {reason.word for reason in found}
         found.extend(reason for reason in _of_pass(task, wait) if reason.word not in told)
@@ -129,15 +138,20 @@ _GROUNDS = {
 }
 
 
-def _of_limits(task: Task, limits: Limits, gpus: int) -> list[WaitReason]:
+def _of_limits(task: Task, sight: Sight) -> list[WaitReason]:
     """Why it can't start as long as limits and GPUs are as they are."""
-    found = ruled_out(limits, task.shape, task.timeout_s, gpus=gpus)
+    if sight.limits is None:
+        return []
+    found = ruled_out(sight.limits, task.shape, task.timeout_s, gpus=sight.gpus)
     return [WaitReason(_GROUNDS[one.ground], f"{one.sentence} It waits until that changes.") for one in found]
 
 
-def _of_holdings(task: Task, limits: Limits, holdings: Holdings, gpus: int) -> list[WaitReason]:
+def _of_holdings(task: Task, sight: Sight) -> list[WaitReason]:
     """Why it can't start as long as others hold what they do."""
-    return [WaitReason(_GROUNDS[one.ground], one.sentence) for one in reached(limits, task, holdings, gpus=gpus)]
+    if sight.limits is None or sight.holdings is None:
+        return []
+    found = reached(sight.limits, task, sight.holdings, gpus=sight.gpus)
+    return [WaitReason(_GROUNDS[one.ground], one.sentence) for one in found]
 
 
 _BUSY = frozenset({WaitWord.WAITING_FOR_CPU_OR_MEMORY, WaitWord.WAITING_FOR_GPU, WaitWord.WAITING_FOR_GPU_MODEL})

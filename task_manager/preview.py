@@ -16,7 +16,7 @@ from headway.units import format_duration
 from . import cycle, explain, promises
 from .admission import Holdings
 from .gate import Gate
-from .model import Node, Shape, Task
+from .model import Node, Task
 from .passes import Discipline, PassInput, Plan
 from .placement import Room
 from .policy import ClusterView
@@ -76,9 +76,8 @@ class _Look:
         self._gate = Gate(nodes, asked.settings.limits, asked.settings.cpu_tasks)
         self._placed = {placement.task_id for placement in plan.placements}
         self._placed_keys = sorted(key for task_id in self._placed if (key := asked.queue.key_of(task_id)) is not None)
-        self._rooms = _after(asked, plan)
-        self._holdings = _held_after(asked, plan)
-        self._of_rooms: dict[Shape, list[WaitReason]] = {}
+        limits, held = asked.settings.limits, _held_after(asked, plan)
+        self._sight = explain.Sight(_after(asked, plan), asked.settings.cpu_tasks, limits, held)
 
     def start(self, task: Task) -> Start:
         refusals = self._gate.refusals(task.shape, task.timeout_s)
@@ -118,14 +117,10 @@ class _Look:
     def _reasons(self, task: Task, position: int) -> list[WaitReason]:
         return explain.reasons(
             task,
+            self._sight,
             ahead=max(0, position - 1),
-            rooms=self._rooms,
-            cpu_tasks=self._asked.settings.cpu_tasks,
             now=self._asked.wall_s,
             wait=self._plan.waits.get(task.id),
-            limits=self._asked.settings.limits,
-            holdings=self._holdings,
-            known=self._of_rooms,
         )
 
     def _wall(self, at_s: float) -> float:

@@ -108,12 +108,14 @@ def _shifted(place: Place, by_s: float) -> Place:
     return replace(place, start_s=place.start_s + by_s, promised_s=promised_s)
 
 
-def estimated_start(book: Book, task_id: TaskId, *, now: float, mono: float) -> tuple[float, bool] | None:
-    """When a waiting task starts, as of the last pass, by the wall clock, and whether that is a rough figure; None
-    where nothing can be told."""
+def estimated_start(
+    book: Book, task_id: TaskId, position: int, *, now: float, mono: float
+) -> tuple[float, bool] | None:
+    """When the waiting task at this position starts, as of the last pass, by the wall clock, and whether that is a
+    rough figure; None where nothing can be told."""
     if book.plan is None or not book.queue.is_runnable(task_id):
         return None
-    estimate = estimate_of(book.plan, task_id, book.queue.position(task_id))
+    estimate = estimate_of(book.plan, task_id, position)
     if estimate is None:
         return None
     return now + max(0.0, estimate.start_s - mono), estimate.rough

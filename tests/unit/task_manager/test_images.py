@@ -13,7 +13,7 @@ from headway.ids import NodeId
 from headway.model.reasons import WaitWord
 from headway.rpc.v1 import common_pb2, resource_manager_pb2, task_manager_pb2
 from task_manager import wire
-from task_manager.explain import could_ever_run, reasons
+from task_manager.explain import Sight, could_ever_run, reasons
 from task_manager.model import Node, Shape
 from task_manager.placement import Room, choose, empty_room, fits, shortages
 from task_manager.policy import AgingSjf
@@ -101,7 +101,7 @@ def test_a_task_whose_image_runs_nowhere_is_refused_with_the_reason(shape: Shape
 )
 def test_a_waiting_task_says_that_its_image_is_missing(shape: Shape, word: WaitWord) -> None:
     task = replace(a_task(), shape=shape)
-    found = reasons(task, ahead=0, rooms=rooms(a_node(architecture="amd64")), now=0.0)
+    found = reasons(task, Sight(rooms(a_node(architecture="amd64"))), ahead=0, now=0.0)
     assert [reason.word for reason in found] == [word]
 
 

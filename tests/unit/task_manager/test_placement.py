@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from headway.ids import NodeId
 from headway.model.reasons import EndReason, EndWord
-from task_manager.explain import could_ever_run, reasons
+from task_manager.explain import Sight, could_ever_run, reasons
 from task_manager.model import Gpu, Shape, Task
 from task_manager.placement import CpuTasks, Room, choose, empty_room, fits, shortages
 from task_manager.policy import AgingSjf
@@ -204,7 +204,7 @@ def test_what_no_machine_could_ever_run_is_told_in_numbers(
     verdict = could_ever_run(a_task(**task).shape, there)
     assert not verdict.satisfiable
     assert want in verdict.sentence
-    waits = reasons(a_task(**task), ahead=0, rooms=rooms(*there), now=0)
+    waits = reasons(a_task(**task), Sight(rooms(*there)), ahead=0, now=0)
     assert [reason.word for reason in waits] == ["no_such_node_yet"]
     assert want in waits[0].sentence
 
@@ -232,7 +232,7 @@ def test_that_gpu_nodes_are_kept_is_the_reason_where_only_they_would_do(
 ) -> None:
     there = [a_node(f"n{i}", **facts) for i, facts in enumerate(nodes)]
     assert could_ever_run(a_task(**task).shape, there, CpuTasks.NEVER).sentence == want
-    (only,) = reasons(a_task(**task), ahead=0, rooms=rooms(*there), cpu_tasks=CpuTasks.NEVER, now=0)
+    (only,) = reasons(a_task(**task), Sight(rooms(*there), CpuTasks.NEVER), ahead=0, now=0)
     assert (only.word, only.sentence) == ("no_such_node_yet", want)
 
 
@@ -257,7 +257,7 @@ def test_a_machines_memory_is_told_in_round_numbers() -> None:
 
 def test_without_machines_it_waits_for_workers() -> None:
     assert could_ever_run(CPU_ONLY, []).satisfiable
-    (only,) = reasons(a_task(), ahead=3, rooms=[], now=0)
+    (only,) = reasons(a_task(), Sight([]), ahead=3, now=0)
     assert only.word == "no_such_node_yet"
     assert "waits for workers" in only.sentence
 
@@ -294,4 +294,4 @@ def _taken(room: Room, **left: Any) -> Room:
     ],
 )
 def test_reasons_of_waiting(task: dict[str, Any], room: Room, want: list[str]) -> None:
-    assert [reason.word for reason in reasons(a_task(**task), ahead=2, rooms=[room], now=1.0)] == want
+    assert [reason.word for reason in reasons(a_task(**task), Sight([room]), ahead=2, now=1.0)] == want
