@@ -10,24 +10,24 @@ from __future__ import annotations
 import asyncio
 import re
 import secrets
-from collections import defaultdict
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Literal
 
-from headway.errors import Conflict, HeadwayError, InvalidInput, NotAllowed, NotFound, Problem
+from headway.errors import Conflict, InvalidInput, NotAllowed, NotFound, Problem
 from headway.ids import is_job_id, is_task_name
 from headway.logs import get_logger
 from headway.rpc import convert
 from headway.rpc.v1 import common_pb2 as common
 from headway.rpc.v1 import job_manager_pb2 as jm
 from headway.rpc.v1 import task_manager_pb2 as tm
-from headway.states import JobState, TaskState
+from headway.states import JobState
 from headway.units import parse_duration
 
-from . import decisions, examine, views
+from . import decisions, examine, job_detail, views
 from . import schemas as s
 from .auth.model import Account
+from .job_detail import Told
 from .jobfile_process import JobFileProcess
 from .remote import ACT_S, Services
 from .retry import Retry
@@ -44,9 +44,6 @@ _ACTIONS = {
     "release": jm.ActOnJobRequest.ACTION_RELEASE,
 }
 _ID_START = re.compile(r"[0-9a-z]{1,17}")
-# So many tasks are turned into JSON before others get their turn: a millisecond or two.
-_AT_ONCE = 50
-_QUEUE_PAGE = 1000
 # A spec of so many bytes is written as text here, in a thread; a larger one where it holds nobody up.
 _INLINE_BYTES = 100_000
 
@@ -120,12 +117,12 @@ class Jobs:
     async def detail(
         self, ref: str, *, account: Account, limit: int, offset: int, attempts: bool
     ) -> AsyncIterator[str]:
-        """A JobDetail as JSON, piece by piece, so that ten thousand tasks cost little memory and hold nobody up.
+        """A JobDetail as JSON, piece by piece; see ``job_detail``.
 
         The job has been found when this returns; what fails later breaks the answer off.
         """
         job_id = await self.resolve(ref, account)
-        request = jm.GetJobRequest(job_id=job_id, with_tasks=limit > 0)
+        request = jm.GetJobRequest(job_id=job_id, with_tasks=limit > 0, tasks_offset=offset, tasks_limit=limit)
         parts = self._services.jobs.parts("GetJob", request)
         try:
             first = await anext(parts, None)
@@ -134,53 +131,14 @@ class Jobs:
             raise
         if first is None:
             raise NotFound(f"There is no job `{ref}`.")
-        job: jm.Job = first.job
-        missing: list[s.Missing] = []
-        known: dict[str, list[tm.AttemptView]] = {}
-        places: dict[str, tm.QueueEntry] = {}
-        if attempts and limit > 0:
-            known, places = await asyncio.gather(self._attempts(job_id, missing), self._places(job, missing))
-        whole = may_see_all(account, job.owner)
-        return self._pieces(job, first, parts, known, places, missing, limit, offset, whole)
-
-    async def _pieces(
-        self,
-        job: jm.Job,
-        first: jm.JobPart,
-        parts: AsyncIterator[jm.JobPart],
-        known: dict[str, list[tm.AttemptView]],
-        places: dict[str, tm.QueueEntry],
-        missing: list[s.Missing],
-        limit: int,
-        offset: int,
-        whole: bool,
-    ) -> AsyncIterator[str]:
-        yield views.job(job).model_dump_json()[:-1] + ',"tasks":['
-        edges: list[s.Edge] = []
-        number = 0
-        async for tasks in _all_tasks(first, parts):
-            last = min(len(tasks), max(0, offset + limit - number))
-            wanted = tasks[max(0, min(len(tasks), offset - number)) : last]
-            for start in range(0, len(wanted), _AT_ONCE):
-                some = wanted[start : start + _AT_ONCE]
-                begun = number > offset or start > 0
-                shown = [
-                    views.task(task, known.get(task.name, ()), places.get(task.name), job_held=job.held)
-                    for task in some
-                ]
-                if not whole:
-                    shown = [views.task_for_others(task) for task in shown]
-                edges += views.edges(some)
-                yield ("," if begun else "") + ",".join(task.model_dump_json() for task in shown)
-                await asyncio.sleep(0)
-            number += len(tasks)
-        yield '],"edges":['
-        for start in range(0, len(edges), 10 * _AT_ONCE):
-            some_edges = edges[start : start + 10 * _AT_ONCE]
-            yield ("," if start else "") + ",".join(edge.model_dump_json() for edge in some_edges)
-            await asyncio.sleep(0)
-        told = ",".join(item.model_dump_json() for item in missing)
-        yield f'],"tasks_offset":{offset},"missing":[{told}]}}'
+        return job_detail.pieces(
+            first.job,
+            _tasks(first, parts),
+            Told(self._services, job_id),
+            offset=offset,
+            ask=attempts,
+            whole=may_see_all(account, first.job.owner),
+        )
 
     async def history(
         self, ref: str, name: str, *, account: Account, limit: int, before: int
@@ -209,64 +167,16 @@ class Jobs:
                 found = next((task for task in part.tasks if task.name == name), found)
         if job is None or found is None:
             raise NotFound(f"The job {job_id} has no task `{name}`.")
-        missing: list[s.Missing] = []
-        known = await self._attempts(job_id, missing, name)
-        entry = None
-        if found.state == TaskState.QUEUED:
-            entry = await self._entry(job_id, name, missing)
-        shown = views.task(found, known.get(name, ()), entry, job_held=job.held)
+        told = Told(self._services, job_id)
+        await told.ask_one(found)
+        shown = told.shown(found, job_held=job.held)
         if not may_see_all(account, job.owner):
             shown = views.task_for_others(shown)
-        return s.TaskDetail(job=views.job(job), task=shown, missing=missing)
+        return s.TaskDetail(job=views.job(job), task=shown, missing=told.missing)
 
-    async def attempts(self, job_id: str, task: str = "") -> dict[str, list[tm.AttemptView]]:
-        """Attempts by task name, oldest first.
-
-        Raises:
-            Unavailable: TaskManager does not answer.
-        """
-        out: dict[str, list[tm.AttemptView]] = defaultdict(list)
-        request = tm.ListAttemptsRequest(job_id=job_id, task=task)
-        async with aclosing(self._services.tasks.parts("ListAttempts", request)) as parts:
-            async for part in parts:
-                for view in part.attempts:
-                    out[view.attempt.task.name].append(view)
-                await asyncio.sleep(0)
-        for of_task in out.values():
-            of_task.sort(key=lambda view: view.attempt.number)
-        return out
-
-    async def _attempts(self, job_id: str, missing: list[s.Missing], task: str = "") -> dict[str, list[tm.AttemptView]]:
-        try:
-            return await self.attempts(job_id, task)
-        except HeadwayError as error:
-            missing.append(_missing(self._services.tasks.name, "The attempts can't be shown now", error))
-            return {}
-
-    async def _places(self, job: jm.Job, missing: list[s.Missing]) -> dict[str, tm.QueueEntry]:
-        places: dict[str, tm.QueueEntry] = {}
-        waiting = job.tasks_by_state.get(TaskState.QUEUED, 0)
-        try:
-            for offset in range(0, waiting, _QUEUE_PAGE):
-                request = tm.GetQueueRequest(job_id=job.id, limit=_QUEUE_PAGE, offset=offset)
-                reply = await self._services.tasks.call("GetQueue", request)
-                places.update((entry.task.name, entry) for entry in reply.entries)
-                if len(reply.entries) < _QUEUE_PAGE:
-                    break
-        except HeadwayError as error:
-            missing.append(_missing(self._services.tasks.name, "Places in the queue can't be shown now", error))
-        return places
-
-    async def _entry(self, job_id: str, name: str, missing: list[s.Missing]) -> tm.QueueEntry | None:
-        request = tm.ExplainTaskRequest(task=common.Task(job_id=job_id, name=name))
-        try:
-            entry: tm.QueueEntry = await self._services.tasks.call("ExplainTask", request)
-        except NotFound:
-            return None  # between JobManager's outbox and TaskManager's queue
-        except HeadwayError as error:
-            missing.append(_missing(self._services.tasks.name, "Its place in the queue can't be shown now", error))
-            return None
-        return entry
+    async def attempts(self, job_id: str) -> Mapping[str, Sequence[tm.AttemptView]]:
+        """All attempts of a job by task name, oldest first; see ``job_detail``."""
+        return await job_detail.attempts(self._services, job_id)
 
     # -- the owner's own ------------------------------------------------------------------------
 
@@ -358,7 +268,7 @@ def may_see_all(account: Account, owner: str) -> bool:
     return account.admin or account.name == owner
 
 
-async def _all_tasks(first: jm.JobPart, rest: AsyncIterator[jm.JobPart]) -> AsyncIterator[Sequence[jm.TaskView]]:
+async def _tasks(first: jm.JobPart, rest: AsyncIterator[jm.JobPart]) -> AsyncIterator[Sequence[jm.TaskView]]:
     if first.tasks:
         yield list(first.tasks)
     async for part in rest:
@@ -372,7 +282,3 @@ def _shown(message: jm.Job) -> s.Job | None:
         # One strange row must not hide all others.
         log.error("job.not_shown", job=message.id, exc=error)
         return None
-
-
-def _missing(service: str, what: str, error: HeadwayError) -> s.Missing:
-    return s.Missing(service=service, sentence=f"{what}: {error.message}")

@@ -151,13 +151,13 @@ def _job_and_tasks(
     if not request.with_tasks and not request.task_names:
         return views.job_to_pb(record), []
     wanted = set(request.task_names)
-    chosen = rows = store.load_tasks(conn, record.id, wanted)
+    chosen = rows = store.load_tasks(conn, record.id, wanted, request.tasks_offset, request.tasks_limit)
     missing = wanted - {row.name for row in chosen}
     if missing:
         raise NotFound(f"Job {record.id} has no task {min(missing)!r}.")
     blobs = store.load_specs(conn, record.id, [row.number for row in chosen])
     specs = {number: common_pb2.TaskSpec.FromString(blob) for number, blob in blobs.items()}
-    if wanted and (needed := {need.task for spec in specs.values() for need in spec.needs}):
+    if len(chosen) < record.task_count and (needed := {need.task for spec in specs.values() for need in spec.needs}):
         rows = store.load_tasks(conn, record.id, needed)
     running = {row.name for row in rows if row.state not in TASK_ENDED}
     tasks = []

@@ -135,10 +135,13 @@ class TaskRow:
     record: TaskRecord
 
 
-def load_tasks(conn: Connection, job_id: str, names: Collection[str] = ()) -> list[TaskRow]:
-    """The tasks of a job, as submitted; all, or those of these names."""
+def load_tasks(
+    conn: Connection, job_id: str, names: Collection[str] = (), offset: int = 0, limit: int = 0
+) -> list[TaskRow]:
+    """The tasks of a job, as submitted: all or those of these names, from ``offset`` on; ``limit`` 0: all of them."""
     named = [task.c.name.in_(names)] if names else []
-    rows = conn.execute(select(task).where(task.c.job_id == job_id, *named).order_by(task.c.number))
+    query = select(task).where(task.c.job_id == job_id, *named).order_by(task.c.number)
+    rows = conn.execute(query.limit(limit or None).offset(offset or None))
     return [TaskRow(row.number, row.name, TaskState(row.state), _task_record(row)) for row in rows]
 
 

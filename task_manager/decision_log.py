@@ -49,7 +49,7 @@ class DecisionLog:
             task = store.load_tasks(conn, [task_id]).get(task_id)
             if task is None:
                 raise NotFound(f"The queue knows no task {task_id}.")
-            attempts = store.load_attempts(conn, task_id.job_id, task_id.name, ("", 0), _MOST_ATTEMPTS)
+            attempts = store.load_attempts(conn, task_id.job_id, [task_id.name], ("", 0), _MOST_ATTEMPTS)
             waits = _waits(task, attempts)
             came = {start for start, _ in waits}
             ids = store_decisions.ids(conn, waits, before=before, limit=limit + 1)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection, Iterable
 
-from headway.errors import NotFound
+from headway.errors import InvalidInput, NotFound
 from headway.ids import JobId, TaskId
 from headway.rpc.v1 import task_manager_pb2
 from headway.states import AttemptState, NodeHealth
@@ -49,10 +49,17 @@ class Desk:
         return reply
 
     async def queue(self, request: task_manager_pb2.GetQueueRequest) -> task_manager_pb2.GetQueueReply:
-        """One page of the waiting tasks in their order; held ones come last, without a position."""
+        """One page of the waiting tasks in their order, held ones last and without a position; or what is named.
+
+        Raises:
+            InvalidInput: too many tasks are named.
+        """
+        if len(request.tasks) > _MOST_ENTRIES:
+            raise InvalidInput(f"Name at most {_MOST_ENTRIES} tasks at a time.")
         limit = min(request.limit or 100, _MOST_ENTRIES)
         async with self._engine.reading() as book:
-            page = _page(book, request.offset, limit, JobId(request.job_id))
+            job_id = JobId(request.job_id)
+            page = _named(book, job_id, request.tasks) if request.tasks else _page(book, request.offset, limit, job_id)
             asked = self._entries(book)
             entries: list[task_manager_pb2.QueueEntry] = []
             for start in range(0, len(page), _AT_ONCE):
@@ -87,12 +94,14 @@ class Desk:
             raise NotFound(f"The queue knows no task {task_id}.")
         return self._entries(self._engine.book).entry(task)
 
-    async def attempts(self, job_id: str, task: str) -> AsyncIterator[task_manager_pb2.ListAttemptsReply]:
-        """All attempts of a job, or of one of its tasks, in parts."""
+    async def attempts(
+        self, job_id: JobId, tasks: Collection[str]
+    ) -> AsyncIterator[task_manager_pb2.ListAttemptsReply]:
+        """All attempts of a job, or of those of its tasks that are named, in parts."""
         after = ("", 0)
         while True:
             found = await self._db.read(
-                lambda conn, after=after: store.load_attempts(conn, JobId(job_id), task, after, _PAGE)  # type: ignore[misc]
+                lambda conn, after=after: store.load_attempts(conn, job_id, tasks, after, _PAGE)  # type: ignore[misc]
             )
             yield task_manager_pb2.ListAttemptsReply(attempts=[self.view(a) for a in found])
             if len(found) < _PAGE:
@@ -144,6 +153,12 @@ class Desk:
                 return f"Stopping: {attempt.node_id} has not managed to end it yet."
             return "Stopping."
         return f"{attempt.node_id} does not answer; the task may still be running there." if silent else ""
+
+
+def _named(book: Book, job_id: JobId, names: Iterable[str]) -> list[tuple[Task, int | None]]:
+    """Those of a job's tasks of these names that wait, each as it comes in the list."""
+    found = (book.tasks.get(TaskId(job_id, name)) for name in names)
+    return [(task, None) for task in found if task is not None and task.waiting]
 
 
 def _page(book: Book, offset: int, limit: int, job_id: JobId) -> list[tuple[Task, int | None]]:

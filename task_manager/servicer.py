@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
-from headway.ids import NodeId
+from headway.ids import JobId, NodeId
 from headway.logs import get_logger
 from headway.rpc import convert
 from headway.rpc.v1 import task_manager_pb2 as pb
@@ -74,7 +74,7 @@ class Servicer(TaskManagerServicer):
         return pb.ReportAttemptsReply(discard=[convert.attempt_to_pb(attempt) for attempt in discard])
 
     async def ListAttempts(self, request: pb.ListAttemptsRequest, context: Any) -> AsyncIterator[pb.ListAttemptsReply]:
-        async for part in self._desk.attempts(request.job_id, request.task):
+        async for part in self._desk.attempts(JobId(request.job_id), list(request.tasks)):
             yield part
 
     async def GetQueue(self, request: pb.GetQueueRequest, context: Any) -> pb.GetQueueReply:

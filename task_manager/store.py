@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from itertools import islice
@@ -212,16 +212,18 @@ def load_specs(conn: Connection, ids: Iterable[TaskId]) -> dict[TaskId, bytes]:
     return found
 
 
-def load_attempts(conn: Connection, job_id: JobId, task: str, after: tuple[str, int], limit: int) -> list[Attempt]:
-    """Attempts of a job (or one task of it) by task name and number, from behind ``after`` on."""
+def load_attempts(
+    conn: Connection, job_id: JobId, names: Collection[str], after: tuple[str, int], limit: int
+) -> list[Attempt]:
+    """Attempts of a job (of these tasks, if any are named) by task name and number, from behind ``after`` on."""
     query = (
         select(attempts)
         .where(attempts.c.job_id == job_id, tuple_(attempts.c.name, attempts.c.number) > tuple_(*after))
         .order_by(attempts.c.name, attempts.c.number)
         .limit(limit)
     )
-    if task:
-        query = query.where(attempts.c.name == task)
+    if names:
+        query = query.where(attempts.c.name.in_(names))
     return [_attempt(row) for row in conn.execute(query)]
 
 

@@ -65,6 +65,7 @@ class FakeAttempts(FakeTaskManager):
             policy="aging_sjf", discipline="conservative", configured_policy="aging_sjf",
             configured_discipline="conservative",
         )  # fmt: skip
+        self.named: list[set[str]] = []  # tasks of which attempts or places were asked
         self.asked_decisions: list[tm.ListDecisionsRequest] = []
         self.ledger: Ledger | None = None  # the real one, on a test's database
         self.breaks_off = False  # past runs, behind the first part
@@ -89,8 +90,9 @@ class FakeAttempts(FakeTaskManager):
 
     async def ListAttempts(self, request: tm.ListAttemptsRequest, context: Any) -> AsyncIterator[tm.ListAttemptsReply]:
         self._away()
+        self.named.append(set(request.tasks))
         for (job_id, task, _), view in sorted(self.attempts.items()):
-            if job_id == request.job_id and request.task in ("", task):
+            if job_id == request.job_id and (not request.tasks or task in request.tasks):
                 yield tm.ListAttemptsReply(attempts=[view])
 
     async def LocateAttempt(self, request: tm.LocateAttemptRequest, context: Any) -> tm.LocateAttemptReply:
@@ -106,6 +108,9 @@ class FakeAttempts(FakeTaskManager):
         self._away()
         mine = [entry for entry in self.entries if request.job_id in ("", entry.task.job_id)]
         page = mine[request.offset : request.offset + (request.limit or 100)]
+        if request.tasks:
+            self.named.append(set(request.tasks))
+            page = [entry for entry in mine if entry.task.name in request.tasks]
         return tm.GetQueueReply(
             entries=page, total_waiting=len(mine), policy="aging_sjf", discipline="conservative",
             scheduling=self.scheduling,

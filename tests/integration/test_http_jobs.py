@@ -85,6 +85,36 @@ async def test_detail_shows_tasks_edges_attempts_phases_and_why_they_wait(rig: R
     assert (bare["tasks"], bare["edges"]) == ([], [])
 
 
+async def test_of_a_long_job_only_what_is_shown_is_asked_for(rig: Rig):
+    ann = await rig.client("ann")
+    names = [f"t{number:04}" for number in range(1_234)]
+    document = a_job_file(*names)
+    document["tasks"][700]["needs"] = ["t0699"]
+    job_id = (await ann.post("/jobs", json=document)).json()["id"]
+    for number in (0, 10, 699, 1_233):
+        rig.tasks.put(job_id, names[number])
+    page = (await ann.get(f"/jobs/{job_id}", params={"tasks_limit": 3, "tasks_offset": 699})).json()
+    assert [(task["name"], len(task["attempts"])) for task in page["tasks"]] == [
+        ("t0699", 1),
+        ("t0700", 0),
+        ("t0701", 0),
+    ]
+    assert page["edges"] == [{"source": "t0699", "target": "t0700", "on": "success"}]
+    assert page["tasks"][1]["waits_for"] == ["t0699"]
+    assert (page["task_count"], page["tasks_offset"]) == (1_234, 699)
+    assert sorted(rig.tasks.named, key=len) == [{"t0699", "t0701"}, {"t0699", "t0700", "t0701"}]
+    rig.tasks.named.clear()
+    whole = (await ann.get(f"/jobs/{job_id}")).json()
+    assert [task["name"] for task in whole["tasks"]] == names
+    assert [task["name"] for task in whole["tasks"] if task["attempts"]] == ["t0000", "t0010", "t0699", "t1233"]
+    assert max(map(len, rig.tasks.named)) <= 1_000
+    assert (await ann.get(f"/jobs/{job_id}", params={"tasks_offset": 1_234})).json()["tasks"] == []
+    rig.tasks.named.clear()
+    bare = (await ann.get(f"/jobs/{job_id}", params={"attempts": "false"})).json()
+    assert len(bare["tasks"]) == 1_234
+    assert rig.tasks.named == []
+
+
 async def test_without_task_manager_a_job_is_shown_and_what_is_missing_is_told(rig: Rig):
     ann = await rig.client("ann")
     job_id = await submit(ann)

@@ -174,14 +174,18 @@ class ListJobsReply(_message.Message):
     def __init__(self, jobs: _Optional[_Iterable[_Union[Job, _Mapping]]] = ..., next_cursor: _Optional[str] = ...) -> None: ...
 
 class GetJobRequest(_message.Message):
-    __slots__ = ("job_id", "with_tasks", "task_names")
+    __slots__ = ("job_id", "with_tasks", "task_names", "tasks_offset", "tasks_limit")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     WITH_TASKS_FIELD_NUMBER: _ClassVar[int]
     TASK_NAMES_FIELD_NUMBER: _ClassVar[int]
+    TASKS_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    TASKS_LIMIT_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     with_tasks: bool
     task_names: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, job_id: _Optional[str] = ..., with_tasks: _Optional[bool] = ..., task_names: _Optional[_Iterable[str]] = ...) -> None: ...
+    tasks_offset: int
+    tasks_limit: int
+    def __init__(self, job_id: _Optional[str] = ..., with_tasks: _Optional[bool] = ..., task_names: _Optional[_Iterable[str]] = ..., tasks_offset: _Optional[int] = ..., tasks_limit: _Optional[int] = ...) -> None: ...
 
 class ResolveJobRequest(_message.Message):
     __slots__ = ("prefix", "owner")

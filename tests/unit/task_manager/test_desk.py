@@ -6,6 +6,9 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from headway.errors import InvalidInput
 from headway.rpc.v1 import common_pb2
 from headway.rpc.v1 import task_manager_pb2 as pb
 from task_manager.events import Commands, Hold
@@ -37,6 +40,21 @@ async def test_a_page_of_a_job_has_its_tasks_alone_with_their_positions_in_the_w
             assert [entry for part in parts for entry in part] == mine
         assert await page(house, job_id="j0000000000000003") == []
         assert [name for _, name, _ in await page(house, offset=5)] == ["a3", "b3", "a1"]
+        assert [position for *_, position in await page(house)] == [1, 2, 3, 4, 5, 6, 7, 0]
+
+
+async def test_named_tasks_of_a_job_are_told_with_their_positions(tmp_path: Path, clock: FakeClock) -> None:
+    async with a_house(tmp_path, clock) as house:
+        for number in range(4):
+            await house.enqueue(a_task(f"a{number}", job=ANNS, timeout=100 + 2 * number))
+            await house.enqueue(a_task(f"b{number}", job=BOBS, timeout=101 + 2 * number))
+        await house.engine.submit(Commands((Hold(a_task("a1", job=ANNS).id, 1, 0),)))
+        await house.cancel(a_task("a2", job=ANNS).id)
+        named = ["a3", "a1", "a2", "b0", "never"]
+        assert await page(house, job_id=ANNS, tasks=named) == [("1", "a3", 5), ("1", "a1", 0)]
+        assert await page(house, job_id=ANNS, tasks=named, limit=1, offset=1) == [("1", "a3", 5), ("1", "a1", 0)]
+        with pytest.raises(InvalidInput, match="at most 1000"):
+            await page(house, job_id=ANNS, tasks=["a0"] * 1_001)
 
 
 async def test_others_get_their_turn_while_a_long_page_is_made(tmp_path: Path, clock: FakeClock) -> None:

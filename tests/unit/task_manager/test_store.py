@@ -59,10 +59,10 @@ async def test_a_whole_life_and_a_restart(house: House) -> None:
     assert book.leases[node.id].suspended
     ended = await house.db.read(lambda conn: store.load_tasks(conn, [tid("fail")]))
     assert ended[tid("fail")].reason == exited(3)
-    found = await house.db.read(lambda conn: store.load_attempts(conn, tid("x").job_id, "", ("", 0), 2))
+    found = await house.db.read(lambda conn: store.load_attempts(conn, tid("x").job_id, [], ("", 0), 2))
     assert [(a.id.task.name, a.id.number) for a in found] == [("fail", 1), ("fail", 2)]
     assert found[0].reason == EndReason(EndWord.EXITED, None, 11, "Its process was ended.")
-    rest = await house.db.read(lambda conn: store.load_attempts(conn, tid("x").job_id, "", ("fail", 2), 9))
+    rest = await house.db.read(lambda conn: store.load_attempts(conn, tid("x").job_id, [], ("fail", 2), 9))
     assert [(a.id.task.name, a.warnings) for a in rest] == [("run", ("odd",))]
 
 
