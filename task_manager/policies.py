@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from importlib.metadata import EntryPoint, entry_points
 
-from .policy import AgingSjf, Fifo, Ljf, LogAging, Policy, Sjf
+from .policy import AgingSjf, Fifo, Ljf, LogAging, Policy, Sjf, copied
 from .resorting import Adaptive, Fair, Hrrn
 from .strangers import let_ours_pass, words
 
@@ -51,6 +51,11 @@ def by_name(text: str, defaults: Mapping[str, Mapping[str, float]] | None = None
         raise BadPolicy(f"Policy {text!r} can't be made: {words(error)}.") from error
     if not isinstance(policy, Policy):
         raise BadPolicy(f"Policy {name!r} is not usable: its entry point does not give a task_manager.policy.Policy.")
+    try:
+        copied(policy)
+    except BaseException as error:
+        let_ours_pass(error)
+        raise BadPolicy(f"Policy {name!r} can't be copied, as previews need it: {words(error)}.") from error
     return policy
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -94,6 +95,11 @@ def rank(task: Task, number: float) -> Key:
 def common_terms(task: Task, now: float) -> dict[str, float]:
     # A clock that was set back must not show a negative wait.
     return {"priority": float(task.priority), "waited_s": max(0.0, now - task.submitted_at)}
+
+
+def copied(policy: Policy) -> Policy:
+    """For what-ifs: the rule itself where it learns nothing, else one of its own with what it has learnt so far."""
+    return policy if policy.static else deepcopy(policy)
 
 
 def check(condition: bool, sentence: str) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from headway.errors import InvalidInput
+from headway.errors import Conflict, InvalidInput
 from headway.ids import TaskId
 from headway.rpc import convert
 from headway.rpc.v1 import task_manager_pb2 as pb
@@ -22,6 +22,7 @@ from .model import Node, Task
 from .passes import PassInput
 from .preview import Start
 from .snapshot import apart
+from .strangers import let_ours_pass, words
 
 MOST_SETS = 20
 _MOST_STARTS = 200
@@ -42,6 +43,7 @@ class Previews:
 
         Raises:
             InvalidInput: too many sets or tasks, or two tasks of one name in a set.
+            Conflict: the policy that acts can't be copied.
         """
         if len(request.sets) > MOST_SETS:
             raise InvalidInput(f"A preview is of at most {MOST_SETS} variants, not {len(request.sets)}.")
@@ -60,7 +62,12 @@ class Previews:
                     policy=book.policy.name,
                     discipline=self._engine.settings.discipline.value,
                 )
-                make_snapshot = apart(there, now=now, mono=mono)
+                try:
+                    make_snapshot = apart(there, now=now, mono=mono)
+                except BaseException as error:  # a third party's policy may have learnt what can't be copied
+                    let_ours_pass(error)
+                    sentence = f"Nothing can be previewed under the policy {book.policy.name}: it can't be copied"
+                    raise Conflict(f"{sentence} ({words(error)}).") from error
             loop = asyncio.get_running_loop()
             found = await loop.run_in_executor(self._thread, _all, make_snapshot, request, nodes, most)
         for starts in found:

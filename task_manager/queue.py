@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from copy import deepcopy
 from dataclasses import dataclass
 from itertools import islice
 
@@ -13,7 +12,7 @@ from sortedcontainers import SortedList
 from headway.ids import JobId, TaskId
 
 from .model import Shape, Task
-from .policy import AgingSjf, ClusterView, Key, Policy, View, rank
+from .policy import AgingSjf, ClusterView, Key, Policy, View, copied, rank
 from .strangers import let_ours_pass, number, words
 
 _MICRO = 1_000_000
@@ -61,8 +60,9 @@ class TaskQueue:
 
     def copier(self) -> Callable[[], TaskQueue]:
         """Makes a queue that holds what this one holds at this moment, for what-ifs; a rule that learns is copied with
-        what it has learnt. Taking note of it is quick; what takes longer is left to the call, in whatever thread."""
-        made = TaskQueue(self.policy if self.policy.static else deepcopy(self.policy), by_owner=self.by_owner)
+        what it has learnt, and may fail at it with whatever it likes. Taking note of it is quick; what takes longer is
+        left to the call, in whatever thread."""
+        made = TaskQueue(copied(self.policy), by_owner=self.by_owner)
         made.failure, made._culprit = self.failure, self._culprit
         made._view, made._sorted_at = self._view, self._sorted_at
         made._entries, made._gpu_us, made._arrivals = dict(self._entries), self._gpu_us, dict(self._arrivals)

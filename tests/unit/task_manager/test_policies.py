@@ -63,14 +63,19 @@ def other_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "    def key(self, task, now, view):\n"
         "        return -self.weight * task.submitted_at\n\n"
         "def broken(): raise RuntimeError('no licence')\n"
-        "def strange(): return 7\n"
+        "def strange(): return 7\n\n"
+        "class Locked(Lifo):\n"
+        "    static = False\n\n"
+        "    def __init__(self):\n"
+        "        import threading\n"
+        "        self.lock = threading.Lock()\n"
     )
     info = tmp_path / "lifo_policy-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: lifo-policy\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(
         "[headway.policies]\nlifo = lifo_policy:Lifo\nbroken = lifo_policy:broken\n"
-        "strange = lifo_policy:strange\nabsent = lifo_policy:Absent\n"
+        "strange = lifo_policy:strange\nabsent = lifo_policy:Absent\nlocked = lifo_policy:Locked\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "lifo_policy", raising=False)
@@ -92,6 +97,7 @@ def test_a_policy_of_another_package_orders_the_queue(other_package: Path) -> No
         ("broken", "can't be made: no licence"),
         ("strange", "does not give a task_manager.policy.Policy"),
         ("absent", "does not load"),
+        ("locked", "can't be copied, as previews need it: cannot pickle '_thread.lock' object"),
         ("lifo:height=1", "no parameter 'height'; it has weight"),
     ],
 )

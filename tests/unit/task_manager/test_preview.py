@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import random
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from headway.errors import InvalidInput
+from headway.errors import Conflict, InvalidInput
 from headway.rpc import convert
 from headway.rpc.v1 import common_pb2
 from headway.rpc.v1 import task_manager_pb2 as pb
@@ -18,7 +19,9 @@ from task_manager import policies, wire
 from task_manager.admission import Limits, ShortReserve
 from task_manager.model import Task
 from task_manager.passes import Discipline
+from task_manager.policy import View
 from task_manager.previews import Previews
+from task_manager.resorting import Fair
 from tests.support.clock import FakeClock
 from tests.unit.task_manager.house import SETTINGS, GiB, House, a_house, a_node, a_task, tid
 
@@ -193,6 +196,23 @@ async def test_a_rule_that_learns_does_not_learn_from_variants(tmp_path: Path, c
         asked = [[a_task(f"v{i}", gpus=1, timeout=200)] for i in range(5)]
         positions = [starts[0].position for starts in await previewed(house, *asked)]
         assert positions == [positions[0]] * 5
+
+
+async def test_a_rule_that_learnt_what_cannot_be_copied_orders_the_queue_and_has_no_previews(
+    tmp_path: Path, clock: FakeClock
+) -> None:
+    class Keeper(Fair):
+        def arrived(self, task: Task, view: View) -> None:
+            self.kept = threading.Lock()
+
+    async with a_house(tmp_path, clock, settings=BARE, order=Keeper()) as house:
+        await house.nodes(a_node(gpus=1))
+        await house.enqueue(*[a_task(f"t{i}", gpus=1, at=clock.now()) for i in range(3)])
+        with pytest.raises(Conflict, match=r"can't be copied \(cannot pickle '_thread.lock' object\)"):
+            await previewed(house, [a_task("v")])
+        await house.end(house.running()[0])
+        assert len(house.running()) == 1
+        assert house.engine.book.queue.failure == ""
 
 
 async def test_what_is_never_taken_is_told_and_has_no_start(tmp_path: Path, clock: FakeClock) -> None:
