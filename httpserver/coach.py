@@ -17,6 +17,7 @@ from headway.units import format_duration
 
 from . import schemas as s
 from .remote import Services
+from .views import if_set
 
 log = get_logger(__name__)
 
@@ -68,19 +69,20 @@ def _answer(wishes: dict[_Wish, list[str]], reply: tm.SuggestTimeoutsReply) -> l
 
 
 def _shown(advice: tm.SuggestTimeoutsReply.Advice, names: list[str]) -> s.TimeoutAdvice:
+    suggested_s = if_set(advice, "suggested_timeout_s")
     return s.TimeoutAdvice(
         tasks=names[:_NAMED],
         task_count=len(names),
         timeout_s=advice.timeout_s,
-        suggested_timeout_s=advice.suggested_timeout_s,
-        suggested_timeout=format_duration(advice.suggested_timeout_s),
+        suggested_timeout_s=suggested_s,
+        suggested_timeout=None if suggested_s is None else format_duration(suggested_s),
         basis=advice.basis,
         succeeded=advice.succeeded,
         timed_out=advice.timed_out,
-        shortest_s=advice.shortest_s,
-        median_s=advice.median_s,
-        longest_s=advice.longest_s,
-        killed_share=advice.killed_share,
-        asked_killed_share=advice.asked_killed_share,
+        shortest_s=if_set(advice, "shortest_s"),
+        median_s=if_set(advice, "median_s"),
+        longest_s=if_set(advice, "longest_s"),
+        killed_share=if_set(advice, "killed_share"),
+        asked_killed_share=if_set(advice, "asked_killed_share"),
         sentence=advice.sentence,
     )

@@ -389,23 +389,27 @@ class Preview(Answer):
 
 
 class TimeoutAdvice(Answer):
-    """What past runs of the same account say of a timeout: advice, never applied by itself."""
+    """What past runs of the same account say of a timeout: advice, never applied by itself.
+
+    Where nearly all of them were ended by their timeouts nothing can be suggested: then `sentence` says so, and the
+    suggestion, times and shares are null.
+    """
 
     tasks: list[str] = Field(description="for these, at most 20 of them named")
     task_count: int
     timeout_s: float = Field(description="as the job asks")
-    suggested_timeout_s: float
-    suggested_timeout: str = Field(description="as a job file would have it, such as 12m")
+    suggested_timeout_s: float | None
+    suggested_timeout: str | None = Field(description="as a job file would have it, such as 12m")
     basis: str = Field(description="command: runs of the same image and command; task: of tasks of the same name")
     succeeded: int = Field(description="runs that succeeded, of the latest 200: their times are the basis")
     timed_out: int = Field(description="further runs, ended by their own timeout: what they needed is not known")
-    shortest_s: float
-    median_s: float
-    longest_s: float
-    killed_share: float = Field(
+    shortest_s: float | None
+    median_s: float | None
+    longest_s: float | None
+    killed_share: float | None = Field(
         description="of all these runs, which the suggested timeout would have killed for certain; 0 to 1"
     )
-    asked_killed_share: float = Field(
+    asked_killed_share: float | None = Field(
         description="of all these runs, which the job's own timeout would have killed for certain"
     )
     sentence: str

@@ -43,7 +43,8 @@ _NEED = {
 }
 
 
-def _if_set(message: Message, field: str) -> float | None:
+def if_set(message: Message, field: str) -> float | None:
+    """A field that may be unset; None where it is."""
     return getattr(message, field) if message.HasField(field) else None
 
 
@@ -133,8 +134,8 @@ def _job_fields(message: jm.Job) -> dict[str, Any]:
         "state": JobState(message.state),
         "held": message.held,
         "submitted_at": message.submitted_at,
-        "started_at": _if_set(message, "started_at"),
-        "ended_at": _if_set(message, "ended_at"),
+        "started_at": if_set(message, "started_at"),
+        "ended_at": if_set(message, "ended_at"),
         "task_count": message.task_count,
         "tasks_by_state": {TaskState(k): v for k, v in message.tasks_by_state.items() if v},
         "reason": _reason_of(message),
@@ -151,10 +152,10 @@ def task(
     job_held: bool = False,
 ) -> s.Task:
     """JobManager's view of a task, with TaskManager's attempts and queue entry where they are known."""
-    started_at = _if_set(message, "started_at")
+    started_at = if_set(message, "started_at")
     if started_at is None and message.state in _UNDER_WAY and attempts:
         # JobManager hears of the start of the user's process with its end; the attempt knows it at once.
-        started_at = _if_set(attempts[-1], "started_at")
+        started_at = if_set(attempts[-1], "started_at")
     return s.Task(
         name=message.name,
         state=TaskState(message.state),
@@ -166,9 +167,9 @@ def task(
         waits_for=list(message.waits_for),
         place=place(entry) if entry is not None and entry.position else None,
         held=message.held,
-        queued_at=_if_set(message, "queued_at"),
+        queued_at=if_set(message, "queued_at"),
         started_at=started_at,
-        ended_at=_if_set(message, "ended_at"),
+        ended_at=if_set(message, "ended_at"),
         image=message.image,
         image_digest=message.image_digest or None,
         image_source=_SOURCE.get(message.image_source),
@@ -241,8 +242,8 @@ def place(entry: tm.QueueEntry) -> s.Place:
     return s.Place(
         position=entry.position,
         terms=dict(entry.terms),
-        estimated_start_at=_if_set(entry, "estimated_start"),
-        promised_start_at=_if_set(entry, "promised_start"),
+        estimated_start_at=if_set(entry, "estimated_start"),
+        promised_start_at=if_set(entry, "promised_start"),
         estimate_rough=entry.estimate_rough,
     )
 
@@ -258,17 +259,17 @@ def attempt(message: tm.AttemptView) -> s.Attempt:
         gpu_uuids=list(message.gpu_uuids),
         reason=_reason_of(message, message.sentence),
         placed_at=message.placed_at,
-        accepted_at=_if_set(message, "accepted_at"),
-        container_started_at=_if_set(message, "container_started_at"),
-        started_at=_if_set(message, "started_at"),
-        ended_at=_if_set(message, "ended_at"),
-        deadline_at=_if_set(message, "deadline"),
+        accepted_at=if_set(message, "accepted_at"),
+        container_started_at=if_set(message, "container_started_at"),
+        started_at=if_set(message, "started_at"),
+        ended_at=if_set(message, "ended_at"),
+        deadline_at=if_set(message, "deadline"),
         phases=s.Phases(
-            scheduling_s=_if_set(phases, "scheduling_s"),
-            dispatch_s=_if_set(phases, "dispatch_s"),
-            startup_s=_if_set(phases, "startup_s"),
-            preparing_s=_if_set(phases, "preparing_s"),
-            running_s=_if_set(phases, "running_s"),
+            scheduling_s=if_set(phases, "scheduling_s"),
+            dispatch_s=if_set(phases, "dispatch_s"),
+            startup_s=if_set(phases, "startup_s"),
+            preparing_s=if_set(phases, "preparing_s"),
+            running_s=if_set(phases, "running_s"),
         ),
         peak_memory_bytes=_int_if_set(message, "peak_memory_bytes"),
         stdout_bytes=message.stdout_bytes,
@@ -299,8 +300,8 @@ def queue_entry(entry: tm.QueueEntry) -> s.QueueEntry:
         timeout_s=entry.timeout_s,
         submitted_at=entry.submitted_at,
         terms=dict(entry.terms),
-        estimated_start_at=_if_set(entry, "estimated_start"),
-        promised_start_at=_if_set(entry, "promised_start"),
+        estimated_start_at=if_set(entry, "estimated_start"),
+        promised_start_at=if_set(entry, "promised_start"),
         waits=waits(entry.reasons),
         estimate_rough=entry.estimate_rough,
     )
@@ -324,9 +325,9 @@ def scheduling(message: tm.Scheduling) -> s.Scheduling:
         configured_policy=message.configured_policy,
         configured_discipline=message.configured_discipline,
         policy_set_by=message.policy_set_by or None,
-        policy_set_at=_if_set(message, "policy_set_at"),
+        policy_set_at=if_set(message, "policy_set_at"),
         discipline_set_by=message.discipline_set_by or None,
-        discipline_set_at=_if_set(message, "discipline_set_at"),
+        discipline_set_at=if_set(message, "discipline_set_at"),
         failure=message.failure,
         contradictions=list(message.contradictions),
     )
@@ -339,11 +340,11 @@ def gpu(message: rm.Gpu) -> s.Gpu:
         memory_bytes=message.memory_bytes,
         index=message.index,
         simulated=message.simulated,
-        utilisation=_if_set(message, "utilisation"),
-        memory_utilisation=_if_set(message, "memory_utilisation"),
+        utilisation=if_set(message, "utilisation"),
+        memory_utilisation=if_set(message, "memory_utilisation"),
         memory_used_bytes=_int_if_set(message, "memory_used_bytes"),
-        temperature_c=_if_set(message, "temperature_c"),
-        power_w=_if_set(message, "power_w"),
+        temperature_c=if_set(message, "temperature_c"),
+        power_w=if_set(message, "power_w"),
         sick=message.sick,
         busy_outside=message.busy_outside,
         note=message.note,
@@ -369,13 +370,13 @@ def node(message: rm.Node) -> s.Node:
         cuda_version=capacity.cuda_version,
         labels=dict(message.labels),
         cpus=capacity.cpu_centi / 100,
-        cpus_used=_if_set(status, "cpu_used"),
+        cpus_used=if_set(status, "cpu_used"),
         memory_bytes=capacity.memory_bytes,
         memory_used_bytes=_int_if_set(status, "memory_used_bytes"),
         memory_total_bytes=_int_if_set(status, "memory_total_bytes"),
         disk_free_bytes=_int_if_set(status, "disk_free_bytes"),
         disk_total_bytes=_int_if_set(status, "disk_total_bytes"),
-        load1=_if_set(status, "load1"),
+        load1=if_set(status, "load1"),
         live_attempts=status.live_attempts,
         gpus=[gpu(g) for g in capacity.gpus],
         images=list(status.images),
@@ -389,7 +390,7 @@ def node(message: rm.Node) -> s.Node:
 def usage_point(message: rm.UsagePoint) -> s.UsagePoint:
     return s.UsagePoint(
         at=message.at,
-        cpus_used=_if_set(message, "cpu_used"),
+        cpus_used=if_set(message, "cpu_used"),
         memory_used_bytes=_int_if_set(message, "memory_used_bytes"),
         disk_free_bytes=_int_if_set(message, "disk_free_bytes"),
         live_attempts=message.live_attempts,

@@ -12,7 +12,7 @@ from headway.states import AttemptState
 from headway.store import Database
 
 from . import coach
-from .coach import Basis, Experience, Run
+from .coach import Basis, CutShort, Experience, Run
 from .engine import Engine
 from .policy import AgingSjf, Policy
 from .tables import attempts
@@ -54,9 +54,9 @@ class Advisor:
             reply.index.append(known[key])
         return reply
 
-    async def _learn(self, column: Column, prints: Iterable[int]) -> dict[int, Experience]:
+    async def _learn(self, column: Column, prints: Iterable[int]) -> dict[int, Experience | CutShort]:
         wanted = list(dict.fromkeys(number for number in prints if number))[:_MOST_LOOKED_UP]
-        found: dict[int, Experience] = {}
+        found: dict[int, Experience | CutShort] = {}
         for start in range(0, len(wanted), _IN_ONE_QUERY):
             part = wanted[start : start + _IN_ONE_QUERY]
             runs = await self._db.read(lambda conn, part=part: load_runs(conn, column, part))  # type: ignore[misc]
@@ -93,8 +93,16 @@ def seniority_per_s(policy: Policy) -> float | None:
 
 
 def _advice(
-    experience: Experience, basis: Basis, asked_s: float, per_s: float | None
+    experience: Experience | CutShort, basis: Basis, asked_s: float, per_s: float | None
 ) -> pb.SuggestTimeoutsReply.Advice:
+    if isinstance(experience, CutShort):
+        return pb.SuggestTimeoutsReply.Advice(
+            basis=basis.value,
+            timeout_s=asked_s,
+            succeeded=experience.succeeded,
+            timed_out=experience.timed_out,
+            sentence=coach.warning(experience, basis, asked_s),
+        )
     return pb.SuggestTimeoutsReply.Advice(
         basis=basis.value,
         suggested_timeout_s=experience.suggested_s,

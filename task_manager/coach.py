@@ -3,7 +3,8 @@
 Which runs count: those that succeeded give run times. One that its own timeout ended ran at least so long, and what it
 would have needed is not known: it counts among the runs that a timeout may kill, and pulls the advice up where its
 limit lay within reach of the run times. All others (failed early, cancelled, lost) say nothing of how long the work
-takes.
+takes. Where hardly any run succeeded and several were ended by their timeouts, that alone is said, and no timeout is
+suggested: any figure would be a guess.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from enum import StrEnum
 
 from headway.units import format_duration
 
-FEWEST = 3  # runs that succeeded, else nothing is said
+FEWEST = 3  # runs that succeeded (or that a timeout ended), else nothing is said
 LATEST = 200  # runs looked at
 _MANY = 20  # from here on the longest few may be odd ones
 _QUANTILE = 0.95
@@ -68,12 +69,22 @@ class Experience:
         return sum(run.timed_out and run.seconds < timeout_s for run in self.runs)
 
 
-def learn(runs: Iterable[Run]) -> Experience | None:
-    """What the runs say; None: too few succeeded."""
+@dataclass(frozen=True, slots=True)
+class CutShort:
+    """Of the latest runs nearly all were ended by their timeouts: how long they need is not known. Times in seconds."""
+
+    succeeded: int
+    timed_out: int
+    longest_limit_s: float
+
+
+def learn(runs: Iterable[Run]) -> Experience | CutShort | None:
+    """What the runs say; None: too little."""
     runs = tuple(runs)
     times = sorted(run.seconds for run in runs if not run.timed_out)
     if len(times) < FEWEST:
-        return None
+        limits = [run.seconds for run in runs if run.timed_out]
+        return CutShort(len(times), len(limits), max(limits)) if len(limits) >= FEWEST else None
     usual_s = times[math.ceil(_QUANTILE * len(times)) - 1] if len(times) >= _MANY else times[-1]
     cut_off = [run.seconds for run in runs if run.timed_out]
     # One that hung until a limit far off says nothing; one that was cut off near the others' times would have gone on.
@@ -95,7 +106,7 @@ def sentence(
 ) -> str:
     """The advice for people. ``seniority_per_s``: how many seconds of waiting one second of timeout costs, where the
     queue's rule is such; ``task``: the name that the runs share."""
-    what = "this command" if basis is Basis.COMMAND else f"tasks named {task}" if task else "tasks of this name"
+    what = _what(basis, task)
     suggested = format_duration(experience.suggested_s)
     words = [f"{experience.succeeded} runs of {what} by you took {_took(experience)}"]
     if experience.timed_out:
@@ -115,6 +126,23 @@ def sentence(
             f" The {format_duration(asked_s)} that it asks for would have killed {_share(experience, asked_s)}."
         )
     return "".join(words)
+
+
+def warning(cut_short: CutShort, basis: Basis, asked_s: float) -> str:
+    """For people, where no timeout can be suggested."""
+    ended = f"{cut_short.timed_out} runs of {_what(basis)} by you were ended by a timeout of up to "
+    ended += f"{_said(cut_short.longest_limit_s)} before they were done"
+    done = f"only {cut_short.succeeded} succeeded" if cut_short.succeeded else "none succeeded"
+    words = f"{ended} and {done}, so how long it needs is not known."
+    if asked_s <= cut_short.longest_limit_s:
+        words += f" It asks for {format_duration(asked_s)} now, which was too little then."
+    return words
+
+
+def _what(basis: Basis, task: str = "") -> str:
+    if basis is Basis.COMMAND:
+        return "this command"
+    return f"tasks named {task}" if task else "tasks of this name"
 
 
 def _took(experience: Experience) -> str:

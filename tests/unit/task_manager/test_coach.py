@@ -15,7 +15,7 @@ from headway.rpc import convert
 from headway.rpc.v1 import common_pb2, task_manager_pb2
 from task_manager import wire
 from task_manager.advisor import Advisor, seniority_per_s
-from task_manager.coach import Basis, Run, learn, rounded_up, sentence
+from task_manager.coach import Basis, CutShort, Experience, Run, learn, rounded_up, sentence, warning
 from task_manager.policies import by_name
 from tests.support.clock import FakeClock
 from tests.support.postgres import Postgres
@@ -46,14 +46,39 @@ def runs(*seconds: float, timed_out: tuple[float, ...] = ()) -> list[Run]:
 )
 def test_advice(past: list[Run], want_s: float, want_share: float) -> None:
     found = learn(past)
-    assert found is not None
+    assert isinstance(found, Experience)
     assert found.suggested_s == want_s
     assert found.killed_share(found.suggested_s) == pytest.approx(want_share)
 
 
-@pytest.mark.parametrize("past", [[], runs(5, 5), runs(5, 5, timed_out=(9, 9, 9, 9))])
+@pytest.mark.parametrize("past", [[], runs(5, 5), runs(5, timed_out=(9, 9))])
 def test_too_few_that_succeeded_say_nothing(past: list[Run]) -> None:
     assert learn(past) is None
+
+
+@pytest.mark.parametrize(
+    ("past", "asked_s", "want"),
+    [
+        (
+            runs(timed_out=(300, 600, 600)),
+            600,
+            "3 runs of this command by you were ended by a timeout of up to 10m before they were done and none "
+            "succeeded, so how long it needs is not known. It asks for 10m now, which was too little then.",
+        ),
+        (
+            runs(5, timed_out=(300,) * 4),
+            900,
+            "4 runs of this command by you were ended by a timeout of up to 5m before they were done and only 1 "
+            "succeeded, so how long it needs is not known.",
+        ),
+    ],
+)
+def test_where_nearly_all_were_ended_by_timeouts_that_is_said_and_nothing_suggested(
+    past: list[Run], asked_s: float, want: str
+) -> None:
+    found = learn(past)
+    assert isinstance(found, CutShort)
+    assert warning(found, Basis.COMMAND, asked_s) == want
 
 
 @pytest.mark.parametrize(
@@ -66,7 +91,7 @@ def test_timeouts_are_such_as_people_write(seconds: float, want: float) -> None:
 
 def test_the_sentence_of_the_brief() -> None:
     found = learn(runs(*[3 * M] * 11, 9 * M))
-    assert found is not None
+    assert isinstance(found, Experience)
     assert sentence(found, Basis.COMMAND, 12 * M) == (
         "12 runs of this command by you took 3m to 9m; 12m would have killed none of them (0 %)."
     )
@@ -74,7 +99,7 @@ def test_the_sentence_of_the_brief() -> None:
 
 def test_the_sentence_says_what_is_not_known_and_what_a_shorter_one_gives() -> None:
     found = learn(runs(3 * M, 4 * M, 9 * M, timed_out=(10 * M, 5 * M)))
-    assert found is not None
+    assert isinstance(found, Experience)
     assert sentence(found, Basis.TASK, 86_400, seniority_per_s=2.0) == (
         "3 runs of tasks of this name by you took 3m to 9m, 2 more were ended by a timeout of up to 10m before they "
         "were done; 16m would have killed none of all 5 (0 %), and perhaps 2 more, cut short before that. This one "
@@ -85,7 +110,7 @@ def test_the_sentence_says_what_is_not_known_and_what_a_shorter_one_gives() -> N
 
 def test_a_timeout_that_is_too_short_is_said_to_be() -> None:
     found = learn(runs(3 * M, 4 * M, 9 * M))
-    assert found is not None
+    assert isinstance(found, Experience)
     assert sentence(found, Basis.COMMAND, 5 * M).endswith(
         " The 5m that it asks for would have killed 1 of them (33 %)."
     )
@@ -93,7 +118,7 @@ def test_a_timeout_that_is_too_short_is_said_to_be() -> None:
 
 def test_odd_ones_are_told_apart_from_the_usual() -> None:
     found = learn(runs(*[5 * M] * 39, 7_200))
-    assert found is not None
+    assert isinstance(found, Experience)
     assert "took 5m to 2h, 95 % of them at most 5m; 6m would have killed 1 of them (2 %)." in sentence(
         found, Basis.COMMAND, 6 * M
     )
@@ -156,6 +181,19 @@ async def test_runs_of_the_command_come_first_then_those_of_the_name(house: Hous
     assert (by_command.suggested_timeout_s, by_command.killed_share) == (480.0, 0.0)
     assert (by_command.timeout_s, by_command.asked_killed_share) == (600.0, 0.0)
     assert (by_name_.basis, by_name_.succeeded) == ("task", 3)
+
+
+async def test_a_command_that_only_ran_into_its_timeouts_has_a_warning_and_no_figure(house: House) -> None:
+    await ran(house, "a", (5, 7), (OUT, 300.0), (OUT, 300.0), (OUT, 300.0))
+    await ran(house, "b", (6, 7), (OK, 10.0), (OK, 10.0), (OK, 10.0))
+    reply = await Advisor(house.engine, house.db).advise(asked((5, 7, 300.0), (9, 7, 300.0)))
+    warned, suggested = reply.advice
+    assert (warned.basis, warned.succeeded, warned.timed_out) == ("command", 0, 3)
+    assert "too little then" in warned.sentence
+    figures = ("suggested_timeout_s", "shortest_s", "median_s", "longest_s", "killed_share", "asked_killed_share")
+    assert not any(warned.HasField(figure) for figure in figures)
+    assert (suggested.basis, suggested.succeeded, suggested.timed_out) == ("task", 3, 3)
+    assert suggested.suggested_timeout_s == 20.0
 
 
 async def test_a_job_of_ten_thousand_commands_costs_a_few_queries(house: House) -> None:

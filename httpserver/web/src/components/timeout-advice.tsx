@@ -9,7 +9,7 @@ export function TimeoutHint({ advice, timeout, onTimeout }: { advice: TimeoutAdv
       <span>
         <Sentence text={advice.sentence} />
       </span>
-      {advice.suggested_timeout_s !== advice.timeout_s && suggested !== timeout.trim() && (
+      {suggested !== null && advice.suggested_timeout_s !== advice.timeout_s && suggested !== timeout.trim() && (
         <button type="button" className="small" onClick={() => onTimeout(suggested)}>
           Set the timeout to {suggested}
         </button>

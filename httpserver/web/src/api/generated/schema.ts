@@ -3388,6 +3388,9 @@ export interface components {
         /**
          * TimeoutAdvice
          * @description What past runs of the same account say of a timeout: advice, never applied by itself.
+         *
+         *     Where nearly all of them were ended by their timeouts nothing can be suggested: then `sentence` says so, and the
+         *     suggestion, times and shares are null.
          */
         TimeoutAdvice: {
             /**
@@ -3403,12 +3406,12 @@ export interface components {
              */
             timeout_s: number;
             /** Suggested Timeout S */
-            suggested_timeout_s: number;
+            suggested_timeout_s: number | null;
             /**
              * Suggested Timeout
              * @description as a job file would have it, such as 12m
              */
-            suggested_timeout: string;
+            suggested_timeout: string | null;
             /**
              * Basis
              * @description command: runs of the same image and command; task: of tasks of the same name
@@ -3425,21 +3428,21 @@ export interface components {
              */
             timed_out: number;
             /** Shortest S */
-            shortest_s: number;
+            shortest_s: number | null;
             /** Median S */
-            median_s: number;
+            median_s: number | null;
             /** Longest S */
-            longest_s: number;
+            longest_s: number | null;
             /**
              * Killed Share
              * @description of all these runs, which the suggested timeout would have killed for certain; 0 to 1
              */
-            killed_share: number;
+            killed_share: number | null;
             /**
              * Asked Killed Share
              * @description of all these runs, which the job's own timeout would have killed for certain
              */
-            asked_killed_share: number;
+            asked_killed_share: number | null;
             /** Sentence */
             sentence: string;
         };
