@@ -1,0 +1,110 @@
+"""Accounts, sessions and tokens."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, StrictBool
+
+from .base import Answer, Ask
+
+
+class User(Answer):
+    name: str
+    admin: bool
+    enabled: bool
+    uid: int
+    gid: int
+    may_use_image_user: bool = Field(description="may run tasks as the image says, root included")
+    may_use_high_priority: bool
+    created_at: float
+    signed_in_at: float | None = Field(None, description="last sign-in with the password")
+    quota_bytes: int | None = Field(None, description="of the personal space; 0: no limit, null: as configured")
+
+
+class ListedUser(User):
+    space_used_bytes: int | None = Field(description="of the personal space, as far as it is known; null: not measured")
+    space_limit_bytes: int | None = Field(description="what it may hold, as configured or the account's own; null: all")
+
+
+class UserList(Answer):
+    users: list[ListedUser]
+
+
+class Credentials(Ask):
+    username: str = Field(max_length=200)
+    password: str = Field(max_length=1000)
+
+
+class Session(Answer):
+    """The token is the same value as the cookie's; send it as ``Authorization: Bearer``."""
+
+    user: User
+    token: str
+    expires_at: float
+
+
+class PasswordChange(Ask):
+    current: str = Field(max_length=1000)
+    new: str = Field(min_length=8, max_length=1000)
+
+
+class TokenCreate(Ask):
+    name: str = Field(min_length=1, max_length=100, description="what it is for, to tell it apart later")
+    expires_in_s: float | None = Field(None, gt=0, le=20 * 366 * 86400, description="null: until deleted")
+
+
+class Token(Answer):
+    id: str
+    name: str
+    created_at: float
+    expires_at: float | None
+    used_at: float | None
+
+
+class TokenCreated(Token):
+    token: str = Field(description="shown this once; only its hash is kept")
+
+
+class TokenList(Answer):
+    tokens: list[Token]
+
+
+UserName = Annotated[
+    str,
+    Field(
+        pattern=r"^[a-z_][a-z0-9_-]{0,31}$",
+        description="lower-case letters, digits, _ and -, up to 32, starting with a letter or _",
+    ),
+]
+
+
+class UserCreate(Ask):
+    name: UserName
+    password: str | None = Field(None, min_length=8, max_length=1000, description="null: one is made and answered")
+    admin: StrictBool = False
+    uid: int | None = Field(None, ge=1000, le=2**31 - 2, description="null: the next free one of the configured range")
+    gid: int | None = Field(None, ge=1000, le=2**31 - 2, description="null: the same as uid")
+    may_use_image_user: StrictBool = False
+    may_use_high_priority: StrictBool = False
+    quota_bytes: int | None = Field(
+        None, ge=0, le=2**62, description="of the personal space; 0: no limit, null: as configured"
+    )
+
+
+class UserCreated(Answer):
+    user: User
+    password: str | None = Field(None, description="only when it was made here; shown this once")
+
+
+class UserPatch(Ask):
+    """Only what is given changes. A new password or ``enabled: false`` ends all sessions of the account."""
+
+    password: str | None = Field(None, min_length=8, max_length=1000)
+    admin: StrictBool | None = None
+    enabled: StrictBool | None = None
+    may_use_image_user: StrictBool | None = None
+    may_use_high_priority: StrictBool | None = None
+    quota_bytes: int | None = Field(
+        None, ge=-1, le=2**62, description="of the personal space; 0: no limit, -1: as configured again"
+    )

@@ -1,0 +1,136 @@
+"""The queue and the nodes."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from headway.states import Admission, NodeHealth, TaskState
+
+from .base import Answer, Ask, Priority
+from .jobs import Resources, Wait
+
+
+class QueueEntry(Answer):
+    job_id: str
+    job_name: str
+    task: str
+    owner: str
+    state: TaskState
+    position: int
+    attempt: int = Field(description="number of the next attempt")
+    priority: Priority
+    held: bool
+    resources: Resources
+    timeout_s: float
+    submitted_at: float = Field(description="the moment from which it ages")
+    terms: dict[str, float]
+    estimated_start_at: float | None
+    promised_start_at: float | None = Field(description="no later than; null: nothing is promised (yet)")
+    waits: list[Wait]
+    estimate_rough: bool = Field(False, description="the estimate rests on the work ahead alone, not on a reservation")
+
+
+class Scheduling(Answer):
+    """What orders the queue, and who said so."""
+
+    policy: str = Field(description="with its parameters, as it was asked for")
+    discipline: str
+    configured_policy: str
+    configured_discipline: str
+    policy_set_by: str | None = Field(description="null: as configured")
+    policy_set_at: float | None
+    discipline_set_by: str | None = Field(description="null: as configured")
+    discipline_set_at: float | None
+    failure: str = Field(description="why another rule stands in for the policy; empty: none does")
+    contradictions: list[str] = Field(
+        description="limits that rule something out for good with the GPUs that there are, as sentences"
+    )
+
+
+class Queue(Answer):
+    entries: list[QueueEntry]
+    total_waiting: int
+    total_running: int
+    policy: str
+    discipline: str
+    scheduling: Scheduling
+
+
+class Gpu(Answer):
+    uuid: str
+    model: str
+    memory_bytes: int
+    index: int
+    simulated: bool
+    utilisation: float | None = Field(description="0 to 1")
+    memory_utilisation: float | None = Field(description="0 to 1, of memory copies")
+    memory_used_bytes: int | None
+    temperature_c: float | None
+    power_w: float | None
+    sick: bool = Field(description="not given out")
+    busy_outside: bool = Field(description="used by a process that is not ours")
+    note: str
+
+
+class Condition(Answer):
+    """Something that is not as it should be on a node."""
+
+    word: str
+    sentence: str
+    since_at: float
+    blocks_work: bool
+
+
+class Node(Answer):
+    id: str
+    health: NodeHealth
+    health_sentence: str
+    admission: Admission
+    note: str = Field(description="an operator's word at cordon or drain")
+    registered_at: float
+    seen_at: float
+    incarnation: int
+    version: str
+    runtime: str = Field(description="docker, or scripted: starts nothing, for rehearsals")
+    architecture: str
+    engine_version: str
+    driver_version: str
+    cuda_version: str
+    labels: dict[str, str]
+    cpus: float = Field(description="declared")
+    cpus_used: float | None
+    memory_bytes: int = Field(description="declared")
+    memory_used_bytes: int | None
+    memory_total_bytes: int | None
+    disk_free_bytes: int | None
+    disk_total_bytes: int | None
+    load1: float | None
+    live_attempts: int
+    gpus: list[Gpu]
+    images: list[str]
+    conditions: list[Condition]
+
+
+class NodeList(Answer):
+    nodes: list[Node]
+
+
+class UsagePoint(Answer):
+    at: float
+    cpus_used: float | None
+    memory_used_bytes: int | None
+    disk_free_bytes: int | None
+    live_attempts: int
+    gpus: list[Gpu]
+
+
+class NodeUsage(Answer):
+    points: list[UsagePoint]
+
+
+class NodeNote(Ask):
+    note: str = Field("", max_length=500, description="why, for the others")
+
+
+class NodeLost(Answer):
+    attempts_lost: int

@@ -1,0 +1,18 @@
+"""Whether the service is up and ready."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from .base import Answer
+
+
+class Healthy(Answer):
+    status: str
+    version: str
+
+
+class Ready(Answer):
+    ready: bool
+    services: dict[str, str] = Field(description="service to `ok` or a sentence")
+    conditions: dict[str, str]

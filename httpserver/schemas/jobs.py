@@ -1,0 +1,203 @@
+"""Jobs, their tasks and attempts."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from pydantic import Field, StrictBool
+
+from headway.model.reasons import EndWord, Fault, WaitWord
+from headway.states import AttemptState, JobState, TaskState
+
+from .base import Answer, Ask, NeedOn, Priority
+
+
+class Reason(Answer):
+    """Why a task or an attempt ended."""
+
+    word: EndWord
+    fault: Fault
+    sentence: str = Field(description="what happened and what to do")
+    exit_code: int | None = Field(
+        None, description="0 to 255 of the user's process; null: it never ran or was not seen"
+    )
+    signal: int | None = Field(None, description="number of the signal that ended the process")
+
+
+class Wait(Answer):
+    """One reason why a task waits."""
+
+    word: WaitWord
+    sentence: str
+
+
+class Resources(Answer):
+    cpus: float
+    memory_bytes: int
+    shm_bytes: int
+    gpus: int
+    gpu_models: list[str] = Field(description="any of these; empty: any model")
+    gpu_memory_bytes: int | None = Field(None, description="at least, per GPU; null: any")
+
+
+class Phases(Answer):
+    """Where the time of an attempt went; null while a phase is not over."""
+
+    scheduling_s: float | None = Field(None, description="runnable until placed on a node")
+    dispatch_s: float | None = Field(None, description="placed until the worker accepted it")
+    startup_s: float | None = Field(None, description="image and container")
+    preparing_s: float | None = Field(None, description="container up until the user's process runs")
+    running_s: float | None = None
+
+
+class Extension(Answer):
+    """More time for a running task, once."""
+
+    at: float = Field(description="when, in seconds since the epoch")
+    by: str = Field(description="account name")
+    seconds: float
+    forced: bool = Field(description="granted by an admin though it was promised to others or kept for short tasks")
+
+
+class Attempt(Answer):
+    """One run of a task."""
+
+    number: int = Field(description="from 1")
+    state: AttemptState
+    generation: int = Field(description="raised by each manual retry")
+    of_runs: int = Field(description="attempt k of n: 1 + retries")
+    node_id: str
+    gpu_uuids: list[str]
+    reason: Reason | None
+    placed_at: float
+    accepted_at: float | None
+    container_started_at: float | None
+    started_at: float | None = Field(description="of the user's process; the timeout counts from here")
+    ended_at: float | None
+    deadline_at: float | None = Field(description="when the timeout passes")
+    phases: Phases
+    peak_memory_bytes: int | None
+    stdout_bytes: int
+    stderr_bytes: int
+    dropped_bytes: int = Field(description="output past the log limit, not kept")
+    image_id: str = Field(description="empty until it is known, in events, and for others than owner and admins")
+    warnings: list[str]
+    timeout_s: float | None = Field(None, description="of its run, with all the time that it was given since its start")
+    extensions: list[Extension] = Field(default_factory=list, description="more time that it was given, oldest first")
+    extension_pending: bool = Field(
+        False, description="its machine has not confirmed the last of them yet: the earlier limit may still strike"
+    )
+
+
+class Place(Answer):
+    """Where a waiting task stands in the queue."""
+
+    position: int = Field(description="from 1")
+    terms: dict[str, float] = Field(description="of its priority: alpha_p, beta_t, gamma_t, waited_s")
+    estimated_start_at: float | None
+    promised_start_at: float | None = Field(description="no later than")
+    estimate_rough: bool = Field(False, description="the estimate rests on the work ahead alone, not on a reservation")
+
+
+class ImageSource(StrEnum):
+    MARKET = "market"
+    ENGINE = "engine"
+    REGISTRY = "registry"
+
+
+class Task(Answer):
+    name: str
+    state: TaskState
+    needs: dict[str, NeedOn]
+    attempt: int = Field(description="number of the current or last attempt; 0 before the first")
+    generation: int
+    reason: Reason | None
+    waits: list[Wait] = Field(description="why it is not running yet, cheapest to fix first")
+    waits_for: list[str] = Field(description="needed tasks that have not ended")
+    place: Place | None = Field(description="null unless it waits in the queue")
+    held: bool
+    queued_at: float | None
+    started_at: float | None
+    ended_at: float | None
+    image: str
+    image_digest: str | None = Field(
+        None, description="of the content that it runs, pinned at submit; null: not known, or not for you"
+    )
+    image_source: ImageSource | None = Field(None, description="where it was found; null: it is looked up there")
+    datasets: list[str] = Field(
+        default_factory=list, description="NAME@VERSION, pinned at submit; for owner and admins"
+    )
+    code: str | None = Field(None, description="digest of the snapshot at /root/code; for owner and admins")
+    resources: Resources
+    timeout_s: float
+    retries: int
+    node_id: str | None
+    attempts: list[Attempt] = Field(description="oldest first")
+
+
+class Edge(Answer):
+    """``target`` needs ``source`` to have ended so."""
+
+    source: str
+    target: str
+    on: NeedOn
+
+
+class Job(Answer):
+    id: str
+    name: str
+    owner: str
+    priority: Priority
+    state: JobState
+    held: bool
+    submitted_at: float
+    started_at: float | None
+    ended_at: float | None
+    task_count: int
+    tasks_by_state: dict[TaskState, int] = Field(description="states without a task are left out")
+    reason: Reason | None = Field(description="of the first failure, when the job failed")
+    reason_task: str | None
+    version: int = Field(description="rises with each change: the later of two views of a job is the higher one")
+
+
+class JobList(Answer):
+    jobs: list[Job]
+    next_cursor: str | None = Field(description="null at the end")
+
+
+class Missing(Answer):
+    """A part of the answer that could not be had now."""
+
+    service: str
+    sentence: str
+
+
+class JobDetail(Job):
+    tasks: list[Task] = Field(description="in the order of the job file; a part of it with tasks_limit")
+    edges: list[Edge] = Field(description="those that end at one of these tasks")
+    tasks_offset: int
+    missing: list[Missing] = Field(description="attempts or queue places that could not be had now; empty: complete")
+
+
+class TaskDetail(Answer):
+    job: Job
+    task: Task
+    missing: list[Missing]
+
+
+class Acted(Answer):
+    job: Job
+    tasks_changed: int = Field(description="0: there was nothing to do, which is fine")
+
+
+class Extend(Ask):
+    by: str = Field(max_length=64, description="how much longer, such as 30m or 1h30m")
+    force: StrictBool = Field(
+        False, description="although it is promised to others or kept for short tasks; admins only"
+    )
+
+
+class Extended(Answer):
+    attempt: Attempt
+    delivered: bool = Field(description="false: granted and stored, but its machine has not confirmed it yet")
+    sentence: str
