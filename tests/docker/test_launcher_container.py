@@ -216,10 +216,10 @@ def test_a_timeout_lets_the_program_say_goodbye_and_ends_the_rest(attempt: Attem
 
 
 def test_orders_from_outside_reach_the_container(attempt: Attempts) -> None:
-    run = attempt.sh("echo up; sleep 300", timeout_ms=500)
+    run = attempt.sh("echo up; sleep 300", timeout_ms=2_000)
     boxes.write_limits(run.box, timeout_ms=60_000)
     run.prints(b"up")
-    time.sleep(0.8)
+    time.sleep(2.2)
     assert not run.box.end.exists()
     boxes.write_stop(run.box, StopWord.CANCELLED)
     end = run.end()
