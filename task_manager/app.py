@@ -6,7 +6,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from headway.clock import Clock, SystemClock
-from headway.errors import ConfigInvalid, HeadwayError
+from headway.errors import HeadwayError
 from headway.lifecycle import Service
 from headway.logs import get_logger
 from headway.responsive import stay_responsive
@@ -15,9 +15,10 @@ from headway.rpc.server import RpcServer
 from headway.rpc.v1.task_manager_pb2_grpc import add_TaskManagerServicer_to_server
 from headway.store import Database
 
-from . import policies, policy, wire
+from . import policy, wire
 from .admission import Limits, ShortReserve
 from .advisor import Advisor
+from .configured import parameters, policy_of
 from .decision_log import DecisionLog
 from .desk import Desk
 from .dispatcher import Dispatcher
@@ -83,7 +84,7 @@ def settings_of(config: HeadwayConfig) -> Settings:
         booked_stop_s=mine.booked_stop_s,
         discipline=Discipline(mine.discipline),
         policy=mine.policy,
-        policy_defaults=_parameters(config),
+        policy_defaults=parameters(config),
         decisions_days=mine.decisions_days,
         reserved=mine.reserved_tasks,
         limits=_limits_of(config),
@@ -99,24 +100,6 @@ def _limits_of(config: HeadwayConfig) -> Limits:
         running_gpus_per_user=mine.running_gpus_per_user or None,
         short_reserve=ShortReserve(reserve.gpus, reserve.above) if reserve.gpus else None,
     )
-
-
-def policy_of(config: HeadwayConfig) -> policy.Policy:
-    """The order of the queue.
-
-    Raises:
-        ConfigInvalid: this version does not have it.
-    """
-    mine = config.task_manager
-    try:
-        return policies.by_name(mine.policy, _parameters(config))
-    except ValueError as error:
-        raise ConfigInvalid(f"task_manager.policy: {error}") from error
-
-
-def _parameters(config: HeadwayConfig) -> dict[str, dict[str, float]]:
-    """Parameters of policies that have keys of their own, unless the policy's text says otherwise."""
-    return {"aging_sjf": {"beta": config.task_manager.beta, "gamma": config.task_manager.gamma}}
 
 
 async def build(

@@ -305,13 +305,23 @@ class Walk:
 
 
 def rough(inp: PassInput) -> Rough | None:
-    """When tasks without a reservation may start, from the work ahead of them alone."""
-    gpus, waiting = inp.view.gpus, len(inp.queue)
-    if not gpus or not waiting:
+    """When tasks without a reservation may start, from the work ahead of them alone; None: nothing waits."""
+    waiting, now_s = len(inp.queue), inp.now_s
+    if not waiting:
         return None
-    now_s = inp.now_s
-    running_s = sum([b.shape.gpus * (b.until_s - now_s) for b in inp.running if b.until_s > now_s])
-    return Rough(inp.now_s + running_s / gpus, inp.queue.waiting_gpu_s / waiting / gpus)
+    left = [(b.shape, b.until_s - now_s) for b in inp.running if b.until_s > now_s]
+    nodes = [room.node for room in inp.rooms]
+    gpu_s, cpu_s, memory_s = inp.queue.waiting_work
+
+    def spread(there: float, running: float, waits: float) -> tuple[float, float] | None:
+        return (now_s + running / there, waits / waiting / there) if there else None
+
+    cpus, memory = sum([node.cpu_centi for node in nodes]), sum([node.memory_bytes for node in nodes])
+    return Rough(
+        spread(inp.view.gpus, sum([shape.gpus * s for shape, s in left]), gpu_s),
+        spread(cpus, sum([shape.cpu_centi * s for shape, s in left]), cpu_s),
+        spread(memory, sum([shape.memory_bytes * s for shape, s in left]), memory_s),
+    )
 
 
 class _Failed:

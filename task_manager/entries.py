@@ -71,7 +71,7 @@ class Entries:
 
     def _starts(self, entry: task_manager_pb2.QueueEntry, task: Task, position: int) -> None:
         book, now, mono = self._book, self._now, self._mono
-        estimate = snapshot.estimated_start(book, task.id, position, now=now, mono=mono)
+        estimate = snapshot.estimated_start(book, task, position, now=now, mono=mono)
         if estimate is not None and not ruled_out(
             self._settings.limits, task.shape, task.timeout_s, gpus=self._sight.gpus
         ):

@@ -121,14 +121,19 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Rough:
-    """When a task without a reservation may start, from the work ahead of it alone."""
+    """When a task without a reservation may start, from the work ahead of it alone: of what it takes, GPUs where it
+    asks for some, else CPUs and memory. Each is when what runs now is done, and what a waiting task takes on average,
+    in seconds, spread over all that the cluster has of it; None: it has none."""
 
-    first_s: float
-    per_task_s: float
+    gpus: tuple[float, float] | None
+    cpus: tuple[float, float] | None
+    memory: tuple[float, float] | None
 
-    def at(self, position: int) -> Estimate:
-        """For a task at this position of the queue, from 1."""
-        return Estimate(self.first_s + self.per_task_s * (position - 1), rough=True)
+    def at(self, position: int, shape: Shape) -> Estimate | None:
+        """For a task at this position of the queue, from 1; None: nothing can be told."""
+        taken = (self.gpus,) if shape.gpus else (self.cpus, self.memory)
+        starts = [first_s + per_task_s * (position - 1) for first_s, per_task_s in filter(None, taken)]
+        return Estimate(max(starts), rough=True) if len(starts) == len(taken) else None
 
 
 @dataclass(frozen=True, slots=True)

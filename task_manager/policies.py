@@ -51,12 +51,22 @@ def by_name(text: str, defaults: Mapping[str, Mapping[str, float]] | None = None
         raise BadPolicy(f"Policy {text!r} can't be made: {words(error)}.") from error
     if not isinstance(policy, Policy):
         raise BadPolicy(f"Policy {name!r} is not usable: its entry point does not give a task_manager.policy.Policy.")
+    if not isinstance(_name(policy), str):
+        raise BadPolicy(f"Policy {name!r} is not usable: its `name` is no text.")
     try:
         copied(policy)
     except BaseException as error:
         let_ours_pass(error)
         raise BadPolicy(f"Policy {name!r} can't be copied, as previews need it: {words(error)}.") from error
     return policy
+
+
+def _name(policy: Policy) -> object:
+    try:
+        return policy.name
+    except BaseException as error:  # a third party's may compute it
+        let_ours_pass(error)
+        return None
 
 
 def parameters(make: Callable[..., object]) -> list[str] | None:

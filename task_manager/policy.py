@@ -98,8 +98,17 @@ def common_terms(task: Task, now: float) -> dict[str, float]:
 
 
 def copied(policy: Policy) -> Policy:
-    """For what-ifs: the rule itself where it learns nothing, else one of its own with what it has learnt so far."""
-    return policy if policy.static else deepcopy(policy)
+    """For what-ifs: the rule itself where it learns nothing, else one of its own with what it has learnt so far.
+
+    Raises:
+        BaseException: whatever a third party's may raise at it; TypeError: its copy is something else.
+    """
+    if policy.static:
+        return policy
+    made = deepcopy(policy)
+    if not isinstance(made, Policy):
+        raise TypeError(f"its copy is a {type(made).__name__}")
+    return made
 
 
 def check(condition: bool, sentence: str) -> None:

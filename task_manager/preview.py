@@ -86,7 +86,7 @@ class _Look:
         if task.id in self._placed:
             return Start(task.id.name, at_once=True, starts_at=self._asked.wall_s)
         position = self._position(task.id)
-        estimate = None if refusals else estimate_of(self._plan, task.id, position)
+        estimate = None if refusals else estimate_of(self._plan, task, position)
         promised = self._promised(task.id)
         return Start(
             task.id.name,

@@ -23,7 +23,6 @@ class _Entry:
     task: Task
     key: Key
     runnable: bool
-    gpu_us: int  # its share of the GPU-seconds that wait, in whole microseconds so that sums stay exact
 
 
 class TaskQueue:
@@ -49,7 +48,7 @@ class TaskQueue:
         self._order: SortedList[Key] = SortedList()
         self._ready: SortedList[Key] = SortedList()
         self._shelves: dict[Shape, dict[str, SortedList[Key]]] = {}
-        self._gpu_us = 0
+        self._work = (0, 0, 0)  # of `_work`, in whole microseconds so that sums stay exact
         self._arrivals: dict[TaskId, None] = {}
 
     def __len__(self) -> int:
@@ -65,7 +64,7 @@ class TaskQueue:
         made = TaskQueue(copied(self.policy), by_owner=self.by_owner)
         made.failure, made._culprit = self.failure, self._culprit
         made._view, made._sorted_at = self._view, self._sorted_at
-        made._entries, made._gpu_us, made._arrivals = dict(self._entries), self._gpu_us, dict(self._arrivals)
+        made._entries, made._work, made._arrivals = dict(self._entries), self._work, dict(self._arrivals)
         order, ready = list(self._order), list(self._ready)
         shelves = [
             (shape, [(lane, list(shelf)) for lane, shelf in lanes.items()]) for shape, lanes in self._shelves.items()
@@ -84,18 +83,17 @@ class TaskQueue:
         """Puts a task in, or moves it to its new place."""
         known = task.id in self._entries
         self.remove(task.id)
-        gpu_us = task.shape.gpus * round(task.timeout_s * _MICRO)
         if not self.policy.static and not known:
             self._arrivals[task.id] = None
-        self._gpu_us += gpu_us
+        self._count(task, 1)
         try:
             key = self._key(self.acting, task)
         except BaseException as error:
             let_ours_pass(error)
-            self._insert(_Entry(task, rank(task, 0.0), runnable, gpu_us))
+            self._insert(_Entry(task, rank(task, 0.0), runnable))
             self._fail(task, error)
         else:
-            self._insert(_Entry(task, key, runnable, gpu_us))
+            self._insert(_Entry(task, key, runnable))
 
     def remove(self, task_id: TaskId) -> None:
         """Takes a task out; one that is not in is fine."""
@@ -103,7 +101,7 @@ class TaskQueue:
         if entry is None:
             return
         self._order.remove(entry.key)
-        self._gpu_us -= entry.gpu_us
+        self._count(entry.task, -1)
         if entry.runnable:
             self._ready.remove(entry.key)
             lanes, lane = self._shelves[entry.task.shape], self._lane(entry.task)
@@ -152,7 +150,13 @@ class TaskQueue:
     @property
     def waiting_gpu_s(self) -> float:
         """GPUs times timeout of all tasks in the queue, in seconds."""
-        return self._gpu_us / _MICRO
+        return self._work[0] / _MICRO
+
+    @property
+    def waiting_work(self) -> tuple[float, float, float]:
+        """Times timeout in seconds, of all tasks in the queue: GPUs, hundredths of a CPU, bytes of memory."""
+        gpus, cpus, memory = self._work
+        return gpus / _MICRO, cpus / _MICRO, memory / _MICRO
 
     def is_runnable(self, task_id: TaskId) -> bool:
         entry = self._entries.get(task_id)
@@ -199,6 +203,10 @@ class TaskQueue:
         return self._shelves
 
     # -- inside -----------------------------------------------------------------------------------
+
+    def _count(self, task: Task, sign: int) -> None:
+        micros, shape, (gpus, cpus, memory) = sign * round(task.timeout_s * _MICRO), task.shape, self._work
+        self._work = (gpus + shape.gpus * micros, cpus + shape.cpu_centi * micros, memory + shape.memory_bytes * micros)
 
     def _lane(self, task: Task) -> str:
         return task.owner if self.by_owner else ""
@@ -251,7 +259,7 @@ class TaskQueue:
         contents: dict[Shape, dict[str, list[Key]]] = {}
         ready: list[Key] = []
         for (task_id, entry), key in zip(list(self._entries.items()), keys, strict=True):
-            self._entries[task_id] = _Entry(entry.task, key, entry.runnable, entry.gpu_us)
+            self._entries[task_id] = _Entry(entry.task, key, entry.runnable)
             if entry.runnable:
                 ready.append(key)
                 contents.setdefault(entry.task.shape, {}).setdefault(self._lane(entry.task), []).append(key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import islice
 
 from headway.rpc.v1 import task_manager_pb2 as pb
 
@@ -12,6 +13,8 @@ from .model import Task
 from .policy import common_terms
 from .scheduling import DISCIPLINE, POLICY, Steering
 from .strangers import let_ours_pass
+
+_TERMS = 20  # shown of one task
 
 
 def scheduling(book: Book, steering: Steering) -> pb.Scheduling:
@@ -38,8 +41,8 @@ def scheduling(book: Book, steering: Steering) -> pb.Scheduling:
 def terms(book: Book, task: Task, now: float) -> dict[str, float]:
     """The parts of a task's priority by the rule that orders now; a third party's rule may fail at it."""
     try:
-        said = {str(name): float(value) for name, value in book.queue.acting.terms(task, now).items()}
+        said = [(str(name), float(value)) for name, value in islice(book.queue.acting.terms(task, now).items(), _TERMS)]
     except BaseException as error:
         let_ours_pass(error)
         return common_terms(task, now)
-    return {name: value for name, value in said.items() if math.isfinite(value)}
+    return {name: value for name, value in said if math.isfinite(value) and name.isprintable()}

@@ -108,24 +108,22 @@ def _shifted(place: Place, by_s: float) -> Place:
     return replace(place, start_s=place.start_s + by_s, promised_s=promised_s)
 
 
-def estimated_start(
-    book: Book, task_id: TaskId, position: int, *, now: float, mono: float
-) -> tuple[float, bool] | None:
+def estimated_start(book: Book, task: Task, position: int, *, now: float, mono: float) -> tuple[float, bool] | None:
     """When the waiting task at this position starts, as of the last pass, by the wall clock, and whether that is a
     rough figure; None where nothing can be told."""
-    if book.plan is None or not book.queue.is_runnable(task_id):
+    if book.plan is None or not book.queue.is_runnable(task.id):
         return None
-    estimate = estimate_of(book.plan, task_id, position)
+    estimate = estimate_of(book.plan, task, position)
     if estimate is None:
         return None
     return now + max(0.0, estimate.start_s - mono), estimate.rough
 
 
-def estimate_of(plan: Plan, task_id: TaskId, position: int) -> Estimate | None:
+def estimate_of(plan: Plan, task: Task, position: int) -> Estimate | None:
     """What a pass says of a task that it left at this position; None where it can tell nothing."""
-    estimate, wait = plan.estimates.get(task_id), plan.waits.get(task_id)
+    estimate, wait = plan.estimates.get(task.id), plan.waits.get(task.id)
     if estimate is None and plan.rough is not None and (wait is None or wait.why not in _NEVER):
-        estimate = plan.rough.at(position)
+        estimate = plan.rough.at(position, task.shape)
     return estimate if estimate is not None and math.isfinite(estimate.start_s) else None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 import signal
 from numbers import Real
@@ -34,10 +33,8 @@ def words(error: BaseException) -> str:
 
 
 def let_ours_pass(error: BaseException) -> None:
-    """Raises an exception that came out of a policy's code again if it is not the policy's own: the end of a task of
-    the event loop, or somebody's ctrl-C where nothing else takes it, as in the simulator. What is left, `SystemExit`
-    too, is a fault like any other."""
-    ours = isinstance(error, asyncio.CancelledError | GeneratorExit)
-    ctrl_c = isinstance(error, KeyboardInterrupt) and signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    if ours or ctrl_c:
+    """Raises an exception that came out of a policy's code again if it is not the policy's own: somebody's ctrl-C where
+    nothing else takes it, as in the simulator. What is left is a fault like any other, `SystemExit` too, and what looks
+    like the end of a task of the event loop: a policy is called and never awaited, so that end comes from elsewhere."""
+    if isinstance(error, KeyboardInterrupt) and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         raise error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import secrets
 import socket
@@ -63,6 +64,20 @@ def gpus_suffice(loaded: Loaded) -> None:
     if sentence:
         at = loaded.sources["task_manager.limits.short_reserve.gpus"]
         raise ConfigInvalid(f"{at}: [task_manager.limits.short_reserve] gpus is {reserve.gpus}. {sentence}")
+
+
+def policy_can_be_had(loaded: Loaded) -> None:
+    """Asks TaskManager's code, which runs in this environment, for the policy that is configured.
+
+    Raises:
+        ConfigInvalid: there is no such one, or not with these parameters.
+    """
+    try:
+        # By name: the kernel imports no service.
+        importlib.import_module("task_manager.configured").policy_of(loaded.config)
+    except ConfigInvalid as error:
+        source = loaded.sources["task_manager.policy"]
+        raise ConfigInvalid(str(error) if source == "default" else f"{source}: {error}") from error
 
 
 def free_ports(count: int, avoid: Iterable[int]) -> list[int]:

@@ -35,7 +35,7 @@ async def get_queue(
     _: SignedIn,
     parts: TheParts,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-    offset: Annotated[int, Query(ge=0)] = 0,
+    offset: Annotated[int, Query(ge=0, le=2**31 - 1)] = 0,
     job: Annotated[str, Query(max_length=64, description="only this job's tasks")] = "",
 ) -> s.Queue:
     """Waiting tasks in their order, each with its place, the terms of its priority and why it waits."""
@@ -82,8 +82,8 @@ async def get_node_usage(
     id: str,
     _: SignedIn,
     parts: TheParts,
-    since: Annotated[float, Query(ge=0, description="epoch seconds; default: the last hour")] = 0,
-    until: Annotated[float, Query(ge=0, description="epoch seconds; default: now")] = 0,
+    since: Annotated[float, Query(ge=0, le=1e11, description="epoch seconds; default: the last hour")] = 0,
+    until: Annotated[float, Query(ge=0, le=1e11, description="epoch seconds; default: now")] = 0,
     max_points: Annotated[int, Query(ge=1, le=5000)] = 500,
 ) -> s.NodeUsage:
     """Readings over time."""

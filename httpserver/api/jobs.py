@@ -90,7 +90,7 @@ async def get_job(
     account: SignedIn,
     parts: TheParts,
     tasks_limit: Annotated[int, Query(ge=0, le=100_000, description="0 for the job alone; default: all")] = 100_000,
-    tasks_offset: Annotated[int, Query(ge=0)] = 0,
+    tasks_offset: Annotated[int, Query(ge=0, le=2**31 - 1)] = 0,
     attempts: Annotated[bool, Query(description="false: attempts and places are left empty")] = True,
 ) -> StreamingResponse:
     """A job with its tasks, edges, attempts and phases."""
@@ -111,7 +111,9 @@ async def list_decisions(
     account: SignedIn,
     parts: TheParts,
     limit: Annotated[int, Query(ge=1, le=200)] = 20,
-    before: Annotated[int, Query(ge=0, description="only passes older than this one (`next_before`)")] = 0,
+    before: Annotated[
+        int, Query(ge=0, le=2**63 - 1, description="only passes older than this one (`next_before`)")
+    ] = 0,
 ) -> DecisionList:
     """The passes that started something while this task waited: who went before it, and why it did not start."""
     return await parts.jobs.history(job, task, account=account, limit=limit, before=before)

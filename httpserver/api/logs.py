@@ -30,10 +30,10 @@ async def get_log(
     stream: s.LogStream,
     account: SignedIn,
     parts: TheParts,
-    tail: Annotated[int | None, Query(ge=0, description="only the last so many bytes")] = None,
+    tail: Annotated[int | None, Query(ge=0, le=2**63 - 1, description="only the last so many bytes")] = None,
     follow: Annotated[bool, Query(description="go on until the attempt has ended")] = False,
     offset: Annotated[
-        int | None, Query(ge=0, description="start here; with follow, where a range can't be used")
+        int | None, Query(ge=0, le=2**63 - 1, description="start here; with follow, where a range can't be used")
     ] = None,
 ) -> Response:
     """One log. The header X-Log-Offset says where the first byte of the answer lies, X-Log-Ended whether more may

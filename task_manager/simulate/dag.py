@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import TraceInvalid
-from .records import MAX_CPUS, MAX_GPUS, MAX_MEM_MIB, MAX_SPAN_S, MIB, Record, Records, shown, up
+from .records import MAX_CPUS, MAX_GPUS, MAX_MEM_MIB, MAX_SPAN_S, MIB, MIN_TIMEOUT_S, Record, Records, shown, up
 
 _MOST_BYTES = 256 << 20
 
@@ -113,8 +113,8 @@ def _record(task: _Fields, numbers: dict[str, int], submit_s: float, job: int) -
     if gpus is not None and gpus != math.floor(gpus):
         raise task.bad("gpus", f"{gpus} is not a whole number")
     timeout_s = task.number("timeout_s", MAX_SPAN_S)
-    if timeout_s == 0:
-        raise task.bad("timeout_s", "0 is no limit that a task could keep")
+    if timeout_s is not None and timeout_s < MIN_TIMEOUT_S:
+        raise task.bad("timeout_s", f"{timeout_s:g} is no limit that a task could keep")
     return Record(
         label=task.name,
         where=task.where,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 MIB = 1 << 20
 MAX_INSTANT_S = 1e11  # far beyond any clock, and still exact to a microsecond or so
 MAX_SPAN_S = 1e9
+MIN_TIMEOUT_S = 0.001  # as short as a timeout can be told (`headway.units`), and long beside the exactness of instants
 MAX_GPUS = 1_000_000
 MAX_CPUS = 1_000_000.0
 MAX_MEM_MIB = 1e12

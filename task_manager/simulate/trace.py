@@ -20,6 +20,7 @@ from .records import (
     MAX_PRIORITY,
     MAX_SPAN_S,
     MIB,
+    MIN_TIMEOUT_S,
     Record,
     Records,
     shown,
@@ -181,8 +182,9 @@ class _Row:
 
 def _record(row: _Row) -> Record:
     timeout_s = row.number_in("timeout_s", MAX_SPAN_S)
-    if timeout_s == 0:
-        raise row.bad("timeout_s", "'0' is no limit that a task could keep; leave the cell blank for its run time")
+    if timeout_s is not None and timeout_s < MIN_TIMEOUT_S:
+        text = shown(row.text("timeout_s"))
+        raise row.bad("timeout_s", f"{text} is no limit that a task could keep; leave the cell blank for its run time")
     types = [word.strip() for word in row.text("gpu_type").split("|")] if row.text("gpu_type") else []
     if not all(types):
         raise row.bad("gpu_type", f"{shown(row.text('gpu_type'))} names an empty type")

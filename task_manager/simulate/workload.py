@@ -12,7 +12,7 @@ from ..model import Node, Shape, Task
 from ..placement import could_ever_fit
 from .cluster import ANY_MODEL, Cluster
 from .errors import TraceInvalid
-from .records import Record
+from .records import MAX_SPAN_S, MIN_TIMEOUT_S, Record
 
 MIN_BLANK_TIMEOUT_S = 1.0
 
@@ -36,9 +36,9 @@ def build(records: Sequence[Record], cluster: Cluster, *, timeout_factor: float 
     all timeouts. A task that would run longer than its timeout is killed at it.
 
     Raises:
-        TraceInvalid: a task that none of the nodes could ever run.
+        TraceInvalid: a task that none of the nodes could ever run, or whose timeout the factor makes too short or long.
     """
-    timeouts = [_timeout_s(record) * timeout_factor for record in records]
+    timeouts = [_timeout_s(record, timeout_factor) for record in records]
     tails = _tails(records, timeouts)
     shapes: dict[Shape, Shape] = {}  # equal ones become one object: there are few, and tasks are many
     first = _first_of_jobs(records)
@@ -68,8 +68,15 @@ def build(records: Sequence[Record], cluster: Cluster, *, timeout_factor: float 
     return tuple(items)
 
 
-def _timeout_s(record: Record) -> float:
-    return max(record.runtime_s, MIN_BLANK_TIMEOUT_S) if record.timeout_s is None else record.timeout_s
+def _timeout_s(record: Record, factor: float) -> float:
+    told_s = max(record.runtime_s, MIN_BLANK_TIMEOUT_S) if record.timeout_s is None else record.timeout_s
+    timeout_s = told_s * factor
+    if not MIN_TIMEOUT_S <= timeout_s <= MAX_SPAN_S:
+        raise TraceInvalid(
+            f"{record.where}, {_kind(record)} timeout_s: {told_s:g} s times {factor:g} is not between "
+            f"{MIN_TIMEOUT_S:g} and {MAX_SPAN_S:g} s."
+        )
+    return timeout_s
 
 
 def _first_of_jobs(records: Sequence[Record]) -> list[int]:
@@ -111,8 +118,13 @@ def _shape(record: Record, cluster: Cluster) -> Shape:
 
 def _too_large(record: Record, shape: Shape, cluster: Cluster) -> TraceInvalid:
     cell, what = _misfit(shape, cluster.kinds)
-    kind = "column" if record.job is None else "field"
-    return TraceInvalid(f"{record.where}, {kind} {cell}: {what} in {cluster.text}; no node could ever run the task.")
+    return TraceInvalid(
+        f"{record.where}, {_kind(record)} {cell}: {what} in {cluster.text}; no node could ever run the task."
+    )
+
+
+def _kind(record: Record) -> str:
+    return "column" if record.job is None else "field"
 
 
 def _misfit(shape: Shape, nodes: Sequence[Node]) -> tuple[str, str]:

@@ -115,6 +115,25 @@ async def test_of_a_long_job_only_what_is_shown_is_asked_for(rig: Rig):
     assert rig.tasks.named == []
 
 
+@pytest.mark.parametrize("number", [2**31, 2**32, 2**63, 2**64, 10**23])
+async def test_numbers_beyond_all_pages_are_refused_or_find_nothing(rig: Rig, number: int):
+    ann = await rig.client("ann")
+    job_id = await submit(ann)
+    rig.tasks.put(job_id, "a")
+    for path in (
+        f"/queue?offset={number}",
+        f"/jobs/{job_id}?tasks_offset={number}",
+        f"/jobs/{job_id}?tasks_limit=1&tasks_offset={number}",
+        f"/jobs/{job_id}/tasks/a/decisions?before={number}",
+        f"/nodes/node-1/usage?since={number}&until={number}",
+        f"/usage?offset={number}",
+    ):
+        answer = await ann.get(path)
+        assert answer.status_code in (200, 400, 404), (path, answer.text)
+        if answer.status_code == 400:
+            assert "at most" in answer.json()["errors"][0]["message"], answer.text
+
+
 async def test_without_task_manager_a_job_is_shown_and_what_is_missing_is_told(rig: Rig):
     ann = await rig.client("ann")
     job_id = await submit(ann)

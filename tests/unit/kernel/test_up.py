@@ -194,6 +194,28 @@ def test_a_reserve_as_large_as_the_simulated_cluster_is_refused_and_nothing_is_c
     opened.append(prepare.prepare(state, Wishes(simulated_gpus=5), lambda line: None))
 
 
+@pytest.mark.parametrize(
+    ("policy", "want"),
+    [
+        ("log_aging:c=-5", r"'log_aging:c=-5' can't be made: "),
+        ("aging_sfj", r"'aging_sfj'; there are .* Did you mean aging_sjf\?"),
+    ],
+)
+def test_a_policy_that_can_not_be_had_is_refused_before_anything_starts(
+    state: Path, opened: list[Prepared], monkeypatch: pytest.MonkeyPatch, policy: str, want: str
+) -> None:
+    path = make(state, opened, runtime="scripted", simulated_gpus=4).config_path
+    text = path.read_text()
+    assert "\n[task_manager]\n" not in text
+    path.write_text(f'{text}\n[task_manager]\npolicy = "{policy}"\n')
+    with pytest.raises(ConfigInvalid, match=rf"^{path}:\d+: \[task_manager\] policy can't be taken: .*{want}"):
+        again(state, opened)
+    path.write_text(text)
+    monkeypatch.setenv("HEADWAY_TASK_MANAGER__POLICY", policy)
+    with pytest.raises(ConfigInvalid, match=r"^HEADWAY_TASK_MANAGER__POLICY: \[task_manager\] policy can't be taken: "):
+        prepare.prepare(state, Wishes(), lambda line: None)
+
+
 def test_a_folder_that_can_not_be_made_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigInvalid, match=r"can't be made: Not a directory\. Choose another folder with --state"):

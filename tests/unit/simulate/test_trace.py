@@ -70,6 +70,7 @@ def test_a_column_that_is_not_read_is_told_with_what_it_may_mean():
         (HEADER + "0,-1,,1,,,,\n", "column runtime_s: '-1' is negative."),
         (HEADER + "0,1,-1,1,,,,\n", "column timeout_s: '-1' is negative."),
         (HEADER + "0,1,0,1,,,,\n", "column timeout_s: '0' is no limit"),
+        (HEADER + "1e9,5,1e-9,1,,,,\n", "column timeout_s: '1e-9' is no limit"),
         (HEADER + "0,1,,-2,,,,\n", "column gpus: '-2' is negative."),
         (HEADER + "0,1,,1.5,,,,\n", "column gpus: '1.5' is not a whole number."),
         (HEADER + "0,1,,,,,,\n", "column gpus: the cell is blank."),

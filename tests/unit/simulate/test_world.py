@@ -29,6 +29,19 @@ def starts(*args, **options):
     return [life.start_s for life in simulated(*args, **options).outcome.lives]
 
 
+@pytest.mark.parametrize(
+    ("factor", "want"),
+    [
+        (1e-6, "t.csv, row 2 (line 3), column timeout_s: 100 s times 1e-06 is not between 0.001 and 1e+09 s."),
+        (1e9, "t.csv, row 1 (line 2), column timeout_s: 1e+06 s times 1e+09 is not between 0.001 and 1e+09 s."),
+    ],
+)
+def test_a_factor_that_leaves_no_timeout_is_refused(factor, want):
+    with pytest.raises(TraceInvalid) as refused:
+        simulated([a_record(run=1e6), a_record(1, timeout=100.0)], factor=factor)
+    assert refused.value.message == want
+
+
 def test_nodes_are_read_in_their_order_with_models_cpus_and_memory():
     found = cluster.parse("2x8xA100, 1x4:cpus=32:memory=64GiB ,1x0:cpus=2.5")
     assert [len(node.gpus) for node in found.nodes] == [8, 8, 4, 0]

@@ -65,7 +65,8 @@ async def test_a_task_that_can_neither_start_nor_be_reserved_for_takes_no_pass(
         assert made == []
         entry = await house.desk.explain(tid("behind"))
         assert (entry.position, entry.estimate_rough) == (5, True)
-        assert entry.estimated_start == pytest.approx(plan_now(house).rough.at(5).start_s - house.engine.mono() + now)
+        fifth = plan_now(house).rough.at(5, a_task(gpus=1).shape)
+        assert entry.estimated_start == pytest.approx(fifth.start_s - house.engine.mono() + now)
         await house.enqueue(a_task("ahead", gpus=1, at=now, timeout=10))
         assert made == [6], "it has a reservation"
         await house.enqueue(a_task("other", gpus=0, at=now, timeout=2_000))

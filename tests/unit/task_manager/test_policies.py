@@ -68,7 +68,18 @@ def other_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "    static = False\n\n"
         "    def __init__(self):\n"
         "        import threading\n"
-        "        self.lock = threading.Lock()\n"
+        "        self.lock = threading.Lock()\n\n"
+        "class Hollow(Lifo):\n"
+        "    static = False\n\n"
+        "    def __deepcopy__(self, memo):\n"
+        "        return None\n\n"
+        "class Nameless(Lifo):\n"
+        "    @property\n"
+        "    def name(self):\n"
+        "        raise LookupError('who am I?')\n\n"
+        "def leaves():\n"
+        "    import asyncio\n"
+        "    raise asyncio.CancelledError('gone')\n"
     )
     info = tmp_path / "lifo_policy-1.0.dist-info"
     info.mkdir()
@@ -76,6 +87,7 @@ def other_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (info / "entry_points.txt").write_text(
         "[headway.policies]\nlifo = lifo_policy:Lifo\nbroken = lifo_policy:broken\n"
         "strange = lifo_policy:strange\nabsent = lifo_policy:Absent\nlocked = lifo_policy:Locked\n"
+        "hollow = lifo_policy:Hollow\nnameless = lifo_policy:Nameless\nleaves = lifo_policy:leaves\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "lifo_policy", raising=False)
@@ -98,6 +110,9 @@ def test_a_policy_of_another_package_orders_the_queue(other_package: Path) -> No
         ("strange", "does not give a task_manager.policy.Policy"),
         ("absent", "does not load"),
         ("locked", "can't be copied, as previews need it: cannot pickle '_thread.lock' object"),
+        ("hollow", "can't be copied, as previews need it: its copy is a NoneType"),
+        ("nameless", "its `name` is no text"),
+        ("leaves", "can't be made: gone"),
         ("lifo:height=1", "no parameter 'height'; it has weight"),
     ],
 )
@@ -128,7 +143,7 @@ class Moody(Policy):
 @pytest.mark.parametrize(
     "how",
     [math.nan, math.inf, 10**400, "seven", "7", True, None, RuntimeError("out of ideas"), ZeroDivisionError(),
-     SystemExit(1), type("Own", (BaseException,), {})()],
+     SystemExit(1), asyncio.CancelledError(), GeneratorExit(), type("Own", (BaseException,), {})()],
 )  # fmt: skip
 def test_a_policy_that_fails_is_stood_in_for_and_loses_nothing(how: object, static: bool) -> None:
     cluster = Cluster([a_node(gpus=1)], Moody("t2", how, static=static))
@@ -208,16 +223,6 @@ def test_a_policy_that_can_not_tell_when_it_closes_promises_nothing(how: object)
     assert [place for place in cluster.places.values() if place.promised_s is not None] == []
     cluster.run()
     assert len(cluster.starts) == 4
-
-
-def test_the_end_of_a_task_of_the_loop_is_no_fault_of_a_policy() -> None:
-    for error in (asyncio.CancelledError(), GeneratorExit()):
-        with pytest.raises(type(error)):
-            strangers.let_ours_pass(error)
-        queue = TaskQueue(Moody("t", error, static=True))
-        with pytest.raises(type(error)):
-            queue.add(a_task("t"), runnable=True)
-        assert queue.failure == ""
 
 
 def test_ctrl_c_ends_what_nothing_else_would_and_else_is_a_policys_own_word() -> None:

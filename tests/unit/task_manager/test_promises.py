@@ -13,9 +13,10 @@ from task_manager import policies
 from task_manager.admission import Limits
 from task_manager.cycle import Discipline, PassSettings, Why
 from task_manager.model import Task
+from task_manager.placement import CpuTasks
 from task_manager.policy import AgingSjf
 from tests.support.scheduling import Cluster
-from tests.unit.task_manager.house import a_node, a_task, gpus_of, tid
+from tests.unit.task_manager.house import GiB, a_node, a_task, gpus_of, tid
 
 LIMITS = Limits(min_timeout_s=10.0)
 
@@ -334,9 +335,47 @@ def test_behind_the_first_there_is_a_rough_figure() -> None:
     assert made is not None
     assert set(made.estimates) == {tid("t0"), tid("t1")}
     assert made.rough is not None
-    assert made.rough.at(6).rough
-    assert made.rough.at(6).start_s == pytest.approx(500.0 + 5 * 60.0)
+    sixth = made.rough.at(6, a_task(gpus=1).shape)
+    assert sixth is not None
+    assert sixth.rough
+    assert sixth.start_s == pytest.approx(500.0 + 5 * 60.0)
     assert made.waits[tid("t5")].why is Why.NO_ROOM if tid("t5") in made.waits else True
+
+
+def test_a_rough_figure_is_of_what_the_task_takes() -> None:
+    """Tasks without GPUs wait for CPUs and memory: the GPUs are no measure of the work ahead of them."""
+    settings = PassSettings(reserved=2, cpu_tasks=CpuTasks.ALWAYS)
+    cluster = Cluster([a_node(cpu=800, memory=64 * GiB, gpus=4)], AgingSjf(), settings)
+    cluster.submit(a_task("runs", timeout=400.0, cpu=800))
+    cluster.submit(*(a_task(f"t{i}", at=1.0 + i, timeout=60.0, cpu=400) for i in range(9)))
+    cluster.submit(*(a_task(f"m{i}", at=1.0 + i, timeout=6.0, cpu=1, memory=64 * GiB) for i in range(10)))
+    cluster.run(until=20.0)
+    made = cluster.last
+    assert made is not None
+    assert made.rough is not None
+    assert len(cluster.queue) == 19
+    cpu_s, memory_s = (9 * 60 * 400 + 10 * 6 * 1) / 800, (9 * 60 * 1 + 10 * 6 * 64) / 64
+    assert cpu_s > memory_s
+    late = made.rough.at(11, a_task(cpu=100).shape)
+    assert late is not None
+    assert late.start_s == pytest.approx(400.0 + 10 * cpu_s / 19)
+    gpu = made.rough.at(11, a_task(gpus=1).shape)
+    assert gpu is not None
+    assert gpu.start_s < 20.0, "no GPU is in use, and none is waited for"
+
+
+def test_without_gpus_in_the_cluster_the_rough_figure_is_of_cpus() -> None:
+    cluster = Cluster([a_node(cpu=100)], AgingSjf(), PassSettings(reserved=1))
+    cluster.submit(a_task("runs", timeout=500.0))
+    cluster.submit(*(a_task(f"t{i}", at=1.0 + i, timeout=60.0) for i in range(6)))
+    cluster.run(until=20.0)
+    made = cluster.last
+    assert made is not None
+    assert made.rough is not None
+    sixth = made.rough.at(6, a_task().shape)
+    assert sixth is not None
+    assert sixth.start_s == pytest.approx(500.0 + 5 * 60.0)
+    assert made.rough.at(6, a_task(gpus=1).shape) is None
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from task_manager import policies
 from task_manager.events import PlannedStop, SetScheduling
 from task_manager.model import Task
 from task_manager.passes import Discipline
-from task_manager.policy import Policy, View
+from task_manager.policy import AgingSjf, Policy, View
 from task_manager.resorting import Adaptive
 from tests.support.clock import FakeClock
 from tests.support.postgres import Postgres
@@ -229,6 +229,25 @@ class Broken(Policy):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         raise SystemExit("no memory") if self.fails == "exit" else RuntimeError("no memory")
+
+
+class Wordy(AgingSjf):
+    """Tells more than anybody wants to know."""
+
+    name = "wordy"
+
+    def terms(self, task: Task, now: float) -> dict[str, float]:
+        return {"\ud800": 1.0, "a\nb": 2.0, "good": 3.0, "odd": math.nan} | {f"t{i}": 4.0 for i in range(100_000)}
+
+
+async def test_of_the_terms_of_a_policy_only_what_can_be_shown_is_told(tmp_path: Path, clock: FakeClock) -> None:
+    async with a_house(tmp_path, clock, settings=BARE, order=Wordy()) as house:
+        await a_queue(house)
+        reply = await house.desk.queue(pb.GetQueueRequest())
+        told = dict(reply.entries[0].terms)
+        assert told["good"] == 3.0
+        assert set(told) == {"good", *(f"t{i}" for i in range(16))}
+        assert pb.GetQueueReply.FromString(reply.SerializeToString()) == reply
 
 
 @pytest.mark.parametrize("how", ["raise", "nan", "exit"])
