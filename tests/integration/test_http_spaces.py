@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import io
-import math
 import os
 import stat
 import threading
@@ -354,7 +353,10 @@ async def test_what_a_task_wrote_counts_when_it_has_ended(rig: Rig):
     spaces, hal = rig.parts.spaces, account(rig, "hal")
     usage = spaces._usage(hal)
     # What was written while it was measured makes it due once more; then there is time.
-    await eventually(lambda: usage.ended_at + 1 < usage.due_at < math.inf, what="it was measured, and is not due")
+    await eventually(
+        lambda: spaces.view(hal).measured_at is not None and usage.due_at > usage.ended_at + 1,
+        what="it was measured, and is not due",
+    )
     (home(rig, "hal") / "big").write_bytes(b"a" * MIB)
     change = jm.JobChange(job=jm.Job(id="j1", owner="hal"), tasks=[jm.TaskView(name="a", state="RUNNING", attempt=1)])
     due_at = usage.due_at
