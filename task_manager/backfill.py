@@ -67,7 +67,7 @@ class Walk:
     # -- reservations -----------------------------------------------------------------------------
 
     def reserve(self, limit: int) -> None:
-        """Books the first ``limit`` tasks and the promised ones behind them, in order."""
+        """Starts what can start, books the first ``limit`` of the others and the promised ones behind them, in order."""
         booked = looked = 0
         strict = self.settings.discipline is Discipline.STRICT
         for key in self.inp.queue.ready_keys():
@@ -81,9 +81,11 @@ class Walk:
             if strict and (limited := self.board.limit_on(task, self.settings.duration_s(task))):
                 self.waits[task_id] = Wait(limited)  # a cap blocks nobody behind it
                 continue
-            looked += 1
             self.keys.append(key)
-            booked += self._reserve(task)
+            self._reserve(task)
+            if task_id not in self.placements:  # what starts takes nobody's reservation
+                looked += 1
+                booked += task_id in self.reservations
         behind = [(self.inp.queue.key_of(task_id), task_id) for task_id in self.stand]
         for _, task_id in sorted((key, task_id) for key, task_id in behind if key is not None):
             self._reserve(self.inp.tasks[task_id])
@@ -92,30 +94,30 @@ class Walk:
         """Whether the rest of the walk could tell nothing but estimates, and nobody wants them."""
         return not self.settings.estimates and not any(self.board.fits_now(s) for s in self.inp.queue.shelves)
 
-    def _reserve(self, task: Task) -> bool:
-        """Starts or books one task; whether it has a place now."""
+    def _reserve(self, task: Task) -> None:
+        """Starts or books one task, where it can have a place."""
         board, duration_s = self.board, self.settings.duration_s(task)
         old = self.stand.pop(task.id, None)
         if old is not None and old.node_id in board.nodes:
             if old.start_s > self.now_s and not board.might_move_up(task, old, duration_s):
                 self._explain(task, old.node_id, duration_s)
                 self.reservations[task.id] = old
-                return True
+                return
             board.remove(task, old)
         spread = self.settings.discipline is Discipline.EASY
         slot = board.earliest(task, duration_s, after_s=self._floor_s, spread=spread)
         if old is not None and (slot is None or slot.start_s >= old.start_s):
             self._stay(task, old)
-            return True
+            return
         if slot is None:
             limit = board.limit_on(task, duration_s) if board.can_hold(task.shape) else None
             self.waits[task.id] = Wait(limit or Why.NO_NODE)
-            return False
+            return
         if old is not None:
             self._freed = True
         if slot.start_s <= self.now_s:
             self._start(task, slot, duration_s)
-            return True
+            return
         self._explain(task, slot.node.id, duration_s)
         place = board.book(task, slot, duration_s)
         if old is not None:
@@ -124,7 +126,6 @@ class Walk:
         if self.settings.discipline is Discipline.STRICT:
             self._floor_s = slot.start_s
             self._ahead = self._ahead or task.id
-        return True
 
     def _stay(self, task: Task, place: Place) -> None:
         """Nothing earlier: it starts at its own place, or keeps it."""

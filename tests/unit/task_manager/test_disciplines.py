@@ -38,6 +38,25 @@ def test_twenty_tasks_on_two_gpus_start_when_the_fixture_says(name: str, discipl
     assert cluster.missed == []
 
 
+@pytest.mark.parametrize(
+    ("discipline", "reserved", "quick"),
+    [(Discipline.EASY, 200, 1), (Discipline.EASY, 200, 300), (Discipline.CONSERVATIVE, 1, 1),
+     (Discipline.CONSERVATIVE, 2, 300)],
+)  # fmt: skip
+def test_what_starts_in_a_pass_takes_no_reservation_from_what_waits(
+    discipline: Discipline, reserved: int, quick: int
+) -> None:
+    """A large task lost its reservation in each pass that started something ahead of it, and smaller ones went past."""
+    settings = PassSettings(discipline=discipline, reserved=reserved, promised=0, filled=100)
+    cluster = Cluster([a_node(gpus=8, cpu=1_000_000)], AgingSjf(), settings)
+    cluster.submit(a_task("a", timeout=100.0, gpus=4))
+    cluster.submit(a_task("head", at=1.0, timeout=100.0, gpus=8), a_task("long", at=2.0, timeout=1000.0, gpus=1))
+    cluster.submit(*(a_task(f"q{i}", at=3.0, timeout=10.0, memory=1) for i in range(quick)))
+    cluster.run()
+    assert {cluster.starts[tid(f"q{i}")] for i in range(quick)} == {3.0}
+    assert (cluster.starts[tid("head")], cluster.starts[tid("long")]) == (100.0, 200.0)
+
+
 def _mean_waits(queues: int, seed: int) -> dict[str, float]:
     """The paper's set-up: 20 tasks, exponential gaps of mean 25 s, log10 of the run time uniform in [1, 3], 2 GPUs."""
     chance = random.Random(seed)
