@@ -67,7 +67,7 @@ class Walk:
     # -- reservations -----------------------------------------------------------------------------
 
     def reserve(self, limit: int) -> None:
-        """Starts what can start, books the first ``limit`` of the others and the promised ones behind them, in order."""
+        """Starts what can start, books the first ``limit`` of the others and the promised ones behind, in order."""
         booked = looked = 0
         strict = self.settings.discipline is Discipline.STRICT
         for key in self.inp.queue.ready_keys():

@@ -309,6 +309,7 @@ class Board:
         machines = {room.node.id: machine_of(room.node) for room in rooms}
         ends: dict[NodeId, list[Change]] = {node_id: [] for node_id in machines}
         outlived: dict[NodeId, TaskId] = {}
+        awaited = {booking.node_id: booking.task_id for booking in self._running if booking.awaited}
         for booking in self._running:
             shape, node_id, until_s = booking.shape, booking.node_id, booking.until_s
             if until_s <= self.now_s:
@@ -322,7 +323,7 @@ class Board:
             node_id, machine = room.node.id, machines[room.node.id]
             group = self._groups.setdefault(machine.alike, len(self._groups))
             node = NodeProfile(room, self.now_s, group, ends[node_id], machine)
-            node.outlived = outlived.get(node_id)
+            node.outlived, node.awaited = outlived.get(node_id), awaited.get(node_id)
             self.nodes[node_id] = node
 
     def _room_now(self, wanted: Wanted) -> list[NodeProfile]:

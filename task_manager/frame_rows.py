@@ -203,12 +203,13 @@ def _left_of(_: NodeId, row: list[Any]) -> Left:
 def _booking(booking: Booking) -> list[Any]:
     return [
         booking.owner, booking.node_id, _shape(booking.shape), booking.gpu_uuids, booking.timeout_s, booking.until_s,
+        *([True] if booking.awaited else []),
     ]  # fmt: skip
 
 
 def _booking_of(task_id: TaskId, row: list[Any]) -> Booking:
-    owner, node_id, shape, uuids, timeout_s, until_s = row
-    return Booking(task_id, owner, NodeId(node_id), _shape_of(shape), tuple(uuids), timeout_s, until_s)
+    owner, node_id, shape, uuids, timeout_s, until_s, *awaited = row
+    return Booking(task_id, owner, NodeId(node_id), _shape_of(shape), tuple(uuids), timeout_s, until_s, bool(awaited))
 
 
 def _place(place: Place) -> list[Any]:

@@ -36,6 +36,7 @@ class Booking:
     gpu_uuids: tuple[str, ...]
     timeout_s: float
     until_s: float  # an exact upper bound of its end
+    awaited: bool = False  # it must be over by now, and its Worker, not heard yet, has yet to say so
 
 
 def kind_of(gpu: Gpu) -> str:

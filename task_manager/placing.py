@@ -115,7 +115,7 @@ def rooms(book: Book, settings: Settings, at_s: float | None = None) -> list[Roo
 
 def seen_now(book: Book, settings: Settings, at_s: float | None = None) -> PassInput:
     """What a pass of this turn sees; ``at_s``: with nodes that are silent by then."""
-    return pass_input(book, settings, rooms(book, settings, at_s))
+    return pass_input(book, settings, rooms(book, settings, at_s), at_s)
 
 
 def run_pass(turn: Turn) -> None:
@@ -130,7 +130,7 @@ def run_pass(turn: Turn) -> None:
     if said.placements and turn.settings.decisions_days and turn.steering is not None:
         turn.frame = frame(seen, said, turn.policy_text)
     _tell(book.plan, said)
-    _tell_missed(book, said)
+    _tell_missed(book, said, turn.settings)
     for placement in said.placements:
         _place(turn, placement)
     book.put_places(said.places)
@@ -159,13 +159,18 @@ def _tell(before: Plan | None, said: Plan) -> None:
         log.error("policy.failed", reason=said.policy_failed, instead="aging_sjf")
 
 
-def _tell_missed(book: Book, said: Plan) -> None:
-    """A start that is later than promised, though nothing moved the promise before: its cause is not known here."""
+def _tell_missed(book: Book, said: Plan, settings: Settings) -> None:
+    """A start that is later than promised, though nothing moved the promise before: its cause is not known here, but
+    for TaskManager's own absence."""
     for placement in said.placements:
         place = book.places.get(placement.task_id)
         if place is not None and place.promised_s is not None and book.mono > place.promised_s + PASS_S:
-            late_s = round(book.mono - place.promised_s, 3)
-            log.warning("promise.missed", task=str(placement.task_id), node=placement.node_id, by_s=late_s)
+            late_s, cause = round(book.mono - place.promised_s, 3), ""
+            if place.promised_s < book.started_s:
+                cause = "TaskManager was not running when it was due"
+            elif place.promised_s < book.started_s + settings.leases.silence_s:
+                cause = "TaskManager had just started, and heard first from the machines what had ended"
+            log.warning("promise.missed", task=str(placement.task_id), node=placement.node_id, by_s=late_s, cause=cause)
 
 
 def _place(turn: Turn, placement: Placement) -> None:

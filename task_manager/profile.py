@@ -36,8 +36,8 @@ class NodeProfile:
     """One open node."""
 
     __slots__ = (
-        "_cards", "_cpu", "_first", "_least", "_memory", "_never_before", "_times", "_windows", "free_cards", "group",
-        "kinds", "outlived", "room",
+        "_cards", "_cpu", "_first", "_least", "_memory", "_never_before", "_times", "_windows", "awaited",
+        "free_cards", "group", "kinds", "outlived", "room",
     )  # fmt: skip
 
     def __init__(
@@ -49,6 +49,7 @@ class NodeProfile:
         machine = machine or machine_of(room.node)
         self.kinds = machine.kinds
         self.outlived: TaskId | None = None  # an attempt here has outlived its booking: when it ends is a guess
+        self.awaited: TaskId | None = None  # the Worker here has yet to say that this one is over: likewise
         self._windows: dict[int, list[Window]] = {}
         self._first: dict[int, float] = {}
         self._never_before: dict[int, Bounds] = {}  # by the number of a need

@@ -81,6 +81,7 @@ def may_be_promised(inp: PassInput, board: Board, task: Task, place: Place) -> b
     return (
         node is not None
         and node.outlived is None  # when that one ends is a guess
+        and node.awaited is None
         and closes_at is not None
         and inp.wall_s >= closes_at - _SLACK_S
     )
@@ -156,6 +157,8 @@ def _why_unfit(inp: PassInput, board: Board, task: Task, place: Place) -> str:
         return ""
     if node.outlived is not None:
         return f"{node.outlived} on {node.id} has outlived its booking"
+    if node.awaited is not None:
+        return f"{node.id} has yet to say, since TaskManager started or lost sight of it, that {node.awaited} is over"
     for booking in inp.running:
         runs = inp.tasks.get(booking.task_id) if booking.node_id == node.id else None
         if runs is not None and booking.timeout_s > runs.timeout_s and booking.until_s > place.start_s:

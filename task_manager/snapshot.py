@@ -25,6 +25,9 @@ PASS_S = 1.0  # what a pass and the way to it may take, on top of a promised sta
 # Places are stored by the wall clock, each by what it was then: set by the network's time while they stand, it is some
 # milliseconds an hour away from the boot clock, and reading both takes a moment. Less than `PASS_S`.
 _CLOCKS_APART_S = 0.25
+# An attempt that must be over, of which its Worker has not been heard yet: it is taken to end so soon. A place that is
+# due there moves along meanwhile, by less than `_CLOCKS_APART_S` from pass to pass.
+_AWAITED_S = 0.2
 _NEVER = frozenset({Why.NO_NODE, Why.NOT_ADMITTED})  # as things are it does not start
 
 
@@ -41,9 +44,9 @@ def pass_settings(settings: Settings) -> PassSettings:
     )
 
 
-def pass_input(book: Book, settings: Settings, rooms: Iterable[Room]) -> PassInput:
-    """The snapshot of this turn."""
-    wanted = pass_settings(settings)
+def pass_input(book: Book, settings: Settings, rooms: Iterable[Room], at_s: float | None = None) -> PassInput:
+    """The snapshot of this turn; ``at_s``: for that moment by the boot clock, which may be later."""
+    wanted, at_s = pass_settings(settings), book.mono if at_s is None else at_s
     return PassInput(
         now_s=book.mono,
         wall_s=book.now,
@@ -51,7 +54,7 @@ def pass_input(book: Book, settings: Settings, rooms: Iterable[Room]) -> PassInp
         tasks=book.tasks,
         rooms=list(rooms),
         running=[
-            booking(attempt, book.flights[key], book.tasks[key], wanted) for key, attempt in book.attempts.items()
+            booking(attempt, book.flights[key], book.tasks[key], wanted, at_s) for key, attempt in book.attempts.items()
         ],
         places=book.places,
         policy=book.policy,
@@ -82,15 +85,21 @@ def apart(there: PassInput, *, now: float, mono: float) -> Callable[[], PassInpu
     return make
 
 
-def booking(attempt: Attempt, flight: Flight, task: Task, settings: PassSettings) -> Booking:
-    """What a live attempt holds, and until when at most: booked alike from its start, once that is known."""
+def booking(attempt: Attempt, flight: Flight, task: Task, settings: PassSettings, now_s: float) -> Booking:
+    """What a live attempt holds, and until when at most: booked alike from its start, once that is known.
+
+    One that must be over although its end is not known has outlived that only if its Worker says so: after a start of
+    TaskManager, or where a machine that is back does not list it, the end may just be on its way.
+    """
     whole_s = settings.duration_s(task) + attempt.timeout_s - task.timeout_s  # it may have been given more time
     until_s = flight.booked_s + whole_s
     if flight.running_s is not None:
         until_s = min(until_s, flight.running_s + whole_s - settings.start_limit_s)
+    awaited = until_s <= now_s and (flight.uncertain or flight.missing_since_s is not None)
     return Booking(
-        attempt.id.task, task.owner, attempt.node_id, attempt.shape, attempt.gpu_uuids, attempt.timeout_s, until_s
-    )
+        attempt.id.task, task.owner, attempt.node_id, attempt.shape, attempt.gpu_uuids, attempt.timeout_s,
+        now_s + _AWAITED_S if awaited else until_s, awaited,
+    )  # fmt: skip
 
 
 def to_wall(place: Place, *, now: float, mono: float) -> Place:

@@ -139,6 +139,67 @@ async def test_a_start_that_is_late_without_a_known_cause_is_logged(
         assert [a.task.name for a in house.running()] == ["waits"]
         (told,) = [record for record in caplog.records if record.getMessage().startswith("promise.")]
         assert told.getMessage() == "promise.missed"
+        assert told.__dict__["fields"]["cause"] == "TaskManager was not running when it was due"
+
+
+@pytest.mark.parametrize("word", ["a report", "a heartbeat without it"])
+async def test_after_an_outage_a_promise_waits_for_word_of_what_ended_meanwhile(
+    tmp_path: Path, clock: FakeClock, caplog: pytest.LogCaptureFixture, word: str
+) -> None:
+    """The first pass came before any Worker had been heard, took what had ended for what outlived its booking, and
+    dropped the promises behind it."""
+    now = clock.now()
+    async with a_house(tmp_path, clock, settings=BARE, order=by_name("fifo")) as house:
+        await house.nodes(a_node(gpus=2))
+        await house.enqueue(a_task("ends", gpus=1, at=now, timeout=100), a_task("runs", gpus=1, at=now, timeout=103))
+        for name in ("ends", "runs"):
+            await running(house, name)
+        await house.enqueue(a_task("due", gpus=1, at=now, timeout=60), a_task("later", gpus=1, at=now, timeout=60))
+        await house.advance(1, beats=("n1",))
+        promised = await promises_of(house)
+        assert promised.keys() == {"due", "later"}
+        ended = house.only_attempt(tid("ends"))
+        await house.kill()
+        clock.tick(100.5)  # when the promised start is due, the task before it has just ended, and nobody has said so
+        del house.workers.has["n1:7004"][ended]
+        await house.start()
+        await house.nodes(a_node(gpus=2))
+        assert (await entry(house, "due")).promised_start == pytest.approx(promised["due"], abs=1)
+        await house.advance(1)
+        assert (await promises_of(house)).keys() == promised.keys()
+        assert {a.task.name for a in house.running()} == {"ends", "runs"}
+        if word == "a report":
+            await house.end(ended)
+        else:
+            await house.beat()
+            assert (await promises_of(house)).keys() == promised.keys()
+            await house.end(ended)
+        assert {a.task.name for a in house.running()} == {"due", "runs"}
+        assert "promise.moved" not in [record.getMessage() for record in caplog.records]
+
+
+async def test_what_runs_on_after_an_outage_has_outlived_its_booking_once_its_worker_says_so(
+    tmp_path: Path, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = clock.now()
+    async with a_house(tmp_path, clock, settings=BARE, order=by_name("fifo")) as house:
+        await house.nodes(a_node(gpus=1))
+        await house.enqueue(a_task("runs", gpus=1, at=now, timeout=100))
+        await running(house, "runs")
+        await house.enqueue(a_task("next", gpus=1, at=now, timeout=60))
+        await house.advance(1, beats=("n1",))
+        assert (await promises_of(house)).keys() == {"next"}
+        await house.kill()
+        clock.tick(105)
+        await house.start()
+        await house.nodes(a_node(gpus=1))
+        assert (await promises_of(house)).keys() == {"next"}
+        await house.beat()
+        await house.advance(1)
+        (told,) = [record for record in caplog.records if record.getMessage().startswith("promise.")]
+        assert (told.getMessage(), told.__dict__["fields"]["cause"]) == (
+            "promise.moved", f"{tid('runs')} on n1 has outlived its booking",
+        )  # fmt: skip
 
 
 async def test_more_time_is_refused_where_a_promised_start_would_move(
