@@ -89,7 +89,7 @@ def show(reference: Reference, output: str) -> None:
         job = http.job(reference.job)
     tasks = _chosen(job, reference.task)
     if output == "json":
-        print_json(tasks[0] if reference.task else job)
+        print_json({**tasks[0], "missing": job["missing"]} if reference.task else job)
         return
     click.echo(f"{job['id']}  {safe(job['name'])}")
     line = f"{tone(job['state'])}{' (held)' if job['held'] else ''}, by {job['owner']}, {ago(job['submitted_at'])}"
@@ -100,8 +100,7 @@ def show(reference: Reference, output: str) -> None:
         # Of a job that was ended as a whole no single task is the reason.
         led_by = f"{job['reason_task']}: " if job["reason_task"] else ""
         click.echo(led_by + safe(job["reason"]["sentence"]))
-    for missing in job["missing"]:
-        click.echo(f"(not complete: {missing['sentence']})", err=True)
+    _tell_missing(job)
     click.echo()
     rows = []
     for task in tasks:
@@ -115,6 +114,11 @@ def show(reference: Reference, output: str) -> None:
     if reference.task:
         for attempt in tasks[0]["attempts"]:
             _print_attempt(attempt)
+
+
+def _tell_missing(job: dict[str, Any]) -> None:
+    for missing in job["missing"]:
+        click.echo(f"(not complete: {safe(missing['sentence'])})", err=True)
 
 
 def _pinned(tasks: list[dict[str, Any]]) -> list[str]:
@@ -196,8 +200,9 @@ def explain(reference: Reference, history: bool, limit: int, output: str) -> Non
     tasks = _chosen(job, reference.task)
     if output == "json":
         keys = ("name", "state", "waits", "waits_for", "place", "reason")
-        print_json([{k: t[k] for k in keys} for t in tasks])
+        print_json([{**{k: t[k] for k in keys}, "missing": job["missing"]} for t in tasks])
         return
+    _tell_missing(job)
     for task in tasks if reference.task else [t for t in tasks if t["state"] in ("BLOCKED", "QUEUED")] or tasks:
         click.echo(f"{task['name']}: {tone(task['state'])}")
         if task["place"]:
@@ -314,7 +319,7 @@ def extend(reference: Reference, by: str, force: bool, output: str) -> None:
 
 
 def _only_task(http: Client, job_id: str) -> str:
-    names = [task["name"] for task in http.job(job_id)["tasks"]]
+    names = [task["name"] for task in http.job(job_id, attempts=False)["tasks"]]
     if len(names) != 1:
         shown = f"{', '.join(names[:10])}{' …' if len(names) > 10 else ''}"
         raise click.UsageError(f"The job has {len(names)} tasks; say which: {job_id}/TASK, one of {shown}.")

@@ -35,7 +35,9 @@ def logs(reference: Reference, follow: bool, stream: str, tail: int | None, arch
         if archive is not None:
             _write_archive(http, reference, archive)
             return
-        names = [reference.task] if reference.task else [t["name"] for t in http.job(reference.job)["tasks"]]
+        names = [reference.task]
+        if not reference.task:
+            names = [task["name"] for task in http.job(reference.job, attempts=False)["tasks"]]
         streams = ["stdout", "stderr"] if stream == "both" else [stream]
         if follow:
             follow_tasks(http, reference.job, names, streams, attempt=reference.attempt)

@@ -122,7 +122,7 @@ def _of_tasks(advice: dict[str, Any]) -> str:
 
 def _follow(http: Client, job_id: str, output: str) -> int:
     try:
-        names = [t["name"] for t in http.job(job_id)["tasks"]]
+        names = [t["name"] for t in http.job(job_id, attempts=False)["tasks"]]
         follow_tasks(http, job_id, names, ["stdout", "stderr"])
         job = http.wait(job_id)
     except KeyboardInterrupt:

@@ -172,9 +172,11 @@ class Client:
                 return
             params["cursor"] = page["next_cursor"]
 
-    def job(self, job_id: str) -> dict[str, Any]:
-        """One job with tasks, edges and attempts; ``job_id`` may be shortened while unique."""
-        answer: dict[str, Any] = self._json("GET", f"/jobs/{quote(job_id, safe='')}")
+    def job(self, job_id: str, *, attempts: bool = True) -> dict[str, Any]:
+        """One job with tasks, edges and attempts; ``job_id`` may be shortened while unique. What could not be had is
+        in ``missing``. Without ``attempts`` nothing is asked of TaskManager: no attempts, no places in the queue."""
+        params = {} if attempts else {"attempts": "false"}
+        answer: dict[str, Any] = self._json("GET", f"/jobs/{quote(job_id, safe='')}", params=params)
         return answer
 
     def task(self, job_id: str, name: str) -> dict[str, Any]:

@@ -45,7 +45,7 @@ class Server:
         }  # fmt: skip
 
     def job(self, reference: str) -> dict[str, Any]:
-        return {"id": "j0000000000000001", "tasks": [{"name": "a"}]}
+        return {"id": "j0000000000000001", "tasks": [{"name": "a"}], "missing": []}
 
     def decisions(self, job_id: str, task: str, *, limit: int) -> dict[str, Any]:
         return self.decided

@@ -43,7 +43,8 @@ class Server:
         self.variants: list[dict[str, Any]] = []
         self.files: list[tuple[bytes, str]] = []
         self.entries: list[dict[str, Any]] = []
-        self.place: dict[str, Any] = {}
+        self.place: dict[str, Any] | None = {}
+        self.missing: list[dict[str, str]] = []
 
     def preview_variants(self, variants: list[dict[str, Any]]) -> dict[str, Any]:
         self.variants = variants
@@ -66,7 +67,7 @@ class Server:
             "waits_for": [],
             "reason": None,
         }
-        return {"id": reference, "tasks": [task]}
+        return {"id": reference, "tasks": [task], "missing": self.missing}
 
 
 @pytest.fixture
@@ -154,3 +155,16 @@ def test_explain_tells_when_a_task_starts(server: Server) -> None:
     assert "  starts about 12:12:00 (in 12m), no later than 12:15:00" in lines("explain", "j1/train")
     server.place |= {"estimate_rough": True, "promised_start_at": None}
     assert "  starts about ~12:12:00 (in ~12m), a rough figure" in lines("explain", "j1/train")
+
+
+def test_explain_tells_what_could_not_be_had(server: Server) -> None:
+    server.place = None
+    server.missing = [{"service": "TaskManager", "sentence": "Places can't be shown now: it is away."}]
+    for reference in ("j1", "j1/train"):
+        done = CliRunner().invoke(cli, ["explain", reference])
+        assert done.stderr.splitlines() == ["(not complete: Places can't be shown now: it is away.)"]
+        assert done.stdout.startswith("train: QUEUED")
+    (told,) = json.loads("\n".join(lines("explain", "j1", "-o", "json")))
+    assert (told["name"], told["missing"]) == ("train", server.missing)
+    shown = json.loads("\n".join(lines("show", "j1/train", "-o", "json")))
+    assert (shown["name"], shown["missing"]) == ("train", server.missing)
