@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from headway.errors import InvalidInput
+from headway.errors import InvalidInput, Problem
+from headway.jobfile.hints import nearest
 from headway.logs import get_logger
 from headway.rpc.v1 import common_pb2 as common
 from headway.rpc.v1 import task_manager_pb2 as tm
@@ -14,6 +15,8 @@ from .remote import ACT_S, Services
 from .schemas import Answer, Ask, Scheduling, Wait
 
 log = get_logger(__name__)
+
+DISCIPLINES = ("conservative", "easy", "greedy", "strict", "default")  # those of TaskManager; a test compares them
 
 
 class SchedulingPatch(Ask):
@@ -87,12 +90,23 @@ async def set_scheduling(services: Services, wanted: SchedulingPatch, *, by: str
     """
     if wanted.policy is None and wanted.discipline is None:
         raise InvalidInput("Say what to set: policy, discipline, or both.")
+    if wanted.discipline is not None and wanted.discipline not in DISCIPLINES:
+        sentence = f"There is no discipline {wanted.discipline!r}; there are {', '.join(DISCIPLINES)}."
+        near = nearest(wanted.discipline, DISCIPLINES) or ""
+        problem = Problem("/discipline", sentence, word=wanted.discipline, allowed=DISCIPLINES, suggestion=near)
+        raise InvalidInput(sentence, problems=[problem])
     request = tm.SetSchedulingRequest(by=by)
     if wanted.policy is not None:
         request.policy = wanted.policy
     if wanted.discipline is not None:
         request.discipline = wanted.discipline
-    reply: tm.Scheduling = await services.tasks.call("SetScheduling", request, deadline_s=ACT_S)
+    try:
+        reply: tm.Scheduling = await services.tasks.call("SetScheduling", request, deadline_s=ACT_S)
+    except InvalidInput as error:
+        if wanted.policy is not None and not error.problems:
+            # Policies are TaskManager's to know, third parties' among them.
+            error.problems = (Problem("/policy", error.message, word=wanted.policy),)
+        raise
     log.info("scheduling.set", policy=wanted.policy, discipline=wanted.discipline, by=by)
     return views.scheduling(reply)
 

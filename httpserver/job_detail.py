@@ -15,15 +15,18 @@ from headway.states import TaskState
 
 from . import schemas as s
 from . import views
-from .remote import Services
+from .remote import PARTS_S, Services
 
 # So many tasks are turned into JSON before others get their turn: a millisecond or two.
 _AT_ONCE = 50
 _NAMED = 500  # tasks that TaskManager is asked about at a time
+# So long it may take for these. A hung one takes calls and answers none; the job is shown without it before people,
+# and clients with a limit, give up.
+_TOLD_S = 5.0
 
 
 async def attempts(
-    services: Services, job_id: str, names: Collection[str] = ()
+    services: Services, job_id: str, names: Collection[str] = (), *, deadline_s: float = PARTS_S
 ) -> Mapping[str, Sequence[tm.AttemptView]]:
     """Attempts by task name, oldest first; of all tasks, or of those that are named.
 
@@ -32,7 +35,7 @@ async def attempts(
     """
     out: dict[str, list[tm.AttemptView]] = defaultdict(list)
     request = tm.ListAttemptsRequest(job_id=job_id, tasks=names)
-    async with aclosing(services.tasks.parts("ListAttempts", request)) as parts:
+    async with aclosing(services.tasks.parts("ListAttempts", request, deadline_s=deadline_s)) as parts:
         async for part in parts:
             for view in part.attempts:
                 out[view.attempt.task.name].append(view)
@@ -66,13 +69,12 @@ class Told:
 
     async def ask_one(self, task: jm.TaskView) -> None:
         """About this one alone."""
-        await self._ask_attempts([task.name])
-        if task.state == TaskState.QUEUED:
-            await self._ask_place(task.name)
+        waits = task.state == TaskState.QUEUED
+        await asyncio.gather(self._ask_attempts([task.name]), *([self._ask_place(task.name)] if waits else []))
 
     async def _ask_attempts(self, names: Sequence[str]) -> None:
         try:
-            self._attempts = await attempts(self._services, self._job_id, names)
+            self._attempts = await attempts(self._services, self._job_id, names, deadline_s=_TOLD_S)
         except HeadwayError as error:
             self._miss("The attempts can't be shown now", error)
 
@@ -81,7 +83,7 @@ class Told:
             return
         try:
             request = tm.GetQueueRequest(job_id=self._job_id, tasks=names)
-            reply = await self._services.tasks.call("GetQueue", request)
+            reply = await self._services.tasks.call("GetQueue", request, deadline_s=_TOLD_S)
             self._places = {entry.task.name: entry for entry in reply.entries}
         except HeadwayError as error:
             self._miss("Places in the queue can't be shown now", error)
@@ -89,7 +91,7 @@ class Told:
     async def _ask_place(self, name: str) -> None:
         request = tm.ExplainTaskRequest(task=common.Task(job_id=self._job_id, name=name))
         try:
-            self._places = {name: await self._services.tasks.call("ExplainTask", request)}
+            self._places = {name: await self._services.tasks.call("ExplainTask", request, deadline_s=_TOLD_S)}
         except NotFound:
             pass  # between JobManager's outbox and TaskManager's queue
         except HeadwayError as error:

@@ -10,6 +10,9 @@ from typing import Any
 
 from headway.errors import JobFileInvalid, Problem
 from headway.jobfile import Priority, check_job
+from headway.jobfile.hints import nearest
+from headway.jobfile.source import quoted
+from headway.jobfile.task_fields import RESOURCE_KEYS
 from headway.rpc import convert
 from headway.rpc.v1 import common_pb2 as common
 from headway.rpc.v1 import job_manager_pb2 as jm
@@ -23,6 +26,7 @@ from .remote import ACT_S, Services
 _MOST_VARIANTS = 20
 _MOST_BYTES = 64 * 1024  # of variants; a longer document is a job file
 _SHOWN = 200
+_KEYS = ("timeout", "priority", *RESOURCE_KEYS)  # of a variant
 _OF_TASK = re.compile(r"^task 'v\d+': ")
 
 
@@ -89,6 +93,11 @@ def checked(variants: list[Any], *, owner: str, high_priority: bool) -> list[tm.
 def _of_variant(problem: Problem) -> Problem:
     """Its place among the variants; they have no lines."""
     pointer = problem.pointer.replace("/tasks/", "/variants/", 1).replace("/resources", "", 1)
+    if problem.allowed == RESOURCE_KEYS:  # a key that is unknown there; a variant has more
+        near = nearest(problem.word, _KEYS) or ""
+        hint = f"did you mean {quoted(near)}?" if near else f"known are {', '.join(_KEYS)}"
+        message = f"unknown key {quoted(problem.word)}; {hint}"
+        return Problem(pointer, message, word=problem.word, allowed=_KEYS, suggestion=near)
     return Problem(
         pointer,
         _OF_TASK.sub("", problem.message),

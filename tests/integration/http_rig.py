@@ -69,6 +69,8 @@ class FakeAttempts(FakeTaskManager):
         self.asked_decisions: list[tm.ListDecisionsRequest] = []
         self.ledger: Ledger | None = None  # the real one, on a test's database
         self.breaks_off = False  # past runs, behind the first part
+        self.hangs = False  # takes what pages ask of a job, and answers none of it
+        self.patience_s: list[float] = []  # that those had who were left hanging
 
     def put(self, job_id: str, task: str, number: int = 1, state: str = "RUNNING", **fields: Any) -> tm.AttemptView:
         """An attempt that exists from now on."""
@@ -88,9 +90,15 @@ class FakeAttempts(FakeTaskManager):
         if self.away:
             raise Unavailable("gone fishing")
 
+    async def _hang(self, context: Any) -> None:
+        if self.hangs:
+            self.patience_s.append(context.time_remaining())
+            await asyncio.Event().wait()  # until the caller gives up
+
     async def ListAttempts(self, request: tm.ListAttemptsRequest, context: Any) -> AsyncIterator[tm.ListAttemptsReply]:
         self._away()
         self.named.append(set(request.tasks))
+        await self._hang(context)
         for (job_id, task, _), view in sorted(self.attempts.items()):
             if job_id == request.job_id and (not request.tasks or task in request.tasks):
                 yield tm.ListAttemptsReply(attempts=[view])
@@ -110,6 +118,7 @@ class FakeAttempts(FakeTaskManager):
         page = mine[request.offset : request.offset + (request.limit or 100)]
         if request.tasks:
             self.named.append(set(request.tasks))
+            await self._hang(context)
             page = [entry for entry in mine if entry.task.name in request.tasks]
         return tm.GetQueueReply(
             entries=page, total_waiting=len(mine), policy="aging_sjf", discipline="conservative",
@@ -118,6 +127,7 @@ class FakeAttempts(FakeTaskManager):
 
     async def ExplainTask(self, request: tm.ExplainTaskRequest, context: Any) -> tm.QueueEntry:
         self._away()
+        await self._hang(context)
         for entry in self.entries:
             if entry.task == request.task:
                 return entry

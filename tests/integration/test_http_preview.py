@@ -59,6 +59,17 @@ async def test_bad_variants_are_refused_with_all_that_is_wrong_at_its_place(rig:
         "/variants/0/timeout", "/variants/1/timeout", "/variants/2/gpu", "/variants/3/priority", "/variants/4"
     }  # fmt: skip
     assert errors["/variants/2/gpu"]["suggestion"] == "gpus"
+    keys = {"timeout", "priority", "gpus", "gpu_model", "gpu_memory", "cpus", "memory", "shm"}
+    for key, suggestion, message in (
+        ("gpu", "gpus", "unknown key 'gpu'; did you mean 'gpus'?"),
+        ("walltime", "timeout", "unknown key 'walltime'; did you mean 'timeout'?"),
+        ("retries", "", "unknown key 'retries'; known are timeout, priority, "),
+    ):
+        refused = await ann.post("/queue/preview", json=[{"timeout": "1m", key: 1}])
+        (error,) = refused.json()["errors"]
+        assert (error["pointer"], error["word"], error["suggestion"]) == (f"/variants/0/{key}", key, suggestion)
+        assert error["message"].startswith(message)
+        assert set(error["allowed"]) == keys
     assert "grant by an admin" in errors["/variants/3/priority"]["message"]
     assert "missing" in errors["/variants/1/timeout"]["message"]
     chief = await rig.client("chief", may_use_high_priority=True)

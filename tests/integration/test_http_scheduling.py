@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from task_manager.passes import Discipline
 from tests.integration.http_rig import Rig, a_rig
 
 
@@ -36,6 +37,17 @@ async def test_admins_set_what_orders_the_queue_and_all_see_who_did(rig: Rig) ->
     assert (unknown.status_code, unknown.json()["detail"]) == (
         400, "There is no scheduling policy 'lottery'; there are fifo.",
     )  # fmt: skip
+    (error,) = unknown.json()["errors"]
+    assert (error["pointer"], error["word"], error["message"]) == ("/policy", "lottery", unknown.json()["detail"])
+    both = await root.patch("/queue", json={"policy": "lottery", "discipline": "easy"})
+    assert [error["pointer"] for error in both.json()["errors"]] == ["/policy"]
+    unknown = await root.patch("/queue", json={"policy": "fifo", "discipline": "conservativ"})
+    assert unknown.status_code == 400
+    assert unknown.json()["detail"].startswith("There is no discipline 'conservativ'; there are conservative, easy,")
+    (error,) = unknown.json()["errors"]
+    assert (error["pointer"], error["suggestion"]) == ("/discipline", "conservative")
+    assert set(error["allowed"]) == {*Discipline, "default"}
+    assert rig.tasks.scheduling.policy == "log_aging:c=600", "nothing of it was set"
     assert (await root.patch("/queue", json={"polcy": "fifo"})).status_code in (400, 422)
 
 
