@@ -32,6 +32,7 @@ class Flight:
 
     sent: bool = False  # a launch may have left: the Worker may know of it
     uncertain: bool = False  # a launch had no answer
+    confirmed_s: float | None = None  # boot clock: when its machine first said again that it has it
     placed_s: float = 0.0  # boot clock: when it was placed, or TaskManager's start if that was later
     booked_s: float = 0.0  # boot clock: when it was placed, as far as the wall clock tells after a start
     running_s: float | None = None  # boot clock: since when its process is known to run

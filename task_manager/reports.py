@@ -188,6 +188,8 @@ def _confirm(turn: Turn, beat: Beat, attempt_id: AttemptId) -> bool:
     if attempt.node_id != beat.node_id:
         return True
     flight = turn.book.flights[attempt_id.task]
+    if flight.uncertain:
+        flight.confirmed_s = turn.book.mono
     flight.sent, flight.uncertain, flight.missing_since_s = True, False, None
     _accepted(turn, attempt, None)
     return False

@@ -54,7 +54,8 @@ def pass_input(book: Book, settings: Settings, rooms: Iterable[Room], at_s: floa
         tasks=book.tasks,
         rooms=list(rooms),
         running=[
-            booking(attempt, book.flights[key], book.tasks[key], wanted, at_s) for key, attempt in book.attempts.items()
+            booking(attempt, book.flights[key], book.tasks[key], wanted, at_s, settings.leases.missing_grace_s)
+            for key, attempt in book.attempts.items()
         ],
         places=book.places,
         policy=book.policy,
@@ -85,17 +86,22 @@ def apart(there: PassInput, *, now: float, mono: float) -> Callable[[], PassInpu
     return make
 
 
-def booking(attempt: Attempt, flight: Flight, task: Task, settings: PassSettings, now_s: float) -> Booking:
+def booking(
+    attempt: Attempt, flight: Flight, task: Task, settings: PassSettings, now_s: float, patience_s: float
+) -> Booking:
     """What a live attempt holds, and until when at most: booked alike from its start, once that is known.
 
     One that must be over although its end is not known has outlived that only if its Worker says so: after a start of
-    TaskManager, or where a machine that is back does not list it, the end may just be on its way.
+    TaskManager, or where a machine that is back does not list it, the end may just be on its way. A Worker also lists
+    what has ended until that is taken note of, so its first word is given ``patience_s``.
     """
     whole_s = settings.duration_s(task) + attempt.timeout_s - task.timeout_s  # it may have been given more time
     until_s = flight.booked_s + whole_s
     if flight.running_s is not None:
         until_s = min(until_s, flight.running_s + whole_s - settings.start_limit_s)
-    awaited = until_s <= now_s and (flight.uncertain or flight.missing_since_s is not None)
+    confirmed_s = flight.confirmed_s
+    is_open = flight.uncertain or flight.missing_since_s is not None
+    awaited = until_s <= now_s and (is_open or (confirmed_s is not None and now_s - confirmed_s < patience_s))
     return Booking(
         attempt.id.task, task.owner, attempt.node_id, attempt.shape, attempt.gpu_uuids, attempt.timeout_s,
         now_s + _AWAITED_S if awaited else until_s, awaited,

@@ -212,6 +212,7 @@ async def build(
         stop=controller.stop,
         discard=controller.discard,
         extend=controller.extend,
+        on_answered_again=reports.hurry,
     )
     nodes = ResourceManagerPeer(resource_manager)
 

@@ -49,6 +49,7 @@ class Heartbeat:
         stop: Callable[[Sequence[tuple[AttemptId, StopWord]]], Awaitable[None]],
         discard: Callable[[Sequence[AttemptId]], Awaitable[None]],
         extend: Callable[[Sequence[Extend]], Awaitable[None]],
+        on_answered_again: Callable[[], None] = lambda: None,
     ) -> None:
         self._send = send
         self._clock = clock
@@ -59,6 +60,7 @@ class Heartbeat:
         self._stop = stop
         self._discard = discard
         self._extend = extend
+        self._on_answered_again = on_answered_again
         self._now = asyncio.Event()
         self.lease = Lease()
         self._silent = False
@@ -97,6 +99,7 @@ class Heartbeat:
             return False
         if self._silent:
             log.info("heartbeat.answered_again")
+            self._on_answered_again()
         self._silent = False
         lease = after_answer(
             sent_s=sent_s, lease_s=answer.lease_s, enforced=answer.lease_enforced, stop_s=self._lease_stop_s

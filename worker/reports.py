@@ -49,6 +49,7 @@ class Reports:
         self._ends: set[AttemptId] = set()
         self._news = asyncio.Event()
         self._end_news = asyncio.Event()
+        self._hurry = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -63,6 +64,10 @@ class Reports:
         self._since.setdefault(attempt, self._clock.monotonic())
         self._idle.clear()
         self._news.set()
+
+    def hurry(self) -> None:
+        """TaskManager answers again: what it did not take is offered now rather than at the next try."""
+        self._hurry.set()
 
     def withdraw(self, attempt: AttemptId) -> None:
         """Nobody wants to know any more: it was superseded."""
@@ -88,12 +93,13 @@ class Reports:
             if not batch:
                 await nap(self._clock, _HOLD_S, self._end_news)
                 continue
+            self._hurry.clear()
             try:
                 discard = await self._send(list(batch.values()))
             except HeadwayError as error:
                 pause_s = min(_LONGEST_PAUSE_S, pause_s * 2 or _FIRST_PAUSE_S)
                 log.warning("reports.delayed", waiting=len(self._waiting), retry_s=pause_s, reason=str(error))
-                await self._clock.sleep(pause_s)
+                await nap(self._clock, pause_s, self._hurry)
                 continue
             pause_s = 0.0
             self._delivered(batch)

@@ -108,6 +108,20 @@ async def test_an_answer_that_got_lost_is_asked_for_again(reports: Reports, line
     assert len(line.batches) == tries + 1
 
 
+async def test_what_was_not_taken_is_offered_at_once_when_taskmanager_answers_again(
+    reports: Reports, line: Line, clock: FakeClock
+) -> None:
+    """Ends that are told seconds after the first heartbeat leave GPUs idle, and promises behind them in doubt."""
+    line.away = True
+    reports.tell(A, a_report(A, "SUCCEEDED"), end=True)
+    await clock.advance(30)
+    line.away = False
+    tries = len(line.batches)
+    reports.hurry()
+    await clock.settle()
+    assert (len(line.batches), line.acked) == (tries + 1, [A])
+
+
 async def test_a_newer_report_is_not_acked_with_the_older(reports: Reports, line: Line, clock: FakeClock) -> None:
     line.gate = asyncio.Event()
     reports.tell(A, a_report(A, "PROCESS_STARTED"))
@@ -133,6 +147,7 @@ class Pulse:
         self.stopped: list[tuple[AttemptId, StopWord]] = []
         self.discarded: list[AttemptId] = []
         self.extended: list[Extend] = []
+        self.again = 0  # how often it was told that TaskManager answers again
         self.delay_s = 0.0
         self.fenced = False
         self.lease = Lease()
@@ -172,7 +187,11 @@ class Pulse:
             stop=stop,
             discard=discard,
             extend=extend,
+            on_answered_again=self.answered_again,
         )
+
+    def answered_again(self) -> None:
+        self.again += 1
 
 
 async def test_a_lease_counts_from_the_sending_not_from_the_answer(clock: FakeClock) -> None:
@@ -205,9 +224,12 @@ async def test_while_taskmanager_is_away_leases_run_on_and_it_is_asked_often(clo
     await clock.advance(60)
     assert len(pulse.renewed) == renewed
     assert len(pulse.sent) > 20
+    assert pulse.again == 0
     pulse.answer = Answer(lease_s=120, lease_enforced=True)
     await clock.advance(3)
     assert len(pulse.renewed) == renewed + 1
+    await clock.advance(30)
+    assert pulse.again == 1
     run.cancel()
 
 
