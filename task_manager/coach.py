@@ -3,8 +3,8 @@
 Which runs count: those that succeeded give run times. One that its own timeout ended ran at least so long, and what it
 would have needed is not known: it counts among the runs that a timeout may kill, and pulls the advice up where its
 limit lay within reach of the run times. All others (failed early, cancelled, lost) say nothing of how long the work
-takes. Where hardly any run succeeded and several were ended by their timeouts, that alone is said, and no timeout is
-suggested: any figure would be a guess.
+takes. Where several were ended by their timeouts, and more than succeeded (or hardly any did), that alone is said, and
+no timeout is suggested: any figure would be a guess.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Experience:
 
 @dataclass(frozen=True, slots=True)
 class CutShort:
-    """Of the latest runs nearly all were ended by their timeouts: how long they need is not known. Times in seconds."""
+    """Most of the latest runs were ended by their timeouts: how long they need is not known. Times in seconds."""
 
     succeeded: int
     timed_out: int
@@ -82,11 +82,12 @@ def learn(runs: Iterable[Run]) -> Experience | CutShort | None:
     """What the runs say; None: too little."""
     runs = tuple(runs)
     times = sorted(run.seconds for run in runs if not run.timed_out)
-    if len(times) < FEWEST:
-        limits = [run.seconds for run in runs if run.timed_out]
-        return CutShort(len(times), len(limits), max(limits)) if len(limits) >= FEWEST else None
-    usual_s = times[math.ceil(_QUANTILE * len(times)) - 1] if len(times) >= _MANY else times[-1]
     cut_off = [run.seconds for run in runs if run.timed_out]
+    if len(cut_off) >= FEWEST and (len(times) < FEWEST or len(cut_off) > len(times)):
+        return CutShort(len(times), len(cut_off), max(cut_off))
+    if len(times) < FEWEST:
+        return None
+    usual_s = times[math.ceil(_QUANTILE * len(times)) - 1] if len(times) >= _MANY else times[-1]
     # One that hung until a limit far off says nothing; one that was cut off near the others' times would have gone on.
     near = [limit for limit in cut_off if limit <= _REACH * times[-1]]
     needed_s = max(usual_s, *near) * _WIDE_MARGIN if near else usual_s * _MARGIN

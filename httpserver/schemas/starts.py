@@ -43,7 +43,7 @@ class Preview(Answer):
 class TimeoutAdvice(Answer):
     """What past runs of the same account say of a timeout: advice, never applied by itself.
 
-    Where nearly all of them were ended by their timeouts nothing can be suggested: then `sentence` says so, and the
+    Where most of them were ended by their timeouts nothing can be suggested: then `sentence` says so, and the
     suggestion, times and shares are null.
     """
 

@@ -71,9 +71,15 @@ def test_too_few_that_succeeded_say_nothing(past: list[Run]) -> None:
             "4 runs of this command by you were ended by a timeout of up to 5m before they were done and only 1 "
             "succeeded, so how long it needs is not known.",
         ),
+        (
+            runs(1, 2, 2, timed_out=(6,) * 12),
+            60,
+            "12 runs of this command by you were ended by a timeout of up to 6s before they were done and only 3 "
+            "succeeded, so how long it needs is not known.",
+        ),
     ],
 )
-def test_where_nearly_all_were_ended_by_timeouts_that_is_said_and_nothing_suggested(
+def test_where_most_were_ended_by_timeouts_that_is_said_and_nothing_suggested(
     past: list[Run], asked_s: float, want: str
 ) -> None:
     found = learn(past)

@@ -3389,7 +3389,7 @@ export interface components {
          * TimeoutAdvice
          * @description What past runs of the same account say of a timeout: advice, never applied by itself.
          *
-         *     Where nearly all of them were ended by their timeouts nothing can be suggested: then `sentence` says so, and the
+         *     Where most of them were ended by their timeouts nothing can be suggested: then `sentence` says so, and the
          *     suggestion, times and shares are null.
          */
         TimeoutAdvice: {
