@@ -124,7 +124,12 @@ def _why_ahead(kept: Frame, other: Seen, mine: Seen) -> str:
 
 
 def _why_past(kept: Frame, placement: Placement, task_id: TaskId) -> str:
+    if any(one.task_id == task_id for one in kept.placements):
+        return f"{placement.task_id} was behind {task_id} and fitted beside it, on {placement.node_id}."
     what = f"{placement.task_id} was behind {task_id} and started on {placement.node_id} all the same"
+    place = kept.places.get(placement.task_id)
+    if place is not None and place.promised_s is not None:
+        return f"{what}: its start had been promised, and what comes ahead later goes around promised starts."
     wait = kept.waits.get(task_id)
     if wait is None:
         return f"{what}."

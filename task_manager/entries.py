@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headway.ids import TaskId
 from headway.model.reasons import WaitReason
 from headway.rpc import convert
 from headway.rpc.v1 import common_pb2, task_manager_pb2
@@ -10,6 +11,7 @@ from . import explain, scheduling_view, snapshot, wire
 from .admission import ruled_out
 from .book import Book
 from .model import Shape, Task
+from .overtaken import Overtaken
 from .placement import Room
 from .settings import Settings
 
@@ -29,6 +31,7 @@ class Entries:
         self._mono = mono
         holdings = snapshot.holdings(book, settings.limits)
         self._sight = explain.Sight(rooms, settings.cpu_tasks, settings.limits, holdings)
+        self._overtaken = Overtaken(book.plan, book.queue.key_of) if book.plan is not None else None
         self._resources: dict[Shape, common_pb2.Resources] = {}
 
     def entry(self, task: Task, position: int | None = None) -> task_manager_pb2.QueueEntry:
@@ -60,13 +63,17 @@ class Entries:
         return entry
 
     def _reasons(self, task: Task, position: int) -> list[WaitReason]:
-        plan = self._book.plan
+        plan, overtaken_by = self._book.plan, list[TaskId]()
+        if self._overtaken is not None:
+            overtaken_by = self._overtaken.by(task.id, self._sight.could_hold(task.shape))
         return explain.reasons(
             task,
             self._sight,
             ahead=max(0, position - 1),
             now=self._now,
             wait=plan.waits.get(task.id) if plan is not None else None,
+            promised=task.id in self._book.places,
+            overtaken_by=overtaken_by,
         )
 
     def _starts(self, entry: task_manager_pb2.QueueEntry, task: Task, position: int) -> None:

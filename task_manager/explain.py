@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 
+from headway.ids import NodeId, TaskId
 from headway.model.reasons import WaitReason, WaitWord
 from headway.states import Admission
 from headway.units import counted, format_size, round_size
@@ -73,6 +74,16 @@ class Sight:
         self._rooms = rooms
         self._cpu_tasks = cpu_tasks
         self._of_nodes: dict[Shape, list[WaitReason]] = {}
+        self._could_hold: dict[Shape, Set[NodeId]] = {}
+
+    def could_hold(self, shape: Shape) -> Set[NodeId]:
+        """The nodes that would hold this shape, were they empty."""
+        found = self._could_hold.get(shape)
+        if found is None:
+            empty = ((room.node.id, empty_room(room.node)) for room in self._rooms)
+            found = {node_id for node_id, room in empty if not shortages(shape, room, self._cpu_tasks)}
+            self._could_hold[shape] = found
+        return found
 
     def of_nodes(self, shape: Shape) -> list[WaitReason]:
         """Why no node takes this shape now; empty: one would."""
@@ -82,10 +93,20 @@ class Sight:
         return found
 
 
-def reasons(task: Task, sight: Sight, *, ahead: int, now: float, wait: Wait | None = None) -> list[WaitReason]:
+def reasons(
+    task: Task,
+    sight: Sight,
+    *,
+    ahead: int,
+    now: float,
+    wait: Wait | None = None,
+    promised: bool = False,
+    overtaken_by: Sequence[TaskId] = (),
+) -> list[WaitReason]:
     """All reasons why a waiting task waits, cheapest to fix first; empty when it would start in the next pass.
 
-    ``ahead``: tasks before it in the queue. ``wait``: what the last pass said of it.
+    ``ahead``: tasks before it in the queue. ``wait``: what the last pass said of it. ``promised``: its own start is.
+    ``overtaken_by``: tasks behind it whose promised starts stand before its own.
     """
     found: list[WaitReason] = []
     if task.held:
@@ -103,12 +124,25 @@ def reasons(task: Task, sight: Sight, *, ahead: int, now: float, wait: Wait | No
     if there_is_room and wait is not None:
         told = {reason.word for reason in found}
         found.extend(reason for reason in _of_pass(task, wait) if reason.word not in told)
-    if ahead and any(reason.word in _BUSY for reason in found):
+    busy = any(reason.word in _BUSY for reason in found)
+    if busy and overtaken_by:
+        found.append(_of_promises(overtaken_by))
+    if busy and ahead:
         plural = "task is" if ahead == 1 else "tasks are"
-        found.append(WaitReason(WaitWord.BEHIND_HIGHER_PRIORITY, f"{ahead} waiting {plural} ahead of it."))
+        stands = "; its promised start stands all the same" if promised else ""
+        found.append(WaitReason(WaitWord.BEHIND_HIGHER_PRIORITY, f"{ahead} waiting {plural} ahead of it{stands}."))
     # What comes free helps nobody whom a limit rules out.
     last = _PASSING if of_limits else ()
     return sorted(found, key=lambda reason: (reason.word in last, _ORDER[reason.word]))
+
+
+def _of_promises(tasks: Sequence[TaskId]) -> WaitReason:
+    if len(tasks) == 1:
+        sentence = f"{tasks[0]}, behind it, keeps the start that it was promised before this one came ahead."
+    else:
+        sentence = f"{len(tasks)} tasks behind it keep starts that they were promised before this one came ahead, "
+        sentence += f"{tasks[0]} the soonest."
+    return WaitReason(WaitWord.BEHIND_PROMISED_START, sentence)
 
 
 def _of_pass(task: Task, wait: Wait) -> list[WaitReason]:
@@ -155,7 +189,7 @@ def _of_holdings(task: Task, sight: Sight) -> list[WaitReason]:
 
 
 _BUSY = frozenset({WaitWord.WAITING_FOR_CPU_OR_MEMORY, WaitWord.WAITING_FOR_GPU, WaitWord.WAITING_FOR_GPU_MODEL})
-_PASSING = _BUSY | {WaitWord.BEHIND_HIGHER_PRIORITY}
+_PASSING = _BUSY | {WaitWord.BEHIND_HIGHER_PRIORITY, WaitWord.BEHIND_PROMISED_START}
 
 
 def _of_nodes(shape: Shape, rooms: Sequence[Room], cpu_tasks: CpuTasks) -> list[WaitReason]:

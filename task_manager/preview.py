@@ -17,6 +17,7 @@ from . import cycle, explain, promises
 from .admission import Holdings
 from .gate import Gate
 from .model import Node, Task
+from .overtaken import Overtaken
 from .passes import Discipline, PassInput, Plan
 from .placement import Room
 from .policy import ClusterView
@@ -76,6 +77,7 @@ class _Look:
         self._gate = Gate(nodes, asked.settings.limits, asked.settings.cpu_tasks)
         self._placed = {placement.task_id for placement in plan.placements}
         self._placed_keys = sorted(key for task_id in self._placed if (key := asked.queue.key_of(task_id)) is not None)
+        self._overtaken = Overtaken(plan, asked.queue.key_of)
         limits, held = asked.settings.limits, _held_after(asked, plan)
         self._sight = explain.Sight(_after(asked, plan), asked.settings.cpu_tasks, limits, held)
 
@@ -121,6 +123,8 @@ class _Look:
             ahead=max(0, position - 1),
             now=self._asked.wall_s,
             wait=self._plan.waits.get(task.id),
+            promised=task.id in self._plan.places,
+            overtaken_by=self._overtaken.by(task.id, self._sight.could_hold(task.shape)),
         )
 
     def _wall(self, at_s: float) -> float:
@@ -150,8 +154,8 @@ def in_words(start: Start, now: float) -> str:
         return "It would start at once."
     parts = [f"It would be at place {start.position} of the queue"]
     if start.starts_at is not None:
-        rough = "very roughly " if start.rough else ""
-        parts.append(f" and start in about {rough}{span(start.starts_at - now)}")
+        about = "very roughly" if start.rough else "about"
+        parts.append(f" and start in {about} {span(start.starts_at - now)}")
     if start.promised_at is not None:
         parts.append(f", in {span(start.promised_at - now)} at the latest")
     elif start.promise_from is not None:

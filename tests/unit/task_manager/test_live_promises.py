@@ -14,6 +14,7 @@ from headway.ids import NodeId
 from headway.rpc.v1 import task_manager_pb2 as pb
 from headway.states import NodeHealth
 from task_manager.admission import Limits, ShortReserve
+from task_manager.decision_log import DecisionLog
 from task_manager.events import Extend, NodesChanged
 from task_manager.passes import Discipline
 from task_manager.policies import by_name
@@ -81,7 +82,30 @@ async def test_a_promise_is_given_when_nobody_can_come_ahead_and_survives_a_rest
         await house.enqueue(replace(a_task("urgent", gpus=1, at=clock.now(), timeout=50), priority=1))
         urgent = await entry(house, "urgent")
         assert urgent.estimated_start >= promised - 2, "it goes around what was promised"
-        assert (await entry(house, "waits")).promised_start == pytest.approx(promised, abs=1)
+        waits = await entry(house, "waits")
+        assert waits.promised_start == pytest.approx(promised, abs=1)
+        assert reasons_of(urgent) == [
+            ("waiting_for_gpu", "It asks for 1 GPU, 0 free; n1 comes nearest."),
+            (
+                "behind_promised_start",
+                f"{tid('waits')}, behind it, keeps the start that it was promised before this one came ahead.",
+            ),
+        ]
+        assert reasons_of(waits)[1:] == [
+            ("behind_higher_priority", "1 waiting task is ahead of it; its promised start stands all the same.")
+        ]
+        await house.advance(500, beats=("n1",))
+        await house.end(house.only_attempt(tid("runs")))
+        assert [a.task.name for a in house.running()] == ["waits"], "the other one would not be done before"
+        told = await DecisionLog(house.db, clock, 7).of_task(tid("urgent"), limit=1, before=0)
+        assert [started.sentence for started in told.passes[0].started] == [
+            f"{tid('waits')} was behind {tid('urgent')} and started on n1 all the same: its start had been promised, "
+            "and what comes ahead later goes around promised starts."
+        ]
+
+
+def reasons_of(entry: pb.QueueEntry) -> list[tuple[str, str]]:
+    return [(reason.word, reason.sentence) for reason in entry.reasons]
 
 
 @pytest.mark.parametrize("apart_s", [1e-6, 0.02])
