@@ -17,6 +17,8 @@ from .engine import Engine
 from .entries import Entries
 from .gate import Gate
 from .model import Attempt, Task
+from .overtaken import Overtaken
+from .passes import Plan
 
 _PAGE = 500  # attempts in one part of a list: well under 1 MB
 _MOST_ENTRIES = 1_000
@@ -29,6 +31,8 @@ class Desk:
     def __init__(self, engine: Engine, db: Database) -> None:
         self._engine = engine
         self._db = db
+        self._plan: Plan | None = None  # that ``_overtaken`` is of
+        self._overtaken: Overtaken | None = None
 
     async def check(self, request: task_manager_pb2.CheckResourcesRequest) -> task_manager_pb2.CheckResourcesReply:
         """Would these be taken into the queue?"""
@@ -122,7 +126,11 @@ class Desk:
 
     def _entries(self, book: Book) -> Entries:
         settings, mono = self._engine.settings, self._engine.mono()
-        return Entries(book, settings, placing.rooms(book, settings, mono), now=self._engine.now(), mono=mono)
+        if book.plan is not self._plan:
+            self._plan = book.plan
+            self._overtaken = None if book.plan is None else Overtaken(book.plan, book.queue.key_of)
+        rooms = placing.rooms(book, settings, mono)
+        return Entries(book, settings, rooms, self._overtaken, now=self._engine.now(), mono=mono)
 
     def view(self, attempt: Attempt) -> task_manager_pb2.AttemptView:
         """As pages show it."""

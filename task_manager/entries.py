@@ -22,16 +22,26 @@ class Entries:
     """Of the book at this moment, which must not change as long as entries are made.
 
     ``now``: by the wall clock, ``mono``: by the boot clock, in seconds. ``rooms``: what is left of every known node.
+    ``overtaken``: of the book's plan.
     """
 
-    def __init__(self, book: Book, settings: Settings, rooms: list[Room], *, now: float, mono: float) -> None:
+    def __init__(
+        self,
+        book: Book,
+        settings: Settings,
+        rooms: list[Room],
+        overtaken: Overtaken | None,
+        *,
+        now: float,
+        mono: float,
+    ) -> None:
         self._book = book
         self._settings = settings
         self._now = now
         self._mono = mono
         holdings = snapshot.holdings(book, settings.limits)
         self._sight = explain.Sight(rooms, settings.cpu_tasks, settings.limits, holdings)
-        self._overtaken = Overtaken(book.plan, book.queue.key_of) if book.plan is not None else None
+        self._overtaken = overtaken
         self._resources: dict[Shape, common_pb2.Resources] = {}
 
     def entry(self, task: Task, position: int | None = None) -> task_manager_pb2.QueueEntry:
@@ -64,7 +74,7 @@ class Entries:
 
     def _reasons(self, task: Task, position: int) -> list[WaitReason]:
         plan, overtaken_by = self._book.plan, list[TaskId]()
-        if self._overtaken is not None:
+        if self._overtaken is not None and plan is not None and task.id in plan.reservations:
             overtaken_by = self._overtaken.by(task.id, self._sight.could_hold(task.shape))
         return explain.reasons(
             task,

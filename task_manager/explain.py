@@ -106,7 +106,7 @@ def reasons(
     """All reasons why a waiting task waits, cheapest to fix first; empty when it would start in the next pass.
 
     ``ahead``: tasks before it in the queue. ``wait``: what the last pass said of it. ``promised``: its own start is.
-    ``overtaken_by``: tasks behind it whose promised starts stand before its own.
+    ``overtaken_by``: tasks behind it whose promised starts stand before its own, the first of them.
     """
     found: list[WaitReason] = []
     if task.held:
@@ -140,8 +140,7 @@ def _of_promises(tasks: Sequence[TaskId]) -> WaitReason:
     if len(tasks) == 1:
         sentence = f"{tasks[0]}, behind it, keeps the start that it was promised before this one came ahead."
     else:
-        sentence = f"{len(tasks)} tasks behind it keep starts that they were promised before this one came ahead, "
-        sentence += f"{tasks[0]} the soonest."
+        sentence = f"{tasks[0]} and others behind it keep starts that they were promised before this one came ahead."
     return WaitReason(WaitWord.BEHIND_PROMISED_START, sentence)
 
 

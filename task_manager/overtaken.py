@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Container
-from itertools import accumulate
+from itertools import accumulate, islice
 
 from headway.ids import NodeId, TaskId
 
@@ -26,12 +26,13 @@ class Overtaken:
         self._last = list(accumulate((key for _, key, _ in rows), max))  # of those up to here the one furthest behind
 
     def by(self, task_id: TaskId, nodes: Container[NodeId]) -> list[TaskId]:
-        """Tasks behind this one whose promised starts come before its own, on nodes that it could use itself; the
-        soonest first."""
+        """Tasks behind this one whose promised starts come before its own, on nodes that it could use itself: the
+        soonest, and another one if there are more."""
         place, key = self._reservations.get(task_id), self._key_of(task_id)
         if place is None or key is None:
             return []
         earlier = bisect_left(self._starts, place.start_s)
         if not earlier or self._last[earlier - 1] <= key:
             return []
-        return [other for their, other, node_id in self._rows[:earlier] if their > key and node_id in nodes]
+        rows = islice(self._rows, earlier)
+        return list(islice((other for their, other, node_id in rows if their > key and node_id in nodes), 2))
