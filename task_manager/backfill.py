@@ -43,6 +43,7 @@ class Walk:
         self.no_room: dict[int, Shape] = {}  # by id, since hashing a shape takes longer
         self.keys: list[Key] = []  # looked at for a reservation
         self.stand, self.lost = promises.standing(inp, self.board)
+        self._more = False  # so many have started that the rest is left to the next pass
         self._freed = False  # room that was kept has come free
         self._floor_s = inp.now_s  # `strict`: nobody starts earlier
         self._ahead: TaskId | None = None
@@ -52,7 +53,7 @@ class Walk:
         discipline, settings = self.settings.discipline, self.settings
         if discipline is Discipline.GREEDY:
             self.fill(None, math.inf)
-            if settings.estimates:
+            if settings.estimates and not self._more:
                 self.reserve(settings.reserved)
         elif discipline is Discipline.STRICT:
             self.reserve(settings.reserved)
@@ -74,6 +75,8 @@ class Walk:
             task_id = id_of(key)
             if task_id in self.placements:
                 continue
+            if self._is_full():
+                break
             if booked >= limit or looked >= limit + self.settings.filled or self._nothing_more():
                 self._behind = self.keys[-1] if self.keys else None
                 break
@@ -86,9 +89,19 @@ class Walk:
             if task_id not in self.placements:  # what starts takes nobody's reservation
                 looked += 1
                 booked += task_id in self.reservations
+        if self._more:  # nobody's place is made better before it is the turn of those ahead
+            for task_id, place in self.stand.items():
+                self._explain(self.inp.tasks[task_id], place.node_id, place.duration_s)
+                self.reservations[task_id] = place
+            return
         behind = [(self.inp.queue.key_of(task_id), task_id) for task_id in self.stand]
         for _, task_id in sorted((key, task_id) for key, task_id in behind if key is not None):
             self._reserve(self.inp.tasks[task_id])
+
+    def _is_full(self) -> bool:
+        """Whether this pass has started all that it may."""
+        self._more = self._more or len(self.placements) >= self.settings.starts
+        return self._more
 
     def _nothing_more(self) -> bool:
         """Whether the rest of the walk could tell nothing but estimates, and nobody wants them."""
@@ -162,7 +175,7 @@ class Walk:
     def _fill_up(self, limit: int) -> None:
         """Fills; where a promised task left a place that was kept for it, also with those that have a reservation."""
         last = self.keys[-1] if self.keys else None
-        while True:
+        while not self._is_full():
             self.fill(last, limit)
             if not self._freed:
                 return
@@ -190,7 +203,7 @@ class Walk:
         self._freed = True
 
     def fill(self, after: Key | None, limit: float) -> None:
-        """Tries the next ``limit`` tasks behind ``after``, in order.
+        """Tries the tasks behind ``after``, in order, until ``limit`` of them could not start.
 
         Tasks of shapes that no node has room for now are passed over and do not count, so none of them hides a task
         that could start; nor do those of an account that holds all that it may.
@@ -203,15 +216,15 @@ class Walk:
             if limited is not None:
                 self.waits[task.id] = Wait(limited)
                 continue
-            if tried >= limit:
+            if tried >= limit or self._is_full():
                 return
-            tried += 1
             slot = None
             if not failed.covers(task, duration_s):
                 slot = self.board.at_once(task, duration_s)
             if slot is not None:
                 self._start(task, slot, duration_s)
             else:
+                tried += 1
                 failed.add(task, duration_s)
                 node_id, blocker = self.board.blocker(task) or (None, None)
                 self.waits[task.id] = Wait(Why.RESERVED, node_id, blocker)
@@ -272,6 +285,7 @@ class Walk:
             rough=rough(inp),
             waits=self.waits,
             dropped=tuple(self._dropped(places)),
+            more=self._more,
             next_wake_s=min(wakes, default=None),
             policy_failed=inp.queue.failure,
             # What starts makes way for others among the first.

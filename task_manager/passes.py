@@ -34,7 +34,8 @@ class PassSettings:
 
     discipline: Discipline = Discipline.CONSERVATIVE
     reserved: int = 200  # so many tasks have a reservation (`conservative`)
-    filled: int = 1_000  # so many behind them are tried
+    filled: int = 1_000  # so many behind them are tried that can't start
+    starts: int = 250  # so many start in one pass, so that it stays short; the next one follows at once
     promised: int = 200  # at most so many promises at a time
     start_limit_s: float = 0.0  # the platform's: from placement to the user's process
     stop_limit_s: float = 0.0  # the platform's: from the timeout until the GPUs are free
@@ -158,6 +159,7 @@ class Plan:
     rough: Rough | None = None  # for those without an estimate; None: there is nothing to tell it from
     waits: Mapping[TaskId, Wait] = field(default_factory=dict)  # of those looked at
     dropped: tuple[Dropped, ...] = ()
+    more: bool = False  # more might start: another pass is due at once
     next_wake_s: float | None = None  # a pass is due then, by the pass's clock, if no event brings one before
     policy_failed: str = ""  # the policy raised or gave no number: `aging_sjf` stood in, and this says why
     behind: Key | None = None  # tasks behind it were only looked at if there was room for their shape; None: all were

@@ -134,7 +134,8 @@ def run_pass(turn: Turn) -> None:
     for placement in said.placements:
         _place(turn, placement)
     book.put_places(said.places)
-    book.plan, book.planned_s, book.next_pass_s = said, book.mono, said.next_wake_s
+    book.plan, book.planned_s = said, book.mono
+    book.next_pass_s = book.mono if said.more else said.next_wake_s
     # Placing is no reason for another pass: it only takes.
     book.pass_needed = book.rough_due = False
 

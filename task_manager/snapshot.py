@@ -7,6 +7,7 @@ wall clock.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
@@ -72,15 +73,16 @@ def holdings(book: Book, limits: Limits) -> Holdings:
 
 
 def apart(there: PassInput, *, now: float, mono: float) -> Callable[[], PassInput]:
-    """The snapshot at this moment as one of its own, which stays as it is while the book goes on. Taking note of it is
-    quick; what takes longer is left to the call, in whatever thread."""
+    """The snapshot at this moment as one of its own, which stays as it is while the book goes on, for one pass that
+    starts all that can start. Taking note of it is quick; what takes longer is left to the call, in whatever thread."""
+    settings = replace(there.settings, starts=sys.maxsize)
     make_queue, tasks, places = there.queue.copier(), dict(there.tasks), dict(there.places)
 
     def make() -> PassInput:
         queue = make_queue()
         return replace(
             there, now_s=mono, wall_s=now, queue=queue, tasks=tasks, places=places, policy=queue.policy,
-            last_used=lambda uuid: 0.0,
+            settings=settings, last_used=lambda uuid: 0.0,
         )  # fmt: skip
 
     return make

@@ -92,8 +92,8 @@ class World:
                     break
                 self._enqueue(i, now)
                 arrived += 1
-            if self._tasks:
-                self._pass(now)
+            while self._tasks and self._pass(now):
+                pass
             if ended:
                 on_ended(ended)
         lives = tuple(map(self._life, range(len(self._items))))
@@ -142,7 +142,8 @@ class World:
         self._tasks[task.id] = task
         self._queue.add(task, runnable=True)
 
-    def _pass(self, now: float) -> None:
+    def _pass(self, now: float) -> bool:
+        """Whether another one is due at once."""
         self._passes += 1
         plan = self._planner(
             PassInput(
@@ -169,6 +170,7 @@ class World:
             self._start(placement, now)
         wake_s = plan.next_wake_s
         self._wake_s = wake_s if wake_s is not None and wake_s > now else None
+        return plan.more
 
     def _start(self, placement: Placement, now: float) -> None:
         i = self._number[placement.task_id]

@@ -117,7 +117,8 @@ class Cluster:
             self.now = min(instants)
             while self._events and self._events[0][0] <= self.now:
                 heapq.heappop(self._events)[3]()
-            self.step()
+            while self.step().more:
+                pass
 
     def step(self) -> Plan:
         """One pass, carried out."""
@@ -273,6 +274,8 @@ class Cluster:
     def _check_idle(self, made: Plan, rooms: list[Room]) -> None:
         """Nothing idles that a task could use without delaying a reservation (where all cards are alike)."""
         limits = self.settings.limits
+        if made.more:
+            return  # the rest is for the next pass, at this very moment
         if self.settings.discipline is Discipline.STRICT or limits.running_gpus_per_user or limits.short_reserve:
             return
         greedy = self.settings.discipline is Discipline.GREEDY

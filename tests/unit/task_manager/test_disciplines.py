@@ -57,6 +57,38 @@ def test_what_starts_in_a_pass_takes_no_reservation_from_what_waits(
     assert (cluster.starts[tid("head")], cluster.starts[tid("long")]) == (100.0, 200.0)
 
 
+@pytest.mark.parametrize("discipline", list(Discipline))
+def test_a_pass_starts_so_many_and_the_next_one_the_rest_in_the_same_order(discipline: Discipline) -> None:
+    """Passes stay short, and nothing that fits waits for the next event."""
+    chance = random.Random(5)
+    tasks = [
+        a_task(
+            f"t{i:03d}", at=float(i % 7), timeout=chance.uniform(10, 900), gpus=chance.choice([0, 0, 1, 2, 8]), memory=1
+        )
+        for i in range(120)
+    ]  # fmt: skip
+    starts = []
+    for most in (7, 100_000):
+        cluster = Cluster(
+            [a_node(f"n{i}", gpus=8, cpu=2_000) for i in range(3)], AgingSjf(),
+            PassSettings(discipline=discipline, starts=most, filled=5, reserved=30),
+        )  # fmt: skip
+        cluster.submit(*tasks)
+        cluster.run()
+        starts.append(cluster.starts)
+        assert cluster.missed == []
+    assert starts[0] == starts[1]
+
+
+def test_more_small_tasks_start_at_once_than_are_tried_in_vain() -> None:
+    """A thousand tasks that start used to end the pass, and others that fitted waited for the next event."""
+    settings = PassSettings(reserved=10, filled=20)
+    cluster = Cluster([a_node(cpu=1_000_000, gpus=1)], AgingSjf(), settings)
+    cluster.submit(*(a_task(f"t{i:03d}", timeout=60.0, memory=1) for i in range(700)))
+    cluster.run(until=1.0)
+    assert len(cluster.starts) == 700
+
+
 def _mean_waits(queues: int, seed: int) -> dict[str, float]:
     """The paper's set-up: 20 tasks, exponential gaps of mean 25 s, log10 of the run time uniform in [1, 3], 2 GPUs."""
     chance = random.Random(seed)

@@ -16,7 +16,7 @@ from task_manager.passes import Discipline
 from task_manager.policies import by_name
 from tests.support.clock import FakeClock
 from tests.support.waiting import eventually
-from tests.unit.task_manager.house import SETTINGS, House, a_house, a_node, a_task, tid
+from tests.unit.task_manager.house import SETTINGS, GiB, House, a_house, a_node, a_task, tid
 
 FEW = replace(SETTINGS, reserved=3)
 
@@ -50,6 +50,16 @@ async def test_what_was_kept_for_a_task_that_goes_starts_others_at_once(
         else:
             await house.engine.submit(Commands((Hold(tid("large"), 1, 99),)))
         assert [attempt.task.name for attempt in house.running()] == ["runs", "long"]
+
+
+async def test_what_one_pass_leaves_is_started_by_the_next_one_at_once(tmp_path: Path, clock: FakeClock) -> None:
+    async with a_house(tmp_path, clock) as house:
+        await house.nodes(a_node(cpu=100_000, memory=1_000 * GiB))
+        await house.enqueue(*(a_task(f"t{i}", at=clock.now()) for i in range(600)))
+        for _ in range(10):
+            await house.settle()
+        assert len(house.running()) == 600
+        assert len(set(house.workers.launched)) == 600
 
 
 async def test_a_task_that_can_neither_start_nor_be_reserved_for_takes_no_pass(
