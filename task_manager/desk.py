@@ -18,7 +18,6 @@ from .entries import Entries
 from .gate import Gate
 from .model import Attempt, Task
 from .overtaken import Overtaken
-from .passes import Plan
 
 _PAGE = 500  # attempts in one part of a list: well under 1 MB
 _MOST_ENTRIES = 1_000
@@ -31,8 +30,7 @@ class Desk:
     def __init__(self, engine: Engine, db: Database) -> None:
         self._engine = engine
         self._db = db
-        self._plan: Plan | None = None  # that ``_overtaken`` is of
-        self._overtaken: Overtaken | None = None
+        self._overtaken: Overtaken | None = None  # of the last plan that was asked about
 
     async def check(self, request: task_manager_pb2.CheckResourcesRequest) -> task_manager_pb2.CheckResourcesReply:
         """Would these be taken into the queue?"""
@@ -126,9 +124,10 @@ class Desk:
 
     def _entries(self, book: Book) -> Entries:
         settings, mono = self._engine.settings, self._engine.mono()
-        if book.plan is not self._plan:
-            self._plan = book.plan
-            self._overtaken = None if book.plan is None else Overtaken(book.plan, book.queue.key_of)
+        if book.plan is None:
+            self._overtaken = None
+        elif self._overtaken is None or self._overtaken.plan is not book.plan:
+            self._overtaken = Overtaken(book.plan, book.queue.key_of)
         rooms = placing.rooms(book, settings, mono)
         return Entries(book, settings, rooms, self._overtaken, now=self._engine.now(), mono=mono)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from headway.ids import TaskId
 from headway.model.reasons import WaitReason
 from headway.rpc import convert
 from headway.rpc.v1 import common_pb2, task_manager_pb2
@@ -73,9 +72,7 @@ class Entries:
         return entry
 
     def _reasons(self, task: Task, position: int) -> list[WaitReason]:
-        plan, overtaken_by = self._book.plan, list[TaskId]()
-        if self._overtaken is not None and plan is not None and task.id in plan.reservations:
-            overtaken_by = self._overtaken.by(task.id, self._sight.could_hold(task.shape))
+        plan, overtaken = self._book.plan, self._overtaken
         return explain.reasons(
             task,
             self._sight,
@@ -83,7 +80,7 @@ class Entries:
             now=self._now,
             wait=plan.waits.get(task.id) if plan is not None else None,
             promised=task.id in self._book.places,
-            overtaken_by=overtaken_by,
+            overtaken_by=overtaken.by(task, self._sight) if overtaken is not None else (),
         )
 
     def _starts(self, entry: task_manager_pb2.QueueEntry, task: Task, position: int) -> None:

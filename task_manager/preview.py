@@ -124,7 +124,7 @@ class _Look:
             now=self._asked.wall_s,
             wait=self._plan.waits.get(task.id),
             promised=task.id in self._plan.places,
-            overtaken_by=self._overtaken.by(task.id, self._sight.could_hold(task.shape)),
+            overtaken_by=self._overtaken.by(task, self._sight),
         )
 
     def _wall(self, at_s: float) -> float:
