@@ -87,7 +87,7 @@ def test_a_large_file_is_paused_and_goes_on_and_a_taken_name_is_asked_about(
     quick = slow_uploads(context, page, 4 << 20)
     choose = page.locator('main input[type="file"]:not([webkitdirectory])')
     choose.set_input_files(path)
-    transfer = page.locator(".transfer", has_text="1 file into large")
+    transfer = page.get_by_role("article", name="Upload into large")
     expect(transfer.locator(".meter")).to_contain_text("/s")
     transfer.get_by_role("button", name="Pause").click()
     expect(transfer).to_contain_text("paused")

@@ -57,6 +57,17 @@ it("asks about taken names, and replaces only then", async () => {
   expect(overwritten).toHaveLength(1);
 });
 
+it("shows what a person did before their next click", async () => {
+  vi.stubGlobal("fetch", () => Promise.resolve(problem(409, "conflict", "a is there already.")));
+  startFiles("anna", "", [item("a")], () => undefined);
+  expect(batches.snapshot()).toMatchObject([{ state: "sending" }]);
+  await vi.waitFor(() => expect(batches.snapshot()).toMatchObject([{ state: "ended", taken: [{ path: "a" }] }]));
+  settleTaken(batch().key, false);
+  expect(batches.snapshot()).toMatchObject([{ taken: [] }]);
+  dropFiles(batch().key);
+  expect(batches.snapshot()).toEqual([]);
+});
+
 it("stops for all when there is no room, and goes on when told", async () => {
   let full = true;
   vi.stubGlobal("fetch", () =>

@@ -254,10 +254,18 @@ export function startFiles(account: string, folder: string, items: readonly Item
   const runner = new Runner(account, key, onFile);
   runners.set(key, runner);
   runner.add(items, false);
+  batches.draw();
 }
 
-export const pauseFiles = (key: string): void => runners.get(key)?.pause();
-export const resumeFiles = (key: string): void => runners.get(key)?.run();
+export function pauseFiles(key: string): void {
+  runners.get(key)?.pause();
+  batches.draw();
+}
+
+export function resumeFiles(key: string): void {
+  runners.get(key)?.run();
+  batches.draw();
+}
 
 /** Those whose names are taken: replaced, or left as they are. */
 export function settleTaken(key: string, replace: boolean): void {
@@ -272,6 +280,7 @@ export function settleTaken(key: string, replace: boolean): void {
     ),
   );
   if (replace) runners.get(key)?.add(taken, true);
+  batches.draw();
 }
 
 export function retryFailed(key: string): void {
@@ -281,6 +290,7 @@ export function retryFailed(key: string): void {
     failed.map((f) => f.item),
     false,
   );
+  batches.draw();
 }
 
 /** Stops what still goes on; what is there stays. */
@@ -288,6 +298,7 @@ export function dropFiles(key: string): void {
   batches.set(batches.value.filter((b) => b.key !== key));
   runners.get(key)?.close();
   runners.delete(key);
+  batches.draw();
 }
 
 export function wakeFiles(): void {

@@ -58,6 +58,7 @@ export async function startImage(
   };
   // One that is begun again takes the place of its former row.
   imageUploads.set([...imageUploads.value.filter((u) => u.begunId === null || u.begunId !== first.begunId), first]);
+  imageUploads.draw();
   try {
     const sending = await send(
       "images",
@@ -93,18 +94,21 @@ export function pauseImage(key: string): void {
   void sendings.get(key)?.pause();
   rates.get(key)?.forget();
   change(key, { state: "paused", perSecond: null, trouble: "" });
+  imageUploads.draw();
 }
 
 export function resumeImage(key: string): void {
   asleep.delete(key);
   change(key, { state: "sending", trouble: "" });
   sendings.get(key)?.resume();
+  imageUploads.draw();
 }
 
 /** Takes it off the list; with what the server has of it, unless it is all there. */
 export async function dropImage(key: string): Promise<void> {
   const found = imageUploads.value.find((u) => u.key === key);
   imageUploads.set(imageUploads.value.filter((u) => u.key !== key));
+  imageUploads.draw();
   if (found !== undefined && found.uploadId === null) await sendings.get(key)?.cancel();
   sendings.delete(key);
   rates.delete(key);

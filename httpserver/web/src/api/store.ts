@@ -19,12 +19,16 @@ export class Store<T> {
 
   set(next: T): void {
     this.current = next;
-    this.timer ??= setTimeout(() => {
-      this.timer = undefined;
-      this.drawn = this.current;
-      this.listeners.forEach((listener) => listener());
-    }, DRAW_MS);
+    this.timer ??= setTimeout(this.draw, DRAW_MS);
   }
+
+  /** At once: what a person did is seen before the next click, which would else meet a button of a moment ago. */
+  readonly draw = (): void => {
+    clearTimeout(this.timer);
+    this.timer = undefined;
+    this.drawn = this.current;
+    this.listeners.forEach((listener) => listener());
+  };
 
   readonly subscribe = (listener: () => void): (() => void) => {
     this.listeners.add(listener);

@@ -13,7 +13,10 @@ interface Toast {
 const toasts = new Store<readonly Toast[]>([]);
 const STAYS_MS = 12_000;
 
-const close = (key: string): void => toasts.set(toasts.value.filter((t) => t.key !== key));
+function close(key: string): void {
+  toasts.set(toasts.value.filter((t) => t.key !== key));
+  toasts.draw();
+}
 
 /** Says something for a while, at the foot of whatever page is open. */
 export function tell(text: string, { bad = false, action = null }: { bad?: boolean; action?: Toast["action"] } = {}): void {
