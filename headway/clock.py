@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from functools import cache
+from pathlib import Path
 from typing import Protocol
 
 
@@ -22,6 +24,10 @@ class Clock(Protocol):
         """Seconds since boot (CLOCK_BOOTTIME): never steps."""
         ...
 
+    def boot_id(self) -> str:
+        """Changes with every boot: what ``monotonic`` said and was written down counts only with the same one."""
+        ...
+
     async def sleep(self, seconds: float) -> None:
         """Wait ``seconds`` (zero or less: only let others run)."""
         ...
@@ -36,5 +42,13 @@ class SystemClock:
     def monotonic(self) -> float:
         return time.clock_gettime(time.CLOCK_BOOTTIME)
 
+    def boot_id(self) -> str:
+        return _boot_id()
+
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(max(0.0, seconds))
+
+
+@cache
+def _boot_id() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()

@@ -34,7 +34,7 @@ class Delivery:
 
     async def send(self, rows: Sequence[OutboxRow]) -> None:
         for part in in_parts(await self._commands(rows)):
-            await self._task_manager.apply(part)
+            await self._task_manager.apply(part, self._jobs.steady())
 
     async def give_up(self, row: OutboxRow, error: HeadwayError) -> bool:
         """The pump's answer to a row that TaskManager calls invalid: its task ends, the others go on."""

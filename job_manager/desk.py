@@ -11,11 +11,13 @@ from .waiting_count import Counted
 
 
 class Desk:
-    """``touched`` are the jobs that may have changed, ``new`` those among them that this transaction makes."""
+    """``now`` is by the wall clock, ``steady`` by the one by which tasks age (``headway.steady``), in epoch seconds.
+    ``touched`` are the jobs that may have changed, ``new`` those among them that this transaction makes."""
 
-    def __init__(self, conn: Connection, memory: Memory, counted: Counted, now: float) -> None:
+    def __init__(self, conn: Connection, memory: Memory, counted: Counted, *, now: float, steady: float) -> None:
         self.conn = conn
         self.now = now
+        self.steady = steady
         self._counted = counted
         self.touched: dict[str, LiveJob] = {}
         self.new: set[str] = set()

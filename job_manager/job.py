@@ -89,7 +89,8 @@ Command = Enqueue | Cancel | Hold | Release
 
 @dataclass(slots=True)
 class TaskRecord:
-    """What a task has beside its state. Instants in epoch seconds."""
+    """What a task has beside its state. Instants in epoch seconds; ``ages_from`` and ``held_at`` by the steady clock
+    (``headway.steady``), the others by the wall clock."""
 
     ages_from: float
     generation: int = 1
@@ -235,9 +236,9 @@ class LiveJob:
         self._roll_up(now)
         return len(moved)
 
-    def retry(self, task: str, now: float, admit: Callable[[int], None] = lambda more: None) -> int:
-        """Run again what failed, was cancelled or skipped; how many tasks that were. ``admit`` is told how many before
-        anything changes, and raises where they are too many.
+    def retry(self, task: str, now: float, steady: float, admit: Callable[[int], None] = lambda more: None) -> int:
+        """Run again what failed, was cancelled or skipped; how many tasks that were. They age from ``steady`` on (by
+        that clock). ``admit`` is told how many before anything changes, and raises where they are too many.
 
         Raises:
             Conflict: the job is still being cancelled, or a need of that one task rules it out.
@@ -257,10 +258,10 @@ class LiveJob:
         for number in again:
             before = self.tasks[number]
             self.tasks[number] = TaskRecord(
-                ages_from=now,
+                ages_from=steady,
                 generation=before.generation + 1,
                 attempt=before.attempt,
-                held_at=now if self.record.held else None,
+                held_at=steady if self.record.held else None,
             )
         if self.record.state in JOB_ENDED:
             self.record.started_at = self.record.ended_at = None
@@ -270,14 +271,14 @@ class LiveJob:
         self._apply(moved, now)
         return len(again)
 
-    def hold(self, task: str, now: float) -> int:
+    def hold(self, task: str, steady: float) -> int:
         """Keep tasks that have not ended from starting; how many were not held before. What runs, runs on."""
         changed = 0
         for number in self._chosen(task):
             record = self.tasks[number]
             if self.states[number] in TASK_ENDED or record.held_at is not None:
                 continue
-            record.held_at = now
+            record.held_at = steady
             self.dirty.add(number)
             changed += 1
             if self.states[number] in (TaskState.QUEUED, TaskState.RUNNING):
@@ -286,15 +287,14 @@ class LiveJob:
             self.record.held = self.dirty_job = True
         return changed
 
-    def release(self, task: str, now: float) -> int:
+    def release(self, task: str, steady: float) -> int:
         """End a hold; how many tasks were held. The time on hold does not age."""
         changed = 0
         for number in self._chosen(task):
             record = self.tasks[number]
             if record.held_at is None:
                 continue
-            # A wall clock that was set back must not age the task.
-            record.ages_from += max(0.0, now - record.held_at)
+            record.ages_from += max(0.0, steady - record.held_at)
             record.held_at = None
             self.dirty.add(number)
             changed += 1

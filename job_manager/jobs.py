@@ -22,6 +22,7 @@ from headway.model.reasons import EndReason, EndWord
 from headway.rpc import convert
 from headway.rpc.v1 import common_pb2, job_manager_pb2
 from headway.states import JOB_ENDED, JobState, TaskEventKind
+from headway.steady import Anchor
 from headway.store import Batcher, Database
 
 from . import intake, store, views
@@ -88,6 +89,7 @@ class Jobs:
         self._max_tasks = max_tasks_per_job
         self._memory = Memory(tasks_in_memory)
         self._counted = Counted(queued_tasks_per_user)
+        self._steady: Anchor | None = None  # of the clock by which tasks age; None: not read yet
         self._inbox: Batcher[Operation, Any] = Batcher(self._run, name="jobs")
 
     async def close(self) -> None:
@@ -95,12 +97,19 @@ class Jobs:
         await self._inbox.close()
 
     async def settle(self) -> None:
-        """At start: look at every job with a waiting task again. Each change was stored together with what follows
-        from it, so there should be nothing to do; if there is, that task would have waited for ever."""
+        """At start: read the clock by which tasks age, and look at every job with a waiting task again. Each change was
+        stored together with what follows from it, so there should be nothing to do; if there is, that task would have
+        waited for ever."""
+        await self._inbox.submit(lambda desk: None)
         for job_id in await self._db.read(store.waiting_job_ids):
             moved = await self._inbox.submit(partial(_settle, job_id=job_id))
             if moved:
                 log.warning("job.settled", job=job_id, tasks=moved)
+
+    def steady(self) -> tuple[str, float] | None:
+        """The life of the machine and the instant by the clock by which tasks age; None before it was read."""
+        anchor = self._steady
+        return None if anchor is None else (anchor.boot_id, anchor.now(self._clock))
 
     async def tidy(self) -> None:
         """Forget requests too old to be repeated."""
@@ -183,7 +192,7 @@ class Jobs:
                 if known is not None:
                     return _known(known, header)
             desk.admit(header.owner.name, len(dag.names))
-            live = _new_job(header, dag, desk.now)
+            live = _new_job(header, dag, desk.now, desk.steady)
             store.insert_job(desk.conn, live, dag, packed, desk.now)
             live.clean()
             desk.add(live)
@@ -252,9 +261,13 @@ class Jobs:
     async def _run(self, operations: list[Operation]) -> list[Any]:
         touched: set[str] = set()
         ended: list[tuple[str, JobState, bool]] = []
+        anchors: list[Anchor] = []
 
         def work(conn: Connection) -> tuple[list[Any], list[Change]]:
-            desk = Desk(conn, self._memory, self._counted, self._clock.now())
+            anchor = self._steady or store.steady_anchor(conn, self._clock)
+            anchors.append(anchor)
+            now, steady = self._clock.now(), anchor.now(self._clock)
+            desk = Desk(conn, self._memory, self._counted, now=now, steady=steady)
             try:
                 results = [_guarded(operation, desk) for operation in operations]
                 for job_id, live in desk.touched.items():
@@ -271,6 +284,7 @@ class Jobs:
                 self._memory.drop(job_id)
             self._counted.forget()
             raise
+        self._steady = anchors[-1]
         self._counted.took()
         self._memory.shrink()
         for job_id, state, now in ended:
@@ -337,16 +351,16 @@ def _act(desk: Desk, live: LiveJob, task: str, action: ActionName, by: str) -> i
         case "cancel":
             return live.cancel(task, by, desk.now)
         case "retry":
-            return live.retry(task, desk.now, partial(desk.admit, live.record.owner))
+            return live.retry(task, desk.now, desk.steady, partial(desk.admit, live.record.owner))
         case "hold":
-            return live.hold(task, desk.now)
+            return live.hold(task, desk.steady)
         case "release":
-            return live.release(task, desk.now)
+            return live.release(task, desk.steady)
 
 
-def _new_job(header: job_manager_pb2.JobHeader, dag: Dag, now: float) -> LiveJob:
+def _new_job(header: job_manager_pb2.JobHeader, dag: Dag, now: float, steady: float) -> LiveJob:
     record = JobRecord(
-        id=new_job_id(now),
+        id=new_job_id(steady),  # so that ids sort as jobs came
         owner=header.owner.name,
         account=header.owner.SerializeToString(),
         request_id=header.request_id or None,
@@ -356,7 +370,7 @@ def _new_job(header: job_manager_pb2.JobHeader, dag: Dag, now: float) -> LiveJob
         submitted_at=now,
         task_count=len(dag.names),
     )
-    live = LiveJob(record, dag.names, dag.needs, dag.tail_timeout_s, [TaskRecord(ages_from=now) for _ in dag.names])
+    live = LiveJob(record, dag.names, dag.needs, dag.tail_timeout_s, [TaskRecord(ages_from=steady) for _ in dag.names])
     live.settle(now)
     return live
 

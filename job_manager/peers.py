@@ -23,8 +23,12 @@ class TaskManagerPeer:
         self._peer = peer
         self._stub = TaskManagerStub(peer.channel)  # type: ignore[no-untyped-call]
 
-    async def apply(self, commands: Sequence[task_manager_pb2.TaskCommand]) -> None:
+    async def apply(
+        self, commands: Sequence[task_manager_pb2.TaskCommand], steady: tuple[str, float] | None = None
+    ) -> None:
         request = task_manager_pb2.ApplyTaskCommandsRequest(commands=commands)
+        if steady is not None:
+            request.steady_boot_id, request.steady_now = steady
         # The outbox tries again by itself, with pauses, so this need not.
         await self._peer.call(self._stub.ApplyTaskCommands, request, deadline_s=_APPLY_DEADLINE_S)
 

@@ -47,8 +47,11 @@ class Verdicts:
 class TaskManagerPort(Protocol):
     """The queue. Both calls raise a HeadwayError when it can't be reached in time."""
 
-    async def apply(self, commands: Sequence[task_manager_pb2.TaskCommand]) -> None:
-        """Hand commands over, in order; returning means that they are stored there.
+    async def apply(
+        self, commands: Sequence[task_manager_pb2.TaskCommand], steady: tuple[str, float] | None = None
+    ) -> None:
+        """Hand commands over, in order; returning means that they are stored there. ``steady``: this machine's life
+        and the instant in it by the clock by which tasks age.
 
         Safe to repeat after any failure: TaskManager drops what it has already. Commands of one task must be handed
         over in the order of their ``seq``.

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import json
+import math
 import zlib
 from array import array
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, and_, bindparam, delete, insert, or_, select, update
+from sqlalchemy import Connection, Row, Select, and_, bindparam, delete, func, insert, or_, select, update
 
+from headway.clock import Clock
 from headway.ids import JobId
 from headway.jobfile.spec import NeedOn, Priority
 from headway.model.reasons import EndReason, EndWord
 from headway.rpc.v1 import common_pb2, task_manager_pb2
 from headway.states import JOB_ENDED, TASK_ENDED, JobState, TaskState
+from headway.steady import Anchor, anchored
 
 from . import waiting
 from .dag import Dag
 from .job import Cancel, Command, Enqueue, Hold, JobRecord, LiveJob, Release, TaskRecord
 from .reactor import Needs
-from .tables import TASK_MANAGER, action, job, job_graph, outbox, task, task_spec
+from .tables import TASK_MANAGER, action, job, job_graph, outbox, steady, task, task_spec
 
 _KINDS = (NeedOn.SUCCESS, NeedOn.FAILURE, NeedOn.ANY)
 _KIND_NUMBER = {kind: number for number, kind in enumerate(_KINDS)}
@@ -30,6 +33,19 @@ _IN_AT_MOST = 500
 
 
 # -- writing ------------------------------------------------------------------------------------
+
+
+def steady_anchor(conn: Connection, clock: Clock) -> Anchor:
+    """Of the clock by which tasks age; in a new life of the machine it goes on behind all that have not ended."""
+    row = conn.execute(select(steady)).first()
+    kept = Anchor(row.boot_id, row.offset_s) if row is not None else None
+    if kept is not None and kept.boot_id == clock.boot_id():
+        return kept
+    latest = conn.execute(select(func.max(task.c.ages_from)).where(task.c.state.not_in(_TASK_ENDED))).scalar_one()
+    anchor = anchored(kept, clock, latest=-math.inf if latest is None else latest)
+    conn.execute(delete(steady))
+    conn.execute(insert(steady), {"id": 1, "boot_id": anchor.boot_id, "offset_s": anchor.offset_s})
+    return anchor
 
 
 def insert_job(conn: Connection, live: LiveJob, dag: Dag, specs: Sequence[bytes], now: float) -> None:
@@ -281,6 +297,7 @@ def _from_little(kind: str, data: bytes) -> array[Any]:
 
 
 # Named one by one, so that the index over states serves.
+_TASK_ENDED = [state.value for state in TASK_ENDED]
 _LIVE = job.c.state.in_([state.value for state in JobState if state not in JOB_ENDED])
 
 _BIG_ENDIAN = array("H", b"\x00\x01")[0] == 1

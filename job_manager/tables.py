@@ -77,8 +77,8 @@ task = Table(
     Column("queued_at", Float),
     Column("started_at", Float),
     Column("ended_at", Float),
-    Column("held_at", Float),  # NULL: not held
-    Column("ages_from", Float, nullable=False),
+    Column("held_at", Float),  # steady time (headway.steady); NULL: not held
+    Column("ages_from", Float, nullable=False),  # steady time
     Column("reason_word", Text),
     Column("exit_code", Integer),
     Column("signal", Integer),
@@ -107,6 +107,15 @@ action = Table(
     Column("at", Float, nullable=False),
     PrimaryKeyConstraint("job_id", "request_id"),
     Index("ix_action_at", "at"),
+)
+
+# Of ``headway.steady``, by which tasks age: one row.
+steady = Table(
+    "steady",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("boot_id", Text, nullable=False),
+    Column("offset_s", Float, nullable=False),
 )
 
 outbox = Outbox(metadata)

@@ -302,8 +302,8 @@ class Walk:
             task = inp.tasks[task_id]
             if not promises.may_be_promised(inp, self.board, task, place):
                 closes_at = promises.closing(inp, task)
-                if closes_at is not None and closes_at > inp.wall_s:
-                    later.append(inp.now_s + closes_at - inp.wall_s)
+                if closes_at is not None and closes_at > inp.steady_s:
+                    later.append(inp.now_s + closes_at - inp.steady_s)
             elif len(places) < self.settings.promised:
                 places[task_id] = self.reservations[task_id] = replace(place, promised_s=place.start_s)
         return later

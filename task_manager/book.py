@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from headway.ids import AttemptId, NodeId, TaskId
 
+from .clocks import Reading
 from .cycle import is_out_of_reach, starts_nothing
 from .leases import NodeLease
 from .model import Attempt, Node, Task
@@ -34,7 +35,7 @@ class Flight:
     uncertain: bool = False  # a launch had no answer
     confirmed_s: float | None = None  # boot clock: when its machine first said again that it has it
     placed_s: float = 0.0  # boot clock: when it was placed, or TaskManager's start if that was later
-    booked_s: float = 0.0  # boot clock: when it was placed, as far as the wall clock tells after a start
+    booked_s: float = 0.0  # boot clock: when it was placed; of another life of the machine the wall clock tells it
     running_s: float | None = None  # boot clock: since when its process is known to run
     launched_s: float = 0.0  # boot clock: when a launch was last under way
     missing_since_s: float | None = None  # boot clock: since when its machine does not list it
@@ -65,11 +66,10 @@ class Book:
     """Tasks, live attempts, queue, nodes, leases."""
 
     def __init__(
-        self, policy: Policy, *, now: float = 0.0, mono: float = 0.0, by_owner: bool = False, arrivals_s: float = 0.0
+        self, policy: Policy, here: Reading, *, ahead_s: float = 0.0, by_owner: bool = False, arrivals_s: float = 0.0
     ) -> None:
-        self.now = now
-        self.mono = mono
-        self.started_s = mono  # silence is counted from here at the earliest
+        self.begin(here, ahead_s)
+        self.started_s = self.mono  # silence is counted from here at the earliest
         self.tasks: dict[TaskId, Task] = {}  # those that have not ended
         self.attempts: dict[TaskId, Attempt] = {}  # live ones: a task has at most one
         self.flights: dict[TaskId, Flight] = {}
@@ -87,32 +87,30 @@ class Book:
         self.nodes_live = False  # the nodes are as ResourceManager says now, not as it once said
         self.pass_needed = True
         self.rough_due = False  # tasks came or went without a pass: what the plan says roughly is of before
-        self.dirty_tasks: dict[TaskId, Task] = {}
-        self.dirty_attempts: dict[AttemptId, Attempt] = {}
-        self.dirty_nodes: dict[NodeId, Node | None] = {}
-        self.dirty_leases: dict[NodeId, NodeLease] = {}
-        self.dirty_places: dict[TaskId, Place | None] = {}
         self._first_seen: dict[NodeId, float] = {}
         self._usage: dict[NodeId, _Usage] = {}
         self._gpus: dict[str, TaskId] = {}
         self._gpu_used: dict[str, int] = {}
         self._uses = 0
         self._paused: list[tuple[float, TaskId, float]] = []
-        self._undo: list[Callable[[], None]] = []
         self._arrivals_s = arrivals_s
 
     # -- turns ------------------------------------------------------------------------------------
 
-    def begin(self, now: float, mono: float) -> None:
-        """Starts a turn at this instant."""
-        self.now, self.mono = now, mono
+    def begin(self, here: Reading, ahead_s: float) -> None:
+        """Starts a turn at this instant. ``ahead_s``: the steady clock of the wall clock."""
+        self.here, self.ahead_s = here, ahead_s
+        self.now, self.mono = here.now, here.mono
         self.commit()
 
     def commit(self) -> None:
         """The turn's changes are durable (or there were none)."""
-        self._undo.clear()
-        self.dirty_tasks, self.dirty_attempts, self.dirty_nodes, self.dirty_leases = {}, {}, {}, {}
-        self.dirty_places = {}
+        self._undo: list[Callable[[], None]] = []
+        self.dirty_tasks: dict[TaskId, Task] = {}
+        self.dirty_attempts: dict[AttemptId, Attempt] = {}
+        self.dirty_nodes: dict[NodeId, Node | None] = {}
+        self.dirty_leases: dict[NodeId, NodeLease] = {}
+        self.dirty_places: dict[TaskId, Place | None] = {}
 
     def rollback(self) -> None:
         """Takes back all changes since ``begin``."""
@@ -234,10 +232,12 @@ class Book:
             self._set_task(task.id, task)
         if attempt is not None:
             flight = Flight(sent=True, uncertain=True, placed_s=self.mono, launched_s=self.mono)
-            flight.booked_s = self._ago(attempt.placed_at)
+            same_life = attempt.boot_id == self.here.boot_id
+            flight.booked_s = attempt.placed_s if same_life else self._ago(attempt.placed_at)
             if attempt.started_at is not None:
                 # By the Worker's clock, which may be slow: not before it was placed.
-                flight.running_s = self._ago(max(attempt.started_at, attempt.placed_at))
+                later_s = max(0.0, attempt.started_at - attempt.placed_at)
+                flight.running_s = min(self.mono, flight.booked_s + later_s)
             self._set_attempt(attempt.id.task, attempt, flight)
 
     @property

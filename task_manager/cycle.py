@@ -41,7 +41,7 @@ def plan(inp: PassInput) -> Plan:
 
     Of the snapshot only the queue's own order is touched: a rule that re-sorts is sorted to this moment.
     """
-    inp.queue.sort(inp.wall_s, inp.view)
+    inp.queue.sort(inp.steady_s, inp.view)
     return Walk(inp).run()
 
 

@@ -43,7 +43,7 @@ class DecisionLog:
         """
         if limit > _MOST_PASSES:
             raise InvalidInput(f"At most {_MOST_PASSES} passes are told at a time; {limit} were asked for.")
-        limit = limit or _PASSES
+        limit, now = limit or _PASSES, self._clock.now()
 
         def read(conn: Connection) -> pb.ListDecisionsReply:
             task = store.load_tasks(conn, [task_id]).get(task_id)
@@ -51,7 +51,6 @@ class DecisionLog:
                 raise NotFound(f"The queue knows no task {task_id}.")
             attempts = store.load_attempts(conn, task_id.job_id, [task_id.name], ("", 0), _MOST_ATTEMPTS)
             waits = _waits(task, attempts)
-            came = {start for start, _ in waits}
             ids = store_decisions.ids(conn, waits, before=before, limit=limit + 1)
             reply = pb.ListDecisionsReply(kept_days=self._days)
             if len(ids) > limit:
@@ -60,7 +59,8 @@ class DecisionLog:
                 told(kept, number, at, task_id)
                 for first, last in _runs(ids[:limit])
                 for number, at, kept in store_decisions.frames(conn, first, last)
-                if task_id in kept.tasks or at not in came  # else a pass of the instant before it came
+                # Else a pass of the instant before it came, or one that the wall clock alone takes for later.
+                if task_id in kept.tasks or any(came < at <= min(left, now) for came, left in waits)
             ]
             reply.passes.extend(sorted(found, key=lambda one: -one.id))
             return reply

@@ -123,13 +123,13 @@ class Desk:
         return task_manager_pb2.LocateAttemptReply(attempt=self.view(attempt), worker_address=self._address(attempt))
 
     def _entries(self, book: Book) -> Entries:
-        settings, mono = self._engine.settings, self._engine.mono()
+        settings, here = self._engine.settings, self._engine.here()
         if book.plan is None:
             self._overtaken = None
         elif self._overtaken is None or self._overtaken.plan is not book.plan:
             self._overtaken = Overtaken(book.plan, book.queue.key_of)
-        rooms = placing.rooms(book, settings, mono)
-        return Entries(book, settings, rooms, self._overtaken, now=self._engine.now(), mono=mono)
+        rooms = placing.rooms(book, settings, here.mono)
+        return Entries(book, settings, rooms, self._overtaken, here, self._engine.ahead_s(here))
 
     def view(self, attempt: Attempt) -> task_manager_pb2.AttemptView:
         """As pages show it."""

@@ -18,9 +18,10 @@ from headway.logs import get_logger
 from headway.states import AttemptState
 from headway.store import Batcher, Database
 
-from . import doubts, extension, leases, placing, reports, store
+from . import clocks, doubts, extension, leases, placing, reports, store
 from .admission import contradictions
 from .book import Book
+from .clocks import Heard, Reading
 from .commands import on_command
 from .events import (
     Beat,
@@ -46,7 +47,6 @@ from .policy import Policy
 from .recorder import Record, Recorder
 from .scheduling import Steering, on_set
 from .settings import Settings
-from .snapshot import from_wall, to_wall
 from .turn import Told, Turn, unknown_tasks
 
 log = get_logger(__name__)
@@ -88,6 +88,7 @@ class Engine:
         self._hub = hub
         self._encode = encode
         self.outgoing = Outgoing()
+        self._heard: Heard | None = None  # of JobManager's steady clock
         self.book = self._new_book()
         self._started_s = clock.monotonic()
         self._planned_stop = False
@@ -128,6 +129,14 @@ class Engine:
         """The boot clock, in seconds."""
         return self._clock.monotonic()
 
+    def here(self) -> Reading:
+        """Both clocks at this moment."""
+        return Reading(self._clock.now(), self._clock.monotonic(), self._clock.boot_id())
+
+    def ahead_s(self, here: Reading) -> float:
+        """By how many seconds the clock by which tasks age is ahead of the wall clock."""
+        return clocks.ahead_s(self._heard, here)
+
     @contextlib.asynccontextmanager
     async def reading(self) -> AsyncIterator[Book]:
         """The book between two turns, when it says exactly what is on disk."""
@@ -158,14 +167,16 @@ class Engine:
                 self._resume()
             past = await self._past(events)
             book = self.book
-            book.begin(self._clock.now(), self._clock.monotonic())
+            here = self.here()
+            heard = self._hear(events, here)
+            book.begin(here, clocks.ahead_s(heard, here))
             turn = Turn(book, self.settings, past, planned_stop=self._planned_stop, steering=self.steering)
             waiting_before = len(book.queue) + len(book.held)
             try:
                 answers = apply(turn, events)
                 record = self._recorder.record(turn.frame, book.now) if turn.frame is not None else None
-                if book.dirty or turn.told or turn.chosen or turn.states:
-                    changes = self._changes(turn, record)
+                if book.dirty or turn.told or turn.chosen or turn.states or heard is not self._heard:
+                    changes = self._changes(turn, record, heard)
                     await asyncio.shield(self._db.write(lambda conn: store.write(conn, changes)))
             except BaseException as error:
                 book.rollback()
@@ -173,6 +184,7 @@ class Engine:
                 self._stale = not isinstance(error, HeadwayError) or isinstance(error, StoreUnavailable)
                 self._resume()
                 raise
+            self._heard = heard
             self._planned_stop = turn.planned_stop
             self.steering.took(turn)
             if record is not None:
@@ -193,7 +205,14 @@ class Engine:
             return {}
         return await self._db.read(lambda conn: store.load_tasks(conn, unknown))
 
-    def _changes(self, turn: Turn, record: Record | None) -> store.Changes:
+    def _hear(self, events: Sequence[Event], here: Reading) -> Heard | None:
+        found = self._heard
+        for event in events:
+            if isinstance(event, Commands):
+                found = clocks.heard(found, event.steady_boot_id, event.steady_now, here)
+        return found
+
+    def _changes(self, turn: Turn, record: Record | None, heard: Heard | None) -> store.Changes:
         book = turn.book
         return store.Changes(
             tasks=list(book.dirty_tasks.values()),
@@ -203,12 +222,10 @@ class Engine:
             new_attempts=frozenset(turn.launches),
             nodes=list(book.dirty_nodes.items()),
             leases=list(book.dirty_leases.items()),
-            places=[
-                (task_id, None if place is None else to_wall(place, now=book.now, mono=book.mono))
-                for task_id, place in book.dirty_places.items()
-            ],
+            places=list(book.dirty_places.items()),
             events=[self._encode(told) for told in turn.told],
-            now=book.now,
+            here=book.here,
+            heard=heard if heard is not self._heard else None,
             record=record,
             chosen=turn.chosen,
             states=turn.states,
@@ -217,7 +234,10 @@ class Engine:
     # -- start and recovery -----------------------------------------------------------------------
 
     async def _reload(self) -> None:
-        stored, in_doubt = await self._db.read(store.load), await self._db.read(doubts.load)
+        here = self.here()
+        stored = await self._db.read(lambda conn: store.load(conn, here))
+        in_doubt = await self._db.read(doubts.load)
+        self._heard = stored.heard
         before = self.book
         self._recorder.start(stored.last_decision)
         self.steering.load(stored.chosen, stored.states)
@@ -239,9 +259,7 @@ class Engine:
             book.adopt(task, None)
         for attempt in stored.attempts:
             book.adopt(None, attempt)
-        book.places = {
-            task_id: from_wall(place, now=book.now, mono=book.mono) for task_id, place in stored.places.items()
-        }
+        book.places = dict(stored.places)
         book.commit()
         self.book = book
         self._stale = False
@@ -250,10 +268,11 @@ class Engine:
 
     def _new_book(self) -> Book:
         by_owner = self.settings.limits.running_gpus_per_user is not None
+        here = self.here()
         return Book(
             self.steering.policy,
-            now=self._clock.now(),
-            mono=self._clock.monotonic(),
+            here,
+            ahead_s=clocks.ahead_s(self._heard, here),
             by_owner=by_owner,
             arrivals_s=self.settings.arrivals_s,
         )

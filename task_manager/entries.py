@@ -9,6 +9,7 @@ from headway.rpc.v1 import common_pb2, task_manager_pb2
 from . import explain, scheduling_view, snapshot, wire
 from .admission import ruled_out
 from .book import Book
+from .clocks import Reading
 from .model import Shape, Task
 from .overtaken import Overtaken
 from .placement import Room
@@ -20,8 +21,8 @@ _PRIORITIES = {rank: convert.priority_to_pb(name) for name, rank in convert.PRIO
 class Entries:
     """Of the book at this moment, which must not change as long as entries are made.
 
-    ``now``: by the wall clock, ``mono``: by the boot clock, in seconds. ``rooms``: what is left of every known node.
-    ``overtaken``: of the book's plan.
+    ``rooms``: what is left of every known node. ``overtaken``: of the book's plan. ``ahead_s``: the steady clock of the
+    wall clock.
     """
 
     def __init__(
@@ -30,14 +31,14 @@ class Entries:
         settings: Settings,
         rooms: list[Room],
         overtaken: Overtaken | None,
-        *,
-        now: float,
-        mono: float,
+        here: Reading,
+        ahead_s: float,
     ) -> None:
         self._book = book
         self._settings = settings
-        self._now = now
-        self._mono = mono
+        self._now = here.now
+        self._mono = here.mono
+        self._ahead_s = ahead_s
         holdings = snapshot.holdings(book, settings.limits)
         self._sight = explain.Sight(rooms, settings.cpu_tasks, settings.limits, holdings)
         self._overtaken = overtaken
@@ -59,9 +60,9 @@ class Entries:
             position=position,
             resources=resources,
             timeout_s=task.timeout_s,
-            submitted_at=task.submitted_at,
+            submitted_at=task.submitted_at - self._ahead_s,
             priority=_PRIORITIES[task.priority],
-            terms=scheduling_view.terms(self._book, task, self._now),
+            terms=scheduling_view.terms(self._book, task, self._now + self._ahead_s),
             held=task.held,
             attempt=task.attempt + 1 if task.waiting else task.attempt,
             state=task.state.value,

@@ -49,6 +49,8 @@ class Commands:
     """One message of JobManager, in order."""
 
     commands: tuple[Command, ...]
+    steady_boot_id: str = ""  # of JobManager's machine; empty: its clock was not told
+    steady_now: float = 0.0  # its steady clock when it sent them, in epoch seconds
 
 
 @dataclass(frozen=True, slots=True)

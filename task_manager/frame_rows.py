@@ -110,12 +110,13 @@ def _node_key(row: str) -> NodeId:
 def _head(head: Head) -> list[Any]:
     return [
         head.now_s, head.wall_s, head.policy, head.gpus, head.waiting, head.waiting_gpu_s, head.failure, head.whole,
+        head.ahead_s,
     ]  # fmt: skip
 
 
 def _head_of(row: list[Any], settings: PassSettings) -> Head:
-    now_s, wall_s, policy, gpus, waiting, waiting_gpu_s, failure, whole = row
-    return Head(now_s, wall_s, policy, settings, gpus, waiting, waiting_gpu_s, failure, whole)
+    now_s, wall_s, policy, gpus, waiting, waiting_gpu_s, failure, whole, *ahead_s = row  # old frames have none
+    return Head(now_s, wall_s, policy, settings, gpus, waiting, waiting_gpu_s, failure, whole, *ahead_s)
 
 
 def _settings(settings: PassSettings) -> dict[str, Any]:

@@ -37,6 +37,7 @@ class Head:
     waiting_gpu_s: float
     failure: str  # why `aging_sjf` stood in
     whole: bool  # whether all that was looked at is in the frame
+    ahead_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class Seen:
     number: float
     queued: bool  # ages; False: on hold
     runnable: bool
-    closes_at: float | None  # from when on (wall clock) nobody can come ahead, where the pass asked
+    closes_at: float | None  # from when on (steady clock) nobody can come ahead, where the pass asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,7 @@ def frame(inp: PassInput, said: Plan, policy: str) -> Frame:
     return Frame(
         head=Head(
             inp.now_s, inp.wall_s, policy, inp.settings, inp.view.gpus, len(inp.queue), inp.view.waiting_gpu_s,
-            inp.queue.failure, whole,
+            inp.queue.failure, whole, inp.ahead_s,
         ),
         tasks=tasks,
         nodes={room.node.id: _bare(room.node, images) for room in inp.rooms},
@@ -162,6 +163,7 @@ def snapshot(kept: Frame) -> PassInput:
     return PassInput(
         now_s=head.now_s,
         wall_s=head.wall_s,
+        ahead_s=head.ahead_s,
         queue=queue,
         tasks={task_id: seen.task for task_id, seen in kept.tasks.items()},
         rooms=rooms(kept),

@@ -82,7 +82,7 @@ class Task:
     owner: str
     job_name: str
     priority: int  # the p of docs/scheduling.md
-    submitted_at: float  # the moment from which it ages
+    submitted_at: float  # the moment from which it ages, by the steady clock (``clocks``)
     tail_timeout_s: float  # longest path of timeouts still below it
     shape: Shape
     timeout_s: float
@@ -166,6 +166,8 @@ class Attempt:
     counted_s: float | None = None  # the changed timeout that its launcher counts by; None: as launched
     owner: str = ""  # its task's
     freed_at: float | None = None  # until then it held what it booked (``usage.freed_at``); None: it still does
+    boot_id: str = ""  # of TaskManager's machine when it was placed
+    placed_s: float = 0.0  # ``placed_at`` by its boot clock
 
     @property
     def live(self) -> bool:

@@ -65,8 +65,9 @@ class PassSettings:
 class PassInput:
     """The snapshot. A pass changes nothing of it.
 
-    ``now_s`` is the pass's clock (live: the boot clock), by which bookings and places are; ``wall_s`` is the clock
-    of submissions and keys. In a simulation they are equal.
+    ``now_s`` is the pass's clock (live: the boot clock), by which bookings and places are; ``wall_s`` is by the wall
+    clock. ``steady_s`` is the clock of submissions and keys, ``ahead_s`` ahead of the wall clock (``clocks``). In a
+    simulation all are equal.
     """
 
     now_s: float
@@ -80,6 +81,11 @@ class PassInput:
     view: View
     settings: PassSettings = field(default_factory=PassSettings)
     last_used: Callable[[str], float] = lambda uuid: 0.0
+    ahead_s: float = 0.0
+
+    @property
+    def steady_s(self) -> float:
+        return self.wall_s + self.ahead_s
 
 
 @dataclass(frozen=True, slots=True)

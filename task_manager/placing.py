@@ -192,6 +192,8 @@ def _place(turn: Turn, placement: Placement) -> None:
         queued_at=task.queued_at,
         placed_at=turn.now,
         owner=task.owner,
+        boot_id=book.here.boot_id,
+        placed_s=book.mono,
     )
     book.put_attempt(attempt)
     book.flights[task.id].placed_s = book.flights[task.id].booked_s = book.mono

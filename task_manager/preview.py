@@ -114,7 +114,9 @@ class _Look:
         if self._asked.settings.discipline not in _BINDING:
             return None
         closes_at = promises.closing(self._asked, task)
-        return closes_at if closes_at is not None and closes_at > self._asked.wall_s else None
+        if closes_at is None or closes_at <= self._asked.steady_s:
+            return None
+        return closes_at - self._asked.ahead_s
 
     def _reasons(self, task: Task, position: int) -> list[WaitReason]:
         return explain.reasons(

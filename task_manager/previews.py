@@ -52,18 +52,18 @@ class Previews:
         most = min(request.most or _MOST_STARTS, _MOST_TASKS)
         async with self._turn:
             async with self._engine.reading() as book:
-                now, mono = self._engine.now(), self._engine.mono()
-                there = placing.seen_now(book, self._engine.settings, mono)
+                here = self._engine.here()
+                there = placing.seen_now(book, self._engine.settings, here.mono)
                 nodes = list(book.nodes.values())
                 reply = pb.PreviewQueueReply(
-                    at=now,
+                    at=here.now,
                     total_waiting=len(book.queue) + len(book.held),
                     total_running=len(book.attempts),
                     policy=book.policy.name,
                     discipline=self._engine.settings.discipline.value,
                 )
                 try:
-                    make_snapshot = apart(there, now=now, mono=mono)
+                    make_snapshot = apart(there, here, self._engine.ahead_s(here))
                 except BaseException as error:  # a third party's policy may have learnt what can't be copied
                     let_ours_pass(error)
                     sentence = f"Nothing can be previewed under the policy {book.policy.name}: it can't be copied"
@@ -71,7 +71,7 @@ class Previews:
             loop = asyncio.get_running_loop()
             found = await loop.run_in_executor(self._thread, _all, make_snapshot, request, nodes, most)
         for starts in found:
-            reply.sets.add(starts=[_start(start, now) for start in starts])
+            reply.sets.add(starts=[_start(start, here.now) for start in starts])
         return reply
 
     async def close(self) -> None:
@@ -85,7 +85,7 @@ def _all(
     snapshot = make_snapshot()
     found = []
     for asked in request.sets:
-        tasks = [_hypothetical(message, snapshot.wall_s) for message in asked.tasks]
+        tasks = [_hypothetical(message, snapshot.steady_s) for message in asked.tasks]
         if len({task.id for task in tasks}) < len(tasks):
             raise InvalidInput("Two tasks of one preview have the same name.")
         starts = preview.preview(snapshot, tasks, nodes, most=most, allow_unsatisfiable=request.allow_unsatisfiable)
@@ -93,9 +93,9 @@ def _all(
     return found
 
 
-def _hypothetical(message: pb.EnqueueTask, now: float) -> Task:
+def _hypothetical(message: pb.EnqueueTask, steady: float) -> Task:
     task = wire.task(message)
-    return replace(task, id=TaskId(preview.JOB, message.task.name), submitted_at=now, queued_at=now, held=False)
+    return replace(task, id=TaskId(preview.JOB, message.task.name), submitted_at=steady, queued_at=steady, held=False)
 
 
 def _start(start: Start, now: float) -> pb.PreviewQueueReply.Start:

@@ -83,12 +83,12 @@ def may_be_promised(inp: PassInput, board: Board, task: Task, place: Place) -> b
         and node.outlived is None  # when that one ends is a guess
         and node.awaited is None
         and closes_at is not None
-        and inp.wall_s >= closes_at - _SLACK_S
+        and inp.steady_s >= closes_at - _SLACK_S
     )
 
 
 def closing(inp: PassInput, task: Task) -> float | None:
-    """From when on (wall clock) no task of equal priority that is submitted sorts ahead; None: never."""
+    """From when on (steady clock) no task of equal priority that is submitted sorts ahead; None: never."""
     policy = inp.queue.acting
     if not policy.static or inp.queue.failure:
         return None

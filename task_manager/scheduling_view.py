@@ -38,11 +38,12 @@ def scheduling(book: Book, steering: Steering) -> pb.Scheduling:
     return said
 
 
-def terms(book: Book, task: Task, now: float) -> dict[str, float]:
+def terms(book: Book, task: Task, steady: float) -> dict[str, float]:
     """The parts of a task's priority by the rule that orders now; a third party's rule may fail at it."""
     try:
-        said = [(str(name), float(value)) for name, value in islice(book.queue.acting.terms(task, now).items(), _TERMS)]
+        parts = islice(book.queue.acting.terms(task, steady).items(), _TERMS)
+        said = [(str(name), float(value)) for name, value in parts]
     except BaseException as error:
         let_ours_pass(error)
-        return common_terms(task, now)
+        return common_terms(task, steady)
     return {name: value for name, value in said if math.isfinite(value) and name.isprintable()}

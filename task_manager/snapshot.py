@@ -15,6 +15,7 @@ from headway.ids import TaskId
 
 from .admission import Holdings, Limits
 from .book import Book, Flight
+from .clocks import Reading
 from .model import Attempt, Task
 from .passes import Estimate, PassInput, PassSettings, Plan, Why
 from .placement import Room
@@ -23,8 +24,8 @@ from .policy import ClusterView
 from .settings import Settings
 
 PASS_S = 1.0  # what a pass and the way to it may take, on top of a promised start
-# Places are stored by the wall clock, each by what it was then: set by the network's time while they stand, it is some
-# milliseconds an hour away from the boot clock, and reading both takes a moment. Less than `PASS_S`.
+# In another life of the machine places are read by the wall clock, each by what it was when it was stored: set by the
+# network's time while they stand, that is some milliseconds an hour away from the boot clock. Less than `PASS_S`.
 _CLOCKS_APART_S = 0.25
 # An attempt that must be over, of which its Worker has not been heard yet: it is taken to end so soon. A place that is
 # due there moves along meanwhile, by less than `_CLOCKS_APART_S` from pass to pass.
@@ -63,6 +64,7 @@ def pass_input(book: Book, settings: Settings, rooms: Iterable[Room], at_s: floa
         view=ClusterView(book.gpus, book.queue.waiting_gpu_s),
         settings=wanted,
         last_used=book.gpu_last_used,
+        ahead_s=book.ahead_s,
     )
 
 
@@ -72,7 +74,7 @@ def holdings(book: Book, limits: Limits) -> Holdings:
     return Holdings.of(limits, ((book.tasks[one.id.task].owner, one.shape.gpus, one.timeout_s) for one in attempts))
 
 
-def apart(there: PassInput, *, now: float, mono: float) -> Callable[[], PassInput]:
+def apart(there: PassInput, here: Reading, ahead_s: float) -> Callable[[], PassInput]:
     """The snapshot at this moment as one of its own, which stays as it is while the book goes on, for one pass that
     starts all that can start. Taking note of it is quick; what takes longer is left to the call, in whatever thread."""
     settings = replace(there.settings, starts=sys.maxsize)
@@ -81,8 +83,8 @@ def apart(there: PassInput, *, now: float, mono: float) -> Callable[[], PassInpu
     def make() -> PassInput:
         queue = make_queue()
         return replace(
-            there, now_s=mono, wall_s=now, queue=queue, tasks=tasks, places=places, policy=queue.policy,
-            settings=settings, last_used=lambda uuid: 0.0,
+            there, now_s=here.mono, wall_s=here.now, ahead_s=ahead_s, queue=queue, tasks=tasks, places=places,
+            policy=queue.policy, settings=settings, last_used=lambda uuid: 0.0,
         )  # fmt: skip
 
     return make
@@ -108,21 +110,6 @@ def booking(
         attempt.id.task, task.owner, attempt.node_id, attempt.shape, attempt.gpu_uuids, attempt.timeout_s,
         now_s + _AWAITED_S if awaited else until_s, awaited,
     )  # fmt: skip
-
-
-def to_wall(place: Place, *, now: float, mono: float) -> Place:
-    """The place with its times by the wall clock: for the disk."""
-    return _shifted(place, now - mono)
-
-
-def from_wall(place: Place, *, now: float, mono: float) -> Place:
-    """The reverse of ``to_wall``, perhaps in another life of the machine."""
-    return _shifted(place, mono - now)
-
-
-def _shifted(place: Place, by_s: float) -> Place:
-    promised_s = None if place.promised_s is None else place.promised_s + by_s
-    return replace(place, start_s=place.start_s + by_s, promised_s=promised_s)
 
 
 def estimated_start(book: Book, task: Task, position: int, *, now: float, mono: float) -> tuple[float, bool] | None:

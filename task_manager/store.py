@@ -16,12 +16,13 @@ from headway.model.reasons import EndReason, EndWord
 from headway.states import ATTEMPT_LIVE, TASK_ENDED, Admission, AttemptState, NodeHealth, TaskState
 
 from . import store_decisions, store_places, store_scheduling
+from .clocks import Heard, Reading
 from .leases import NodeLease
 from .model import Attempt, Condition, Extension, Gpu, Node, Shape, Task
 from .places import Place
 from .recorder import Record
 from .scheduling import Chosen
-from .tables import JOB_MANAGER, attempts, node_leases, nodes, outbox, task_specs, tasks
+from .tables import JOB_MANAGER, attempts, node_leases, nodes, outbox, steady, task_specs, tasks
 
 T = TypeVar("T")
 _IN_AT_MOST = 400
@@ -38,9 +39,10 @@ class Changes:
     new_attempts: frozenset[AttemptId]
     nodes: Sequence[tuple[NodeId, Node | None]]
     leases: Sequence[tuple[NodeId, NodeLease]]
-    places: Sequence[tuple[TaskId, Place | None]]  # times by the wall clock
+    places: Sequence[tuple[TaskId, Place | None]]  # times by the boot clock
     events: Sequence[tuple[str, bytes]]  # kind and message for JobManager
-    now: float
+    here: Reading
+    heard: Heard | None = None  # None: nothing new
     record: Record | None = None  # of the decision log
     chosen: Mapping[str, Chosen | None] = field(default_factory=dict)
     states: Mapping[str, str] = field(default_factory=dict)
@@ -54,10 +56,11 @@ class Stored:
     attempts: list[Attempt]
     nodes: list[Node]
     leases: list[tuple[NodeId, NodeLease]]
-    places: dict[TaskId, Place]  # times by the wall clock
+    places: dict[TaskId, Place]  # times by the boot clock
     chosen: dict[str, Chosen]
     states: dict[str, str]
     last_decision: int
+    heard: Heard | None
 
 
 # -- writing --------------------------------------------------------------------------------------
@@ -78,6 +81,7 @@ _TASK_KEY = ("job_id", "name")
 _ATTEMPT_FIXED = (
     "job_id", "name", "number", "generation", "node_id", "cpu_centi", "memory_bytes", "gpu_uuids",
     "of_runs", "queued_at", "placed_at", "command_print", "task_print", "owner", "gpus",
+    "boot_id", "placed_s",
 )  # fmt: skip
 _ATTEMPT_MOVING = (
     "state", "incarnation", "answered_at", "accepted_at", "container_started_at", "started_at", "ended_at", "run_s",
@@ -121,11 +125,14 @@ def write(conn: Connection, changes: Changes) -> None:
                 "incarnation": lease.incarnation,
             },
         )
-    store_places.write(conn, changes.places)
-    store_scheduling.write(conn, changes.chosen, changes.states, changes.now)
+    store_places.write(conn, changes.places, changes.here)
+    store_scheduling.write(conn, changes.chosen, changes.states, changes.here.now)
+    if changes.heard is not None:
+        conn.execute(delete(steady))
+        conn.execute(insert(steady), {"id": 1, **asdict(changes.heard)})
     if changes.record is not None:
         store_decisions.write(conn, changes.record)
-    outbox.add_many(conn, JOB_MANAGER, changes.events, changes.now)
+    outbox.add_many(conn, JOB_MANAGER, changes.events, changes.here.now)
 
 
 class _Sql:
@@ -169,7 +176,7 @@ def _write_nodes(conn: Connection, changed: Sequence[tuple[NodeId, Node | None]]
 # -- reading --------------------------------------------------------------------------------------
 
 
-def load(conn: Connection) -> Stored:
+def load(conn: Connection, here: Reading) -> Stored:
     """All that has not ended, and the nodes as last told."""
     live_tasks = [state.value for state in TaskState if state not in TASK_ENDED]
     live_attempts = [state.value for state in ATTEMPT_LIVE]
@@ -189,7 +196,10 @@ def load(conn: Connection) -> Stored:
         for row in conn.execute(select(node_leases))
     ]
     set_there = store_scheduling.load(conn)
-    return Stored(found, running, known, leases, store_places.load(conn), *set_there, store_decisions.last_id(conn))
+    row = conn.execute(select(steady)).first()
+    heard = Heard(row.of_boot_id, row.boot_id, row.offset_s) if row is not None else None
+    places = store_places.load(conn, here)
+    return Stored(found, running, known, leases, places, *set_there, store_decisions.last_id(conn), heard)
 
 
 def load_tasks(conn: Connection, ids: Iterable[TaskId]) -> dict[TaskId, Task]:
@@ -308,6 +318,7 @@ def _attempt_fixed(attempt: Attempt) -> tuple[Any, ...]:
         attempt.id.task.job_id, attempt.id.task.name, attempt.id.number, attempt.generation, attempt.node_id,
         attempt.shape.cpu_centi, attempt.shape.memory_bytes, _list_json(attempt.gpu_uuids),
         attempt.of_runs, attempt.queued_at, attempt.placed_at, *attempt.prints, attempt.owner, len(attempt.gpu_uuids),
+        attempt.boot_id, attempt.placed_s,
     )  # fmt: skip
 
 
@@ -356,6 +367,8 @@ def _attempt(row: Row[Any], shape: Shape | None = None) -> Attempt:
         counted_s=row.counted_s,
         owner=row.owner,
         freed_at=row.freed_at,
+        boot_id=row.boot_id,
+        placed_s=row.placed_s,
     )
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from sqlalchemy import Connection, and_, delete, func, insert, or_, select
+from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, or_, select
 
 from headway.logs import get_logger
 
@@ -43,14 +44,25 @@ def prune(conn: Connection, before_at: float) -> int:
 
 
 def ids(conn: Connection, windows: Sequence[tuple[float, float]], *, before: int, limit: int) -> list[int]:
-    """The latest frames of these times (from, up to; both included) that are older than ``before`` (0: all)."""
+    """The latest frames of these times (from, up to; both included) that are older than ``before`` (0: all).
+
+    Times are by the wall clock: where it was set back meanwhile one ends before it begins, and one without an end is
+    all that came after its first frame.
+    """
     if not windows:
         return []
-    there = or_(*(and_(decisions.c.at >= start, decisions.c.at <= end) for start, end in windows))
+    there = or_(*(_within(min(window), max(window)) for window in windows))
     query = select(decisions.c.id).where(there).order_by(decisions.c.id.desc()).limit(limit)
     if before:
         query = query.where(decisions.c.id < before)
     return list(conn.execute(query).scalars())
+
+
+def _within(start: float, end: float) -> ColumnElement[bool]:
+    if math.isfinite(end):
+        return and_(decisions.c.at >= start, decisions.c.at <= end)
+    first = select(func.min(decisions.c.id)).where(decisions.c.at >= start)
+    return decisions.c.id >= first.scalar_subquery()
 
 
 def frames(conn: Connection, first: int, last: int) -> Iterator[tuple[int, float, Frame]]:

@@ -112,6 +112,8 @@ attempts = Table(
     Column("owner", Text, nullable=False, server_default=""),  # its task's
     Column("gpus", Integer, nullable=False, server_default="0"),  # as many as `gpu_uuids` names
     Column("freed_at", Float(53)),  # until then it held what it booked; null: it still does
+    Column("boot_id", Text, nullable=False, server_default=""),  # of TaskManager's machine when it was placed
+    Column("placed_s", Float(53), nullable=False, server_default="0"),  # by its boot clock
     Index("ix_attempts_state", "state"),
     Index("ix_attempts_command", "command_print", "placed_at"),
     Index("ix_attempts_task", "task_print", "placed_at"),
@@ -121,7 +123,8 @@ attempts = Table(
     Index("ix_attempts_owner_queued", "owner", "queued_at"),
 )
 
-# Places of waiting tasks, kept so that promised starts survive a restart; times by the wall clock.
+# Places of waiting tasks, kept so that promised starts survive a restart. In the life of the machine that `boot_id`
+# names, `start_s` counts, by the boot clock; in another one `start_at`, by the wall clock.
 places = Table(
     "places",
     metadata,
@@ -132,6 +135,18 @@ places = Table(
     Column("start_at", Float(53), nullable=False),
     Column("duration_s", Float(53), nullable=False),
     Column("promised_at", Float(53)),
+    Column("boot_id", Text, nullable=False, server_default=""),
+    Column("start_s", Float(53), nullable=False, server_default="0"),
+)
+
+# JobManager's steady clock beside the boot clock here (`clocks.Heard`): one row at most.
+steady = Table(
+    "steady",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("of_boot_id", Text, nullable=False),
+    Column("boot_id", Text, nullable=False),
+    Column("offset_s", Float(53), nullable=False),
 )
 
 # What passes decided (`frames`). A row whose `base` is its own id is whole; the others follow the one before.

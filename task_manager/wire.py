@@ -42,7 +42,8 @@ _MOST_SHAPES = 10_000
 
 
 def commands(request: task_manager_pb2.ApplyTaskCommandsRequest) -> Commands:
-    return Commands(tuple(found for message in request.commands if (found := _command(message)) is not None))
+    found = tuple(found for message in request.commands if (found := _command(message)) is not None)
+    return Commands(found, request.steady_boot_id, request.steady_now)
 
 
 def _command(message: task_manager_pb2.TaskCommand) -> Command | None:

@@ -19,7 +19,6 @@ from headway.rpc.channel import Peer
 from headway.rpc.server import RpcServer
 from headway.rpc.v1.worker_pb2_grpc import add_WorkerServicer_to_server
 
-from . import box
 from .alarms import Alarms
 from .conditions import Conditions
 from .copier import LogCopier
@@ -144,7 +143,7 @@ async def build(
     house = House(
         node_id=node_id,
         incarnation=incarnation,
-        boot_id=box.boot_id(),
+        boot_id=clock.boot_id(),
         runtime=runtime,
         images=images,
         store=store,

@@ -141,6 +141,48 @@ def test_a_wall_clock_that_is_set_loses_nobody_and_times_nothing_out(tmp_path: P
         assert caught.value.status == 401
 
 
+@pytest.mark.parametrize("jump_s", [7200, -7200])
+def test_order_and_promises_stand_though_the_wall_clock_is_set_by_hours(
+    tmp_path: Path, repository: Path, jump_s: int
+) -> None:
+    """Who came after the jump seemed hours older, or hours younger, than those who waited already."""
+    shim = compiled(repository / "tests/support/wall_clock.c", "wall_clock.so", "-shared", "-fPIC", "-O1")
+    clock = tmp_path / "clock"
+    clock.write_text("0")
+    settings = {"worker__cpus": 1, "worker__memory_bytes": 8 << 30}
+    with a_cluster(tmp_path / "c", workers=1, start=False, **QUICK, **settings) as cluster:
+        cluster.environment = {"LD_PRELOAD": str(shim), "HEADWAY_TESTS_CLOCK": str(clock)}
+        cluster.start()
+        cluster.wait_ready()
+        client = cluster.client
+
+        def entries() -> dict[str, dict[str, Any]]:
+            return {one["job_id"]: one for one in client.queue()["entries"]}
+
+        blocker = submitted(client, 600, timeout="20m", resources=WHOLE_NODE)
+        all_run(client, blocker)
+        waits = [submitted(client, 0, timeout="1s", resources=WHOLE_NODE)]
+        soon(lambda: entries().get(waits[0], {}).get("promised_start_at"), within_s=30, what="the first has a promise")
+        promised = entries()[waits[0]]["promised_start_at"]
+        waits.append(submitted(client, 0, timeout="5m", resources=WHOLE_NODE))
+        clock.write_text(str(jump_s))
+        waits.append(submitted(client, 0, timeout="5m", resources=WHOLE_NODE))
+        cluster.kill9("task_manager", "job_manager")
+        cluster.start("task_manager", "job_manager")
+        cluster.wait_ready()
+        waits.append(submitted(client, 0, timeout="5m", resources=WHOLE_NODE))
+        soon(lambda: entries().keys() == set(waits), within_s=30, what="all wait")
+        found = entries()
+        assert [one["job_id"] for one in sorted(found.values(), key=lambda one: one["position"])] == waits
+        assert all(one["terms"]["waited_s"] < 600 for one in found.values())
+        assert found[waits[0]]["promised_start_at"] - jump_s <= promised + 2
+        client.act("cancel", blocker)
+        done = [client.wait(job, timeout_s=60) for job in waits]
+        assert {job["state"] for job in done} == {"SUCCEEDED"}
+        assert [job["id"] for job in sorted(done, key=lambda job: job["tasks"][0]["started_at"])] == waits
+        assert "promise.m" not in cluster.log("task_manager")
+
+
 class TestTwice:
     """Two processes that call themselves n1."""
 

@@ -10,6 +10,7 @@ from headway.ids import AttemptId, NodeId
 from headway.states import AttemptState, TaskState
 from headway.store import Database
 from task_manager import store
+from task_manager.clocks import Reading
 from task_manager.model import Attempt, Task
 
 
@@ -49,6 +50,6 @@ async def keep(db: Database, tasks: Sequence[Task], attempts: Sequence[Attempt])
         leases=[],
         places=[],
         events=[],
-        now=0.0,
+        here=Reading(0.0, 0.0),
     )
     await db.write(lambda conn: store.write(conn, changes))

@@ -29,6 +29,7 @@ class FakeClock:
 
     def __init__(self, *, now: float = 1_800_000_000.0, monotonic: float = 1_000.0) -> None:
         self._now = now
+        self._boots = 1
         self._monotonic = monotonic
         self._order = itertools.count()
         self._sleepers: list[_Sleeper] = []
@@ -40,6 +41,10 @@ class FakeClock:
     def monotonic(self) -> float:
         """Seconds since boot."""
         return self._monotonic
+
+    def boot_id(self) -> str:
+        """Of this life of the machine."""
+        return f"boot {self._boots}"
 
     async def sleep(self, seconds: float) -> None:
         """Wait until the test has advanced the clock by ``seconds``."""
@@ -78,6 +83,10 @@ class FakeClock:
     def step_wall(self, seconds: float) -> None:
         """Set the wall clock forward or back, leaving the monotonic one alone."""
         self._now += seconds
+
+    def reboot(self) -> None:
+        """Another life of the machine: what the boot clock said and was written down tells nothing any more."""
+        self._boots += 1
 
     async def settle(self) -> None:
         """Let every task that can go on do so. Work in threads isn't waited for: use ``eventually`` there."""

@@ -25,7 +25,7 @@ The box is a folder on the machine's local disk, bind-mounted into the container
 All functions here block on the local disk; call them in a thread from asyncio code.
 """
 
-from .files import boot_id, boottime_ns, decode_value, encode_value, fsync_dir, open_regular, write_atomic
+from .files import boottime_ns, decode_value, encode_value, fsync_dir, open_regular, write_atomic
 from .index import INDEX_RECORD_BYTES, SpoolWriter, pack_index, read_index, unpack_index
 from .layout import CONTAINER_ATTEMPT_DIR, CONTAINER_BOX_DIR, CONTAINER_COMMAND, CONTAINER_LAUNCHER, Box, create
 from .orders import (
@@ -77,7 +77,6 @@ __all__ = [
     "StopOrder",
     "StopWord",
     "Stream",
-    "boot_id",
     "boottime_ns",
     "create",
     "decode_value",

@@ -19,11 +19,6 @@ def boottime_ns() -> int:
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
-def boot_id() -> str:
-    """Changes with every boot: a boot-time instant that was written down counts only with the same one."""
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-
-
 def write_atomic(path: Path, data: bytes, *, mode: int = 0o600, durable: bool = False) -> None:
     """Replace `path` by `data` in one step; with `durable` it also outlives a power cut.
 

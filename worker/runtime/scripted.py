@@ -88,7 +88,7 @@ class ScriptedRuntime:
         self._attempts_dir = attempts_dir
         self._journal_path = journal
         self._clock = clock
-        self._boot_id = boot_id if boot_id is not None else boxes.boot_id()
+        self._boot_id = boot_id if boot_id is not None else clock.boot_id()
         self._journal = -1
         self._written = 0
         self._live: dict[AttemptId, _Live] = {}

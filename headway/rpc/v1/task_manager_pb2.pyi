@@ -72,10 +72,14 @@ class TaskCommand(_message.Message):
     def __init__(self, seq: _Optional[int] = ..., enqueue: _Optional[_Union[EnqueueTask, _Mapping]] = ..., cancel: _Optional[_Union[CancelTask, _Mapping]] = ..., hold: _Optional[_Union[HoldTask, _Mapping]] = ..., release: _Optional[_Union[ReleaseTask, _Mapping]] = ...) -> None: ...
 
 class ApplyTaskCommandsRequest(_message.Message):
-    __slots__ = ("commands",)
+    __slots__ = ("commands", "steady_boot_id", "steady_now")
     COMMANDS_FIELD_NUMBER: _ClassVar[int]
+    STEADY_BOOT_ID_FIELD_NUMBER: _ClassVar[int]
+    STEADY_NOW_FIELD_NUMBER: _ClassVar[int]
     commands: _containers.RepeatedCompositeFieldContainer[TaskCommand]
-    def __init__(self, commands: _Optional[_Iterable[_Union[TaskCommand, _Mapping]]] = ...) -> None: ...
+    steady_boot_id: str
+    steady_now: float
+    def __init__(self, commands: _Optional[_Iterable[_Union[TaskCommand, _Mapping]]] = ..., steady_boot_id: _Optional[str] = ..., steady_now: _Optional[float] = ...) -> None: ...
 
 class ApplyTaskCommandsReply(_message.Message):
     __slots__ = ()

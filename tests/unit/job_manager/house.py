@@ -28,7 +28,9 @@ class AnyTaskManager:
     def __init__(self) -> None:
         self.asked: list[Sequence[Shape]] = []
 
-    async def apply(self, commands: Sequence[task_manager_pb2.TaskCommand]) -> None:
+    async def apply(
+        self, commands: Sequence[task_manager_pb2.TaskCommand], steady: tuple[str, float] | None = None
+    ) -> None:
         raise Unavailable("nobody delivers here")
 
     async def check(self, shapes: Sequence[Shape]) -> Verdicts:

@@ -187,6 +187,7 @@ class House:
     hub: Hub = field(init=False)
     seq: int = 0
     url: str = ""
+    steady: tuple[str, float] = ("", 0.0)  # JobManager's clock, told with what is enqueued
 
     async def start(self) -> None:
         self.db = await Database.open(
@@ -221,7 +222,7 @@ class House:
             message.spec.name = task.id.name
             blob = spec if spec is not None else message.SerializeToString()
             commands.append(Enqueue(replace(task, command_seq=self.seq), blob))
-        await self.engine.submit(Commands(tuple(commands)))
+        await self.engine.submit(Commands(tuple(commands), *self.steady))
         await self.settle()
 
     async def cancel(self, task_id: TaskId, generation: int = 1) -> None:

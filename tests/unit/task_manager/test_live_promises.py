@@ -112,7 +112,8 @@ def reasons_of(entry: pb.QueueEntry) -> list[tuple[str, str]]:
 async def test_promises_survive_restarts_though_the_clocks_are_some_moments_apart(
     tmp_path: Path, clock: FakeClock, caplog: pytest.LogCaptureFixture, apart_s: float
 ) -> None:
-    """Each place goes to disk by the wall clock of its own moment: two that touch may overlap by an instant then."""
+    """In another life of the machine each place is read by the wall clock of its own moment: two that touch may overlap
+    by an instant then."""
     chance = random.Random(4)
     async with a_house(tmp_path, clock, settings=BARE, order=by_name("fifo")) as house:
         await house.nodes(a_node(gpus=4, cpu=40_000, memory=1 << 40))
@@ -128,6 +129,7 @@ async def test_promises_survive_restarts_though_the_clocks_are_some_moments_apar
         assert len(promised) > 40
         for _ in range(3):
             clock.step_wall(apart_s)
+            clock.reboot()
             await house.restart()
             await house.nodes(a_node(gpus=4, cpu=40_000, memory=1 << 40))
             again = await promises_of(house)

@@ -247,7 +247,7 @@ class Life:
                 assert house.settings.discipline is not Discipline.GREEDY, "a task that fits is left waiting"
                 assert waits, "a task that fits is left waiting"
                 assert all(wait.why is Why.RESERVED for wait in waits), f"a task that fits is left waiting: {waits}"
-        stored = await house.db.read(store.load)
+        stored = await house.db.read(lambda conn: store.load(conn, house.engine.here()))
         assert {t.id: t for t in stored.tasks} == book.tasks
         live = {a.id: (a.state, a.node_id, a.gpu_uuids) for a in stored.attempts}
         assert live == {a.id: (a.state, a.node_id, a.gpu_uuids) for a in book.attempts.values()}

@@ -73,7 +73,7 @@ async def test_a_manual_retry_replaces_the_task_and_its_spec(house: House) -> No
     await house.enqueue(a_task(generation=2, timeout=20), spec=b"\x1a\x01b")
     specs = await house.db.read(lambda conn: store.load_specs(conn, [tid("t")]))
     assert specs == {tid("t"): b"\x1a\x01b"}
-    stored = (await house.db.read(store.load)).tasks
+    stored = (await house.db.read(lambda conn: store.load(conn, house.engine.here()))).tasks
     assert [(t.timeout_s, t.generation, t.attempt) for t in stored] == [(20, 2, 2)]
     assert (await house.db.read(lambda conn: store.load_attempt(conn, tid("t"), 1))) is not None
 
