@@ -238,13 +238,20 @@ class Board:
 
     def holds(self, task: Task, place: Place, slack_s: float) -> bool:
         """Whether an open node has this place free, bar ``slack_s`` at both ends, and the limits too."""
-        node, end_s = self.nodes[place.node_id], place.start_s + place.duration_s
+        return self.allows(task, place, slack_s) and self.has_room(task, place, slack_s)
+
+    def has_room(self, task: Task, place: Place, slack_s: float) -> bool:
+        """Whether an open node has this place free, bar ``slack_s`` at both ends."""
+        node, shape = self.nodes[place.node_id], task.shape
         cards = self._cards(place, node)
-        if cards is None:
-            return False
-        shape, start_s, last_s = task.shape, place.start_s + slack_s, max(place.start_s + slack_s, end_s - slack_s)
-        return node.holds(shape.cpu_centi, shape.memory_bytes, cards, start_s, last_s) and all(
-            allowance.earliest(shape.gpus, last_s - start_s, start_s) == start_s
+        start_s, last_s = _within(place, slack_s)
+        return cards is not None and node.holds(shape.cpu_centi, shape.memory_bytes, cards, start_s, last_s)
+
+    def allows(self, task: Task, place: Place, slack_s: float) -> bool:
+        """Whether the limits leave room for this place, bar ``slack_s`` at both ends."""
+        start_s, last_s = _within(place, slack_s)
+        return all(
+            allowance.earliest(task.shape.gpus, last_s - start_s, start_s) == start_s
             for allowance in self._allowances.of(task)
         )
 
@@ -253,7 +260,7 @@ class Board:
         node, shape, at_s = self.nodes[place.node_id], task.shape, place.start_s
         cards = self._cards(place, node)
         allowances = self._allowances.of(task)
-        while cards is not None and at_s <= place.start_s + most_s:
+        while cards is not None and at_s <= place.start_s + most_s and at_s < math.inf:
             starts = [allowance.earliest(shape.gpus, place.duration_s, at_s) for allowance in allowances]
             allowed_s = max((math.inf if start_s is None else start_s for start_s in starts), default=at_s)
             if allowed_s > at_s:
@@ -436,3 +443,8 @@ class Board:
                 return None
             cards.append((kinds[kind], held))
         return cards
+
+
+def _within(place: Place, slack_s: float) -> tuple[float, float]:
+    start_s = place.start_s + slack_s
+    return start_s, max(start_s, place.start_s + place.duration_s - slack_s)

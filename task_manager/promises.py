@@ -6,6 +6,8 @@ early end; a place is booked before anything else is, and its task may only move
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from headway.ids import TaskId
@@ -24,54 +26,129 @@ _SLACK_S = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """A place that no longer stands, and why, in words."""
+    """A place that no longer stands where it was, and why, in words."""
 
     place: Place
     cause: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A stored place as it is by now. ``cause``: why it can't stand whatever else is booked; empty: it may. ``longer``:
+    its own task asks for more time than when it was stored, which costs nobody else a promise."""
+
+    task: Task
+    place: Place
+    cause: str
+    longer: bool = False
+
+
 def standing(inp: PassInput, board: Board) -> tuple[dict[TaskId, Place], dict[TaskId, Lost]]:
-    """Books the stored places that still fit, in the order of the queue; returns these, and those that don't.
+    """Books the stored places that still fit, in the order of the queue; returns these, and those that don't stand as
+    they were: gone, or in the former a little later.
 
     A place of a task that has gone (it started, ended, was cancelled) is nobody's any more and in neither.
     """
-    stand: dict[TaskId, Place] = {}
-    lost: dict[TaskId, Lost] = {}
-    rows = [(task, *_looked_at(inp, board, task, inp.places[task.id])) for task in _in_order(inp)]
+    rows = [_looked_at(inp, board, task, inp.places[task.id]) for task in _in_order(inp)]
+    lost = {row.task.id: Lost(inp.places[row.task.id], row.cause) for row in rows if row.cause}
+    stand = {row.task.id: row.place for row in rows if not row.cause}
     # All of them have room but for bad luck; then there is no need to ask one after the other.
-    there = [(task, place) for task, place, cause in rows if not cause and place.node_id in board.nodes]
-    nudged = {} if board.put_all(there) else _put_nudged(board, there, inp.settings.slack_s)
-    for task, kept, cause in rows:
-        place = kept if nudged is None else nudged.get(task.id, kept)
-        # On a node that is closed for the moment there is no telling yet.
-        if not cause and nudged is None and place.node_id in board.nodes:
-            cause = _why_unfit(inp, board, task, place)
-            if not cause:
-                board.put(task, place)
-        if cause:
-            lost[task.id] = Lost(inp.places[task.id], cause)
+    there = [row for row in rows if not row.cause and row.place.node_id in board.nodes]
+    if board.put_all([(row.task, row.place) for row in there]):
+        return stand, lost
+    nudged = _put_later(board, there, inp.settings.slack_s)
+    if nudged is not None:
+        return stand | nudged, lost
+    as_before = [row for row in there if not row.longer]
+    gone = _put_what_fits(inp, board, as_before)
+    moved = _moved_on(inp, board, as_before, gone) if gone else None
+    changed = moved if moved is not None else gone
+    changed |= _put_what_fits(inp, board, [row for row in there if row.longer])
+    for task_id, (place, cause) in changed.items():
+        lost[task_id] = Lost(inp.places[task_id], cause)
+        if place is None:
+            del stand[task_id]
         else:
-            stand[task.id] = place
+            stand[task_id] = place
     return stand, lost
 
 
-def _put_nudged(board: Board, rows: list[tuple[Task, Place]], most_s: float) -> dict[TaskId, Place] | None:
-    """Books all of them, those that would overlap others a little later, and returns where; None: they don't fit so,
-    and none is booked.
+def _put_later(board: Board, rows: list[_Row], most_s: float) -> dict[TaskId, Place] | None:
+    """Books all of them, those that would overlap others as little later as makes them fit, and returns where; None:
+    ``most_s`` is too little for one, and none is booked.
 
     Where times went to disk and back by clocks that were some moments apart, one begins just before another has ended;
     to a third that spans both there would be less than nothing free for that moment.
     """
     booked: list[tuple[Task, Place]] = []
-    for task, place in sorted(rows, key=lambda row: row[1].start_s):
-        moved = board.nudged(task, place, most_s)
+    for row in sorted(rows, key=lambda row: row.place.start_s):
+        moved = board.nudged(row.task, row.place, most_s)
         if moved is None:
-            for other, other_place in booked:
-                board.remove(other, other_place)
+            _take_back(board, booked)
             return None
-        board.put(task, moved)
-        booked.append((task, moved))
+        board.put(row.task, moved)
+        booked.append((row.task, moved))
     return {task.id: place for task, place in booked}
+
+
+def _take_back(board: Board, booked: Iterable[tuple[Task, Place]]) -> None:
+    for task, place in booked:
+        board.remove(task, place)
+
+
+_Moves = dict[TaskId, tuple[Place | None, str]]  # where to (None: it is gone) and why
+
+
+def _put_what_fits(inp: PassInput, board: Board, rows: list[_Row]) -> _Moves:
+    """Books those that fit as they are, one after the other; returns the others."""
+    gone: _Moves = {}
+    for row in rows:
+        cause = _why_unfit(inp, board, row.task, row.place)
+        if cause:
+            gone[row.task.id] = (None, cause)
+        else:
+            board.put(row.task, row.place)
+    return gone
+
+
+def _moved_on(inp: PassInput, board: Board, rows: list[_Row], gone: _Moves) -> _Moves | None:
+    """All of the places moved on by as little as makes them fit, where that is less delay in all than to let go of
+    those that don't fit and to go around the rest, which may be a day instead of a second. None: it is not.
+
+    Where nobody knows when what is in the way ends, no promise is made anew: those that would be moved are let go of
+    all together, so that they are booked again in the order of the queue.
+    """
+    around_s = 0.0
+    tried: list[tuple[Task, Place]] = []
+    for row in rows:
+        if row.task.id in gone:
+            slot = board.earliest(row.task, row.place.duration_s, after_s=inp.now_s)
+            around_s += math.inf if slot is None else max(0.0, slot.start_s - row.place.start_s)
+            if slot is not None:
+                tried.append((row.task, board.book(row.task, slot, row.place.duration_s)))
+    _take_back(board, tried)
+    kept = [(row.task, row.place) for row in rows if row.task.id not in gone]
+    _take_back(board, kept)
+    later = _put_later(board, rows, math.inf)
+    if later is None or sum(later[row.task.id].start_s - row.place.start_s for row in rows) >= around_s:
+        if later is not None:
+            _take_back(board, [(row.task, later[row.task.id]) for row in rows])
+        for task, place in kept:
+            board.put(task, place)
+        return None
+    causes = {row.place.node_id: gone[row.task.id][1] for row in rows if row.task.id in gone}
+    moved: _Moves = {}
+    for row in rows:
+        place, node = later[row.task.id], board.nodes[row.place.node_id]
+        if place.start_s <= row.place.start_s + inp.settings.slack_s:
+            continue
+        cause = causes.get(node.id) or next(iter(causes.values()))
+        if node.outlived is not None or node.awaited is not None or place.promised_s is None:
+            board.remove(row.task, place)
+            moved[row.task.id] = (None, cause)
+        else:
+            moved[row.task.id] = (replace(place, promised_s=place.start_s), cause)
+    return moved
 
 
 def may_be_promised(inp: PassInput, board: Board, task: Task, place: Place) -> bool:
@@ -101,19 +178,19 @@ def closing(inp: PassInput, task: Task) -> float | None:
         return None
 
 
-def _looked_at(inp: PassInput, board: Board, task: Task, place: Place) -> tuple[Place, str]:
-    """The place as it is by now, and why it can't stand whatever else is booked."""
+def _looked_at(inp: PassInput, board: Board, task: Task, place: Place) -> _Row:
     cause = _why_not_waiting(inp, task) or _why_node_gone(inp, board, place)
     if cause:
-        return place, cause
+        return _Row(task, place, cause)
     # Its timeout may have been changed, or the platform's limits; one that is due is due now.
     start_s, duration_s = max(place.start_s, inp.now_s), inp.settings.duration_s(task)
+    longer = duration_s > place.duration_s
     if (start_s, duration_s) != (place.start_s, place.duration_s):
         place = replace(place, start_s=start_s, duration_s=duration_s)
     node = board.nodes.get(place.node_id)
     if node is not None and board.wanted(task.shape).on(node) is None:
         cause = f"{node.id} can't run it any more"
-    return place, cause
+    return _Row(task, place, cause, longer)
 
 
 def _in_order(inp: PassInput) -> list[Task]:
@@ -152,17 +229,20 @@ def _closed_for_good(room: Room) -> bool:
 
 
 def _why_unfit(inp: PassInput, board: Board, task: Task, place: Place) -> str:
-    node = board.nodes[place.node_id]
-    if board.holds(task, place, inp.settings.slack_s):
-        return ""
+    node, slack_s = board.nodes[place.node_id], inp.settings.slack_s
+    if board.has_room(task, place, slack_s):
+        if board.allows(task, place, slack_s):
+            return ""
+        return f"a limit leaves {task.owner} less than when the start was promised"
     if node.outlived is not None:
         return f"{node.outlived} on {node.id} has outlived its booking"
     if node.awaited is not None:
         return f"{node.id} has yet to say, since TaskManager started or lost sight of it, that {node.awaited} is over"
     for booking in inp.running:
         runs = inp.tasks.get(booking.task_id) if booking.node_id == node.id else None
-        if runs is not None and booking.timeout_s > runs.timeout_s and booking.until_s > place.start_s:
+        more_s = 0.0 if runs is None else booking.timeout_s - runs.timeout_s
+        if more_s > 0 and booking.until_s - more_s <= place.start_s + slack_s < booking.until_s:
             return f"{booking.task_id} on {node.id} was given more time"
     if place.gpus and not all(gpu.usable for gpu in node.room.node.gpus):
         return f"a GPU of {node.id} went out"
-    return f"{node.id} or a limit gives less than when the start was promised, or the task asks for more"
+    return f"{node.id} gives less than when the start was promised, or the task asks for more"

@@ -74,7 +74,7 @@ class Postgres:
                 cwd=self.folder,
                 start_new_session=True,
             )
-        soon(self._answers, within_s=30, what="PostgreSQL takes connections")
+        soon(self._answers, within_s=120, what="PostgreSQL takes connections")
         return self
 
     def kill9(self) -> None:

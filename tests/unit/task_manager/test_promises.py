@@ -406,3 +406,37 @@ def test_a_task_ahead_starts_in_the_room_that_a_promised_one_leaves_in_the_same_
     cluster.run(until=70.0)
     # It is looked at before the promised one, which leaves its place for the machine that has come free.
     assert (cluster.starts[tid("waits")], cluster.starts[urgent.id]) == (70.0, 70.0)
+
+
+@pytest.mark.parametrize(("late_s", "told"), [(1.0, True), (11.0, False)], ids=["more time", "outlived"])
+def test_a_delay_of_seconds_costs_those_who_are_promised_seconds_and_not_a_day(late_s: float, told: bool) -> None:
+    """The head of the queue asks for both GPUs, and those behind it have them for a day each."""
+    late = tid("one")
+    cluster = Cluster(
+        [a_node("n1", gpus=2)], policies.by_name("fifo"), PassSettings(limits=LIMITS),
+        run_s=lambda task: task.timeout_s + (late_s if task.id == late else 0.0),
+    )  # fmt: skip
+    cluster.submit(
+        a_task("one", timeout=3600.0, gpus=1),
+        a_task("another", timeout=1800.0, gpus=1),
+        a_task("two", at=1.0, timeout=600.0, gpus=2),
+        a_task("day", at=2.0, timeout=86_400.0, gpus=1),
+        a_task("day after", at=3.0, timeout=86_400.0, gpus=1),
+    )
+    waits = ("two", "day", "day after")
+    cluster.run(until=100.0)
+    assert [_promise(cluster, name) for name in waits] == [3600.0, 4200.0, 4200.0]
+    if told:
+        live = cluster.live[late]
+        live.booking = replace(
+            live.booking, until_s=live.booking.until_s + late_s, timeout_s=live.booking.timeout_s + late_s
+        )
+        cluster.tasks[late] = replace(live.task, state=TaskState.RUNNING)
+        cluster.step()
+        assert [_promise(cluster, name) for name in waits] == [3601.0, 4201.0, 4201.0]
+        assert cluster.causes == [f"{late} on n1 was given more time"] * 3
+    cluster.run()
+    assert cluster.missed == []
+    assert [cluster.starts[tid(name)] for name in waits] == [3600.0 + late_s, 4200.0 + late_s, 4200.0 + late_s]
+    if not told:
+        assert cluster.causes == [f"{late} on n1 has outlived its booking"] * 3
