@@ -93,6 +93,7 @@ class Book:
         self._gpu_used: dict[str, int] = {}
         self._uses = 0
         self._paused: list[tuple[float, TaskId, float]] = []
+        self._pauses: dict[TaskId, tuple[float, float]] = {}  # the same by task: until when, and its ``not_before``
         self._arrivals_s = arrivals_s
 
     # -- turns ------------------------------------------------------------------------------------
@@ -283,6 +284,13 @@ class Book:
         """Rises with each use; 0 for a card that was never used since the start."""
         return float(self._gpu_used.get(uuid, 0))
 
+    def pause_s(self, task: Task, mono: float) -> float | None:
+        """What is left of its pause before the next try, in seconds; None: it has none."""
+        pause = self._pauses.get(task.id)
+        if pause is None or not task.waiting or task.held or self.queue.is_runnable(task.id):
+            return None
+        return max(0.0, pause[0] - mono)
+
     def incarnation(self, node_id: NodeId) -> int:
         """The latest start of a Worker that anybody told of; 0 for a node that is not known."""
         node, lease = self.nodes.get(node_id), self.leases.get(node_id)
@@ -303,6 +311,7 @@ class Book:
         before = self.tasks.get(task_id)
         if task is None:
             self.tasks.pop(task_id, None)
+            self._pauses.pop(task_id, None)
         else:
             self.tasks[task_id] = task
         if before is not None and before.waiting:
@@ -321,6 +330,7 @@ class Book:
         runnable = due_s <= self.mono
         self.queue.add(task, runnable=runnable)
         if not runnable:
+            self._pauses[task_id] = (due_s, task.not_before)
             heapq.heappush(self._paused, (due_s, task_id, task.not_before))
         elif is_out_of_reach(self.plan, self.queue, task):
             self.rough_due = True
@@ -341,7 +351,11 @@ class Book:
         return self.mono - max(0.0, self.now - at)
 
     def _due_s(self, task: Task) -> float:
-        # The pause is stored as a wall-clock instant, which a clock set back would stretch for hours.
+        # The pause is stored as a wall-clock instant, which a clock set back would stretch for hours; one that has been
+        # counted once, or is over, stays as it was.
+        pause = self._pauses.get(task.id)
+        if pause is not None and pause[1] == task.not_before:
+            return pause[0]
         return self.mono + min(max(0.0, task.not_before - self.now), _LONGEST_PAUSE_S)
 
     def _set_attempt(self, key: TaskId, attempt: Attempt | None, flight: Flight | None) -> None:

@@ -77,7 +77,7 @@ def _reasons(kept: Frame, task_id: TaskId, place: int) -> list[WaitReason]:
     settings = kept.head.settings
     sight = explain.Sight(rooms, settings.cpu_tasks, settings.limits, Holdings.of(settings.limits, held))
     task, wait = kept.tasks[task_id].task, kept.waits.get(task_id)
-    return explain.reasons(task, sight, ahead=ahead, now=kept.head.wall_s, wait=wait)
+    return explain.reasons(task, sight, ahead=ahead, wait=wait)
 
 
 def _reserved(kept: Frame, task_id: TaskId) -> float | None:

@@ -78,7 +78,7 @@ class Entries:
             task,
             self._sight,
             ahead=max(0, position - 1),
-            now=self._now,
+            pause_s=self._book.pause_s(task, self._mono),
             wait=plan.waits.get(task.id) if plan is not None else None,
             promised=task.id in self._book.places,
             overtaken_by=overtaken.by(task, self._sight) if overtaken is not None else (),

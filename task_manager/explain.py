@@ -24,7 +24,6 @@ from .placement import (
     Shortage,
     empty_room,
     fits,
-    is_model,
     shortages,
     suits,
     why_closed,
@@ -71,6 +70,7 @@ class Sight:
         self.limits = limits
         self.holdings = holdings
         self.gpus = sum(len(room.node.gpus) for room in rooms)
+        self.has_nodes = bool(rooms)
         self._rooms = rooms
         self._cpu_tasks = cpu_tasks
         self._of_nodes: dict[Shape, list[WaitReason]] = {}
@@ -98,27 +98,27 @@ def reasons(
     sight: Sight,
     *,
     ahead: int,
-    now: float,
+    all_seen: bool = True,
+    pause_s: float | None = None,
     wait: Wait | None = None,
     promised: bool = False,
     overtaken_by: Sequence[TaskId] = (),
 ) -> list[WaitReason]:
-    """All reasons why a waiting task waits, cheapest to fix first; empty when it would start in the next pass.
+    """All reasons why a waiting task waits: first what rules it out as things are, then the cheapest to fix; empty when
+    it would start in the next pass.
 
-    ``ahead``: tasks before it in the queue. ``wait``: what the last pass said of it. ``promised``: its own start is.
-    ``overtaken_by``: tasks behind it whose promised starts stand before its own, the first of them.
+    ``ahead``: tasks before it in the queue; not ``all_seen``: there may be more of them. ``pause_s``: what is left of
+    its pause, in seconds (`Book.pause_s`); None: it has none. ``wait``: what the last pass said of it. ``promised``:
+    its own start is. ``overtaken_by``: tasks behind it whose promised starts stand before its own, the first of them.
     """
     found: list[WaitReason] = []
     if task.held:
         found.append(WaitReason(WaitWord.HELD, "It is on hold; release it to let it run."))
-    if task.not_before > now:
+    if pause_s is not None:
         why = f" {task.reason.sentence}" if task.reason is not None else ""
-        found.append(
-            WaitReason(WaitWord.RETRY_PAUSE, f"It is tried again in {task.not_before - now:.0f} s.{why}".rstrip())
-        )
-    found.extend(sight.of_nodes(task.shape))
-    of_limits = _of_limits(task, sight)
-    found.extend(of_limits)
+        found.append(WaitReason(WaitWord.RETRY_PAUSE, f"It is tried again in {max(0.0, pause_s):.0f} s.{why}"))
+    of_nodes, of_limits = sight.of_nodes(task.shape), _of_limits(task, sight)
+    found += [*of_nodes, *of_limits]
     there_is_room = not found
     found.extend(_of_holdings(task, sight))
     if there_is_room and wait is not None:
@@ -129,11 +129,12 @@ def reasons(
         found.append(_of_promises(overtaken_by))
     if busy and ahead:
         plural = "task is" if ahead == 1 else "tasks are"
+        count = f"{ahead}" if all_seen else f"At least {ahead}"
         stands = "; its promised start stands all the same" if promised else ""
-        found.append(WaitReason(WaitWord.BEHIND_HIGHER_PRIORITY, f"{ahead} waiting {plural} ahead of it{stands}."))
-    # What comes free helps nobody whom a limit rules out.
-    last = _PASSING if of_limits else ()
-    return sorted(found, key=lambda reason: (reason.word in last, _ORDER[reason.word]))
+        found.append(WaitReason(WaitWord.BEHIND_HIGHER_PRIORITY, f"{count} waiting {plural} ahead of it{stands}."))
+    # What passes by itself helps nobody who can't start as things are.
+    never = [*of_limits, *(reason for reason in of_nodes if reason.word in _NEVER and sight.has_nodes)]
+    return sorted(found, key=lambda reason: (reason not in never, _ORDER[reason.word]))
 
 
 def _of_promises(tasks: Sequence[TaskId]) -> WaitReason:
@@ -188,7 +189,7 @@ def _of_holdings(task: Task, sight: Sight) -> list[WaitReason]:
 
 
 _BUSY = frozenset({WaitWord.WAITING_FOR_CPU_OR_MEMORY, WaitWord.WAITING_FOR_GPU, WaitWord.WAITING_FOR_GPU_MODEL})
-_PASSING = _BUSY | {WaitWord.BEHIND_HIGHER_PRIORITY, WaitWord.BEHIND_PROMISED_START}
+_NEVER = frozenset({WaitWord.NO_SUCH_NODE_YET, WaitWord.IMAGE_MISSING})  # of machines that are there
 
 
 def _of_nodes(shape: Shape, rooms: Sequence[Room], cpu_tasks: CpuTasks) -> list[WaitReason]:
@@ -274,7 +275,7 @@ def _never(shape: Shape, nodes: Sequence[Node], lacks: Sequence[Sequence[Shortag
         suitable = max(sum(1 for gpu in node.gpus if suits(gpu, shape)) for node in nodes)
         if suitable < shape.gpus:
             kind = f" {_kind(shape)}" if _kind(shape) else ""
-            parts.append(f"asked {counted(shape.gpus, 'GPU')}{kind}, the largest has {suitable}{_models(shape, nodes)}")
+            parts.append(f"asked {counted(shape.gpus, 'GPU')}{kind}, the largest has {suitable}{_cards(shape, nodes)}")
     parts.extend(_too_small(shape, nodes))
     if parts:
         return f"No worker is big enough: {'; '.join(parts)}."
@@ -306,12 +307,20 @@ def _kept(shape: Shape, others: Sequence[Node]) -> str:
     return f"Only workers with GPUs have what it asks for, and they are kept for tasks that ask for some{of_others}."
 
 
-def _models(shape: Shape, nodes: Sequence[Node]) -> str:
-    """What cards there are, where none is of a model that was asked for."""
-    there = sorted({gpu.model for node in nodes for gpu in node.gpus})
-    if not there or not shape.gpu_models:
+def _cards(shape: Shape, nodes: Sequence[Node]) -> str:
+    """What cards there are, where none is of a model or of the memory that was asked for."""
+    cards = [gpu for node in nodes for gpu in node.gpus]
+    of_model = [gpu for gpu in cards if suits(gpu, replace(shape, gpu_memory_bytes=0))]
+    if not of_model:
+        return _models(shape, sorted({gpu.model for gpu in cards}))
+    most = max(gpu.memory_bytes for gpu in of_model)
+    if most >= shape.gpu_memory_bytes:
         return ""
-    if any(is_model(model, wanted) for model in there for wanted in shape.gpu_models):
+    return f" (the largest card{' of this model' if shape.gpu_models else ''} has {round_size(most)})"
+
+
+def _models(shape: Shape, there: Sequence[str]) -> str:
+    if not there:
         return ""
     near = max(there, key=lambda model: _likeness(model, shape.gpu_models))
     guess = f"; did you mean {near}?" if len(there) > 1 and _likeness(near, shape.gpu_models) >= _ALIKE else ""
@@ -347,7 +356,7 @@ def _kind(shape: Shape) -> str:
     if shape.gpu_models:
         words.append(f"of model {' or '.join(shape.gpu_models)}")
     if shape.gpu_memory_bytes:
-        words.append(f"with {format_size(shape.gpu_memory_bytes)} each")
+        words.append(f"with {format_size(shape.gpu_memory_bytes)}{' each' if shape.gpus > 1 else ''}")
     return " ".join(words)
 
 

@@ -123,7 +123,6 @@ class _Look:
             task,
             self._sight,
             ahead=max(0, position - 1),
-            now=self._asked.wall_s,
             wait=self._plan.waits.get(task.id),
             promised=task.id in self._plan.places,
             overtaken_by=self._overtaken.by(task, self._sight),

@@ -119,6 +119,41 @@ async def test_a_pause_is_not_stretched_by_a_clock_that_is_set_back(house: House
     assert AttemptId(tid("t"), 2) in house.workers.launched
 
 
+@pytest.mark.parametrize("step_s", [-10_800.0, 10_800.0])
+async def test_a_pause_is_told_by_the_clock_that_ends_it(house: House, step_s: float) -> None:
+    """The wall clock alone told 10819 s of a pause of 19, or nothing."""
+
+    async def left() -> list[str]:
+        return [r.sentence[:26] for r in (await house.desk.explain(tid("t"))).reasons if r.word == "retry_pause"]
+
+    await house.nodes(a_node())
+    await house.enqueue(a_task())
+    await house.end(AttemptId(tid("t"), 1), EndReason(EndWord.START_FAILED))
+    house.clock.step_wall(step_s)
+    assert await left() == ["It is tried again in 5 s. "]
+    await house.advance(2)
+    assert await left() == ["It is tried again in 3 s. "]
+    await house.advance(4)
+    assert AttemptId(tid("t"), 2) in house.workers.launched
+    assert await left() == []
+
+
+@pytest.mark.parametrize("step_s", [-10_800.0, 10_800.0])
+async def test_a_pause_is_neither_stretched_nor_cut_by_a_hold_after_the_clock_was_set(
+    house: House, step_s: float
+) -> None:
+    await house.nodes(a_node())
+    await house.enqueue(a_task())
+    await house.end(AttemptId(tid("t"), 1), EndReason(EndWord.START_FAILED))
+    house.clock.step_wall(step_s)
+    for command in (Hold(tid("t"), 1, 2), Release(tid("t"), 1, 3, house.clock.now())):
+        await house.engine.submit(Commands((command,)))
+    await house.settle()
+    assert house.running() == []
+    await house.advance(6)
+    assert house.running() == [AttemptId(tid("t"), 2)]
+
+
 async def test_duplicate_late_and_foreign_reports_change_nothing(house: House) -> None:
     await house.nodes(a_node())
     await house.enqueue(a_task(retries=1))

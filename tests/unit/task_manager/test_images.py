@@ -101,7 +101,7 @@ def test_a_task_whose_image_runs_nowhere_is_refused_with_the_reason(shape: Shape
 )
 def test_a_waiting_task_says_that_its_image_is_missing(shape: Shape, word: WaitWord) -> None:
     task = replace(a_task(), shape=shape)
-    found = reasons(task, Sight(rooms(a_node(architecture="amd64"))), ahead=0, now=0.0)
+    found = reasons(task, Sight(rooms(a_node(architecture="amd64"))), ahead=0)
     assert [reason.word for reason in found] == [word]
 
 

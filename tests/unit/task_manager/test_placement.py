@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from headway.ids import NodeId
 from headway.model.reasons import EndReason, EndWord
+from task_manager.admission import Holdings, Limits
 from task_manager.explain import Sight, could_ever_run, reasons
 from task_manager.model import Gpu, Shape, Task
 from task_manager.placement import CpuTasks, Room, choose, empty_room, fits, shortages
@@ -204,7 +205,7 @@ def test_what_no_machine_could_ever_run_is_told_in_numbers(
     verdict = could_ever_run(a_task(**task).shape, there)
     assert not verdict.satisfiable
     assert want in verdict.sentence
-    waits = reasons(a_task(**task), Sight(rooms(*there)), ahead=0, now=0)
+    waits = reasons(a_task(**task), Sight(rooms(*there)), ahead=0)
     assert [reason.word for reason in waits] == ["no_such_node_yet"]
     assert want in waits[0].sentence
 
@@ -232,7 +233,7 @@ def test_that_gpu_nodes_are_kept_is_the_reason_where_only_they_would_do(
 ) -> None:
     there = [a_node(f"n{i}", **facts) for i, facts in enumerate(nodes)]
     assert could_ever_run(a_task(**task).shape, there, CpuTasks.NEVER).sentence == want
-    (only,) = reasons(a_task(**task), Sight(rooms(*there), CpuTasks.NEVER), ahead=0, now=0)
+    (only,) = reasons(a_task(**task), Sight(rooms(*there), CpuTasks.NEVER), ahead=0)
     assert (only.word, only.sentence) == ("no_such_node_yet", want)
 
 
@@ -257,7 +258,7 @@ def test_a_machines_memory_is_told_in_round_numbers() -> None:
 
 def test_without_machines_it_waits_for_workers() -> None:
     assert could_ever_run(CPU_ONLY, []).satisfiable
-    (only,) = reasons(a_task(), Sight([]), ahead=3, now=0)
+    (only,) = reasons(a_task(), Sight([]), ahead=3)
     assert only.word == "no_such_node_yet"
     assert "waits for workers" in only.sentence
 
@@ -285,13 +286,43 @@ def _taken(room: Room, **left: Any) -> Room:
         ),
         ({}, empty_room(a_node(conditions=(blocked("mount_unavailable"),))), ["mount_unavailable"]),
         ({"held": True}, empty_room(a_node()), ["held"]),
-        (
-            {"not_before": 9.0, "reason": EndReason(EndWord.START_FAILED)},
-            empty_room(a_node()),
-            ["retry_pause"],
-        ),
         ({}, empty_room(a_node()), []),
     ],
 )
 def test_reasons_of_waiting(task: dict[str, Any], room: Room, want: list[str]) -> None:
-    assert [reason.word for reason in reasons(a_task(**task), Sight([room]), ahead=2, now=1.0)] == want
+    assert [reason.word for reason in reasons(a_task(**task), Sight([room]), ahead=2)] == want
+
+
+def test_a_pause_is_told_by_what_is_left_of_it_whatever_the_wall_clock_says() -> None:
+    task = a_task(not_before=9.0, reason=EndReason(EndWord.START_FAILED, detail="No room."))
+    (only,) = reasons(task, Sight([empty_room(a_node())]), ahead=2, pause_s=18.6)
+    assert (only.word, only.sentence[:40]) == ("retry_pause", "It is tried again in 19 s. No room. The ")
+    assert reasons(task, Sight([empty_room(a_node())]), ahead=2) == []
+
+
+def test_what_rules_a_task_out_is_told_before_what_passes() -> None:
+    limits = Limits(max_timeouts=((0, 3_600.0), (4, 86_400.0)), running_gpus_per_user=2)
+    busy, holdings = _taken(empty_room(a_node(gpus=2)), gpus=[]), Holdings({"ann": 2})
+    found = reasons(a_task(gpus=2, timeout=7_200.0), Sight([busy], limits=limits, holdings=holdings), ahead=1)
+    assert [reason.word for reason in found] == [
+        "no_such_node_yet", "user_limit", "waiting_for_gpu", "behind_higher_priority",
+    ]  # fmt: skip
+    assert "admits up to 1h" in found[0].sentence
+    found = reasons(a_task(gpus=3, held=True), Sight([busy], holdings=Holdings({"ann": 2})), ahead=1)
+    assert [reason.word for reason in found] == ["no_such_node_yet", "held"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "want"),
+    [
+        ({"gpus": 1}, "asked 1 GPU with 25GiB, the largest has 0 (the largest card has 24GiB)."),
+        ({"gpus": 2, "models": ("A40",)},
+         "asked 2 GPUs of model A40 with 25GiB each, the largest has 0 (the largest card of this model has 16GiB)."),
+        ({"gpus": 1, "models": ("B1",)}, "asked 1 GPU of model B1 with 25GiB, the largest has 0 (there are A30, A40)."),
+        ({"gpus": 9, "gpu_memory": GiB}, "asked 9 GPUs with 1GiB each, the largest has 2."),
+    ],
+)  # fmt: skip
+def test_cards_that_are_too_small_are_told_with_the_largest_that_there_is(asked: dict[str, Any], want: str) -> None:
+    cards = (*gpus_of("n1", 1, "A30", 24 * GiB), *gpus_of("n2", 1, "A40", 16 * GiB))
+    verdict = could_ever_run(a_task(**{"gpu_memory": 25 * GiB, **asked}).shape, [a_node(gpus=cards)])
+    assert verdict.sentence == f"No worker is big enough: {want}"
