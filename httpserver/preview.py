@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from headway.errors import JobFileInvalid, Problem
 from headway.jobfile import Priority, check_job
+from headway.jobfile.fields import kind_of
 from headway.jobfile.hints import nearest
-from headway.jobfile.source import quoted
+from headway.jobfile.source import DocumentUnreadable, pointer_of, printable, quoted
+from headway.jobfile.source_json import JsonSource
 from headway.jobfile.task_fields import RESOURCE_KEYS
 from headway.rpc import convert
 from headway.rpc.v1 import common_pb2 as common
@@ -27,41 +29,86 @@ _MOST_VARIANTS = 20
 _MOST_BYTES = 64 * 1024  # of variants; a longer document is a job file
 _SHOWN = 200
 _KEYS = ("timeout", "priority", *RESOURCE_KEYS)  # of a variant
+_OF_A_VARIANT = frozenset(_KEYS) - {"priority"}  # that a job file does not begin with
+_OF_A_JOB = frozenset(("version", "name", "defaults", "tasks"))
 _OF_TASK = re.compile(r"^task 'v\d+': ")
 
 
 # -- variants ------------------------------------------------------------------------------------------
 
 
-def variants_of(data: bytes) -> list[Any] | None:
-    """The variants in a document, unchecked: a JSON list, or an object with ``variants``; None: it is a job file."""
+@dataclass(frozen=True, slots=True)
+class Variants:
+    """The variants of a document, unchecked but for its shape. ``alone``: the document is one variant itself."""
+
+    given: tuple[Any, ...]
+    alone: bool = False
+    problems: tuple[Problem, ...] = ()
+
+    def at(self, index: int) -> str:
+        """Where a variant stands."""
+        return "" if self.alone else f"/variants/{index}"
+
+
+def variants_of(data: bytes) -> Variants | None:
+    """The variants in a document: a JSON list, an object with ``variants``, or one variant; None: it is a job file."""
     if len(data) > _MOST_BYTES:
         return None
     try:
-        document = json.loads(data)
-    except (ValueError, RecursionError):
+        source = JsonSource(data.decode("utf-8-sig"))
+    except (UnicodeDecodeError, DocumentUnreadable):
         return None
-    if isinstance(document, dict) and "variants" in document and "tasks" not in document:
+    document, at, problems = source.value, "", []
+    if isinstance(document, dict):
+        if "variants" not in document or "tasks" in document:
+            if _OF_A_VARIANT.isdisjoint(document) or not _OF_A_JOB.isdisjoint(document):
+                return None
+            return Variants((document,), alone=True, problems=tuple(_of_shape(source, "")))
+        problems = [
+            Problem(pointer_of((key,)), f"unknown key {quoted(key)}; nothing goes beside variants",
+                    word=printable(key), allowed=("variants",))
+            for key in document
+            if key != "variants"
+        ]  # fmt: skip
         document = document["variants"]
-    return document if isinstance(document, list) else None
+        if not isinstance(document, list):
+            wanted = "a list such as [{timeout: 10m, gpus: 1}]"
+            raise _invalid([*problems, Problem("/variants", f"variants is {kind_of(document)}; write {wanted}")])
+    elif isinstance(document, list):
+        at = "/variants"
+    else:
+        return None
+    return Variants(tuple(document), problems=(*problems, *_of_shape(source, at)))
 
 
-def checked(variants: list[Any], *, owner: str, high_priority: bool) -> list[tm.EnqueueTask]:
+def _of_shape(source: JsonSource, at: str) -> Iterator[Problem]:
+    """Keys that are written twice, and what is no JSON; nobody has typed lines."""
+    for problem in source.problems:
+        message = problem.message.removeprefix(f"line {problem.line}: ")
+        yield Problem(f"{at}{problem.pointer}", message, word=problem.word)
+
+
+def checked(variants: Variants, *, owner: str, high_priority: bool) -> list[tm.EnqueueTask]:
     """The variants as tasks. They are read as the tasks of a job file are, and refused in the same words.
 
     Raises:
         JobFileInvalid: with all that is wrong.
     """
-    if not 0 < len(variants) <= _MOST_VARIANTS:
-        raise _invalid([Problem("/variants", f"give 1 to {_MOST_VARIANTS} variants, not {len(variants)}")])
-    problems, tasks, priorities = [], [], []
-    for index, variant in enumerate(variants):
-        at = f"/variants/{index}"
+    count = len(variants.given)
+    if not 0 < count <= _MOST_VARIANTS:
+        message = f"give 1 to {_MOST_VARIANTS} variants, not {count}"
+        raise _invalid([*variants.problems, Problem("/variants", message)])
+    problems, tasks, places, priorities = [*variants.problems], [], [], []
+    for index, variant in enumerate(variants.given):
+        at = variants.at(index)
         if not isinstance(variant, dict):
-            problems.append(Problem(at, "a variant is an object such as {timeout: 10m, gpus: 1}"))
+            kind = "null" if variant is None else kind_of(variant)
+            message = f"a variant is an object such as {{timeout: 10m, gpus: 1}}, not {kind}"
+            problems.append(Problem(at, message))
             continue
         rest = dict(variant)
-        priority = rest.pop("priority", None) or Priority.NORMAL.value
+        priority = rest.pop("priority", None)
+        priority = Priority.NORMAL.value if priority is None else priority
         allowed = tuple(p.value for p in Priority if high_priority or p is not Priority.HIGH)
         if priority not in allowed:
             known = isinstance(priority, str) and priority == Priority.HIGH.value
@@ -70,15 +117,21 @@ def checked(variants: list[Any], *, owner: str, high_priority: bool) -> list[tm.
         if "timeout" not in rest:
             problems.append(Problem(f"{at}/timeout", "timeout is missing: how long it may run, such as 10m"))
         priorities.append(priority)
+        places.append(at)
         tasks.append(
             {
                 "name": f"v{index}", "image": "any", "command": ["any"], "timeout": rest.pop("timeout", "1m"),
                 "resources": rest,
             }
         )  # fmt: skip
-    result = check_job(json.dumps({"version": 1, "name": "preview", "tasks": tasks}).encode(), media="json")
-    problems += [_of_variant(problem) for problem in result.problems]
-    if problems or result.spec is None:
+    spec = None
+    if tasks:
+        result = check_job({"version": 1, "name": "preview", "tasks": tasks})
+        told = {problem.pointer for problem in problems}
+        found = [_of_variant(problem, places) for problem in result.problems]
+        problems += [problem for problem in found if problem.pointer not in told]
+        spec = result.spec
+    if problems or spec is None:
         raise _invalid(problems)
     return [
         tm.EnqueueTask(
@@ -86,13 +139,16 @@ def checked(variants: list[Any], *, owner: str, high_priority: bool) -> list[tm.
             priority=convert.priority_to_pb(Priority(priority)),
             spec=_as_placed(convert.task_spec_to_pb(task)),
         )
-        for task, priority in zip(result.spec.tasks, priorities, strict=True)
+        for task, priority in zip(spec.tasks, priorities, strict=True)
     ]
 
 
-def _of_variant(problem: Problem) -> Problem:
-    """Its place among the variants; they have no lines."""
-    pointer = problem.pointer.replace("/tasks/", "/variants/", 1).replace("/resources", "", 1)
+def _of_variant(problem: Problem, places: Sequence[str]) -> Problem:
+    """It at its place among the variants; ``places``: of each that became a task. They have no lines."""
+    pointer = problem.pointer
+    if pointer.startswith("/tasks/"):
+        index, *rest = pointer.split("/")[2:]
+        pointer = "/".join([places[int(index)], *(rest[1:] if rest[:1] == ["resources"] else rest)])
     if problem.allowed == RESOURCE_KEYS:  # a key that is unknown there; a variant has more
         near = nearest(problem.word, _KEYS) or ""
         hint = f"did you mean {quoted(near)}?" if near else f"known are {', '.join(_KEYS)}"

@@ -21,7 +21,13 @@ _PREVIEW: dict[str, Any] = {
                 "anyOf": [
                     {"$ref": "#/components/schemas/JobFile"},
                     {"$ref": "#/components/schemas/PreviewVariants"},
-                    {"type": "array", "items": {"$ref": "#/components/schemas/PreviewVariant"}, "maxItems": 20},
+                    {
+                        "type": "array",
+                        "items": {"$ref": "#/components/schemas/PreviewVariant"},
+                        "minItems": 1,
+                        "maxItems": 20,
+                    },
+                    {"$ref": "#/components/schemas/PreviewVariant"},
                 ]
             }
         },

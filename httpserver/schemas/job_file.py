@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
-from .base import NeedOn, Priority
+from .base import Ask, NeedOn, Priority
 
 
-class JobFileResources(BaseModel):
+class JobFileResources(Ask):
     cpus: float | None = None
     memory: str | None = Field(None, examples=["4GiB"])
     shm: str | None = None
@@ -22,7 +22,7 @@ class JobFileResources(BaseModel):
     gpu_memory: str | None = None
 
 
-class JobFileDefaults(BaseModel):
+class JobFileDefaults(Ask):
     image: str | None = None
     command: str | list[str] | None = Field(None, description="text: a script run by `shell`; list: run as is")
     shell: Literal["sh", "bash"] | None = None
@@ -47,7 +47,7 @@ class JobFileTask(JobFileDefaults):
     needs: list[str] | dict[str, NeedOn] | None = None
 
 
-class JobFile(BaseModel):
+class JobFile(Ask):
     """A job file; docs/interfaces.md says what each field means."""
 
     version: Literal[1]

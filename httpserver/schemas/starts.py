@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
-from .base import Answer, Priority
+from .base import Answer, Ask, Priority
 from .jobs import Resources, Wait
 
 
@@ -83,19 +83,20 @@ class Submitted(Answer):
     )
 
 
-class PreviewVariant(BaseModel):
+class PreviewVariant(Ask):
     """A task as far as its start depends on it, as a job file would have it."""
 
     timeout: str = Field(examples=["10m"])
     gpus: int | None = None
     cpus: float | None = None
     memory: str | None = Field(None, examples=["4GiB"])
+    shm: str | None = None
     gpu_model: str | list[str] | None = None
     gpu_memory: str | None = None
     priority: Priority | None = None
 
 
-class PreviewVariants(BaseModel):
+class PreviewVariants(Ask):
     """Up to 20 of them, each asked for as if it alone were submitted now."""
 
-    variants: list[PreviewVariant] = Field(max_length=20)
+    variants: list[PreviewVariant] = Field(min_length=1, max_length=20)

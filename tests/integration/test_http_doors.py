@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import socket
 import stat
 import subprocess
@@ -14,6 +15,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
+import httpserver.app
 from headway.errors import ConfigInvalid
 from tests.integration.http_rig import PASSWORD, Rig, a_job_file, a_rig, submit
 
@@ -104,6 +106,24 @@ async def test_tokens_are_shown_once_kept_as_hashes_and_end_at_once(rig: Rig):
     assert (await ann.delete(f"/tokens/{made['id']}")).status_code == 204
     assert (await ann.delete(f"/tokens/{made['id']}")).status_code == 204
     assert (await anyone.get("/me", headers=headers)).status_code == 401
+
+
+@on_shared
+async def test_an_unknown_key_in_any_json_body_is_refused_at_its_place(shared: Rig):
+    chief = await shared.client("chief", admin=True)
+    document = json.loads((Path(httpserver.app.__file__).with_name("openapi.json")).read_text("utf-8"))
+    tried = 0
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            if "application/json" not in operation.get("requestBody", {}).get("content", ()):
+                continue
+            address = re.sub(r"\{\w+\}", "x", path.replace("{kind}", "files")).removeprefix("/api/v1")
+            params = {"op": "move"} if path.endswith(("/files/{path}", "/images/{ref}")) and method == "post" else {}
+            answer = await chief.request(method, address, json={"no_such_key": 1}, params=params)
+            pointers = [error["pointer"] for error in answer.json().get("errors", ())]
+            assert (answer.status_code in (400, 422), "/no_such_key" in pointers) == (True, True), (path, answer.text)
+            tried += 1
+    assert tried > 15
 
 
 @on_shared

@@ -43,6 +43,17 @@ async def test_variants_are_asked_for_each_alone_in_their_order(rig: Rig):
         assert two.tasks[0].priority == common.PRIORITY_LOW
 
 
+async def test_one_variant_comes_alone_too_and_nothing_goes_beside_variants(rig: Rig):
+    ann = await rig.client("ann")
+    alone = await ann.post("/queue/preview", json={"timeout": "10m", "gpus": 1})
+    assert alone.status_code == 200, alone.text
+    (start,) = alone.json()["starts"]
+    assert (start["task"], start["timeout_s"], start["resources"]["gpus"]) == (None, 600, 1)
+    refused = await ann.post("/queue/preview", json={"variants": [{"timeout": "10m"}], "x": 1})
+    assert refused.status_code == 422
+    assert [error["pointer"] for error in refused.json()["errors"]] == ["/x"]
+
+
 async def test_bad_variants_are_refused_with_all_that_is_wrong_at_its_place(rig: Rig):
     ann = await rig.client("ann")
     bad = [

@@ -67,6 +67,15 @@ def test_every_field_of_an_answer_is_always_there(document: dict[str, Any]):
             assert set(schema.get("required", ())) == set(schema["properties"]), name
 
 
+def test_every_json_body_is_closed_to_unknown_keys(document: dict[str, Any]):
+    schemas = document["components"]["schemas"]
+    asked = named_in(schemas, [op["requestBody"] for _, _, op in operations(document) if "requestBody" in op])
+    assert {"PreviewVariants", "PreviewVariant", "JobFileTask", "Credentials"} <= asked
+    for name in asked:
+        if schemas[name].get("type") == "object":
+            assert schemas[name].get("additionalProperties") is False, name
+
+
 def test_names_tell_their_units(document: dict[str, Any]):
     for name, schema in document["components"]["schemas"].items():
         for field, what in schema.get("properties", {}).items():

@@ -2801,6 +2801,11 @@ export interface components {
              */
             memory: string | null;
             /**
+             * Shm
+             * @default null
+             */
+            shm: string | null;
+            /**
              * Gpu Model
              * @default null
              */
@@ -4850,7 +4855,7 @@ export interface operations {
         /** @description A job file as JSON or YAML, or variants as JSON. */
         requestBody: {
             content: {
-                "application/json": components["schemas"]["JobFile"] | components["schemas"]["PreviewVariants"] | components["schemas"]["PreviewVariant"][];
+                "application/json": components["schemas"]["JobFile"] | components["schemas"]["PreviewVariants"] | components["schemas"]["PreviewVariant"][] | components["schemas"]["PreviewVariant"];
                 "application/yaml": string;
             };
         };
