@@ -13,6 +13,8 @@ DEFAULT_SPAN_S = 30 * 86_400.0
 _DAY = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _TIME = r"[0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6})?)?"
 _MOMENT = re.compile(rf"({_DAY})(?:[Tt ]({_TIME})([Zz]|[+-][0-9]{{2}}:?[0-9]{{2}})?)?")
+_YEAR = re.compile(r"19[7-9][0-9]|20[0-9]{2}")
+_DAYS = re.compile(r"[0-9]{1,4}")
 _LIKE_A_DATE = re.compile(r"[0-9]{1,4}[-./][0-9]{1,2}|[0-9]{8}")
 
 
@@ -39,15 +41,31 @@ def parse_when(text: str, now: float) -> float:
         try:
             seconds = now - parse_duration(text)
         except BadValue as error:
-            near = f" (did you mean {error.suggestion}?)" if error.suggestion else ""
+            meant = _meant(text, error)
+            near = f" (did you mean {meant}?)" if meant else ""
             raise BadValue(
                 f"{quoted} is no date and no time ago{near}: write for instance 2026-11-01, 2026-11-01T14:30Z or 7d",
-                suggestion=error.suggestion,
+                suggestion=meant,
                 allowed=FORMS,
             ) from None
     if seconds < 0:
         raise BadValue(f"{quoted} lies before 1970")
     return seconds
+
+
+def _meant(text: str, error: BadValue) -> str | None:
+    """A bare number is one of days, or a year; a time ago has no sign."""
+    bare = text.strip().removeprefix("-").removesuffix("ago").rstrip()
+    if _YEAR.fullmatch(bare):
+        return f"{bare}-01-01"
+    if bare == text and not _DAYS.fullmatch(bare):
+        return error.suggestion
+    candidate = f"{bare}d" if _DAYS.fullmatch(bare) else bare
+    try:
+        parse_duration(candidate)
+    except BadValue as worse:
+        return worse.suggestion if candidate == bare else None
+    return candidate
 
 
 def parse_span(begin: str, end: str, now: float) -> tuple[float, float]:

@@ -33,6 +33,29 @@ def test_what_is_taken(text: str, want: float) -> None:
 @pytest.mark.parametrize(
     ("text", "want"),
     [
+        # A bare number was taken for minutes, which nobody means who looks back at what was used.
+        ("7", "7d"),
+        ("-7", "7d"),
+        ("-7d", "7d"),
+        ("7d ago", "7d"),
+        ("2 weeks ago", "14d"),
+        ("2 weeks", "14d"),
+        ("2026", "2026-01-01"),
+        ("0", None),
+        ("9999", None),
+        ("yesterday", None),
+    ],
+)
+def test_what_was_probably_meant_is_told(text: str, want: str | None) -> None:
+    with pytest.raises(BadValue) as refused:
+        parse_when(text, NOW)
+    assert refused.value.suggestion == want
+    assert (f"(did you mean {want}?)" in refused.value.message) is (want is not None)
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
         ("2026-02-30", "no day or time that there is"),
         ("2026-11-01T25:00Z", "no day or time that there is"),
         ("2026-11-01T10:00", "names no zone: write 2026-11-01T10:00Z"),
