@@ -64,11 +64,16 @@ def print_json(value: Any) -> None:
 @contextmanager
 def whole_file(place: Path) -> Iterator[BinaryIO]:
     """A file to write that appears at ``place`` once it is complete; what was there, and its neighbours, stay till
-    then. A link is followed, and what is no regular file (a device, a pipe) is written into.
+    then. A link is followed, and what is no regular file (a device, a pipe) is written into; ``-`` is standard output.
 
     Raises:
         OSError: the folder isn't there, or full, or closed.
     """
+    if str(place) == "-":
+        sys.stdout.flush()
+        yield sys.stdout.buffer
+        sys.stdout.flush()
+        return
     if place.exists() and not place.is_file():
         with place.open("wb") as file:
             yield file
@@ -101,8 +106,11 @@ def tone(state: str) -> str:
     return click.style(state, fg=_TONES.get(state)) if sys.stdout.isatty() else state
 
 
-def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Prints aligned columns; wide characters and colours count as what they show."""
+def table(
+    headers: Sequence[str], rows: Iterable[Sequence[object]], *, as_typed: bool = False, err: bool = False
+) -> None:
+    """Prints aligned columns; wide characters and colours count as what they show. ``as_typed``: heads are names, not
+    words of ours in capitals; ``err``: to standard error."""
     from rich.cells import cell_len
 
     cells = [[str(c) for c in row] for row in rows]
@@ -113,9 +121,10 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     def pad(text: str, length: int, column: int) -> str:
         return text if column == last else text + " " * (widths[column] - length)
 
-    click.echo("  ".join(pad(h.upper(), cell_len(h), i) for i, h in enumerate(headers)))
+    heads = headers if as_typed else [h.upper() for h in headers]
+    click.echo("  ".join(pad(h, cell_len(h), i) for i, h in enumerate(heads)), err=err)
     for row, lengths in zip(cells, plain, strict=True):
-        click.echo("  ".join(pad(c, n, i) for i, (c, n) in enumerate(zip(row, lengths, strict=True))))
+        click.echo("  ".join(pad(c, n, i) for i, (c, n) in enumerate(zip(row, lengths, strict=True))), err=err)
 
 
 def ago(at: float | None, now: float | None = None) -> str:

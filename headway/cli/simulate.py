@@ -19,6 +19,7 @@ from .common import output_option, print_json, safe, table, whole_file
 _cluster = importlib.import_module("task_manager.simulate.cluster")
 _command = importlib.import_module("task_manager.simulate.command")
 
+_STDIO = Path("-")
 _DISCIPLINES = ("conservative", "easy", "greedy", "strict")
 # Key of the JSON form, words for people, whether it is seconds.
 _ROWS = (
@@ -55,6 +56,7 @@ class _Parsed(click.ParamType):  # type: ignore[type-arg]
 
 
 def _read_dag(text: str) -> tuple[Path, float]:
+    """``-`` is standard input."""
     path, at, second = text.rpartition("@")
     if not at or Path(text).exists():
         path, second = text, "0"
@@ -64,7 +66,7 @@ def _read_dag(text: str) -> tuple[Path, float]:
         raise BadValue(f"{text!r}: behind the @ stands the second of submission, not {second!r}") from None
     if not 0 <= submit_s <= 1e9:
         raise BadValue(f"{text!r}: the second of submission is between 0 and 1e9")
-    if not Path(path).is_file():
+    if Path(path) != _STDIO and not Path(path).is_file():
         raise BadValue(f"there is no file {path!r}")
     return Path(path), submit_s
 
@@ -85,8 +87,9 @@ def _factor(text: str) -> float:
     "traces",
     multiple=True,
     metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="CSV with a row a task (columns submit_s, runtime_s, gpus …); a workflow if it ends in .json.",
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
+    help="CSV with a row a task (columns submit_s, runtime_s, gpus …); a workflow if it ends in .json; - for standard "
+    "input.",
 )
 @click.option(
     "--dag",
@@ -94,7 +97,7 @@ def _factor(text: str) -> float:
     multiple=True,
     metavar="FILE[@SECOND]",
     type=_Parsed("file", _read_dag),
-    help="Workflow (JSON), submitted as one job at this second (default 0).",
+    help="Workflow (JSON; - for standard input), submitted as one job at this second (default 0).",
 )
 @click.option(
     "--policy",
@@ -136,8 +139,9 @@ def _factor(text: str) -> float:
 @click.option(
     "--starts",
     metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write each task's start as CSV, a column for each policy.",
+    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
+    help="Write each task's start as CSV, a column for each policy; - for standard output, the table then goes to "
+    "standard error.",
 )
 @click.option(
     "--plots",
@@ -163,6 +167,9 @@ def simulate(
     """Run a trace under one or several policies, with the code that serves the live queue, and compare them.
 
     Nothing is started and no server is asked. Seconds are those of the trace.
+
+    \b
+      headway usage --trace - | headway simulate --trace - --policy fifo aging_sjf --nodes 2x8
     """
     dags = (*((path, 0.0) for path in traces if path.suffix.lower() == ".json"), *dags)
     traces = tuple(path for path in traces if path.suffix.lower() != ".json")
@@ -174,14 +181,7 @@ def simulate(
         contests = _command.parse_contests((*policies, *more_policies) or ("aging_sjf",), disciplines)
     except BadValue as error:
         raise click.BadParameter(str(error), param_hint="'--policy'") from error
-    for source in (*traces, *(path for path, _ in dags)):
-        if starts is not None and starts.exists() and starts.samefile(source):
-            raise click.BadParameter(
-                f"{str(starts)!r} is what is to be run; name another file.", param_hint="'--starts'"
-            )
-    for path in (starts, plots):
-        if path is not None and not path.absolute().parent.is_dir():
-            raise click.BadParameter(f"there is no folder {str(path.absolute().parent)!r} for it.")
+    _check_files((*traces, *(path for path, _ in dags)), starts, plots, output)
     simulation = _command.load(
         traces, dags, machines=nodes, contests=contests, timeout_factor=timeout_factor, promises=promises
     )
@@ -208,15 +208,42 @@ def simulate(
     if output == "json":
         print_json([result.to_json() for result in results])
     else:
-        _print_table(results)
+        _print_table(results, err=starts == _STDIO)
 
 
-def _print_table(results: Sequence[Any]) -> None:
+def _check_files(sources: Sequence[Path], starts: Path | None, plots: Path | None, output: str) -> None:
+    """
+    Raises:
+        click.UsageError: one of them can't be read or written, or two would be the same.
+    """
+    if sources.count(_STDIO) > 1:
+        raise click.UsageError("standard input can be read once: name one file - at most")
+    if plots == _STDIO:
+        raise click.BadParameter("plots are several files: name a folder.", param_hint="'--plots'")
+    if starts == _STDIO:
+        if output == "json":
+            raise click.UsageError(
+                "--starts - and -o json would both go to standard output: name a file for the starts"
+            )
+    elif starts is not None and any(_same(starts, source) for source in sources):
+        what = f"{str(starts)!r} is what is to be run; name another file."
+        raise click.BadParameter(what, param_hint="'--starts'")
+    for option, path in (("--starts", starts), ("--plots", plots)):
+        if path is not None and not path.absolute().parent.is_dir():
+            what = f"there is no folder {str(path.absolute().parent)!r} for it."
+            raise click.BadParameter(what, param_hint=f"'{option}'")
+
+
+def _same(path: Path, source: Path) -> bool:
+    return source != _STDIO and path.exists() and path.samefile(source)
+
+
+def _print_table(results: Sequence[Any], *, err: bool) -> None:
     found = [result.to_json() for result in results]
     first = found[0]
     late = f", {first['timed_out']} of them end at their timeout" if first["timed_out"] else ""
     jobs = f" of {counted(first['jobs'], 'job')}" if first["jobs"] != first["tasks"] else ""
-    click.echo(f"{counted(first['tasks'], 'task')}{jobs}{late}. Waits and all other times are in seconds.")
+    click.echo(f"{counted(first['tasks'], 'task')}{jobs}{late}. Waits and all other times are in seconds.", err=err)
     rows = []
     for key, words, seconds in _ROWS:
         if key == "mean_job_finished_s" and not jobs:
@@ -228,6 +255,8 @@ def _print_table(results: Sequence[Any]) -> None:
     table(
         ["", *(name.rjust(width) for name, width in zip(names, widths, strict=True))],
         [[row[0], *(cell.rjust(width) for cell, width in zip(row[1:], widths, strict=True))] for row in rows],
+        as_typed=True,
+        err=err,
     )
 
 

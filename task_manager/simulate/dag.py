@@ -9,21 +9,32 @@ from pathlib import Path
 from typing import Any
 
 from .errors import TraceInvalid
-from .records import MAX_CPUS, MAX_GPUS, MAX_MEM_MIB, MAX_SPAN_S, MIB, MIN_TIMEOUT_S, Record, Records, shown, up
+from .records import (
+    MAX_CPUS,
+    MAX_GPUS,
+    MAX_MEM_MIB,
+    MAX_SPAN_S,
+    MIB,
+    MIN_TIMEOUT_S,
+    Record,
+    Records,
+    content_of,
+    shown,
+    up,
+)
 
 _MOST_BYTES = 256 << 20
 
 
 def read_dag(path: Path, *, submit_s: float = 0.0, job: int = 0) -> Records:
-    """The tasks of a workflow that is submitted as one job at ``submit_s``.
+    """The tasks of a workflow that is submitted as one job at ``submit_s``. ``-`` is standard input.
 
     Raises:
         TraceInvalid: the first thing that is wrong, with the task and the field.
         OSError: the file can't be read.
     """
-    if path.stat().st_size > _MOST_BYTES:
-        raise TraceInvalid(f"{path.name} has {path.stat().st_size:,} bytes; a workflow may have {_MOST_BYTES:,}.")
-    return parse_dag(path.read_bytes(), path.name, submit_s=submit_s, job=job)
+    content, name = content_of(path, "workflow", _MOST_BYTES)
+    return parse_dag(content, name, submit_s=submit_s, job=job)
 
 
 def parse_dag(content: bytes, name: str, *, submit_s: float = 0.0, job: int = 0) -> Records:

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from .errors import TraceInvalid
 
 MIB = 1 << 20
+STDIN = Path("-")  # stands for standard input
 MAX_INSTANT_S = 1e11  # far beyond any clock, and still exact to a microsecond or so
 MAX_SPAN_S = 1e9
 MIN_TIMEOUT_S = 0.001  # as short as a timeout can be told (`headway.units`), and long beside the exactness of instants
@@ -14,6 +20,7 @@ MAX_CPUS = 1_000_000.0
 MAX_MEM_MIB = 1e12
 MAX_PRIORITY = 1_000_000
 MAX_FILE_BYTES = 2 << 30
+_PART_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +49,30 @@ class Records:
 
     records: tuple[Record, ...]
     notes: tuple[str, ...] = ()
+
+
+def content_of(path: Path, kind: str, most: int) -> tuple[bytes, str]:
+    """The bytes of a file, or of standard input, and its name for messages.
+
+    Raises:
+        TraceInvalid: there are more than ``most`` of them.
+        OSError: the file can't be read.
+    """
+    if path == STDIN:
+        return _read(sys.stdin.buffer, "standard input", kind, most), "standard input"
+    with path.open("rb") as file:
+        return _read(file, path.name, kind, most), path.name
+
+
+def _read(file: BinaryIO, name: str, kind: str, most: int) -> bytes:
+    parts: list[bytes] = []
+    left = most
+    while part := file.read(_PART_BYTES):
+        left -= len(part)
+        if left < 0:
+            raise TraceInvalid(f"{name} has more than {most:,} bytes, the most that a {kind} may have.")
+        parts.append(part)
+    return b"".join(parts)
 
 
 def up(value: float) -> int:

@@ -23,6 +23,7 @@ from .records import (
     MIN_TIMEOUT_S,
     Record,
     Records,
+    content_of,
     shown,
     up,
 )
@@ -35,15 +36,14 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,
 
 
 def read_trace(path: Path) -> Records:
-    """The rows of a trace, in the order of ``submit_s``; rows of one instant stay in the order of the file.
+    """The rows of a trace, in the order of ``submit_s``; rows of one instant stay in the order of the file. ``-`` is
+    standard input.
 
     Raises:
         TraceInvalid: the first thing that is wrong, with its row and column.
         OSError: the file can't be read.
     """
-    if path.stat().st_size > MAX_FILE_BYTES:
-        raise TraceInvalid(f"{path.name} has {path.stat().st_size:,} bytes; a trace may have {MAX_FILE_BYTES:,}.")
-    return parse_trace(path.read_bytes(), path.name)
+    return parse_trace(*content_of(path, "trace", MAX_FILE_BYTES))
 
 
 def parse_trace(content: bytes, name: str) -> Records:

@@ -26,6 +26,7 @@ class Item:
     run_s: float  # until it ends by itself or is killed at its timeout
     timed_out: bool = False
     needs: tuple[int, ...] = ()  # places of other items in the workload
+    where: str = ""  # for messages: file and row
 
 
 def build(records: Sequence[Record], cluster: Cluster, *, timeout_factor: float = 1.0) -> tuple[Item, ...]:
@@ -64,7 +65,7 @@ def build(records: Sequence[Record], cluster: Cluster, *, timeout_factor: float 
             queued_at=record.submit_s,
         )
         late = record.runtime_s > timeouts[i]
-        items.append(Item(record.label, task, min(record.runtime_s, timeouts[i]), late, record.needs))
+        items.append(Item(record.label, task, min(record.runtime_s, timeouts[i]), late, record.needs, record.where))
     return tuple(items)
 
 

@@ -160,7 +160,7 @@ class World:
                 last_used=lambda uuid: self._last_used.get(uuid, 0.0),
             )
         )
-        self._policy_failed = self._policy_failed or plan.policy_failed
+        self._policy_failed = self._policy_failed or self._worded(plan.policy_failed)
         self._places = dict(plan.places)
         for task_id, place in self._places.items():
             if place.promised_s is not None and task_id not in self._promises:
@@ -171,6 +171,14 @@ class World:
         wake_s = plan.next_wake_s
         self._wake_s = wake_s if wake_s is not None and wake_s > now else None
         return plan.more
+
+    def _worded(self, failure: str) -> str:
+        """A policy's failure, with the place of its task in the file: its id here says nothing to anybody."""
+        for task_id in self._tasks if failure else ():
+            if (named := f" failed for {task_id}: ") in failure:
+                where = self._items[self._number[task_id]].where
+                return failure.replace(named, f" failed for {where}: ", 1) if where else failure
+        return failure
 
     def _start(self, placement: Placement, now: float) -> None:
         i = self._number[placement.task_id]

@@ -17,11 +17,11 @@ from tests.support.cluster import Cluster, a_cluster, a_job, scripted_task
 SIMULATE = ("simulate", "--policy", "fifo", "aging_sjf", "--nodes", "1x2", "-o", "json")
 
 
-def headway(user: Client, *words: str) -> subprocess.CompletedProcess[bytes]:
+def headway(user: Client, *words: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     """The command line as this account."""
     environment = {**os.environ, "HEADWAY_URL": user.profile.url, "HEADWAY_TOKEN": user.profile.token}
     command = [sys.executable, "-m", "headway", *words]
-    return subprocess.run(command, env=environment, capture_output=True, timeout=100, check=False)
+    return subprocess.run(command, env=environment, capture_output=True, input=stdin, timeout=100, check=False)
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +77,8 @@ def test_from_a_job_to_the_simulation_of_its_trace(cluster: Cluster, tmp_path: P
         ("fifo", 5, 1), ("aging_sjf", 5, 1),
     ]  # fmt: skip
     assert all(0 < found["utilisation"] <= 1 and found["makespan_s"] < 60 for found in results)
+    piped = headway(ann, *SIMULATE, "--trace", "-", stdin=headway(ann, "usage", "--trace", "-").stdout)
+    assert json.loads(piped.stdout) == results
 
     for words in (("--all",), ("--user", "bo")):
         refused = headway(ann, "usage", "--trace", "-", *words)

@@ -19,9 +19,9 @@ from task_manager.policy import Policy
 HEADER = "submit_s,runtime_s,timeout_s,gpus\n"
 
 
-def headway(*words):
+def headway(*words, stdin=b""):
     """Exit status, standard output, standard error."""
-    result = CliRunner().invoke(cli, ["simulate", *map(str, words)])
+    result = CliRunner().invoke(cli, ["simulate", *map(str, words)], input=stdin)
     if isinstance(result.exception, HeadwayError):
         return report(result.exception), result.stdout, result.exception.message
     if result.exception is not None and not isinstance(result.exception, SystemExit):
@@ -57,7 +57,7 @@ def test_the_table_has_a_column_for_each_policy(trace):
     assert status == 0
     lines = out.splitlines()
     assert lines[0] == "20 tasks. Waits and all other times are in seconds."
-    assert lines[1].split() == ["FIFO", "SJF", "AGING_SJF"]
+    assert lines[1].split() == ["fifo", "sjf", "aging_sjf"]
     assert lines[2].split() == ["mean", "wait", "562.1", "253.2", "286.4"]
     assert len({len(line) for line in lines[1:]}) == 1
     assert lines[-1].endswith("%")
@@ -78,6 +78,36 @@ def test_starts_and_plots_are_written_where_they_are_wanted(trace, tmp_path):
     for path in drawn:
         assert ElementTree.fromstring(path.read_text()).tag == "{http://www.w3.org/2000/svg}svg"
         assert "aging_sjf:beta=2" in path.read_text()
+
+
+def test_a_dash_is_standard_input_and_output(trace, tmp_path, monkeypatch):
+    # `--starts -` made a file of that name, and `--trace -` looked for one.
+    monkeypatch.chdir(tmp_path)
+    words = ["--policy", "fifo", "sjf", "--nodes", "1x2"]
+    status, out, err = headway("--trace", "-", *words, "--starts", "-", stdin=trace.read_bytes())
+    assert status == 0
+    assert headway("--trace", trace, *words, "--starts", "s.csv")[0] == 0
+    assert out == Path("s.csv").read_text()
+    assert [path.name for path in tmp_path.iterdir()] == ["s.csv"]
+    assert err == headway("--trace", trace, *words)[1]  # the table, where the starts don't go
+
+
+def test_what_comes_by_standard_input_is_named_so(tmp_path):
+    status, out, message = headway("--trace", "-", "--nodes", "1x2", stdin=HEADER.encode() + b"0,1,,1\n7,soon,,1\n")
+    assert (status, out) == (4, "")
+    assert "standard input, row 2 (line 3), column runtime_s: 'soon' is not a number." in message
+    assert "standard input is empty" in headway("--trace", "-", "--nodes", "1x2")[2]
+    flow = b'{"tasks": [{"name": "a", "runtime_s": 2}]}'
+    for dag in ("-", "-@60"):
+        status, out, _ = headway("--dag", dag, "--nodes", "1x1", "-o", "json", stdin=flow)
+        assert (status, json.loads(out)[0]["makespan_s"]) == (0, 2.0)
+
+
+def test_more_than_a_trace_may_have_is_refused_wherever_it_comes_from(trace, monkeypatch):
+    monkeypatch.setattr("task_manager.simulate.trace.MAX_FILE_BYTES", 100)
+    for words, stdin in (([trace], b""), (["-"], trace.read_bytes())):
+        status, _, message = headway("--trace", *words, "--nodes", "1x2", stdin=stdin)
+        assert (status, "has more than 100 bytes" in message) == (4, True), message
 
 
 def test_a_workflow_is_known_by_its_name_and_may_come_later(tmp_path):
@@ -129,9 +159,18 @@ def test_notes_go_to_standard_error(tmp_path):
         (["--trace", "/nowhere/t.csv", "--nodes", "1x2"], "does not exist"),
         (["--dag", "/nowhere/t.json", "--nodes", "1x2"], "there is no file '/nowhere/t.json'"),
         (["--dag", "TRACE@soon", "--nodes", "1x2"], "stands the second of submission, not 'soon'"),
-        (["--trace", "TRACE", "--nodes", "1x2", "--starts", "/nowhere/s.csv"], "there is no folder '/nowhere'"),
+        (
+            ["--trace", "TRACE", "--nodes", "1x2", "--starts", "/nowhere/s.csv"],
+            "'--starts': there is no folder '/nowhere'",
+        ),
+        (["--trace", "TRACE", "--nodes", "1x2", "--starts", "-", "-o", "json"], "both go to standard output"),
+        (["--trace", "TRACE", "--nodes", "1x2", "--plots", "-"], "'--plots': plots are several files: name a folder"),
+        (["--trace", "-", "--dag", "-", "--nodes", "1x2"], "standard input can be read once"),
         (["--trace", "TRACE", "--nodes", "1x2", "--starts", "TRACE"], "is what is to be run; name another file"),
-        (["--trace", "TRACE", "--nodes", "1x2", "--plots", "/nowhere/far/p"], "there is no folder '/nowhere/far'"),
+        (
+            ["--trace", "TRACE", "--nodes", "1x2", "--plots", "/nowhere/far/p"],
+            "'--plots': there is no folder '/nowhere/far'",
+        ),
     ],
 )
 def test_a_wrong_word_is_a_matter_of_usage(trace, words, want):
@@ -181,6 +220,8 @@ def test_a_policy_that_fails_is_told_loudly_and_the_run_goes_on(trace, monkeypat
     assert "not today" in moody["policy_failed"]
     assert aging["policy_failed"] == ""
     assert "not today: aging_sjf stood in, so this is no result of moody." in err
+    # The task was called 0000000000/0, which stands in no file.
+    assert "moody failed for table2_like.csv, row 1 (line 2): not today" in moody["policy_failed"]
 
 
 def test_help_names_what_a_reader_needs():
