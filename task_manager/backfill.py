@@ -134,7 +134,11 @@ class Walk:
         self._explain(task, slot.node.id, duration_s)
         place = board.book(task, slot, duration_s)
         if old is not None:
-            place = replace(place, promised_s=place.start_s)
+            place = replace(place, promised_s=place.start_s, given_at=old.given_at)
+        self._keep(task, place)
+
+    def _keep(self, task: Task, place: Place) -> None:
+        """It has this reservation. `strict`: nobody behind it starts earlier, unless a limit keeps it from a start."""
         self.reservations[task.id] = place
         if self.settings.discipline is Discipline.STRICT:
             self._floor_s = slot.start_s
@@ -305,7 +309,8 @@ class Walk:
                 if closes_at is not None and closes_at > inp.steady_s:
                     later.append(inp.now_s + closes_at - inp.steady_s)
             elif len(places) < self.settings.promised:
-                places[task_id] = self.reservations[task_id] = replace(place, promised_s=place.start_s)
+                given = replace(place, promised_s=place.start_s, given_at=inp.wall_s)
+                places[task_id] = self.reservations[task_id] = given
         return later
 
     def _dropped(self, places: dict[TaskId, Place]) -> Iterator[Dropped]:

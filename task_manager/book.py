@@ -11,6 +11,7 @@ import heapq
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from headway.ids import AttemptId, NodeId, TaskId
 
@@ -20,12 +21,13 @@ from .leases import NodeLease
 from .model import Attempt, Node, Task
 from .passes import Plan
 from .placement import Room, why_closed
-from .places import Place
+from .places import MovedPromise, Place
 from .policy import Policy
 from .queue import TaskQueue
 
 _LONGEST_PAUSE_S = 3_600.0
 
+V = TypeVar("V")
 
 @dataclass(slots=True)
 class Flight:
@@ -78,6 +80,8 @@ class Book:
         self.policy = policy
         self.places: dict[TaskId, Place] = {}  # stored ones, by the boot clock
         self.plan: Plan | None = None  # of the last pass, for people
+        self.moved: dict[TaskId, MovedPromise] = {}  # what waiting tasks were promised, and no longer holds
+        self.ordered_at = -math.inf  # wall clock: since when this policy orders, as far as it was seen
         self.planned_s = -math.inf  # boot clock: when that was
         self.next_pass_s: float | None = None  # boot clock: when one is due though nothing happens
         self.nodes: dict[NodeId, Node] = {}
@@ -113,6 +117,7 @@ class Book:
         self.dirty_leases: dict[NodeId, NodeLease] = {}
         self.dirty_places: dict[TaskId, Place | None] = {}
 
+        self.dirty_moved: dict[TaskId, MovedPromise | None] = {}
     def rollback(self) -> None:
         """Takes back all changes since ``begin``."""
         undo, self._undo = self._undo, []
@@ -124,8 +129,9 @@ class Book:
     @property
     def dirty(self) -> bool:
         return bool(
-            self.dirty_tasks or self.dirty_attempts or self.dirty_nodes or self.dirty_leases or self.dirty_places
-        )
+            self.dirty_tasks or self.dirty_attempts or self.dirty_nodes or self.dirty_leases
+            or self.dirty_places or self.dirty_moved
+        )  # fmt: skip
 
     # -- changes ----------------------------------------------------------------------------------
 
@@ -182,20 +188,15 @@ class Book:
 
         self._undo.append(back)
 
-    def put_places(self, places: Mapping[TaskId, Place]) -> None:
-        """Stores what a pass said: these places and no others."""
-        before = self.places
-        if places == before:
-            return
-        for task_id in before.keys() - places.keys():
-            self.dirty_places[task_id] = None
-        for task_id, place in places.items():
-            if before.get(task_id) != place:
-                self.dirty_places[task_id] = place
-        self.places = dict(places)
+    def put_places(self, places: Mapping[TaskId, Place], moved: Mapping[TaskId, MovedPromise]) -> None:
+        """Stores what a pass said: these places and moved promises, and no others."""
+        before = self.places, self.moved
+        _note(self.dirty_places, self.places, places)
+        _note(self.dirty_moved, self.moved, moved)
+        self.places, self.moved = dict(places), dict(moved)
 
         def back() -> None:
-            self.places = before
+            self.places, self.moved = before
 
         self._undo.append(back)
 
@@ -342,7 +343,7 @@ class Book:
             self.pass_needed = True
 
     def _set_policy(self, policy: Policy) -> None:
-        self.policy = policy
+        self.policy, self.ordered_at = policy, self.now
         self.queue.change(policy)
         self.pass_needed = True
 
@@ -418,3 +419,9 @@ def _same_but_images(one: Node | None, other: Node | None) -> bool:
     if one is None or other is None:
         return one is other
     return replace(one, images=other.images) == other
+
+
+def _note(dirty: dict[TaskId, V | None], before: Mapping[TaskId, V], after: Mapping[TaskId, V]) -> None:
+    """What differs goes to disk."""
+    dirty |= dict.fromkeys(before.keys() - after.keys())
+    dirty |= {task_id: value for task_id, value in after.items() if before.get(task_id) != value}

@@ -223,6 +223,7 @@ class Engine:
             nodes=list(book.dirty_nodes.items()),
             leases=list(book.dirty_leases.items()),
             places=list(book.dirty_places.items()),
+            moved=list(book.dirty_moved.items()),
             events=[self._encode(told) for told in turn.told],
             here=book.here,
             heard=heard if heard is not self._heard else None,
@@ -259,7 +260,7 @@ class Engine:
             book.adopt(task, None)
         for attempt in stored.attempts:
             book.adopt(None, attempt)
-        book.places = dict(stored.places)
+        book.places, book.moved = dict(stored.places), dict(stored.moved)
         book.commit()
         self.book = book
         self._stale = False

@@ -73,16 +73,21 @@ class Entries:
         return entry
 
     def _reasons(self, task: Task, position: int) -> list[WaitReason]:
-        plan, overtaken = self._book.plan, self._overtaken
-        return explain.reasons(
+        book, plan, overtaken = self._book, self._book.plan, self._overtaken
+        found = explain.reasons(
             task,
             self._sight,
             ahead=max(0, position - 1),
-            pause_s=self._book.pause_s(task, self._mono),
+            pause_s=book.pause_s(task, self._mono),
             wait=plan.waits.get(task.id) if plan is not None else None,
-            promised=task.id in self._book.places,
-            overtaken_by=overtaken.by(task, self._sight) if overtaken is not None else (),
+            promised=task.id in book.places,
+            overtaken_by=overtaken.by(task, self._sight, since_at=book.ordered_at) if overtaken is not None else (),
         )
+        moved = book.moved.get(task.id)
+        if moved is not None:
+            place = book.places.get(task.id) or (plan.reservations.get(task.id) if plan is not None else None)
+            found.append(explain.of_moved(moved, None if place is None else place.start_s))
+        return found
 
     def _starts(self, entry: task_manager_pb2.QueueEntry, task: Task, position: int) -> None:
         book, now, mono = self._book, self._now, self._mono

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from headway.ids import NodeId, TaskId
 from headway.model.reasons import WaitReason, WaitWord
 from headway.states import Admission
-from headway.units import counted, format_size, round_size
+from headway.units import counted, format_size, round_duration, round_size
 
 from . import cuda
 from .admission import Ground, Holdings, Limits, reached, ruled_out
@@ -28,6 +28,7 @@ from .placement import (
     suits,
     why_closed,
 )
+from .places import MovedPromise
 
 _ORDER = {word: number for number, word in enumerate(WaitWord)}
 _NAMES_SHOWN = 3
@@ -143,6 +144,15 @@ def _of_promises(tasks: Sequence[TaskId]) -> WaitReason:
     else:
         sentence = f"{tasks[0]} and others behind it keep starts that they were promised before this one came ahead."
     return WaitReason(WaitWord.BEHIND_PROMISED_START, sentence)
+
+
+def of_moved(moved: MovedPromise, start_s: float | None) -> WaitReason:
+    """That a start which it was promised no longer holds. ``start_s``: what it is told now, by the same clock, if
+    anything."""
+    later_s = 0.0 if start_s is None else start_s - moved.promised_s
+    by = f" by {round_duration(later_s)}" if later_s >= 1 else ""
+    what = f"The start that it was promised has moved{by}" if by else "The start that it was promised no longer holds"
+    return WaitReason(WaitWord.PROMISE_MOVED, f"{what}: {moved.cause}.")
 
 
 def _of_pass(task: Task, wait: Wait) -> list[WaitReason]:

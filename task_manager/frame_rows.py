@@ -214,12 +214,13 @@ def _booking_of(task_id: TaskId, row: list[Any]) -> Booking:
 
 
 def _place(place: Place) -> list[Any]:
-    return [place.node_id, place.gpus, place.start_s, place.duration_s, place.promised_s]
+    return [place.node_id, place.gpus, place.start_s, place.duration_s, place.promised_s, place.given_at]
 
 
 def _place_of(_: TaskId, row: list[Any]) -> Place:
-    node_id, gpus, start_s, duration_s, promised_s = row
-    return Place(NodeId(node_id), tuple((kind, count) for kind, count in gpus), start_s, duration_s, promised_s)
+    node_id, gpus, start_s, duration_s, promised_s, *given_at = row  # old frames have none
+    kinds = tuple((kind, count) for kind, count in gpus)
+    return Place(NodeId(node_id), kinds, start_s, duration_s, promised_s, *given_at)
 
 
 def _wait(wait: Wait) -> list[Any]:

@@ -23,6 +23,15 @@ class Place:
     start_s: float
     duration_s: float  # timeout, the platform's limits for start and stop, and what retries may use
     promised_s: float | None = None  # it starts no later than this; None: only an estimate
+    given_at: float | None = None  # when that was first promised, by the wall clock in epoch seconds
+
+
+@dataclass(frozen=True, slots=True)
+class MovedPromise:
+    """A start that a waiting task was promised once, by the pass's clock, and why it no longer holds, in words."""
+
+    promised_s: float
+    cause: str
 
 
 @dataclass(frozen=True, slots=True)

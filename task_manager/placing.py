@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 
 from headway.errors import Conflict
-from headway.ids import AttemptId, NodeId
+from headway.ids import AttemptId, NodeId, TaskId
 from headway.logs import get_logger
 from headway.states import AttemptState, TaskEventKind, TaskState
 
@@ -20,6 +21,7 @@ from .leases import LiveLease
 from .model import Attempt
 from .passes import PassInput
 from .placement import Room
+from .places import MovedPromise
 from .settings import Settings
 from .snapshot import PASS_S, pass_input
 from .turn import LIVE_BEFORE_START, Turn
@@ -129,11 +131,12 @@ def run_pass(turn: Turn) -> None:
     said = plan(seen)
     if said.placements and turn.settings.decisions_days and turn.steering is not None:
         turn.frame = frame(seen, said, turn.policy_text)
-    _tell(book.plan, said)
+    _tell(book, said)
     _tell_missed(book, said, turn.settings)
+    moved = _moved(book, said)
     for placement in said.placements:
         _place(turn, placement)
-    book.put_places(said.places)
+    book.put_places(said.places, moved)
     book.plan, book.planned_s = said, book.mono
     book.next_pass_s = book.mono if said.more else said.next_wake_s
     # Placing is no reason for another pass: it only takes.
@@ -148,16 +151,43 @@ def estimate_anew(turn: Turn) -> None:
         book.plan = replace(book.plan, rough=rough(seen_now(book, turn.settings)))
 
 
-def _tell(before: Plan | None, said: Plan) -> None:
-    """What must not happen unseen."""
+def _moved(book: Book, said: Plan) -> dict[TaskId, MovedPromise]:
+    """The starts that waiting tasks were promised and that no longer hold: the first of each, and the latest cause."""
+    started = {placement.task_id for placement in said.placements}
+    found = {
+        task_id: moved
+        for task_id, moved in book.moved.items()
+        if task_id not in started and task_id in book.tasks and book.tasks[task_id].waiting
+    }
     for lost in said.dropped:
+        if lost.task_id not in started and not book.tasks[lost.task_id].held:  # who put it on hold knows
+            before = found.get(lost.task_id)
+            found[lost.task_id] = MovedPromise(before.promised_s if before else lost.promised_s, lost.cause)
+    for task_id, moved in list(found.items()):
+        place = said.places.get(task_id)
+        if place is not None and place.promised_s is not None and place.promised_s <= moved.promised_s:
+            del found[task_id]  # as good as it was
+    return found
+
+
+def _tell(book: Book, said: Plan) -> None:
+    """What must not happen unseen."""
+    before, shift_s = book.plan, book.now - book.mono
+    for lost in said.dropped:
+        now_s = lost.now_s
         log.warning(
             "promise.moved", task=str(lost.task_id), cause=lost.cause,
-            by_s=None if lost.now_s is None else round(lost.now_s - lost.promised_s, 3),
+            promised_at=_utc(lost.promised_s + shift_s),
+            now_at=None if now_s is None else _utc(now_s + shift_s),
+            by_s=None if now_s is None else round(now_s - lost.promised_s, 3),
         )  # fmt: skip
     failed_before = before.policy_failed if before is not None else ""
     if said.policy_failed and said.policy_failed != failed_before:
         log.error("policy.failed", reason=said.policy_failed, instead="aging_sjf")
+
+
+def _utc(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
 
 
 def _tell_missed(book: Book, said: Plan, settings: Settings) -> None:

@@ -85,7 +85,7 @@ def _all(
     snapshot = make_snapshot()
     found = []
     for asked in request.sets:
-        tasks = [_hypothetical(message, snapshot.steady_s) for message in asked.tasks]
+        tasks = [_hypothetical(message, snapshot) for message in asked.tasks]
         if len({task.id for task in tasks}) < len(tasks):
             raise InvalidInput("Two tasks of one preview have the same name.")
         starts = preview.preview(snapshot, tasks, nodes, most=most, allow_unsatisfiable=request.allow_unsatisfiable)
@@ -93,9 +93,10 @@ def _all(
     return found
 
 
-def _hypothetical(message: pb.EnqueueTask, steady: float) -> Task:
+def _hypothetical(message: pb.EnqueueTask, there: PassInput) -> Task:
+    task_id = TaskId(preview.JOB, message.task.name)
     task = wire.task(message)
-    return replace(task, id=TaskId(preview.JOB, message.task.name), submitted_at=steady, queued_at=steady, held=False)
+    return replace(task, id=task_id, submitted_at=there.steady_s, queued_at=there.wall_s, held=False)
 
 
 def _start(start: Start, now: float) -> pb.PreviewQueueReply.Start:

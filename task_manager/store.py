@@ -19,7 +19,7 @@ from . import store_decisions, store_places, store_scheduling
 from .clocks import Heard, Reading
 from .leases import NodeLease
 from .model import Attempt, Condition, Extension, Gpu, Node, Shape, Task
-from .places import Place
+from .places import MovedPromise, Place
 from .recorder import Record
 from .scheduling import Chosen
 from .tables import JOB_MANAGER, attempts, node_leases, nodes, outbox, steady, task_specs, tasks
@@ -39,9 +39,10 @@ class Changes:
     new_attempts: frozenset[AttemptId]
     nodes: Sequence[tuple[NodeId, Node | None]]
     leases: Sequence[tuple[NodeId, NodeLease]]
-    places: Sequence[tuple[TaskId, Place | None]]  # times by the boot clock
+    places: Sequence[tuple[TaskId, Place | None]]
     events: Sequence[tuple[str, bytes]]  # kind and message for JobManager
     here: Reading
+    moved: Sequence[tuple[TaskId, MovedPromise | None]] = ()
     heard: Heard | None = None  # None: nothing new
     record: Record | None = None  # of the decision log
     chosen: Mapping[str, Chosen | None] = field(default_factory=dict)
@@ -56,7 +57,8 @@ class Stored:
     attempts: list[Attempt]
     nodes: list[Node]
     leases: list[tuple[NodeId, NodeLease]]
-    places: dict[TaskId, Place]  # times by the boot clock
+    places: dict[TaskId, Place]
+    moved: dict[TaskId, MovedPromise]
     chosen: dict[str, Chosen]
     states: dict[str, str]
     last_decision: int
@@ -126,6 +128,7 @@ def write(conn: Connection, changes: Changes) -> None:
             },
         )
     store_places.write(conn, changes.places, changes.here)
+    store_places.write_moved(conn, changes.moved, changes.here)
     store_scheduling.write(conn, changes.chosen, changes.states, changes.here.now)
     if changes.heard is not None:
         conn.execute(delete(steady))
@@ -198,8 +201,8 @@ def load(conn: Connection, here: Reading) -> Stored:
     set_there = store_scheduling.load(conn)
     row = conn.execute(select(steady)).first()
     heard = Heard(row.of_boot_id, row.boot_id, row.offset_s) if row is not None else None
-    places = store_places.load(conn, here)
-    return Stored(found, running, known, leases, places, *set_there, store_decisions.last_id(conn), heard)
+    places, moved = store_places.load(conn, here), store_places.load_moved(conn, here)
+    return Stored(found, running, known, leases, places, moved, *set_there, store_decisions.last_id(conn), heard)
 
 
 def load_tasks(conn: Connection, ids: Iterable[TaskId]) -> dict[TaskId, Task]:

@@ -137,6 +137,19 @@ places = Table(
     Column("promised_at", Float(53)),
     Column("boot_id", Text, nullable=False, server_default=""),
     Column("start_s", Float(53), nullable=False, server_default="0"),
+    Column("given_at", Float(53)),
+)
+
+# Starts that waiting tasks were promised and that no longer hold; their clocks are as those of `places`.
+moved_promises = Table(
+    "moved_promises",
+    metadata,
+    Column("job_id", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("promised_at", Float(53), nullable=False),
+    Column("boot_id", Text, nullable=False),
+    Column("promised_s", Float(53), nullable=False),
+    Column("cause", Text, nullable=False),
 )
 
 # JobManager's steady clock beside the boot clock here (`clocks.Heard`): one row at most.

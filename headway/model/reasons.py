@@ -211,6 +211,7 @@ class WaitWord(StrEnum):
     WAITING_FOR_GPU_MODEL = "waiting_for_gpu_model"
     RESERVED_FOR_LARGER_TASK = "reserved_for_larger_task"
     BEHIND_PROMISED_START = "behind_promised_start"
+    PROMISE_MOVED = "promise_moved"  # a start that it was promised no longer holds
     KEPT_FOR_SHORT_TASKS = "kept_for_short_tasks"
     BEHIND_HIGHER_PRIORITY = "behind_higher_priority"
     GPU_BUSY_OUTSIDE = "gpu_busy_outside"
