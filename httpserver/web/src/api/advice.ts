@@ -3,7 +3,7 @@ import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 
 import type { Compared, Comparison } from "../domain/variants";
-import { type Preview, type Submitted, askJson } from "./client";
+import { ApiError, type Preview, type Submitted, askJson } from "./client";
 import { keys } from "./events";
 
 /** What is typed settles for so long before the server is asked. */
@@ -25,8 +25,8 @@ export function useSettled<T>(value: T, paused = false): T {
 export interface Advice {
   /** Null until there is one. Of the job before, while the next is asked for: nothing flickers. */
   readonly checked: Submitted | null;
-  /** As it stands the server would not take it; a press on Check says why. */
-  readonly refused: boolean;
+  /** Why there is no answer: as it stands the server would not take it, or it can't be asked. */
+  readonly refused: ApiError | null;
   readonly asking: boolean;
 }
 
@@ -50,10 +50,12 @@ export function useAdvice(file: string): Advice {
   });
   return {
     checked: file === "" ? null : (answer.data ?? null),
-    refused: file !== "" && answer.isError && answer.data === undefined,
+    refused: file !== "" && answer.isError && answer.data === undefined ? asApiError(answer.error) : null,
     asking: answer.isFetching,
   };
 }
+
+const asApiError = (error: Error): ApiError => (error instanceof ApiError ? error : new ApiError(error.message, 0, "unknown"));
 
 /** The same of one task with other timeouts and numbers of GPUs. `comparison`: as JSON text; null until it is known. */
 export function useCompared(comparison: string): Compared | null {

@@ -10,6 +10,8 @@ export const keys = {
   job: (id: string) => ["job", id] as const,
   task: (id: string, name: string) => ["task", id, name] as const,
   queue: ["queue"] as const,
+  wholeQueue: ["whole queue"] as const,
+  jobName: (id: string) => ["job name", id] as const,
   decisions: (id: string, name: string) => ["decisions", id, name] as const,
   advice: ["advice"] as const,
   nodes: ["nodes"] as const,

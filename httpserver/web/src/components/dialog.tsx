@@ -1,27 +1,59 @@
 import { type FormEvent, type ReactNode, useEffect, useId, useRef } from "react";
 
-/** Asks something above the page. Escape closes it. */
+import { firstPress } from "../domain/press";
+
+/** Asks something above the page. Escape closes it; the focus is in what is asked, and afterwards where it was before. */
 export function Dialog({
   title,
   children,
   actions,
+  dismiss = "Cancel",
   onClose,
   onSubmit,
 }: {
   title: string;
   children: ReactNode;
+  /** Null: there is nothing (any more) that could be done here. */
   actions: ReactNode;
+  /** What closing it is called. */
+  dismiss?: string;
   onClose: () => void;
   onSubmit: () => void;
 }) {
   const dialog = useRef<HTMLDialogElement>(null);
+  const head = useRef<HTMLHeadingElement>(null);
+  const focused = useRef<Element | null>(null);
   const heading = useId();
   useEffect(() => {
+    const opener = document.activeElement;
     const element = dialog.current;
     if (element !== null && !element.open) element.showModal();
+    focused.current = document.activeElement;
+    // A dialog that is taken off the page gives nothing back by itself; one that closed has done so.
+    return () => {
+      if (opener instanceof HTMLElement && nothingFocused()) opener.focus();
+    };
   }, []);
+  // What was pressed may be gone with the question that it answered: the next one begins at its head. What was only out of
+  // use for a moment gets the focus back.
+  useEffect(() => {
+    const last = focused.current;
+    if (!dialog.current?.open || last === null || !nothingFocused()) return;
+    if (!dialog.current.contains(last) && head.current !== null) {
+      head.current.tabIndex = -1; // only now: it would be the first thing to get the focus, before any field
+      head.current.focus();
+    } else if (!last.matches(":disabled") && last instanceof HTMLElement) last.focus();
+  });
   return (
-    <dialog ref={dialog} className="ask" aria-labelledby={heading} onClose={onClose}>
+    <dialog
+      ref={dialog}
+      className="ask"
+      aria-labelledby={heading}
+      onClose={onClose}
+      onFocus={(e) => {
+        focused.current = e.target;
+      }}
+    >
       <form
         onSubmit={(e: FormEvent) => {
           e.preventDefault();
@@ -29,11 +61,24 @@ export function Dialog({
           onSubmit();
         }}
       >
-        <h2 id={heading}>{title}</h2>
+        <h2 id={heading} ref={head}>
+          {title}
+        </h2>
         {children}
-        <div className="actions">
+        {/* Under a second click, and under a key held down, there may be the next question by now: it is read first. */}
+        <div
+          className="actions"
+          onClickCapture={(e) => {
+            if (firstPress(e)) return;
+            e.preventDefault();
+            e.stopPropagation();
+          }}
+          onKeyDownCapture={(e) => {
+            if (e.repeat && e.key !== "Tab") e.preventDefault();
+          }}
+        >
           <button type="button" onClick={onClose}>
-            Cancel
+            {dismiss}
           </button>
           {actions}
         </div>
@@ -41,3 +86,5 @@ export function Dialog({
     </dialog>
   );
 }
+
+const nothingFocused = (): boolean => document.activeElement === null || document.activeElement === document.body;

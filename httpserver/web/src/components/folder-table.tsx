@@ -5,6 +5,7 @@ import { Link } from "wouter";
 import { type Entry, spaces } from "../api/spaces";
 import { moment, size } from "../domain/format";
 import { join, visible } from "../domain/paths";
+import { firstPress } from "../domain/press";
 
 const ROW_PX = 38;
 /** So many rows before the end of what is known the next page is asked for. */
@@ -131,7 +132,7 @@ export function FolderTable({
                 <button className="small" aria-label={`Rename ${name}`} onClick={() => onRename(entry)}>
                   Rename
                 </button>
-                <button className="small" aria-label={`Delete ${name}`} onClick={() => onDelete([entry])}>
+                <button className="small" aria-label={`Delete ${name}`} onClick={(e) => firstPress(e) && onDelete([entry])}>
                   Delete
                 </button>
               </span>

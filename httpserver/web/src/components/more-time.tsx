@@ -5,6 +5,7 @@ import { ApiError, type Attempt, type JobDetail, api, body } from "../api/client
 import { keys, mergeAttempt } from "../api/events";
 import { seconds } from "../domain/duration";
 import { span } from "../domain/format";
+import { attemptEnded, label } from "../domain/states";
 import { freshId } from "../domain/id";
 import { clock } from "../domain/starts";
 import { Dialog } from "./dialog";
@@ -14,7 +15,7 @@ import { When } from "./when";
 
 const PRESETS = ["10m", "30m", "1h"] as const;
 
-/** Asks for more time for a running task. What it costs others is told before it is given. */
+/** Asks for more time for a running attempt of a task. What it costs others is told before it is given. */
 export function MoreTime({
   job,
   task,
@@ -72,6 +73,27 @@ export function MoreTime({
     }
   };
 
+  if (attemptEnded(attempt.state) || attempt.state === "STOPPING") {
+    return (
+      <Dialog title={`More time for ${task}`} dismiss="Close" actions={null} onClose={onClose} onSubmit={onClose}>
+        <p role="status">
+          {attemptEnded(attempt.state) ? (
+            <>
+              It has ended meanwhile
+              {attempt.ended_at !== null && (
+                <>
+                  , at <When at={attempt.ended_at} now={now} distance={false} />
+                </>
+              )}
+              : {label(attempt.state)}. More time would change nothing now.
+            </>
+          ) : (
+            "It is being stopped; more time would not keep it running."
+          )}
+        </p>
+      </Dialog>
+    );
+  }
   const moves = refused instanceof ApiError && refused.slug === "promises-move";
   const forcible = moves || (refused instanceof ApiError && refused.slug === "kept-for-short-tasks");
   return (

@@ -125,8 +125,10 @@ function SetDialog({ scheduling, first, waiting, onClose }: {
     body(api.PATCH("/api/v1/queue", { body: change }))
       .then(
         (acts) => {
-          client.setQueryData<Queue>(keys.queue, (old) => old && { ...old, scheduling: acts });
-          void client.invalidateQueries({ queryKey: keys.queue });
+          for (const queryKey of [keys.queue, keys.wholeQueue]) {
+            client.setQueriesData<Queue>({ queryKey }, (old) => old && { ...old, scheduling: acts });
+            void client.invalidateQueries({ queryKey });
+          }
           tell(`${acts.policy} and ${acts.discipline} order the queue now.`);
           onClose();
         },

@@ -1,13 +1,18 @@
 import type { Advice } from "../api/advice";
-import type { PreviewStart } from "../api/client";
+import type { ApiError, PreviewStart } from "../api/client";
+import { gpus as countGpus } from "../domain/format";
 import { bare } from "../domain/scheduling";
 import { ordinal } from "../domain/starts";
 import type { Compared } from "../domain/variants";
-import { useNow } from "./basics";
+import { Problems, Sentence, useNow } from "./basics";
 import { Told } from "./told";
 import { When } from "./when";
 
 const SHOWN = 6;
+const FEW_PROBLEMS = 3;
+
+/** Not so where nobody could say, or who asks is signed out. */
+const wouldNotBeTaken = ({ status }: ApiError): boolean => status >= 400 && status < 500 && status !== 401;
 
 /** When the job that is being written would start, were it submitted now; and with other timeouts. */
 export function StartPreview({
@@ -31,7 +36,7 @@ export function StartPreview({
     <section className="starts" aria-label="When it would start" aria-busy={advice.asking}>
       <h2>When it would start</h2>
       {!ready && <p className="note">Shown here once image, command and timeout are filled in.</p>}
-      {ready && advice.refused && <p className="note">Not known: as it stands it would not be taken. Check says why.</p>}
+      {ready && advice.refused && <Refused error={advice.refused} />}
       {ready && !advice.refused && advice.checked === null && <p className="note">{advice.asking ? "Asking …" : "Not known now."}</p>}
       {ready && !advice.refused && advice.checked !== null && preview === null && <p className="note">The queue can’t be asked now.</p>}
       {preview && !advice.refused && (
@@ -54,6 +59,31 @@ export function StartPreview({
         </>
       )}
     </section>
+  );
+}
+
+/** Why there is nothing to tell; the form marks the places once Check is pressed. */
+function Refused({ error }: { error: ApiError }) {
+  const { problems } = error;
+  if (!wouldNotBeTaken(error)) {
+    return (
+      <p className="note">
+        Not known now. <Sentence text={error.message} />
+      </p>
+    );
+  }
+  return (
+    <>
+      <p className="note">As it stands it would not be taken.</p>
+      {problems.length === 0 ? (
+        <p>
+          <Told text={error.message} />
+        </p>
+      ) : (
+        <Problems problems={problems.slice(0, FEW_PROBLEMS)} />
+      )}
+      {problems.length > FEW_PROBLEMS && <p className="note">And {problems.length - FEW_PROBLEMS} more; Check tells all of them.</p>}
+    </>
   );
 }
 
@@ -136,7 +166,7 @@ function Table({ task, compared, now, onTimeout }: {
             <th scope="col">timeout</th>
             {gpus.map((count) => (
               <th key={count} scope="col">
-                {count} GPU{count > 1 ? "s" : ""}
+                {countGpus(count)}
               </th>
             ))}
           </tr>

@@ -2,8 +2,9 @@ import { Fragment, useState } from "react";
 import { Link } from "wouter";
 
 import type { LogStream, Task } from "../api/client";
-import { moment, size, span } from "../domain/format";
+import { gpus, moment, size, span } from "../domain/format";
 import { short } from "../domain/image-name";
+import { firstPress } from "../domain/press";
 import { attemptTone, taskEnded, taskTone } from "../domain/states";
 import { Problems, Sentence, State } from "./basics";
 import { LogView } from "./log-view";
@@ -74,6 +75,7 @@ export function TaskPanel({
   mayAct,
   mayExtend,
   admin,
+  foreign,
   onAct,
 }: {
   job: string;
@@ -84,13 +86,20 @@ export function TaskPanel({
   mayAct: boolean;
   mayExtend: boolean;
   admin: boolean;
+  /** Of somebody else: it is asked before it is cancelled. */
+  foreign: boolean;
   onAct: (action: Action) => void;
 }) {
   const [stream, setStream] = useState<LogStream>("stdout");
   const [picked, setPicked] = useState<number | null>(null);
+  const pressed = (action: Action) => (event: { readonly detail: number }) => {
+    if (firstPress(event)) onAct(action);
+  };
   const latest = task.attempts.at(-1);
   const attempt = task.attempts.find((a) => a.number === picked) ?? latest;
-  const [extending, setExtending] = useState(false);
+  // The attempt that it was asked for: another one that begins meanwhile is another question.
+  const [extendedNumber, setExtended] = useState<number | null>(null);
+  const extended = task.attempts.find((a) => a.number === extendedNumber);
   // Its timeout counts from its start, and what is being stopped gets no more.
   const extensible = mayExtend && task.state === "RUNNING" && latest?.state === "RUNNING";
   const timeout = latest !== undefined && latest.ended_at === null && latest.timeout_s !== null ? latest.timeout_s : task.timeout_s;
@@ -105,24 +114,24 @@ export function TaskPanel({
         </h2>
         <div className="actions">
           {extensible && (
-            <button onClick={() => setExtending(true)} title="Let it run longer than its timeout says">
+            <button onClick={() => setExtended(latest.number)} title="Let it run longer than its timeout says">
               More time …
             </button>
           )}
           {mayAct && (
             <>
               {!taskEnded(task.state) && (
-                <button disabled={busy || task.state === "STOPPING"} onClick={() => onAct("cancel")}>
-                  Cancel task
+                <button disabled={busy || task.state === "STOPPING"} onClick={pressed("cancel")}>
+                  Cancel task{foreign && " …"}
                 </button>
               )}
               {(task.state === "BLOCKED" || task.state === "QUEUED") && (
-                <button disabled={busy} onClick={() => onAct(task.held ? "release" : "hold")} title="Keep this task from starting, or let it">
+                <button disabled={busy} onClick={pressed(task.held ? "release" : "hold")} title="Keep this task from starting, or let it">
                   {task.held ? "Release task" : "Hold task"}
                 </button>
               )}
               {taskEnded(task.state) && task.state !== "SUCCEEDED" && (
-                <button disabled={busy} onClick={() => onAct("retry")}>
+                <button disabled={busy} onClick={pressed("retry")}>
                   Retry task
                 </button>
               )}
@@ -135,7 +144,7 @@ export function TaskPanel({
         {task.resources.gpus > 0 && (
           <>
             {" "}
-            · {task.resources.gpus} GPU{task.resources.gpus > 1 ? "s" : ""}
+            · {gpus(task.resources.gpus)}
           </>
         )}
         {task.node_id && <> · on {task.node_id}</>}
@@ -201,8 +210,8 @@ export function TaskPanel({
           )}
         </div>
       )}
-      {extending && latest && (
-        <MoreTime job={job} task={task.name} attempt={latest} admin={admin} now={now} onClose={() => setExtending(false)} />
+      {extended && (
+        <MoreTime job={job} task={task.name} attempt={extended} admin={admin} now={now} onClose={() => setExtended(null)} />
       )}
       {number !== null && (
         <>

@@ -2,6 +2,7 @@ import { useEffect } from "react";
 
 import { Store, useStore } from "../api/store";
 import { freshId } from "../domain/id";
+import { firstPress } from "../domain/press";
 
 interface Toast {
   readonly key: string;
@@ -35,7 +36,9 @@ function One({ toast }: { toast: Toast }) {
       {toast.action && (
         <button
           className="small"
-          onClick={() => {
+          onClick={(e) => {
+            // Under a second click there is another notice's by now.
+            if (!firstPress(e)) return;
             close(toast.key);
             toast.action?.run();
           }}

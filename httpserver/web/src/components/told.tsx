@@ -1,21 +1,23 @@
 import { Link } from "wouter";
 
-import { splitTasks } from "../domain/tasks";
+import { useJobName } from "../api/names";
+import { visible } from "../domain/paths";
+import { type TaskRef, shortened, splitTasks } from "../domain/tasks";
 import { Sentence } from "./basics";
 
 /** A sentence of the server in which tasks stand by the id of their job: each leads to its page. */
 export function Told({ text }: { text: string }) {
+  return <>{splitTasks(text).map((part, i) => (typeof part === "string" ? <Sentence key={i} text={part} /> : <TaskLink key={i} {...part} />))}</>;
+}
+
+/** A job or task by its name, as lists show it; by its id while the name is not known. */
+export function TaskLink({ job, task }: TaskRef) {
+  const name = useJobName(job);
+  const id = task ? `${job}/${task}` : job;
+  const whole = name && (task ? `${visible(name)} / ${task}` : visible(name));
   return (
-    <>
-      {splitTasks(text).map((part, i) =>
-        typeof part === "string" ? (
-          <Sentence key={i} text={part} />
-        ) : (
-          <Link key={i} href={`/jobs/${part.job}${part.task ? `/${encodeURIComponent(part.task)}` : ""}`} className="task-ref">
-            {part.task ? `${part.job}/${part.task}` : part.job}
-          </Link>
-        ),
-      )}
-    </>
+    <Link href={`/jobs/${job}${task ? `/${encodeURIComponent(task)}` : ""}`} className="task-ref" title={whole ? `${whole} (${id})` : id}>
+      {name ? shortened(visible(name)) + (task && ` / ${shortened(task)}`) : id}
+    </Link>
   );
 }

@@ -1,13 +1,12 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { Link } from "wouter";
 
 import { type Decision, type Task, api, body } from "../api/client";
 import { keys } from "../api/events";
 import { termsInWords } from "../domain/scheduling";
 import { taskEnded } from "../domain/states";
 import { Failure } from "./basics";
-import { Told } from "./told";
+import { TaskLink, Told } from "./told";
 import { When } from "./when";
 
 /** Why a task waits, when it starts, and what makes its place. */
@@ -134,10 +133,7 @@ function Pass({ one, job, task, now }: { one: Decision; job: string; task: strin
               <Told text={start.sentence} />
             ) : (
               <>
-                <Link href={`/jobs/${start.job_id}/${encodeURIComponent(start.task)}`}>
-                  {start.job_id}/{start.task}
-                </Link>{" "}
-                started on {start.node_id}.
+                <TaskLink job={start.job_id} task={start.task} /> started on {start.node_id}.
               </>
             )}
           </li>

@@ -32,6 +32,9 @@ export function size(bytes: number | null | undefined): string {
   return `${value.toFixed(1)} TiB`;
 }
 
+/** 1 GPU, 2 GPUs. */
+export const gpus = (count: number): string => `${count} GPU${count === 1 ? "" : "s"}`;
+
 /** A moment in the reader's own time zone; only the time when it is today. */
 export function moment(at: number | null | undefined, now: number = Date.now() / 1000): string {
   if (at === null || at === undefined) return "–";

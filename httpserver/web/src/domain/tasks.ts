@@ -21,3 +21,11 @@ export function splitTasks(text: string): (string | TaskRef)[] {
   if (from < text.length) parts.push(text.slice(from));
   return parts;
 }
+
+const LONG = 40;
+
+/** A name amid a sentence; the whole of it stands where it is pointed at. */
+export function shortened(name: string): string {
+  const letters = [...name];
+  return letters.length <= LONG ? name : `${letters.slice(0, LONG - 1).join("")}…`;
+}

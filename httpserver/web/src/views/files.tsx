@@ -1,5 +1,5 @@
 import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useCallback, useMemo, useState } from "react";
+import { useCallback, useMemo, useRef, useState } from "react";
 import { Link, useLocation } from "wouter";
 import { useSearch } from "wouter/use-browser-location";
 
@@ -58,7 +58,13 @@ function Folder({ folder, user }: { folder: string; user: User }) {
       setError(problem as Error);
     }
   };
-  const remove = async (which: readonly Entry[]): Promise<void> => {
+  const removing = useRef<ReadonlySet<string>>(new Set());
+  const remove = async (chosenOnes: readonly Entry[]): Promise<void> => {
+    // They stay on screen until the list has come anew: pressed again meanwhile, they are not asked for twice.
+    const which = chosenOnes.filter((entry) => !removing.current.has(entry.encoded));
+    if (which.length === 0) return;
+    const names = new Set(which.map((entry) => entry.encoded));
+    removing.current = new Set([...removing.current, ...names]);
     setError(null);
     const ids: string[] = [];
     try {
@@ -70,7 +76,9 @@ function Folder({ folder, user }: { folder: string; user: User }) {
       setError(problem as Error);
     }
     setChosen(new Set());
-    void changed();
+    void changed().finally(() => {
+      removing.current = new Set([...removing.current].filter((name) => !names.has(name)));
+    });
     if (ids.length === 0) return;
     const what = which.length === 1 ? `“${visible(which[0]?.name ?? "")}” is` : `${ids.length} entries are`;
     const undo = async (): Promise<void> => {

@@ -1,19 +1,31 @@
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
 import { Link, useLocation } from "wouter";
 
+import { useAct } from "../api/act";
 import { type JobDetail, type Task, type User, api, body } from "../api/client";
 import { keys, mergeTask } from "../api/events";
-import { Failure, Sentence, State, useNow, useTitle } from "../components/basics";
+import { learnNames } from "../api/names";
+import { Failure, State, useNow, useTitle } from "../components/basics";
+import { CancelDialog } from "../components/cancel-dialog";
 import { Dag } from "../components/dag";
+import { JobReason } from "../components/reason";
 import { type Action, TaskPanel } from "../components/task-panel";
 import { TaskTable } from "../components/task-table";
 import { moment, span } from "../domain/format";
 import { MAX_DRAWN } from "../domain/graph";
+import { firstPress } from "../domain/press";
 import { jobEnded, jobTone, label, taskEnded } from "../domain/states";
 import { TaskCounts } from "./jobs";
 
 /** Past so many tasks a job is a heavy answer. */
 const MANY_TASKS = 500;
+
+/** An act on the job, or on one of its tasks. */
+interface Wanted {
+  readonly action: Action;
+  readonly task?: string;
+}
 
 /** What events don't bring. */
 const pick = ({ attempts, place, waits }: Task): Pick<Task, "attempts" | "place" | "waits"> => ({ attempts, place, waits });
@@ -29,6 +41,7 @@ export function JobView({ id, task: chosen, user }: { id: string; task?: string;
       for (let tries = 0; tries < 3 && fresh.version < (client.getQueryData<JobDetail>(keys.job(id))?.version ?? 0); tries++) {
         fresh = (await body(api.GET("/api/v1/jobs/{job}", { params: { path: { job: id } } }))) as JobDetail;
       }
+      learnNames(client, [[fresh.id, fresh.name]]);
       return fresh;
     },
     // Places in the queue and attempts of the long run come with a look now and then; states come by events.
@@ -62,16 +75,14 @@ export function JobView({ id, task: chosen, user }: { id: string; task?: string;
   const live = job.data !== undefined && !jobEnded(job.data.state);
   const now = useNow(1000, live);
 
-  const act = useMutation({
-    mutationFn: async ({ action, task }: { action: Action; task?: string }) => {
-      const path = { job: id, task: task ?? "" };
-      if (task === undefined) {
-        return body(api.POST(`/api/v1/jobs/{job}/${action}`, { params: { path: { job: id } } }));
-      }
-      return body(api.POST(`/api/v1/jobs/{job}/tasks/{task}/${action}`, { params: { path } }));
-    },
-    onSettled: () => client.invalidateQueries({ queryKey: keys.job(id) }),
-  });
+  const act = useAct<Wanted, unknown>(
+    ({ action, task }) =>
+      task === undefined
+        ? body(api.POST(`/api/v1/jobs/{job}/${action}`, { params: { path: { job: id } } }))
+        : body(api.POST(`/api/v1/jobs/{job}/tasks/{task}/${action}`, { params: { path: { job: id, task } } })),
+    { after: () => client.invalidateQueries({ queryKey: keys.job(id) }) },
+  );
+  const [cancelling, setCancelling] = useState<Wanted | null>(null);
 
   if (job.isPending) return <p>Loading …</p>;
   if (job.isError) return <Failure error={job.error} again={() => void job.refetch()} />;
@@ -80,6 +91,14 @@ export function JobView({ id, task: chosen, user }: { id: string; task?: string;
   const choose = (name: string): void => go(`/jobs/${id}/${encodeURIComponent(name)}`, { replace: true });
   const failed = detail.tasks.some((t) => taskEnded(t.state) && t.state !== "SUCCEEDED");
   const own = user.admin || detail.owner === user.name;
+  const press = (wanted: Wanted): void => {
+    if (wanted.action === "cancel" && detail.owner !== user.name) setCancelling(wanted);
+    else act.run(wanted);
+  };
+  /** Of a button of the job as a whole. */
+  const pressed = (action: Action) => (event: { readonly detail: number }) => {
+    if (firstPress(event)) press({ action });
+  };
   const waiting = detail.tasks.some((t) => t.state === "BLOCKED" || t.state === "QUEUED");
 
   return (
@@ -98,26 +117,26 @@ export function JobView({ id, task: chosen, user }: { id: string; task?: string;
         </div>
         <div className="actions">
           {own && live && (
-            <button disabled={act.isPending || detail.state === "STOPPING"} onClick={() => act.mutate({ action: "cancel" })}>
-              Cancel
+            <button disabled={act.busy || detail.state === "STOPPING"} onClick={pressed("cancel")}>
+              Cancel{detail.owner !== user.name && " …"}
             </button>
           )}
           {own && failed && (
             <button
-              disabled={act.isPending}
-              onClick={() => act.mutate({ action: "retry" })}
+              disabled={act.busy}
+              onClick={pressed("retry")}
               title="Run failed, cancelled and skipped tasks again"
             >
               Retry
             </button>
           )}
           {own && live && waiting && !detail.held && (
-            <button disabled={act.isPending} onClick={() => act.mutate({ action: "hold" })} title="Keep what waits from starting">
+            <button disabled={act.busy} onClick={pressed("hold")} title="Keep what waits from starting">
               Hold
             </button>
           )}
           {own && live && detail.held && (
-            <button disabled={act.isPending} onClick={() => act.mutate({ action: "release" })}>
+            <button disabled={act.busy} onClick={pressed("release")}>
               Release
             </button>
           )}
@@ -133,10 +152,10 @@ export function JobView({ id, task: chosen, user }: { id: string; task?: string;
           )}
         </div>
       </div>
-      {act.isError && <Failure error={act.error} />}
+      {act.error && <Failure error={act.error} />}
       {detail.reason && detail.reason_task !== task?.name && (
         <p className="reason" role="status">
-          <b>{detail.reason_task}</b>: <Sentence text={detail.reason.sentence} />
+          <JobReason job={detail} />
         </p>
       )}
       {detail.task_count > 1 && (
@@ -160,14 +179,23 @@ export function JobView({ id, task: chosen, user }: { id: string; task?: string;
             job={id}
             task={task}
             now={now}
-            busy={act.isPending}
+            busy={act.busy}
             mayAct={own && detail.tasks.length > 1}
             mayExtend={own}
             admin={user.admin}
-            onAct={(action) => act.mutate({ action, task: task.name })}
+            foreign={detail.owner !== user.name}
+            onAct={(action) => press({ action, task: task.name })}
           />
         )}
       </div>
+      {cancelling && (
+        <CancelDialog
+          what={cancelling.task === undefined ? detail.name : `${cancelling.task} in ${detail.name}`}
+          owner={detail.owner}
+          onCancel={() => act.run(cancelling)}
+          onClose={() => setCancelling(null)}
+        />
+      )}
       {detail.tasks.length > 1 && !task && <p className="hint">Choose a task to see its attempts and its log.</p>}
     </>
   );

@@ -1,17 +1,23 @@
-import { useInfiniteQuery, useMutation, useQueryClient } from "@tanstack/react-query";
+import { useInfiniteQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link } from "wouter";
 
+import { useAct } from "../api/act";
 import { type Job, type JobState, type User, api, body } from "../api/client";
 import { keys } from "../api/events";
+import { learnNames } from "../api/names";
 import { Empty, Failure, State, useNow, useTitle } from "../components/basics";
+import { CancelDialog } from "../components/cancel-dialog";
+import { JobReason } from "../components/reason";
 import { moment, span } from "../domain/format";
+import { firstPress } from "../domain/press";
 import { type Tone, jobEnded, jobTone, label, taskTone } from "../domain/states";
 
 const states = Object.keys(jobTone) as JobState[];
 
 export function Jobs({ user }: { user: User }) {
   useTitle("Jobs");
+  const client = useQueryClient();
   const [mine, setMine] = useState(true);
   const [state, setState] = useState<JobState | "">("");
   const [text, setText] = useState("");
@@ -19,8 +25,8 @@ export function Jobs({ user }: { user: User }) {
   const jobs = useInfiniteQuery({
     queryKey: [...keys.jobs, filters],
     initialPageParam: "",
-    queryFn: async ({ pageParam }) =>
-      body(
+    queryFn: async ({ pageParam }) => {
+      const page = await body(
         api.GET("/api/v1/jobs", {
           params: {
             query: {
@@ -32,15 +38,18 @@ export function Jobs({ user }: { user: User }) {
             },
           },
         }),
-      ),
+      );
+      learnNames(client, page?.jobs.map((job) => [job.id, job.name]) ?? []);
+      return page;
+    },
     getNextPageParam: (page) => page?.next_cursor ?? undefined,
     placeholderData: (old) => old,
   });
-  const client = useQueryClient();
-  const cancel = useMutation({
-    mutationFn: (id: string) => body(api.POST("/api/v1/jobs/{job}/cancel", { params: { path: { job: id } } })),
-    onSettled: () => client.invalidateQueries({ queryKey: keys.jobs }),
+  const cancel = useAct((id: string) => body(api.POST("/api/v1/jobs/{job}/cancel", { params: { path: { job: id } } })), {
+    after: () => client.invalidateQueries({ queryKey: keys.jobs }),
+    alone: false,
   });
+  const [cancelling, setCancelling] = useState<Job | null>(null);
   const rows = jobs.data?.pages.flatMap((p) => p?.jobs ?? []) ?? [];
   const now = useNow(
     1000,
@@ -73,7 +82,7 @@ export function Jobs({ user }: { user: User }) {
         </div>
       </div>
       {jobs.isError && <Failure error={jobs.error} again={() => void jobs.refetch()} />}
-      {cancel.isError && <Failure error={cancel.error} />}
+      {cancel.error && <Failure error={cancel.error} />}
       {jobs.isPending && <p className="empty">Loading …</p>}
       {jobs.isSuccess && rows.length === 0 && (
         <Empty>
@@ -107,7 +116,9 @@ export function Jobs({ user }: { user: User }) {
                   </td>
                   <td className="name">
                     <Link href={`/jobs/${job.id}`}>{job.name}</Link>
-                    {job.reason && <div className="why">{`${job.reason_task}: ${job.reason.sentence.replaceAll("`", "")}`}</div>}
+                    {job.reason && <div className="why">
+                        <JobReason job={job} />
+                      </div>}
                   </td>
                   <td>
                     <TaskCounts job={job} />
@@ -124,10 +135,15 @@ export function Jobs({ user }: { user: User }) {
                     {!jobEnded(job.state) && (user.admin || job.owner === user.name) && (
                       <button
                         className="small"
-                        disabled={job.state === "STOPPING" || (cancel.isPending && cancel.variables === job.id)}
-                        onClick={() => cancel.mutate(job.id)}
+                        disabled={job.state === "STOPPING" || cancel.runs(job.id)}
+                        onClick={(e) => {
+                          // Under the second click there may be another job by now.
+                          if (!firstPress(e)) return;
+                          if (job.owner === user.name) cancel.run(job.id);
+                          else setCancelling(job);
+                        }}
                       >
-                        Cancel
+                        Cancel{job.owner !== user.name && " …"}
                       </button>
                     )}
                   </td>
@@ -136,6 +152,14 @@ export function Jobs({ user }: { user: User }) {
             </tbody>
           </table>
         </div>
+      )}
+      {cancelling && (
+        <CancelDialog
+          what={cancelling.name}
+          owner={cancelling.owner}
+          onCancel={() => cancel.run(cancelling.id)}
+          onClose={() => setCancelling(null)}
+        />
       )}
       {jobs.hasNextPage && (
         <button onClick={() => void jobs.fetchNextPage()} disabled={jobs.isFetchingNextPage}>

@@ -1,10 +1,14 @@
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
 
+import { useAct } from "../api/act";
 import { type Node, api, body } from "../api/client";
 import { keys } from "../api/events";
 import { Empty, Failure, Meter, Sentence, State, useNow, useTitle } from "../components/basics";
 import { size, span } from "../domain/format";
+import { firstPress } from "../domain/press";
 import { admissionTone, healthTone } from "../domain/states";
+
+type Action = "cordon" | "uncordon" | "drain";
 
 export function Nodes({ admin }: { admin: boolean }) {
   useTitle("Nodes");
@@ -15,18 +19,21 @@ export function Nodes({ admin }: { admin: boolean }) {
     refetchInterval: 10_000,
   });
   const now = useNow(5000);
-  const act = useMutation({
-    mutationFn: ({ id, action }: { id: string; action: "cordon" | "uncordon" | "drain" }) =>
+  const act = useAct(
+    ({ id, action }: { id: string; action: Action }) =>
       body(api.POST(`/api/v1/nodes/{id}/${action}`, { params: { path: { id } }, body: { note: "" } })),
-    onSettled: () => client.invalidateQueries({ queryKey: keys.nodes }),
-  });
+    { after: () => client.invalidateQueries({ queryKey: keys.nodes }) },
+  );
+  const pressed = (id: string, action: Action) => (event: { readonly detail: number }) => {
+    if (firstPress(event)) act.run({ id, action });
+  };
   if (nodes.isPending) return <p>Loading …</p>;
   if (nodes.isError) return <Failure error={nodes.error} again={() => void nodes.refetch()} />;
   return (
     <>
       <h1>Nodes</h1>
       <p className="facts">The machines that run tasks, and how much of them is used now.</p>
-      {act.isError && <Failure error={act.error} />}
+      {act.error && <Failure error={act.error} />}
       {nodes.data.length === 0 && <Empty>No machine has registered yet. Start one with “headway serve worker”.</Empty>}
       <div className="nodes">
         {nodes.data.map((node) => (
@@ -41,22 +48,22 @@ export function Nodes({ admin }: { admin: boolean }) {
                   {node.admission === "OPEN" ? (
                     <>
                       <button
-                        disabled={act.isPending}
-                        onClick={() => act.mutate({ id: node.id, action: "cordon" })}
+                        disabled={act.busy}
+                        onClick={pressed(node.id, "cordon")}
                         title="Takes no new task"
                       >
                         Cordon
                       </button>
                       <button
-                        disabled={act.isPending}
-                        onClick={() => act.mutate({ id: node.id, action: "drain" })}
+                        disabled={act.busy}
+                        onClick={pressed(node.id, "drain")}
                         title="Takes no new task; running ones end by themselves"
                       >
                         Drain
                       </button>
                     </>
                   ) : (
-                    <button disabled={act.isPending} onClick={() => act.mutate({ id: node.id, action: "uncordon" })}>
+                    <button disabled={act.busy} onClick={pressed(node.id, "uncordon")}>
                       Uncordon
                     </button>
                   )}

@@ -1,101 +1,107 @@
-import { useQuery } from "@tanstack/react-query";
-import { Link } from "wouter";
+import { useEffect, useState } from "react";
 
-import { type Queue, type User, api, body } from "../api/client";
-import { keys } from "../api/events";
+import type { User } from "../api/client";
+import { PAGE, REACH, useQueue } from "../api/queue";
 import { Empty, Failure, useNow, useTitle } from "../components/basics";
+import { QueueTable } from "../components/queue-table";
 import { SchedulingPanel } from "../components/scheduling";
-import { Told } from "../components/told";
-import { Terms } from "../components/waiting";
-import { When } from "../components/when";
-import { size, span } from "../domain/format";
+import { filters, found, lastOffset } from "../domain/queue";
 
 export function QueueView({ user }: { user: User }) {
   useTitle("Queue");
-  const queue = useQuery({
-    queryKey: keys.queue,
-    queryFn: async () => (await body(api.GET("/api/v1/queue", { params: { query: { limit: 200 } } }))) as Queue,
-    refetchInterval: 15_000,
-  });
+  const [mine, setMine] = useState(false);
+  const [text, setText] = useState("");
+  const [reach, setReach] = useState(REACH);
+  const [wanted, setWanted] = useState(0);
+  const filter = { owner: mine ? user.name : "", text };
+  const looking = filters(filter);
+  const queue = useQueue({ offset: wanted, whole: looking ? reach : null });
   const now = useNow(1000);
+
+  const matching = looking ? found(queue.data?.entries ?? [], filter) : null;
+  const count = matching?.length ?? queue.data?.total_waiting ?? 0;
+  // The queue may have become shorter than where the reader was.
+  const offset = Math.min(wanted, lastOffset(count, PAGE));
+  const settled = queue.isSuccess && !queue.isPlaceholderData;
+  useEffect(() => {
+    if (settled && offset !== wanted) setWanted(offset);
+  }, [settled, offset, wanted]);
+
   if (queue.isPending) return <p>Loading …</p>;
   if (queue.isError) return <Failure error={queue.error} again={() => void queue.refetch()} />;
   const { entries, total_waiting, total_running, scheduling } = queue.data;
-  const rough = entries.some((e) => e.estimate_rough && e.estimated_start_at !== null);
+  const shown = matching === null ? entries : matching.slice(offset, offset + PAGE);
+  const rough = shown.some((e) => e.estimate_rough && e.estimated_start_at !== null);
+  const further = matching !== null && settled && reach < total_waiting;
   return (
     <>
-      <h1>Queue</h1>
-      <p className="facts">
+      <div className="title-row">
+        <h1>Queue</h1>
+        <div className="filters">
+          <label>
+            <input
+              type="checkbox"
+              checked={mine}
+              onChange={(e) => {
+                setMine(e.target.checked);
+                setWanted(0);
+              }}
+            />{" "}
+            only mine
+          </label>
+          <input
+            type="search"
+            placeholder="owner, job or task"
+            aria-label="Search"
+            value={text}
+            onChange={(e) => {
+              setText(e.target.value);
+              setWanted(0);
+            }}
+          />
+        </div>
+      </div>
+      <p className="facts" role="status">
         {total_waiting} waiting, {total_running} running.
+        {matching !== null && ` ${count} of those that wait ${count === 1 ? "matches" : "match"}.`}
       </p>
       <SchedulingPanel scheduling={scheduling} waiting={total_waiting} admin={user.admin} now={now} />
-      {entries.length === 0 ? (
-        <Empty>Nothing waits: what is submitted now starts at once if a machine has room.</Empty>
-      ) : (
-        <div className="scroll">
-          <table className="wide" aria-label="Waiting tasks">
-            <thead>
-              <tr>
-                <th>Place</th>
-                <th>Task</th>
-                <th>Owner</th>
-                <th>Asks for</th>
-                <th>Timeout</th>
-                <th>Waits</th>
-                <th title="An estimate; what comes in between may change it">Starts about</th>
-                <th title="Promised: later than this it does not start">No later than</th>
-                <th>Why</th>
-              </tr>
-            </thead>
-            <tbody>
-              {entries.map((e) => (
-                <tr key={`${e.job_id}/${e.task}`}>
-                  <td className="number" data-label="place">
-                    {e.position || "–"}
-                  </td>
-                  <td className="name">
-                    <Link href={`/jobs/${e.job_id}/${encodeURIComponent(e.task)}`}>
-                      {e.job_name} / {e.task}
-                    </Link>
-                  </td>
-                  <td>{e.owner}</td>
-                  <td>
-                    {e.resources.gpus > 0 && `${e.resources.gpus} GPU, `}
-                    {e.resources.cpus} CPU, {size(e.resources.memory_bytes)}
-                  </td>
-                  <td className="number" data-label="timeout">
-                    {span(e.timeout_s)}
-                  </td>
-                  <td className="number" data-label="waits">
-                    {span(now - e.submitted_at)}
-                  </td>
-                  <td data-label="starts about">
-                    {e.estimated_start_at === null ? (
-                      "–"
-                    ) : (
-                      <>
-                        {e.estimate_rough && <abbr title="A rough figure: no machine is reserved yet">~ </abbr>}
-                        <When at={e.estimated_start_at} now={now} />
-                      </>
-                    )}
-                  </td>
-                  <td data-label="no later than">{e.promised_start_at === null ? "–" : <When at={e.promised_start_at} now={now} up />}</td>
-                  <td className="why">
-                    {e.waits.map((wait, i) => (
-                      <div key={i}>
-                        <Told text={wait.sentence} />
-                      </div>
-                    ))}
-                    <Terms terms={e.terms} now={now} />
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
-      )}
+      {shown.length > 0 && <QueueTable entries={shown} now={now} />}
+      {count === 0 && total_waiting === 0 && <Empty>Nothing waits: what is submitted now starts at once if a machine has room.</Empty>}
+      {count === 0 && total_waiting > 0 && settled && <Empty>{text.trim() === "" ? "No task of yours waits." : "No waiting task matches."}</Empty>}
       {rough && <p className="note">~ a rough figure: no machine is reserved for that task yet.</p>}
-      {total_waiting > entries.length && <p className="note">The first {entries.length} are shown.</p>}
+      {count > PAGE && <Pages offset={offset} count={count} onOffset={setWanted} />}
+      {further && (
+        <p className="note">
+          The first {reach} of the queue were looked through.{" "}
+          <button className="small" onClick={() => setReach(reach + REACH)}>
+            Look further
+          </button>
+        </p>
+      )}
     </>
+  );
+}
+
+function Pages({ offset, count, onOffset }: { offset: number; count: number; onOffset: (offset: number) => void }) {
+  const last = lastOffset(count, PAGE);
+  return (
+    <nav className="actions pages" aria-label="Pages of the queue">
+      <button disabled={offset === 0} onClick={() => onOffset(0)}>
+        First
+      </button>
+      <button disabled={offset === 0} onClick={() => onOffset(Math.max(0, offset - PAGE))}>
+        Earlier
+      </button>
+      <span className="facts">
+        {offset + 1} to {Math.min(count, offset + PAGE)} of {count}
+      </span>
+      <button disabled={offset >= last} onClick={() => onOffset(offset + PAGE)}>
+        Later
+      </button>
+      <button disabled={offset >= last} onClick={() => onOffset(last)}>
+        Last
+      </button>
+    </nav>
   );
 }

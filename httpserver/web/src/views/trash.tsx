@@ -1,7 +1,8 @@
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link } from "wouter";
 
+import { useAct } from "../api/act";
 import { keys } from "../api/events";
 import { type TrashItem, spaces } from "../api/spaces";
 import { Empty, Failure, useNow, useTitle } from "../components/basics";
@@ -9,6 +10,7 @@ import { DeleteDialog } from "../components/delete-dialog";
 import { tell } from "../components/toasts";
 import { moment, size } from "../domain/format";
 import { visible } from "../domain/paths";
+import { firstPress } from "../domain/press";
 import { SpaceBar } from "./files";
 
 export function Trash() {
@@ -18,15 +20,14 @@ export function Trash() {
   const now = useNow(60_000);
   const trash = useQuery({ queryKey: keys.trash, queryFn: spaces.trash });
   const changed = (): Promise<void> => client.invalidateQueries({ queryKey: keys.files });
-  const restore = useMutation({
+  const restore = useAct(
     // Where it was is not known any more after some accidents: it then gets a name of its own.
-    mutationFn: (item: TrashItem) => spaces.restore(item.id, item.path === null ? `restored-${item.id}` : undefined),
-    onSuccess: (done) => tell(`It is back at ${visible(done.path)}.`),
-    onSettled: changed,
-  });
-  const forget = useMutation({ mutationFn: spaces.forget, onSettled: changed });
+    (item: TrashItem) => spaces.restore(item.id, item.path === null ? `restored-${item.id}` : undefined),
+    { done: (back) => tell(`It is back at ${visible(back.path)}.`), after: changed },
+  );
+  const forget = useAct(spaces.forget, { after: changed });
   const items = trash.data ?? [];
-  const busy = restore.isPending || forget.isPending;
+  const busy = restore.busy || forget.busy;
   return (
     <>
       <div className="title-row">
@@ -41,8 +42,8 @@ export function Trash() {
       <p className="facts">What was deleted stays here for a while, and still counts in your space.</p>
       <SpaceBar />
       {trash.isError && <Failure error={trash.error} again={() => void trash.refetch()} />}
-      {restore.isError && <Failure error={restore.error} />}
-      {forget.isError && <Failure error={forget.error} />}
+      {restore.error && <Failure error={restore.error} />}
+      {forget.error && <Failure error={forget.error} />}
       {trash.isPending && <p className="empty">Loading …</p>}
       {trash.isSuccess && items.length === 0 && <Empty>The trash is empty.</Empty>}
       {items.length > 0 && (
@@ -71,14 +72,20 @@ export function Trash() {
                     {moment(item.expires_at, now)}
                   </td>
                   <td className="row-action">
-                    <button className="small" disabled={busy} aria-label={`Restore ${placeOf(item)}`} onClick={() => restore.mutate(item)}>
+                    {/* Under a second click there is the next one by now. */}
+                    <button
+                      className="small"
+                      disabled={busy}
+                      aria-label={`Restore ${placeOf(item)}`}
+                      onClick={(e) => firstPress(e) && restore.run(item)}
+                    >
                       Restore
                     </button>{" "}
                     <button
                       className="small"
                       disabled={busy}
                       aria-label={`Delete ${placeOf(item)} for good`}
-                      onClick={() => forget.mutate(item.id)}
+                      onClick={(e) => firstPress(e) && forget.run(item.id)}
                     >
                       Delete for good
                     </button>

@@ -1,0 +1,60 @@
+/** For tests alone: components in a page of their own. */
+import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
+import { type ReactNode, act } from "react";
+import { createRoot } from "react-dom/client";
+import { vi } from "vitest";
+
+Object.assign(globalThis, { IS_REACT_ACT_ENVIRONMENT: true });
+
+// jsdom knows the element, not what it does: what can be focused first is.
+HTMLDialogElement.prototype.showModal ??= function showModal(this: HTMLDialogElement): void {
+  this.open = true;
+  this.querySelector<HTMLElement>("input, button")?.focus();
+};
+
+export interface Drawn {
+  readonly client: QueryClient;
+  readonly draw: (children: ReactNode) => Promise<void>;
+  readonly close: () => Promise<void>;
+}
+
+export async function drawn(children: ReactNode): Promise<Drawn> {
+  const box = document.body.appendChild(document.createElement("div"));
+  const client = new QueryClient({ defaultOptions: { queries: { retry: false } } });
+  const root = createRoot(box);
+  const draw = (content: ReactNode): Promise<void> =>
+    act(async () => root.render(<QueryClientProvider client={client}>{content}</QueryClientProvider>));
+  await draw(children);
+  const close = async (): Promise<void> => {
+    await act(async () => root.unmount());
+    client.clear();
+    box.remove();
+  };
+  return { client, draw, close };
+}
+
+const labels = (): string[] => [...document.querySelectorAll("button")].map((one) => one.textContent?.trim() ?? "");
+
+/** The button with this on it. */
+export function button(label: string): HTMLButtonElement {
+  const found = [...document.querySelectorAll("button")].find((one) => one.textContent?.trim() === label);
+  if (found === undefined) throw new Error(`there is no button ${label}, only ${labels().join(", ")}`);
+  return found;
+}
+
+/** A press by hand, the n-th in a row; a button out of use does nothing. */
+export const press = (element: HTMLElement, nth = 1): Promise<void> =>
+  act(async () => {
+    element.focus();
+    if (!element.matches(":disabled")) element.dispatchEvent(new MouseEvent("click", { bubbles: true, cancelable: true, detail: nth }));
+  });
+
+/** Enter in a field of a form. */
+export const enter = (field: HTMLElement): Promise<void> => act(async () => field.closest("form")?.requestSubmit());
+
+/** Waits for what comes of answers. */
+export const until = (check: () => void): Promise<void> =>
+  vi.waitFor(async () => {
+    await act(async () => undefined);
+    check();
+  });
