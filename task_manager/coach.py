@@ -161,7 +161,7 @@ def _share(experience: Experience, timeout_s: float) -> str:
     shown = "under 1" if 0 < percent < 1 else f"{percent:.0f}"
     among = f"all {len(experience.runs)}" if experience.timed_out else "them"
     unknown = experience.unknown(timeout_s)
-    perhaps = f", and perhaps {unknown} more, cut short before that" if unknown else ""
+    perhaps = f", and perhaps {unknown} of those that were cut short before that" if unknown else ""
     return f"{count or 'none'} of {among} ({shown} %){perhaps}"
 
 

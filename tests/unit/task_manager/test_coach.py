@@ -108,8 +108,8 @@ def test_the_sentence_says_what_is_not_known_and_what_a_shorter_one_gives() -> N
     assert isinstance(found, Experience)
     assert sentence(found, Basis.TASK, 86_400, seniority_per_s=2.0) == (
         "3 runs of tasks of this name by you took 3m to 9m, 2 more were ended by a timeout of up to 10m before they "
-        "were done; 16m would have killed none of all 5 (0 %), and perhaps 2 more, cut short before that. This one "
-        "asks for 1d; with 16m it would have its turn as if submitted 1d23h28m earlier."
+        "were done; 16m would have killed none of all 5 (0 %), and perhaps 2 of those that were cut short before that. "
+        "This one asks for 1d; with 16m it would have its turn as if submitted 1d23h28m earlier."
     )
     assert "submitted" not in sentence(found, Basis.TASK, 86_400), "the queue's rule does not say so"
 
