@@ -56,7 +56,7 @@ class DecisionLog:
             if len(ids) > limit:
                 reply.next_before = ids[limit - 1]
             found = [
-                told(kept, number, at, task_id)
+                told(kept, number, at, task, _came_at(waits, at))
                 for first, last in _runs(ids[:limit])
                 for number, at, kept in store_decisions.frames(conn, first, last)
                 # Else a pass of the instant before it came, or one that the wall clock alone takes for later.
@@ -91,6 +91,11 @@ def _waits(task: Task, attempts: Iterable[Attempt]) -> list[tuple[float, float]]
     elif not found:
         found.append((task.queued_at, task.ended_at or float("inf")))
     return found
+
+
+def _came_at(waits: Iterable[tuple[float, float]], at: float) -> float | None:
+    """Since when it waited then; None: by the wall clock it did not."""
+    return max((came for came, left in waits if came <= at <= left), default=None)
 
 
 def _runs(ids: Iterable[int]) -> list[tuple[int, int]]:
