@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Any
 
@@ -52,6 +53,7 @@ from .turn import Told, Turn, unknown_tasks
 log = get_logger(__name__)
 
 _TICK_S = 2.0
+_SLOW_S = 1.0  # a turn that takes longer holds up all others; mostly a policy of somebody else
 # All ends of an instant come before its arrivals, so that what they free is there for the pass.
 _RANK: dict[type, int] = {Reports: 0, LaunchAnswers: 0, StopsDelivered: 0, Commands: 2}
 
@@ -173,7 +175,11 @@ class Engine:
             turn = Turn(book, self.settings, past, planned_stop=self._planned_stop, steering=self.steering)
             waiting_before = len(book.queue) + len(book.held)
             try:
+                began_s = time.perf_counter()
                 answers = apply(turn, events)
+                took_s = time.perf_counter() - began_s
+                if took_s > _SLOW_S:
+                    log.warning("turn.slow", took_s=round(took_s, 3), waiting=waiting_before, policy=book.policy.name)
                 record = self._recorder.record(turn.frame, book.now) if turn.frame is not None else None
                 if book.dirty or turn.told or turn.chosen or turn.states or heard is not self._heard:
                     changes = self._changes(turn, record, heard)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from itertools import pairwise
@@ -17,6 +18,8 @@ from headway.states import Admission, NodeHealth
 from headway.store import Database
 from task_manager import store
 from task_manager.events import Cancel, Commands, Enqueue, Hold, NodeDeclaredLost, Release, Report, Reports
+from task_manager.model import Task
+from task_manager.policy import AgingSjf, View
 from tests.support.clock import FakeClock
 from tests.support.waiting import eventually
 from tests.unit.task_manager.house import GiB, House, a_house, a_node, a_task, blocked, exited, tid
@@ -435,3 +438,16 @@ async def test_lists_and_places_of_attempts(house: House) -> None:
         ("t0", "SUCCEEDED"),
         ("t1", "PLACED"),
     ]
+
+
+async def test_a_policy_that_holds_up_everybody_is_told(
+    tmp_path: Path, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Slow(AgingSjf):
+        def key(self, task: Task, now: float, view: View) -> float:
+            time.sleep(1.1)
+            return super().key(task, now, view)
+
+    async with a_house(tmp_path, clock, order=Slow()) as house:
+        await house.enqueue(a_task("train", gpus=1))
+        assert "turn.slow" in [record.getMessage() for record in caplog.records]
