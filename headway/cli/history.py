@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from ..client import Client
+from ..units import counted
 from .common import moment, print_json, safe
 
 _TASKS_AT_MOST = 20
@@ -30,7 +31,8 @@ def show_history(http: Client, job_id: str, tasks: Sequence[str], limit: int, ou
 def _lines(task: str, answer: dict[str, Any]) -> list[str]:
     passes = answer["decisions"]
     if not passes:
-        kept = f"what passes decided is kept for {answer['kept_days']} days" if answer["kept_days"] else "none is kept"
+        days = answer["kept_days"]
+        kept = f"what passes decided is kept for {counted(days, 'day')}" if days else "none is kept"
         return [f"{task}: no pass started anything while it waited ({kept})"]
     lines = [f"{task}:"]
     for one in passes:
@@ -43,7 +45,7 @@ def _lines(task: str, answer: dict[str, Any]) -> list[str]:
 def _of_pass(one: dict[str, Any]) -> list[str]:
     lines = [f"  {moment(one['at'])}  policy {safe(one['policy'])}, discipline {safe(one['discipline'])}"]
     for start in one["started"][:_STARTS_SHOWN]:
-        gpus = f", {len(start['gpu_uuids'])} GPU" if start["gpu_uuids"] else ""
+        gpus = f", {counted(len(start['gpu_uuids']), 'GPU')}" if start["gpu_uuids"] else ""
         name = f"{start['job_id']}/{start['task']}"
         lines.append(f"    started: {name} on {safe(start['node_id'])}{gpus}")
         if start["sentence"]:
@@ -53,10 +55,11 @@ def _of_pass(one: dict[str, Any]) -> list[str]:
         lines.append(f"    … and {more} more")
     if one["started_itself"]:
         return lines
-    if not one["place"]:
-        return [*lines, "    it was not looked at: it was too far behind, in a pause or on hold"]
-    place = f"place {one['place']}" + (f", key {one['key']:.10g}" if one["key"] is not None else "")
-    lines.append(f"    it waited at {place}")
+    if one["place"]:
+        key = f", key {one['key']:.10g}" if one["key"] is not None else ""
+        lines.append(f"    it waited at place {one['place']} of those that were looked at{key}")
+    else:
+        lines.append("    it did not start")
     lines += [f"      {wait['word']}: {safe(wait['sentence'])}" for wait in one["waits"]]
     if one["reserved_start_at"] is not None:
         lines.append(f"      a place was booked for it at {moment(one['reserved_start_at'])}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -125,8 +124,8 @@ def test_hold_pause_and_what_was_beyond_are_told_apart() -> None:
     log.submit(a_task("large", gpus=3, at=1.0, timeout=100), a_task("small", gpus=1, at=1.5, timeout=50))
     log.submit(*(a_task(f"long{i}", gpus=1, at=2.0 + i, timeout=1_000) for i in range(4)))
     log.run(until=6)
-    for name, held in (("pause", False), ("held", True)):
-        log.tasks[tid(name)] = a_task(name, gpus=1, held=held)
+    for name, is_held in (("pause", False), ("held", True)):
+        log.tasks[tid(name)] = a_task(name, gpus=1, held=is_held)
     log.queue.add(log.tasks[tid("pause")], runnable=False)
     log.places[tid("pause")] = Place(NodeId("n1"), ((KIND, 1),), 500.0, 60.0, 500.0)  # of before its fault
     log.run(until=11)
@@ -145,17 +144,15 @@ def test_hold_pause_and_what_was_beyond_are_told_apart() -> None:
 
 def test_what_there_was_room_for_but_was_not_looked_at_is_told_so() -> None:
     log = a_log(4, reserved=1, starts=2)
-    log.submit(*(a_task(f"t{i}", gpus=1, timeout=100) for i in range(4)))
-    log.enqueue(a_task("late", gpus=1, at=1.0, timeout=100))
-    log.settings = replace(log.settings, starts=2)
-    said: list[Said] = []
-    log.look = lambda task, one: said.append(one) if task.id.name == "t3" else None  # type: ignore[method-assign]
-    log.run(until=0.5)
-    assert said[0].place == 0
-    assert [r.sentence for r in said[0].reasons] == [
+    for i in range(4):
+        log.enqueue(a_task(f"t{i}", gpus=1, timeout=100))
+    log.step()
+    said = log.of("t3")
+    assert said.place == 0
+    assert [r.sentence for r in said.reasons] == [
         "The pass had started 2 tasks, as many as one may, and left the rest to the next."
     ]
-    assert sentences(said[0])["t0"].startswith(f"{tid('t0')} was ahead of {tid('t3')}: their keys are equal, and")
+    assert sentences(said)["t0"].startswith(f"{tid('t0')} was ahead of {tid('t3')}: their keys are equal, and")
 
 
 class Truth(Log):

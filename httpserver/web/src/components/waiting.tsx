@@ -142,11 +142,9 @@ function Pass({ one, job, task, now }: { one: Decision; job: string; task: strin
       </ul>
       {one.started_itself ? (
         <p>It started itself then.</p>
-      ) : one.place === 0 ? (
-        <p>It was not looked at: too far behind, in a pause or on hold.</p>
       ) : (
         <p>
-          It waited at place {one.place}
+          {one.place === 0 ? "It did not start" : `It waited at place ${one.place} of those that were looked at`}
           {one.reserved_start_at !== null && (
             <>
               , its start booked for <When at={one.reserved_start_at} now={now} distance={false} />
