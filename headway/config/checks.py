@@ -17,6 +17,7 @@ from .values import is_loopback, is_wildcard, split_address
 LEASE_SLACK_S = 5.0
 MIN_TOKEN_CHARS = 16
 
+_WITH_WEIGHTS = "aging_sjf"
 _SERVICES = ("httpserver", "job_manager", "task_manager", "resource_manager")
 
 
@@ -53,6 +54,7 @@ def problems(config: HeadwayConfig) -> Iterator[Problem]:
     yield from _disks(config)
     yield from _doors(config)
     yield from _numbers(config)
+    yield from _policy(config)
     yield from _limits(config)
 
 
@@ -127,6 +129,35 @@ def _numbers(config: HeadwayConfig) -> Iterator[Problem]:
         yield Problem("worker.pull_limit_s", f"must be below task_manager.start_limit_s ({tasks.start_limit_s:g})")
     if _inside(cluster.state_dir, cluster.mount):
         yield Problem("cluster.state_dir", "must not lie on the shared mount: databases break there")
+
+
+def _policy(config: HeadwayConfig) -> Iterator[Problem]:
+    """beta and gamma are for aging_sjf, which may also have them behind its name: two figures would contradict."""
+    tasks = config.task_manager
+    name, _, rest = tasks.policy.strip().partition(":")
+    pairs = (part.partition("=") for part in rest.replace(":", ",").split(","))
+    written = {parameter.strip(): value.strip() for parameter, _, value in pairs}
+    for key, figure in (("beta", tasks.beta), ("gamma", tasks.gamma)):
+        if key not in tasks.model_fields_set:
+            continue
+        if name != _WITH_WEIGHTS:
+            yield Problem(
+                f"task_manager.{key}",
+                f"is a weight of {_WITH_WEIGHTS}, but policy is {tasks.policy!r}, which would not heed it: remove one "
+                "of the two",
+            )
+        elif key in written and not _is_figure(written[key], figure):
+            yield Problem(
+                f"task_manager.{key}",
+                f"is {figure:g}, but policy is {tasks.policy!r}: say it in one of the two places only",
+            )
+
+
+def _is_figure(text: str, figure: float) -> bool:
+    try:
+        return float(text) == figure
+    except ValueError:
+        return True  # TaskManager tells what is wrong with it
 
 
 def _limits(config: HeadwayConfig) -> Iterator[Problem]:

@@ -223,8 +223,16 @@ class TaskManager(Section):
         le=3_650,
         description="how long what passes decided is kept, for `headway explain --history`; 0: nothing is kept",
     )
-    beta: float = Field(default=1.0, ge=0, description="aging_sjf: weight of a second of timeout")
-    gamma: float = Field(default=1.0, gt=0, description="aging_sjf: weight of a second of waiting")
+    beta: float = Field(
+        default=1.0,
+        ge=0,
+        description="aging_sjf: weight of a second of timeout; the same as `policy` with `aging_sjf:beta=…`",
+    )
+    gamma: float = Field(
+        default=1.0,
+        gt=0,
+        description="aging_sjf: weight of a second of waiting; the same as `policy` with `aging_sjf:gamma=…`",
+    )
     cpu_tasks_on_gpu_nodes: Literal["last_resort", "always", "never"] = Field(
         default="last_resort", description="whether tasks without GPUs may use nodes with GPUs"
     )

@@ -135,6 +135,46 @@ def test_each_mistake_is_one_sentence(write: Write, text: str, want: str) -> Non
     assert all("headway.toml" in line for line in lines)
 
 
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        # Both were taken without a word.
+        (
+            'policy = "aging_sjf:beta=3"\nbeta = 2',
+            ["4: [task_manager] beta is 2, but policy is 'aging_sjf:beta=3': say"],
+        ),
+        (
+            'policy = "aging_sjf:beta=3,gamma=2"\nbeta = 3\ngamma = 1',
+            ["5: [task_manager] gamma is 1, but policy is 'aging_sjf:beta=3,gamma=2': say"],
+        ),
+        (
+            'policy = "fifo"\nbeta = 2\ngamma = 1',
+            [
+                "4: [task_manager] beta is a weight of aging_sjf, but policy is 'fifo', which would not heed it",
+                "5: [task_manager] gamma is a weight of aging_sjf, but policy is 'fifo', which would not heed it",
+            ],
+        ),
+        ('policy = "aging_sjf"\nbeta = 2', []),
+        ('policy = " aging_sjf:gamma = 2 "\nbeta = 2\ngamma = 2.0', []),
+        ("beta = 2", []),
+        ('policy = "fifo"', []),
+    ],
+)
+def test_a_weight_is_said_once_and_beside_its_policy_only(loaded: Load, text: str, want: list[str]) -> None:
+    text = f"[task_manager]\n{text}"
+    if not want:
+        loaded(text)
+        return
+    lines = refusal(loaded, text)
+    assert len(lines) == len(want)
+    assert all(words in line for line, words in zip(lines, want, strict=True)), lines
+    # From the environment too, under its own name.
+    assert (
+        "HEADWAY_TASK_MANAGER__BETA: "
+        in refusal(loaded, '[task_manager]\npolicy = "fifo"', {"HEADWAY_TASK_MANAGER__BETA": "2"})[0]
+    )
+
+
 def test_all_mistakes_come_at_once_and_name_their_variable(loaded: Load) -> None:
     lines = refusal(loaded, "worker.cpus = -1\nworker.x = 1", {"HEADWAY_WORKER__RUNTIM": "docker"})
     assert len(lines) == 3
