@@ -35,7 +35,7 @@ class Flight:
 
     sent: bool = False  # a launch may have left: the Worker may know of it
     uncertain: bool = False  # a launch had no answer
-    confirmed_s: float | None = None  # boot clock: when its machine first said again that it has it
+    confirmed_s: float | None = None  # boot clock: from then on its machine can have told its end
     placed_s: float = 0.0  # boot clock: when it was placed, or TaskManager's start if that was later
     booked_s: float = 0.0  # boot clock: when it was placed; of another life of the machine the wall clock tells it
     running_s: float | None = None  # boot clock: since when its process is known to run
@@ -235,6 +235,13 @@ class Book:
         if attempt is not None:
             flight = Flight(sent=True, uncertain=True, placed_s=self.mono, launched_s=self.mono)
             same_life = attempt.boot_id == self.here.boot_id
+    def woke(self, mono: float) -> None:
+        """Nobody could be heard up to this moment of the boot clock."""
+        self.started_s = mono
+        self._first_seen.clear()
+        for flight in self.flights.values():
+            flight.confirmed_s = mono
+
             flight.booked_s = attempt.placed_s if same_life else self._ago(attempt.placed_at)
             if attempt.started_at is not None:
                 # By the Worker's clock, which may be slow: not before it was placed.

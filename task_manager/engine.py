@@ -53,6 +53,7 @@ from .turn import Told, Turn, unknown_tasks
 log = get_logger(__name__)
 
 _TICK_S = 2.0
+_ASLEEP_S = 8.0  # some ticks have not come: the process, its machine or its disk stood still
 _SLOW_S = 1.0  # a turn that takes longer holds up all others; mostly a policy of somebody else
 # All ends of an instant come before its arrivals, so that what they free is there for the pass.
 _RANK: dict[type, int] = {Reports: 0, LaunchAnswers: 0, StopsDelivered: 0, Commands: 2}
@@ -93,6 +94,7 @@ class Engine:
         self._heard: Heard | None = None  # of JobManager's steady clock
         self.book = self._new_book()
         self._started_s = clock.monotonic()
+        self._ticked_s: float | None = None  # boot clock: when `run` last went on
         self._planned_stop = False
         self._settled = asyncio.Lock()
         self._stale = True  # the book may differ from the database
@@ -148,6 +150,7 @@ class Engine:
     async def run(self) -> None:
         """Looks at leases and slow starts now and then; a side task."""
         while True:
+            self._ticked_s = self._clock.monotonic()
             await self._clock.sleep(_TICK_S)
             try:
                 await self.submit(Tick())
@@ -170,6 +173,7 @@ class Engine:
             past = await self._past(events)
             book = self.book
             here = self.here()
+            self._look_whether_it_slept(here)
             heard = self._hear(events, here)
             book.begin(here, clocks.ahead_s(heard, here))
             turn = Turn(book, self.settings, past, planned_stop=self._planned_stop, steering=self.steering)
@@ -204,6 +208,15 @@ class Engine:
         self.outgoing.extend(turn.extends)
         self._arm()
         return answers
+
+    def _look_whether_it_slept(self, here: Reading) -> None:
+        """A process that was stopped for a while heard nobody, which is no silence of others; what is on its way is
+        waited for as after a start."""
+        if self._ticked_s is None or here.mono - self._ticked_s <= _ASLEEP_S:
+            return
+        log.warning("turn.asleep", for_s=round(here.mono - self._ticked_s, 1))
+        self._ticked_s = self._started_s = here.mono
+        self.book.woke(here.mono)
 
     async def _past(self, events: Sequence[Event]) -> dict[TaskId, Task]:
         unknown = unknown_tasks(self.book, _named(events))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from headway.rpc.v1 import task_manager_pb2 as pb
 from task_manager import clocks
 from task_manager.clocks import Heard, Reading
 from task_manager.decision_log import DecisionLog
+from task_manager.events import Tick
 from task_manager.policies import by_name
 from tests.support.clock import FakeClock
 from tests.unit.task_manager.house import SETTINGS, House, a_house, a_node, a_task, tid
@@ -133,3 +135,27 @@ async def test_after_a_boot_the_wall_clock_tells_again(tmp_path: Path, clock: Fa
         house.steady = ("theirs", now + HOUR_S + 161)
         await house.enqueue(a_task("more", gpus=1, at=now + HOUR_S + 161, timeout=60))
         assert (await entry(house, "waits")).submitted_at == pytest.approx(now, abs=1)
+
+
+async def test_a_task_manager_that_was_stopped_for_a_while_takes_nobody_for_silent(
+    tmp_path: Path, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was told nothing meanwhile; a start that was due is late for that, and no machine's fault."""
+    now = clock.now()
+    async with a_house(tmp_path, clock, settings=BARE) as house:
+        ticks = asyncio.create_task(house.engine.run())
+        await house.nodes(a_node(gpus=1), a_node("n2", gpus=2))
+        await house.enqueue(a_task("runs", gpus=1, at=now, timeout=600))
+        await house.report(house.only_attempt(tid("runs")), "PROCESS_STARTED", process_started_at=clock.now())
+        await house.enqueue(a_task("large", gpus=2, at=now, timeout=900))
+        await house.enqueue(a_task("waits", gpus=1, at=now, timeout=60))
+        await house.advance(590, beats=("n1", "n2"))
+        assert (await entry(house, "waits")).HasField("promised_start")
+        clock.tick(60)
+        await house.engine.submit(Tick())
+        await house.end(house.only_attempt(tid("runs")))
+        assert {attempt.task.name for attempt in house.running()} == {"large", "waits"}
+        found = [record for record in caplog.records if record.getMessage().startswith(("promise.", "turn."))]
+        assert [record.getMessage() for record in found] == ["turn.asleep", "promise.missed"]
+        assert "TaskManager was not running when it was due" in str(vars(found[1]))
+        ticks.cancel()
