@@ -38,6 +38,16 @@ class Limits:
         fitting = [(least, limit) for least, limit in self.max_timeouts if least <= gpus]
         return max(fitting)[1] if fitting else None
 
+    @property
+    def hold_some(self) -> bool:
+        """Whether there is any that may keep a waiting task from a start."""
+        return bool(self.running_gpus_per_user is not None or self.short_reserve is not None or self.max_timeouts)
+
+    def bands(self) -> tuple[float, ...]:
+        """Timeouts up to which, and above which, limits treat tasks differently, in order."""
+        reserve = () if self.short_reserve is None else (self.short_reserve.above_s,)
+        return tuple(sorted({*reserve, *(limit for _, limit in self.max_timeouts)}))
+
     def is_long(self, timeout_s: float) -> bool:
         """Whether the short reserve is not for a task of this timeout."""
         return self.short_reserve is not None and timeout_s > self.short_reserve.above_s

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from .admission import Limits
 from .model import Task
-from .passes import Why
-from .places import Booking
+from .passes import Limited, Wait, Why
+from .places import Booking, Place
 from .steps import Allowance
 
 # When an attempt that has outlived its booking will end is not known: so much later than now, each time it is asked.
@@ -57,12 +59,75 @@ class Allowances:
             found.append(self._long)
         return found
 
-    def why_not_now(self, task: Task, duration_s: float) -> Why | None:
-        """The limit that keeps it from a start now; None: none does."""
+    def limit_on(self, task: Task, duration_s: float, own: Place | None = None) -> Limited | None:
+        """What keeps it from a start now; None: nothing does. ``own``: a place that is kept for it, which is not in its
+        own way."""
+        allowances = self.of(task)
+        if not allowances:
+            return None
+        gpus = task.shape.gpus
+        if own is not None:
+            self._move(task, own, -1)
+        try:
+            for allowance in allowances:
+                until_s = allowance.until(gpus)
+                if self._now_s + duration_s > until_s:
+                    return self._limited(allowance, gpus, until_s)
+            return None
+        finally:
+            if own is not None:
+                self._move(task, own, 1)
+
+    def asked(self, length: Callable[[Task], float]) -> Callable[[Task], Limited | None]:
+        """What keeps a task without a reservation from a start beside all that is booked by then, and up to when."""
+
+        def limit_on(task: Task) -> Limited | None:
+            duration_s = length(task)
+            limited = self.limit_on(task, duration_s)
+            return None if limited is None else replace(limited, first_s=self._first_s(task, duration_s))
+
+        return limit_on
+
+    def _first_s(self, task: Task, duration_s: float) -> float | None:
+        gpus, found_s = task.shape.gpus, self._now_s
         for allowance in self.of(task):
-            start_s = allowance.earliest(task.shape.gpus, duration_s, self._now_s)
+            start_s = allowance.earliest(gpus, duration_s, found_s)
             if start_s is None:
-                return Why.NOT_ADMITTED
-            if start_s != self._now_s:
-                return Why.SHORT_RESERVE if allowance is self._long else Why.USER_LIMIT
-        return None
+                return None
+            found_s = start_s
+        return found_s
+
+    def start(self, task: Task, duration_s: float) -> None:
+        """Books a start now."""
+        for allowance in self.of(task):
+            allowance.take(task.shape.gpus, self._now_s, self._now_s + duration_s)
+
+    def keep(self, task: Task, place: Place) -> None:
+        """Books a place for a waiting task."""
+        self._move(task, place, 1)
+
+    def note(self, task: Task, place: Place) -> None:
+        """For whom it is, of a place that is booked already."""
+        for allowance in self.of(task):
+            allowance.kept[task.id] = (task.shape.gpus, max(place.start_s, self._now_s))
+
+    def give_back(self, task: Task, place: Place) -> None:
+        """Takes back what ``keep`` booked."""
+        self._move(task, place, -1)
+
+    def _move(self, task: Task, place: Place, sign: int) -> None:
+        start_s, end_s = max(place.start_s, self._now_s), place.start_s + place.duration_s
+        if end_s <= start_s:
+            return
+        for allowance in self.of(task):
+            allowance.take(sign * task.shape.gpus, start_s, end_s)
+            if sign > 0:
+                allowance.kept[task.id] = (task.shape.gpus, start_s)
+            else:
+                allowance.kept.pop(task.id, None)
+
+    def _limited(self, allowance: Allowance, gpus: int, until_s: float) -> Limited:
+        if allowance.limit < gpus:
+            return Limited(Wait(Why.NOT_ADMITTED), -math.inf)
+        why = Why.SHORT_RESERVE if allowance is self._long else Why.USER_LIMIT
+        return Limited(Wait(why, None, allowance.blocker(gpus)), until_s - self._now_s)

@@ -8,7 +8,6 @@ duration beside everything booked.
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,6 +16,7 @@ from headway.ids import NodeId, TaskId
 
 from . import promises
 from .board import Board, Slot
+from .candidates import Candidates
 from .model import Shape, Task
 from .passes import Discipline, Dropped, Estimate, PassInput, Placement, Plan, Rough, Wait, Why
 from .places import Place
@@ -42,8 +42,13 @@ class Walk:
         self.waits: dict[TaskId, Wait] = {}
         self.no_room: dict[int, Shape] = {}  # by id, since hashing a shape takes longer
         self.keys: list[Key] = []  # looked at for a reservation
-        self.stand, self.lost = promises.standing(inp, self.board)
+        self.stand, self.lost = promises.standing(inp, self.board)  # stored places that nobody has looked at yet
+        self._candidates = Candidates(
+            inp, self.board, self.placements, self.reservations, self.stand, self.waits, self.no_room
+        )
+        self._kept: list[Key] = []  # of tasks behind all of these that have a stored place
         self._more = False  # so many have started that the rest is left to the next pass
+        self._cut = False  # others might have started, had there been time to look at them
         self._freed = False  # room that was kept has come free
         self._floor_s = inp.now_s  # `strict`: nobody starts earlier
         self._ahead: TaskId | None = None
@@ -53,10 +58,14 @@ class Walk:
         discipline, settings = self.settings.discipline, self.settings
         if discipline is Discipline.GREEDY:
             self.fill(None, math.inf)
+            self._keep_places()
+            if self._freed:
+                self._fill_up(math.inf)
             if settings.estimates and not self._more:
                 self.reserve(settings.reserved)
         elif discipline is Discipline.STRICT:
             self.reserve(settings.reserved)
+            self._more = self._more or self._freed  # those ahead of it may start earlier now
         elif discipline is Discipline.EASY:
             self.reserve(1)
             self._fill_up(min(settings.filled, _EASY_FILLED))
@@ -70,33 +79,47 @@ class Walk:
     def reserve(self, limit: int) -> None:
         """Starts what can start, books the first ``limit`` of the others and the promised ones behind, in order."""
         booked = looked = 0
-        strict = self.settings.discipline is Discipline.STRICT
-        for key in self.inp.queue.ready_keys():
-            task_id = id_of(key)
-            if task_id in self.placements:
+        for task in self._in_turn():
+            if task.id in self.placements:
                 continue
             if self._is_full():
                 break
             if booked >= limit or looked >= limit + self.settings.filled or self._nothing_more():
                 self._behind = self.keys[-1] if self.keys else None
+                self._cut = self._cut or looked >= limit + self.settings.filled
                 break
-            task = self.inp.tasks[task_id]
-            if strict and (limited := self.board.limit_on(task, self.settings.duration_s(task))):
-                self.waits[task_id] = Wait(limited)  # a cap blocks nobody behind it
+            if task.id in self.reservations:
+                booked += 1
                 continue
-            self.keys.append(key)
+            self.keys.append(self._key(task.id))
             self._reserve(task)
-            if task_id not in self.placements:  # what starts takes nobody's reservation
+            if task.id not in self.placements:  # what starts takes nobody's reservation
                 looked += 1
-                booked += task_id in self.reservations
+                booked += task.id in self.reservations
+        self._keep_places()
+
+    def _in_turn(self) -> Iterator[Task]:
+        """Who is looked at for a reservation. `strict`: nobody whom a limit keeps from a start; it blocks nobody."""
+        if self.settings.discipline is Discipline.STRICT and self.settings.limits.hold_some:
+            return self._candidates.behind(None, all_shapes=True)
+        return (self.inp.tasks[id_of(key)] for key in self.inp.queue.ready_keys())
+
+    def _keep_places(self) -> None:
+        """Starts, moves up or keeps those that have a stored place and that nobody has looked at yet, in order."""
         if self._more:  # nobody's place is made better before it is the turn of those ahead
             for task_id, place in self.stand.items():
-                self._explain(self.inp.tasks[task_id], place.node_id, place.duration_s)
+                self._explain(self.inp.tasks[task_id], place.node_id, place.duration_s, place)
                 self.reservations[task_id] = place
             return
-        behind = [(self.inp.queue.key_of(task_id), task_id) for task_id in self.stand]
-        for _, task_id in sorted((key, task_id) for key, task_id in behind if key is not None):
-            self._reserve(self.inp.tasks[task_id])
+        self._kept += sorted(self._key(task_id) for task_id in self.stand)
+        for key in self._kept:
+            if id_of(key) in self.stand:
+                self._reserve(self.inp.tasks[id_of(key)])
+
+    def _key(self, task_id: TaskId) -> Key:
+        key = self.inp.queue.key_of(task_id)
+        assert key is not None, f"{task_id} has a place and is not in the queue"
+        return key
 
     def _is_full(self) -> bool:
         """Whether this pass has started all that it may."""
@@ -113,8 +136,8 @@ class Walk:
         old = self.stand.pop(task.id, None)
         if old is not None and old.node_id in board.nodes:
             if old.start_s > self.now_s and not board.might_move_up(task, old, duration_s):
-                self._explain(task, old.node_id, duration_s)
-                self.reservations[task.id] = old
+                self._explain(task, old.node_id, duration_s, old)
+                self._keep(task, old)
                 return
             board.remove(task, old)
         spread = self.settings.discipline is Discipline.EASY
@@ -123,8 +146,8 @@ class Walk:
             self._stay(task, old)
             return
         if slot is None:
-            limit = board.limit_on(task, duration_s) if board.can_hold(task.shape) else None
-            self.waits[task.id] = Wait(limit or Why.NO_NODE)
+            limited = board.limit_on(task, duration_s) if board.can_hold(task.shape) else None
+            self.waits[task.id] = limited.wait if limited is not None else Wait(Why.NO_NODE)
             return
         if old is not None:
             self._freed = True
@@ -140,8 +163,11 @@ class Walk:
     def _keep(self, task: Task, place: Place) -> None:
         """It has this reservation. `strict`: nobody behind it starts earlier, unless a limit keeps it from a start."""
         self.reservations[task.id] = place
-        if self.settings.discipline is Discipline.STRICT:
-            self._floor_s = slot.start_s
+        if self.settings.discipline is not Discipline.STRICT:
+            return
+        own = place if place.node_id in self.board.nodes else None
+        if self.board.limit_on(task, place.duration_s, own) is None:
+            self._floor_s = max(self._floor_s, place.start_s, math.nextafter(self.now_s, math.inf))
             self._ahead = self._ahead or task.id
 
     def _stay(self, task: Task, place: Place) -> None:
@@ -155,28 +181,28 @@ class Walk:
         else:
             self._explain(task, node.id, place.duration_s)
             self.board.put(task, place)
-        self.reservations[task.id] = place
+        self._keep(task, place)
 
     def _start(self, task: Task, slot: Slot, duration_s: float, place: Place | None = None) -> None:
         self.placements[task.id] = self.board.start(task, slot, duration_s, place)
         self.waits.pop(task.id, None)
 
-    def _explain(self, task: Task, node_id: NodeId, duration_s: float) -> None:
-        """Why it does not start now, by the predicates that decided."""
+    def _explain(self, task: Task, node_id: NodeId, duration_s: float, own: Place | None = None) -> None:
+        """Why it does not start now, by the predicates that decided. ``own``: what is kept for it already."""
         if self._ahead is not None:
             wait = Wait(Why.BEHIND, node_id, self._ahead)
         elif not self.board.fits_now(task.shape):
             wait = Wait(Why.NO_ROOM, node_id)
             self.no_room[id(task.shape)] = task.shape
-        elif limit := self.board.limit_on(task, duration_s):
-            wait = Wait(limit, node_id)
+        elif limited := self.board.limit_on(task, duration_s, own if node_id in self.board.nodes else None):
+            wait = replace(limited.wait, node_id=node_id)
         else:
             wait = Wait(Why.RESERVED, *(self.board.blocker(task) or (node_id, None)))
         self.waits[task.id] = wait
 
     # -- behind them ------------------------------------------------------------------------------
 
-    def _fill_up(self, limit: int) -> None:
+    def _fill_up(self, limit: float) -> None:
         """Fills; where a promised task left a place that was kept for it, also with those that have a reservation."""
         last = self.keys[-1] if self.keys else None
         while not self._is_full():
@@ -184,44 +210,52 @@ class Walk:
             if not self._freed:
                 return
             self._freed, self._behind = False, None  # there may be room again for what was passed over
-            for key in self.keys:
-                self._advance(id_of(key))
+            for key in (*self.keys, *self._kept):
+                place = self.reservations.get(id_of(key))
+                if place is not None and self._starts_now(self.inp.tasks[id_of(key)], place):
+                    del self.reservations[id_of(key)]
             if not self._freed:
                 return
 
-    def _advance(self, task_id: TaskId) -> None:
-        """Starts a task with a reservation now if that delays nobody."""
-        place, task = self.reservations.get(task_id), self.inp.tasks[task_id]
-        if place is None or place.node_id not in self.board.nodes or not self.board.fits_now(task.shape):
-            return
-        duration_s = self.settings.duration_s(task)
-        if not self.board.might_start(task, place, duration_s):
-            return
-        self.board.remove(task, place)
-        slot = None if self.board.limit_on(task, duration_s) else self.board.at_once(task, duration_s)
+    def _starts_now(self, task: Task, place: Place) -> bool:
+        """Starts a task that has a place now if that delays nobody; if not, its place stays."""
+        board, duration_s, is_due = self.board, self.settings.duration_s(task), place.start_s <= self.now_s
+        if not (is_due or board.fits_now(task.shape)) or not board.might_start(task, place, duration_s):
+            return False
+        is_open = place.node_id in board.nodes
+        if is_open:
+            board.remove(task, place)
+        slot, own = None, None
+        if is_due and is_open and board.is_free_now(task, place):
+            slot, own = Slot(board.nodes[place.node_id], self.now_s), place
+        elif board.limit_on(task, duration_s) is None:
+            slot = board.at_once(task, duration_s)
         if slot is None:
-            self.board.put(task, place)
-            return
-        del self.reservations[task_id]
-        self._start(task, slot, duration_s)
+            if is_open:
+                board.put(task, place)
+            return False
+        self._start(task, slot, duration_s, own)
         self._freed = True
+        return True
 
     def fill(self, after: Key | None, limit: float) -> None:
         """Tries the tasks behind ``after``, in order, until ``limit`` of them could not start.
 
         Tasks of shapes that no node has room for now are passed over and do not count, so none of them hides a task
-        that could start; nor do those of an account that holds all that it may.
+        that could start; nor do those that a limit holds.
         """
         tried = 0
         failed = _Failed()
-        for task in self._next_ready(after):
-            duration_s = self.settings.duration_s(task)
-            limited = self.board.limit_on(task, duration_s)
-            if limited is not None:
-                self.waits[task.id] = Wait(limited)
-                continue
+        for task in self._candidates.behind(after):
             if tried >= limit or self._is_full():
+                self._cut = self._cut or tried >= limit
                 return
+            kept = self.stand.get(task.id)
+            if kept is not None:
+                if self._starts_now(task, kept):
+                    del self.stand[task.id]
+                continue
+            duration_s = self.settings.duration_s(task)
             slot = None
             if not failed.covers(task, duration_s):
                 slot = self.board.at_once(task, duration_s)
@@ -232,43 +266,6 @@ class Walk:
                 failed.add(task, duration_s)
                 node_id, blocker = self.board.blocker(task) or (None, None)
                 self.waits[task.id] = Wait(Why.RESERVED, node_id, blocker)
-
-    def _next_ready(self, after: Key | None) -> Iterator[Task]:
-        """The runnable tasks behind ``after`` of shapes that some node has room for at that moment, in order."""
-        board, tasks = self.board, self.inp.tasks
-        heads: list[tuple[Key, int]] = []
-        shelves: list[tuple[Shape, Iterator[Key]]] = []
-        most_gpus = max((len(node.free_cards) for node in board.nodes.values()), default=-1)
-        for shape, lanes in self.inp.queue.shelves.items():
-            if shape.gpus > most_gpus or not board.fits_now(shape):
-                self.no_room[id(shape)] = shape
-                continue
-            for shelf in lanes.values():
-                rest = iter(shelf) if after is None else shelf.irange(after, inclusive=(False, True))
-                first = next(rest, None)
-                if first is not None:
-                    heads.append((first, len(shelves)))
-                    shelves.append((shape, rest))
-        heapq.heapify(heads)
-        while heads:
-            key, number = heads[0]
-            shape, rest = shelves[number]
-            if not board.fits_now(shape):
-                self.no_room[id(shape)] = shape
-                heapq.heappop(heads)
-                continue
-            task = tasks[id_of(key)]
-            if task.id not in self.placements and task.id not in self.reservations:
-                yield task
-                wait = self.waits.get(task.id)
-                if self.inp.queue.by_owner and wait is not None and wait.why is Why.USER_LIMIT:
-                    heapq.heappop(heads)  # all of this account's tasks of this shape wait for the same
-                    continue
-            following = next(rest, None)
-            if following is None:
-                heapq.heappop(heads)
-            else:
-                heapq.heapreplace(heads, (following, number))
 
     # -- the plan ---------------------------------------------------------------------------------
 
@@ -294,6 +291,9 @@ class Walk:
             policy_failed=inp.queue.failure,
             # What starts makes way for others among the first.
             behind=None if self._freed or self.placements else self._behind,
+            cut=self._cut,
+            rest=None if self._ahead is None else Wait(Why.BEHIND, None, self._ahead),
+            limit_on=self.board.limits_left(self.settings.duration_s),
         )
 
     def _promise(self, places: dict[TaskId, Place]) -> list[float]:

@@ -14,7 +14,7 @@ from .admission import Limits
 from .allowances import Allowances, until_of
 from .machines import machine_of
 from .model import Gpu, Shape, Task
-from .passes import Placement, Why
+from .passes import Limited, Placement
 from .placement import CpuTasks, Room, empty_room, shortages, suits
 from .places import Booking, Place, kind_of
 from .profile import FirstFree, Need, NodeProfile
@@ -166,9 +166,14 @@ class Board:
         wanted = self.wanted(shape)
         return any(wanted.on(node) is not None for node in self.nodes.values())
 
-    def limit_on(self, task: Task, duration_s: float) -> Why | None:
-        """The limit that keeps it from a start now; None: none does."""
-        return self._allowances.why_not_now(task, duration_s)
+    def limit_on(self, task: Task, duration_s: float, own: Place | None = None) -> Limited | None:
+        """The limit that keeps it from a start now; None: none does. ``own``: the place that is kept for it."""
+        return self._allowances.limit_on(task, duration_s, own)
+
+    def limits_left(self, length: Callable[[Task], float]) -> Callable[[Task], Limited | None]:
+        """What limits leave a task without a reservation beside all that is booked. ``length``: for how long a start
+        is booked."""
+        return self._allowances.asked(length)
 
     def blocker(self, task: Task) -> tuple[NodeId, TaskId] | None:
         """For whom room is kept that the task would fit into now: where that room lasts longest."""
@@ -193,6 +198,7 @@ class Board:
     def put(self, task: Task, place: Place) -> None:
         """Keeps exactly this place for a task. On a node that is closed there is nothing to keep it from."""
         self._move(task, place, 1)
+        self._allowances.keep(task, place)
         self._kept.setdefault(place.node_id, {})[task.id] = place
 
     def put_all(self, places: Sequence[tuple[Task, Place]]) -> bool:
@@ -229,11 +235,13 @@ class Board:
         self._roomy.clear()
         for task, place in places:
             self._kept.setdefault(place.node_id, {})[task.id] = place
+            self._allowances.note(task, place)
         return True
 
     def remove(self, task: Task, place: Place) -> None:
         """Gives back what ``put`` or ``book`` took."""
         self._move(task, place, -1)
+        self._allowances.give_back(task, place)
         del self._kept[place.node_id][task.id]
 
     def holds(self, task: Task, place: Place, slack_s: float) -> bool:
@@ -298,6 +306,7 @@ class Board:
         assert len(chosen) == need.gpus, f"{task.id} fits on {node.id}, and there are too few cards"
         counts = Counter(kind_of(gpu) for gpu in chosen)
         self._move(task, Place(node.id, tuple(counts.items()), self.now_s, duration_s), 1)
+        self._allowances.start(task, duration_s)
         return Placement(task.id, node.id, tuple(gpu.uuid for gpu in chosen))
 
     # -- inside -----------------------------------------------------------------------------------
@@ -432,8 +441,6 @@ class Board:
                 self._roomy.clear()
             for order in self._orders.values():
                 order.refresh(node)
-        for allowance in self._allowances.of(task):
-            allowance.take(sign * shape.gpus, start_s, end_s)
 
     def _cards(self, place: Place, node: NodeProfile) -> list[tuple[int, int]] | None:
         """The place's cards as rows of the profile; None when the node has no such cards any more."""

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from headway.ids import AttemptId, NodeId, TaskId
 
+from .admission import Limits
 from .clocks import Reading
 from .cycle import is_out_of_reach, starts_nothing
 from .leases import NodeLease
@@ -26,8 +27,8 @@ from .policy import Policy
 from .queue import TaskQueue
 
 _LONGEST_PAUSE_S = 3_600.0
-
 V = TypeVar("V")
+
 
 @dataclass(slots=True)
 class Flight:
@@ -68,7 +69,13 @@ class Book:
     """Tasks, live attempts, queue, nodes, leases."""
 
     def __init__(
-        self, policy: Policy, here: Reading, *, ahead_s: float = 0.0, by_owner: bool = False, arrivals_s: float = 0.0
+        self,
+        policy: Policy,
+        here: Reading,
+        *,
+        ahead_s: float = 0.0,
+        limits: Limits | None = None,
+        arrivals_s: float = 0.0,
     ) -> None:
         self.begin(here, ahead_s)
         self.started_s = self.mono  # silence is counted from here at the earliest
@@ -76,12 +83,12 @@ class Book:
         self.attempts: dict[TaskId, Attempt] = {}  # live ones: a task has at most one
         self.flights: dict[TaskId, Flight] = {}
         self.held: dict[TaskId, None] = {}
-        self.queue = TaskQueue(policy, by_owner=by_owner)
+        self.queue = TaskQueue(policy, limits=limits)
         self.policy = policy
         self.places: dict[TaskId, Place] = {}  # stored ones, by the boot clock
-        self.plan: Plan | None = None  # of the last pass, for people
         self.moved: dict[TaskId, MovedPromise] = {}  # what waiting tasks were promised, and no longer holds
         self.ordered_at = -math.inf  # wall clock: since when this policy orders, as far as it was seen
+        self.plan: Plan | None = None  # of the last pass, for people
         self.planned_s = -math.inf  # boot clock: when that was
         self.next_pass_s: float | None = None  # boot clock: when one is due though nothing happens
         self.nodes: dict[NodeId, Node] = {}
@@ -116,8 +123,8 @@ class Book:
         self.dirty_nodes: dict[NodeId, Node | None] = {}
         self.dirty_leases: dict[NodeId, NodeLease] = {}
         self.dirty_places: dict[TaskId, Place | None] = {}
-
         self.dirty_moved: dict[TaskId, MovedPromise | None] = {}
+
     def rollback(self) -> None:
         """Takes back all changes since ``begin``."""
         undo, self._undo = self._undo, []
@@ -228,13 +235,6 @@ class Book:
                 del self.unfit[node_id]
                 self.pass_needed = True
 
-    def adopt(self, task: Task | None, attempt: Attempt | None) -> None:
-        """At the start: what the database holds. Whether a Worker knows of the attempt is open until it is asked."""
-        if task is not None:
-            self._set_task(task.id, task)
-        if attempt is not None:
-            flight = Flight(sent=True, uncertain=True, placed_s=self.mono, launched_s=self.mono)
-            same_life = attempt.boot_id == self.here.boot_id
     def woke(self, mono: float) -> None:
         """Nobody could be heard up to this moment of the boot clock."""
         self.started_s = mono
@@ -242,6 +242,13 @@ class Book:
         for flight in self.flights.values():
             flight.confirmed_s = mono
 
+    def adopt(self, task: Task | None, attempt: Attempt | None) -> None:
+        """At the start: what the database holds. Whether a Worker knows of the attempt is open until it is asked."""
+        if task is not None:
+            self._set_task(task.id, task)
+        if attempt is not None:
+            flight = Flight(sent=True, uncertain=True, placed_s=self.mono, launched_s=self.mono)
+            same_life = attempt.boot_id == self.here.boot_id
             flight.booked_s = attempt.placed_s if same_life else self._ago(attempt.placed_at)
             if attempt.started_at is not None:
                 # By the Worker's clock, which may be slow: not before it was placed.
@@ -329,6 +336,8 @@ class Book:
             self.pass_needed |= self.queue.to_be_tried_again
             if self.plan is not None and task_id in self.plan.estimates:
                 self.pass_needed = True  # what was kept for it may start others, and one more is among the first
+            elif self.plan is not None and self.plan.cut and task_id in self.plan.waits:
+                self._pass_soon()  # one more is looked at that may start
         if task is None or not task.waiting:
             return
         if task.held:
@@ -344,10 +353,17 @@ class Book:
             self.rough_due = True
         elif self.mono < self.planned_s + self._arrivals_s and starts_nothing(self.plan, self.queue, task):
             self.rough_due = True
-            due_s = self.planned_s + self._arrivals_s
-            self.next_pass_s = due_s if self.next_pass_s is None else min(self.next_pass_s, due_s)
+            self._pass_soon()
         else:
             self.pass_needed = True
+
+    def _pass_soon(self) -> None:
+        """One pass for all that come or go within a moment of the last one."""
+        due_s = self.planned_s + self._arrivals_s
+        if due_s <= self.mono:
+            self.pass_needed = True
+        else:
+            self.next_pass_s = due_s if self.next_pass_s is None else min(self.next_pass_s, due_s)
 
     def _set_policy(self, policy: Policy) -> None:
         self.policy, self.ordered_at = policy, self.now

@@ -287,13 +287,12 @@ class Engine:
         log.info("queue.loaded", waiting=len(book.queue) + len(book.held), running=len(book.attempts))
 
     def _new_book(self) -> Book:
-        by_owner = self.settings.limits.running_gpus_per_user is not None
         here = self.here()
         return Book(
             self.steering.policy,
             here,
             ahead_s=clocks.ahead_s(self._heard, here),
-            by_owner=by_owner,
+            limits=self.settings.limits,
             arrivals_s=self.settings.arrivals_s,
         )
 

@@ -79,7 +79,7 @@ class Entries:
             self._sight,
             ahead=max(0, position - 1),
             pause_s=book.pause_s(task, self._mono),
-            wait=plan.waits.get(task.id) if plan is not None else None,
+            wait=plan.wait_of(task) if plan is not None else None,
             promised=task.id in book.places,
             overtaken_by=overtaken.by(task, self._sight, since_at=book.ordered_at) if overtaken is not None else (),
         )

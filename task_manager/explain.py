@@ -167,9 +167,20 @@ def _of_pass(task: Task, wait: Wait) -> list[WaitReason]:
             sentence = f"{wait.blocker} goes first: nobody overtakes here (discipline strict)."
             return [WaitReason(WaitWord.BEHIND_HIGHER_PRIORITY, sentence)]
         case Why.USER_LIMIT:
-            return [WaitReason(WaitWord.USER_LIMIT, f"{task.owner} holds as many GPUs as one account may at a time.")]
+            sentence = f"{task.owner} holds as many GPUs as one account may at a time."
+            if wait.blocker is not None:
+                sentence = (
+                    f"The GPUs that {task.owner} may still hold, as one account, are kept for {wait.blocker}, which "
+                    "would start later if this one started now."
+                )
+            return [WaitReason(WaitWord.USER_LIMIT, sentence)]
         case Why.SHORT_RESERVE:
             sentence = "The GPUs that are free are kept for tasks with shorter timeouts."
+            if wait.blocker is not None:
+                sentence = (
+                    "The GPUs that tasks with timeouts as long as its own may still hold together are kept for "
+                    f"{wait.blocker}, which would start later if this one started now."
+                )
             return [WaitReason(WaitWord.KEPT_FOR_SHORT_TASKS, sentence)]
         case Why.NO_NODE | Why.NO_ROOM | Why.NOT_ADMITTED:
             return []  # as of the last pass; by now there is room

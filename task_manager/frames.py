@@ -155,7 +155,7 @@ def snapshot(kept: Frame) -> PassInput:
     """What the pass saw."""
     head = kept.head
     rule = _Recorded(kept)
-    queue = TaskQueue(rule, by_owner=head.settings.limits.running_gpus_per_user is not None)
+    queue = TaskQueue(rule, limits=head.settings.limits)
     for seen in kept.tasks.values():
         if seen.queued:
             queue.add(seen.task, runnable=seen.runnable)

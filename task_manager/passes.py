@@ -104,8 +104,8 @@ class Why(StrEnum):
     NO_ROOM = "no_room"  # too little is free
     RESERVED = "reserved"  # what is free is kept for a task ahead, or for one with a promise
     BEHIND = "behind"  # `strict`: the task ahead goes first
-    USER_LIMIT = "user_limit"  # its account holds as many GPUs as it may
-    SHORT_RESERVE = "short_reserve"  # the rest is kept for short tasks
+    USER_LIMIT = "user_limit"  # its account holds as many GPUs as it may, or will when the blocker starts
+    SHORT_RESERVE = "short_reserve"  # long tasks hold as many as they may together, or will when the blocker starts
     NOT_ADMITTED = "not_admitted"  # a limit rules it out with the GPUs that there are
 
 
@@ -116,6 +116,15 @@ class Wait:
     why: Why
     node_id: NodeId | None = None  # where it comes nearest
     blocker: TaskId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Limited:
+    """A limit keeps a task from a start now, and all that it counts alike and that take more than ``most_s``."""
+
+    wait: Wait
+    most_s: float
+    first_s: float | None = None  # no start before this, by the pass's clock, where that was asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,3 +178,15 @@ class Plan:
     next_wake_s: float | None = None  # a pass is due then, by the pass's clock, if no event brings one before
     policy_failed: str = ""  # the policy raised or gave no number: `aging_sjf` stood in, and this says why
     behind: Key | None = None  # tasks behind it were only looked at if there was room for their shape; None: all were
+    cut: bool = False  # there was room for more than could be looked at: one of `waits` that leaves makes way for one
+    rest: Wait | None = None  # what keeps all that were not looked at, whatever else does
+    # Of a task that has no reservation: what limits leave it beside all that is booked; None: they let it start.
+    limit_on: Callable[[Task], Limited | None] = field(default=lambda task: None, compare=False, repr=False)
+
+    def wait_of(self, task: Task) -> Wait | None:
+        """Why a task that was left waiting does not start now, looked at or not; None: nothing is known."""
+        found = self.waits.get(task.id)
+        if found is None and task.id not in self.reservations:
+            limited = self.limit_on(task)
+            found = self.rest if limited is None else limited.wait
+        return found

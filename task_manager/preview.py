@@ -123,7 +123,7 @@ class _Look:
             task,
             self._sight,
             ahead=max(0, position - 1),
-            wait=self._plan.waits.get(task.id),
+            wait=self._plan.wait_of(task),
             promised=task.id in self._plan.places,
             overtaken_by=self._overtaken.by(task, self._sight),
         )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
@@ -11,11 +12,15 @@ from sortedcontainers import SortedList
 
 from headway.ids import JobId, TaskId
 
+from .admission import Limits
 from .model import Shape, Task
 from .policy import AgingSjf, ClusterView, Key, Policy, View, copied, rank
 from .strangers import let_ours_pass, number, words
 
 _MICRO = 1_000_000
+
+# Of a shape: the account, where accounts have a cap, and the number of the band of timeouts (`Limits.bands`).
+Lane = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +34,16 @@ class TaskQueue:
     """Sorted by a policy's numbers.
 
     The order holds every task that ages (also those in a pause after a fault); the runnable ones are kept by shape
-    as well, since a pass may drop a whole shape once one task of it did not fit; with ``by_owner`` inside a shape by
-    account, for the same reason: one that holds as many GPUs as it may.
+    as well, since a pass may drop a whole shape once one task of it did not fit; inside a shape in lanes, for the same
+    reason: ``limits`` treat tasks of one lane alike, bar the time that they take.
 
     Rules that are not static are sorted again by ``sort``, which each pass calls. A policy that raises, or gives a
     number that is not finite, is set aside for `aging_sjf` (``failure`` says why) until it works for all tasks again.
     """
 
-    def __init__(self, policy: Policy, *, by_owner: bool = False) -> None:
+    def __init__(self, policy: Policy, *, limits: Limits | None = None) -> None:
         self.policy = policy
-        self.by_owner = by_owner
+        self.limits = limits or Limits()
         self.failure = ""
         self._stand_in = AgingSjf()
         self._culprit: TaskId | None = None
@@ -47,7 +52,12 @@ class TaskQueue:
         self._entries: dict[TaskId, _Entry] = {}
         self._order: SortedList[Key] = SortedList()
         self._ready: SortedList[Key] = SortedList()
-        self._shelves: dict[Shape, dict[str, SortedList[Key]]] = {}
+        self._shelves: dict[Shape, dict[Lane, SortedList[Key]]] = {}
+        self._by_owner = self.limits.running_gpus_per_user is not None
+        self._bands = self.limits.bands()
+        self._length: Callable[[Task], float] = _timeout_of
+        self._length_is: Hashable = None
+        self._lengths: dict[tuple[Shape, Lane], SortedList[tuple[float, Key]]] = {}  # of lanes where it was asked for
         self._work = (0, 0, 0)  # of `_work`, in whole microseconds so that sums stay exact
         self._arrivals: dict[TaskId, None] = {}
 
@@ -61,18 +71,21 @@ class TaskQueue:
         """Makes a queue that holds what this one holds at this moment, for what-ifs; a rule that learns is copied with
         what it has learnt, and may fail at it with whatever it likes. Taking note of it is quick; what takes longer is
         left to the call, in whatever thread."""
-        made = TaskQueue(copied(self.policy), by_owner=self.by_owner)
+        made = TaskQueue(copied(self.policy), limits=self.limits)
         made.failure, made._culprit = self.failure, self._culprit
         made._view, made._sorted_at = self._view, self._sorted_at
         made._entries, made._work, made._arrivals = dict(self._entries), self._work, dict(self._arrivals)
+        made._length, made._length_is = self._length, self._length_is
         order, ready = list(self._order), list(self._ready)
         shelves = [
             (shape, [(lane, list(shelf)) for lane, shelf in lanes.items()]) for shape, lanes in self._shelves.items()
         ]
+        lengths = [(where, list(row)) for where, row in self._lengths.items()]
 
         def make() -> TaskQueue:
             made._order, made._ready = SortedList(order), SortedList(ready)
             made._shelves = {shape: {lane: SortedList(shelf) for lane, shelf in lanes} for shape, lanes in shelves}
+            made._lengths = {where: SortedList(row) for where, row in lengths}
             return made
 
         return make
@@ -106,8 +119,11 @@ class TaskQueue:
             self._ready.remove(entry.key)
             lanes, lane = self._shelves[entry.task.shape], self._lane(entry.task)
             lanes[lane].remove(entry.key)
+            if self._lengths and (entry.task.shape, lane) in self._lengths:
+                self._lengths[entry.task.shape, lane].remove((self._length(entry.task), entry.key))
             if not lanes[lane]:
                 del lanes[lane]
+                self._lengths.pop((entry.task.shape, lane), None)
                 if not lanes:
                     del self._shelves[entry.task.shape]
         if task_id == self._culprit:
@@ -198,9 +214,31 @@ class TaskQueue:
         return len(self._ready)
 
     @property
-    def shelves(self) -> Mapping[Shape, Mapping[str, SortedList[Key]]]:
-        """The keys of the runnable tasks of each shape (and account, where they are apart), in order."""
+    def shelves(self) -> Mapping[Shape, Mapping[Lane, SortedList[Key]]]:
+        """The keys of the runnable tasks of each shape, lane by lane, in order."""
         return self._shelves
+
+    def measure_by(self, length: Callable[[Task], float], like: Hashable) -> None:
+        """How long a task takes, for ``shorter``. Two that are ``like`` the same are the same."""
+        if like != self._length_is:
+            self._length, self._length_is = length, like
+            self._lengths.clear()
+
+    def shorter(self, shape: Shape, lane: Lane, most_s: float, after: Key) -> Iterator[Key]:
+        """The keys of a lane behind ``after`` of tasks that take ``most_s`` at most, in order.
+
+        However long the lane is, a thousand of them cost no more than a few milliseconds: where few are so short they
+        are sorted, where many are they come thick.
+        """
+        shelf, row = self._shelves[shape][lane], self._lengths.get((shape, lane))
+        if row is None:
+            tasks = ((self._entries[id_of(key)].task, key) for key in shelf)
+            row = self._lengths[shape, lane] = SortedList((self._length(task), key) for task, key in tasks)
+        count = row.bisect_left((math.nextafter(most_s, math.inf),))
+        if count * count.bit_length() < len(shelf):
+            return iter(sorted(key for _, key in row.islice(0, count) if key > after))
+        behind = shelf.irange(after, inclusive=(False, True))
+        return (key for key in behind if self._length(self._entries[id_of(key)].task) <= most_s)
 
     # -- inside -----------------------------------------------------------------------------------
 
@@ -208,8 +246,9 @@ class TaskQueue:
         micros, shape, (gpus, cpus, memory) = sign * round(task.timeout_s * _MICRO), task.shape, self._work
         self._work = (gpus + shape.gpus * micros, cpus + shape.cpu_centi * micros, memory + shape.memory_bytes * micros)
 
-    def _lane(self, task: Task) -> str:
-        return task.owner if self.by_owner else ""
+    def _lane(self, task: Task) -> Lane:
+        owner = task.owner if self._by_owner and task.shape.gpus else ""
+        return owner, bisect_left(self._bands, task.timeout_s) if self._bands else 0
 
     def _key(self, policy: Policy, task: Task, now: float | None = None) -> Key:
         if now is None:
@@ -227,6 +266,8 @@ class TaskQueue:
             if shelf is None:
                 shelf = lanes[lane] = SortedList()
             shelf.add(entry.key)
+            if self._lengths and (entry.task.shape, lane) in self._lengths:
+                self._lengths[entry.task.shape, lane].add((self._length(entry.task), entry.key))
 
     def _fail(self, task: Task, error: BaseException) -> None:
         self.failure = f"{self.policy.name or type(self.policy).__name__} failed for {task.id}: {words(error)}"
@@ -256,7 +297,8 @@ class TaskQueue:
 
     def _rebuild(self, keys: list[Key]) -> None:
         """Puts everything into the order of these keys, one for each entry."""
-        contents: dict[Shape, dict[str, list[Key]]] = {}
+        contents: dict[Shape, dict[Lane, list[Key]]] = {}
+        self._lengths.clear()
         ready: list[Key] = []
         for (task_id, entry), key in zip(list(self._entries.items()), keys, strict=True):
             self._entries[task_id] = _Entry(entry.task, key, entry.runnable)
@@ -272,3 +314,7 @@ class TaskQueue:
 def id_of(key: Key) -> TaskId:
     """The task of a key."""
     return TaskId(JobId(key[3]), key[5])
+
+
+def _timeout_of(task: Task) -> float:
+    return task.timeout_s

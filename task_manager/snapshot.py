@@ -125,9 +125,11 @@ def estimated_start(book: Book, task: Task, position: int, *, now: float, mono: 
 
 def estimate_of(plan: Plan, task: Task, position: int) -> Estimate | None:
     """What a pass says of a task that it left at this position; None where it can tell nothing."""
-    estimate, wait = plan.estimates.get(task.id), plan.waits.get(task.id)
+    estimate, wait = plan.estimates.get(task.id), plan.wait_of(task)
     if estimate is None and plan.rough is not None and (wait is None or wait.why not in _NEVER):
-        estimate = plan.rough.at(position, task.shape)
+        estimate, limited = plan.rough.at(position, task.shape), plan.limit_on(task)
+        if estimate is not None and limited is not None and limited.first_s is not None:
+            estimate = replace(estimate, start_s=max(estimate.start_s, limited.first_s))
     return estimate if estimate is not None and math.isfinite(estimate.start_s) else None
 
 

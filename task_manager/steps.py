@@ -9,6 +9,8 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 
+from headway.ids import TaskId
+
 Cards = Sequence[tuple[int, int]]  # index of the kind, how many
 Change = tuple[float, int, int, Cards]  # when, and the CPUs, memory and cards that are free from then on, or no more
 # Times; the CPUs, memory and cards of each kind that are free then.
@@ -18,21 +20,25 @@ Steps = tuple[list[float], list[int], list[int], list[list[int]]]
 class Allowance:
     """GPUs that an account, or all long tasks together, may still take."""
 
-    __slots__ = ("_free", "_times")
+    __slots__ = ("_free", "_times", "_until", "kept", "limit")
 
     def __init__(self, now_s: float, limit: int) -> None:
+        self.limit = limit
+        self.kept: dict[TaskId, tuple[int, float]] = {}  # for waiting tasks: GPUs, and from when on
         self._times = [now_s]
         self._free = [limit]
+        self._until: dict[int, float] = {}
 
     def take(self, gpus: int, start_s: float, end_s: float) -> None:
         """Books; a negative number gives back."""
         first, last = cut(self._times, (self._free,), start_s), cut(self._times, (self._free,), end_s)
         for i in range(first, last):
             self._free[i] -= gpus
+        self._until.clear()
 
     def with_all(self, bookings: Iterable[tuple[int, float, float]]) -> Allowance | None:
         """With all these (GPUs, from, up to) taken as well; None: that is too much at some moment."""
-        made = Allowance(0.0, 0)
+        made = Allowance(0.0, self.limit)
         made._times, made._free = self._times.copy(), self._free.copy()
         for gpus, start_s, end_s in bookings:
             made.take(gpus, start_s, end_s)
@@ -41,6 +47,23 @@ class Allowance:
     def become(self, other: Allowance) -> None:
         """Takes over what ``with_all`` made."""
         self._times, self._free = other._times, other._free
+        self._until.clear()
+
+    def until(self, gpus: int) -> float:
+        """Where the stretch of time ends in which so many are left from the first moment on."""
+        found = self._until.get(gpus)
+        if found is None:
+            steps = zip(self._times, self._free, strict=True)
+            found = self._until[gpus] = next((time for time, free in steps if free < gpus), math.inf)
+        return found
+
+    def blocker(self, gpus: int) -> TaskId | None:
+        """For whom it is kept that there are not so many any longer from then on; None: those that run hold it."""
+        at_s = self.until(gpus)
+        if at_s > self._times[0]:
+            return next((task_id for task_id, (_, start_s) in self.kept.items() if start_s == at_s), None)
+        due = {task_id: held for task_id, (held, start_s) in self.kept.items() if start_s <= at_s}
+        return next(iter(due), None) if self._free[0] + sum(due.values()) >= gpus else None
 
     def earliest(self, gpus: int, duration_s: float, after_s: float) -> float | None:
         """The first start from ``after_s`` on with so many for so long; None: never."""

@@ -53,7 +53,7 @@ class Cluster:
         self.policy = policy
         self.nodes: dict[NodeId, Node] = {node.id: node for node in nodes}
         self.closed: dict[NodeId, str] = {}  # for a while, and why
-        self.queue = TaskQueue(policy, by_owner=self.settings.limits.running_gpus_per_user is not None)
+        self.queue = TaskQueue(policy, limits=self.settings.limits)
         self.tasks: dict[TaskId, Task] = {}
         self.live: dict[TaskId, Live] = {}
         self.places: dict[TaskId, Place] = {}
