@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 import random
 import signal
@@ -10,6 +11,7 @@ import sys
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -323,6 +325,84 @@ def test_fair_keeps_its_tags_over_a_restart() -> None:
     newcomer = a_task("new", at=150.0, timeout=50.0, gpus=1)
     again.arrived(newcomer, view)
     assert again.terms(newcomer, 150.0)["spread_s"] == -(100.0 + 400.0 - 150.0)
+
+
+def test_under_fair_what_never_ran_costs_the_next_one_nothing() -> None:
+    """A task of 7 days that was cancelled at once made its account's next one age from 28 days on."""
+    queue = TaskQueue(policies.by_name("fair"))
+
+    def add(task: Task) -> None:
+        queue.add(task, runnable=True)
+        queue.sort(task.submitted_at, ClusterView(2))
+
+    week = a_task("week", gpus=2, timeout=604_800.0)
+    add(week)
+    queue.remove(week.id)
+    queue.ended(week, 0.0)
+    add(a_task("soon", at=10.0, gpus=1, timeout=10.0))
+    add(a_task("bens", at=20.0, gpus=1, timeout=86_400.0, owner="ben"))
+    assert [task_id.name for task_id in queue.in_order()] == ["soon", "bens"]
+    assert queue.policy.terms(a_task("soon", at=10.0), 20.0)["spread_s"] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("facts", "ran_s", "want"),
+    [
+        ({}, 0.0, 0.0),
+        ({}, 5.0, -400.0),
+        ({"user_failures": 1}, 0.0, -400.0),  # cancelled in the pause after a run
+        ({"losses": 1}, 0.0, -400.0),
+    ],
+)
+def test_under_fair_what_has_run_is_paid(facts: dict[str, Any], ran_s: float, want: float) -> None:
+    order, view = policies.by_name("fair"), ClusterView(1)
+    order.arrived(a_task("gone", timeout=100.0, gpus=1), view)
+    order.ended(a_task("gone", timeout=100.0, gpus=1, **facts), ran_s, view)
+    order.arrived(a_task("next", gpus=1), view)
+    assert order.terms(a_task("next"), 0.0)["spread_s"] == want
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_under_fair_lines_are_as_if_those_that_never_ran_had_not_been_there(seed: int) -> None:
+    chance = random.Random(seed)
+    order, view = policies.by_name("fair"), ClusterView(chance.randint(1, 4))
+    at, there, gone = 0.0, [], set()
+    for i in range(chance.randint(2, 30)):
+        at += chance.choice([0.0, 0.0, 5.0, 500.0])
+        timeout_s = float(chance.choice([10, 60, 300]))
+        task = a_task(f"t{i}", at=at, timeout=timeout_s, gpus=chance.choice([0, 1, 2]), owner=chance.choice("ab"))
+        there.append(task)
+        order.arrived(task, view)
+        if chance.random() < 0.4:
+            left = chance.choice([one for one in there if one.id not in gone])
+            gone.add(left.id)
+            order.ended(left, 0.0, view)
+        if chance.random() < 0.2:
+            state = order.state()
+            order = policies.by_name("fair")
+            order.restore(json.loads(json.dumps(state)))
+    without = policies.by_name("fair")
+    stay = [task for task in there if task.id not in gone] + [a_task("new", at=at, owner=owner) for owner in "ab"]
+    for task in stay:
+        without.arrived(task, view)
+        order.arrived(task, view)
+    for task in stay:
+        assert order.terms(task, at)["spread_s"] == pytest.approx(without.terms(task, at)["spread_s"]), task.id
+
+
+def test_under_fair_time_on_hold_does_not_age() -> None:
+    order = policies.by_name("fair")
+    order.arrived(a_task("t", at=100.0), ClusterView(1))
+    assert order.key(a_task("t", at=900.0, timeout=1.0), 900.0, ClusterView(1)) == 900.0
+
+
+def test_fair_reads_what_a_version_without_lines_has_kept() -> None:
+    order, view = policies.by_name("fair"), ClusterView(1)
+    order.restore({"actual_s": 1.0, "booked_s": 2.0, "tags": [["j1", "t", 70.0]], "users": {"ann": [70.0, 10.0]}})
+    assert order.terms(a_task("t", job="j1", at=50.0), 60.0)["spread_s"] == -20.0
+    order.ended(a_task("t", job="j1"), 0.0, view)
+    order.arrived(a_task("next", at=80.0), view)
+    assert order.terms(a_task("next", at=80.0), 80.0)["spread_s"] == -30.0
 
 
 def _wait_behind_a_flood(policy: str, claimed_s: float) -> float:
