@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 from tests.support.cluster import Cluster, a_cluster, a_job, scripted_task
 from tests.support.waiting import soon
 
-from .conftest import ask, sign_in
+from .conftest import ask
 
 pytestmark = [pytest.mark.web, pytest.mark.slow]
 
@@ -148,7 +148,7 @@ def test_the_queue_is_ordered_anew_by_keys_alone(page: Page, queue: dict[str, st
     page.keyboard.press("Escape")
     expect(dialog).to_have_count(0)
     expect(opener).to_be_focused()
-    # By a double click on Go on it used to be set at once, unread.
+    # What a second click meets is the next question: it answers nothing.
     opener.click()
     policy.fill("fifo")
     dialog.get_by_role("button", name="Go on").dblclick()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, Response, expect
+from playwright.sync_api import Browser, Locator, Page, Response, expect
 
 from tests.support.cluster import Cluster, a_job, scripted_task
 from tests.support.waiting import soon
@@ -98,6 +98,20 @@ def fits(page: Page) -> bool:
     """Nothing sticks out at a phone's width."""
     page.set_viewport_size({"width": 360, "height": 760})
     return bool(page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth"))
+
+
+def lines(texts: Locator) -> list[int]:
+    """On how many lines each of these is written."""
+    return list(
+        texts.evaluate_all(
+            """all => all.map(one => {
+                const range = document.createRange();
+                range.selectNodeContents(one);
+                const line = 1.45 * parseFloat(getComputedStyle(one).fontSize);
+                return Math.round(range.getBoundingClientRect().height / line);
+            })"""
+        )
+    )
 
 
 def test_more_time_is_given_once_and_seen_at_once(
@@ -230,6 +244,7 @@ def test_the_form_says_when_and_the_coach_is_applied_by_a_press_only(
     expect(page.get_by_label("Timeout")).to_have_value("10s")
     assert fits(page)
     shoot(page, "submit-starts-phone")
+    assert max(lines(table.locator("th"))) == 1, "they used to be broken amid their letters"
     assert list(headway.client.jobs(q="my job")) == []
 
 

@@ -13,11 +13,14 @@ export function clock(at: number, now: number, { up = false }: { up?: boolean } 
   const step = near ? 1 : 60;
   const date = new Date(1000 * step * (up ? Math.ceil(at / step) : Math.round(at / step)));
   const today = new Date(now * 1000);
-  const time: Intl.DateTimeFormatOptions = { hour: "2-digit", minute: "2-digit", ...(near ? { second: "2-digit" as const } : {}) };
-  if (date.toDateString() === today.toDateString()) return date.toLocaleTimeString(undefined, time);
-  if (date.toDateString() === new Date(now * 1000 + DAY_MS).toDateString()) return `tomorrow ${date.toLocaleTimeString(undefined, time)}`;
+  // In one piece, where there is little room: no line ends between 02:05 and PM.
+  const time = date
+    .toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", ...(near ? { second: "2-digit" as const } : {}) })
+    .replace(/\s/g, "\u00a0");
+  if (date.toDateString() === today.toDateString()) return time;
+  if (date.toDateString() === new Date(now * 1000 + DAY_MS).toDateString()) return `tomorrow ${time}`;
   const year = date.getFullYear() === today.getFullYear() ? {} : ({ year: "numeric" } as const);
-  return date.toLocaleString(undefined, { weekday: "short", day: "numeric", month: "short", ...year, ...time });
+  return `${date.toLocaleDateString(undefined, { weekday: "short", day: "numeric", month: "short", ...year })}, ${time}`;
 }
 
 /** The whole of it with its time zone, for who wants to be sure. */
