@@ -5,10 +5,15 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
+from contextlib import suppress
+from dataclasses import fields, is_dataclass, replace
 from importlib.metadata import EntryPoint, entry_points
 
-from .policy import AgingSjf, Fifo, Ljf, LogAging, Policy, Sjf, copied
+from headway.ids import JobId, TaskId
+from headway.units import MAX_DURATION_S, MIN_DURATION_S, format_duration
+
+from .model import Shape, Task
+from .policy import AgingSjf, ClusterView, Fifo, Ljf, LogAging, Policy, Sjf, copied
 from .resorting import Adaptive, Fair, Hrrn
 from .strangers import let_ours_pass, words
 
@@ -16,6 +21,16 @@ GROUP = "headway.policies"
 BUILT_IN: dict[str, type[Policy]] = {
     policy.name: policy for policy in (AgingSjf, Fifo, Sjf, Ljf, Hrrn, LogAging, Adaptive, Fair)
 }
+
+
+_OURS = frozenset(BUILT_IN.values())
+# What is far from ordinary and must be sorted all the same: submitted in the year 2096, with many GPUs, for a year.
+_FAR_AT = 4e9
+_MUCH_GPU_S = 1e12
+_SAMPLE = Task(
+    id=TaskId(JobId("sample"), "t"), generation=1, owner="sample", job_name="", priority=0, submitted_at=_FAR_AT,
+    tail_timeout_s=0.0, shape=Shape(100, 1, gpus=1_000), timeout_s=MAX_DURATION_S, retries=0,
+)  # fmt: skip
 
 
 class BadPolicy(ValueError):
@@ -53,12 +68,29 @@ def by_name(text: str, defaults: Mapping[str, Mapping[str, float]] | None = None
         raise BadPolicy(f"Policy {name!r} is not usable: its entry point does not give a task_manager.policy.Policy.")
     if not isinstance(_name(policy), str):
         raise BadPolicy(f"Policy {name!r} is not usable: its `name` is no text.")
+    if make in _OURS:
+        _check_numbers(text.strip(), policy)
     try:
         copied(policy)
     except BaseException as error:
         let_ours_pass(error)
         raise BadPolicy(f"Policy {name!r} can't be copied, as previews need it: {words(error)}.") from error
     return policy
+
+
+def _check_numbers(text: str, policy: Policy) -> None:
+    """That parameters which are in range each give keys that can be sorted by."""
+    tried, view, now = copied(policy), ClusterView(1, _MUCH_GPU_S), _FAR_AT
+    for timeout_s in (MIN_DURATION_S, MAX_DURATION_S):
+        task = replace(_SAMPLE, timeout_s=timeout_s)
+        key = math.nan
+        with suppress(ArithmeticError):
+            for number in range(3):  # of one account, each costs the next one something
+                task = replace(task, id=TaskId(JobId(f"{number}"), f"{timeout_s}"))
+                tried.arrived(task, view)
+            key = tried.key(task, now, view)
+        if not math.isfinite(key):
+            raise BadPolicy(f"Policy {text!r} gives a task of {format_duration(timeout_s)} no finite number.")
 
 
 def _name(policy: Policy) -> object:

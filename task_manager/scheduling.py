@@ -68,8 +68,8 @@ class Steering:
                 try:
                     self.policy = self.make(there.value)
                 except InvalidInput as error:
-                    self.problem = f"{there.value!r}, set by {there.by}, can't act, so the queue is as configured: "
-                    self.problem += error.message
+                    why = error.message.rstrip(".")
+                    self.problem = f"{there.value} can't be had ({why}); {self.configured_text} orders the queue"
                     log.error("policy.unusable", reason=self.problem, instead=self.policy.name)
         named = self.chosen.get(DISCIPLINE)
         discipline = Discipline(named.value) if named is not None else self.configured.discipline
@@ -89,12 +89,20 @@ class Steering:
             raise InvalidInput(str(error)) from error
 
     @property
+    def configured_text(self) -> str:
+        """The configured policy with its parameters, as the configuration has it."""
+        return self.configured.policy.strip() or self.configured_policy.name
+
+    @property
     def policy_text(self) -> str:
         """What acts, with its parameters, as it was asked for."""
+        return self.configured_text if self.problem else self.asked_text
+
+    @property
+    def asked_text(self) -> str:
+        """What an admin set, though it may not be had, else what is configured."""
         there = self.chosen.get(POLICY)
-        if there is not None and not self.problem:
-            return there.value
-        return self.configured.policy or self.policy.name
+        return self.configured_text if there is None else there.value
 
     def took(self, turn: Turn) -> None:
         """The turn is on disk."""
@@ -147,9 +155,11 @@ def on_set(turn: Turn, steering: Steering, event: SetScheduling) -> None:
     Raises:
         InvalidInput: there is no such one; nothing has changed.
     """
-    policy = steering.make(event.policy) if event.policy is not None else None
-    discipline = _discipline(steering, event.discipline) if event.discipline is not None else None
-    for name, value in ((POLICY, event.policy), (DISCIPLINE, event.discipline)):
+    asked = None if event.policy is None else event.policy.strip()
+    named = None if event.discipline is None else event.discipline.strip()
+    policy = steering.make(asked) if asked is not None else None
+    discipline = _discipline(steering, named) if named is not None else None
+    for name, value in ((POLICY, asked), (DISCIPLINE, named)):
         if value is not None:
             turn.chosen[name] = None if value == DEFAULT else Chosen(value, event.by, turn.now)
     if policy is not None:
@@ -160,7 +170,7 @@ def on_set(turn: Turn, steering: Steering, event: SetScheduling) -> None:
     if discipline is not None:
         turn.settings = replace(turn.settings, discipline=discipline)
     turn.book.pass_needed = True
-    log.warning("scheduling.set", policy=event.policy, discipline=event.discipline, by=event.by)
+    log.warning("scheduling.set", policy=asked, discipline=named, by=event.by)
 
 
 def _discipline(steering: Steering, text: str) -> Discipline:

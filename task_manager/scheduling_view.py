@@ -21,15 +21,16 @@ def scheduling(book: Book, steering: Steering) -> pb.Scheduling:
     """What acts, who said so, and what is wrong with it."""
     configured = steering.configured
     said = pb.Scheduling(
-        policy=steering.policy_text,
+        policy=steering.asked_text,
         discipline=steering.settings.discipline.value,
-        configured_policy=configured.policy or steering.configured_policy.name,
+        configured_policy=steering.configured_text,
         configured_discipline=configured.discipline.value,
         failure=steering.problem,
         contradictions=contradictions(steering.settings.limits, book.gpus),
     )
     if book.queue.failure:
-        said.failure = f"{book.queue.failure}; aging_sjf orders the queue until it works again"
+        fails = f"{book.queue.failure}; aging_sjf orders the queue until it works again"
+        said.failure = "; ".join(filter(None, (steering.problem, fails)))
     policy, discipline = steering.chosen.get(POLICY), steering.chosen.get(DISCIPLINE)
     if policy is not None:
         said.policy_set_by, said.policy_set_at = policy.by, policy.at

@@ -42,6 +42,11 @@ def test_parameters_are_taken_from_the_name() -> None:
         ("aging_sjf:gamma=0", "gamma must be above 0"),
         ("aging_sjf:beta=-1", "beta must be at least 0"),
         ("adaptive:decay=2", "decay must be above 0 and at most 1"),
+        ("aging_sjf:beta=1e308", "Policy 'aging_sjf:beta=1e308' gives a task of 365d no finite number"),
+        ("aging_sjf:gamma=1e300", "gives a task of 0.1s no finite number"),
+        ("log_aging:c=1e308", "gives a task of 365d no finite number"),
+        ("adaptive:c_min=1e308", "gives a task of 365d no finite number"),
+        ("fair:spread=1e308", "no finite number"),
         ("lottery", "There is no scheduling policy 'lottery'; there are"),
     ],
 )

@@ -81,6 +81,15 @@ async def test_a_policy_is_set_survives_restarts_and_is_taken_back(house: House)
     assert (await seen(house))[0] == ["b", "a"]
 
 
+async def test_white_space_around_is_no_part_of_what_is_set(house: House) -> None:
+    await put(house, " log_aging:c=1\n", "easy ")
+    _, told = await seen(house)
+    assert (told.policy, told.discipline) == ("log_aging:c=1", "easy")
+    await put(house, "default ", " default")
+    _, told = await seen(house)
+    assert (told.policy_set_by, told.discipline_set_by) == ("", "")
+
+
 async def test_parameters_of_the_configuration_count_for_a_policy_by_its_name(house: House) -> None:
     await put(house, "aging_sjf")
     assert house.engine.book.policy == policies.by_name("aging_sjf:beta=2")
@@ -307,8 +316,12 @@ async def test_a_policy_that_is_gone_leaves_the_queue_as_configured(
         await house.restart()
         names, told = await seen(house)
         assert names == ["b", "a"]
-        assert told.policy == "aging_sjf"
-        assert told.failure.startswith("'passing', set by root, can't act, so the queue is as configured: ")
+        assert (told.policy, told.policy_set_by, told.configured_policy) == ("passing", "root", "aging_sjf")
+        assert told.failure.startswith("passing can't be had (There is no scheduling policy 'passing'; there are ")
+        assert told.failure.endswith("); aging_sjf orders the queue")
+        reply = await house.desk.queue(pb.GetQueueRequest())
+        assert reply.policy == "aging_sjf", "what acts"
+        assert house.engine.steering.policy_text == "aging_sjf", "what the decision log tells"
         await put(house, "fifo")
         names, told = await seen(house)
         assert (names, told.policy, told.failure) == (["a", "b"], "fifo", "")
