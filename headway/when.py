@@ -89,8 +89,10 @@ def parse_span(begin: str, end: str, now: float) -> tuple[float, float]:
 class BadSpan(BadValue):
     """``field``: which of the two, ``from`` or ``to``; ``word``: as it was written."""
 
-    def __init__(self, field: str, word: str, message: str, *, allowed: tuple[str, ...] = ()) -> None:
-        super().__init__(message, allowed=allowed)
+    def __init__(
+        self, field: str, word: str, message: str, *, suggestion: str | None = None, allowed: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(message, suggestion=suggestion, allowed=allowed)
         self.field = field
         self.word = word
 
@@ -99,4 +101,4 @@ def _part(field: str, text: str, now: float) -> float:
     try:
         return parse_when(text, now)
     except BadValue as error:
-        raise BadSpan(field, text, error.message, allowed=error.allowed) from None
+        raise BadSpan(field, text, error.message, suggestion=error.suggestion, allowed=error.allowed) from None

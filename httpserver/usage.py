@@ -212,7 +212,8 @@ def _sums(sums: tm.UsageSums) -> dict[str, Any]:
 
 def _refuse(error: BadSpan) -> NoReturn:
     message = f"The parameter `{error.field}`: {error.message}."
-    problem = Problem(f"/{error.field}", message, word=error.word[:64], allowed=error.allowed)
+    near = error.suggestion or ""
+    problem = Problem(f"/{error.field}", message, word=error.word[:64], allowed=error.allowed, suggestion=near)
     raise InvalidInput(message, problems=[problem]) from error
 
 

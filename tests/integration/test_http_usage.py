@@ -160,6 +160,12 @@ async def test_what_is_no_question(rig: Rig, params: dict[str, str], pointer: st
             assert [one["pointer"] for one in problem["errors"]] == [pointer]
 
 
+async def test_a_bare_number_is_one_of_days(rig: Rig) -> None:
+    ann = await rig.client("ann")
+    (error,) = (await ann.get("/usage", params={"from": "7"})).json()["errors"]
+    assert (error["word"], error["suggestion"]) == ("7", "7d")
+
+
 async def test_who_may_see_what(rig: Rig, db: Database) -> None:
     await some_past(db)
     stranger, ann, boss = await rig.client(), await rig.client("ann"), await rig.client("boss", admin=True)
