@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ..units import parse_size
+from ..units import counted, parse_size
 from .common import ago, client, output_option, print_json, safe, size, span, table, tone
 from .starts import preview_command, promised, starts_about
 
@@ -198,7 +198,8 @@ def _node_action(action: str, text: str) -> None:
         if output == "json":
             print_json(answer)
         elif "attempts_lost" in answer:
-            click.echo(f"{node_id}: {answer['attempts_lost']} attempts declared lost; they are queued again")
+            lost = counted(answer["attempts_lost"], "attempt")
+            click.echo(f"{node_id}: {lost} declared lost; what ran there is queued again")
         else:
             click.echo(f"{answer['id']}: {tone(answer['admission'])}")
 

@@ -11,6 +11,7 @@ import click
 
 from ..client import Client, Refused
 from ..client.market import Market
+from ..units import counted
 from .common import ago, client, output_option, print_json, safe, size, table, whole_file
 from .transfer import audience, audience_in_full, print_audience, print_waits, share_changes, share_options
 
@@ -77,7 +78,7 @@ def show(name: str, output: str) -> None:
     ]
     table(["version", "state", "size", "files", "stored as", "checksum", ""], rows)
     for use in found["used_by"]:
-        click.echo(f"used by {safe(use['account'])} in {use['jobs']} jobs, last {ago(use['last_used_at'])}")
+        click.echo(f"used by {safe(use['account'])} in {counted(use['jobs'], 'job')}, last {ago(use['last_used_at'])}")
 
 
 @datasets.command("publish")
@@ -105,7 +106,7 @@ def publish(name: str, path: str, no_wait: bool, output: str, **fields: Any) -> 
         click.echo(f"{safe(name)}@{safe(version)}")
     else:
         done = next(v for v in found["versions"] if v["version"] == version)
-        click.echo(f"{safe(name)}@{safe(version)}: {done['files']} files, {size(done['size_bytes'])}")
+        click.echo(f"{safe(name)}@{safe(version)}: {counted(done['files'], 'file')}, {size(done['size_bytes'])}")
 
 
 def _versions(market: Market, name: str) -> set[str]:

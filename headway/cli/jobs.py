@@ -30,6 +30,7 @@ from .common import (
 )
 from .history import show_history
 from .starts import place_line
+from .terms import in_words
 
 
 @click.command()
@@ -206,9 +207,12 @@ def explain(reference: Reference, history: bool, limit: int, output: str) -> Non
     for task in tasks if reference.task else [t for t in tasks if t["state"] in ("BLOCKED", "QUEUED")] or tasks:
         click.echo(f"{task['name']}: {tone(task['state'])}")
         if task["place"]:
-            terms = ", ".join(f"{k} {v:g}" for k, v in sorted(task["place"]["terms"].items()))
-            click.echo(f"  place {task['place']['position']} in the queue ({terms})")
-            if starts := place_line(task["place"], time.time()):
+            now = time.time()
+            if task["place"]["position"]:
+                click.echo(f"  place {task['place']['position']} in the queue, which rests on:")
+                for line in in_words(task["place"]["terms"], now):
+                    click.echo(f"    {line}")
+            if starts := place_line(task["place"], now):
                 click.echo(f"  {starts}")
         for wait in task["waits"]:
             click.echo(f"  {wait['word']}: {safe(wait['sentence'])}")

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from ..units import counted
 from .common import client, output_option, print_json, safe, span, table
 
 _MOST_VARIANTS = 20
@@ -69,7 +70,7 @@ def print_preview(preview: dict[str, Any] | None) -> None:
             click.echo(f"  {safe(start['waits'][0]['sentence'])}")
     more = preview["queued_count"] - min(len(preview["starts"]), _SHOWN)
     if more > 0:
-        click.echo(f"(and {more} more tasks that would be queued at once: -o json)")
+        click.echo(f"(and {counted(more, 'more task')} that would be queued at once: -o json)")
     later = preview["after_needs_count"]
     if later:
         names = ", ".join(preview["after_needs"][:5]) + (" …" if later > 5 else "")

@@ -12,6 +12,7 @@ import click
 
 from ..client import Client, Refused
 from ..errors import JobFileInvalid
+from ..units import counted
 from .common import client, job_exit_status, output_option, print_json, task_exit_status
 from .jobs import come_back, wait_for
 from .logs import follow_tasks
@@ -103,9 +104,8 @@ def _print_dry_run(answer: dict[str, Any], output: str) -> None:
         return
     shown = answer["order"][:20]
     more = len(answer["order"]) - len(shown)
-    click.echo(
-        f"{answer['name']}: fine, {answer['task_count']} tasks: {', '.join(shown)}{f' … {more} more' if more else ''}"
-    )
+    names = ", ".join(shown) + (f" … {more} more" if more else "")
+    click.echo(f"{answer['name']}: fine, {counted(answer['task_count'], 'task')}: {names}")
     print_preview(answer["preview"])
     advice = answer.get("timeouts", [])
     for one in advice[:_ADVICE]:

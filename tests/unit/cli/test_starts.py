@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from headway.cli import cluster, jobs, starts
 from headway.cli.main import cli
+from headway.cli.submit import _print_dry_run
 
 NOW = time.mktime((2026, 3, 1, 12, 0, 0, 0, 0, -1))
 WAIT = {"word": "waiting_for_gpu", "sentence": "It asks for 1 GPU, 0 free; n1 comes nearest."}
@@ -45,6 +46,7 @@ class Server:
         self.entries: list[dict[str, Any]] = []
         self.place: dict[str, Any] | None = {}
         self.missing: list[dict[str, str]] = []
+        self.lost = 0
 
     def preview_variants(self, variants: list[dict[str, Any]]) -> dict[str, Any]:
         self.variants = variants
@@ -57,6 +59,9 @@ class Server:
     def queue(self, **params: Any) -> dict[str, Any]:
         scheduling = {"policy_set_by": None, "discipline_set_by": None, "failure": "", "contradictions": []}
         return {**self.answer, "entries": self.entries, "scheduling": scheduling}
+
+    def node_action(self, node_id: str, action: str, note: str) -> dict[str, Any]:
+        return {"attempts_lost": self.lost}
 
     def job(self, reference: str) -> dict[str, Any]:
         task = {
@@ -155,6 +160,33 @@ def test_explain_tells_when_a_task_starts(server: Server) -> None:
     assert "  starts about 12:12:00 (in 12m), no later than 12:15:00" in lines("explain", "j1/train")
     server.place |= {"estimate_rough": True, "promised_start_at": None}
     assert "  starts about ~12:12:00 (in ~12m), a rough figure" in lines("explain", "j1/train")
+
+
+def test_explain_tells_in_words_what_a_place_rests_on(server: Server) -> None:
+    terms = {"priority": 0, "waited_s": 138.0, "alpha_p": 0, "beta_t": -600, "gamma_t": -(NOW - 138)}
+    server.place = {"position": 3, "terms": terms, **a_start()} | {"position": 3}
+    assert lines("explain", "j1/train")[1:6] == [
+        "  place 3 in the queue, which rests on:", "    priority: normal", "    for it: it has waited 2m18s",
+        "    against it: its timeout, which counts -10m", "    together: -7m42s (the highest goes first)",
+    ]  # fmt: skip
+    (told,) = json.loads("\n".join(lines("explain", "j1", "-o", "json")))
+    assert told["place"]["terms"] == terms
+    server.place |= {"position": 0}
+    assert "place" not in "\n".join(lines("explain", "j1/train")), "on hold"
+
+
+@pytest.mark.parametrize(("count", "want"), [(1, "1 task: t0"), (2, "2 tasks: t0, t1"), (0, "0 tasks: ")])
+def test_one_is_no_plural(server: Server, capsys: pytest.CaptureFixture[str], count: int, want: str) -> None:
+    order = [f"t{number}" for number in range(count)]
+    _print_dry_run({"name": "j", "task_count": count, "order": order, "preview": None}, "table")
+    assert capsys.readouterr().out.splitlines()[0] == f"j: fine, {want}"
+    server.lost = count
+    assert lines("nodes", "lost", "n1") == [
+        f"n1: {count} attempt{'' if count == 1 else 's'} declared lost; what ran there is queued again"
+    ]
+    server.answer = an_answer(a_start(task="t"), queued_count=1 + count)
+    more = [line for line in lines("queue", "preview", "-", text="x") if "more" in line]
+    assert more == ([f"(and {count} more task{'s' * (count > 1)} that would be queued at once: -o json)"] * (count > 0))
 
 
 def test_explain_tells_what_could_not_be_had(server: Server) -> None:
