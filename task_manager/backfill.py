@@ -57,10 +57,7 @@ class Walk:
     def run(self) -> Plan:
         discipline, settings = self.settings.discipline, self.settings
         if discipline is Discipline.GREEDY:
-            self.fill(None, math.inf)
-            self._keep_places()
-            if self._freed:
-                self._fill_up(math.inf)
+            self._start_all()
             if settings.estimates and not self._more:
                 self.reserve(settings.reserved)
         elif discipline is Discipline.STRICT:
@@ -87,6 +84,8 @@ class Walk:
             if booked >= limit or looked >= limit + self.settings.filled or self._nothing_more():
                 self._behind = self.keys[-1] if self.keys else None
                 self._cut = self._cut or looked >= limit + self.settings.filled
+                if self.settings.discipline is Discipline.STRICT:
+                    self._floor_s = math.inf  # nobody moves up past those that are not looked at
                 break
             if task.id in self.reservations:
                 booked += 1
@@ -237,6 +236,17 @@ class Walk:
         self._start(task, slot, duration_s, own)
         self._freed = True
         return True
+
+    def _start_all(self) -> None:
+        """`greedy`: starts all that fits beside stored places, a task's own aside, in order."""
+        while True:
+            self.fill(None, math.inf)
+            self._keep_places()
+            if not self._freed or self._more:
+                return
+            self._freed = False  # where a place was kept there may be room for others
+            self.stand.update(self.reservations)
+            self.reservations.clear()
 
     def fill(self, after: Key | None, limit: float) -> None:
         """Tries the tasks behind ``after``, in order, until ``limit`` of them could not start.
