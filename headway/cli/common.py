@@ -61,6 +61,19 @@ def print_json(value: Any) -> None:
     click.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
+def content_of(file: str) -> bytes:
+    """Of the file that was named, or of standard input for ``-``.
+
+    Raises:
+        OSError: it can't be read.
+    """
+    if file != "-":
+        return Path(file).read_bytes()
+    if sys.stdin is None:
+        raise click.ClickException("standard input is closed: name a file, or send one to it")
+    return sys.stdin.buffer.read()
+
+
 @contextmanager
 def whole_file(place: Path) -> Iterator[BinaryIO]:
     """A file to write that appears at ``place`` once it is complete; what was there, and its neighbours, stay till

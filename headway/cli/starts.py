@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import click
 
 from ..units import counted
-from .common import client, output_option, print_json, safe, span, table
+from .common import client, content_of, output_option, print_json, safe, span, table
 
 _MOST_VARIANTS = 20
 _SHOWN = 10
@@ -107,8 +105,9 @@ def preview_command(
         raise click.UsageError("name a job FILE, or timeouts to compare, for instance --timeout 10m,1h")
     with client() as http:
         if file is not None:
-            text = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-            answer = http.preview(text, media="application/json" if file.endswith(".json") else "application/yaml")
+            answer = http.preview(
+                content_of(file), media="application/json" if file.endswith(".json") else "application/yaml"
+            )
         else:
             asked = {"gpu_model": list(gpu_model), "cpus": _number("--cpus", cpus), "memory": memory}
             shared = {key: value for key, value in asked.items() if value} | {"priority": priority}

@@ -13,7 +13,7 @@ import click
 from ..client import Client, Refused
 from ..errors import JobFileInvalid
 from ..units import counted
-from .common import client, job_exit_status, output_option, print_json, task_exit_status
+from .common import client, content_of, job_exit_status, output_option, print_json, task_exit_status
 from .jobs import come_back, wait_for
 from .logs import follow_tasks
 from .starts import print_preview
@@ -53,7 +53,7 @@ def submit(
     output: str,
 ) -> None:
     """Submit a job FILE (YAML or JSON; - for standard input) and print the job's id."""
-    text = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    text = content_of(file)
     media = "application/json" if file.endswith(".json") else "application/yaml"
     with client() as http:
         answer = http.submit(

@@ -59,6 +59,8 @@ def content_of(path: Path, kind: str, most: int) -> tuple[bytes, str]:
         OSError: the file can't be read.
     """
     if path == STDIN:
+        if sys.stdin is None:
+            raise TraceInvalid(f"standard input is closed, so there is no {kind} to read.")
         return _read(sys.stdin.buffer, "standard input", kind, most), "standard input"
     with path.open("rb") as file:
         return _read(file, path.name, kind, most), path.name

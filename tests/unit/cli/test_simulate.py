@@ -8,13 +8,16 @@ import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
+from headway.cli.common import content_of
 from headway.cli.main import cli, report
 from headway.errors import HeadwayError
 from task_manager import policies
 from task_manager.policy import Policy
+from task_manager.simulate.trace import read_trace
 
 HEADER = "submit_s,runtime_s,timeout_s,gpus\n"
 
@@ -101,6 +104,15 @@ def test_what_comes_by_standard_input_is_named_so(tmp_path):
     for dag in ("-", "-@60"):
         status, out, _ = headway("--dag", dag, "--nodes", "1x1", "-o", "json", stdin=flow)
         assert (status, json.loads(out)[0]["makespan_s"]) == (0, 2.0)
+
+
+def test_a_standard_input_that_is_closed_is_one_sentence(monkeypatch):
+    """Used to: a traceback."""
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(HeadwayError, match="standard input is closed, so there is no trace to read"):
+        read_trace(Path("-"))
+    with pytest.raises(click.ClickException, match="standard input is closed"):
+        content_of("-")
 
 
 def test_more_than_a_trace_may_have_is_refused_wherever_it_comes_from(trace, monkeypatch):
