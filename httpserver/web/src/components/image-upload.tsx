@@ -2,6 +2,7 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useEffect, useState } from "react";
 import { Link } from "wouter";
 
+import { useAct } from "../api/act";
 import type { User } from "../api/client";
 import { keys } from "../api/events";
 import { type ImageUpload, dropImage, imageUploads, pauseImage, resumeImage, startImage } from "../api/image-uploads";
@@ -61,7 +62,14 @@ export function ImageForm({ file, after = 0, user, onClose }: { file: File; afte
           </button>
           <button
             onClick={() => {
-              void uploads.discard("images", begun.upload.id).then(() => setBegun(null), setError);
+              setBegun(undefined); // no button of it is left meanwhile
+              uploads.discard("images", begun.upload.id).then(
+                () => setBegun(null),
+                (problem: Error) => {
+                  setBegun(begun);
+                  setError(problem);
+                },
+              );
             }}
           >
             Start afresh
@@ -257,14 +265,9 @@ function OnItsWay({ upload, onClose }: { upload: ImageUpload; onClose: () => voi
 /** All bytes are there; the server looks at them. */
 function Arrived({ title, upload, onClose }: { title: string; upload: Upload | undefined; onClose: () => void }) {
   const client = useQueryClient();
-  const [error, setError] = useState<Error | null>(null);
-  const choose = (choice: string): void => {
-    if (upload === undefined) return;
-    setError(null);
-    uploads
-      .choose(upload.id, choice)
-      .then(() => client.invalidateQueries({ queryKey: keys.uploads("images") }), setError);
-  };
+  const choose = useAct((choice: string) => uploads.choose(upload?.id ?? "", choice), {
+    after: () => client.invalidateQueries({ queryKey: keys.uploads("images") }),
+  });
   const state = upload?.state ?? "checking";
   const image = typeof upload?.result?.["image"] === "string" ? upload.result["image"] : undefined;
   return (
@@ -287,7 +290,7 @@ function Arrived({ title, upload, onClose }: { title: string; upload: Upload | u
         <fieldset className="choices">
           <legend>The file holds several images. Which is it?</legend>
           {upload?.choices.map((choice) => (
-            <button key={choice} className="small" onClick={() => choose(choice)}>
+            <button key={choice} className="small" disabled={choose.busy} onClick={() => choose.run(choice)}>
               {visible(choice)}
             </button>
           ))}
@@ -298,7 +301,7 @@ function Arrived({ title, upload, onClose }: { title: string; upload: Upload | u
           <Sentence text={upload?.problem?.detail ?? "The upload failed."} />
         </p>
       )}
-      {error && <Failure error={error} />}
+      {choose.error && <Failure error={choose.error} />}
       <div className="actions">
         {state === "done" && image !== undefined && <Link href={`/images/${image.replace(":", "/")}`}>Look at {image}</Link>}
         {state !== "checking" && (

@@ -2,6 +2,7 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useId, useState } from "react";
 import { Link, useLocation } from "wouter";
 
+import { useAct } from "../api/act";
 import type { User } from "../api/client";
 import { keys } from "../api/events";
 import { type Change, type ImageDetail, type TagDetail, market, refOf } from "../api/market";
@@ -266,28 +267,25 @@ function AddTag({ ref_ }: { ref_: string }) {
   const client = useQueryClient();
   const field = useId();
   const [text, setText] = useState("");
-  const add = useMutation({
-    mutationFn: () => market.tag(ref_, text.trim()),
-    onSuccess: () => {
-      setText("");
-      return client.invalidateQueries({ queryKey: keys.images });
-    },
+  const add = useAct((name: string) => market.tag(ref_, name), {
+    done: () => setText(""),
+    after: () => client.invalidateQueries({ queryKey: keys.images }),
   });
   const wrong = text.trim() ? badTag(text.trim()) : "";
   return (
     <form
       onSubmit={(e) => {
         e.preventDefault();
-        if (text.trim() && !wrong) add.mutate();
+        if (text.trim() && !wrong) add.run(text.trim());
       }}
     >
       <label htmlFor={field}>Another tag for this content</label>{" "}
       <span className="with-button">
         <input id={field} value={text} size={14} spellCheck={false} placeholder="2.5" onChange={(e) => setText(e.target.value)} />
-        <button disabled={!text.trim() || wrong !== "" || add.isPending}>Add</button>
+        <button disabled={!text.trim() || wrong !== "" || add.busy}>Add</button>
       </span>
       {wrong && <small className="wrong-text">{wrong}</small>}
-      {add.isError && <Failure error={add.error} />}
+      {add.error && <Failure error={add.error} />}
     </form>
   );
 }
