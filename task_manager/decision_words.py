@@ -73,7 +73,7 @@ class _Pass:
         self.started = {placement.task_id for placement in kept.placements}
         self.order = frames.in_order(kept)
         self.place = {one: i for i, one in enumerate(self.order, start=1)}
-        self._own_key = _key_of(kept, self.task, self.seen)
+        self._own_key = None if self.on_hold_now else _key_of(kept, self.task, self.seen)
 
     # -- the order ----------------------------------------------------------------------------------
 

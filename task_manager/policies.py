@@ -90,7 +90,8 @@ def _check_numbers(text: str, policy: Policy) -> None:
                 tried.arrived(task, view)
             key = tried.key(task, now, view)
         if not math.isfinite(key):
-            raise BadPolicy(f"Policy {text!r} gives a task of {format_duration(timeout_s)} no finite number.")
+            asks = f"a task of {format_duration(timeout_s)}"
+            raise BadPolicy(f"Policy {text!r} gives {asks} no finite number; write smaller parameters.")
 
 
 def _name(policy: Policy) -> object:

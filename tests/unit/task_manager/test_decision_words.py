@@ -137,6 +137,7 @@ def test_hold_pause_and_what_was_beyond_are_told_apart() -> None:
     assert beyond.started[0].ahead
     assert "was ahead of" in sentences(beyond)["small"]
     assert [(r.word, r.sentence) for r in held.reasons] == [("held", "It is on hold now; since when is not kept.")]
+    assert "all the same" not in str(held), "nobody knows that it was in the line"
     pause = log.of("pause")
     assert [(r.word, r.sentence) for r in pause.reasons] == [("retry_pause", "It was in a pause before its next try.")]
     assert sentences(pause)["small"].endswith(f"all the same: {tid('pause')} was in a pause before its next try.")
