@@ -112,12 +112,20 @@ class Submit:
         )
         if found.problems:
             raise invalid(await self._all_problems(header, found, data, media, grants))
-        if idempotency_key and not dry_run and (known := await self._known(header, found)) is not None:
-            # Answered as then, whatever has become since of what it named.
+        # A call made again is answered as then, whatever has become since of what it named. JobManager looks for that
+        # itself before anything else, so it is asked beforehand only where it might not come to that.
+        again = bool(idempotency_key) and not dry_run
+        try:
+            if sentence := self._refuses(account):
+                raise StoreFull(sentence)
+            pins = await self._pinning.pin(account, found.wanted)
+        except HeadwayError:
+            if again and (known := await self._known(header, found)) is not None:
+                return known
+            raise
+        may_stop = pins.unknown or pins.refs(account.name, found.wanted)
+        if again and may_stop and (known := await self._known(header, found)) is not None:
             return known
-        if sentence := self._refuses(account):
-            raise StoreFull(sentence)
-        pins = await self._pinning.pin(account, found.wanted)
         if pins.unknown:
             header.dry_run = True
             more = await self._problems(header, found, pins)

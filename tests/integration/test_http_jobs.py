@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -244,6 +245,24 @@ async def test_a_repeated_request_is_one_job_and_another_job_under_its_key_is_re
     # Somebody else's key of the same name is another key.
     assert (await bob.post("/jobs", json=a_job_file("b"), headers=key)).status_code == 201
     assert len((await ann.get("/jobs", params={"owner": "me"})).json()["jobs"]) == 1
+
+
+async def test_job_manager_is_asked_once_whether_it_knows_a_key(rig: Rig, monkeypatch: pytest.MonkeyPatch):
+    """It looks for the key itself: to ask it beforehand doubled the calls of each submission."""
+    ann, calls = await rig.client("ann"), []
+    jobs = rig.parts.submit._services.jobs
+    upload = jobs.upload
+
+    async def counted(*args: Any, **how: Any) -> Any:
+        calls.append(args[0])
+        return await upload(*args, **how)
+
+    monkeypatch.setattr(jobs, "upload", counted)
+    for status in (201, 200):
+        answer = await ann.post("/jobs", json=a_job_file("a"), headers={"Idempotency-Key": "once"})
+        assert (answer.status_code, answer.json()["already_known"]) == (status, status == 200)
+        assert calls == ["SubmitJob"]
+        calls.clear()
 
 
 async def test_a_dry_run_tells_the_order_and_stores_nothing(rig: Rig):
