@@ -49,10 +49,10 @@ def queue(headway: Cluster, beas: dict[str, str]) -> Iterator[dict[str, str]]:
         told = {"Content-Type": "application/yaml", **(headers or {})}
         ids[name] = ask(headway, "POST", "/jobs", content=a_job(*tasks, name=name), headers=told).json()["id"]
 
-    submit("holder", scripted_task("holds", run_s=LONG_S, timeout="20h", resources={"gpus": 2}))
+    submit("holder", scripted_task("holds", run_s=LONG_S, timeout="20h17m", resources={"gpus": 2}))
     soon(lambda: headway.client.job(ids["holder"])["tasks"][0]["state"] == "RUNNING", within_s=60, what="it runs")
     submit("of bea", scripted_task("wide", timeout="1d", resources={"gpus": 2}), headers=beas)
-    submit(LONG_NAME, scripted_task(TASK_OF_MANY_LETTERS, timeout="2d", resources={"gpus": 1, "memory": "10MiB"}))
+    submit(LONG_NAME, scripted_task(TASK_OF_MANY_LETTERS, timeout="23h59m", resources={"gpus": 1, "memory": "10MiB"}))
     submit("many", *[scripted_task(f"m{i:03}", timeout="3d", resources={"gpus": 1}) for i in range(MANY)])
     soon(lambda: _waiting(headway) == MANY + 2, within_s=60, what="all wait")
     yield ids
@@ -101,13 +101,15 @@ def test_long_names_and_starts_tomorrow_leave_room_for_why(
     rows = page.get_by_role("table", name="Waiting tasks").locator("tbody tr")
     expect(rows).to_have_count(100)
     long = rows.filter(has_text=LONG_NAME)
-    expect(long.locator('[data-label="starts about"]')).to_contain_text("(in ")
+    expect(long.locator('[data-label="starts about"]')).to_contain_text("(in 20 h")
     shoot(page, f"queue-long-{width}")
     link = long.get_by_role("link").first
     assert f"{LONG_NAME} / {TASK_OF_MANY_LETTERS}" in (link.get_attribute("title") or "")
     assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
     table = page.locator(".scroll:has(.queue)")
     assert table.evaluate("e => e.scrollWidth <= e.clientWidth"), "nothing is cut off"
+    too_wide = "cells => cells.filter(one => one.scrollWidth > one.clientWidth + 1).map(one => one.textContent)"
+    assert rows.locator("td:not(.name, .owner)").evaluate_all(too_wide) == [], "nothing lies over its neighbour"
     heights = rows.evaluate_all("all => all.map(row => row.getBoundingClientRect().height)")
     assert max(heights) < (150 if width >= 1101 else 320)
     why = long.locator(".why").bounding_box()

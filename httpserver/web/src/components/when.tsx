@@ -5,7 +5,12 @@ export function When({ at, now, up = false, distance = true }: { at: number; now
   return (
     <time className="when" dateTime={new Date(at * 1000).toISOString()} title={inFull(at)}>
       {clock(at, now, { up })}
-      {distance && <span className="away"> ({away(at, now)})</span>}
+      {distance && (
+        <>
+          {" "}
+          <span className="away">({away(at, now)})</span>
+        </>
+      )}
     </time>
   );
 }
