@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
@@ -61,12 +61,12 @@ def routes(parts: Parts | None) -> FastAPI:
         generate_unique_id_function=_operation_id,
     )
     app.state.parts = parts
-    api = APIRouter(prefix=API)
-    for module in (session, jobs, logs, cluster, files, trash, uploads, images, groups, datasets, code, events, users):
-        api.include_router(module.router)
-    api.include_router(registries.router)
-    api.include_router(usage.router)
-    app.include_router(api)
+    # Each at once: a router of routers would be gone through anew for every request.
+    for module in (
+        session, jobs, logs, cluster, files, trash, uploads, images, groups, datasets, code, events, users, registries,
+        usage,
+    ):  # fmt: skip
+        app.include_router(module.router, prefix=API)
     app.include_router(health.router)
     app.add_exception_handler(HeadwayError, _of_headway)
     app.add_exception_handler(HTTPException, _of_http)
