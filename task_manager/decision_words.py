@@ -228,7 +228,9 @@ class _Pass:
         if wait is not None and wait.why is Why.NO_NODE:
             return f"no machine could take {self.id} then"
         place = self.kept.places.get(placement.task_id)
-        if place is not None and place.promised_s is not None and place.start_s <= self.kept.head.now_s:
+        in_its_way = wait is not None and wait.why is Why.RESERVED and wait.blocker == placement.task_id
+        is_due = place is not None and place.start_s <= self.kept.head.now_s
+        if place is not None and place.promised_s is not None and (is_due or in_its_way):
             if place.given_at is None or self._came_at is None or place.given_at > self._came_at:
                 return "that start had been promised, and a promise is kept whoever is ahead by then"
             return f"that start had been promised before {self.id} came, and what comes later goes around that"

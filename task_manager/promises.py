@@ -233,7 +233,7 @@ def _why_unfit(inp: PassInput, board: Board, task: Task, place: Place) -> str:
     if board.has_room(task, place, slack_s):
         if board.allows(task, place, slack_s):
             return ""
-        return f"a limit leaves {task.owner} less than when the start was promised"
+        return "a limit gives less than when the start was promised"
     if node.outlived is not None:
         return f"{node.outlived} on {node.id} has outlived its booking"
     if node.awaited is not None:
