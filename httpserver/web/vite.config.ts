@@ -12,5 +12,5 @@ export default defineConfig({
     modulePreload: { polyfill: false },
   },
   server: { proxy: { "/api": process.env["HEADWAY_URL"] ?? "http://127.0.0.1:8080" } },
-  test: { environment: "jsdom" },
+  test: { environment: "jsdom", testTimeout: 30_000 },
 });

@@ -4,7 +4,9 @@ import { type ReactNode, act } from "react";
 import { createRoot } from "react-dom/client";
 import { vi } from "vitest";
 
-Object.assign(globalThis, { IS_REACT_ACT_ENVIRONMENT: true });
+/** Whether what changes on the page does so by acts of the test alone. */
+const inAct = (on: boolean): unknown => Object.assign(globalThis, { IS_REACT_ACT_ENVIRONMENT: on });
+inAct(true);
 
 // jsdom knows the element, not what it does: what can be focused first is.
 HTMLDialogElement.prototype.showModal ??= function showModal(this: HTMLDialogElement): void {
@@ -53,8 +55,11 @@ export const press = (element: HTMLElement, nth = 1): Promise<void> =>
 export const enter = (field: HTMLElement): Promise<void> => act(async () => field.closest("form")?.requestSubmit());
 
 /** Waits for what comes of answers. */
-export const until = (check: () => void): Promise<void> =>
-  vi.waitFor(async () => {
-    await act(async () => undefined);
-    check();
-  });
+export async function until(check: () => void): Promise<void> {
+  inAct(false);
+  try {
+    await vi.waitFor(check, { timeout: 20_000, interval: 10 });
+  } finally {
+    inAct(true);
+  }
+}

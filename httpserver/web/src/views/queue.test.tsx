@@ -1,0 +1,93 @@
+import { act } from "react";
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
+
+import { type Queue, type User, api } from "../api/client";
+import { type Drawn, button, drawn, press, until } from "../testing";
+import { QueueView } from "./queue";
+
+type Entry = Queue["entries"][number];
+
+let page: Drawn;
+let waiting = 0;
+let asked: string[] = [];
+
+const entry = (n: number): Entry =>
+  ({
+    job_id: `j${n}`,
+    job_name: n === 6_000 ? "needle" : "hay",
+    task: `t${n}`,
+    owner: "bea",
+    position: n + 1,
+    resources: { gpus: 2, cpus: 1, memory_bytes: 1 },
+    timeout_s: 60,
+    submitted_at: 0,
+    terms: {},
+    estimated_start_at: null,
+    promised_start_at: null,
+    waits: ["one", "two", "three", "four"].map((sentence) => ({ sentence })),
+  }) as unknown as Entry;
+
+beforeEach(() => {
+  asked = [];
+  vi.spyOn(api, "GET").mockImplementation((async (_: string, { params }: { params: { query: { limit: number; offset: number } } }) => {
+    const { limit, offset } = params.query;
+    asked.push(`${offset}+${limit}`);
+    const entries = Array.from({ length: Math.max(0, Math.min(limit, waiting - offset)) }, (_, i) => entry(offset + i));
+    const scheduling = { policy: "fifo", discipline: "easy", failure: "", contradictions: [], policy_set_by: null, discipline_set_by: null };
+    return { data: { entries, total_waiting: waiting, total_running: 1, scheduling } };
+  }) as never);
+});
+
+afterEach(async () => {
+  await page.close();
+  vi.restoreAllMocks();
+});
+
+const open = async (): Promise<void> => {
+  page = await drawn(<QueueView user={{ name: "anna", admin: false } as User} />);
+  await until(() => expect(document.querySelector("h1")).not.toBeNull());
+};
+const tasks = (): (string | null)[] => [...document.querySelectorAll("td.name")].map((cell) => cell.textContent);
+const pages = (): string | null | undefined => document.querySelector("nav .facts")?.textContent;
+const search = (text: string): Promise<void> =>
+  act(async () => {
+    const field = document.querySelector("input[type=search]") as HTMLInputElement;
+    Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value")?.set?.call(field, text);
+    field.dispatchEvent(new Event("input", { bubbles: true }));
+  });
+
+it("who is on a page that the queue no longer has comes to its last one", async () => {
+  waiting = 201;
+  await open();
+  await press(button("Last"));
+  await until(() => expect(pages()).toBe("201 to 201 of 201"));
+  waiting = 120;
+  await act(() => page.client.invalidateQueries());
+  await until(() => expect(pages()).toBe("101 to 120 of 120"));
+  expect(tasks()).toHaveLength(20);
+  waiting = 0;
+  await act(() => page.client.invalidateQueries());
+  await until(() => expect(document.body.textContent).toContain("Nothing waits"));
+});
+
+it("a search goes as far as is said, and further when asked to", async () => {
+  waiting = 6_001;
+  await open();
+  expect(asked).toEqual(["0+100"]);
+  await search("needle");
+  await until(() => expect(document.body.textContent).toContain("The first 5000 of the queue were looked through."));
+  expect(document.body.textContent).toContain("No waiting task matches.");
+  await press(button("Look further"));
+  await until(() => expect(tasks()).toEqual(["needle / t6000"]));
+  expect(document.body.textContent).toContain("1 of those that wait matches.");
+  expect(document.body.textContent).not.toContain("Look further");
+});
+
+it("of many reasons the first ones are shown, the others on demand", async () => {
+  waiting = 1;
+  await open();
+  const why = document.querySelector("td.why");
+  expect([...(why?.children ?? [])].slice(0, 2).map((one) => one.textContent)).toEqual(["one", "two"]);
+  expect(why?.querySelector(".more-reasons")?.textContent).toBe("2 more reasonsthreefour");
+  expect(document.querySelector("td.asks")?.textContent).toBe("2 GPUs, 1 CPU, 1 B");
+});
