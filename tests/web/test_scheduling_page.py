@@ -184,6 +184,8 @@ def test_more_time_that_moves_a_promise_is_refused_and_an_admin_may_give_it(
             expect(dialog.get_by_role("button", name="Give it anyway")).to_have_count(0)
             dialog.get_by_role("button", name="Give it").click()
             expect(dialog.get_by_role("alert")).to_contain_text("1 task would start later than promised")
+            # Out of use while it was asked, it has the focus back.
+            expect(dialog.get_by_role("button", name="Give it", exact=True)).to_be_focused()
             shoot(page, "more-time-refused")
             # Another amount is another question.
             dialog.get_by_role("button", name="10m").click()
