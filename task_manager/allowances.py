@@ -62,21 +62,20 @@ class Allowances:
     def limit_on(self, task: Task, duration_s: float, own: Place | None = None) -> Limited | None:
         """What keeps it from a start now; None: nothing does. ``own``: a place that is kept for it, which is not in its
         own way."""
-        allowances = self.of(task)
-        if not allowances:
-            return None
-        gpus = task.shape.gpus
-        if own is not None:
-            self._move(task, own, -1)
-        try:
-            for allowance in allowances:
-                until_s = allowance.until(gpus)
-                if self._now_s + duration_s > until_s:
-                    return self._limited(allowance, gpus, until_s)
-            return None
-        finally:
-            if own is not None:
-                self._move(task, own, 1)
+        gpus, now_s = task.shape.gpus, self._now_s
+        kept = None if own is None else (max(own.start_s, now_s), own.start_s + own.duration_s)
+        for allowance in self.of(task):
+            until_s = allowance.until(gpus, kept)
+            if now_s + duration_s > until_s:
+                if allowance.limit < gpus:
+                    return Limited(Wait(Why.NOT_ADMITTED), -math.inf)
+                why = Why.SHORT_RESERVE if allowance is self._long else Why.USER_LIMIT
+                return Limited(Wait(why, None, allowance.blocker(gpus, until_s)), until_s - now_s)
+        return None
+
+    def might_move_up(self, task: Task, place: Place, duration_s: float) -> bool:
+        """Whether limits would let a task start earlier than at the place that is kept for it."""
+        return all(a.might_move_up(task.shape.gpus, duration_s, place.start_s) for a in self.of(task))
 
     def asked(self, length: Callable[[Task], float]) -> Callable[[Task], Limited | None]:
         """What keeps a task without a reservation from a start beside all that is booked by then, and up to when."""
@@ -87,15 +86,6 @@ class Allowances:
             return None if limited is None else replace(limited, first_s=self._first_s(task, duration_s))
 
         return limit_on
-
-    def _first_s(self, task: Task, duration_s: float) -> float | None:
-        gpus, found_s = task.shape.gpus, self._now_s
-        for allowance in self.of(task):
-            start_s = allowance.earliest(gpus, duration_s, found_s)
-            if start_s is None:
-                return None
-            found_s = start_s
-        return found_s
 
     def start(self, task: Task, duration_s: float) -> None:
         """Books a start now."""
@@ -126,8 +116,12 @@ class Allowances:
             else:
                 allowance.kept.pop(task.id, None)
 
-    def _limited(self, allowance: Allowance, gpus: int, until_s: float) -> Limited:
-        if allowance.limit < gpus:
-            return Limited(Wait(Why.NOT_ADMITTED), -math.inf)
-        why = Why.SHORT_RESERVE if allowance is self._long else Why.USER_LIMIT
-        return Limited(Wait(why, None, allowance.blocker(gpus)), until_s - self._now_s)
+    def _first_s(self, task: Task, duration_s: float) -> float | None:
+        """No start before this is allowed; None: none is as things are."""
+        gpus, found_s = task.shape.gpus, self._now_s
+        for allowance in self.of(task):
+            start_s = allowance.earliest(gpus, duration_s, found_s)
+            if start_s is None:
+                return None
+            found_s = start_s
+        return found_s

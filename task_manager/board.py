@@ -141,6 +141,8 @@ class Board:
 
     def might_move_up(self, task: Task, place: Place, duration_s: float) -> bool:
         """Whether a task with a place could start earlier; if not, there is no need to look closer."""
+        if not self._allowances.might_move_up(task, place, duration_s):
+            return False
         wanted = self.wanted(task.shape)
         for node in self._by_first_free(task.shape.gpus):
             if node.first_free(task.shape.gpus) >= place.start_s:

@@ -20,7 +20,7 @@ Steps = tuple[list[float], list[int], list[int], list[list[int]]]
 class Allowance:
     """GPUs that an account, or all long tasks together, may still take."""
 
-    __slots__ = ("_free", "_times", "_until", "kept", "limit")
+    __slots__ = ("_free", "_never_before", "_times", "_until", "kept", "limit")
 
     def __init__(self, now_s: float, limit: int) -> None:
         self.limit = limit
@@ -28,6 +28,7 @@ class Allowance:
         self._times = [now_s]
         self._free = [limit]
         self._until: dict[int, float] = {}
+        self._never_before: dict[int, Bounds] = {}
 
     def take(self, gpus: int, start_s: float, end_s: float) -> None:
         """Books; a negative number gives back."""
@@ -35,6 +36,8 @@ class Allowance:
         for i in range(first, last):
             self._free[i] -= gpus
         self._until.clear()
+        if gpus < 0:
+            self._never_before.clear()
 
     def with_all(self, bookings: Iterable[tuple[int, float, float]]) -> Allowance | None:
         """With all these (GPUs, from, up to) taken as well; None: that is too much at some moment."""
@@ -48,18 +51,20 @@ class Allowance:
         """Takes over what ``with_all`` made."""
         self._times, self._free = other._times, other._free
         self._until.clear()
+        self._never_before.clear()
 
-    def until(self, gpus: int) -> float:
-        """Where the stretch of time ends in which so many are left from the first moment on."""
+    def until(self, gpus: int, own: tuple[float, float] | None = None) -> float:
+        """Where the stretch of time ends in which so many are left from the first moment on. ``own``: from when up to
+        when as many are booked for whoever asks."""
         found = self._until.get(gpus)
         if found is None:
-            steps = zip(self._times, self._free, strict=True)
-            found = self._until[gpus] = next((time for time, free in steps if free < gpus), math.inf)
+            found = self._until[gpus] = self._first_lack(gpus, 0)
+        if own is not None and own[0] <= found < own[1]:
+            found = self._first_lack(gpus, bisect_left(self._times, own[1]))
         return found
 
-    def blocker(self, gpus: int) -> TaskId | None:
+    def blocker(self, gpus: int, at_s: float) -> TaskId | None:
         """For whom it is kept that there are not so many any longer from then on; None: those that run hold it."""
-        at_s = self.until(gpus)
         if at_s > self._times[0]:
             return next((task_id for task_id, (_, start_s) in self.kept.items() if start_s == at_s), None)
         due = {task_id: held for task_id, (held, start_s) in self.kept.items() if start_s <= at_s}
@@ -67,17 +72,51 @@ class Allowance:
 
     def earliest(self, gpus: int, duration_s: float, after_s: float) -> float | None:
         """The first start from ``after_s`` on with so many for so long; None: never."""
-        start: float | None = None
-        for i, free in enumerate(self._free):
-            until = self._times[i + 1] if i + 1 < len(self._times) else math.inf
-            if free < gpus:
-                start = None
-            elif until > after_s:
-                if start is None:
-                    start = max(self._times[i], after_s)
-                if start + duration_s <= until:
-                    return start
-        return None
+        start_s = self._first_start(gpus, duration_s, after_s, math.inf)
+        return start_s if start_s < math.inf else None
+
+    def might_move_up(self, gpus: int, duration_s: float, start_s: float) -> bool:
+        """Whether what is booked for so many and so long from ``start_s`` on could start earlier, were it taken out."""
+        if start_s <= self._times[0]:
+            return False
+        if self._free[bisect_left(self._times, start_s) - 1] >= gpus:
+            return True
+        return self._first_start(gpus, duration_s, self._times[0], start_s) < start_s
+
+    def _first_lack(self, gpus: int, first: int) -> float:
+        steps = zip(self._times[first:], self._free[first:], strict=True)
+        return next((time for time, free in steps if free < gpus), math.inf)
+
+    def _first_start(self, gpus: int, duration_s: float, after_s: float, until_s: float) -> float:
+        """The first start from ``after_s`` on; ``until_s`` or later: none before that."""
+        bounds = self._never_before.get(gpus)
+        if bounds is None:
+            bounds = self._never_before[gpus] = Bounds()
+        known_s = bounds.of(duration_s)
+        if known_s >= until_s:
+            return known_s
+        found_s = self._scan(gpus, duration_s, max(after_s, known_s), until_s)
+        if after_s <= self._times[0] or known_s >= after_s:
+            bounds.add(duration_s, min(found_s, until_s))
+        return found_s
+
+    def _scan(self, gpus: int, duration_s: float, from_s: float, until_s: float) -> float:
+        times, frees = self._times, self._free
+        begin: float | None = None
+        for i in range(max(0, bisect_right(times, from_s) - 1), len(times)):
+            time = times[i]
+            if begin is not None and begin + duration_s <= time:
+                return begin
+            if frees[i] >= gpus:
+                if begin is None:
+                    if time >= until_s:
+                        return until_s
+                    begin = max(time, from_s)
+            else:
+                begin = None
+                if time >= until_s:
+                    return until_s
+        return math.inf if begin is None else begin
 
 
 class Bounds:
