@@ -316,7 +316,7 @@ class Walk:
             task = inp.tasks[task_id]
             if not promises.may_be_promised(inp, self.board, task, place):
                 closes_at = promises.closing(inp, task)
-                if closes_at is not None and closes_at > inp.steady_s:
+                if closes_at is not None and closes_at > inp.steady_s + promises.SLACK_S:
                     later.append(inp.now_s + closes_at - inp.steady_s)
             elif len(places) < self.settings.promised:
                 given = replace(place, promised_s=place.start_s, given_at=inp.wall_s)

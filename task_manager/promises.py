@@ -21,7 +21,7 @@ from .places import Place
 from .strangers import let_ours_pass, number
 
 # Sums of the same seconds of the wall clock may differ by so much.
-_SLACK_S = 1e-6
+SLACK_S = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ def may_be_promised(inp: PassInput, board: Board, task: Task, place: Place) -> b
         and node.outlived is None  # when that one ends is a guess
         and node.awaited is None
         and closes_at is not None
-        and inp.steady_s >= closes_at - _SLACK_S
+        and inp.steady_s >= closes_at - SLACK_S
     )
 
 

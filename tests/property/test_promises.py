@@ -20,10 +20,12 @@ GROUPS = 10
 
 @dataclass
 class Stream:
-    """One random life. ``calm``: no machine is lost or closed, so no promise may fall for any cause."""
+    """One random life. ``calm``: no machine is lost or closed, so no promise may fall for any cause. ``late``: some
+    attempts outlive their bookings, and some are given more time."""
 
     seed: int
     calm: bool
+    late: bool = False
 
     def __post_init__(self) -> None:
         self.chance = random.Random(self.seed)
@@ -59,6 +61,8 @@ class Stream:
         )
 
     def run_s(self, task: Task) -> float:
+        if self.late and self.chance.random() < 0.2:
+            return self.cluster.settings.duration_s(task) + self.chance.choice([0.5, 10.0, 59.0, 61.0, 300.0])
         return task.timeout_s * self.chance.choice([1.0, 1.0, 0.9, 0.5, 0.1, 0.02])
 
     def on_end(self, task: Task) -> Task | None:
@@ -99,7 +103,16 @@ class Stream:
             cluster.at(chance.uniform(0, at + 500), lambda task=task: cluster.cancel(task.id))  # type: ignore[misc]
         if not self.calm:
             self.trouble(at)
+        for _ in range(4 if self.late else 0):
+            cluster.at(chance.uniform(0, at + 500), self.more_time)
         return cluster
+
+    def more_time(self) -> None:
+        """As an admin gives it, whatever it costs others."""
+        if self.cluster.live:
+            live = self.cluster.live[self.chance.choice(sorted(self.cluster.live))]
+            more_s, booking = self.chance.choice([1.0, 30.0, 1000.0]), live.booking
+            live.booking = replace(booking, until_s=booking.until_s + more_s, timeout_s=booking.timeout_s + more_s)
 
     def trouble(self, last: float) -> None:
         cluster, chance = self.cluster, self.chance
@@ -148,6 +161,25 @@ def test_no_promise_is_broken_without_a_cause(group: int) -> None:
         promises += cluster.promises
         causes += len(cluster.causes)
     assert promises > 20
+
+
+@pytest.mark.parametrize("group", range(4))
+def test_what_takes_longer_than_booked_moves_promises_and_keeps_the_laws(group: int) -> None:
+    promises = causes = 0
+    for seed in range(1000 + group, 1100, 4):
+        stream = Stream(seed, calm=seed % 3 != 0, late=True)
+        discipline = Discipline.EASY if seed % 5 == 0 else Discipline.CONSERVATIVE
+        cluster = stream.build(Fifo() if seed % 2 == 0 else AgingSjf(), discipline)
+        try:
+            cluster.run()
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}: {error}") from error
+        assert cluster.missed == [], f"seed {seed}"
+        assert not cluster.live
+        promises += cluster.promises
+        causes += len(cluster.causes)
+    assert promises > 20
+    assert causes > 5
 
 
 @pytest.mark.parametrize("discipline", [Discipline.GREEDY, Discipline.STRICT])
