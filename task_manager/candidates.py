@@ -61,7 +61,7 @@ class Candidates:
 
         A task with a place is among them whatever limits say, since its own place counts against them.
         """
-        board, tasks = self._board, self._inp.tasks
+        board, tasks, limits = self._board, self._inp.tasks, self._inp.settings.limits.hold_some
         rows = list(self._rows(after, all_shapes))
         heads = [(key, number) for number, row in enumerate(rows) if (key := next(row.keys, None)) is not None]
         heapq.heapify(heads)
@@ -77,7 +77,7 @@ class Candidates:
             elif row.shape is None:
                 if task_id in self._places:
                     yield tasks[task_id]
-            elif task_id not in self._places and not self._is_limited(row, key, tasks[task_id]):
+            elif task_id not in self._places and not (limits and self._is_limited(row, key, tasks[task_id])):
                 yield tasks[task_id]
             following = next(row.keys, None)
             if following is None:
