@@ -114,6 +114,10 @@ class Board:
                 return slot
             after_s = slot.start_s
 
+    def is_limited(self, task: Task) -> bool:
+        """Whether any limit counts this task."""
+        return bool(self._allowances.of(task))
+
     def might_start(self, task: Task, place: Place, duration_s: float) -> bool:
         """Whether a task with a place could start now; if not, there is no need to look closer."""
         if place.start_s <= self.now_s:

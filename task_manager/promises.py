@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from headway.ids import TaskId
+from headway.ids import NodeId, TaskId
 from headway.states import Admission, NodeHealth
 
 from .board import Board
@@ -60,8 +60,9 @@ def standing(inp: PassInput, board: Board) -> tuple[dict[TaskId, Place], dict[Ta
     if nudged is not None:
         return stand | nudged, lost
     as_before = [row for row in there if not row.longer]
-    gone = _put_what_fits(inp, board, as_before)
-    moved = _moved_on(inp, board, as_before, gone) if gone else None
+    crowded = _put_by_node(board, as_before)
+    gone = _put_what_fits(inp, board, crowded)
+    moved = _moved_on(inp, board, crowded, gone) if gone else None
     changed = moved if moved is not None else gone
     changed |= _put_what_fits(inp, board, [row for row in there if row.longer])
     for task_id, (place, cause) in changed.items():
@@ -99,6 +100,18 @@ def _take_back(board: Board, booked: Iterable[tuple[Task, Place]]) -> None:
 _Moves = dict[TaskId, tuple[Place | None, str]]  # where to (None: it is gone) and why
 
 
+def _put_by_node(board: Board, rows: list[_Row]) -> list[_Row]:
+    """Books those on nodes that have room for all that is kept there; returns the others. Limits hold over all nodes:
+    where there are any, it is asked in the order of the queue who keeps what they leave."""
+    if any(board.is_limited(row.task) for row in rows):
+        return rows
+    here: dict[NodeId, list[_Row]] = {}
+    for row in rows:
+        here.setdefault(row.place.node_id, []).append(row)
+    full = {node_id for node_id, there in here.items() if not board.put_all([(row.task, row.place) for row in there])}
+    return [row for row in rows if row.place.node_id in full]
+
+
 def _put_what_fits(inp: PassInput, board: Board, rows: list[_Row]) -> _Moves:
     """Books those that fit as they are, one after the other; returns the others."""
     gone: _Moves = {}
@@ -118,6 +131,8 @@ def _moved_on(inp: PassInput, board: Board, rows: list[_Row], gone: _Moves) -> _
     Where nobody knows when what is in the way ends, no promise is made anew: those that would be moved are let go of
     all together, so that they are booked again in the order of the queue.
     """
+    crowded = {row.place.node_id for row in rows if row.task.id in gone}
+    rows = [row for row in rows if row.place.node_id in crowded]
     around_s = 0.0
     tried: list[tuple[Task, Place]] = []
     for row in rows:
@@ -142,7 +157,7 @@ def _moved_on(inp: PassInput, board: Board, rows: list[_Row], gone: _Moves) -> _
         place, node = later[row.task.id], board.nodes[row.place.node_id]
         if place.start_s <= row.place.start_s + inp.settings.slack_s:
             continue
-        cause = causes.get(node.id) or next(iter(causes.values()))
+        cause = causes[node.id]
         if node.outlived is not None or node.awaited is not None or place.promised_s is None:
             board.remove(row.task, place)
             moved[row.task.id] = (None, cause)
