@@ -66,9 +66,10 @@ def assert_all_ran_once(house: Jobs, job: str, *, within_s: float = 120) -> None
     done = house.cluster.client.wait(job, timeout_s=within_s)
     bad = [(t["name"], t["state"], t["reason"], len(t["attempts"])) for t in done["tasks"] if t["state"] != "SUCCEEDED"]
     assert not bad, bad[:5]
+    attempts = {task["name"]: task["attempts"] for task in done["tasks"]}
     for number in range(2 * COUNT):
         written = (house.home() / f"wave-{number}").read_text().split()
-        assert written == ["begin", "end"], (number, written)
+        assert written == ["begin", "end"], (written, attempts[f"t{number}"])
     for task in done["tasks"]:
         number = task["name"][1:]
         assert len(task["attempts"]) == 1, task
