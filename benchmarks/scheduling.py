@@ -10,12 +10,12 @@ from collections.abc import Iterator
 
 from headway.ids import JobId, NodeId, TaskId
 from headway.states import Admission, NodeHealth
-from task_manager.cycle import PassInput, PassSettings, plan
 from task_manager.model import Gpu, Node, Shape, Task
-from task_manager.placement import Room, empty_room
-from task_manager.places import Booking, Place
-from task_manager.policy import AgingSjf, ClusterView
-from task_manager.queue import TaskQueue
+from task_manager.order.policy import AgingSjf, ClusterView
+from task_manager.order.queue import TaskQueue
+from task_manager.planning.bookings import Booking, Place
+from task_manager.planning.placement import Room, empty_room
+from task_manager.planning.scheduling_pass import PassInput, PassSettings, plan
 
 from .measure import Figure, median, pss_bytes
 

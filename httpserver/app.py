@@ -16,9 +16,9 @@ from headway.rpc.server import RpcServer
 from headway.rpc.v1.http_server_pb2_grpc import add_HttpServerServicer_to_server
 from headway.store import Database
 
-from .asgi import application
 from .auth.accounts import Accounts
-from .cluster import Cluster
+from .cluster.queue_and_nodes import Cluster
+from .cluster.usage import UsageDesk
 from .code.service import Code
 from .code.service import Limits as CodeLimits
 from .datasets.build import build as build_datasets
@@ -26,10 +26,11 @@ from .files.homes import Homes
 from .files.service import Files
 from .files.spaces import Spaces
 from .files.trash import Trash
-from .fresh_nodes import FreshNodes
-from .hub import Hub
-from .jobfile_process import JobFileProcess
-from .jobs import Jobs
+from .http.application import application
+from .http.server import WebServer
+from .jobs.job_file_process import JobFileProcess
+from .jobs.service import Jobs
+from .jobs.submit import Submit
 from .logs.reader import LogReader
 from .logs.service import Logs
 from .logs.stored import StoredLogs
@@ -37,23 +38,22 @@ from .market.collect import Collector, ImageFiles
 from .market.groups import Groups
 from .market.service import Market
 from .market.target import ImageTarget
+from .needs.pinning import Pinning
+from .needs.uses import Uses
+from .needs.uses_jobs import JobsAsked
 from .parts import Parts
-from .pinning import Pinning
-from .ready import Readiness
+from .peers.clients import Services
+from .peers.fresh_nodes import FreshNodes
+from .peers.hub import Hub
+from .peers.readiness import Readiness
 from .registries.doors import Doors
 from .registries.service import Registries
 from .registries.vault import Vault
-from .remote import Services
 from .servicer import Servicer
 from .settings import LOOPBACK_HOSTS, Settings
-from .submit import Submit
 from .uploads.disk import Disk
 from .uploads.files_target import FilesTarget
 from .uploads.service import Uploads
-from .usage import UsageDesk
-from .uses import Uses
-from .uses_jobs import JobsAsked
-from .web import WebServer
 
 if TYPE_CHECKING:
     from headway.config import HeadwayConfig

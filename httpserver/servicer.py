@@ -11,7 +11,7 @@ from headway.rpc.v1.http_server_pb2_grpc import HttpServerServicer
 
 from .auth.accounts import Accounts
 from .auth.model import Account
-from .pinning import Pinning
+from .needs.pinning import Pinning
 from .registries.service import Registries
 
 

@@ -15,29 +15,30 @@ from headway.rpc.server import RpcServer
 from headway.rpc.v1.task_manager_pb2_grpc import add_TaskManagerServicer_to_server
 from headway.store import Database
 
-from . import policy, wire
-from .admission import Limits, ShortReserve
-from .advisor import Advisor
-from .configured import parameters, policy_of
-from .decision_log import DecisionLog
-from .desk import Desk
-from .dispatcher import Dispatcher
-from .engine import Engine
-from .events import NodesUnknown, PlannedStop
+from . import wire
+from .answers.advice_queries import Advisor
+from .answers.extension_requests import MoreTime
+from .answers.preview_queries import Previews
+from .answers.queries import Desk
+from .answers.usage_queries import Ledger
+from .decisions.decision_log import DecisionLog
+from .dispatch.dispatcher import Dispatcher
+from .dispatch.image_prefetch import Prefetcher
+from .engine.engine import Engine
+from .engine.events import NodesUnknown, PlannedStop
+from .engine.leases import LeaseSettings
+from .engine.retry import RetrySettings
 from .hub import Hub
-from .leases import LeaseSettings
-from .ledger import Ledger
-from .more_time import MoreTime
-from .passes import Discipline
+from .order import policy
+from .order.configured import parameters, policy_of
 from .peers import JobManagerPeer, ResourceManagerPeer, WorkerPeers
-from .placement import CpuTasks
+from .planning.admission import Limits, ShortReserve
+from .planning.placement import CpuTasks
+from .planning.plan import Discipline
 from .ports import NodeWatch, Workers
-from .prefetcher import Prefetcher
-from .previews import Previews
-from .retry import RetrySettings
 from .servicer import Servicer
 from .settings import Settings
-from .tables import JOB_MANAGER, outbox
+from .store.tables import JOB_MANAGER, outbox
 
 if TYPE_CHECKING:
     from headway.config import HeadwayConfig

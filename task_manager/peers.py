@@ -14,9 +14,9 @@ from headway.rpc.v1.worker_pb2_grpc import WorkerStub
 from headway.store import OutboxRow
 
 from . import wire
-from .events import Accepted, ExtendOrder, NodesChanged, Refused, StopOrder
+from .engine.events import Accepted, ExtendOrder, NodesChanged, Refused, StopOrder
+from .planning.image_forecast import Wanted
 from .ports import Launch
-from .prefetch import Wanted
 
 _LAUNCH_DEADLINE_S = 20.0
 _STOP_DEADLINE_S = 10.0

@@ -6,9 +6,9 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from .events import Accepted, ExtendOrder, NodesChanged, Refused, StopOrder
+from .engine.events import Accepted, ExtendOrder, NodesChanged, Refused, StopOrder
 from .model import Attempt
-from .prefetch import Wanted
+from .planning.image_forecast import Wanted
 
 
 @dataclass(frozen=True, slots=True)

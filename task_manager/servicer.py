@@ -13,15 +13,15 @@ from headway.rpc.v1 import task_manager_pb2 as pb
 from headway.rpc.v1.task_manager_pb2_grpc import TaskManagerServicer
 
 from . import wire
-from .advisor import Advisor
-from .decision_log import DecisionLog
-from .desk import Desk
-from .engine import Engine
-from .events import BeatAnswer, Extend, NodeDeclaredLost, SetScheduling
+from .answers.advice_queries import Advisor
+from .answers.extension_requests import MoreTime
+from .answers.preview_queries import Previews
+from .answers.queries import Desk
+from .answers.usage_queries import Ledger
+from .decisions.decision_log import DecisionLog
+from .engine.engine import Engine
+from .engine.events import BeatAnswer, Extend, NodeDeclaredLost, SetScheduling
 from .hub import Hub
-from .ledger import Ledger
-from .more_time import MoreTime
-from .previews import Previews
 
 log = get_logger(__name__)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from .admission import Limits
-from .leases import LeaseSettings
-from .passes import Discipline
-from .placement import CpuTasks
-from .retry import RetrySettings
+from .engine.leases import LeaseSettings
+from .engine.retry import RetrySettings
+from .planning.admission import Limits
+from .planning.placement import CpuTasks
+from .planning.plan import Discipline
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from headway.rpc import convert
 from headway.rpc.v1 import common_pb2, job_manager_pb2, resource_manager_pb2, task_manager_pb2, worker_pb2
 from headway.states import Admission, NodeHealth
 
-from .events import (
+from .engine.events import (
     Accepted,
     Beat,
     Cancel,
@@ -27,11 +27,11 @@ from .events import (
     Reports,
     StopOrder,
 )
+from .engine.phases import phases
+from .engine.turn import Told
 from .model import Attempt, Condition, Extension, Gpu, Node, Shape, Task
-from .phases import phases
+from .planning.image_forecast import Wanted
 from .ports import Launch
-from .prefetch import Wanted
-from .turn import Told
 
 # Tasks of a job are mostly alike: one object serves all of a shape.
 _shapes: dict[Shape, Shape] = {}

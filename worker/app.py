@@ -19,26 +19,26 @@ from headway.rpc.channel import Peer
 from headway.rpc.server import RpcServer
 from headway.rpc.v1.worker_pb2_grpc import add_WorkerServicer_to_server
 
-from .alarms import Alarms
-from .conditions import Conditions
-from .copier import LogCopier
-from .disk_watch import AttemptSizes, DiskWatch
-from .engine_watch import EngineWatch
-from .heartbeat import Heartbeat
-from .house import House, Limits
+from .attempt.alarms import Alarms
+from .attempt.context import House, Limits
+from .attempt.leases import Lease
+from .attempt.reports import Reports
+from .attempt.task_controller import TaskController
 from .images import ImageKeeper, MarketShelf, Marks, Prefetch
-from .leases import Lease
-from .logs import LogReader
-from .mounted import MountWatch
+from .logs.copier import LogCopier
+from .logs.reader import LogReader
+from .machine.conditions import Conditions
+from .machine.disk_watch import AttemptSizes, DiskWatch
+from .machine.engine_watch import EngineWatch
+from .machine.heartbeat import Heartbeat
+from .machine.mounted import MountWatch
+from .machine.registration import Registration
+from .machine.status import Offer, SimulatedGpus, StatusReader
 from .peers import HttpServerPeer, ResourceManagerPeer, TaskManagerPeer
 from .ports import Gpus, Runtime
-from .registration import Registration
-from .reports import Reports
 from .runtime.scripted import ScriptedRuntime
 from .servicer import Servicer
-from .status import Offer, SimulatedGpus, StatusReader
 from .store import WorkerStore
-from .task_controller import TaskController
 
 if TYPE_CHECKING:
     from headway.config import HeadwayConfig
@@ -316,7 +316,7 @@ def _gpus(config: HeadwayConfig, runtime: Runtime) -> Gpus:
             model=settings.simulated_gpu_model,
             memory_bytes=settings.simulated_gpu_memory_bytes,
         )
-    from .gpu import NvmlGpus
+    from .machine.gpus import NvmlGpus
     from .runtime.docker import DockerRuntime
 
     if isinstance(runtime, DockerRuntime):

@@ -17,7 +17,7 @@ from headway.rpc.v1.resource_manager_pb2_grpc import ResourceManagerStub
 from headway.rpc.v1.task_manager_pb2_grpc import TaskManagerStub
 
 from . import wire
-from .heartbeat import Answer
+from .machine.heartbeat import Answer
 from .model import WantedImage
 from .ports import Credentials, RuntimeRefused
 

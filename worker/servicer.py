@@ -13,12 +13,12 @@ from headway.rpc.v1 import resource_manager_pb2, worker_pb2
 from headway.rpc.v1.worker_pb2_grpc import WorkerServicer
 
 from . import wire
-from .admission import Refuse
-from .heartbeat import Heartbeat
-from .logs import LogReader
+from .attempt.admission import Refuse
+from .attempt.task_controller import TaskController
+from .logs.reader import LogReader
+from .machine.heartbeat import Heartbeat
+from .machine.status import StatusReader
 from .model import WantedImage
-from .status import StatusReader
-from .task_controller import TaskController
 
 
 class Servicer(WorkerServicer):

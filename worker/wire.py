@@ -10,8 +10,8 @@ from headway.rpc.v1 import resource_manager_pb2 as rm
 from headway.rpc.v1 import task_manager_pb2 as tm
 from headway.rpc.v1 import worker_pb2 as pb
 
+from .attempt.endings import Ending
 from .box import StopWord
-from .endings import Ending
 from .model import Extend, Given, ImageSource, Launch, Owner, Times, WantedImage
 from .ports import EngineImage, GpuReading
 from .store import Record

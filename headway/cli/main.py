@@ -9,13 +9,16 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from importlib.metadata import entry_points
 
 import click
 
 from .. import errors
 
+# Found by an entry point of this group: the kernel imports no service.
+_OF_A_SERVICE = "headway.commands"
 _COMMANDS = {
-    # name: (module, attribute, one line of help)
+    # name: (module, attribute, one line of help); without a module, the command is one of a service
     "up": (".up", "up", "Start all of Headway on this machine."),
     "serve": (".serve", "serve", "Run one service."),
     "login": (".session", "login", "Sign in to a server and remember it."),
@@ -43,7 +46,7 @@ _COMMANDS = {
     "groups": (".groups", "groups", "Groups of accounts, for sharing (admins)."),
     "registry": (".registry", "registry", "Credentials for image registries."),
     "prepare-mount": (".mount", "prepare_mount", "Make a folder the shared mount of a cluster, once."),
-    "simulate": (".simulate", "simulate", "Run a trace under several policies of the queue, and compare."),
+    "simulate": ("", "simulate", "Run a trace under several policies of the queue, and compare."),
     "config": (".config_cmd", "config", "Show the configuration and where each value came from."),
 }
 
@@ -57,7 +60,7 @@ class _LazyGroup(click.Group):
             return None
         module, attribute, _ = _COMMANDS[cmd_name]
         try:
-            command = getattr(importlib.import_module(module, __package__), attribute)
+            command = getattr(importlib.import_module(module, __package__), attribute) if module else _found(cmd_name)
         except ModuleNotFoundError as error:
             missing = error.name or ""
             if missing.startswith("headway"):
@@ -83,6 +86,13 @@ class _LazyGroup(click.Group):
             hint = f" Did you mean `headway {near[0]}`?" if near else ""
             raise click.UsageError(f"There is no command {args[0]!r}.{hint}", ctx=ctx)
         return super().resolve_command(ctx, args)
+
+
+def _found(name: str) -> object:
+    """The command of a service, by its entry point."""
+    for entry in entry_points(group=_OF_A_SERVICE, name=name):
+        return entry.load()
+    raise click.ClickException(f"`headway {name}` is not installed here: install headway[server] on this machine.")
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})

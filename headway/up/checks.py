@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import secrets
 import socket
 from collections.abc import Iterable
+from importlib.metadata import entry_points
 from urllib.parse import urlsplit
 
 from ..config import HeadwayConfig, Loaded
@@ -66,18 +66,21 @@ def gpus_suffice(loaded: Loaded) -> None:
         raise ConfigInvalid(f"{at}: [task_manager.limits.short_reserve] gpus is {reserve.gpus}. {sentence}")
 
 
-def policy_can_be_had(loaded: Loaded) -> None:
-    """Asks TaskManager's code, which runs in this environment, for the policy that is configured.
+def services_agree(loaded: Loaded) -> None:
+    """Asks the code of services that is installed here whether it can take the configuration.
+
+    A check is a function that takes a ``HeadwayConfig``. It is named by the entry points ``headway.config_checks``,
+    each under the key of the setting that it looks at, since the kernel imports no service.
 
     Raises:
-        ConfigInvalid: there is no such one, or not with these parameters.
+        ConfigInvalid: a service can't take its settings, say a policy that is not installed.
     """
-    try:
-        # By name: the kernel imports no service.
-        importlib.import_module("task_manager.configured").policy_of(loaded.config)
-    except ConfigInvalid as error:
-        source = loaded.sources["task_manager.policy"]
-        raise ConfigInvalid(str(error) if source == "default" else f"{source}: {error}") from error
+    for entry in entry_points(group="headway.config_checks"):
+        try:
+            entry.load()(loaded.config)
+        except ConfigInvalid as error:
+            source = loaded.sources[entry.name]
+            raise ConfigInvalid(str(error) if source == "default" else f"{source}: {error}") from error
 
 
 def free_ports(count: int, avoid: Iterable[int]) -> list[int]:

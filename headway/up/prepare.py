@@ -89,7 +89,7 @@ def _prepare_locked(state: Path, wishes: Wishes, lock_fd: int) -> Prepared:
         loaded = load(draft)
         config = loaded.config
         checks.gpus_suffice(loaded)
-        checks.policy_can_be_had(loaded)
+        checks.services_agree(loaded)
         if config.httpserver.port:
             checks.port_is_free(config.httpserver.bind, config.httpserver.port)
         moved = _free_ports(config)

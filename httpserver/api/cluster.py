@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 
 from .. import schemas as s
-from ..decisions import SchedulingPatch
+from ..cluster.decisions import SchedulingPatch
 from .common import AnAdmin, SignedIn, TheParts
 
 router = APIRouter()

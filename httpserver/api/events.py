@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import StreamingResponse
 
-from ..jobs import may_see_all
+from ..jobs.service import may_see_all
 from .common import SignedIn, TheParts, streams
 
 router = APIRouter(tags=["events"])

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import StreamingResponse
 
-from ..usage import By, Usage
+from ..cluster.usage import By, Usage
 from .common import SignedIn, TheParts, streams
 
 router = APIRouter(tags=["usage"])

@@ -9,8 +9,8 @@ from headway.store import Database
 
 from ..auth.accounts import Accounts
 from ..market.groups import Groups
-from ..remote import Services
-from ..uses import Uses
+from ..needs.uses import Uses
+from ..peers.clients import Services
 from . import rows
 from .ports import HasRoom
 from .publisher import Publisher

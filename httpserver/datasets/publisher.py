@@ -22,7 +22,7 @@ from ..auth.accounts import Accounts
 from ..auth.model import Account
 from ..files.kernel import acting_as, drop_groups, open_beneath
 from ..files.names import components, shown
-from ..uses import Ref, Uses
+from ..needs.uses import Ref, Uses
 from . import rows
 from .ports import HasRoom, LiveTasks
 from .publish import ChangedMeanwhile, Method, Publication, choose, in_words

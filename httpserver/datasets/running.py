@@ -5,7 +5,7 @@ from __future__ import annotations
 from headway.rpc.v1 import job_manager_pb2 as jm
 from headway.states import JOB_ENDED, JobState, TaskState
 
-from ..remote import Services
+from ..peers.clients import Services
 
 _LIVE_TASKS = (TaskState.RUNNING.value, TaskState.STOPPING.value)
 _PAGE = 500

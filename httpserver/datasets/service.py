@@ -21,7 +21,7 @@ from ..market.groups import require_groups
 from ..market.ports import KnowsGroups
 from ..market.schemas import ShareChange
 from ..market.service import clean
-from ..uses import Ref, Uses
+from ..needs.uses import Ref, Uses
 from . import rows, unmanaged, views
 from . import schemas as s
 from .ports import Pinned

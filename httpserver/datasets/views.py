@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from ..auth.model import Account
 from ..market.schemas import SharedWith, UsedBy
-from ..uses import Ref, Use, Uses
+from ..needs.uses import Ref, Use, Uses
 from . import rows
 from . import schemas as s
 from .publisher import KIND, Publisher

@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterator
 
 from headway.logs import get_logger
 
-from ..zipping import MAX_NAME_BYTES, ZipWriter
+from ..http.zip_stream import MAX_NAME_BYTES, ZipWriter
 from .kernel import open_beneath, reopen
 from .listing import UPLOAD
 from .names import shown

@@ -15,10 +15,10 @@ from headway.clock import Clock
 from headway.errors import InvalidInput, MountUnavailable
 from headway.logs import get_logger
 
-from .. import ranges
 from .. import schemas as s
 from ..auth.model import Account
-from ..disposition import attachment
+from ..http import ranges
+from ..http.disposition import attachment
 from . import names, trash_bin
 from .folder_zip import FolderZip
 from .homes import Homes

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from headway.errors import HeadwayError
 from headway.logs import get_logger
 
-from ..zipping import LARGE_BYTES, ZipWriter
+from ..http.zip_stream import LARGE_BYTES, ZipWriter
 
 log = get_logger(__name__)
 

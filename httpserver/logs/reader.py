@@ -16,7 +16,7 @@ from headway.rpc.v1 import task_manager_pb2 as tm
 from headway.rpc.v1 import worker_pb2 as wk
 from headway.states import ATTEMPT_ENDED, AttemptState
 
-from ..remote import Services
+from ..peers.clients import Services
 from .stored import StoredLogs, attempt_of
 
 log = get_logger(__name__)

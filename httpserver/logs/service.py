@@ -11,10 +11,10 @@ from headway.errors import NotFound, RangeInvalid
 from headway.ids import JobId, TaskId, is_task_name
 from headway.rpc.v1 import task_manager_pb2 as tm
 
-from .. import ranges
 from ..auth.model import Account
-from ..disposition import attachment
-from ..jobs import Jobs
+from ..http import ranges
+from ..http.disposition import attachment
+from ..jobs.service import Jobs
 from .archive import Entry, archive
 from .reader import Located, LogReader, Opened
 

@@ -8,7 +8,7 @@ from typing import cast
 
 from fastapi.responses import StreamingResponse
 
-from ..disposition import attachment
+from ..http.disposition import attachment
 from .service import Archive, Market
 
 

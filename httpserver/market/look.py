@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, Connection, Row, exists, false, select, true, tuple_
 
 from ..auth.model import Account
-from ..nearby import Tagged
-from ..uses_store import good_runs, totals
+from ..needs.near_names import Tagged
+from ..needs.uses_store import good_runs, totals
 from . import schemas as s
 from .names import is_id, parse, shown
 from .tables import contents, images, infos, members, moves, shares, tags

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from ..auth.model import Account
-from ..nearby import Tagged
+from ..needs.near_names import Tagged
 
 if TYPE_CHECKING:
     from headway.archive import ImageInfo

@@ -15,11 +15,11 @@ from headway.errors import Conflict, InvalidInput, NotAllowed, NotFound, Problem
 from headway.logs import get_logger
 from headway.store.database import Database
 
-from .. import nearby
 from ..auth.accounts import Accounts
 from ..auth.model import Account
-from ..nearby import Tagged
-from ..uses import Ref, Uses
+from ..needs import near_names
+from ..needs.near_names import Tagged
+from ..needs.uses import Ref, Uses
 from . import look, store
 from . import schemas as s
 from .collect import Collector, ImageFiles
@@ -239,7 +239,7 @@ class Market:
 
     async def _none(self, account: Account, ref: str) -> NotFound:
         found = await self.tagged(account, ref)
-        hint = nearby.tag(ref, found).sentence if found is not None else ""
+        hint = near_names.tag(ref, found).sentence if found is not None else ""
         return NotFound(f"There is no image `{ref[:200]}` that you may see. {hint}".rstrip())
 
     async def _own(self, account: Account, ref: str) -> look.Found:

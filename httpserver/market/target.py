@@ -22,8 +22,8 @@ from headway.store.database import Database
 
 from ..auth.accounts import Accounts
 from ..auth.model import Account
+from ..needs.uses import Ref, Uses
 from ..uploads.ports import Outcome, Place, Stored, Watch
-from ..uses import Ref, Uses
 from . import store
 from .collect import Collector, ImageFiles
 from .names import ImageName, to_push

@@ -10,7 +10,7 @@ from headway.clock import Clock
 from headway.errors import HeadwayError, StoreFull, Unavailable
 from headway.logs import get_logger
 
-from ..problems import INSIDE
+from ..http.problems import INSIDE
 from . import tus
 from .disk import Digest, Disk
 from .errors import FileBroken

@@ -12,9 +12,10 @@ from typing import Any
 
 from headway.units import BadValue
 
-from .. import cycle, policies
-from ..passes import Discipline, PassSettings
-from ..policy import Policy
+from ..order import policies
+from ..order.policy import Policy
+from ..planning import scheduling_pass
+from ..planning.plan import Discipline, PassSettings
 from . import dag, plots, trace, workload
 from .cluster import Cluster
 from .measures import Life, Measures, measure
@@ -80,7 +81,7 @@ class Simulation:
         for contest in self.contests:
             policy = _policy(contest.policy)
             settings = PassSettings(discipline=contest.discipline, estimates=promised and _promises(contest, policy))
-            outcome = World(self.items, self.cluster, policy, settings, cycle.plan).run(on_ended)
+            outcome = World(self.items, self.cluster, policy, settings, scheduling_pass.plan).run(on_ended)
             measures = measure(outcome.lives, gpus=self.cluster.gpus, cpu_centi=self.cluster.cpu_centi)
             results.append(Result(contest, measures, outcome))
         return results

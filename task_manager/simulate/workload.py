@@ -9,7 +9,7 @@ from headway.ids import JobId, TaskId
 from headway.units import counted
 
 from ..model import Node, Shape, Task
-from ..placement import could_ever_fit
+from ..planning.placement import could_ever_fit
 from .cluster import ANY_MODEL, Cluster
 from .errors import TraceInvalid
 from .records import MAX_SPAN_S, MIN_TIMEOUT_S, Record

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from headway.ids import NodeId, TaskId
 
 from ..model import Gpu, Task
-from ..passes import PassInput, PassSettings, Placement, Plan
-from ..placement import Room, empty_room
-from ..places import Booking, Place
-from ..policy import ClusterView, Policy
-from ..queue import TaskQueue
+from ..order.policy import ClusterView, Policy
+from ..order.queue import TaskQueue
+from ..planning.bookings import Booking, Place
+from ..planning.placement import Room, empty_room
+from ..planning.plan import PassInput, PassSettings, Placement, Plan
 from .cluster import Cluster
 from .measures import Life
 from .workload import Item

@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 from tests.support.nvml import GIB, Gpu, PretendGpus
-from worker.gpu import cuda_version, with_outside_use
+from worker.machine.gpus import cuda_version, with_outside_use
 from worker.ports import GpuReading
 
 _READ = """

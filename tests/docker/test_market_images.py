@@ -30,11 +30,11 @@ from tests.support.registry import PASSWORD, PROGRAM, USER, Registry
 from tests.support.small_disks import small_disks
 from tests.support.waiting import eventually, soon
 from tests.support.worker_house import a_launch, an_attempt, worker_house
-from worker.disk_watch import read_disks
-from worker.disks import Disk
 from worker.images import ImageKeeper, MarketShelf, Marks
+from worker.machine.disk_watch import read_disks
+from worker.machine.disks import Disk
+from worker.machine.mounted import MountWatch
 from worker.model import ImageSource, WantedImage
-from worker.mounted import MountWatch
 from worker.ports import Credentials, EngineUnavailable, RuntimeRefused
 from worker.runtime.docker_images import MARK
 from worker.store import WorkerStore

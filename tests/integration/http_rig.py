@@ -34,9 +34,10 @@ from headway.rpc.v1.resource_manager_pb2_grpc import (
 )
 from headway.rpc.v1.task_manager_pb2_grpc import add_TaskManagerServicer_to_server
 from headway.rpc.v1.worker_pb2_grpc import WorkerServicer, add_WorkerServicer_to_server
-from httpserver import decisions, schemas, usage
+from httpserver import schemas
+from httpserver.cluster import decisions, usage
 from httpserver.parts import Parts
-from task_manager.ledger import Ledger
+from task_manager.answers.usage_queries import Ledger
 from tests.support.fake_task_manager import FakeTaskManager
 from tests.support.ports import free_ports
 from tests.support.running import running

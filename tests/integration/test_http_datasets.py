@@ -22,7 +22,7 @@ import pytest_asyncio
 from headway.rpc.v1 import job_manager_pb2 as jm
 from httpserver.datasets import publisher, staging
 from httpserver.datasets.publish import Publication
-from httpserver.uses import Ref
+from httpserver.needs.uses import Ref
 from tests.integration.http_rig import Rig, a_job_file, a_rig, submit
 from tests.support.waiting import eventually
 

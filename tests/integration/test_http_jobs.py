@@ -16,7 +16,7 @@ from headway import fingerprint
 from headway.errors import PromisesMove
 from headway.rpc.v1 import common_pb2 as common
 from headway.rpc.v1 import task_manager_pb2 as tm
-from httpserver import job_detail
+from httpserver.jobs import detail
 from tests.integration.http_rig import Rig, a_job_file, a_rig, submit
 from tests.support.waiting import eventually
 
@@ -146,15 +146,15 @@ async def test_without_task_manager_a_job_is_shown_and_what_is_missing_is_told(r
 
 
 async def test_a_hung_task_manager_is_asked_once_and_not_waited_for_long(rig: Rig, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(job_detail, "_TOLD_S", 1.0)
-    monkeypatch.setattr(job_detail, "_NAMED", 2)
+    monkeypatch.setattr(detail, "_TOLD_S", 1.0)
+    monkeypatch.setattr(detail, "_NAMED", 2)
     ann = await rig.client("ann")
     names = ["a", "b", "c", "d", "e"]
     job_id = (await ann.post("/jobs", json=a_job_file(*names))).json()["id"]
     rig.tasks.hangs = True
-    detail = (await ann.get(f"/jobs/{job_id}")).json()
-    assert [task["name"] for task in detail["tasks"]] == names
-    assert [item["service"] for item in detail["missing"]] == ["TaskManager"] * 2
+    shown = (await ann.get(f"/jobs/{job_id}")).json()
+    assert [task["name"] for task in shown["tasks"]] == names
+    assert [item["service"] for item in shown["missing"]] == ["TaskManager"] * 2
     one = (await ann.get(f"/jobs/{job_id}/tasks/e")).json()
     assert (one["task"]["name"], len(one["missing"])) == ("e", 2)
     # What hung was of the first two tasks, and of the one; nobody asked on, nor would have waited for longer.

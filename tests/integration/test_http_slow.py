@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from httpserver import gate, protocol
+from httpserver.http import protocol, request_guard
 from tests.integration.http_rig import Rig, a_rig
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -74,7 +74,7 @@ async def test_headers_without_end_are_refused_before_they_fill_the_memory(rig: 
 
 
 async def test_a_body_that_stops_coming_is_answered(rig: Rig, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(gate, "BODY_PAUSE_S", 0.5)
+    monkeypatch.setattr(request_guard, "BODY_PAUSE_S", 0.5)
     answer = await until_cut(
         rig,
         b"POST /api/v1/session HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
@@ -85,7 +85,7 @@ async def test_a_body_that_stops_coming_is_answered(rig: Rig, monkeypatch: pytes
 
 
 async def test_an_idle_stream_is_none_that_stops_coming(rig: Rig, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(gate, "BODY_PAUSE_S", 0.2)
+    monkeypatch.setattr(request_guard, "BODY_PAUSE_S", 0.2)
     monkeypatch.setattr(protocol, "HEAD_S", 0.2)
     ann = await rig.client("ann")
     async with ann.stream("GET", "/events") as stream:

@@ -16,9 +16,9 @@ from headway.cli.main import cli
 from headway.clock import SystemClock
 from headway.states import AttemptState
 from headway.store import Database
-from task_manager import tables
-from task_manager.ledger import Ledger
+from task_manager.answers.usage_queries import Ledger
 from task_manager.simulate.trace import KNOWN, parse_trace
+from task_manager.store import tables
 from tests.integration.http_rig import Rig, a_rig
 from tests.support.attempts import an_attempt, keep
 from tests.unit.task_manager.house import GiB, a_task

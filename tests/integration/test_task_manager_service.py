@@ -16,7 +16,7 @@ from headway.lifecycle import Service
 from headway.rpc.v1 import common_pb2
 from headway.rpc.v1 import task_manager_pb2 as pb
 from task_manager.app import build
-from task_manager.leases import LeaseSettings
+from task_manager.engine.leases import LeaseSettings
 from task_manager.settings import Settings
 from tests.support.ports import free_port
 from tests.support.task_manager_neighbours import Neighbours, enqueue_message

@@ -11,7 +11,7 @@ import grpc
 import pytest
 
 from headway.rpc.v1 import task_manager_pb2 as pb
-from task_manager import policies
+from task_manager.order import policies
 from tests.integration.test_task_manager_service import JOB, METADATA, enqueue, neighbours, task_manager
 from tests.support.ports import free_port
 from tests.support.task_manager_neighbours import Neighbours, enqueue_message

@@ -17,7 +17,7 @@ import pytest
 import pytest_asyncio
 from tusclient.client import TusClient
 
-from httpserver import gate
+from httpserver.http import request_guard
 from httpserver.uploads import receiving
 from tests.integration.http_rig import PASSWORD, Rig, a_rig
 from tests.support.small_disks import small_disks
@@ -479,7 +479,7 @@ async def test_two_at_once_and_a_line_that_went_dead(rig: Rig, monkeypatch: pyte
 
 
 async def test_a_line_that_stops_is_told_and_what_came_is_kept(rig: Rig, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(gate, "BODY_PAUSE_S", 0.4)
+    monkeypatch.setattr(request_guard, "BODY_PAUSE_S", 0.4)
     ann = await rig.client("ann")
     at = await create(ann, "stops", 1000)
     reader, writer = await open_line(rig, "ann", at, 0, 1000)

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from task_manager.admission import Limits, ShortReserve
-from task_manager.cycle import Discipline, PassSettings
-from task_manager.policies import by_name
+from task_manager.order.policies import by_name
+from task_manager.planning.admission import Limits, ShortReserve
+from task_manager.planning.scheduling_pass import Discipline, PassSettings
 from task_manager.simulate import cluster, command, workload
 from task_manager.simulate.records import Record
 from tests.support.scheduling import Cluster

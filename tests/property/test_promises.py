@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import pytest
 
 from headway.states import Admission, NodeHealth, TaskState
-from task_manager.cycle import Discipline, PassSettings
 from task_manager.model import Node, Task
-from task_manager.policy import AgingSjf, Fifo, Policy
+from task_manager.order.policy import AgingSjf, Fifo, Policy
+from task_manager.planning.scheduling_pass import Discipline, PassSettings
 from tests.support.scheduling import Cluster
 from tests.unit.task_manager.house import GiB, a_node, a_task, gpus_of
 

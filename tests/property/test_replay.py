@@ -10,13 +10,14 @@ from dataclasses import replace
 import pytest
 
 from headway.ids import TaskId
-from task_manager import frame_rows, frames, policies
-from task_manager.admission import Limits, ShortReserve
-from task_manager.cycle import plan
-from task_manager.frames import Frame
+from task_manager.decisions import frame_codec, frames
+from task_manager.decisions.frames import Frame
 from task_manager.model import Task
-from task_manager.passes import Discipline, PassInput, PassSettings, Plan
-from task_manager.policy import Policy, View
+from task_manager.order import policies
+from task_manager.order.policy import Policy, View
+from task_manager.planning.admission import Limits, ShortReserve
+from task_manager.planning.plan import Discipline, PassInput, PassSettings, Plan
+from task_manager.planning.scheduling_pass import plan
 from tests.property.test_promises import Stream
 from tests.support.scheduling import Cluster
 from tests.unit.task_manager.house import a_node, a_task
@@ -41,8 +42,8 @@ class Recorded(Cluster):
         seen = self.snapshot()
         said = plan(seen)
         kept = frames.frame(seen, said, "any")
-        blob = frame_rows.encode(kept, self.before)
-        again = frame_rows.decode(blob, self.before)
+        blob = frame_codec.encode(kept, self.before)
+        again = frame_codec.decode(blob, self.before)
         assert_same(again, kept)
         told = frames.replay(again)
         assert told.placements == said.placements
@@ -139,7 +140,7 @@ def test_what_is_too_much_is_left_out_and_said(monkeypatch: pytest.MonkeyPatch) 
         cluster.enqueue(task)
     seen = cluster.snapshot()
     said = plan(seen)
-    kept = frame_rows.decode(frame_rows.encode(frames.frame(seen, said, "fifo"), None), None)
+    kept = frame_codec.decode(frame_codec.encode(frames.frame(seen, said, "fifo"), None), None)
     assert not kept.head.whole
     assert len(kept.tasks) == 3
     assert kept.placements == said.placements
@@ -151,10 +152,10 @@ def test_what_an_older_version_kept_is_read() -> None:
     cluster = Cluster([a_node()], policies.by_name("fifo"))
     cluster.enqueue(a_task("t", grace_s=600.0))
     seen = cluster.snapshot()
-    said = json.loads(zlib.decompress(frame_rows.encode(frames.frame(seen, plan(seen), "fifo"), None)))
+    said = json.loads(zlib.decompress(frame_codec.encode(frames.frame(seen, plan(seen), "fifo"), None)))
     assert said["tasks"][0].pop() == 600.0
     said["settings"]["limits"]["queued_tasks_per_user"] = None  # JobManager's to count since
-    old = frame_rows.decode(zlib.compress(json.dumps(said).encode()), None)
+    old = frame_codec.decode(zlib.compress(json.dumps(said).encode()), None)
     assert [seen.task.grace_s for seen in old.tasks.values()] == [0.0]
 
 
@@ -174,7 +175,7 @@ def test_of_two_that_outlived_their_bookings_the_same_is_blamed() -> None:
     for running in (list(seen.running), list(reversed(seen.running))):
         turned = replace(seen, running=running)
         said = plan(turned)
-        again = frame_rows.decode(frame_rows.encode(frames.frame(turned, said, "fifo"), before), before)
+        again = frame_codec.decode(frame_codec.encode(frames.frame(turned, said, "fifo"), before), before)
         assert [lost.task_id for lost in said.dropped] == [promised]
         assert frames.replay(again).dropped == said.dropped
         blamed.add(said.dropped[0].cause)

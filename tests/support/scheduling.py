@@ -15,12 +15,12 @@ from pathlib import Path
 
 from headway.ids import NodeId, TaskId
 from headway.states import TaskState
-from task_manager.cycle import Discipline, PassInput, PassSettings, Plan, plan
 from task_manager.model import Node, Task
-from task_manager.placement import CpuTasks, Room, empty_room, fits, shortages
-from task_manager.places import Booking, Place
-from task_manager.policy import ClusterView, Policy
-from task_manager.queue import TaskQueue
+from task_manager.order.policy import ClusterView, Policy
+from task_manager.order.queue import TaskQueue
+from task_manager.planning.bookings import Booking, Place
+from task_manager.planning.placement import CpuTasks, Room, empty_room, fits, shortages
+from task_manager.planning.scheduling_pass import Discipline, PassInput, PassSettings, Plan, plan
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from headway.units import format_size
 
-from ..disks import Disk
+from ..machine.disks import Disk
 
 # Loading writes the archive to the engine's disk and unpacks it from there; the archive goes when that is done.
 # (Measured on overlay2: the peak is exactly both.) A pull keeps the compressed layers likewise.

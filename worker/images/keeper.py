@@ -17,7 +17,7 @@ from headway.errors import HeadwayError
 from headway.logs import get_logger
 from headway.model.reasons import EndWord
 
-from ..disks import Disk
+from ..machine.disks import Disk
 from ..model import ImageSource, WantedImage
 from ..ports import Credentials, EngineImage, EngineUnavailable, ImageFacts, NoRoom, Runtime, RuntimeRefused
 from . import cache

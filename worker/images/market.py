@@ -12,8 +12,8 @@ from headway.errors import HeadwayError, MountUnavailable, NotFound
 from headway.model.reasons import EndWord
 from headway.mount import Layout, read_marker
 
+from ..machine.mounted import Mounted
 from ..model import WantedImage
-from ..mounted import Mounted
 from ..ports import RuntimeRefused
 from .ports import Shelved
 

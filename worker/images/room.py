@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from headway.clock import Clock
 from headway.logs import get_logger
 
-from ..disks import Disk
+from ..machine.disks import Disk
 from ..ports import NoRoom, Removed, Runtime
 from . import cache
 from .cache import Victim

@@ -15,8 +15,8 @@ from click.testing import CliRunner
 from headway.cli.common import content_of
 from headway.cli.main import cli, report
 from headway.errors import HeadwayError
-from task_manager import policies
-from task_manager.policy import Policy
+from task_manager.order import policies
+from task_manager.order.policy import Policy
 from task_manager.simulate.trace import read_trace
 
 HEADER = "submit_s,runtime_s,timeout_s,gpus\n"

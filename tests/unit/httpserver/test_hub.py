@@ -12,7 +12,7 @@ from headway.rpc.v1 import common_pb2 as common
 from headway.rpc.v1 import job_manager_pb2 as jm
 from headway.rpc.v1 import resource_manager_pb2 as rm
 from headway.rpc.v1 import task_manager_pb2 as tm
-from httpserver.hub import Hub
+from httpserver.peers.hub import Hub
 from tests.support.clock import FakeClock
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, TypeAdapter, ValidationError
 
-from httpserver import mistakes
+from httpserver.http import request_problems
 
 OPENAPI = Path(__file__).resolve().parents[3] / "httpserver" / "openapi.json"
 TAG = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$"
@@ -36,7 +36,7 @@ class Asked(BaseModel):
 def found(body: object) -> list[tuple[str, str]]:
     with pytest.raises(ValidationError) as caught:
         Asked.model_validate(body)
-    items = [mistakes.problem({**item, "loc": ("body", *item["loc"])}) for item in caught.value.errors()]
+    items = [request_problems.problem({**item, "loc": ("body", *item["loc"])}) for item in caught.value.errors()]
     return [(item.pointer, item.message) for item in items]
 
 
@@ -78,10 +78,12 @@ def test_a_body_and_a_parameter_of_another_form() -> None:
     with pytest.raises(ValidationError) as caught:
         TypeAdapter(Annotated[int, Field(le=500)]).validate_python(501)
     (item,) = caught.value.errors()
-    told = mistakes.problem({**item, "loc": ("query", "limit")})
+    told = request_problems.problem({**item, "loc": ("query", "limit")})
     assert (told.pointer, told.message) == ("", "The parameter `limit` may be 500 at most.")
-    assert mistakes.problem({"type": "json_invalid", "loc": ("body", 7)}).message == "The body is no valid JSON."
-    assert mistakes.problem({"type": "news", "loc": ("body", "a"), "msg": "Raw"}).message == (
+    assert (
+        request_problems.problem({"type": "json_invalid", "loc": ("body", 7)}).message == "The body is no valid JSON."
+    )
+    assert request_problems.problem({"type": "news", "loc": ("body", "a"), "msg": "Raw"}).message == (
         "`a` is not as it should be."
     )
 
@@ -98,4 +100,4 @@ def patterns(value: Any) -> Iterator[str]:
 
 
 def test_each_pattern_of_the_api_has_words() -> None:
-    assert set(patterns(json.loads(OPENAPI.read_text()))) <= mistakes.FORMS.keys()
+    assert set(patterns(json.loads(OPENAPI.read_text()))) <= request_problems.FORMS.keys()

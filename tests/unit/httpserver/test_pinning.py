@@ -11,19 +11,19 @@ import pytest
 from headway.errors import InvalidInput
 from headway.rpc.v1 import common_pb2 as common
 from headway.rpc.v1 import resource_manager_pb2 as rm
-from httpserver import examine
 from httpserver.auth.model import Account
 from httpserver.datasets.ports import Pinned
-from httpserver.engines import Engines
-from httpserver.nearby import Tagged
-from httpserver.pinning import ImagePin, Pinning, Pins
+from httpserver.jobs import job_file
+from httpserver.needs.engine_images import Engines
+from httpserver.needs.near_names import Tagged
+from httpserver.needs.pinning import ImagePin, Pinning, Pins
+from httpserver.needs.unknown_names import Unknown, Wanted
+from httpserver.needs.uses import Ref
 from httpserver.registries import manifests
 from httpserver.registries.failure import Kind, RegistryFailure
 from httpserver.registries.manifests import Facts, Unreadable
 from httpserver.registries.names import OWN_REGISTRY, ImageName, parse, registry_host
 from httpserver.registries.service import Resolved
-from httpserver.unknown import Unknown, Wanted
-from httpserver.uses import Ref
 from worker.runtime.docker_images import MARK
 
 A, B, C = (f"sha256:{digit * 64}" for digit in "abc")
@@ -455,12 +455,12 @@ tasks:
 """
     unknown = (Unknown("image", "base", "no base", "bass"), Unknown("datasets", "bad", "no bad"))
     code = Unknown("code", A, "no code")
-    problems = examine.merged(text, "yaml", examine.Grants(False, False), (), (*unknown, code), A)
+    problems = job_file.merged(text, "yaml", job_file.Grants(False, False), (), (*unknown, code), A)
     assert [(problem.pointer, problem.message, problem.line) for problem in problems] == [
         ("", "no code", None),
         ("/tasks/0/image", "no base", 6),
         ("/tasks/0/datasets/1", "no bad", 7),
     ]
     assert problems[1].suggestion == "bass"
-    found = examine.examine(text, "yaml", examine.Grants(False, False), A)
+    found = job_file.examine(text, "yaml", job_file.Grants(False, False), A)
     assert found.wanted == Wanted(("base", "other"), ("good", "bad"), (A,))

@@ -9,7 +9,7 @@ import pytest
 
 from headway.errors import JobFileInvalid
 from headway.rpc.v1 import task_manager_pb2 as tm
-from httpserver.preview import checked, variants_of
+from httpserver.jobs.preview import checked, variants_of
 
 
 def read(document: Any) -> list[tm.EnqueueTask] | None:

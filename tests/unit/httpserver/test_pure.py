@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.errors import InvalidInput, RangeInvalid
-from httpserver import origin, ranges
 from httpserver.auth.limits import FailureLimit, SignInLimits
-from httpserver.disposition import attachment
 from httpserver.files import kernel, names
+from httpserver.http import origin, ranges
+from httpserver.http.disposition import attachment
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ import pytest
 from headway.errors import MountUnavailable, Unavailable
 from headway.ids import AttemptId, new_job_id
 from headway.mount import Layout
-from httpserver import examine
-from httpserver.jobfile_process import JobFileProcess
+from httpserver.jobs import job_file
+from httpserver.jobs.job_file_process import JobFileProcess
 from httpserver.logs.archive import Entry, archive
 from httpserver.logs.stored import StoredLogs, attempt_of, read_at
 from tests.support.clock import FakeClock
@@ -94,7 +94,7 @@ async def test_an_archive_without_one_of_its_files_is_whole_and_says_so():
     assert "y/1/stdout.log: The shared folder went away." in whole.read("missing.txt").decode()
 
 
-GRANTS = examine.Grants(high_priority=False, image_user=False)
+GRANTS = job_file.Grants(high_priority=False, image_user=False)
 GOOD = b'{"version": 1, "name": "n", "tasks": [{"name": "a", "image": "i", "command": "true", "timeout": "1m"}]}'
 
 
@@ -105,7 +105,7 @@ async def test_a_large_file_is_read_by_another_process_that_ends_when_idle(clock
         assert (found.name, found.task_count, found.problems) == ("n", 1, ())
         running = process._process
         assert running is not None
-        assert await process.call("examine", b"[]", "json", GRANTS) == examine.examine(b"[]", "json", GRANTS)
+        assert await process.call("examine", b"[]", "json", GRANTS) == job_file.examine(b"[]", "json", GRANTS)
         assert process._process is running
         await clock.advance(21)
         await eventually(lambda: running.returncode is not None)
@@ -160,7 +160,7 @@ tasks:
   - name: c
     needs: {b: any}
 """
-    told = examine.merged(
+    told = job_file.merged(
         text, "yaml", GRANTS, (Problem("/tasks/1/needs/c", "cycle"), Problem("/tasks/2/needs/b", "cycle too"))
     )
     assert [(p.pointer, p.line) for p in told] == [("/tasks/1/needs/0", 7), ("/tasks/2/needs/b", 10)]

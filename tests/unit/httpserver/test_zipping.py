@@ -11,8 +11,8 @@ import zipfile
 
 import pytest
 
-from httpserver import zipping
-from httpserver.zipping import ZipWriter
+from httpserver.http import zip_stream
+from httpserver.http.zip_stream import ZipWriter
 
 UNDECODABLE = b"\xff\xfe.bin".decode("utf-8", "surrogateescape")
 
@@ -58,7 +58,7 @@ def test_folders_are_kept():
     assert info.external_attr >> 16 == 0o040700
 
 
-@pytest.mark.parametrize("size", [1, zipping.LARGE_BYTES, 1 << 45])
+@pytest.mark.parametrize("size", [1, zip_stream.LARGE_BYTES, 1 << 45])
 def test_sizes_of_any_width_are_understood(size: int):
     content = b"c" * 70_000
     whole = zipfile.ZipFile(io.BytesIO(packed(("f", content), size=size)))

@@ -17,11 +17,11 @@ from headway.model.reasons import EndReason, EndWord
 from headway.rpc.v1 import job_manager_pb2, task_manager_pb2
 from headway.states import Admission, NodeHealth
 from headway.store import Database
-from task_manager import policy, tables, wire
-from task_manager.desk import Desk
-from task_manager.dispatcher import Dispatcher
-from task_manager.engine import Engine
-from task_manager.events import (
+from task_manager import wire
+from task_manager.answers.queries import Desk
+from task_manager.dispatch.dispatcher import Dispatcher
+from task_manager.engine.engine import Engine
+from task_manager.engine.events import (
     Accepted,
     Beat,
     BeatAnswer,
@@ -36,13 +36,15 @@ from task_manager.events import (
     StopOrder,
     Tick,
 )
+from task_manager.engine.leases import LeaseSettings
 from task_manager.hub import Hub
-from task_manager.leases import LeaseSettings
 from task_manager.model import Condition, Gpu, Node, Shape, Task
+from task_manager.order import policy
+from task_manager.planning.image_forecast import Wanted
 from task_manager.ports import Launch
-from task_manager.prefetch import Wanted
 from task_manager.settings import Settings
-from task_manager.tables import outbox
+from task_manager.store import tables
+from task_manager.store.tables import outbox
 from tests.support.clock import FakeClock
 
 GiB = 1 << 30

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from headway.ids import NodeId
-from task_manager.admission import Ground, Limits, ShortReserve, contradictions, refusals
-from task_manager.cycle import Discipline, PassSettings, Why
-from task_manager.gate import Gate
 from task_manager.model import Shape
-from task_manager.placement import CpuTasks
-from task_manager.policy import AgingSjf
+from task_manager.order.policy import AgingSjf
+from task_manager.planning.admission import Ground, Limits, ShortReserve, contradictions, refusals
+from task_manager.planning.placement import CpuTasks
+from task_manager.planning.scheduling_pass import Discipline, PassSettings, Why
+from task_manager.planning.submit_check import Gate
 from tests.support.scheduling import Cluster
 from tests.unit.task_manager.house import GiB, a_node, a_task, tid
 

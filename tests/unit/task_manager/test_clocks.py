@@ -11,9 +11,9 @@ import pytest
 from headway.rpc.v1 import task_manager_pb2 as pb
 from task_manager import clocks
 from task_manager.clocks import Heard, Reading
-from task_manager.decision_log import DecisionLog
-from task_manager.events import Tick
-from task_manager.policies import by_name
+from task_manager.decisions.decision_log import DecisionLog
+from task_manager.engine.events import Tick
+from task_manager.order.policies import by_name
 from tests.support.clock import FakeClock
 from tests.unit.task_manager.house import SETTINGS, House, a_house, a_node, a_task, tid
 

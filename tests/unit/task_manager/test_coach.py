@@ -14,9 +14,9 @@ from headway.model.reasons import EndReason, EndWord
 from headway.rpc import convert
 from headway.rpc.v1 import common_pb2, task_manager_pb2
 from task_manager import wire
-from task_manager.advisor import Advisor, seniority_per_s
-from task_manager.coach import Basis, CutShort, Experience, Run, learn, rounded_up, sentence, warning
-from task_manager.policies import by_name
+from task_manager.answers.advice_queries import Advisor, seniority_per_s
+from task_manager.answers.timeout_advice import Basis, CutShort, Experience, Run, learn, rounded_up, sentence, warning
+from task_manager.order.policies import by_name
 from tests.support.clock import FakeClock
 from tests.support.postgres import Postgres
 from tests.unit.task_manager.house import House, a_house, a_node, a_task, exited, tid

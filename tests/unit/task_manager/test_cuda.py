@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from task_manager.cuda import brands, in_words, is_served
+from task_manager.planning.cuda import brands, in_words, is_served
 
 # nvidia/cuda:12.4.1-base, shortened to its kinds of terms.
 CUDA_12_4 = (

@@ -10,12 +10,14 @@ import pytest
 from headway.ids import NodeId
 from headway.rpc import convert
 from headway.rpc.v1 import task_manager_pb2 as pb
-from task_manager import explain, frame_rows, frames, policies
-from task_manager.admission import Holdings, Limits, ShortReserve, reached, ruled_out
-from task_manager.cycle import Discipline, PassInput, PassSettings, Plan, plan
-from task_manager.decision_words import told
+from task_manager.decisions import frame_codec, frames
+from task_manager.decisions.sentences import told
 from task_manager.model import Task
-from task_manager.places import Place, kind_of
+from task_manager.order import policies
+from task_manager.planning import explain
+from task_manager.planning.admission import Holdings, Limits, ShortReserve, reached, ruled_out
+from task_manager.planning.bookings import Place, kind_of
+from task_manager.planning.scheduling_pass import Discipline, PassInput, PassSettings, Plan, plan
 from tests.support.scheduling import Cluster
 from tests.unit.task_manager.house import a_node, a_task, gpus_of, tid
 
@@ -32,7 +34,7 @@ class Log(Cluster):
         self.seen = self.snapshot()
         self.plan = plan(self.seen)
         kept = frames.frame(self.seen, self.plan, self.policy_text)
-        self.kept = frame_rows.decode(frame_rows.encode(kept, None), None)
+        self.kept = frame_codec.decode(frame_codec.encode(kept, None), None)
         if self.plan.placements:
             self.said = {task.id: told(self.kept, 1, self.now, task) for task in self.tasks.values()}
             for task in self.tasks.values():

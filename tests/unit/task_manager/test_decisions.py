@@ -12,11 +12,13 @@ from sqlalchemy import select
 from headway.errors import InvalidInput, NotFound, StoreFull
 from headway.rpc.v1 import task_manager_pb2 as pb
 from headway.store import Database
-from task_manager import frames, policies, store_decisions, tables
-from task_manager.admission import Limits
-from task_manager.decision_log import DecisionLog
-from task_manager.frames import Frame
-from task_manager.passes import Discipline
+from task_manager.decisions import frames
+from task_manager.decisions.decision_log import DecisionLog
+from task_manager.decisions.frames import Frame
+from task_manager.order import policies
+from task_manager.planning.admission import Limits
+from task_manager.planning.plan import Discipline
+from task_manager.store import decision_store, tables
 from tests.support.clock import FakeClock
 from tests.support.postgres import Postgres
 from tests.unit.task_manager.house import SETTINGS, House, a_house, a_node, a_task, tid
@@ -44,8 +46,8 @@ async def history(house: House, name: str, limit: int = 0, before: int = 0) -> p
 
 
 async def kept(house: House) -> list[Frame]:
-    last = await house.db.read(store_decisions.last_id)
-    found = await house.db.read(lambda conn: list(store_decisions.frames(conn, 1, last)))
+    last = await house.db.read(decision_store.last_id)
+    found = await house.db.read(lambda conn: list(decision_store.frames(conn, 1, last)))
     return [frame for _, _, frame in found]
 
 

@@ -11,7 +11,7 @@ import pytest
 from headway.errors import InvalidInput
 from headway.rpc.v1 import common_pb2
 from headway.rpc.v1 import task_manager_pb2 as pb
-from task_manager.events import Commands, Hold
+from task_manager.engine.events import Commands, Hold
 from tests.support.clock import FakeClock
 from tests.unit.task_manager.house import House, a_house, a_node, a_task
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from task_manager import policies
-from task_manager.cycle import Discipline, PassInput, PassSettings, Why, plan
 from task_manager.model import Shape
-from task_manager.placement import CpuTasks, choose, empty_room
-from task_manager.policy import AgingSjf, ClusterView
-from task_manager.queue import TaskQueue
+from task_manager.order import policies
+from task_manager.order.policy import AgingSjf, ClusterView
+from task_manager.order.queue import TaskQueue
+from task_manager.planning.placement import CpuTasks, choose, empty_room
+from task_manager.planning.scheduling_pass import Discipline, PassInput, PassSettings, Why, plan
 from tests.support.scheduling import Cluster, fixture_rows
 from tests.unit.task_manager.house import GiB, a_node, a_task, gpus_of, tid
 

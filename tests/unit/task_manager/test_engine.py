@@ -16,10 +16,10 @@ from headway.ids import AttemptId, NodeId
 from headway.model.reasons import EndReason, EndWord
 from headway.states import Admission, NodeHealth
 from headway.store import Database
-from task_manager import store
-from task_manager.events import Cancel, Commands, Enqueue, Hold, NodeDeclaredLost, Release, Report, Reports
+from task_manager.engine.events import Cancel, Commands, Enqueue, Hold, NodeDeclaredLost, Release, Report, Reports
 from task_manager.model import Task
-from task_manager.policy import AgingSjf, View
+from task_manager.order.policy import AgingSjf, View
+from task_manager.store import queue_store
 from tests.support.clock import FakeClock
 from tests.support.waiting import eventually
 from tests.unit.task_manager.house import GiB, House, a_house, a_node, a_task, blocked, exited, tid
@@ -43,7 +43,7 @@ async def test_a_task_is_placed_launched_and_its_end_is_told(house: House) -> No
     assert await house.told() == [("train", "ATTEMPT_STARTED", 1, ""), ("train", "SUCCEEDED", 1, "exited")]
     assert [e.seq for e in await house.events()] == [1, 2]
     assert not house.engine.book.tasks
-    stored = await house.db.read(lambda conn: store.load_attempt(conn, tid("train"), 1))
+    stored = await house.db.read(lambda conn: queue_store.load_attempt(conn, tid("train"), 1))
     assert stored is not None
     assert (stored.state.value, stored.reason) == ("SUCCEEDED", exited(0))
 

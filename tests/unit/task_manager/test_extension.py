@@ -23,14 +23,15 @@ from headway.ids import AttemptId, NodeId, TaskId
 from headway.model.reasons import EndReason, EndWord
 from headway.states import AttemptState
 from headway.store import Database
-from task_manager import extension, store, tables
-from task_manager.admission import Limits, ShortReserve
-from task_manager.events import Extend, ExtendOrder
-from task_manager.extension import Moved, moved_promises, refusal
+from task_manager.answers.extension_requests import MoreTime
+from task_manager.engine import extension
+from task_manager.engine.events import Extend, ExtendOrder
+from task_manager.engine.extension import Moved, moved_promises, refusal
 from task_manager.model import Attempt, Shape
-from task_manager.more_time import MoreTime
-from task_manager.places import Booking, Place
+from task_manager.planning.admission import Limits, ShortReserve
+from task_manager.planning.bookings import Booking, Place
 from task_manager.settings import Settings
+from task_manager.store import queue_store, tables
 from tests.support.clock import FakeClock
 from tests.unit.task_manager.house import SETTINGS, House, a_house, a_node, a_task, tid
 
@@ -101,7 +102,7 @@ async def test_what_came_too_late_was_never_given(house: House, counted_s: float
     await extend(house)
     reason = EndReason(EndWord.TIMED_OUT, None, 15, "It ran past its timeout of 10m and was ended.")
     await house.report(RUN, "TIMED_OUT", reason=reason, run_s=600.0, timeout_s=counted_s)
-    ended = await house.db.read(lambda conn: store.load_attempt(conn, tid("run"), 1))
+    ended = await house.db.read(lambda conn: queue_store.load_attempt(conn, tid("run"), 1))
     assert (ended.timeout_s, ended.state.value) == (600.0, "TIMED_OUT")
     assert ended.reason.detail == f"{reason.detail} The 5m more that it was given came too late."
 
@@ -110,7 +111,7 @@ async def test_an_end_at_the_new_limit_keeps_it(house: House) -> None:
     await extend(house)
     reason = EndReason(EndWord.TIMED_OUT, None, 15, "It ran past its timeout of 15m and was ended.")
     await house.report(RUN, "TIMED_OUT", reason=reason, run_s=900.0, timeout_s=900.0)
-    ended = await house.db.read(lambda conn: store.load_attempt(conn, tid("run"), 1))
+    ended = await house.db.read(lambda conn: queue_store.load_attempt(conn, tid("run"), 1))
     assert (ended.timeout_s, ended.reason) == (900.0, reason)
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from task_manager.admission import Limits
-from task_manager.cycle import PassSettings, plan
-from task_manager.extension import Moved, moved_promises
-from task_manager.policy import AgingSjf
+from task_manager.engine.extension import Moved, moved_promises
+from task_manager.order.policy import AgingSjf
+from task_manager.planning.admission import Limits
+from task_manager.planning.scheduling_pass import PassSettings, plan
 from tests.support.scheduling import Cluster
 from tests.unit.task_manager.house import a_node, a_task, tid
 

@@ -13,13 +13,13 @@ from headway.ids import NodeId
 from headway.model.reasons import WaitWord
 from headway.rpc.v1 import common_pb2, resource_manager_pb2, task_manager_pb2
 from task_manager import wire
-from task_manager.explain import Sight, could_ever_run, reasons
+from task_manager.dispatch.image_prefetch import Prefetcher
 from task_manager.model import Node, Shape
-from task_manager.placement import Room, choose, empty_room, fits, shortages
-from task_manager.policy import AgingSjf
-from task_manager.prefetch import Head, Wanted, wishes
-from task_manager.prefetcher import Prefetcher
-from task_manager.queue import TaskQueue
+from task_manager.order.policy import AgingSjf
+from task_manager.order.queue import TaskQueue
+from task_manager.planning.explain import Sight, could_ever_run, reasons
+from task_manager.planning.image_forecast import Head, Wanted, wishes
+from task_manager.planning.placement import Room, choose, empty_room, fits, shortages
 from tests.support.clock import FakeClock
 from tests.support.scheduling import greedy
 from tests.unit.task_manager.house import GiB, House, a_house, a_node, a_task, gpus_of

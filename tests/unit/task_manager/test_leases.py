@@ -11,8 +11,8 @@ from headway.errors import Fenced
 from headway.ids import AttemptId
 from headway.model.reasons import EndReason, EndWord
 from headway.states import NodeHealth
-from task_manager.events import NodeDeclaredLost, PlannedStop
-from task_manager.leases import NodeLease, on_heartbeat
+from task_manager.engine.events import NodeDeclaredLost, PlannedStop
+from task_manager.engine.leases import NodeLease, on_heartbeat
 from tests.support.clock import FakeClock
 from tests.unit.task_manager.house import House, a_house, a_node, a_task, exited, tid
 

@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 
-from task_manager import candidates, placing, policies, snapshot
-from task_manager.admission import Limits, ShortReserve
-from task_manager.cycle import Discipline, PassSettings, Wait, Why, plan
-from task_manager.explain import Sight, reasons
-from task_manager.passes import Plan
-from task_manager.policy import Fifo
-from task_manager.queue import TaskQueue
+from task_manager.engine import pass_input, passes
+from task_manager.order import policies
+from task_manager.order.policy import Fifo
+from task_manager.order.queue import TaskQueue
+from task_manager.planning import candidates
+from task_manager.planning.admission import Limits, ShortReserve
+from task_manager.planning.explain import Sight, reasons
+from task_manager.planning.plan import Plan
+from task_manager.planning.scheduling_pass import Discipline, PassSettings, Wait, Why, plan
 from tests.support.clock import FakeClock
 from tests.support.scheduling import Cluster
 from tests.unit.task_manager.house import SETTINGS, a_house, a_node, a_task, tid
@@ -140,7 +142,7 @@ def test_rough_starts_of_capped_tasks_are_no_earlier_than_their_cap_lets_them(di
     cluster.submit(a_task("runs", timeout=1_000.0, gpus=1))
     cluster.submit(*(a_task(f"t{i}", at=1.0 + i, timeout=100.0, gpus=1) for i in range(3)))
     cluster.run(until=10.0)
-    found = [snapshot.estimate_of(last(cluster), cluster.tasks[tid(f"t{i}")], 1 + i) for i in range(3)]
+    found = [pass_input.estimate_of(last(cluster), cluster.tasks[tid(f"t{i}")], 1 + i) for i in range(3)]
     starts = [one.start_s for one in found if one is not None]
     assert len(starts) == 3
     assert starts == sorted(starts)
@@ -167,13 +169,13 @@ async def test_a_task_that_was_tried_in_vain_and_goes_lets_the_next_one_be_tried
     tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No pass ran, and what might have started waited for the next event."""
-    real = placing.seen_now
+    real = passes.seen_now
 
     def few(*args: Any) -> Any:
         seen = real(*args)
         return replace(seen, settings=replace(seen.settings, filled=1))
 
-    monkeypatch.setattr(placing, "seen_now", few)
+    monkeypatch.setattr(passes, "seen_now", few)
     settings = replace(SETTINGS, reserved=1, discipline=Discipline.CONSERVATIVE)
     async with a_house(tmp_path, clock, settings=settings, order=policies.by_name("fifo")) as house:
         await house.nodes(a_node(gpus=2))

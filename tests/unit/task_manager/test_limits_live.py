@@ -9,10 +9,10 @@ import pytest
 
 from headway.rpc.v1 import common_pb2
 from headway.rpc.v1 import task_manager_pb2 as pb
-from task_manager import placing, snapshot
-from task_manager.admission import Limits, ShortReserve
-from task_manager.preview import JOB, preview
-from task_manager.scheduling_view import scheduling
+from task_manager.answers.scheduling_view import scheduling
+from task_manager.engine import pass_input, passes
+from task_manager.planning.admission import Limits, ShortReserve
+from task_manager.planning.preview import JOB, preview
 from tests.support.clock import FakeClock
 from tests.unit.task_manager.house import SETTINGS, House, a_house, a_node, a_task, tid
 
@@ -140,8 +140,8 @@ async def test_a_limit_that_is_reached_is_told_beside_what_has_to_come_free(tmp_
         for name, told in why.items():
             entry = await house.desk.explain(tid(name))
             assert {r.word: r.sentence for r in entry.reasons} == told
-        there = placing.seen_now(house.engine.book, house.engine.settings)
-        asked = snapshot.apart(there, house.engine.here(), 0.0)()
+        there = passes.seen_now(house.engine.book, house.engine.settings)
+        asked = pass_input.apart(there, house.engine.here(), 0.0)()
         more = a_task("more", job=JOB, gpus=1, at=now, timeout=900, owner="a")
         (start,) = preview(asked, [more], list(house.engine.book.nodes.values()), most=1)
         assert {"user_limit", busy, "kept_for_short_tasks"} <= {reason.word for reason in start.reasons}

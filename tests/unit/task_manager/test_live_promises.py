@@ -13,11 +13,11 @@ from headway.errors import PromisesMove
 from headway.ids import NodeId
 from headway.rpc.v1 import task_manager_pb2 as pb
 from headway.states import NodeHealth
-from task_manager.admission import Limits, ShortReserve
-from task_manager.decision_log import DecisionLog
-from task_manager.events import Extend, NodesChanged
-from task_manager.passes import Discipline
-from task_manager.policies import by_name
+from task_manager.decisions.decision_log import DecisionLog
+from task_manager.engine.events import Extend, NodesChanged
+from task_manager.order.policies import by_name
+from task_manager.planning.admission import Limits, ShortReserve
+from task_manager.planning.plan import Discipline
 from tests.support.clock import FakeClock
 from tests.unit.task_manager.house import SETTINGS, House, a_house, a_node, a_task, tid
 

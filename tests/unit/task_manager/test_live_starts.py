@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from headway.ids import NodeId
-from task_manager import policies
-from task_manager.events import Report, Reports
-from task_manager.leases import LeaseSettings
-from task_manager.passes import Discipline
+from task_manager.engine.events import Report, Reports
+from task_manager.engine.leases import LeaseSettings
+from task_manager.order import policies
+from task_manager.planning.plan import Discipline
 from task_manager.settings import Settings
 from tests.support.clock import FakeClock
 from tests.support.scheduling import fixture_rows

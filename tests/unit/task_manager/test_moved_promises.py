@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from headway.rpc.v1 import task_manager_pb2 as pb
-from task_manager.events import Extend
-from task_manager.policies import by_name
+from task_manager.engine.events import Extend
+from task_manager.order.policies import by_name
 from tests.support.clock import FakeClock
 from tests.unit.task_manager.house import SETTINGS, House, a_house, a_node, a_task, tid
 

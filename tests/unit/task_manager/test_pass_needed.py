@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from task_manager import placing
-from task_manager.cycle import plan
-from task_manager.events import Commands, Hold
-from task_manager.passes import Discipline
-from task_manager.policies import by_name
+from task_manager.engine import passes as engine_passes
+from task_manager.engine.events import Commands, Hold
+from task_manager.order.policies import by_name
+from task_manager.planning.plan import Discipline
+from task_manager.planning.scheduling_pass import plan
 from tests.support.clock import FakeClock
 from tests.support.waiting import eventually
 from tests.unit.task_manager.house import SETTINGS, GiB, House, a_house, a_node, a_task, tid
@@ -29,7 +29,7 @@ def passes(house: House, monkeypatch: pytest.MonkeyPatch) -> list[int]:
         made.append(len(seen.queue))
         return plan(seen)
 
-    monkeypatch.setattr(placing, "plan", counted)
+    monkeypatch.setattr(engine_passes, "plan", counted)
     return made
 
 
@@ -131,7 +131,7 @@ async def test_under_a_rule_that_sorts_again_each_task_takes_a_pass(
 
 def plan_now(house: House) -> Any:
     """What a pass would say at this moment."""
-    return plan(placing.seen_now(house.engine.book, house.settings))
+    return plan(passes.seen_now(house.engine.book, house.settings))
 
 
 @pytest.mark.parametrize("discipline", list(Discipline))

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from headway.ids import NodeId
 from headway.model.reasons import EndReason, EndWord
-from task_manager.admission import Holdings, Limits
-from task_manager.explain import Sight, could_ever_run, reasons
 from task_manager.model import Gpu, Shape, Task
-from task_manager.placement import CpuTasks, Room, choose, empty_room, fits, shortages
-from task_manager.policy import AgingSjf
-from task_manager.queue import TaskQueue
+from task_manager.order.policy import AgingSjf
+from task_manager.order.queue import TaskQueue
+from task_manager.planning.admission import Holdings, Limits
+from task_manager.planning.explain import Sight, could_ever_run, reasons
+from task_manager.planning.placement import CpuTasks, Room, choose, empty_room, fits, shortages
 from tests.support.scheduling import greedy
 from tests.unit.task_manager.house import GiB, a_node, a_task, blocked, gpus_of, tid
 

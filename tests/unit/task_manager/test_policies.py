@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from task_manager import policies, strangers
-from task_manager.cycle import PassSettings
 from task_manager.model import Task
-from task_manager.policy import AgingSjf, ClusterView, Policy, View, rank
-from task_manager.queue import TaskQueue
+from task_manager.order import guard, policies
+from task_manager.order.policy import AgingSjf, ClusterView, Policy, View, rank
+from task_manager.order.queue import TaskQueue
+from task_manager.planning.scheduling_pass import PassSettings
 from tests.support.scheduling import Cluster
 from tests.unit.task_manager.house import a_node, a_task, tid
 
@@ -247,9 +247,9 @@ def test_ctrl_c_ends_what_nothing_else_would_and_else_is_a_policys_own_word() ->
 
 
 def test_numbers_of_other_packages_are_numbers() -> None:
-    assert strangers.number(Fraction(1, 2)) == 0.5
+    assert guard.number(Fraction(1, 2)) == 0.5
     with pytest.raises(TypeError, match="its number is a Decimal"):
-        strangers.number(Decimal(1))
+        guard.number(Decimal(1))
 
 
 def test_another_policy_takes_over_a_full_queue() -> None:

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from task_manager import policies, policy
 from task_manager.model import Task
-from task_manager.placement import Room, empty_room
-from task_manager.queue import TaskQueue
+from task_manager.order import policies, policy
+from task_manager.order.queue import TaskQueue
+from task_manager.planning.placement import Room, empty_room
 from tests.support.scheduling import greedy
 from tests.unit.task_manager.house import a_node, a_task, tid
 

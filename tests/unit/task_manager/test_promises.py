@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from headway.states import Admission, NodeHealth, TaskState
-from task_manager import policies
-from task_manager.admission import Limits
-from task_manager.cycle import Discipline, PassSettings, Why
 from task_manager.model import Task
-from task_manager.placement import CpuTasks
-from task_manager.policy import AgingSjf
+from task_manager.order import policies
+from task_manager.order.policy import AgingSjf
+from task_manager.planning.admission import Limits
+from task_manager.planning.placement import CpuTasks
+from task_manager.planning.scheduling_pass import Discipline, PassSettings, Why
 from tests.support.scheduling import Cluster
 from tests.unit.task_manager.house import GiB, a_node, a_task, gpus_of, tid
 

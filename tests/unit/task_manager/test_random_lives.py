@@ -17,13 +17,14 @@ from headway.ids import AttemptId, TaskId
 from headway.model.reasons import EndReason, EndWord
 from headway.states import ATTEMPT_LIVE, TASK_ENDED
 from headway.store import Database
-from task_manager import placing, store
-from task_manager.events import Report, Reports, Tick
+from task_manager.engine import passes
+from task_manager.engine.events import Report, Reports, Tick
 from task_manager.model import Node, Task
-from task_manager.passes import Discipline, Why
-from task_manager.placement import fits
-from task_manager.queue import id_of
-from task_manager.tables import attempts as attempts_table
+from task_manager.order.queue import id_of
+from task_manager.planning.placement import fits
+from task_manager.planning.plan import Discipline, Why
+from task_manager.store import queue_store
+from task_manager.store.tables import attempts as attempts_table
 from tests.support.clock import FakeClock
 from tests.unit.task_manager.house import SETTINGS, GiB, House, a_house, a_node, a_task, exited, tid
 
@@ -238,7 +239,7 @@ class Life:
         for task in book.tasks.values():
             assert (task.id in book.attempts) != task.waiting
             assert (task.id in book.queue) == task.waiting
-        rooms = placing.rooms(book, house.settings)
+        rooms = passes.rooms(book, house.settings)
         for shape, lanes in book.queue.shelves.items():
             keys = [key for lane in lanes.values() for key in lane]
             if any(fits(shape, room) for room in rooms if not room.closed):
@@ -247,7 +248,7 @@ class Life:
                 assert house.settings.discipline is not Discipline.GREEDY, "a task that fits is left waiting"
                 assert waits, "a task that fits is left waiting"
                 assert all(wait.why is Why.RESERVED for wait in waits), f"a task that fits is left waiting: {waits}"
-        stored = await house.db.read(lambda conn: store.load(conn, house.engine.here()))
+        stored = await house.db.read(lambda conn: queue_store.load(conn, house.engine.here()))
         assert {t.id: t for t in stored.tasks} == book.tasks
         live = {a.id: (a.state, a.node_id, a.gpu_uuids) for a in stored.attempts}
         assert live == {a.id: (a.state, a.node_id, a.gpu_uuids) for a in book.attempts.values()}
@@ -289,7 +290,7 @@ async def test_random_lives(seed: int, tmp_path: Path, clock: FakeClock) -> None
         events = defaultdict(list)
         for event in await house.events():
             events[tid(event.task.name)].append(event)
-        stored = await house.db.read(lambda conn: store.load_tasks(conn, life.tasks))
+        stored = await house.db.read(lambda conn: queue_store.load_tasks(conn, life.tasks))
         for task_id, task in stored.items():
             mine = events[task_id]
             assert [e.seq for e in mine] == list(range(1, len(mine) + 1))

@@ -13,12 +13,12 @@ import pytest
 from headway.errors import InvalidInput, StoreFull
 from headway.rpc.v1 import task_manager_pb2 as pb
 from headway.store import Database
-from task_manager import policies
-from task_manager.events import PlannedStop, SetScheduling
+from task_manager.engine.events import PlannedStop, SetScheduling
 from task_manager.model import Task
-from task_manager.passes import Discipline
-from task_manager.policy import AgingSjf, Policy, View
-from task_manager.resorting import Adaptive
+from task_manager.order import policies
+from task_manager.order.dynamic_policies import Adaptive
+from task_manager.order.policy import AgingSjf, Policy, View
+from task_manager.planning.plan import Discipline
 from tests.support.clock import FakeClock
 from tests.support.postgres import Postgres
 from tests.unit.task_manager.house import SETTINGS, House, a_house, a_node, a_task, exited, tid

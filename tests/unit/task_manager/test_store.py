@@ -11,8 +11,8 @@ from headway.ids import AttemptId
 from headway.model.reasons import EndReason, EndWord
 from headway.store import Database
 from headway.store.migrations import differences
-from task_manager import store, tables
-from task_manager.events import Extend
+from task_manager.engine.events import Extend
+from task_manager.store import queue_store, tables
 from tests.support.clock import FakeClock
 from tests.support.postgres import Postgres
 from tests.unit.task_manager.house import House, a_house, a_node, a_task, blocked, exited, gpus_of, tid
@@ -57,12 +57,12 @@ async def test_a_whole_life_and_a_restart(house: House) -> None:
     assert book.attempts == attempts
     assert book.nodes == nodes
     assert book.leases[node.id].suspended
-    ended = await house.db.read(lambda conn: store.load_tasks(conn, [tid("fail")]))
+    ended = await house.db.read(lambda conn: queue_store.load_tasks(conn, [tid("fail")]))
     assert ended[tid("fail")].reason == exited(3)
-    found = await house.db.read(lambda conn: store.load_attempts(conn, tid("x").job_id, [], ("", 0), 2))
+    found = await house.db.read(lambda conn: queue_store.load_attempts(conn, tid("x").job_id, [], ("", 0), 2))
     assert [(a.id.task.name, a.id.number) for a in found] == [("fail", 1), ("fail", 2)]
     assert found[0].reason == EndReason(EndWord.EXITED, None, 11, "Its process was ended.")
-    rest = await house.db.read(lambda conn: store.load_attempts(conn, tid("x").job_id, [], ("fail", 2), 9))
+    rest = await house.db.read(lambda conn: queue_store.load_attempts(conn, tid("x").job_id, [], ("fail", 2), 9))
     assert [(a.id.task.name, a.warnings) for a in rest] == [("run", ("odd",))]
 
 
@@ -71,11 +71,11 @@ async def test_a_manual_retry_replaces_the_task_and_its_spec(house: House) -> No
     await house.enqueue(a_task(timeout=10), spec=b"\x1a\x01a")
     await house.end(AttemptId(tid("t"), 1), exited(1))
     await house.enqueue(a_task(generation=2, timeout=20), spec=b"\x1a\x01b")
-    specs = await house.db.read(lambda conn: store.load_specs(conn, [tid("t")]))
+    specs = await house.db.read(lambda conn: queue_store.load_specs(conn, [tid("t")]))
     assert specs == {tid("t"): b"\x1a\x01b"}
-    stored = (await house.db.read(lambda conn: store.load(conn, house.engine.here()))).tasks
+    stored = (await house.db.read(lambda conn: queue_store.load(conn, house.engine.here()))).tasks
     assert [(t.timeout_s, t.generation, t.attempt) for t in stored] == [(20, 2, 2)]
-    assert (await house.db.read(lambda conn: store.load_attempt(conn, tid("t"), 1))) is not None
+    assert (await house.db.read(lambda conn: queue_store.load_attempt(conn, tid("t"), 1))) is not None
 
 
 async def test_the_migrations_build_the_tables_of_the_code(url: str) -> None:

@@ -18,11 +18,11 @@ from headway.model.reasons import EndReason, EndWord
 from headway.rpc.v1 import task_manager_pb2 as pb
 from headway.states import ATTEMPT_ENDED, AttemptState
 from headway.store import Database
-from task_manager import store_usage, tables
-from task_manager.ledger import Ledger
+from task_manager.answers.usage_queries import Ledger
+from task_manager.engine.usage import DAY_S, MOST_DAYS, By, Row, Run, Span, Sums, checked, freed_at
 from task_manager.model import Attempt, Task
-from task_manager.store_usage import FROM_THE_FIRST, After
-from task_manager.usage import DAY_S, MOST_DAYS, By, Row, Run, Span, Sums, checked, freed_at
+from task_manager.store import tables, usage_store
+from task_manager.store.usage_store import FROM_THE_FIRST, After
 from tests.support import attempts as past
 from tests.support.attempts import keep
 from tests.support.clock import FakeClock
@@ -58,7 +58,7 @@ async def usage(
     """Sums by key, in their order, and of all."""
     page = {"limit": 1_000, "offset": 0} | page
     found = await db.read(
-        lambda conn: store_usage.load_usage(conn, by, Span(from_at, to_at), owner=owner, now=now, **page)
+        lambda conn: usage_store.load_usage(conn, by, Span(from_at, to_at), owner=owner, now=now, **page)
     )
     return {row.key: row.sums for row in found.rows}, found.total
 
@@ -153,7 +153,7 @@ async def test_users_jobs_and_nodes(db: Database) -> None:
     assert list(rows) == ["j1"]
     assert (total.gpu_s, total.cpu_s) == (2 * H, 10 * H)
     found = await db.read(
-        lambda conn: store_usage.load_usage(
+        lambda conn: usage_store.load_usage(
             conn, By.JOB, Span(DAY_0, DAY_0 + DAY_S), owner="", now=DAY_0, limit=1, offset=0
         )
     )
@@ -329,7 +329,7 @@ async def test_a_life_through_the_engine(url: str, tmp_path: Path, clock: FakeCl
 async def _of(house: House, began: float) -> Row:
     span = Span(began, began + 86_400)
     found = await house.db.read(
-        lambda conn: store_usage.load_usage(conn, By.USER, span, owner="ann", now=house.clock.now(), limit=10, offset=0)
+        lambda conn: usage_store.load_usage(conn, By.USER, span, owner="ann", now=house.clock.now(), limit=10, offset=0)
     )
     (row,) = found.rows
     return row
@@ -364,7 +364,7 @@ async def test_runs_come_page_by_page_each_once_in_the_order_of_the_queue(db: Da
 async def runs_of(
     db: Database, span: Span, owner: str = "", after: After = FROM_THE_FIRST, limit: int = 99
 ) -> list[Run]:
-    return await db.read(lambda conn: store_usage.load_runs(conn, span, owner=owner, after=after, limit=limit))
+    return await db.read(lambda conn: usage_store.load_runs(conn, span, owner=owner, after=after, limit=limit))
 
 
 async def test_only_what_ran_and_ended_is_a_run(db: Database) -> None:

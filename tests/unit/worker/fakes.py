@@ -14,10 +14,11 @@ from headway.rpc import convert
 from headway.rpc.v1 import task_manager_pb2 as tm
 from headway.states import ATTEMPT_ENDED
 from tests.support.clock import FakeClock
-from worker.alarms import Alarms
+from worker.attempt.alarms import Alarms
+from worker.attempt.context import House, Limits
+from worker.attempt.reports import Reports
 from worker.box import BoxEnd, EndRecord, StartedRecord, StopWord, Stream
-from worker.copier import LogCopier
-from worker.house import House, Limits
+from worker.logs.copier import LogCopier
 from worker.model import Owner, WantedImage
 from worker.ports import (
     Archive,
@@ -34,7 +35,6 @@ from worker.ports import (
     RuntimeRefused,
     StartOrder,
 )
-from worker.reports import Reports
 from worker.store import Record
 
 T = TypeVar("T")

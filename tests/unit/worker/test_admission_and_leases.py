@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.worker.builders import a_launch, an_attempt
-from worker.admission import Accept, Condition, Refuse, verdict
+from worker.attempt.admission import Accept, Condition, Refuse, verdict
+from worker.attempt.leases import Lease, after_answer, later
 from worker.box import StopWord
-from worker.leases import Lease, after_answer, later
 from worker.model import Stage, Times, attempt_of_folder
 from worker.store import Record
 

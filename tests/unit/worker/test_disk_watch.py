@@ -10,9 +10,9 @@ import pytest
 
 from headway.ids import AttemptId
 from tests.support.clock import FakeClock
-from worker.conditions import Conditions
-from worker.disk_watch import DiskWatch
-from worker.disks import Disk
+from worker.machine.conditions import Conditions
+from worker.machine.disk_watch import DiskWatch
+from worker.machine.disks import Disk
 from worker.ports import EngineUnavailable
 
 from .builders import an_attempt

@@ -10,9 +10,18 @@ from pathlib import Path
 import pytest
 
 from headway.ids import AttemptId
-from worker.disk_use import processes_with, tree_bytes, unlinked_bytes, written_bytes
-from worker.disk_watch import read_disks
-from worker.disks import Disk, critical, ended_sentence, full_sentence, look_again_s, nearly_full, offender, tightest
+from worker.machine.disk_use import processes_with, tree_bytes, unlinked_bytes, written_bytes
+from worker.machine.disk_watch import read_disks
+from worker.machine.disks import (
+    Disk,
+    critical,
+    ended_sentence,
+    full_sentence,
+    look_again_s,
+    nearly_full,
+    offender,
+    tightest,
+)
 
 from .builders import an_attempt
 

@@ -8,8 +8,8 @@ import pytest
 
 from headway.model.reasons import EndWord
 from headway.states import AttemptEventKind
+from worker.attempt.endings import EndContext, decide
 from worker.box import BoxEnd, EndRecord, StartStage, StopWord
-from worker.endings import EndContext, decide
 from worker.ports import ContainerFacts, ContainerState
 
 CONTEXT = EndContext(

@@ -16,11 +16,11 @@ from tests.support.clock import FakeClock
 from tests.support.waiting import eventually
 from tests.unit.worker.builders import a_launch
 from worker import wire
-from worker.disks import Disk
+from worker.attempt.launch_spec import working_dir
 from worker.images import ImageKeeper, Marks, Prefetch, cache, rights
 from worker.images.cache import Brought
 from worker.images.ports import Shelved
-from worker.launch_spec import working_dir
+from worker.machine.disks import Disk
 from worker.model import ImageSource, WantedImage
 from worker.peers import registry_of
 from worker.ports import Credentials, EngineImage, EngineUnavailable, ImageFacts, NoRoom, Removed, RuntimeRefused

@@ -7,8 +7,8 @@ import pytest
 from headway.errors import InvalidInput
 from headway.jobfile.spec import Entrypoint, LogLimitAction, RunAs, Shell
 from tests.unit.worker.builders import a_launch
+from worker.attempt.launch_spec import argv, launch_spec
 from worker.box import LogLimitAction as BoxLogLimitAction
-from worker.launch_spec import argv, launch_spec
 from worker.model import Launch, Owner
 from worker.ports import ImageFacts
 

@@ -16,9 +16,9 @@ from tests.support.clock import FakeClock
 from tests.support.waiting import eventually
 from tests.unit.worker.builders import an_attempt
 from tests.unit.worker.fakes import Rig, a_rig
-from worker import spool as spools
 from worker.box import IndexRecord, Stream, pack_index
-from worker.logs import Chunk, LogReader
+from worker.logs import spool_copy as spools
+from worker.logs.reader import Chunk, LogReader
 from worker.model import Stage, Times
 from worker.store import Record
 

@@ -13,14 +13,14 @@ from headway.rpc import convert
 from headway.rpc.v1 import task_manager_pb2 as tm
 from tests.support.clock import FakeClock
 from tests.unit.worker.builders import an_attempt
-from worker.alarms import Alarms
+from worker.attempt.alarms import Alarms
+from worker.attempt.leases import Lease
+from worker.attempt.reports import Reports
 from worker.box import StopWord
-from worker.conditions import Conditions
-from worker.heartbeat import Answer, Heartbeat
-from worker.leases import Lease
+from worker.machine.conditions import Conditions
+from worker.machine.heartbeat import Answer, Heartbeat
+from worker.machine.registration import Registration
 from worker.model import Extend, Given
-from worker.registration import Registration
-from worker.reports import Reports
 
 A, B = an_attempt("a"), an_attempt("b")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from worker.publish import give_to, publish
+from worker.attempt.home_files import give_to, publish
 
 needs_root = pytest.mark.root
 UID = 20_001

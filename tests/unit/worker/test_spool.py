@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from worker import spool
-from worker.spool import SpoolCopy
+from worker.logs import spool_copy
+from worker.logs.spool_copy import SpoolCopy
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_a_trailer_stands_after_the_last_byte_once(copy: SpoolCopy) -> None:
 
 
 def test_a_restarted_worker_goes_on_after_the_hole(copy: SpoolCopy, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spool, "PUNCH_BYTES", 64 << 10)
+    monkeypatch.setattr(spool_copy, "PUNCH_BYTES", 64 << 10)
     data = os.urandom(300_000)
     copy.source.write_bytes(data)
     copy.step()
@@ -132,7 +132,7 @@ def test_what_an_earlier_descriptor_wrote_is_written_again_before_it_counts_as_s
 
 
 def test_the_same_holds_each_time_that_a_part_is_made_safe(copy: SpoolCopy, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("worker.spool.PUNCH_BYTES", 10_000)
+    monkeypatch.setattr("worker.logs.spool_copy.PUNCH_BYTES", 10_000)
     copy.source.write_bytes(b"y" * 7_000)
     assert copy.step()
     copy.target.write_bytes(b"\0" * 7_000)
@@ -149,5 +149,5 @@ def test_a_copy_is_never_made_longer_than_what_was_written(copy: SpoolCopy, monk
     def refuse(*_: object) -> None:
         raise AssertionError("it was made longer")
 
-    monkeypatch.setattr("worker.spool.os.ftruncate", refuse)
+    monkeypatch.setattr("worker.logs.spool_copy.os.ftruncate", refuse)
     assert copy.step(final=True)

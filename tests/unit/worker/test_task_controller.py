@@ -16,11 +16,11 @@ from tests.support.waiting import eventually
 from tests.unit.worker.builders import an_attempt
 from tests.unit.worker.fakes import NS, Rig, a_rig
 from worker import wire
-from worker.admission import Condition, Refuse
+from worker.attempt.admission import Condition, Refuse
+from worker.attempt.task_controller import Taken, TaskController
 from worker.box import BoxEnd, EndRecord, StopWord
 from worker.model import Extend, Given, Launch, Stage
 from worker.ports import ContainerFacts, ContainerState
-from worker.task_controller import Taken, TaskController
 
 A, B = an_attempt("a"), an_attempt("b")
 DONE = EndRecord(BoxEnd.EXITED, exit_code=0, run_ns=NS)

@@ -17,12 +17,12 @@ from tests.support.clock import FakeClock
 from tests.support.waiting import eventually
 from tests.unit.worker.builders import a_launch, an_attempt
 from tests.unit.worker.fakes import NS, Rig, a_rig
+from worker.attempt.leases import Lease
+from worker.attempt.task_executor import TaskExecutor
 from worker.box import BoxEnd, EndRecord, StartStage, StopWord
-from worker.leases import Lease
 from worker.model import Extend, Given, Stage, Times
 from worker.ports import ContainerFacts, ContainerState, RuntimeRefused
 from worker.store import Record
-from worker.task_executor import TaskExecutor
 
 DONE = EndRecord(BoxEnd.EXITED, exit_code=0, run_ns=5 * NS, stdout_bytes=3)
 

@@ -1,0 +1,1 @@
+"""Cluster: queue, machines, decisions and usage as people see them."""

@@ -1,0 +1,91 @@
+"""Queue and nodes, as TaskManager and ResourceManager tell them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from headway.clock import Clock
+from headway.errors import NotFound
+from headway.logs import get_logger
+from headway.rpc.v1 import resource_manager_pb2 as rm
+from headway.rpc.v1 import task_manager_pb2 as tm
+
+from .. import schemas as s
+from ..jobs.service import Jobs
+from ..peers import views
+from ..peers.clients import ACT_S, Services
+from . import decisions
+
+log = get_logger(__name__)
+
+_ADMISSION = {
+    "cordon": rm.SetAdmissionRequest.ACTION_CORDON,
+    "uncordon": rm.SetAdmissionRequest.ACTION_UNCORDON,
+    "drain": rm.SetAdmissionRequest.ACTION_DRAIN,
+}
+
+
+class Cluster:
+    """See the module."""
+
+    def __init__(self, services: Services, jobs: Jobs, clock: Clock) -> None:
+        self._services = services
+        self._jobs = jobs
+        self._clock = clock
+
+    async def queue(self, *, limit: int, offset: int, job: str) -> s.Queue:
+        """Waiting tasks in their order; ``job`` may be the start of an id."""
+        job_id = await self._jobs.resolve(job) if job else ""
+        reply = await self._services.tasks.call(
+            "GetQueue", tm.GetQueueRequest(limit=limit, offset=offset, job_id=job_id)
+        )
+        return views.queue(reply)
+
+    async def set_scheduling(self, wanted: decisions.SchedulingPatch, *, by: str) -> s.Scheduling:
+        """Another policy or discipline from now on; see ``decisions``."""
+        return await decisions.set_scheduling(self._services, wanted, by=by)
+
+    async def nodes(self) -> s.NodeList:
+        """All nodes, by id."""
+        reply = await self._services.nodes.call("ListNodes", rm.ListNodesRequest())
+        return s.NodeList(nodes=[views.node(node) for node in sorted(reply.nodes, key=lambda node: node.id)])
+
+    async def node(self, node_id: str) -> s.Node:
+        """One node.
+
+        Raises:
+            NotFound: no such node.
+        """
+        reply = await self._services.nodes.call("ListNodes", rm.ListNodesRequest(node_id=node_id))
+        if not reply.nodes:
+            raise NotFound(f"There is no node `{node_id[:64]}`.")
+        return views.node(reply.nodes[0])
+
+    async def usage(self, node_id: str, *, since: float, until: float, max_points: int) -> s.NodeUsage:
+        """Readings of one node; ``since`` 0: of the last hour."""
+        since = since or (until or self._clock.now()) - 3600
+        request = rm.GetNodeUsageRequest(node_id=node_id, since=since, until=until, max_points=max_points)
+        reply = await self._services.nodes.call("GetNodeUsage", request)
+        return s.NodeUsage(points=[views.usage_point(point) for point in reply.points])
+
+    async def set_admission(
+        self, node_id: str, action: Literal["cordon", "uncordon", "drain"], *, note: str, by: str
+    ) -> s.Node:
+        """Cordon, uncordon or drain; idempotent."""
+        request = rm.SetAdmissionRequest(node_id=node_id, action=_ADMISSION[action], note=note, by=by)
+        reply = await self._services.nodes.call("SetAdmission", request, deadline_s=ACT_S)
+        log.info("node.admission", node=node_id, action=action, by=by)
+        return views.node(reply.node)
+
+    async def declare_lost(self, node_id: str, *, by: str) -> s.NodeLost:
+        """Its attempts are LOST at once; idempotent."""
+        await self.node(node_id)
+        request = tm.DeclareNodeLostRequest(node_id=node_id, by=by)
+        reply = await self._services.tasks.call("DeclareNodeLost", request, deadline_s=ACT_S)
+        log.warning("node.declared_lost", node=node_id, by=by, attempts=reply.attempts_lost)
+        return s.NodeLost(attempts_lost=reply.attempts_lost)
+
+    async def forget(self, node_id: str, *, by: str) -> None:
+        """Takes it off the list; idempotent."""
+        await self._services.nodes.call("ForgetNode", rm.ForgetNodeRequest(node_id=node_id), deadline_s=ACT_S)
+        log.info("node.forgotten", node=node_id, by=by)

@@ -1,0 +1,1 @@
+"""HTTP: requests and responses; what every request passes, and how every answer is written."""

@@ -1,0 +1,1 @@
+"""Jobs: read, checked, previewed, submitted, shown and retried."""

@@ -1,0 +1,37 @@
+"""The nodes as they are this moment, asked of their Workers: what HttpServer was told may be some seconds old."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from headway.errors import HeadwayError
+from headway.rpc.v1 import resource_manager_pb2 as rm
+from headway.rpc.v1 import worker_pb2 as wk
+
+from .clients import Services
+
+_WITHIN_S = 2.0
+
+
+class FreshNodes:
+    """See the module. ``known`` are the nodes as they were told."""
+
+    def __init__(self, services: Services, known: Callable[[], Sequence[rm.Node]]) -> None:
+        self._services = services
+        self._known = known
+
+    async def look(self) -> Sequence[rm.Node]:
+        """All nodes at once; one that does not answer in time is as it was told."""
+        return await asyncio.gather(*(self._look(node) for node in self._known()))
+
+    async def _look(self, node: rm.Node) -> rm.Node:
+        try:
+            worker = await self._services.worker(node.address)
+            status = await worker.call("GetStatus", wk.GetStatusRequest(), deadline_s=_WITHIN_S, again=False)
+        except HeadwayError:
+            return node
+        fresh = rm.Node()
+        fresh.CopyFrom(node)
+        fresh.status.CopyFrom(status)
+        return fresh

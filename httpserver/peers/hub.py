@@ -1,0 +1,282 @@
+"""Live changes for pages: three watches in, any number of event streams out.
+
+Every event gets the next number and goes into one ring; each stream is a place in that ring, not a queue of its
+own. So a slow reader costs nothing, and when the ring has moved past its place it is told to load anew (``reset``).
+Messages are kept as they came and become JSON when somebody is there to read them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import BaseModel
+
+from headway.clock import Clock
+from headway.errors import HeadwayError
+from headway.logs import get_logger
+from headway.rpc.v1 import job_manager_pb2 as jm
+from headway.rpc.v1 import resource_manager_pb2 as rm
+from headway.rpc.v1 import task_manager_pb2 as tm
+
+from .. import schemas as s
+from . import views
+from .clients import Remote, Services
+
+log = get_logger(__name__)
+
+_RING = 20_000
+_AT_ONCE = 100
+_KEEP_ALIVE_S = 15.0
+_RETRY_MS = 2000
+_QUEUE_EVERY_S = 1.0
+_PAUSE_S = 1.0
+
+
+@dataclass(slots=True)
+class _Event:
+    number: int
+    kind: str
+    job_id: str  # empty: of no job
+    key: str  # of several with the same key that are sent together only the last one matters; empty: all do
+    make: Callable[[], BaseModel]
+    owner: str = ""  # of the job, where others see less of it than ``make`` makes
+    for_others: Callable[[], BaseModel] | None = None
+    texts: dict[bool, str] = field(default_factory=dict)
+
+    def rendered(self, whole: Callable[[str], bool]) -> str:
+        less = self.for_others is not None and not whole(self.owner)
+        if less not in self.texts:
+            try:
+                make = self.for_others if less and self.for_others is not None else self.make
+                self.texts[less] = make().model_dump_json()
+            except (ValueError, KeyError) as error:
+                # One strange row must not end everybody's stream.
+                log.error("events.not_shown", kind=self.kind, job=self.job_id, exc=error)
+                self.texts[less] = ""
+        return self.texts[less]
+
+
+class Hub:
+    """See the module. ``run`` holds the watches; ``stream`` may be called before it runs."""
+
+    def __init__(self, clock: Clock, *, ring: int = _RING) -> None:
+        self._clock = clock
+        self._ring: deque[_Event] = deque(maxlen=ring)
+        self._epoch = secrets.token_hex(4)  # numbers of an earlier process mean nothing here
+        self._number = 0
+        self._news = asyncio.Event()
+        self._closed = False
+        self._queue_told_at = -1e9
+        self._queue_due = False
+        self._nodes: dict[str, rm.Node] = {}
+        self._jobs_too: list[Callable[[jm.JobChanges], None]] = []
+        self._gaps_too: list[Callable[[], None]] = []
+        self.streams = 0
+
+    def tell_jobs(self, changes: Callable[[jm.JobChanges], None], gap: Callable[[], None]) -> None:
+        """Hands on what JobManager tells; ``gap`` when something may have been missed. Neither may block."""
+        self._jobs_too.append(changes)
+        self._gaps_too.append(gap)
+
+    # -- in -------------------------------------------------------------------------------------
+
+    async def run(self, services: Services) -> None:
+        """Watches the three services until cancelled; one that is away is waited for."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._watch(services.jobs, "WatchJobs", jm.WatchJobsRequest(), self.on_jobs))
+            group.create_task(self._watch(services.tasks, "WatchAttempts", tm.WatchAttemptsRequest(), self.on_attempts))
+            group.create_task(self._watch(services.nodes, "WatchNodes", rm.WatchNodesRequest(), self.on_nodes))
+            group.create_task(self._tell_queue())
+
+    async def _watch(self, remote: Remote, method: str, request: Any, take: Callable[[Any], None]) -> None:
+        unseen = True
+        while True:
+            try:
+                async with aclosing(remote.watch(method, request)) as messages:
+                    async for message in messages:
+                        if unseen:
+                            # The first message comes at once; what changed before it was seen by nobody.
+                            unseen = False
+                            self.reset(f"{remote.name} is watched from now on")
+                        take(message)
+            except HeadwayError as error:
+                log.info("events.watch_broke", service=remote.name, reason=error.message)
+            unseen = True
+            await self._clock.sleep(_PAUSE_S)
+
+    def on_jobs(self, changes: jm.JobChanges) -> None:
+        """From JobManager."""
+        for also in self._jobs_too:
+            also(changes)
+        for change in changes.changes:
+            job = change.job
+            self._publish("job", job.id, f"job {job.id}", lambda job=job: views.job(job))  # type: ignore[misc]
+            for task in change.tasks:
+                make, key = _task_event(job, task), f"task {job.id}/{task.name}"
+                self._publish("task", job.id, key, make, owner=job.owner, for_others=_task_for_others(make))
+
+    def on_attempts(self, changes: tm.AttemptChanges) -> None:
+        """From TaskManager."""
+        for view in changes.attempts:
+            job_id, name = view.attempt.task.job_id, view.attempt.task.name
+            self._publish("attempt", job_id, f"attempt {job_id}/{name}/{view.attempt.number}", _attempt_event(view))
+        self._queue_due |= changes.queue_changed
+
+    def on_nodes(self, changes: rm.NodesChanged) -> None:
+        """From ResourceManager. Its first message after each connection holds all nodes: only what differs is told."""
+        known = dict(self._nodes) if changes.reset else {}
+        for node in changes.nodes:
+            known.pop(node.id, None)
+            if self._nodes.get(node.id) != node:
+                self._nodes[node.id] = node
+                self._publish("node", "", f"node {node.id}", lambda node=node: views.node(node))  # type: ignore[misc]
+        for gone in (*changes.removed, *known):
+            if self._nodes.pop(gone, None) is not None:
+                self._publish("node_gone", "", f"node {gone}", lambda gone=gone: s.NodeGone(id=gone))  # type: ignore[misc]
+
+    def nodes(self) -> list[rm.Node]:
+        """All nodes as ResourceManager told them last; none before its first word."""
+        return list(self._nodes.values())
+
+    def reset(self, reason: str) -> None:
+        """Tells everybody to load anew."""
+        for also in self._gaps_too:
+            also()
+        self._publish("reset", "", "reset", lambda: s.ResetEvent(reason=reason))
+
+    async def _tell_queue(self) -> None:
+        # The queue changes with every start and end; pages want to know once a second at most.
+        while True:
+            await self._clock.sleep(_QUEUE_EVERY_S)
+            if self._queue_due:
+                self._queue_due = False
+                self._publish("queue", "", "queue", s.QueueEvent)
+
+    def _publish(
+        self,
+        kind: str,
+        job_id: str,
+        key: str,
+        make: Callable[[], BaseModel],
+        *,
+        owner: str = "",
+        for_others: Callable[[], BaseModel] | None = None,
+    ) -> None:
+        self._number += 1
+        self._ring.append(_Event(self._number, kind, job_id, key, make, owner, for_others))
+        self._news.set()
+
+    # -- out ------------------------------------------------------------------------------------
+
+    async def stream(
+        self,
+        last_id: str | None,
+        *,
+        job: str = "",
+        still_welcome: Callable[[], bool] = lambda: True,
+        whole: Callable[[str], bool] = lambda owner: False,
+    ) -> AsyncIterator[str]:
+        """Server-sent events after ``last_id``, until the hub closes or ``still_welcome`` says no (asked each 15 s).
+        ``whole``: whether this reader may see all of that owner's jobs."""
+        self.streams += 1
+        try:
+            yield f"retry: {_RETRY_MS}\n\n"
+            at = self._place_of(last_id)
+            if at is None:
+                at = self._number
+                yield self._reset_text(at, "connected" if not last_id else "too long away")
+            quiet_since = self._clock.monotonic()
+            while not self._closed:
+                if at >= self._number:
+                    await self._wait(quiet_since + _KEEP_ALIVE_S - self._clock.monotonic())
+                    if self._closed:
+                        return
+                if at < self._number:
+                    if self._ring[0].number > at + 1:
+                        at = self._number
+                        yield self._reset_text(at, "too many changes at once")
+                        continue
+                    batch, at = self._batch(at, job, whole)
+                    if batch:
+                        quiet_since = self._clock.monotonic()
+                        yield batch
+                if self._clock.monotonic() >= quiet_since + _KEEP_ALIVE_S:
+                    if not still_welcome():
+                        return
+                    quiet_since = self._clock.monotonic()
+                    # The id moves on even where nothing was for this reader, so that a resume starts here.
+                    yield f": still here\nid: {self._epoch}-{at}\n\n"
+        finally:
+            self.streams -= 1
+
+    def close(self) -> None:
+        """Ends all streams; browsers come back by themselves."""
+        self._closed = True
+        self._news.set()
+
+    def _place_of(self, last_id: str | None) -> int | None:
+        epoch, _, number = (last_id or "").partition("-")
+        if epoch != self._epoch or not number.isdecimal() or len(number) > 18 or int(number) > self._number:
+            return None
+        at = int(number)
+        if at == self._number or (self._ring and self._ring[0].number <= at + 1):
+            return at
+        return None
+
+    def _batch(self, at: int, job: str, whole: Callable[[str], bool]) -> tuple[str, int]:
+        some = list(self._from(at + 1))
+        last = {event.key: event.number for event in some}
+        texts = []
+        for event in some:
+            mine = not job or not event.job_id or event.job_id == job
+            if mine and last[event.key] == event.number and (data := event.rendered(whole)):
+                texts.append(f"event: {event.kind}\nid: {self._epoch}-{event.number}\ndata: {data}\n\n")
+        return "".join(texts), some[-1].number
+
+    def _from(self, number: int) -> Iterator[_Event]:
+        first = number - self._ring[0].number
+        for index in range(first, min(first + _AT_ONCE, len(self._ring))):
+            yield self._ring[index]
+
+    def _reset_text(self, at: int, reason: str) -> str:
+        data = json.dumps({"reason": reason})
+        return f"event: reset\nid: {self._epoch}-{at}\ndata: {data}\n\n"
+
+    async def _wait(self, seconds: float) -> None:
+        # One event object serves all waiters: whoever sees news replaces it.
+        if self._news.is_set() and not self._closed:
+            self._news = asyncio.Event()
+        news = asyncio.ensure_future(self._news.wait())
+        late = asyncio.ensure_future(self._clock.sleep(seconds))
+        try:
+            await asyncio.wait((news, late), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            news.cancel()
+            late.cancel()
+
+
+def _task_event(job: jm.Job, task: jm.TaskView) -> Callable[[], s.TaskEvent]:
+    return lambda: s.TaskEvent(job_id=job.id, task=views.task(task, job_held=job.held))
+
+
+def _task_for_others(make: Callable[[], s.TaskEvent]) -> Callable[[], s.TaskEvent]:
+    def less() -> s.TaskEvent:
+        event = make()
+        return event.model_copy(update={"task": views.task_for_others(event.task)})
+
+    return less
+
+
+def _attempt_event(view: tm.AttemptView) -> Callable[[], s.AttemptEvent]:
+    task = view.attempt.task
+    # TaskManager tells nothing of the owner here.
+    return lambda: s.AttemptEvent(
+        job_id=task.job_id, task=task.name, attempt=views.attempt_for_others(views.attempt(view))
+    )

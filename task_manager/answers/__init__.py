@@ -1,0 +1,1 @@
+"""Answers: reads for pages and people. Nothing here changes the queue."""

@@ -1,0 +1,72 @@
+"""Answers what was used, and what ran. Reads, never changes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from sqlalchemy import Connection
+
+from headway.clock import Clock
+from headway.rpc.v1 import task_manager_pb2 as pb
+from headway.store import Database
+
+from ..engine.usage import MOST_ROWS, By, Span, Usage, checked
+from ..store import usage_store
+from . import usage_wire
+
+_PAGE = 500  # runs in one part: some milliseconds of the loop
+_ROWS = 100
+
+
+class Ledger:
+    """See the module."""
+
+    def __init__(self, db: Database, clock: Clock) -> None:
+        self._db = db
+        self._clock = clock
+        self._free = asyncio.Lock()
+
+    async def usage(self, request: pb.GetUsageRequest) -> pb.GetUsageReply:
+        """One page of sums over a span.
+
+        Raises:
+            InvalidInput: no such rows, no span, or too many days.
+        """
+        span = Span(request.from_at, request.to_at)
+        by = checked(request.by, span)
+        limit = min(request.limit or _ROWS, MOST_ROWS)
+
+        def read(conn: Connection) -> Usage:
+            return usage_store.load_usage(
+                conn, by, span, owner=request.owner, now=self._clock.now(), limit=limit, offset=request.offset
+            )
+
+        # Years of a busy cluster take seconds: one at a time, so that pages always find a reader.
+        await self._free.acquire()
+        reading = asyncio.ensure_future(self._db.read(read))
+        # A caller that goes away does not end what the database is at.
+        reading.add_done_callback(self._done)
+        return usage_wire.usage(await asyncio.shield(reading))
+
+    async def runs(self, request: pb.ListRunsRequest) -> AsyncIterator[pb.ListRunsReply]:
+        """Ended runs in the order in which they were queued, in parts; at least one part."""
+        span = Span(request.from_at, request.to_at)
+        checked(By.USER, span)
+        after = usage_store.FROM_THE_FIRST
+        while True:
+            found = await self._db.read(
+                lambda conn, after=after: usage_store.load_runs(  # type: ignore[misc]
+                    conn, span, owner=request.owner, after=after, limit=_PAGE
+                )
+            )
+            yield usage_wire.runs(found)
+            if len(found) < _PAGE:
+                return
+            last = found[-1]
+            after = (last.queued_at, last.attempt.task.job_id, last.attempt.task.name, last.attempt.number)
+
+    def _done(self, reading: asyncio.Future[Usage]) -> None:
+        self._free.release()
+        if not reading.cancelled():
+            reading.exception()  # its caller may be gone

@@ -1,0 +1,241 @@
+"""Frames as bytes: a whole one now and then, between them what changed since the one before. zlib around JSON."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, fields
+from typing import Any, TypeVar
+
+from headway.ids import JobId, NodeId, TaskId
+from headway.states import Admission, NodeHealth
+
+from ..model import Condition, Gpu, Node, Shape, Task
+from ..planning.admission import Limits, ShortReserve
+from ..planning.bookings import Booking, Place
+from ..planning.placement import CpuTasks
+from ..planning.plan import Discipline, PassSettings, Placement, Wait, Why
+from .frames import Frame, Head, Left, Seen
+
+V = TypeVar("V")
+_LEVEL = 3
+_VERSION = 1
+_PARTS = ("tasks", "nodes", "left", "running", "places", "waits")
+
+
+def encode(now: Frame, before: Frame | None) -> bytes:
+    """``now`` as it differs from ``before``; whole without it."""
+    said: dict[str, Any] = {"v": _VERSION, "head": _head(now.head)}
+    if before is None or before.head.settings != now.head.settings:
+        said["settings"] = _settings(now.head.settings)
+    for part in _PARTS:
+        old: Mapping[Any, Any] = getattr(before, part) if before is not None else {}
+        changed = _changed(getattr(now, part), old, _TO_ROW[part])
+        gone = [_key(key) for key in old if key not in getattr(now, part)]
+        if changed:
+            said[part] = changed
+        if gone:
+            said[f"{part}_gone"] = gone
+    said["placements"] = [[*_key(p.task_id), p.node_id, p.gpu_uuids] for p in now.placements]
+    if now.order:
+        number = {task_id: i for i, task_id in enumerate(sorted(now.tasks))}
+        said["order"] = [number[task_id] for task_id in now.order]
+        said["numbers"] = [[number[task_id], value] for task_id, value in now.numbers.items()]
+    if now.outlived:
+        said["outlived"] = [_key(task_id) for task_id in now.outlived]
+    return zlib.compress(json.dumps(said, separators=(",", ":"), ensure_ascii=False).encode(), _LEVEL)
+
+
+def decode(blob: bytes, before: Frame | None) -> Frame:
+    """The reverse of ``encode``.
+
+    Raises:
+        ValueError, KeyError, TypeError, zlib.error: these are not the bytes of a frame that follows ``before``.
+    """
+    said = json.loads(zlib.decompress(blob))
+    if said["v"] != _VERSION:
+        raise ValueError(f"a frame of version {said['v']}")
+    settings = _settings_of(said["settings"]) if "settings" in said else _of(before).head.settings
+    parts: dict[str, dict[Any, Any]] = {}
+    for part in _PARTS:
+        there: dict[Any, Any] = dict(getattr(before, part)) if before is not None else {}
+        read_key = _node_key if part in ("nodes", "left") else _task_key
+        for row in said.get(f"{part}_gone", ()):
+            there.pop(read_key(row), None)
+        for row, *values in said.get(part, ()):
+            key = read_key(row)
+            there[key] = _FROM_ROW[part](key, values)
+        parts[part] = there
+    ids = sorted(parts["tasks"]) if "order" in said else []
+    return Frame(
+        head=_head_of(said["head"], settings),
+        **parts,
+        placements=tuple(
+            Placement(TaskId(JobId(job), name), NodeId(node), tuple(uuids))
+            for job, name, node, uuids in said["placements"]
+        ),
+        order=tuple(ids[i] for i in said.get("order", ())),
+        numbers={ids[i]: key for i, key in said.get("numbers", ())},
+        outlived=tuple(_task_key(row) for row in said.get("outlived", ())),
+    )
+
+
+def _of(before: Frame | None) -> Frame:
+    if before is None:
+        raise ValueError("a frame that follows another one stands alone")
+    return before
+
+
+def _changed(now: Mapping[Any, V], old: Mapping[Any, V], to_row: Callable[[V], list[Any]]) -> list[list[Any]]:
+    return [[_key(key), *to_row(value)] for key, value in now.items() if old.get(key) != value]
+
+
+def _key(key: TaskId | NodeId) -> Any:
+    return [key.job_id, key.name] if isinstance(key, TaskId) else key
+
+
+def _task_key(row: Iterable[str]) -> TaskId:
+    job_id, name = row
+    return TaskId(JobId(job_id), name)
+
+
+def _node_key(row: str) -> NodeId:
+    return NodeId(row)
+
+
+# -- rows -----------------------------------------------------------------------------------------
+
+
+def _head(head: Head) -> list[Any]:
+    return [
+        head.now_s, head.wall_s, head.policy, head.gpus, head.waiting, head.waiting_gpu_s, head.failure, head.whole,
+        head.ahead_s,
+    ]  # fmt: skip
+
+
+def _head_of(row: list[Any], settings: PassSettings) -> Head:
+    now_s, wall_s, policy, gpus, waiting, waiting_gpu_s, failure, whole, *ahead_s = row  # old frames have none
+    return Head(now_s, wall_s, policy, settings, gpus, waiting, waiting_gpu_s, failure, whole, *ahead_s)
+
+
+def _settings(settings: PassSettings) -> dict[str, Any]:
+    return asdict(settings)
+
+
+def _settings_of(said: Mapping[str, Any]) -> PassSettings:
+    limits = dict(said["limits"])
+    reserve = limits["short_reserve"]
+    limits["short_reserve"] = None if reserve is None else ShortReserve(**reserve)
+    limits["max_timeouts"] = tuple((least, limit) for least, limit in limits["max_timeouts"])
+    known = {field.name for field in fields(PassSettings)}
+    given = {name: value for name, value in said.items() if name in known}
+    given["limits"] = Limits(**{field.name: limits[field.name] for field in fields(Limits) if field.name in limits})
+    given["discipline"] = Discipline(said["discipline"])
+    given["cpu_tasks"] = CpuTasks(said["cpu_tasks"])
+    return PassSettings(**given)
+
+
+def _shape(shape: Shape) -> list[Any]:
+    row = [
+        shape.cpu_centi, shape.memory_bytes, shape.gpus, shape.gpu_models, shape.gpu_memory_bytes, shape.architecture,
+        shape.require_cuda, shape.image, shape.needs_image_there,
+    ]  # fmt: skip
+    while len(row) > 3 and not row[-1]:
+        row.pop()
+    return row
+
+
+def _shape_of(row: list[Any]) -> Shape:
+    return Shape(*row[:3], *([tuple(row[3])] if len(row) > 3 else ()), *row[4:])
+
+
+def _task(seen: Seen) -> list[Any]:
+    task = seen.task
+    return [
+        task.owner, task.priority, task.submitted_at, task.tail_timeout_s, _shape(task.shape), task.timeout_s,
+        task.retries, task.user_failures, task.spent_s, task.avoid, task.held, task.attempt, seen.number, seen.queued,
+        seen.runnable, seen.closes_at, task.grace_s,
+    ]  # fmt: skip
+
+
+def _task_of(task_id: TaskId, row: list[Any]) -> Seen:
+    (
+        owner, priority, submitted_at, tail_timeout_s, shape, timeout_s, retries, user_failures, spent_s, avoid, held,
+        attempt, number, queued, runnable, closes_at, *later,
+    ) = row  # fmt: skip
+    task = Task(
+        id=task_id, generation=1, owner=owner, job_name="", priority=priority, submitted_at=submitted_at,
+        tail_timeout_s=tail_timeout_s, shape=_shape_of(shape), timeout_s=timeout_s, retries=retries, held=held,
+        attempt=attempt, user_failures=user_failures, avoid=tuple(NodeId(node) for node in avoid), spent_s=spent_s,
+        grace_s=later[0] if later else 0.0,  # versions before kept none
+    )  # fmt: skip
+    return Seen(task, number, queued, runnable, closes_at)
+
+
+def _node(node: Node) -> list[Any]:
+    return [
+        node.health.value, node.admission.value, node.cpu_centi, node.memory_bytes,
+        [[g.uuid, g.model, g.memory_bytes, g.index, g.sick, g.busy_outside] for g in node.gpus],
+        [[c.word, c.sentence, c.blocks_work] for c in node.conditions],
+        node.architecture, node.driver_version, node.cuda_version, sorted(node.images), node.incarnation, node.address,
+    ]  # fmt: skip
+
+
+def _node_of(node_id: NodeId, row: list[Any]) -> Node:
+    health, admission, cpu, memory, gpus, conditions, architecture, driver, cuda, images, incarnation, address = row
+    return Node(
+        id=node_id, incarnation=incarnation, address=address, health=NodeHealth(health),
+        admission=Admission(admission), cpu_centi=cpu, memory_bytes=memory, gpus=tuple(Gpu(*gpu) for gpu in gpus),
+        conditions=tuple(Condition(*condition) for condition in conditions), architecture=architecture,
+        driver_version=driver, cuda_version=cuda, images=frozenset(images),
+    )  # fmt: skip
+
+
+def _left(left: Left) -> list[Any]:
+    return [left.order, left.cpu_centi, left.memory_bytes, left.free, left.used, left.closed]
+
+
+def _left_of(_: NodeId, row: list[Any]) -> Left:
+    order, cpu, memory, free, used, closed = row
+    return Left(order, cpu, memory, tuple(free), tuple(used), closed)
+
+
+def _booking(booking: Booking) -> list[Any]:
+    return [
+        booking.owner, booking.node_id, _shape(booking.shape), booking.gpu_uuids, booking.timeout_s, booking.until_s,
+        *([True] if booking.awaited else []),
+    ]  # fmt: skip
+
+
+def _booking_of(task_id: TaskId, row: list[Any]) -> Booking:
+    owner, node_id, shape, uuids, timeout_s, until_s, *awaited = row
+    return Booking(task_id, owner, NodeId(node_id), _shape_of(shape), tuple(uuids), timeout_s, until_s, bool(awaited))
+
+
+def _place(place: Place) -> list[Any]:
+    return [place.node_id, place.gpus, place.start_s, place.duration_s, place.promised_s, place.given_at]
+
+
+def _place_of(_: TaskId, row: list[Any]) -> Place:
+    node_id, gpus, start_s, duration_s, promised_s, *given_at = row  # old frames have none
+    kinds = tuple((kind, count) for kind, count in gpus)
+    return Place(NodeId(node_id), kinds, start_s, duration_s, promised_s, *given_at)
+
+
+def _wait(wait: Wait) -> list[Any]:
+    return [wait.why.value, wait.node_id, None if wait.blocker is None else _key(wait.blocker)]
+
+
+def _wait_of(_: TaskId, row: list[Any]) -> Wait:
+    why, node_id, blocker = row
+    return Wait(Why(why), None if node_id is None else NodeId(node_id), None if blocker is None else _task_key(blocker))
+
+
+_TO_ROW: dict[str, Callable[[Any], list[Any]]] = {
+    "tasks": _task, "nodes": _node, "left": _left, "running": _booking, "places": _place, "waits": _wait,
+}  # fmt: skip
+_FROM_ROW: dict[str, Callable[[Any, list[Any]], Any]] = {
+    "tasks": _task_of, "nodes": _node_of, "left": _left_of, "running": _booking_of, "places": _place_of,
+    "waits": _wait_of,
+}  # fmt: skip

@@ -1,0 +1,1 @@
+"""Dispatch: carries launches, stops and images to fetch to the Workers."""

@@ -1,0 +1,281 @@
+"""Carries launches and stop orders to the Workers, each Worker's in one call at a time.
+
+A placement is a booking already on disk, so nothing is lost here: a launch without an answer is sent again, the same,
+until the Worker accepts or refuses it, or the attempt ends in another way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Generic, TypeVar
+
+from headway.clock import Clock
+from headway.errors import HeadwayError, Unavailable
+from headway.ids import AttemptId, NodeId
+from headway.logs import get_logger
+from headway.states import AttemptState
+from headway.store import Database
+
+from ..engine.engine import Engine, Outgoing
+from ..engine.events import ExtendOrder, LaunchAnswers, Refused, StopOrder, StopsDelivered
+from ..model import Attempt
+from ..ports import Launch, Workers
+from ..store import queue_store
+
+log = get_logger(__name__)
+T = TypeVar("T")
+
+_BATCH = 200
+_FIRST_PAUSE_S = 0.2
+_LONGEST_LAUNCH_PAUSE_S = 5.0
+_LONGEST_STOP_PAUSE_S = 30.0
+
+
+class Dispatcher(Outgoing):
+    """Three lanes per node, so that a launch that hangs holds up no stop order and no more time."""
+
+    def __init__(self, engine: Engine, db: Database, clock: Clock, workers: Workers) -> None:
+        self._engine = engine
+        self._db = db
+        self._clock = clock
+        self._workers = workers
+        self._launches: dict[NodeId, _Lane[AttemptId]] = {}
+        self._stops: dict[NodeId, _Lane[StopOrder]] = {}
+        self._extends: dict[NodeId, _Lane[ExtendOrder]] = {}
+        self._closed = False
+
+    def launch(self, attempts: Iterable[AttemptId]) -> None:
+        for attempt_id in attempts:
+            attempt = self._engine.book.attempt(attempt_id)
+            if attempt is not None and not self._closed:
+                self._launch_lane(attempt.node_id).add(attempt_id, attempt_id)
+
+    def stop(self, orders: Iterable[StopOrder]) -> None:
+        for order in orders:
+            attempt = self._engine.book.attempt(order.attempt)
+            if attempt is not None and not self._closed:
+                self._stop_lane(attempt.node_id).add(order.attempt, order)
+
+    def extend(self, orders: Iterable[ExtendOrder]) -> None:
+        for order in orders:
+            attempt = self._engine.book.attempt(order.attempt)
+            if attempt is not None and not self._closed:
+                self._extend_lane(attempt.node_id).add(order.attempt, order)
+
+    async def suspend_leases(self, within_s: float) -> None:
+        """Tells every Worker at once that TaskManager stops as planned; those that don't answer in time are left."""
+        nodes = {*self._engine.book.nodes, *self._engine.book.leases}
+        addresses = {address for node_id in nodes if (address := self.address(node_id))}
+        if not addresses:
+            return
+        calls = [asyncio.create_task(self._suspend(address)) for address in addresses]
+        _done, late = await asyncio.wait(calls, timeout=within_s)
+        for call in late:
+            call.cancel()
+
+    async def close(self) -> None:
+        """Ends all lanes; what was not delivered is sent after the next start."""
+        self._closed = True
+        lanes: list[_Lane[Any]] = [*self._launches.values(), *self._stops.values(), *self._extends.values()]
+        for lane in lanes:
+            await lane.close()
+
+    async def _suspend(self, address: str) -> None:
+        try:
+            await self._workers.suspend_leases(address)
+        except HeadwayError as error:
+            log.info("leases.suspension_untold", address=address, reason=str(error))
+
+    def _launch_lane(self, node_id: NodeId) -> _Lane[AttemptId]:
+        lane = self._launches.get(node_id)
+        if lane is None:
+            lane = _Lane(self._clock, lambda items: self._send_launches(node_id, items), _LONGEST_LAUNCH_PAUSE_S)
+            self._launches[node_id] = lane
+        return lane
+
+    def _stop_lane(self, node_id: NodeId) -> _Lane[StopOrder]:
+        lane = self._stops.get(node_id)
+        if lane is None:
+            lane = _Lane(self._clock, lambda items: self._send_stops(node_id, items), _LONGEST_STOP_PAUSE_S)
+            self._stops[node_id] = lane
+        return lane
+
+    def _extend_lane(self, node_id: NodeId) -> _Lane[ExtendOrder]:
+        lane = self._extends.get(node_id)
+        if lane is None:
+            lane = _Lane(self._clock, lambda orders: self._send_extends(node_id, orders), _LONGEST_STOP_PAUSE_S)
+            self._extends[node_id] = lane
+        return lane
+
+    # -- launches ---------------------------------------------------------------------------------
+
+    async def _send_launches(self, node_id: NodeId, ids: list[AttemptId]) -> list[AttemptId]:
+        attempts = [a for a in (self._to_launch(i) for i in ids) if a is not None]
+        if not attempts:
+            return []
+        specs = await self._db.read(lambda conn: queue_store.load_specs(conn, [a.id.task for a in attempts]))
+        address = self.address(node_id)
+        # Looked at once more: while the specs were read, some may have been cancelled.
+        attempts = [a for a in (self._to_launch(a.id) for a in attempts) if a is not None]
+        if not address:
+            return [a.id for a in attempts]
+        lease = self._engine.book.leases.get(node_id)
+        launches = [
+            Launch(a, specs[a.id.task], self._engine.settings.leases.lease_s, lease is not None and lease.granted)
+            for a in attempts
+            if a.id.task in specs
+        ]
+        return await self._call_launch(node_id, address, launches)
+
+    async def _call_launch(self, node_id: NodeId, address: str, launches: list[Launch]) -> list[AttemptId]:
+        if not launches:
+            return []
+        for launch in launches:
+            self._touch(launch.attempt, sent=True)
+        try:
+            verdicts = await self._workers.launch(address, launches)
+        except Unavailable as error:
+            for launch in launches:
+                self._touch(launch.attempt, uncertain=True)
+            log.info("launch.no_answer", node=node_id, attempts=len(launches), reason=str(error))
+            return [launch.attempt.id for launch in launches]
+        except HeadwayError as error:
+            if len(launches) > 1:
+                again = []
+                for launch in launches:
+                    again += await self._call_launch(node_id, address, [launch])
+                return again
+            verdicts = [Refused(launches[0].attempt.id, error.slug, str(error), again_later=True)]
+        except BaseException:
+            for launch in launches:
+                self._touch(launch.attempt, uncertain=True)
+            raise
+        for launch in launches:
+            self._touch(launch.attempt)
+        await self._engine.submit(LaunchAnswers(node_id, tuple(verdicts)))
+        answered = {verdict.attempt for verdict in verdicts}
+        return [launch.attempt.id for launch in launches if launch.attempt.id not in answered]
+
+    def _to_launch(self, attempt_id: AttemptId) -> Attempt | None:
+        """The attempt if its launch has to be sent now."""
+        book = self._engine.book
+        attempt = book.attempt(attempt_id)
+        if attempt is None or attempt.answered_at is not None:
+            return None
+        flight = book.flights[attempt_id.task]
+        if flight.uncertain and book.incarnation(attempt.node_id) > attempt.incarnation:
+            return None  # the Worker was started anew: its next heartbeat says whether it has the attempt
+        if attempt.state is AttemptState.PLACED:
+            return attempt
+        # Once the Worker knows that it is to be stopped, the same launch asks harmlessly whether it was there.
+        return attempt if attempt.state is AttemptState.STOPPING and flight.stop_delivered else None
+
+    def _touch(self, attempt: Attempt, *, sent: bool = False, uncertain: bool = False) -> None:
+        flight = self._engine.book.flights.get(attempt.id.task)
+        current = self._engine.book.attempt(attempt.id)
+        if flight is None or current is None:
+            return
+        flight.launched_s = self._clock.monotonic()
+        flight.sent |= sent
+        flight.uncertain |= uncertain
+
+    # -- stop orders ------------------------------------------------------------------------------
+
+    async def _send_stops(self, node_id: NodeId, orders: list[StopOrder]) -> list[StopOrder]:
+        live = [order for order in orders if self._engine.book.attempt(order.attempt) is not None]
+        if not live:
+            return []
+        address = self.address(node_id)
+        if not address:
+            return live
+        try:
+            await self._workers.stop(address, live)
+        except HeadwayError as error:
+            log.info("stop.undelivered", node=node_id, attempts=len(live), reason=str(error))
+            return live
+        await self._engine.submit(StopsDelivered(tuple(order.attempt for order in live)))
+        return []
+
+    # -- more time --------------------------------------------------------------------------------
+
+    async def _send_extends(self, node_id: NodeId, orders: list[ExtendOrder]) -> list[ExtendOrder]:
+        live = [order for order in orders if self._engine.book.attempt(order.attempt) is not None]
+        address = self.address(node_id)
+        if not live or not address:
+            return live
+        try:
+            await self._workers.extend(address, live)
+        except HeadwayError as error:
+            log.info("extend.undelivered", node=node_id, attempts=len(live), reason=str(error))
+            return live
+        return []
+
+    def address(self, node_id: NodeId) -> str:
+        """Where its Worker listens; empty: not known."""
+        book = self._engine.book
+        lease, node = book.leases.get(node_id), book.nodes.get(node_id)
+        if lease is not None and (node is None or lease.incarnation >= node.incarnation) and lease.address:
+            return lease.address
+        return node.address if node is not None else ""
+
+
+class _Lane(Generic[T]):
+    """Hands items to ``send`` in batches, one call at a time; those that it returns are tried again after a pause."""
+
+    def __init__(self, clock: Clock, send: Callable[[list[T]], Awaitable[list[T]]], longest_pause_s: float) -> None:
+        self._clock = clock
+        self._send = send
+        self._longest_pause_s = longest_pause_s
+        self._pending: dict[AttemptId, T] = {}
+        self._worker: asyncio.Task[None] | None = None
+        self._fresh = asyncio.Event()
+        self.pausing = False  # all that is pending waits for its next try
+
+    def add(self, key: AttemptId, item: T) -> None:
+        self._pending[key] = item
+        self._fresh.set()
+        if self._worker is None:
+            self._worker = asyncio.get_running_loop().create_task(self._work())
+
+    async def close(self) -> None:
+        if self._worker is not None:
+            self._worker.cancel()
+            await asyncio.wait((self._worker,))
+
+    async def _work(self) -> None:
+        pause_s = _FIRST_PAUSE_S
+        try:
+            while self._pending:
+                self._fresh.clear()
+                keys = list(self._pending)[:_BATCH]
+                batch = {key: self._pending.pop(key) for key in keys}
+                try:
+                    left = await self._send(list(batch.values()))
+                except Exception as error:
+                    # Telling the engine failed (a full disk, say): the same call gets the same answer later.
+                    expected = isinstance(error, HeadwayError)
+                    log.warning("dispatch.held", reason=str(error), exc=None if expected else error)
+                    left = list(batch.values())
+                for key, item in batch.items():
+                    if item in left:
+                        self._pending.setdefault(key, item)
+                if left:
+                    await self._pause(pause_s)
+                    pause_s = min(2 * pause_s, self._longest_pause_s)
+                else:
+                    pause_s = _FIRST_PAUSE_S
+        finally:
+            self._worker = None
+
+    async def _pause(self, pause_s: float) -> None:
+        # A newcomer does not wait out the pause of a Worker that was away.
+        sleep = asyncio.ensure_future(self._clock.sleep(pause_s))
+        fresh = asyncio.ensure_future(self._fresh.wait())
+        self.pausing = True
+        try:
+            await asyncio.wait((sleep, fresh), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self.pausing = False
+            sleep.cancel()
+            fresh.cancel()

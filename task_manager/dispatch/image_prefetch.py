@@ -1,0 +1,96 @@
+"""Tells Workers which images the queue will need; that one was not told never matters."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+from headway.clock import Clock
+from headway.errors import HeadwayError
+from headway.ids import NodeId, TaskId
+from headway.logs import get_logger
+from headway.store import Database
+
+from .. import wire
+from ..engine import passes
+from ..engine.engine import Engine
+from ..model import Task
+from ..planning.image_forecast import HEADS, Head, Wanted, wishes
+from ..planning.placement import Room
+from ..ports import Workers
+from ..store import queue_store
+
+log = get_logger(__name__)
+
+_EVERY_S = 1.0
+
+
+class Prefetcher:
+    """A side task: looks at the head of the queue every second, and sends a Worker its list when that has changed or
+    the Worker was started anew."""
+
+    def __init__(
+        self, engine: Engine, db: Database, clock: Clock, workers: Workers, address: Callable[[NodeId], str]
+    ) -> None:
+        self._engine = engine
+        self._db = db
+        self._clock = clock
+        self._workers = workers
+        self._address = address
+        self._images: dict[tuple[TaskId, int], Wanted | None] = {}  # of the heads, by task and generation
+        self._told: dict[NodeId, tuple[int, tuple[Wanted, ...]]] = {}  # with the Worker's incarnation
+
+    async def run(self) -> None:
+        while True:
+            await self._clock.sleep(_EVERY_S)
+            try:
+                await self.round()
+            except HeadwayError as error:
+                log.info("images.round_failed", reason=str(error))
+
+    async def round(self) -> None:
+        """Look once, and tell what has changed."""
+        async with self._engine.reading() as book:
+            ids = [task_id for task_id in book.queue.page(0, HEADS) if book.queue.is_runnable(task_id)]
+            tasks = [task for task_id in ids if (task := book.tasks[task_id]).shape.image]
+            if not tasks and not any(images for _incarnation, images in self._told.values()):
+                return
+            rooms = passes.rooms(book, self._engine.settings)
+            plan = book.plan
+            where = {task_id: place.node_id for task_id, place in plan.reservations.items()} if plan else {}
+            incarnations = {room.node.id: book.incarnation(room.node.id) for room in rooms}
+        lists = wishes(await self._heads(tasks, where), rooms, self._engine.settings.cpu_tasks)
+        await asyncio.gather(*(self._tell(room, lists, incarnations) for room in rooms))
+        for node_id in set(self._told).difference(incarnations):
+            del self._told[node_id]
+
+    async def _heads(self, tasks: list[Task], where: Mapping[TaskId, NodeId]) -> list[Head]:
+        images = self._images
+        unknown = [task.id for task in tasks if (task.id, task.generation) not in images]
+        specs = await self._db.read(lambda conn: queue_store.load_specs(conn, unknown)) if unknown else {}
+        current: dict[tuple[TaskId, int], Wanted | None] = {}
+        heads = []
+        for task in tasks:
+            key = (task.id, task.generation)
+            image = images[key] if key in images else wire.wanted(specs[task.id]) if task.id in specs else None
+            current[key] = image
+            if image is not None:
+                heads.append(Head(task.shape, image, where.get(task.id)))
+        self._images = current
+        return heads
+
+    async def _tell(
+        self, room: Room, lists: Mapping[NodeId, tuple[Wanted, ...]], incarnations: Mapping[NodeId, int]
+    ) -> None:
+        node_id = room.node.id
+        now = (incarnations[node_id], lists.get(node_id, ()))
+        before = self._told.get(node_id)
+        address = self._address(node_id)
+        if before == now or (before is None and not now[1]) or room.closed or not address:
+            return
+        try:
+            await self._workers.prepare_images(address, now[1])
+        except HeadwayError as error:
+            log.info("images.untold", node=node_id, reason=str(error))
+            return
+        self._told[node_id] = now

@@ -1,0 +1,1 @@
+"""Engine: the one writer of queue and attempts. Events come in, changes and orders go out."""

@@ -1,0 +1,123 @@
+"""What attempts used, over a span of time: what is counted, and how.
+
+An attempt uses what it books from its placement on, the time to bring its image and to start included, until it is
+free for others again. All of that is by TaskManager's clock, so that no machine's clock adds or takes hours. An
+attempt that reaches beyond the span counts with its part inside; what belongs to one instant (a start, an end) counts
+where that instant lies. Days are those of UTC, so each has 24 hours. The sums are made by ``store_usage``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+from headway.errors import InvalidInput
+from headway.ids import AttemptId
+
+from ..model import Attempt
+
+DAY_S = 86_400
+MOST_DAYS = 400  # in one answer
+MOST_ROWS = 1_000
+
+
+class By(StrEnum):
+    """What rows are made of."""
+
+    USER = "user"
+    JOB = "job"
+    DAY = "day"
+    NODE = "node"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """From one instant up to another, which is not in it."""
+
+    from_at: float
+    to_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """What attempts used. A started one counts in ``started`` and ``wait_s`` if it was placed within the span; an ended
+    one in the fields below if it ended there."""
+
+    gpu_s: float = 0.0
+    cpu_s: float = 0.0
+    memory_byte_s: float = 0.0
+    attempts: int = 0  # that held something
+    tasks: int = 0  # whose they were
+    started: int = 0
+    wait_s: float = 0.0  # from queued to placed, of all of these together
+    ended: int = 0
+    timed_out: int = 0  # of these
+    # Of those that ended by themselves or at their timeout: what a cancelled or lost one would have needed is not
+    # known. The timeout counts with the time that was given since.
+    booked_gpu_s: float = 0.0  # their GPUs for all of their timeouts
+    used_gpu_s: float = 0.0  # their GPUs for as long as they ran
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The sums of one user, job, day (``2026-11-01``) or node. ``job_name`` and ``owner`` are of a job."""
+
+    key: str
+    sums: Sums
+    job_name: str = ""
+    owner: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """One page of rows, and the sums of all."""
+
+    rows: tuple[Row, ...]
+    rows_in_all: int
+    total: Sums
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run that ended, as a trace tells it: what was asked for, and what came of it. Times in seconds."""
+
+    attempt: AttemptId
+    owner: str
+    queued_at: float
+    run_s: float
+    timeout_s: float
+    gpus: int
+    gpu_models: tuple[str, ...]
+    cpu_centi: int
+    memory_bytes: int
+    priority: int
+    timed_out: bool  # its timeout ended it: how long it would have run is not known
+
+
+def freed_at(attempt: Attempt, now: float) -> float:
+    """Until when an attempt whose end is known since ``now`` held what it booked.
+
+    Its Worker's word counts where it can be true: either of them may have been away for hours after the end.
+    """
+    earliest = attempt.placed_at + (attempt.run_s or 0.0)
+    if attempt.ended_at is not None and earliest <= attempt.ended_at <= now:
+        return attempt.ended_at
+    return max(now, earliest)
+
+
+def checked(by: str, span: Span) -> By:
+    """What rows are made of, if that can be answered.
+
+    Raises:
+        InvalidInput: it can't: no such rows, no span, or too many days.
+    """
+    if by not in list(By):
+        raise InvalidInput(f"Usage is summed by {', '.join(By)}, not by {by[:40]!r}.")
+    if not (math.isfinite(span.from_at) and math.isfinite(span.to_at)) or span.from_at < 0:
+        raise InvalidInput("A span of time has a beginning and an end, both from 1970 on.")
+    if span.from_at >= span.to_at:
+        raise InvalidInput("The span of time ends before it begins.")
+    if by == By.DAY and span.to_at - span.from_at > MOST_DAYS * DAY_S:
+        raise InvalidInput(f"Days are told for {MOST_DAYS} of them at most: ask for a shorter span.")
+    return By(by)

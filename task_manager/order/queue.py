@@ -1,0 +1,320 @@
+"""The waiting tasks in the order of a policy: insert, remove and position in O(log n)."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+
+from sortedcontainers import SortedList
+
+from headway.ids import JobId, TaskId
+
+from ..model import Shape, Task
+from ..planning.admission import Limits
+from .guard import let_ours_pass, number, words
+from .policy import AgingSjf, ClusterView, Key, Policy, View, copied, rank
+
+_MICRO = 1_000_000
+
+# Of a shape: the account, where accounts have a cap, and the number of the band of timeouts (`Limits.bands`).
+Lane = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    task: Task
+    key: Key
+    runnable: bool
+
+
+class TaskQueue:
+    """Sorted by a policy's numbers.
+
+    The order holds every task that ages (also those in a pause after a fault); the runnable ones are kept by shape
+    as well, since a pass may drop a whole shape once one task of it did not fit; inside a shape in lanes, for the same
+    reason: ``limits`` treat tasks of one lane alike, bar the time that they take.
+
+    Rules that are not static are sorted again by ``sort``, which each pass calls. A policy that raises, or gives a
+    number that is not finite, is set aside for `aging_sjf` (``failure`` says why) until it works for all tasks again.
+    """
+
+    def __init__(self, policy: Policy, *, limits: Limits | None = None) -> None:
+        self.policy = policy
+        self.limits = limits or Limits()
+        self.failure = ""
+        self._stand_in = AgingSjf()
+        self._culprit: TaskId | None = None
+        self._view: View = ClusterView(0)
+        self._sorted_at = -math.inf
+        self._entries: dict[TaskId, _Entry] = {}
+        self._order: SortedList[Key] = SortedList()
+        self._ready: SortedList[Key] = SortedList()
+        self._shelves: dict[Shape, dict[Lane, SortedList[Key]]] = {}
+        self._by_owner = self.limits.running_gpus_per_user is not None
+        self._bands = self.limits.bands()
+        self._length: Callable[[Task], float] = _timeout_of
+        self._length_is: Hashable = None
+        self._lengths: dict[tuple[Shape, Lane], SortedList[tuple[float, Key]]] = {}  # of lanes where it was asked for
+        self._work = (0, 0, 0)  # of `_work`, in whole microseconds so that sums stay exact
+        self._arrivals: dict[TaskId, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __contains__(self, task_id: TaskId) -> bool:
+        return task_id in self._entries
+
+    def copier(self) -> Callable[[], TaskQueue]:
+        """Makes a queue that holds what this one holds at this moment, for what-ifs; a rule that learns is copied with
+        what it has learnt, and may fail at it with whatever it likes. Taking note of it is quick; what takes longer is
+        left to the call, in whatever thread."""
+        made = TaskQueue(copied(self.policy), limits=self.limits)
+        made.failure, made._culprit = self.failure, self._culprit
+        made._view, made._sorted_at = self._view, self._sorted_at
+        made._entries, made._work, made._arrivals = dict(self._entries), self._work, dict(self._arrivals)
+        made._length, made._length_is = self._length, self._length_is
+        order, ready = list(self._order), list(self._ready)
+        shelves = [
+            (shape, [(lane, list(shelf)) for lane, shelf in lanes.items()]) for shape, lanes in self._shelves.items()
+        ]
+        lengths = [(where, list(row)) for where, row in self._lengths.items()]
+
+        def make() -> TaskQueue:
+            made._order, made._ready = SortedList(order), SortedList(ready)
+            made._shelves = {shape: {lane: SortedList(shelf) for lane, shelf in lanes} for shape, lanes in shelves}
+            made._lengths = {where: SortedList(row) for where, row in lengths}
+            return made
+
+        return make
+
+    # -- changes ----------------------------------------------------------------------------------
+
+    def add(self, task: Task, *, runnable: bool) -> None:
+        """Puts a task in, or moves it to its new place."""
+        known = task.id in self._entries
+        self.remove(task.id)
+        if not self.policy.static and not known:
+            self._arrivals[task.id] = None
+        self._count(task, 1)
+        try:
+            key = self._key(self.acting, task)
+        except BaseException as error:
+            let_ours_pass(error)
+            self._insert(_Entry(task, rank(task, 0.0), runnable))
+            self._fail(task, error)
+        else:
+            self._insert(_Entry(task, key, runnable))
+
+    def remove(self, task_id: TaskId) -> None:
+        """Takes a task out; one that is not in is fine."""
+        entry = self._entries.pop(task_id, None)
+        if entry is None:
+            return
+        self._order.remove(entry.key)
+        self._count(entry.task, -1)
+        if entry.runnable:
+            self._ready.remove(entry.key)
+            lanes, lane = self._shelves[entry.task.shape], self._lane(entry.task)
+            lanes[lane].remove(entry.key)
+            if self._lengths and (entry.task.shape, lane) in self._lengths:
+                self._lengths[entry.task.shape, lane].remove((self._length(entry.task), entry.key))
+            if not lanes[lane]:
+                del lanes[lane]
+                self._lengths.pop((entry.task.shape, lane), None)
+                if not lanes:
+                    del self._shelves[entry.task.shape]
+        if task_id == self._culprit:
+            self._culprit = None  # the next pass tries the policy again
+
+    def ended(self, task: Task, ran_s: float) -> None:
+        """Tells the policy that a task has ended for good after a run of ``ran_s`` (0: it never ran)."""
+        try:
+            self.policy.ended(task, ran_s, self._view)
+        except BaseException as error:
+            let_ours_pass(error)
+            self._fail(task, error)
+
+    def change(self, policy: Policy) -> None:
+        """Another policy from now on; the tasks stay."""
+        self.policy = policy
+        self.failure, self._culprit = "", None
+        by_age = sorted(self._entries.values(), key=lambda entry: (entry.task.submitted_at, entry.task.id))
+        self._arrivals = {} if policy.static else dict.fromkeys(entry.task.id for entry in by_age)
+        self._sort(self._sorted_at if math.isfinite(self._sorted_at) else 0.0)
+
+    def sort(self, now: float, view: View) -> None:
+        """Brings the order to this moment; for static rules there is nothing to do."""
+        self._view, self._sorted_at = view, now
+        if not self.policy.static or self.to_be_tried_again:
+            self._sort(now)
+
+    # -- reading ----------------------------------------------------------------------------------
+
+    @property
+    def acting(self) -> Policy:
+        """The policy that orders now: its stand-in while it fails."""
+        return self._stand_in if self.failure else self.policy
+
+    @property
+    def to_be_tried_again(self) -> bool:
+        """Whether the policy failed at a task that has left since: the next ``sort`` tries it for all that are in."""
+        return bool(self.failure) and self._culprit is None
+
+    @property
+    def waiting_gpu_s(self) -> float:
+        """GPUs times timeout of all tasks in the queue, in seconds."""
+        return self._work[0] / _MICRO
+
+    @property
+    def waiting_work(self) -> tuple[float, float, float]:
+        """Times timeout in seconds, of all tasks in the queue: GPUs, hundredths of a CPU, bytes of memory."""
+        gpus, cpus, memory = self._work
+        return gpus / _MICRO, cpus / _MICRO, memory / _MICRO
+
+    def is_runnable(self, task_id: TaskId) -> bool:
+        entry = self._entries.get(task_id)
+        return entry is not None and entry.runnable
+
+    def key_of(self, task_id: TaskId) -> Key | None:
+        """Its key in the present order; None for a task that is not in."""
+        entry = self._entries.get(task_id)
+        return None if entry is None else entry.key
+
+    def position(self, task_id: TaskId) -> int:
+        """From 1; 0 for a task that is not in."""
+        entry = self._entries.get(task_id)
+        return 0 if entry is None else self._order.bisect_left(entry.key) + 1
+
+    def page(self, offset: int, limit: int) -> list[TaskId]:
+        """Ids in order, from ``offset`` on."""
+        return [id_of(key) for key in self._order.islice(offset, offset + limit)]
+
+    def page_of_job(self, job_id: JobId, offset: int, limit: int) -> list[TaskId]:
+        """The same of one job's tasks alone."""
+        return [id_of(key) for key in islice((key for key in self._order if key[3] == job_id), offset, offset + limit)]
+
+    def count_of_job(self, job_id: JobId) -> int:
+        """How many of its tasks are in."""
+        return sum(1 for key in self._order if key[3] == job_id)
+
+    def in_order(self) -> Iterator[TaskId]:
+        """All ids in order."""
+        return (id_of(key) for key in self._order)
+
+    def ready_keys(self) -> Iterator[Key]:
+        """The keys of the runnable tasks, in order (`id_of`)."""
+        return iter(self._ready)
+
+    @property
+    def ready(self) -> int:
+        """How many are runnable."""
+        return len(self._ready)
+
+    @property
+    def shelves(self) -> Mapping[Shape, Mapping[Lane, SortedList[Key]]]:
+        """The keys of the runnable tasks of each shape, lane by lane, in order."""
+        return self._shelves
+
+    def measure_by(self, length: Callable[[Task], float], like: Hashable) -> None:
+        """How long a task takes, for ``shorter``. Two that are ``like`` the same are the same."""
+        if like != self._length_is:
+            self._length, self._length_is = length, like
+            self._lengths.clear()
+
+    def shorter(self, shape: Shape, lane: Lane, most_s: float, after: Key) -> Iterator[Key]:
+        """The keys of a lane behind ``after`` of tasks that take ``most_s`` at most, in order.
+
+        However long the lane is, a thousand of them cost no more than a few milliseconds: where few are so short they
+        are sorted, where many are they come thick.
+        """
+        shelf, row = self._shelves[shape][lane], self._lengths.get((shape, lane))
+        if row is None:
+            tasks = ((self._entries[id_of(key)].task, key) for key in shelf)
+            row = self._lengths[shape, lane] = SortedList((self._length(task), key) for task, key in tasks)
+        count = row.bisect_left((math.nextafter(most_s, math.inf),))
+        if count * count.bit_length() < len(shelf):
+            return iter(sorted(key for _, key in row.islice(0, count) if key > after))
+        behind = shelf.irange(after, inclusive=(False, True))
+        return (key for key in behind if self._length(self._entries[id_of(key)].task) <= most_s)
+
+    # -- inside -----------------------------------------------------------------------------------
+
+    def _count(self, task: Task, sign: int) -> None:
+        micros, shape, (gpus, cpus, memory) = sign * round(task.timeout_s * _MICRO), task.shape, self._work
+        self._work = (gpus + shape.gpus * micros, cpus + shape.cpu_centi * micros, memory + shape.memory_bytes * micros)
+
+    def _lane(self, task: Task) -> Lane:
+        owner = task.owner if self._by_owner and task.shape.gpus else ""
+        return owner, bisect_left(self._bands, task.timeout_s) if self._bands else 0
+
+    def _key(self, policy: Policy, task: Task, now: float | None = None) -> Key:
+        if now is None:
+            now = max(self._sorted_at, task.submitted_at)
+        return rank(task, number(policy.key(task, now, None if policy.static else self._view)))
+
+    def _insert(self, entry: _Entry) -> None:
+        self._entries[entry.task.id] = entry
+        self._order.add(entry.key)
+        if entry.runnable:
+            self._ready.add(entry.key)
+            lanes = self._shelves.setdefault(entry.task.shape, {})
+            lane = self._lane(entry.task)
+            shelf = lanes.get(lane)
+            if shelf is None:
+                shelf = lanes[lane] = SortedList()
+            shelf.add(entry.key)
+            if self._lengths and (entry.task.shape, lane) in self._lengths:
+                self._lengths[entry.task.shape, lane].add((self._length(entry.task), entry.key))
+
+    def _fail(self, task: Task, error: BaseException) -> None:
+        self.failure = f"{self.policy.name or type(self.policy).__name__} failed for {task.id}: {words(error)}"
+        self._culprit = task.id if task.id in self._entries else None
+        self._rebuild([self._key(self._stand_in, entry.task) for entry in self._entries.values()])
+
+    def _sort(self, now: float) -> None:
+        culprit: Task | None = None
+        try:
+            for task_id in self._arrivals:
+                entry = self._entries.get(task_id)
+                if entry is not None:
+                    culprit = entry.task
+                    self.policy.arrived(culprit, self._view)
+            keys = []
+            for entry in self._entries.values():
+                culprit = entry.task
+                keys.append(self._key(self.policy, culprit, now))
+        except BaseException as error:
+            let_ours_pass(error)
+            assert culprit is not None
+            self._fail(culprit, error)
+            return
+        self._arrivals.clear()
+        self.failure = ""
+        self._rebuild(keys)
+
+    def _rebuild(self, keys: list[Key]) -> None:
+        """Puts everything into the order of these keys, one for each entry."""
+        contents: dict[Shape, dict[Lane, list[Key]]] = {}
+        self._lengths.clear()
+        ready: list[Key] = []
+        for (task_id, entry), key in zip(list(self._entries.items()), keys, strict=True):
+            self._entries[task_id] = _Entry(entry.task, key, entry.runnable)
+            if entry.runnable:
+                ready.append(key)
+                contents.setdefault(entry.task.shape, {}).setdefault(self._lane(entry.task), []).append(key)
+        self._order, self._ready = SortedList(keys), SortedList(ready)
+        self._shelves = {
+            shape: {lane: SortedList(there) for lane, there in lanes.items()} for shape, lanes in contents.items()
+        }
+
+
+def id_of(key: Key) -> TaskId:
+    """The task of a key."""
+    return TaskId(JobId(key[3]), key[5])
+
+
+def _timeout_of(task: Task) -> float:
+    return task.timeout_s

@@ -1,0 +1,384 @@
+"""Why a task waits, in words and numbers, by the predicates that place it."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence, Set
+from dataclasses import dataclass, replace
+
+from headway.ids import NodeId, TaskId
+from headway.model.reasons import WaitReason, WaitWord
+from headway.states import Admission
+from headway.units import counted, format_size, round_duration, round_size
+
+from ..model import Node, Shape, Task
+from . import cuda
+from .admission import Ground, Holdings, Limits, reached, ruled_out
+from .bookings import MovedPromise
+from .placement import IMAGE_LACKS, CpuTasks, Lack, Room, Shortage, empty_room, fits, shortages, suits, why_closed
+from .plan import Wait, Why
+
+_ORDER = {word: number for number, word in enumerate(WaitWord)}
+_NAMES_SHOWN = 3
+_MODELS_SHOWN = 8
+_ALIKE = 0.5  # H100 for B200
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Could any known node ever run this? ``sentence`` says why not, or that no node is known yet."""
+
+    satisfiable: bool
+    sentence: str
+
+
+def could_ever_run(shape: Shape, nodes: Sequence[Node], cpu_tasks: CpuTasks = CpuTasks.LAST_RESORT) -> Verdict:
+    """The answer at submit. Without any node it is "perhaps": machines still have to join."""
+    if not nodes:
+        return Verdict(True, "No machine has joined yet.")
+    lacks = [shortages(shape, empty_room(node, also_sick=True), cpu_tasks) for node in nodes]
+    if any(not lack for lack in lacks):
+        return Verdict(True, "")
+    return Verdict(False, _never(shape, nodes, lacks))
+
+
+class Sight:
+    """The cluster at one moment, as far as it is a reason to wait; what was found for one task serves those alike.
+
+    ``rooms``: what is left of every known node. ``limits``: None: nothing is told of them. ``holdings``: what counts
+    against them now; None: nothing is told of those that are reached.
+    """
+
+    def __init__(
+        self,
+        rooms: Sequence[Room],
+        cpu_tasks: CpuTasks = CpuTasks.LAST_RESORT,
+        limits: Limits | None = None,
+        holdings: Holdings | None = None,
+    ) -> None:
+        self.limits = limits
+        self.holdings = holdings
+        self.gpus = sum(len(room.node.gpus) for room in rooms)
+        self.has_nodes = bool(rooms)
+        self._rooms = rooms
+        self._cpu_tasks = cpu_tasks
+        self._of_nodes: dict[Shape, list[WaitReason]] = {}
+        self._could_hold: dict[Shape, Set[NodeId]] = {}
+
+    def could_hold(self, shape: Shape) -> Set[NodeId]:
+        """The nodes that would hold this shape, were they empty."""
+        found = self._could_hold.get(shape)
+        if found is None:
+            empty = ((room.node.id, empty_room(room.node)) for room in self._rooms)
+            found = {node_id for node_id, room in empty if not shortages(shape, room, self._cpu_tasks)}
+            self._could_hold[shape] = found
+        return found
+
+    def of_nodes(self, shape: Shape) -> list[WaitReason]:
+        """Why no node takes this shape now; empty: one would."""
+        found = self._of_nodes.get(shape)
+        if found is None:
+            found = self._of_nodes[shape] = _of_nodes(shape, self._rooms, self._cpu_tasks)
+        return found
+
+
+def reasons(
+    task: Task,
+    sight: Sight,
+    *,
+    ahead: int,
+    all_seen: bool = True,
+    pause_s: float | None = None,
+    wait: Wait | None = None,
+    promised: bool = False,
+    overtaken_by: Sequence[TaskId] = (),
+) -> list[WaitReason]:
+    """All reasons why a waiting task waits: first what rules it out as things are, then the cheapest to fix; empty when
+    it would start in the next pass.
+
+    ``ahead``: tasks before it in the queue; not ``all_seen``: there may be more of them. ``pause_s``: what is left of
+    its pause, in seconds (`Book.pause_s`); None: it has none. ``wait``: what the last pass said of it. ``promised``:
+    its own start is. ``overtaken_by``: tasks behind it whose promised starts stand before its own, the first of them.
+    """
+    found: list[WaitReason] = []
+    if task.held:
+        found.append(WaitReason(WaitWord.HELD, "It is on hold; release it to let it run."))
+    if pause_s is not None:
+        why = f" {task.reason.sentence}" if task.reason is not None else ""
+        found.append(WaitReason(WaitWord.RETRY_PAUSE, f"It is tried again in {max(0.0, pause_s):.0f} s.{why}"))
+    of_nodes, of_limits = sight.of_nodes(task.shape), _of_limits(task, sight)
+    found += [*of_nodes, *of_limits]
+    there_is_room = not found
+    found.extend(_of_holdings(task, sight))
+    if there_is_room and wait is not None:
+        told = {reason.word for reason in found}
+        found.extend(reason for reason in _of_pass(task, wait) if reason.word not in told)
+    busy = any(reason.word in _BUSY for reason in found)
+    if busy and overtaken_by:
+        found.append(_of_promises(overtaken_by))
+    if busy and ahead:
+        plural = "task is" if ahead == 1 else "tasks are"
+        count = f"{ahead}" if all_seen else f"At least {ahead}"
+        stands = "; its promised start stands all the same" if promised else ""
+        found.append(WaitReason(WaitWord.BEHIND_HIGHER_PRIORITY, f"{count} waiting {plural} ahead of it{stands}."))
+    # What passes by itself helps nobody who can't start as things are.
+    never = [*of_limits, *(reason for reason in of_nodes if reason.word in _NEVER and sight.has_nodes)]
+    return sorted(found, key=lambda reason: (reason not in never, _ORDER[reason.word]))
+
+
+def _of_promises(tasks: Sequence[TaskId]) -> WaitReason:
+    if len(tasks) == 1:
+        sentence = f"{tasks[0]}, behind it, keeps the start that it was promised before this one came ahead."
+    else:
+        sentence = f"{tasks[0]} and others behind it keep starts that they were promised before this one came ahead."
+    return WaitReason(WaitWord.BEHIND_PROMISED_START, sentence)
+
+
+def of_moved(moved: MovedPromise, start_s: float | None) -> WaitReason:
+    """That a start which it was promised no longer holds. ``start_s``: what it is told now, by the same clock, if
+    anything."""
+    later_s = 0.0 if start_s is None else start_s - moved.promised_s
+    by = f" by {round_duration(later_s)}" if later_s >= 1 else ""
+    what = f"The start that it was promised has moved{by}" if by else "The start that it was promised no longer holds"
+    return WaitReason(WaitWord.PROMISE_MOVED, f"{what}: {moved.cause}.")
+
+
+def _of_pass(task: Task, wait: Wait) -> list[WaitReason]:
+    """Why a task waits for which there is room."""
+    where = f"What is free on {wait.node_id}" if wait.node_id else "What is free"
+    match wait.why:
+        case Why.RESERVED:
+            whom = f"{wait.blocker}" if wait.blocker is not None else "tasks ahead of it"
+            sentence = f"{where} is kept for {whom}, which would start later if this one started now."
+            return [WaitReason(WaitWord.RESERVED_FOR_LARGER_TASK, sentence)]
+        case Why.BEHIND:
+            sentence = f"{wait.blocker} goes first: nobody overtakes here (discipline strict)."
+            return [WaitReason(WaitWord.BEHIND_HIGHER_PRIORITY, sentence)]
+        case Why.USER_LIMIT:
+            sentence = f"{task.owner} holds as many GPUs as one account may at a time."
+            if wait.blocker is not None:
+                sentence = (
+                    f"The GPUs that {task.owner} may still hold, as one account, are kept for {wait.blocker}, which "
+                    "would start later if this one started now."
+                )
+            return [WaitReason(WaitWord.USER_LIMIT, sentence)]
+        case Why.SHORT_RESERVE:
+            sentence = "The GPUs that are free are kept for tasks with shorter timeouts."
+            if wait.blocker is not None:
+                sentence = (
+                    "The GPUs that tasks with timeouts as long as its own may still hold together are kept for "
+                    f"{wait.blocker}, which would start later if this one started now."
+                )
+            return [WaitReason(WaitWord.KEPT_FOR_SHORT_TASKS, sentence)]
+        case Why.NO_NODE | Why.NO_ROOM | Why.NOT_ADMITTED:
+            return []  # as of the last pass; by now there is room
+
+
+_GROUNDS = {
+    Ground.MAX_TIMEOUT: WaitWord.NO_SUCH_NODE_YET,
+    Ground.USER_GPUS: WaitWord.USER_LIMIT,
+    Ground.SHORT_RESERVE: WaitWord.KEPT_FOR_SHORT_TASKS,
+}
+
+
+def _of_limits(task: Task, sight: Sight) -> list[WaitReason]:
+    """Why it can't start as long as limits and GPUs are as they are."""
+    if sight.limits is None:
+        return []
+    found = ruled_out(sight.limits, task.shape, task.timeout_s, gpus=sight.gpus)
+    return [WaitReason(_GROUNDS[one.ground], f"{one.sentence} It waits until that changes.") for one in found]
+
+
+def _of_holdings(task: Task, sight: Sight) -> list[WaitReason]:
+    """Why it can't start as long as others hold what they do."""
+    if sight.limits is None or sight.holdings is None:
+        return []
+    found = reached(sight.limits, task, sight.holdings, gpus=sight.gpus)
+    return [WaitReason(_GROUNDS[one.ground], one.sentence) for one in found]
+
+
+_BUSY = frozenset({WaitWord.WAITING_FOR_CPU_OR_MEMORY, WaitWord.WAITING_FOR_GPU, WaitWord.WAITING_FOR_GPU_MODEL})
+_NEVER = frozenset({WaitWord.NO_SUCH_NODE_YET, WaitWord.IMAGE_MISSING})  # of machines that are there
+
+
+def _of_nodes(shape: Shape, rooms: Sequence[Room], cpu_tasks: CpuTasks) -> list[WaitReason]:
+    nodes = [room.node for room in rooms]
+    if not nodes:
+        return [WaitReason(WaitWord.NO_SUCH_NODE_YET, "It waits for workers: no machine has joined yet.")]
+    able = [room for room in rooms if not shortages(shape, empty_room(room.node, also_sick=True), cpu_tasks)]
+    if not able:
+        lacks = [shortages(shape, empty_room(node, also_sick=True), cpu_tasks) for node in nodes]
+        only_image = any({s.lack for s in lack} == {Lack.IMAGE} for lack in lacks)
+        word = WaitWord.IMAGE_MISSING if only_image else WaitWord.NO_SUCH_NODE_YET
+        return [WaitReason(word, _never(shape, nodes, lacks))]
+    if any(not room.closed and not shortages(shape, room, cpu_tasks) for room in able):
+        return []
+    found = _closed([room for room in able if room.closed])
+    is_open = [room for room in able if not room.closed]
+    if is_open:
+        found.extend(_busy(shape, is_open, cpu_tasks))
+    return found
+
+
+def _closed(rooms: Sequence[Room]) -> list[WaitReason]:
+    by_word: dict[WaitWord, list[str]] = {}
+    for room in rooms:
+        by_word.setdefault(_closed_word(room), []).append(room.closed)
+    return [WaitReason(word, f"{_some(sentences)}.") for word, sentences in by_word.items()]
+
+
+def _closed_word(room: Room) -> WaitWord:
+    if why_closed(room.node) and room.node.admission is Admission.OPEN:
+        for condition in room.node.conditions:
+            if condition.blocks_work and condition.word == "disk_full":
+                return WaitWord.DISK_FULL
+            if condition.blocks_work and condition.word == "mount_unavailable":
+                return WaitWord.MOUNT_UNAVAILABLE
+    return WaitWord.NODE_DRAINED
+
+
+def _busy(shape: Shape, rooms: Sequence[Room], cpu_tasks: CpuTasks) -> list[WaitReason]:
+    # The nearest miss tells best what has to come free; the others would only add numbers.
+    nearest = min(rooms, key=lambda room: (_distance(shortages(shape, room, cpu_tasks)), room.order))
+    found = []
+    spare = shortages(shape, nearest, cpu_tasks)
+    compute = [s for s in spare if s.lack in (Lack.CPU, Lack.MEMORY)]
+    if compute:
+        parts = " and ".join(_shortage_text(s) for s in compute)
+        found.append(WaitReason(WaitWord.WAITING_FOR_CPU_OR_MEMORY, f"{parts}; {nearest.node.id} comes nearest."))
+    for shortage in spare:
+        if shortage.lack not in (Lack.GPU, Lack.GPU_MODEL):
+            continue
+        outside = [g for g in nearest.node.gpus if g.busy_outside and suits(g, shape)]
+        if outside and fits_with(shape, nearest, len(outside)):
+            text = f"{counted(len(outside), 'GPU')} of {nearest.node.id} in use by programs outside Headway."
+            found.append(WaitReason(WaitWord.GPU_BUSY_OUTSIDE, text))
+        word = WaitWord.WAITING_FOR_GPU if shortage.lack is Lack.GPU else WaitWord.WAITING_FOR_GPU_MODEL
+        found.append(WaitReason(word, f"{_shortage_text(shortage, shape)}; {nearest.node.id} comes nearest."))
+    return found
+
+
+def fits_with(shape: Shape, room: Room, more_gpus: int) -> bool:
+    """Whether so many more suitable cards would let the shape in."""
+    free = sum(1 for gpu in room.gpus if suits(gpu, shape))
+    without = replace(shape, gpus=0, require_cuda="")
+    return fits(without, room) and free + more_gpus >= shape.gpus
+
+
+def _distance(lacks: Sequence[Shortage]) -> float:
+    return sum(1.0 + (lack.asked - lack.free) / max(1, lack.asked) for lack in lacks)
+
+
+def _shortage_text(shortage: Shortage, shape: Shape | None = None) -> str:
+    if shortage.lack is Lack.CPU:
+        return f"It asks for {_count_cpus(shortage.asked)}, {_cpus(shortage.free)} are free"
+    if shortage.lack is Lack.MEMORY:
+        return f"It asks for {format_size(shortage.asked)} of memory, {round_size(max(0, shortage.free))} are free"
+    kind = f" {_kind(shape)}" if shape is not None and _kind(shape) else ""
+    return f"It asks for {counted(shortage.asked, 'GPU')}{kind}, {shortage.free} free"
+
+
+def _never(shape: Shape, nodes: Sequence[Node], lacks: Sequence[Sequence[Shortage]]) -> str:
+    parts = []
+    if shape.gpus:
+        suitable = max(sum(1 for gpu in node.gpus if suits(gpu, shape)) for node in nodes)
+        if suitable < shape.gpus:
+            kind = f" {_kind(shape)}" if _kind(shape) else ""
+            parts.append(f"asked {counted(shape.gpus, 'GPU')}{kind}, the largest has {suitable}{_cards(shape, nodes)}")
+    parts.extend(_too_small(shape, nodes))
+    if parts:
+        return f"No worker is big enough: {'; '.join(parts)}."
+    if any({s.lack for s in lack} == {Lack.KEPT_FOR_GPU_TASKS} for lack in lacks):
+        return _kept(shape, [node for node in nodes if not node.gpus])
+    image = _image_never(shape, lacks)
+    if image:
+        return image
+    return "No worker has all of what it asks for together, though each part is there somewhere."
+
+
+def _too_small(shape: Shape, nodes: Sequence[Node]) -> list[str]:
+    parts = []
+    cpu = max(node.cpu_centi for node in nodes)
+    if cpu < shape.cpu_centi:
+        parts.append(f"asked {_count_cpus(shape.cpu_centi)}, the largest has {_cpus(cpu)}")
+    memory = max(node.memory_bytes for node in nodes)
+    if memory < shape.memory_bytes:
+        parts.append(f"asked {format_size(shape.memory_bytes)} of memory, the largest has {round_size(memory)}")
+    return parts
+
+
+def _kept(shape: Shape, others: Sequence[Node]) -> str:
+    """For a task without GPUs that nodes with GPUs alone could hold. ``others``: nodes without."""
+    if not others:
+        return "All workers have GPUs and are kept for tasks that ask for some."
+    small = _too_small(shape, others)
+    of_others = f"; of the others: {'; '.join(small)}" if small else ""
+    return f"Only workers with GPUs have what it asks for, and they are kept for tasks that ask for some{of_others}."
+
+
+def _cards(shape: Shape, nodes: Sequence[Node]) -> str:
+    """What cards there are, where none is of a model or of the memory that was asked for."""
+    cards = [gpu for node in nodes for gpu in node.gpus]
+    of_model = [gpu for gpu in cards if suits(gpu, replace(shape, gpu_memory_bytes=0))]
+    if not of_model:
+        return _models(shape, sorted({gpu.model for gpu in cards}))
+    most = max(gpu.memory_bytes for gpu in of_model)
+    if most >= shape.gpu_memory_bytes:
+        return ""
+    return f" (the largest card{' of this model' if shape.gpu_models else ''} has {round_size(most)})"
+
+
+def _models(shape: Shape, there: Sequence[str]) -> str:
+    if not there:
+        return ""
+    near = max(there, key=lambda model: _likeness(model, shape.gpu_models))
+    guess = f"; did you mean {near}?" if len(there) > 1 and _likeness(near, shape.gpu_models) >= _ALIKE else ""
+    return f" (there are {', '.join(there[:_MODELS_SHOWN])}{' and others' * (len(there) > _MODELS_SHOWN)}{guess})"
+
+
+def _likeness(model: str, wanted: Sequence[str]) -> float:
+    """From 0 to 1: how near what was asked for comes to the model or one of its words."""
+    names = [model.lower(), *re.split(r"[\s-]+", model.lower())]
+    return max(difflib.SequenceMatcher(None, one.lower(), name).ratio() for one in wanted for name in names)
+
+
+def _image_never(shape: Shape, lacks: Sequence[Sequence[Shortage]]) -> str:
+    """Why the image keeps it from every worker that would do otherwise; empty when something else does."""
+    near = [lack for lack in lacks if all(s.lack in IMAGE_LACKS for s in lack)]
+    if not near:
+        return ""
+    # Of the workers that are nearest, what they lack last: another machine, another driver, the image itself.
+    for kind, asked in (
+        (Lack.IMAGE, "Its image is only on engines that have it already, and no worker that suits has it"),
+        (Lack.DRIVER, f"Its image needs {cuda.in_words(shape.require_cuda)}"),
+        (Lack.ARCHITECTURE, f"Its image is for {shape.architecture} machines"),
+    ):
+        only = [lack[0].words for lack in near if {s.lack for s in lack} == {kind}]
+        if only:
+            advice = ": load it on one, or put it into the market" if kind is Lack.IMAGE else f"; {_some(only)}"
+            return f"{asked}{advice}."
+    return f"Its image can't run on any worker: {_some([' and '.join(s.words for s in lack) for lack in near])}."
+
+
+def _kind(shape: Shape) -> str:
+    words = []
+    if shape.gpu_models:
+        words.append(f"of model {' or '.join(shape.gpu_models)}")
+    if shape.gpu_memory_bytes:
+        words.append(f"with {format_size(shape.gpu_memory_bytes)}{' each' if shape.gpus > 1 else ''}")
+    return " ".join(words)
+
+
+def _count_cpus(centi: int) -> str:
+    return f"{_cpus(centi)} CPU" if centi == 100 else f"{_cpus(centi)} CPUs"
+
+
+def _cpus(centi: int) -> str:
+    return f"{max(0, centi) / 100:g}"
+
+
+def _some(sentences: Sequence[str]) -> str:
+    shown = "; ".join(sentences[:_NAMES_SHOWN])
+    more = len(sentences) - _NAMES_SHOWN
+    return f"{shown}; and {more} more" if more > 0 else shown

@@ -1,0 +1,220 @@
+"""Where a task fits, and why not elsewhere: the same predicates decide and explain.
+
+A task's GPUs, CPUs and memory come from one node. GPUs are whole.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+
+from headway.ids import NodeId
+from headway.states import Admission, NodeHealth
+
+from ..model import Gpu, Node, Shape
+from . import cuda
+
+_WORD = re.compile(r"[^\s-]+")
+
+
+class CpuTasks(StrEnum):
+    """May tasks without GPUs use nodes that have some?"""
+
+    LAST_RESORT = "last_resort"  # when no node without GPUs can take them
+    ALWAYS = "always"
+    NEVER = "never"
+
+
+class Lack(StrEnum):
+    """What a node lacks for a shape."""
+
+    CPU = "cpu"
+    MEMORY = "memory"
+    GPU = "gpu"  # too few free cards of those that suit
+    GPU_MODEL = "gpu_model"  # too few free cards that suit, though enough others are free
+    KEPT_FOR_GPU_TASKS = "kept_for_gpu_tasks"
+    ARCHITECTURE = "architecture"  # its image is for other machines
+    DRIVER = "driver"  # its image needs a newer driver, or another card
+    IMAGE = "image"  # it is not on this node's engine, and can't be brought
+
+
+IMAGE_LACKS = frozenset({Lack.ARCHITECTURE, Lack.DRIVER, Lack.IMAGE})
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """One lack in numbers; bytes for memory, hundredths for CPUs, cards for GPUs. ``words``: what an image lacks."""
+
+    lack: Lack
+    asked: int
+    free: int
+    words: str = ""
+
+
+@dataclass(slots=True)
+class Room:
+    """What is left of a node: scratch of one pass, which takes from it as it places."""
+
+    node: Node
+    order: int  # in the list of nodes
+    cpu_centi: int
+    memory_bytes: int
+    gpus: list[Gpu]
+    closed: str = ""  # why nothing may be placed here now
+
+    def take(self, shape: Shape, gpu_uuids: Collection[str]) -> None:
+        self.cpu_centi -= shape.cpu_centi
+        self.memory_bytes -= shape.memory_bytes
+        if gpu_uuids:
+            self.gpus = [gpu for gpu in self.gpus if gpu.uuid not in gpu_uuids]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A node and the cards there."""
+
+    node_id: NodeId
+    gpu_uuids: tuple[str, ...]
+
+
+def empty_room(node: Node, order: int = 0, *, also_sick: bool = False) -> Room:
+    """The node as if nothing ran on it; with ``also_sick`` as if every card were well too."""
+    gpus = [gpu for gpu in node.gpus if also_sick or gpu.usable]
+    return Room(node, order, node.cpu_centi, node.memory_bytes, gpus, why_closed(node))
+
+
+def why_closed(node: Node) -> str:
+    """Why ResourceManager's word alone rules the node out now, as a sentence; empty when it does not."""
+    if node.health is not NodeHealth.READY:
+        return f"{node.id} is {node.health.value}"
+    if node.admission is not Admission.OPEN:
+        return f"{node.id} is {node.admission.value}"
+    for condition in node.conditions:
+        if condition.blocks_work:
+            return f"{node.id} takes no work: {condition.sentence or condition.word}"
+    return ""
+
+
+def suits(gpu: Gpu, shape: Shape) -> bool:
+    """Whether the card is of a model and size that the shape accepts."""
+    return gpu.memory_bytes >= shape.gpu_memory_bytes and (
+        not shape.gpu_models or any(is_model(gpu.model, wanted) for wanted in shape.gpu_models)
+    )
+
+
+@lru_cache(maxsize=4096)
+def is_model(model: str, wanted: str) -> bool:
+    """Whether a driver's name for a card, `NVIDIA A100-SXM4-40GB`, is what a person calls `A100`: the wanted words
+    stand in it, as they are and in this order."""
+    have, want = (_WORD.findall(name.lower()) for name in (model, wanted))
+    return bool(want) and any(have[i : i + len(want)] == want for i in range(len(have) - len(want) + 1))
+
+
+def takes_image(shape: Shape, node: Node) -> bool:
+    """Whether the shape's image can run on the node. What is not known of either speaks for it."""
+    if shape.architecture and node.architecture and shape.architecture != node.architecture:
+        return False
+    if shape.needs_image_there and shape.image not in node.images:
+        return False
+    return not shape.require_cuda or _driver_serves(shape, node)
+
+
+def _driver_serves(shape: Shape, node: Node) -> bool:
+    models = tuple(sorted({gpu.model for gpu in node.gpus if suits(gpu, shape)}))
+    return cuda.is_served(shape.require_cuda, node.driver_version, node.cuda_version, models)
+
+
+def fits(shape: Shape, room: Room) -> bool:
+    """Whether the shape fits into what is left of the node (whether it is open is another question)."""
+    if shape.cpu_centi > room.cpu_centi or shape.memory_bytes > room.memory_bytes:
+        return False
+    if not shape.is_plain and not takes_image(shape, room.node):
+        return False
+    if shape.gpus == 0:
+        return True
+    return shape.gpus <= len(room.gpus) and shape.gpus <= sum(1 for gpu in room.gpus if suits(gpu, shape))
+
+
+def shortages(shape: Shape, room: Room, cpu_tasks: CpuTasks = CpuTasks.LAST_RESORT) -> list[Shortage]:
+    """All that the node lacks; empty exactly when the shape may go there."""
+    lacks = []
+    if shape.gpus == 0 and room.node.gpus and cpu_tasks is CpuTasks.NEVER:
+        lacks.append(Shortage(Lack.KEPT_FOR_GPU_TASKS, 0, 0))
+    if shape.cpu_centi > room.cpu_centi:
+        lacks.append(Shortage(Lack.CPU, shape.cpu_centi, room.cpu_centi))
+    if shape.memory_bytes > room.memory_bytes:
+        lacks.append(Shortage(Lack.MEMORY, shape.memory_bytes, room.memory_bytes))
+    if shape.gpus:
+        suitable = sum(1 for gpu in room.gpus if suits(gpu, shape))
+        if suitable < shape.gpus:
+            enough_others = len(room.gpus) >= shape.gpus
+            lacks.append(Shortage(Lack.GPU_MODEL if enough_others else Lack.GPU, shape.gpus, suitable))
+    if not shape.is_plain:
+        lacks.extend(image_lacks(shape, room.node))
+    return lacks
+
+
+def image_lacks(shape: Shape, node: Node) -> list[Shortage]:
+    """All that the shape's image misses on the node; empty exactly when ``takes_image``."""
+    lacks = []
+    if shape.architecture and node.architecture and shape.architecture != node.architecture:
+        lacks.append(Shortage(Lack.ARCHITECTURE, 0, 0, f"{node.id} is {node.architecture}"))
+    if shape.require_cuda and not _driver_serves(shape, node):
+        has = f"CUDA {node.cuda_version}" if node.cuda_version else "an older driver"
+        driver = f" (driver {node.driver_version})" if node.driver_version else ""
+        lacks.append(Shortage(Lack.DRIVER, 0, 0, f"{node.id} has {has}{driver}"))
+    if shape.needs_image_there and shape.image not in node.images:
+        lacks.append(Shortage(Lack.IMAGE, 0, 0, f"{node.id} does not have it"))
+    return lacks
+
+
+def choose(
+    shape: Shape,
+    rooms: Iterable[Room],
+    *,
+    avoid: Collection[NodeId] = (),
+    cpu_tasks: CpuTasks = CpuTasks.LAST_RESORT,
+    last_used: Callable[[str], float] = lambda uuid: 0.0,
+) -> Choice | None:
+    """The node and cards for a shape, or None.
+
+    The node with the fewest free suitable GPUs that suffice, then one that has the image, then the order of the list;
+    tasks without GPUs go to
+    nodes without, GPU nodes as ``cpu_tasks`` says; nodes in ``avoid`` only when no other can take it. Inside the
+    node the least specific (smallest) and least recently used cards.
+    """
+    best: Room | None = None
+    best_rank: tuple[bool, bool, int, bool, int] | None = None
+    for room in rooms:
+        if room.closed or not fits(shape, room):
+            continue
+        on_gpu_node = bool(room.node.gpus) and shape.gpus == 0
+        if on_gpu_node and cpu_tasks is CpuTasks.NEVER:
+            continue
+        free_gpus = sum(1 for gpu in room.gpus if suits(gpu, shape)) if shape.gpus else 0
+        rank = (
+            room.node.id in avoid,
+            on_gpu_node and cpu_tasks is CpuTasks.LAST_RESORT,
+            free_gpus,
+            bool(shape.image) and shape.image not in room.node.images,
+            room.order,
+        )
+        if best_rank is None or rank < best_rank:
+            best, best_rank = room, rank
+    if best is None:
+        return None
+    if shape.gpus == 0:
+        return Choice(best.node.id, ())
+    cards = sorted(
+        (gpu for gpu in best.gpus if suits(gpu, shape)),
+        key=lambda gpu: (gpu.memory_bytes, last_used(gpu.uuid), gpu.index, gpu.uuid),
+    )
+    return Choice(best.node.id, tuple(gpu.uuid for gpu in cards[: shape.gpus]))
+
+
+def could_ever_fit(shape: Shape, nodes: Sequence[Node], cpu_tasks: CpuTasks = CpuTasks.LAST_RESORT) -> bool:
+    """Whether one of the nodes would do if it were empty, open and well."""
+    return any(not shortages(shape, empty_room(node, also_sick=True), cpu_tasks) for node in nodes)

@@ -1,0 +1,279 @@
+"""simulate: the policies of the queue on a trace, side by side."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from headway.cli.common import output_option, print_json, safe, table, whole_file
+from headway.units import BadValue, counted
+
+from . import cluster as _cluster
+from . import command as _command
+
+_STDIO = Path("-")
+_DISCIPLINES = ("conservative", "easy", "greedy", "strict")
+# Key of the JSON form, words for people, whether it is seconds.
+_ROWS = (
+    ("mean_wait_s", "mean wait", True),
+    ("median_wait_s", "median wait", True),
+    ("p95_wait_s", "95 % waited at most", True),
+    ("max_wait_s", "longest wait", True),
+    ("longest_decile_max_wait_s", "longest wait of the longest tenth", True),
+    ("mean_finished_s", "mean finished (wait + run)", True),
+    ("median_finished_s", "median finished", True),
+    ("p95_finished_s", "95 % finished within", True),
+    ("max_finished_s", "longest finished", True),
+    ("mean_bounded_slowdown", "mean bounded slowdown", False),
+    ("mean_job_finished_s", "mean finished of jobs", True),
+    ("makespan_s", "makespan", True),
+    ("utilisation", "utilisation", False),
+)
+
+
+class _Parsed(click.ParamType):  # type: ignore[type-arg]
+    """A value that a function of the core reads."""
+
+    def __init__(self, name: str, read: Callable[[str], Any]) -> None:
+        self.name = name
+        self._read = read
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            return self._read(value)
+        except BadValue as error:
+            self.fail(f"{error}.", param, ctx)
+
+
+def _read_dag(text: str) -> tuple[Path, float]:
+    """``-`` is standard input."""
+    path, at, second = text.rpartition("@")
+    if not at or Path(text).exists():
+        path, second = text, "0"
+    try:
+        submit_s = float(second)
+    except ValueError:
+        raise BadValue(f"{text!r}: behind the @ stands the second of submission, not {second!r}") from None
+    if not 0 <= submit_s <= 1e9:
+        raise BadValue(f"{text!r}: the second of submission is between 0 and 1e9")
+    if Path(path) != _STDIO and not Path(path).is_file():
+        raise BadValue(f"there is no file {path!r}")
+    return Path(path), submit_s
+
+
+def _factor(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise BadValue(f"{text!r} is not a number") from None
+    if not math.isfinite(value) or not 0 < value <= _command.MAX_TIMEOUT_FACTOR:
+        raise BadValue(f"{text!r} is not above 0 and at most {_command.MAX_TIMEOUT_FACTOR:g}")
+    return value
+
+
+@click.command()
+@click.option(
+    "--trace",
+    "traces",
+    multiple=True,
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
+    help="CSV with a row a task (columns submit_s, runtime_s, gpus …); a workflow if it ends in .json; - for standard "
+    "input.",
+)
+@click.option(
+    "--dag",
+    "dags",
+    multiple=True,
+    metavar="FILE[@SECOND]",
+    type=_Parsed("file", _read_dag),
+    help="Workflow (JSON; - for standard input), submitted as one job at this second (default 0).",
+)
+@click.option(
+    "--policy",
+    "policies",
+    multiple=True,
+    metavar="NAME[:param=value]",
+    help="Order of the queue; several may be named, also behind one --policy. Default: aging_sjf.",
+)
+@click.option(
+    "--nodes",
+    required=True,
+    metavar="NODES",
+    type=_Parsed("nodes", _cluster.parse),
+    help=f"Machines: {_cluster.FORM}. Models, CPUs and memory count where they are stated.",
+)
+@click.option(
+    "--discipline",
+    "disciplines",
+    multiple=True,
+    type=click.Choice(_DISCIPLINES),
+    default=("conservative",),
+    show_default=True,
+    help="What may overtake what; several may be named.",
+)
+@click.option(
+    "--promises/--no-promises",
+    default=True,
+    show_default=True,
+    help="Promise starts as the live queue does. Without, long queues run faster, and other starts may come out.",
+)
+@click.option(
+    "--timeout-factor",
+    metavar="NUMBER",
+    type=_Parsed("number", _factor),
+    default=1.0,
+    show_default=True,
+    help="Multiplies all timeouts; a blank one stands for the run time.",
+)
+@click.option(
+    "--starts",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
+    help="Write each task's start as CSV, a column for each policy; - for standard output, the table then goes to "
+    "standard error.",
+)
+@click.option(
+    "--plots",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write plots as SVG into this folder.",
+)
+@click.argument("more_policies", nargs=-1, metavar="[POLICY]...")
+@output_option
+def simulate(
+    traces: tuple[Path, ...],
+    dags: tuple[tuple[Path, float], ...],
+    policies: tuple[str, ...],
+    nodes: Any,
+    disciplines: tuple[str, ...],
+    promises: bool,
+    timeout_factor: float,
+    starts: Path | None,
+    plots: Path | None,
+    more_policies: tuple[str, ...],
+    output: str,
+) -> None:
+    """Run a trace under one or several policies, with the code that serves the live queue, and compare them.
+
+    Nothing is started and no server is asked. Seconds are those of the trace.
+
+    \b
+      headway usage --trace - | headway simulate --trace - --policy fifo aging_sjf --nodes 2x8
+    """
+    dags = (*((path, 0.0) for path in traces if path.suffix.lower() == ".json"), *dags)
+    traces = tuple(path for path in traces if path.suffix.lower() != ".json")
+    if not traces and not dags:
+        raise click.UsageError("name what to run: --trace FILE.csv or --dag FILE.json")
+    if more_policies and not policies:
+        raise click.UsageError(f"what is {more_policies[0]!r}? Policies are named with --policy")
+    try:
+        contests = _command.parse_contests((*policies, *more_policies) or ("aging_sjf",), disciplines)
+    except BadValue as error:
+        raise click.BadParameter(str(error), param_hint="'--policy'") from error
+    _check_files((*traces, *(path for path, _ in dags)), starts, plots, output)
+    simulation = _command.load(
+        traces, dags, machines=nodes, contests=contests, timeout_factor=timeout_factor, promises=promises
+    )
+    for note in simulation.notes:
+        click.echo(f"headway: {note}", err=True)
+    with _progress(simulation.total) as on_ended:
+        results = simulation.run(on_ended)
+    for result in results:
+        if result.outcome.policy_failed:
+            why = safe(result.outcome.policy_failed)
+            click.secho(
+                f"headway: {why}: aging_sjf stood in, so this is no result of {result.contest.name}.",
+                fg="red",
+                err=True,
+            )
+    if starts is not None:
+        with whole_file(starts) as file:
+            file.write(simulation.starts_csv(results).encode())
+    if plots is not None:
+        plots.mkdir(exist_ok=True)
+        for name, svg in simulation.plots(results).items():
+            with whole_file(plots / name) as file:
+                file.write(svg.encode())
+    if output == "json":
+        print_json([result.to_json() for result in results])
+    else:
+        _print_table(results, err=starts == _STDIO)
+
+
+def _check_files(sources: Sequence[Path], starts: Path | None, plots: Path | None, output: str) -> None:
+    """
+    Raises:
+        click.UsageError: one of them can't be read or written, or two would be the same.
+    """
+    if sources.count(_STDIO) > 1:
+        raise click.UsageError("standard input can be read once: name one file - at most")
+    if plots == _STDIO:
+        raise click.BadParameter("plots are several files: name a folder.", param_hint="'--plots'")
+    if starts == _STDIO:
+        if output == "json":
+            raise click.UsageError(
+                "--starts - and -o json would both go to standard output: name a file for the starts"
+            )
+    elif starts is not None and any(_same(starts, source) for source in sources):
+        what = f"{str(starts)!r} is what is to be run; name another file."
+        raise click.BadParameter(what, param_hint="'--starts'")
+    for option, path in (("--starts", starts), ("--plots", plots)):
+        if path is not None and not path.absolute().parent.is_dir():
+            what = f"there is no folder {str(path.absolute().parent)!r} for it."
+            raise click.BadParameter(what, param_hint=f"'{option}'")
+
+
+def _same(path: Path, source: Path) -> bool:
+    return source != _STDIO and path.exists() and path.samefile(source)
+
+
+def _print_table(results: Sequence[Any], *, err: bool) -> None:
+    found = [result.to_json() for result in results]
+    first = found[0]
+    late = f", {first['timed_out']} of them end at their timeout" if first["timed_out"] else ""
+    jobs = f" of {counted(first['jobs'], 'job')}" if first["jobs"] != first["tasks"] else ""
+    click.echo(f"{counted(first['tasks'], 'task')}{jobs}{late}. Waits and all other times are in seconds.", err=err)
+    rows = []
+    for key, words, seconds in _ROWS:
+        if key == "mean_job_finished_s" and not jobs:
+            continue
+        cells = [_cell(key, value[key], seconds) for value in found]
+        rows.append([words, *cells])
+    names = [safe(result.contest.name) for result in results]
+    widths = [max(len(name), *(len(row[i + 1]) for row in rows)) for i, name in enumerate(names)]
+    table(
+        ["", *(name.rjust(width) for name, width in zip(names, widths, strict=True))],
+        [[row[0], *(cell.rjust(width) for cell, width in zip(row[1:], widths, strict=True))] for row in rows],
+        as_typed=True,
+        err=err,
+    )
+
+
+def _cell(key: str, value: float, seconds: bool) -> str:
+    if key == "utilisation":
+        return f"{100 * value:.1f} %"
+    return f"{value:,.1f}" if seconds else f"{value:.2f}"
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[int], None]]:
+    """A bar of tasks on a terminal, nothing otherwise; what it yields takes how many more have ended."""
+    if not sys.stderr.isatty():
+        yield lambda _count: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bars:
+        bar = bars.add_task("simulated tasks", total=total)
+        yield lambda count: bars.update(bar, advance=count)

@@ -1,0 +1,1 @@
+"""Store: what TaskManager keeps, as SQL."""

@@ -1,0 +1,224 @@
+"""Why an attempt ended: the launcher's end record, what the engine says, and what the Worker itself did. Pure.
+
+The end record is the proof. Without one nothing counts as success, whatever exit code the engine reports: after a hard
+reboot engines have reported 0 for containers that were cut off.
+"""
+
+from __future__ import annotations
+
+import signal as signals
+from dataclasses import dataclass
+
+from headway.model.reasons import EndReason, EndWord
+from headway.states import AttemptEventKind
+from headway.units import format_duration, format_size
+
+from ..box import BoxEnd, EndRecord, StartStage, StopWord
+from ..ports import ContainerFacts, ContainerState
+
+_KILLED = 137  # 128 + SIGKILL, as engines report it
+_ROUNDED_S = 0.001  # launchers count in milliseconds
+_ENGINE_RESTARTED = 255  # what Docker notes for containers that it lost sight of
+
+
+@dataclass(frozen=True, slots=True)
+class EndContext:
+    """What the Worker knows besides record and container."""
+
+    node: str
+    timeout_s: float  # with all the time that it was given since
+    memory_bytes: int
+    log_limit_bytes: int
+    program: str  # first word of the argv
+    shell: str = ""  # "sh" or "bash" where the command is a script
+    working_dir: str = "/"
+    image_user: str = ""
+    stop: StopWord | None = None  # ordered through this Worker
+    stop_detail: str = ""  # why, where this Worker itself decided so
+    overran: bool = False  # the Worker had to kill it past timeout and grace, since the launcher did not
+    ever_started: bool = False  # the user's process was seen to run
+    rebooted: bool = False  # the machine booted anew since the start
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The end of an attempt as it is reported. ``elsewhere``: prefer another machine for a retry."""
+
+    reason: EndReason
+    warnings: tuple[str, ...] = ()
+    elsewhere: bool = False
+
+    @property
+    def kind(self) -> AttemptEventKind:
+        """The event for the attempt's state machine."""
+        return AttemptEventKind(self.reason.attempt_state.value)
+
+
+def decide(record: EndRecord | None, container: ContainerFacts, context: EndContext) -> Ending:
+    """The one reason for what was seen. ``container`` is what the engine said after the end."""
+    if record is None:
+        return _without_record(container, context)
+    out_of_memory = record.oom_kills > 0 or container.oom_killed
+    warnings = []
+    if record.dropped_bytes:
+        warnings.append(
+            f"{format_size(record.dropped_bytes)} of output were dropped, past the limit of "
+            f"{format_size(context.log_limit_bytes)}."
+        )
+    match record.reason:
+        case BoxEnd.EXITED:
+            if out_of_memory and record.exit_code == 0:
+                warnings.append("The kernel ended one of its processes for want of memory; its main process went on.")
+            reason = _exited(record, context, out_of_memory)
+        case BoxEnd.TIMED_OUT:
+            reason = _timed_out(context, record)
+        case BoxEnd.STOPPED:
+            reason = _stopped(record.stop_word or context.stop or StopWord.PLATFORM, context, record)
+        case BoxEnd.LEASE_EXPIRED:
+            reason = EndReason(
+                EndWord.NODE_LOST,
+                record.exit_code,
+                record.signal,
+                f"{context.node} was out of touch for a whole lease, so it ended the task itself.",
+            )
+        case BoxEnd.LOG_LIMIT:
+            limit = format_size(context.log_limit_bytes)
+            reason = EndReason(
+                EndWord.LOG_LIMIT, record.exit_code, record.signal, f"It printed more than its limit of {limit}."
+            )
+        case BoxEnd.START_FAILED:
+            return Ending(_start_failed(record, context), tuple(warnings), record.stage is StartStage.SETUP)
+    return Ending(reason, tuple(warnings), elsewhere=reason.platform_retry)
+
+
+def _exited(record: EndRecord, context: EndContext, out_of_memory: bool) -> EndReason:
+    if record.exit_code == 0:
+        return EndReason(EndWord.EXITED, 0)
+    if out_of_memory:
+        return _out_of_memory(context, record.exit_code, record.signal)
+    if record.signal == signals.SIGKILL:
+        # The launcher kills with a reason of its own, so this one came from a person or a program on the machine.
+        return EndReason(EndWord.KILLED_OUTSIDE, None, record.signal, "It got a KILL that Headway did not send.")
+    detail = ""
+    if record.signal is not None:
+        detail = f"Its process was ended by {_signal_name(record.signal)}."
+    return EndReason(EndWord.EXITED, record.exit_code, record.signal, detail)
+
+
+def _timed_out(context: EndContext, record: EndRecord | None = None) -> EndReason:
+    # The launcher's word: more time may have been given that reached it too late.
+    timeout_s = record.timeout_ms / 1000 if record and record.timeout_ms else context.timeout_s
+    late = (
+        f" The {format_duration(context.timeout_s)} that it was given came too late."
+        if (context.timeout_s - timeout_s > _ROUNDED_S)
+        else ""
+    )
+    return EndReason(
+        EndWord.TIMED_OUT,
+        record.exit_code if record else None,
+        record.signal if record else None,
+        f"It ran past its timeout of {format_duration(timeout_s)} and was ended.{late}",
+    )
+
+
+def _out_of_memory(context: EndContext, exit_code: int | None = None, signal: int | None = None) -> EndReason:
+    limit = format_size(context.memory_bytes)
+    return EndReason(
+        EndWord.OUT_OF_MEMORY,
+        exit_code,
+        signal,
+        f"It needed more than its {limit} of memory.",
+    )
+
+
+def _stopped(word: StopWord, context: EndContext, record: EndRecord | None = None) -> EndReason:
+    exit_code = record.exit_code if record else None
+    signal = record.signal if record else None
+    match word:
+        case StopWord.CANCELLED:
+            return EndReason(EndWord.CANCELLED, exit_code, signal)
+        case StopWord.SUPERSEDED:
+            return EndReason(EndWord.CANCELLED, exit_code, signal, "Another attempt had taken its place.")
+        case StopWord.SHUTDOWN:
+            return EndReason(EndWord.NODE_LOST, exit_code, signal, f"{context.node} was shut down.")
+        case StopWord.DISK_FULL:
+            detail = context.stop_detail or f"The disk of {context.node} was full."
+            return EndReason(EndWord.DISK_FULL, exit_code, signal, detail)
+        case StopWord.KILLED_OUTSIDE:
+            return EndReason(EndWord.KILLED_OUTSIDE, exit_code, signal, "It was stopped from outside Headway.")
+        case StopWord.PLATFORM:
+            return EndReason(EndWord.PLATFORM_ERROR, exit_code, signal, f"Headway ended it on {context.node}.")
+
+
+def _start_failed(record: EndRecord, context: EndContext) -> EndReason:
+    errno = record.errno or "unknown error"
+    match record.stage:
+        case StartStage.EXEC if errno in ("ENOENT", "ENOTDIR") and context.shell:
+            return EndReason(EndWord.COMMAND_NOT_FOUND, detail=_no_shell(context.shell))
+        case StartStage.EXEC if errno in ("ENOENT", "ENOTDIR"):
+            return EndReason(EndWord.COMMAND_NOT_FOUND, detail=f"The image has no program {context.program!r}.")
+        case StartStage.EXEC if errno == "EACCES":
+            return EndReason(EndWord.COMMAND_NOT_FOUND, detail=f"{context.program!r} may not be executed there.")
+        case StartStage.EXEC if errno == "ENOEXEC":
+            return EndReason(
+                EndWord.COMMAND_NOT_FOUND,
+                detail=f"{context.program!r} is no program for this machine: another architecture, or a script without "
+                "a #! line.",
+            )
+        case StartStage.EXEC if errno == "E2BIG":
+            return EndReason(EndWord.COMMAND_NOT_FOUND, detail="Its arguments and environment are too long.")
+        case StartStage.WORKDIR:
+            where = context.working_dir
+            return EndReason(EndWord.IMAGE_BAD, detail=f"Its working folder {where!r} can't be entered ({errno}).")
+        case StartStage.USER:
+            return EndReason(EndWord.IMAGE_BAD, detail=f"The image does not know its own user {context.image_user!r}.")
+    what = record.error or errno
+    return EndReason(EndWord.START_FAILED, detail=f"Its process could not be started on {context.node}: {what}.")
+
+
+def _no_shell(shell: str) -> str:
+    if shell == "bash":
+        return "This image has no bash; use `shell: sh`, or give the command as a list."
+    return "This image has no shell; give the command as a list."
+
+
+def _without_record(container: ContainerFacts, context: EndContext) -> Ending:
+    reason = _reason_without_record(container, context)
+    return Ending(reason, elsewhere=reason.platform_retry)
+
+
+def _reason_without_record(container: ContainerFacts, context: EndContext) -> EndReason:
+    # What the Worker itself did explains a missing record best: it kills launcher and all.
+    if context.stop is not None:
+        return _stopped(context.stop, context)
+    if context.overran:
+        return _timed_out(context)
+    if context.rebooted:
+        return EndReason(EndWord.NODE_LOST, detail=f"{context.node} restarted while it ran.")
+    if container.state is ContainerState.ABSENT:
+        if context.ever_started:
+            return EndReason(EndWord.KILLED_OUTSIDE, detail="Its container was removed from outside Headway.")
+        return EndReason(EndWord.PLATFORM_ERROR, detail=f"Its container on {context.node} is gone.")
+    if container.oom_killed:
+        return _out_of_memory(context)
+    if container.state is ContainerState.CREATED:
+        what = container.error or "the engine gave no reason"
+        return EndReason(EndWord.START_FAILED, detail=f"Its container could not be started on {context.node}: {what}.")
+    if container.exit_code == _KILLED:
+        return EndReason(EndWord.KILLED_OUTSIDE, None, signals.SIGKILL, "It was killed from outside Headway.")
+    if container.exit_code == _ENGINE_RESTARTED:
+        return EndReason(EndWord.PLATFORM_ERROR, detail=f"The engine of {context.node} restarted while it ran.")
+    if not context.ever_started and container.exit_code not in (0, None):
+        what = container.error or f"the launcher ended with {container.exit_code}"
+        return EndReason(EndWord.START_FAILED, detail=f"Its container could not be started on {context.node}: {what}.")
+    return EndReason(
+        EndWord.PLATFORM_ERROR,
+        detail=f"Its container on {context.node} ended without a record of how, so its result is not known.",
+    )
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signals.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,75 @@
+"""The environment of the user's process; see docs/interfaces.md, "Inside a task". Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from headway.jobfile.spec import RunAs
+
+from ..box import CONTAINER_ATTEMPT_DIR
+from ..model import Launch
+from ..ports import ImageFacts
+
+NFS_DIR = "/root/nfs"
+DATASETS_DIR = "/root/datasets"
+CODE_DIR = "/root/code"
+HOME = "/root"
+_DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_MIB = 1 << 20
+
+
+def task_environment(launch: Launch, image: ImageFacts, *, now: float) -> dict[str, str]:
+    """All variables of the user's process.
+
+    The image's come first, the platform's defaults over them, the user's own over both (an LD_PRELOAD meant for
+    the program is theirs to set), and last the facts that nobody may change. ``now`` (epoch seconds) gives
+    a first HEADWAY_DEADLINE; the file `deadline` has the exact one, which moves when time is granted.
+    """
+    env = _pairs(image.env)
+    env.setdefault("PATH", _DEFAULT_PATH)
+    env["HOME"] = HOME
+    env["USER"] = _user_name(launch, image)
+    # A pipe makes Python buffer whole blocks, so that prints of a running program would not show for minutes.
+    env.setdefault("PYTHONUNBUFFERED", "1")
+    env.update(launch.spec.env)
+    env.update(_facts(launch, now))
+    return env
+
+
+def _facts(launch: Launch, now: float) -> dict[str, str]:
+    resources, attempt = launch.spec.resources, launch.attempt
+    uuids = ",".join(launch.gpu_uuids)
+    return {
+        "HEADWAY_JOB_ID": attempt.task.job_id,
+        "HEADWAY_JOB_NAME": launch.job_name,
+        "HEADWAY_TASK_NAME": attempt.task.name,
+        "HEADWAY_ATTEMPT": str(attempt.number),
+        "HEADWAY_USER": launch.owner.name,
+        "HEADWAY_CPUS": f"{resources.cpus_centi / 100:g}",
+        "HEADWAY_MEMORY_MIB": str(resources.memory_bytes // _MIB),
+        "HEADWAY_GPUS": str(len(launch.gpu_uuids)),
+        "HEADWAY_GPU_UUIDS": uuids,
+        "HEADWAY_TIMEOUT_SECONDS": f"{launch.spec.timeout_s:.12g}",
+        "HEADWAY_DEADLINE": str(math.floor(now + launch.spec.timeout_s)),
+        "HEADWAY_NFS_DIR": NFS_DIR,
+        "HEADWAY_ATTEMPT_DIR": CONTAINER_ATTEMPT_DIR,
+        # CUDA images set "all"; a task without GPUs must see none, whatever its image or its user says.
+        "NVIDIA_VISIBLE_DEVICES": uuids or "void",
+    }
+
+
+def _user_name(launch: Launch, image: ImageFacts) -> str:
+    if launch.spec.user is RunAs.ACCOUNT:
+        return launch.owner.name
+    name = image.user.partition(":")[0]
+    return name if name and not name.isdigit() else "root"
+
+
+def _pairs(entries: Iterable[str]) -> dict[str, str]:
+    out = {}
+    for entry in entries:
+        name, _, value = entry.partition("=")
+        if name:
+            out[name] = value
+    return out

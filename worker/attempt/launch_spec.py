@@ -1,0 +1,78 @@
+"""From a task's spec and its image to what the launcher is told. Pure."""
+
+from __future__ import annotations
+
+from headway.errors import InvalidInput
+from headway.jobfile.spec import Entrypoint, LogLimitAction, RunAs, Shell
+
+from ..box import CONTAINER_COMMAND, LaunchSpec
+from ..box import LogLimitAction as BoxLogLimitAction
+from ..model import Launch
+from ..ports import ImageFacts
+from .environment import CODE_DIR, HOME, task_environment
+
+_SHELLS = {Shell.SH: ("/bin/sh", "-e"), Shell.BASH: ("bash", "-e", "-o", "pipefail")}
+
+
+def argv(launch: Launch, image: ImageFacts) -> tuple[str, ...]:
+    """The words that are exec'd: a script becomes its shell with the script's path as argument.
+
+    ``entrypoint: replace`` makes the command stand for ENTRYPOINT and CMD; ``image`` keeps ENTRYPOINT, whose arguments
+    the command then is.
+    """
+    spec = launch.spec
+    if isinstance(spec.command, str):
+        words: tuple[str, ...] = (*_SHELLS[spec.shell or Shell.SH], CONTAINER_COMMAND)
+    else:
+        words = spec.command
+    if spec.entrypoint is Entrypoint.IMAGE:
+        return (*image.entrypoint, *words)
+    return words
+
+
+def working_dir(launch: Launch, image: ImageFacts) -> str:
+    """Where the process starts: the task's word, its code, the image's word, or the root as Docker has it."""
+    return launch.spec.working_dir or (CODE_DIR if launch.spec.code else image.working_dir) or "/"
+
+
+def dataset_versions(launch: Launch) -> dict[str, str]:
+    """Versions by name; empty: the newest. A job file may name a version, `mnist@2`."""
+    versions = {}
+    for entry in launch.spec.datasets:
+        name, _, version = entry.partition("@")
+        versions[name] = launch.dataset_versions.get(name) or launch.dataset_versions.get(entry) or version
+    return versions
+
+
+def launch_spec(launch: Launch, image: ImageFacts, *, now: float, lease_grace_s: float) -> LaunchSpec:
+    """What the launcher is told.
+
+    Raises:
+        InvalidInput: the owner may not run as the image's user, or there is nothing to run.
+    """
+    spec, owner = launch.spec, launch.owner
+    as_account = spec.user is RunAs.ACCOUNT
+    if not as_account and not owner.may_use_image_user:
+        raise InvalidInput(f"{owner.name} may not run as the image's own user; leave out `user: image`")
+    args = argv(launch, image)
+    if not args:
+        raise InvalidInput("neither the task nor the image's ENTRYPOINT names a program to run")
+    return LaunchSpec(
+        args=args,
+        env=task_environment(launch, image, now=now),
+        workdir=working_dir(launch, image),
+        user=f"{owner.uid}:{owner.gid}" if as_account else (image.user or "0:0"),
+        timeout_ms=max(1, round(spec.timeout_s * 1000)),
+        grace_ms=round(spec.grace_s * 1000),
+        lease_grace_ms=round(lease_grace_s * 1000),
+        log_limit_bytes=spec.log_limit_bytes,
+        log_limit_action=(
+            BoxLogLimitAction.KILL if spec.log_limit_action is LogLimitAction.KILL else BoxLogLimitAction.DROP
+        ),
+        # A task that an admin allows to be root needs root's usual powers inside, to install packages say.
+        drop_caps=as_account,
+        open_root=True,
+        passwd_line=f"{owner.name}:x:{owner.uid}:{owner.gid}::{HOME}:/bin/sh" if as_account else None,
+        group_line=f"{owner.name}:x:{owner.gid}:" if as_account else None,
+        home=HOME,
+    )

@@ -1,0 +1,297 @@
+"""Takes attempts, stops them, takes them back after a restart, and ends what nobody owns.
+
+All of it is on one event loop, and memory is never ahead of the store where it matters: an attempt is accepted once its
+record is on the disk, and only then does its container begin.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from headway.errors import HeadwayError
+from headway.ids import AttemptId
+from headway.logs import get_logger
+
+from .. import wire
+from ..box import StopWord
+from ..model import Extend, Launch, Stage, Times
+from ..ports import ContainerState, EngineUnavailable
+from ..store import Record
+from .admission import Condition, Refuse, verdict
+from .context import House
+from .platform_log import note
+from .task_executor import TaskExecutor
+
+log = get_logger(__name__)
+
+_FORGET_AFTER_S = 86_400.0
+_FORGET_EVERY_S = 600.0
+_FORGET_BEYOND = 50_000  # ended attempts remembered at most, however young
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The Worker has it; ``accepted_at`` in epoch seconds."""
+
+    accepted_at: float
+
+
+class TaskController:
+    """See the module."""
+
+    def __init__(
+        self,
+        house: House,
+        conditions: Callable[[], Sequence[Condition]],
+        *,
+        keep_ended_s: float = 3_600.0,
+        on_change: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._house = house
+        self._conditions = conditions
+        self._keep_ended_s = keep_ended_s
+        self._on_change = on_change
+        self._records: dict[AttemptId, Record] = {}
+        self._executors: dict[AttemptId, TaskExecutor] = {}
+        self._lives: dict[AttemptId, asyncio.Task[None]] = {}
+        self._boxes_left: dict[AttemptId, float] = {}  # ended: when (monotonic) its box may go
+        self._forget_at = 0.0
+        self._closed = False
+
+    # -- what is here -------------------------------------------------------------------------------
+
+    def live(self) -> list[AttemptId]:
+        """All that may still have a container here, or whose end TaskManager does not know yet."""
+        return [a for a, x in self._executors.items() if x.record.stage in (Stage.LIVE, Stage.ENDED)]
+
+    def holding(self) -> list[TaskExecutor]:
+        """Those whose resources are in use."""
+        return [x for x in self._executors.values() if x.record.stage is Stage.LIVE or x.record.unsafe]
+
+    def find(self, attempt: AttemptId) -> Record | None:
+        """What is known of an attempt."""
+        return self._records.get(attempt)
+
+    # -- orders -------------------------------------------------------------------------------------
+
+    async def launch(self, launches: Sequence[tuple[Launch, bytes]]) -> list[Taken | Refuse]:
+        """Take or refuse each; all that is taken is on the disk when this returns. The bytes are what is stored.
+
+        Raises:
+            StoreFull, StoreUnavailable: nothing of it was taken.
+        """
+        answers: list[Taken | Refuse] = []
+        fresh: list[tuple[Launch, Record]] = []
+        house = self._house
+        now = house.clock.now()
+        conditions = self._conditions()
+        for launch, data in launches:
+            record = self._records.get(launch.attempt)
+            answer = verdict(launch, record=record, incarnation=house.incarnation, conditions=conditions)
+            if isinstance(answer, Refuse):
+                answers.append(answer)
+                continue
+            if record is None:
+                record = Record(launch.attempt, Stage.LIVE, data, Times(accepted_at=now), changed_at=now)
+                record.notes = note(now, f"Accepted by {house.node_id}.") + self._scripted_note(now)
+                # In memory before it is stored, so that the same launch or its stop, coming meanwhile, finds it.
+                self._records[launch.attempt] = record
+                fresh.append((launch, record))
+            answers.append(Taken(record.times.accepted_at))
+        if fresh:
+            try:
+                await house.store.put_many([record for _, record in fresh])
+            except HeadwayError:
+                for launch, _ in fresh:
+                    del self._records[launch.attempt]
+                raise
+            for launch, record in fresh:
+                self._begin(TaskExecutor(record, launch, house))
+        return answers
+
+    async def stop(self, orders: Sequence[tuple[AttemptId, StopWord]]) -> None:
+        """End attempts; each is on the disk when this returns. Safe twice, in any state.
+
+        Raises:
+            StoreFull, StoreUnavailable: the stop is under way, but might be forgotten in a restart: say it again.
+        """
+        changed = []
+        for attempt, word in orders:
+            record = self._records.get(attempt)
+            if record is None:
+                # It may be on its way: a launch that comes later is refused.
+                now = self._house.clock.now()
+                record = Record(attempt, Stage.DONE, None, Times(accepted_at=now), stop=word, changed_at=now)
+                self._records[attempt] = record
+            elif record.stage is not Stage.LIVE or record.stop is not None:
+                continue
+            executor = self._executors.get(attempt)
+            if executor is not None:
+                executor.stop(word)
+            else:
+                record.stop = word  # accepted a moment ago, not begun: its executor sees it first thing
+            changed.append(record)
+        if changed:
+            await self._house.store.put_many(changed)
+
+    async def extend(self, orders: Sequence[Extend]) -> None:
+        """Let attempts run longer; each is on the disk when this returns. Safe twice; one that is not here, or that is
+        ending, is passed over: the report of its end says what it was counted by.
+
+        Raises:
+            StoreFull, StoreUnavailable: it may be under way, but might be forgotten in a restart: say it again.
+        """
+        executors = [(self._executors.get(order.attempt), order) for order in orders]
+        changed = [executor for executor, order in executors if executor is not None and executor.extend(order)]
+        if changed:
+            await self._house.store.put_many([executor.record for executor in changed])
+            for executor in changed:
+                executor.nudge()
+
+    async def end_for_disk(self, attempt: AttemptId, sentence: str) -> None:
+        """End the one that fills a disk; ``sentence`` tells its owner. One that is ending already is left alone."""
+        record = self._records.get(attempt)
+        if record is None or record.stage is not Stage.LIVE or record.stop is not None:
+            return
+        record.stop_detail = sentence
+        with contextlib.suppress(HeadwayError):  # under way all the same; this disk may be the one that is full
+            await self.stop([(attempt, StopWord.DISK_FULL)])
+
+    async def discard(self, attempts: Sequence[AttemptId]) -> None:
+        """Superseded: end them, and tell nobody how. Safe twice."""
+        for attempt in attempts:
+            record = self._records.get(attempt)
+            if record is None or record.stage in (Stage.ACKED, Stage.DONE):
+                continue
+            if not record.discarded:
+                log.info("attempt.discarded", attempt=str(attempt))
+            record.discarded = True
+            self._house.reports.withdraw(attempt)
+            executor = self._executors.get(attempt)
+            if executor is not None and record.stage is Stage.ENDED:
+                executor.acked()
+        with contextlib.suppress(HeadwayError):  # TaskManager says it again
+            await self.stop([(attempt, StopWord.SUPERSEDED) for attempt in attempts if attempt in self._records])
+
+    def acked(self, attempts: Sequence[AttemptId]) -> None:
+        """TaskManager has stored these ends."""
+        for attempt in attempts:
+            executor = self._executors.get(attempt)
+            if executor is not None:
+                executor.acked()
+
+    def nudge(self, attempt: AttemptId) -> None:
+        """The runtime says that something may have changed."""
+        executor = self._executors.get(attempt)
+        if executor is not None:
+            executor.nudge()
+
+    # -- life ---------------------------------------------------------------------------------------
+
+    async def adopt(self) -> None:
+        """At start: go on with everything that the store remembers."""
+        taken = 0
+        for record in await self._house.store.load():
+            self._records[record.attempt] = record
+            if record.stage is Stage.DONE or record.launch is None:
+                if record.launch is not None:
+                    self._box_left(record)
+                continue
+            try:
+                launch = wire.stored_launch(record.launch)
+            except (ValueError, KeyError) as error:
+                log.error("attempt.unreadable", attempt=str(record.attempt), exc=error)
+                continue
+            if record.stage is Stage.LIVE:
+                record.notes += note(self._house.clock.now(), f"The worker on {self._house.node_id} was restarted.")
+            executor = TaskExecutor(record, launch, self._house, adopted=True)
+            if record.stage is Stage.ACKED:
+                executor.acked()
+            executor.tell_again()
+            self._begin(executor)
+            taken += 1
+        log.info("attempts.adopted", count=taken)
+
+    async def sweep(self) -> None:
+        """Look whether reality is as it should be: containers that nobody owns go, attempts without one are looked at,
+        boxes whose time is over are removed."""
+        house = self._house
+        now = house.clock.monotonic()
+        for attempt in [a for a, at in self._boxes_left.items() if at <= now]:
+            del self._boxes_left[attempt]
+            await house.runtime.remove_box(attempt)
+        self._forget_old()
+        try:
+            containers = await house.runtime.list()
+        except EngineUnavailable:
+            house.on_engine_trouble()
+            return
+        for attempt, facts in containers.items():
+            record = self._records.get(attempt)
+            if attempt not in self._executors and (record is None or record.stage is Stage.DONE):
+                log.warning("container.reaped", attempt=str(attempt), state=facts.state.value)
+                with contextlib.suppress(EngineUnavailable):
+                    await house.runtime.remove(attempt)
+        for attempt, executor in list(self._executors.items()):
+            # Nudges may be lost: an attempt whose container is not running has news.
+            found = containers.get(attempt)
+            if executor.record.stage is Stage.LIVE and (found is None or found.state is not ContainerState.RUNNING):
+                executor.nudge()
+
+    async def close(self) -> None:
+        """Let go of all attempts; their containers run on. Safe twice."""
+        self._closed = True
+        lives = list(self._lives.values())
+        for life in lives:
+            life.cancel()
+        if lives:
+            await asyncio.wait(lives, timeout=5.0)
+
+    # -- inside -------------------------------------------------------------------------------------
+
+    def _begin(self, executor: TaskExecutor) -> None:
+        if self._closed:
+            return  # accepted and stored: the next start takes it up
+        attempt = executor.record.attempt
+        self._executors[attempt] = executor
+        life = asyncio.get_running_loop().create_task(executor.run(), name=f"attempt {attempt}")
+        self._lives[attempt] = life
+        life.add_done_callback(lambda done: self._over(attempt, done))
+        self._on_change()
+
+    def _over(self, attempt: AttemptId, life: asyncio.Task[None]) -> None:
+        self._lives.pop(attempt, None)
+        executor = self._executors.pop(attempt, None)
+        if executor is None or life.cancelled():
+            return
+        error = life.exception()
+        if error is not None:
+            # Its record is stored: the next start of the Worker takes it up again.
+            log.error("attempt.life_crashed", attempt=str(attempt), exc=error)
+            return
+        self._box_left(executor.record)
+        self._on_change()
+
+    def _box_left(self, record: Record) -> None:
+        self._boxes_left[record.attempt] = self._house.clock.monotonic() + self._keep_ended_s
+
+    def _forget_old(self) -> None:
+        if self._house.clock.monotonic() < self._forget_at:
+            return
+        self._forget_at = self._house.clock.monotonic() + _FORGET_EVERY_S
+        done = [r for r in self._records.values() if r.stage is Stage.DONE and r.attempt not in self._boxes_left]
+        before = self._house.clock.now() - _FORGET_AFTER_S
+        done.sort(key=lambda record: record.changed_at)
+        surplus = max(0, len(done) - _FORGET_BEYOND)
+        old = [r.attempt for i, r in enumerate(done) if i < surplus or r.changed_at < before]
+        for attempt in old:
+            del self._records[attempt]
+        self._house.store.forget_later(old)
+
+    def _scripted_note(self, now: float) -> bytes:
+        if self._house.runtime.name != "scripted":
+            return b""
+        return note(now, "This node's runtime is scripted: nothing really runs here, it only follows the script.")

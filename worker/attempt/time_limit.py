@@ -1,0 +1,75 @@
+"""How long an attempt may run: the timeout that it was launched with, and what it was given since.
+
+More time is on the Worker's disk before the launcher is told, and counts only once the launcher has said that it counts
+by it: it holds the timeout, so in the moment of its passing nobody else knows which of the two came first.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from headway.units import format_duration
+
+from ..model import Extend, Launch, Stage
+from ..ports import Progress
+from ..store import Record
+from .context import House
+
+
+class TimeLimit:
+    """Of one attempt. Times in seconds, from the start of the user's process."""
+
+    def __init__(self, house: House, record: Record, launch: Launch, note: Callable[[str], None]) -> None:
+        self._house = house
+        self._record = record
+        self._launch = launch
+        self._note = note
+        self._handed_over_s: float | None = None  # the launcher was told of this one
+
+    @property
+    def timeout_s(self) -> float:
+        """With all that it was given, whether its launcher counts by that already or not."""
+        return self._record.timeout_s or self._launch.spec.timeout_s
+
+    def take(self, order: Extend) -> bool:
+        """Takes an order. False if there is nothing to do; else the caller stores the record, then nudges."""
+        record = self._record
+        if record.stage is not Stage.LIVE or record.stop is not None or order.timeout_s < self.timeout_s:
+            return False
+        if order.timeout_s == self.timeout_s and order.timeout_s in (record.counted_s, self._handed_over_s):
+            return False
+        for given in order.given[record.given :]:
+            forced = ", though promised starts move" if given.forced else ""
+            self._note(f"{given.by} gave it {format_duration(given.seconds)} more{forced}.")
+        record.given = max(record.given, len(order.given))
+        record.timeout_s = order.timeout_s
+        return True
+
+    async def hand_over(self) -> bool:
+        """Tells the launcher of more time, if there is some that it was not told of."""
+        record = self._record
+        if record.timeout_s is None or record.timeout_s in (self._handed_over_s, record.counted_s):
+            return False
+        try:
+            await self._house.runtime.extend(record.attempt, round(record.timeout_s * 1000))
+        except OSError as error:
+            # A disk without one free block: TaskManager says it again with each heartbeat.
+            self._note(f"The launcher could not be told of more time ({error.strerror}).")
+            return False
+        self._handed_over_s = record.timeout_s
+        return True
+
+    def has_moved(self, progress: Progress) -> bool:
+        """Whether the launcher says something new: it counts by another timeout from here on."""
+        record = self._record
+        if progress.timeout_ms is None or progress.timeout_ms / 1000 == record.counted_s:
+            return False
+        record.counted_s = progress.timeout_ms / 1000
+        record.timeout_s = max(record.counted_s, self.timeout_s)
+        started_at = record.times.process_started_at
+        if started_at is not None:
+            until = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(started_at + record.counted_s))
+            self._note(f"Its timeout is {format_duration(record.counted_s)} now; it passes at {until} UTC.")
+        self._house.store.put_later(record)
+        return True

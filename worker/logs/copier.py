@@ -1,0 +1,253 @@
+"""Keeps the attempts' logs on the shared mount up to date, whatever state that mount is in.
+
+Each attempt has up to three streams. They are copied in a few threads of their own, so that a mount that hangs stops
+the copies and nothing else. A mount that is full, stale or gone is tried again with growing pauses, without end: the
+spool waits on the local disk, bounded by the task's log limit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from headway.clock import Clock
+from headway.ids import AttemptId
+from headway.logs import get_logger
+
+from .spool_copy import PASSING, SpoolCopy
+
+log = get_logger(__name__)
+
+STREAMS = ("stdout", "stderr", "platform")
+_THREADS = 3
+_FIRST_PAUSE_S = 0.5
+_LONGEST_PAUSE_S = 30.0
+
+
+@dataclass(slots=True)
+class CopyJob:
+    """One attempt's logs on their way."""
+
+    attempt: AttemptId
+    target: Path  # folder on the mount
+    spools: dict[str, SpoolCopy]
+    notes: bytes = b""
+    notes_copied: int = -1  # length that was written last; -1: none yet
+    final: bool = False
+    trailer: bytes = b""  # after the last byte of stdout
+    busy: bool = False
+    pause_s: float = 0.0
+    not_before: float = 0.0  # monotonic seconds
+    problem: str = ""  # why the last try failed
+    finished: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def done(self) -> bool:
+        return self.finished.is_set()
+
+
+class LogCopier:
+    """See the module. All methods on the event loop; none waits for the mount but ``wait``.
+
+    ``mount_problem`` is what the last look at the mount found; ``reach`` gives, for a folder of the mount, a path to it
+    that leads to the real mount only, and raises OSError when that isn't there.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        mount_problem: Callable[[], str],
+        *,
+        reach: Callable[[Path], contextlib.AbstractContextManager[Path]] = contextlib.nullcontext,
+        every_s: float = 2.0,
+    ) -> None:
+        self._clock = clock
+        self._mount_problem = mount_problem
+        self._reach = reach
+        self._every_s = every_s
+        self._jobs: dict[AttemptId, CopyJob] = {}
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="log-copy")
+        self._wake = asyncio.Event()
+        self._steps: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    # -- what the executor says ---------------------------------------------------------------------
+
+    def begin(self, attempt: AttemptId, target: Path, stdout: Path | None, stderr: Path | None) -> CopyJob:
+        """Copy from now on. Safe twice; also for an attempt of an earlier life of this Worker."""
+        job = self._jobs.get(attempt)
+        if job is None:
+            spools = {
+                name: SpoolCopy(source, target / f"{name}.log")
+                for name, source in (("stdout", stdout), ("stderr", stderr))
+                if source is not None
+            }
+            job = self._jobs[attempt] = CopyJob(attempt, target, spools)
+            if spools:
+                self._wake.set()
+        return job
+
+    def get(self, attempt: AttemptId) -> CopyJob | None:
+        """The job of an attempt, as long as it is not forgotten."""
+        return self._jobs.get(attempt)
+
+    def set_notes(self, attempt: AttemptId, notes: bytes) -> None:
+        """The platform log as it is now; it only ever grows. Written with the next round."""
+        job = self._jobs.get(attempt)
+        if job is not None:
+            job.notes = notes
+
+    def finish(self, attempt: AttemptId, *, notes: bytes, trailer: bytes = b"") -> CopyJob | None:
+        """The spools grow no more: copy what is left, at once. Safe twice."""
+        job = self._jobs.get(attempt)
+        if job is not None and not job.final:
+            job.notes, job.trailer, job.final = notes, trailer, True
+            self._try(job)
+        return job
+
+    async def wait(self, attempt: AttemptId, within_s: float) -> bool:
+        """Whether a finished attempt's logs are all on the mount, waiting at most ``within_s`` seconds for it."""
+        job = self._jobs.get(attempt)
+        if job is None or job.done:
+            return True
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(job.finished.wait(), within_s)
+        return job.done
+
+    def forget(self, attempt: AttemptId) -> None:
+        """Nothing more is to be copied. Safe twice."""
+        self._jobs.pop(attempt, None)
+
+    def try_again(self) -> None:
+        """The mount is back: copies that it held up need not wait out their pauses."""
+        for job in self._jobs.values():
+            job.pause_s, job.not_before = 0.0, 0.0
+
+    @property
+    def jobs(self) -> list[CopyJob]:
+        """All that are not forgotten."""
+        return list(self._jobs.values())
+
+    @property
+    def held(self) -> list[CopyJob]:
+        """Copies that the mount holds up now."""
+        return [job for job in self._jobs.values() if job.problem]
+
+    # -- life -----------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Rounds over what has grown; sleeps without an end while there is nothing to look at."""
+        while True:
+            waiting = [job for job in self._jobs.values() if not job.done]
+            if not any(job.spools or job.final for job in waiting):
+                self._wake.clear()
+                await self._wake.wait()
+                continue
+            now = self._clock.monotonic()
+            for job in waiting:
+                if not job.busy and now >= job.not_before and self._has_news(job):
+                    self._try(job)
+            await self._clock.sleep(self._every_s)
+
+    async def close(self) -> None:
+        """Let go; a thread that hangs in the mount is left behind. Copies go on after the next start. Safe twice."""
+        self._closed = True
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        for step in list(self._steps):
+            step.cancel()
+
+    # -- inside ---------------------------------------------------------------------------------------
+
+    def _has_news(self, job: CopyJob) -> bool:
+        if job.final or job.notes_copied < len(job.notes):
+            return True
+        for spool in job.spools.values():
+            # Local disk, in the inode cache: a thread would cost more than the call.
+            with contextlib.suppress(OSError):
+                if spool.source.stat().st_size > spool.copied:
+                    return True
+        return False
+
+    def _try(self, job: CopyJob) -> None:
+        if job.busy or self._closed:
+            return
+        job.busy = True
+        step = asyncio.get_running_loop().create_task(self._step(job))
+        self._steps.add(step)
+        step.add_done_callback(self._steps.discard)
+
+    async def _step(self, job: CopyJob) -> None:
+        final = job.final
+        try:
+            done = await asyncio.get_running_loop().run_in_executor(self._threads, self._copy, job, final)
+        except OSError as error:
+            self._hold(job, error)
+        except RuntimeError:
+            return  # closed meanwhile
+        else:
+            if job.problem:
+                log.info("copy.goes_on", attempt=str(job.attempt))
+            job.problem, job.pause_s, job.not_before = "", 0.0, 0.0
+            if done and final:
+                job.finished.set()
+        finally:
+            job.busy = False
+        if not job.done and job.final and not job.problem:
+            # The end came while an ordinary round was at work, or there is more than one step's budget.
+            self._try(job)
+        elif job.problem:
+            self._wake.set()
+
+    def _hold(self, job: CopyJob, error: OSError) -> None:
+        if error.errno not in PASSING or not job.problem:
+            log.warning("copy.held", attempt=str(job.attempt), reason=error.strerror or str(error), errno=error.errno)
+        job.problem = error.strerror or str(error)
+        job.pause_s = min(_LONGEST_PAUSE_S, job.pause_s * 2 or _FIRST_PAUSE_S)
+        job.not_before = self._clock.monotonic() + job.pause_s
+
+    def _copy(self, job: CopyJob, final: bool) -> bool:
+        """In a thread. True when nothing is left to do now."""
+        with contextlib.ExitStack() as held:
+            reached: Path | None = None
+
+            def folder() -> Path:
+                nonlocal reached
+                if reached is None:
+                    problem = self._mount_problem()
+                    if problem:
+                        raise FileNotFoundError(errno.ENOENT, problem)
+                    # That was seconds ago. What would now be written to the bare folder would count as copied, and
+                    # be lost.
+                    reached = held.enter_context(self._reach(job.target))
+                return reached
+
+            done = True
+            for name, spool in job.spools.items():
+                trailer = job.trailer if final and name == "stdout" else b""
+                done = spool.step(final=final, trailer=trailer, reach=folder) and done
+            notes = job.notes
+            if job.notes_copied < len(notes):
+                _write_notes(folder(), notes)
+                job.notes_copied = len(notes)
+            return done
+
+
+def _write_notes(folder: Path, notes: bytes) -> None:
+    # Without an fsync: nobody's result hangs on it, and on a network mount it would cost each task a round trip.
+    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    path = folder / "platform.log"
+    try:
+        descriptor = os.open(path, flags, 0o640)
+    except FileNotFoundError:
+        folder.mkdir(mode=0o750, parents=True, exist_ok=True)
+        descriptor = os.open(path, flags, 0o640)
+    try:
+        os.pwrite(descriptor, notes, 0)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,1 @@
+"""Machine: what this machine offers, how it is, and who is told."""

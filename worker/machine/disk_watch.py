@@ -1,0 +1,229 @@
+"""Watches the disks of this machine, and ends the task that fills one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from headway.clock import Clock
+from headway.errors import HeadwayError
+from headway.ids import AttemptId
+from headway.logs import get_logger
+
+from ..attempt.task_executor import TaskExecutor
+from ..ports import EngineUnavailable, Runtime
+from . import disk_use, disks
+from .conditions import Conditions
+from .disks import Disk
+from .mounted import Mounted
+
+log = get_logger(__name__)
+T = TypeVar("T")
+
+WORD = "disk_full"
+_READ_S = 5.0
+_MEASURE_AGAIN_S = 10.0  # after a measuring that found nobody to blame
+_GOING_S = 60.0  # an ended task may take so long to give its space back, before the next one goes
+
+Places = Callable[[], Iterable[tuple[Path, str]]]
+
+
+def read_disks(places: Iterable[tuple[Path, str]]) -> list[Disk]:
+    """One for each disk that these folders (path, and whose it is) lie on; a folder that is not there is left out.
+    Blocks."""
+    found: dict[int, Disk] = {}
+    for path, holds in places:
+        try:
+            device, usage = os.stat(path).st_dev, shutil.disk_usage(path)
+        except OSError:
+            continue
+        before = found.get(device)
+        if before is None:
+            found[device] = Disk(device, path, holds, usage.free, usage.total)
+    return list(found.values())
+
+
+class Measuring(Protocol):
+    """Who holds how much of a disk."""
+
+    async def uses(self, device: int) -> Mapping[AttemptId, int]:
+        """Bytes by live attempt."""
+        ...
+
+
+class DiskWatch:
+    """``look`` sets or lifts the condition ``disk_full``; ``run`` does that again and again, and relieves a disk that
+    is critical of its greatest user.
+
+    ``end`` ends an attempt, with the sentence for its owner; ``is_gone`` tells whether its space was given back.
+    """
+
+    def __init__(
+        self,
+        *,
+        node_id: str,
+        low_bytes: int,
+        places: Places,
+        measuring: Measuring,
+        end: Callable[[AttemptId, str], Awaitable[None]],
+        is_gone: Callable[[AttemptId], Awaitable[bool]],
+        conditions: Conditions,
+        clock: Clock,
+        read: Callable[[Iterable[tuple[Path, str]]], list[Disk]] = read_disks,
+    ) -> None:
+        self._node_id = node_id
+        self._low_bytes = low_bytes
+        self._places = places
+        self._measuring = measuring
+        self._end = end
+        self._is_gone = is_gone
+        self._conditions = conditions
+        self._clock = clock
+        self._read = read
+        self._going: tuple[AttemptId, float] | None = None  # ended, and until when (monotonic) it is waited for
+        self._measure_at = float("-inf")
+        self._threads = ThreadPoolExecutor(1, thread_name_prefix="disks")
+
+    def close(self) -> None:
+        """Let go of the thread. Safe twice."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def look(self) -> Disk | None:
+        """The tightest disk now; None if none answers in time (then what held goes on to hold)."""
+        return disks.tightest(await self._look())
+
+    async def of(self, folders: Sequence[Path]) -> Disk | None:
+        """The tightest disk of these folders now; None if there is none or it does not answer in time."""
+        if not folders:
+            return None
+        reading = asyncio.get_running_loop().run_in_executor(
+            self._threads, lambda: self._read([(folder, "the container engine") for folder in folders])
+        )
+        try:
+            return disks.tightest(await asyncio.wait_for(reading, _READ_S))
+        except TimeoutError:
+            return None
+
+    async def run(self) -> None:
+        while True:
+            found = await self._look()
+            try:
+                for disk in disks.critical(found, self._low_bytes):
+                    await self._relieve(disk)
+            except HeadwayError as error:
+                log.warning("disk.not_relieved", reason=str(error))
+            await self._clock.sleep(disks.look_again_s(found, self._low_bytes))
+
+    async def _look(self) -> list[Disk]:
+        places = list(self._places())
+        reading = asyncio.get_running_loop().run_in_executor(self._threads, lambda: self._read(places))
+        try:
+            found = await asyncio.wait_for(reading, _READ_S)
+        except TimeoutError:
+            return []
+        if found:
+            before = any(condition.word == WORD for condition in self._conditions.now)
+            full = disks.nearly_full(found, self._low_bytes, before=before)
+            sentence = disks.full_sentence(self._node_id, full, self._low_bytes) if full else ""
+            self._conditions.set(WORD, sentence)
+        return found
+
+    async def _relieve(self, disk: Disk) -> None:
+        """End the one that fills it, unless one is on its way out already."""
+        now = self._clock.monotonic()
+        if self._going is not None:
+            attempt, until = self._going
+            if now < until and not await self._is_gone(attempt):
+                return
+            self._going = None
+            return  # its space has come back after the reading that led here
+        if now < self._measure_at:
+            return
+        uses = await self._measuring.uses(disk.device)
+        attempt_or_none = disks.offender(uses, self._low_bytes)
+        if attempt_or_none is None:
+            self._measure_at = self._clock.monotonic() + _MEASURE_AGAIN_S
+            log.warning("disk.filled_by_nobody", place=str(disk.place), free_bytes=disk.free_bytes, tasks=len(uses))
+            return
+        # Measuring takes its time, and somebody may have made room meanwhile.
+        latest = next((d for d in await self._look() if d.device == disk.device), disk)
+        if not disks.critical([latest], self._low_bytes):
+            return
+        attempt, wrote = attempt_or_none, uses[attempt_or_none]
+        log.warning("disk.offender_ended", attempt=str(attempt), bytes=wrote, free_bytes=latest.free_bytes)
+        self._going = (attempt, self._clock.monotonic() + _GOING_S)
+        await self._end(attempt, disks.ended_sentence(self._node_id, latest, wrote))
+
+
+class AttemptSizes:
+    """``Measuring`` of real attempts: the container's own file system and volumes, its box with the spools, files that
+    it holds open without a name, and what it has written into its owner's home, where that is on the same disk."""
+
+    def __init__(
+        self,
+        attempts_dir: Path,
+        runtime: Runtime,
+        mounted: Mounted,
+        holding: Callable[[], Sequence[TaskExecutor]],
+    ) -> None:
+        self._attempts_dir = attempts_dir
+        self._runtime = runtime
+        self._mounted = mounted
+        self._holding = holding
+        self._threads = ThreadPoolExecutor(2, thread_name_prefix="disk-use")
+
+    def close(self) -> None:
+        """Let go of the threads. Safe twice."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def uses(self, device: int) -> Mapping[AttemptId, int]:
+        executors = [one for one in self._holding() if one.record.stop is None]
+        sizes = await asyncio.gather(*(self._use(one, device) for one in executors))
+        return {one.record.attempt: size for one, size in zip(executors, sizes, strict=True)}
+
+    async def _use(self, executor: TaskExecutor, device: int) -> int:
+        attempt = executor.record.attempt
+        box = self._attempts_dir / attempt.folder
+        total = await self._in_thread(lambda: disk_use.tree_bytes(box, device))
+        try:
+            files = await self._runtime.files(attempt)
+        except EngineUnavailable as error:
+            log.warning("attempt.not_measured", attempt=str(attempt), reason=str(error))
+            return total
+        pid = files.pid
+        pids = await self._in_thread(lambda: disk_use.processes_with(pid)) if pid is not None else []
+
+        def container() -> int:
+            size = sum(disk_use.tree_bytes(folder, device) for folder in files.folders)
+            if pid is not None and disk_use.device_of(files.root) == device:
+                size += disk_use.unlinked_bytes(pids, pid)
+            return size + (files.more_bytes if disk_use.device_of(files.root) == device else 0)
+
+        own = await self._in_thread(container)
+        return total + own + await self._written_into_home(executor, device, pids, own)
+
+    async def _written_into_home(self, executor: TaskExecutor, device: int, pids: Sequence[int], own: int) -> int:
+        """What is new in the home since the task began, but no more than the task has written beside its ``own`` files:
+        other tasks of the same owner may be at work there."""
+        began_at = executor.record.times.process_started_at
+        if began_at is None or not pids:
+            return 0
+        try:
+            home = await self._mounted.home(executor.launch.owner)
+            if await self._mounted.call(lambda: disk_use.device_of(home)) != device:
+                return 0
+        except (HeadwayError, OSError):
+            return 0  # a mount that does not answer is no disk of this machine
+        written = await self._in_thread(lambda: disk_use.written_bytes(pids)) - own
+        if written <= 0:
+            return 0
+        new = await self._in_thread(lambda: disk_use.tree_bytes(home, device, changed_since=began_at - 1.0))
+        return min(written, new)
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)

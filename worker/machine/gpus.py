@@ -1,0 +1,198 @@
+"""The machine's GPUs, as NVIDIA's management library (NVML) tells.
+
+Everything about a GPU is asked by its UUID: index and PCI id are decoration. A machine without driver or library has no
+GPUs, and that is no fault.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Collection
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pynvml
+
+from headway.logs import get_logger
+from headway.units import format_size
+
+from ..ports import GpuInventory, GpuReading
+
+log = get_logger(__name__)
+
+_LIMIT_S = 5.0
+_SILENT = "NVIDIA's driver does not answer, so no GPU is offered."
+_ROUGHLY = 1 << 20
+
+
+async def _always() -> str:
+    return ""
+
+
+class NvmlGpus:
+    """``ports.Gpus`` by NVML. ``cannot_pass`` tells why the container engine can't hand GPUs in, empty if it can;
+    it is asked only where there are some."""
+
+    def __init__(self, *, outside_memory_bytes: int, cannot_pass: Callable[[], Awaitable[str]] = _always) -> None:
+        self._outside_memory_bytes = outside_memory_bytes
+        self._cannot_pass = cannot_pass
+        # The library has state of its own: one thread for all calls, and a call that hangs holds up no other thread.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="gpu")
+        self._library = _Library()
+        self._call: Future[GpuInventory] | None = None
+        self._last = GpuInventory()
+
+    async def read(self, ours: Collection[str]) -> GpuInventory:
+        if self._call is None or self._call.done():
+            try:
+                self._call = self._thread.submit(self._library.read)
+            except RuntimeError:  # closed
+                return self._last
+        waiting = asyncio.wrap_future(self._call)
+        waiting.add_done_callback(_hear)
+        done, _ = await asyncio.wait({waiting}, timeout=_LIMIT_S)
+        if not done:
+            return replace(self._last, gpus=(), problem=_SILENT)
+        found = waiting.result()
+        if found.gpus:
+            problem = await self._cannot_pass()
+            if problem:
+                return replace(found, gpus=(), problem=problem)
+        held = frozenset(ours)
+        gpus = tuple(with_outside_use(gpu, gpu.uuid in held, self._outside_memory_bytes) for gpu in found.gpus)
+        self._last = replace(found, gpus=gpus)
+        return self._last
+
+    async def close(self) -> None:
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+
+def with_outside_use(gpu: GpuReading, ours: bool, threshold_bytes: int) -> GpuReading:
+    """Mark a GPU on which processes outside Headway hold more memory than is allowed. Pure."""
+    used = gpu.memory_used_bytes
+    if ours or gpu.sick or used is None or used <= threshold_bytes:
+        return gpu
+    size = format_size(used // _ROUGHLY * _ROUGHLY)
+    return replace(gpu, busy_outside=True, note=f"in use by a process outside Headway, {size}")
+
+
+def cuda_version(number: int) -> str:
+    """12040 is 12.4."""
+    return f"{number // 1000}.{number % 1000 // 10}"
+
+
+def _hear(call: asyncio.Future[GpuInventory]) -> None:
+    if not call.cancelled():
+        call.exception()
+
+
+@dataclass(slots=True)
+class _Library:
+    """NVML in the one thread that uses it."""
+
+    ready: bool = False
+    said: str = ""
+    known: dict[int, GpuReading] | None = None
+
+    def read(self) -> GpuInventory:
+        """All GPUs. Never raises."""
+        try:
+            if not self.ready:
+                pynvml.nvmlInit()
+                self.ready = True
+            inventory = self._read()
+        except pynvml.NVMLError as error:
+            return self._without(error)
+        self._say("")
+        return inventory
+
+    def _read(self) -> GpuInventory:
+        known = self.known or {}
+        readings = {}
+        for index in range(pynvml.nvmlDeviceGetCount()):
+            try:
+                readings[index] = _reading(index)
+            except pynvml.NVMLError as error:
+                if index in known:
+                    # It was there a moment ago: it fell off the bus, or its driver gave it up.
+                    note = f"the driver can't read it any more: {error}"
+                    readings[index] = replace(_bare(known[index]), sick=True, note=note)
+                else:
+                    log.warning("gpu.unreadable", index=index, reason=str(error))
+        self.known = readings
+        return GpuInventory(
+            tuple(readings.values()),
+            driver_version=_text(_or_none(pynvml.nvmlSystemGetDriverVersion)),
+            cuda_version=cuda_version(_or_none(pynvml.nvmlSystemGetCudaDriverVersion) or 0),
+        )
+
+    def _without(self, error: pynvml.NVMLError) -> GpuInventory:
+        """No GPUs, and why. What looks like a machine that has none is no problem."""
+        if self.ready:
+            with contextlib.suppress(pynvml.NVMLError):
+                pynvml.nvmlShutdown()
+            self.ready = False
+        missing = isinstance(error, pynvml.NVMLError_LibraryNotFound)
+        what = "NVIDIA's library is not installed" if missing else f"NVIDIA's driver says: {error}"
+        self._say(what)
+        if missing or (isinstance(error, pynvml.NVMLError_DriverNotLoaded) and not self.known):
+            return GpuInventory()
+        return GpuInventory(problem=f"The GPUs of this machine can't be read. {what}.")
+
+    def _say(self, why: str) -> None:
+        """One line for a change, not one every few seconds."""
+        if why and why != self.said:
+            log.info("gpu.none", reason=why)
+        self.said = why
+
+
+def _reading(index: int) -> GpuReading:
+    """Raises NVMLError where not even identity and memory can be read."""
+    gpu = pynvml.nvmlDeviceGetHandleByIndex(index)
+    total, used = _memory(gpu)
+    rates = _or_none(pynvml.nvmlDeviceGetUtilizationRates, gpu)
+    power = _or_none(pynvml.nvmlDeviceGetPowerUsage, gpu)
+    reading = GpuReading(
+        uuid=_text(pynvml.nvmlDeviceGetUUID(gpu)),
+        model=_text(pynvml.nvmlDeviceGetName(gpu)),
+        memory_bytes=total,
+        index=index,
+        pci_bus_id=_text(getattr(_or_none(pynvml.nvmlDeviceGetPciInfo, gpu), "busId", "")),
+        utilisation=None if rates is None else rates.gpu / 100,
+        memory_utilisation=None if rates is None else rates.memory / 100,
+        memory_used_bytes=used,
+        temperature_c=_or_none(pynvml.nvmlDeviceGetTemperature, gpu, pynvml.NVML_TEMPERATURE_GPU),
+        power_w=None if power is None else power / 1000,
+    )
+    mode = _or_none(pynvml.nvmlDeviceGetMigMode, gpu)
+    if mode and mode[0] == pynvml.NVML_DEVICE_MIG_ENABLE:
+        return replace(reading, sick=True, note="MIG is on; Headway gives out whole GPUs")
+    return reading
+
+
+def _memory(gpu: Any) -> tuple[int, int]:
+    """Total and used bytes, without what the driver keeps for itself (where it tells that apart)."""
+    with contextlib.suppress(pynvml.NVMLError):
+        info = pynvml.nvmlDeviceGetMemoryInfo(gpu, version=pynvml.nvmlMemory_v2)
+        return int(info.total), int(info.used)
+    info = pynvml.nvmlDeviceGetMemoryInfo(gpu)
+    return int(info.total), int(info.used)
+
+
+def _bare(gpu: GpuReading) -> GpuReading:
+    """Who it is, without readings."""
+    return GpuReading(gpu.uuid, gpu.model, gpu.memory_bytes, gpu.index, gpu.pci_bus_id)
+
+
+def _or_none(function: Callable[..., Any], *arguments: Any) -> Any:
+    """A reading that this card or this driver may not have."""
+    try:
+        return function(*arguments)
+    except pynvml.NVMLError:
+        return None
+
+
+def _text(value: Any) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value or "")
