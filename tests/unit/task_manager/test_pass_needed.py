@@ -131,7 +131,7 @@ async def test_under_a_rule_that_sorts_again_each_task_takes_a_pass(
 
 def plan_now(house: House) -> Any:
     """What a pass would say at this moment."""
-    return plan(passes.seen_now(house.engine.book, house.settings))
+    return plan(engine_passes.seen_now(house.engine.book, house.settings))
 
 
 @pytest.mark.parametrize("discipline", list(Discipline))
