@@ -6,11 +6,14 @@ its place and renamed into it, so a reader sees the old content or the new one a
 
 The box is a folder on the machine's local disk, bind-mounted into the container at `/headway`::
 
+    lock                held by the launcher (flock) as long as it lives; the Worker never holds it
     launcher            the static launcher, the container's entrypoint
     attempt/            HEADWAY_ATTEMPT_DIR, readable by the user's program
       command           the script text
       deadline          when the run will be timed out, epoch seconds
     run/                root's alone
+      ticket            Worker to launcher: the program may be started, once. The launcher takes it by a rename to
+                        ticket.taken, the Worker withdraws it by a rename to ticket.withdrawn
       spec              Worker to launcher: what to start and how
       lease             Worker to launcher: `none`, or the boot-time nanosecond at which to end the container
       limits            Worker to launcher: a changed timeout
@@ -43,6 +46,20 @@ from .orders import (
     write_started,
     write_stop,
 )
+from .protocol import (
+    BoxFacts,
+    BoxStanding,
+    Ticket,
+    boot_id,
+    holder,
+    inhabitants,
+    is_locked,
+    judge,
+    kill_launcher,
+    look,
+    withdraw,
+    write_ticket,
+)
 from .records import (
     BoxEnd,
     BoxError,
@@ -67,6 +84,8 @@ __all__ = [
     "Box",
     "BoxEnd",
     "BoxError",
+    "BoxFacts",
+    "BoxStanding",
     "EndRecord",
     "IndexRecord",
     "LaunchSpec",
@@ -77,11 +96,19 @@ __all__ = [
     "StopOrder",
     "StopWord",
     "Stream",
+    "Ticket",
+    "boot_id",
     "boottime_ns",
     "create",
     "decode_value",
     "encode_value",
     "fsync_dir",
+    "holder",
+    "inhabitants",
+    "is_locked",
+    "judge",
+    "kill_launcher",
+    "look",
     "open_regular",
     "pack_index",
     "parse_spec",
@@ -96,6 +123,7 @@ __all__ = [
     "read_taken",
     "render_spec",
     "unpack_index",
+    "withdraw",
     "write_atomic",
     "write_deadline",
     "write_end",
@@ -104,4 +132,5 @@ __all__ = [
     "write_spec",
     "write_started",
     "write_stop",
+    "write_ticket",
 ]

@@ -24,6 +24,18 @@ def write_atomic(path: Path, data: bytes, *, mode: int = 0o600, durable: bool = 
 
     Raises OSError; the old content is then still there.
     """
+    temporary = write_temporary(path, data, mode=mode, durable=durable)
+    try:
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    if durable:
+        fsync_dir(path.parent)
+
+
+def write_temporary(path: Path, data: bytes, *, mode: int = 0o600, durable: bool = False) -> Path:
+    """Write ``data`` beside ``path``, to be renamed or linked to it. Raises OSError; nothing is left then."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
     # Never through a link: a task that is root in its container may have put one there.
     temporary.unlink(missing_ok=True)
@@ -38,12 +50,10 @@ def write_atomic(path: Path, data: bytes, *, mode: int = 0o600, durable: bool = 
                 os.fsync(descriptor)
         finally:
             os.close(descriptor)
-        os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    if durable:
-        fsync_dir(path.parent)
+    return temporary
 
 
 def open_regular(path: Path, flags: int = os.O_RDONLY) -> int:

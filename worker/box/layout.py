@@ -25,7 +25,11 @@ class Box:
     attempt: Path = field(init=False)
     command: Path = field(init=False)
     deadline: Path = field(init=False)
+    lock: Path = field(init=False)
     run: Path = field(init=False)
+    ticket: Path = field(init=False)
+    ticket_taken: Path = field(init=False)
+    ticket_withdrawn: Path = field(init=False)
     spec: Path = field(init=False)
     lease: Path = field(init=False)
     limits: Path = field(init=False)
@@ -45,10 +49,13 @@ class Box:
             "attempt": attempt,
             "command": attempt / "command",
             "deadline": attempt / "deadline",
+            "lock": self.root / "lock",
             "run": run,
+            "ticket_taken": run / "ticket.taken",
+            "ticket_withdrawn": run / "ticket.withdrawn",
             "launcher_log": run / "launcher.log",
         }
-        names = ("spec", "lease", "limits", "stop", "started", "taken", "stdout", "stderr", "index", "end")
+        names = ("ticket", "spec", "lease", "limits", "stop", "started", "taken", "stdout", "stderr", "index", "end")
         places.update({name: run / name for name in names})
         for name, path in places.items():
             object.__setattr__(self, name, path)
@@ -59,7 +66,7 @@ class Box:
 
 
 def create(root: Path, *, launcher: Path | None = None, command: str | None = None) -> Box:
-    """Lay out a box (safe twice): folders with their modes, a copy of the launcher, the script.
+    """Lay out a box (safe twice): folders with their modes, the lock, a copy of the launcher, the script.
 
     The launcher is copied, never linked: a program that runs as root could write to the file it sees.
     Raises OSError.
@@ -68,6 +75,8 @@ def create(root: Path, *, launcher: Path | None = None, command: str | None = No
     for folder, mode in ((box.root, 0o755), (box.attempt, 0o755), (box.run, 0o700)):
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(mode)
+    # Never replaced: a launcher may hold it.
+    os.close(os.open(box.lock, os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
     if launcher is not None:
         temporary = box.launcher.with_name(".launcher.new")
         shutil.copyfile(launcher, temporary)

@@ -115,6 +115,8 @@ def write_end(box: Box, record: EndRecord) -> None:
         "stdout_bytes": record.stdout_bytes,
         "stderr_bytes": record.stderr_bytes,
         "dropped_bytes": record.dropped_bytes,
+        "left": record.left,
+        "left_names": record.left_names,
     }
     lines = (
         key.encode("ascii") + b"=" + (b"" if value is None else encode_value(str(value))) + b"\n"
@@ -147,6 +149,8 @@ def read_end(box: Box) -> EndRecord | None:
             stdout_bytes=optional_number(path, "stdout_bytes", pairs) or 0,
             stderr_bytes=optional_number(path, "stderr_bytes", pairs) or 0,
             dropped_bytes=optional_number(path, "dropped_bytes", pairs) or 0,
+            left=optional_number(path, "left", pairs) or 0,
+            left_names=pairs.get("left_names", ""),
         )
     except ValueError as error:
         raise BoxError(f"{path}: {error}") from error

@@ -101,8 +101,9 @@ class EndRecord:
 
     `exit_code` is None if the main process never ran or ended by a signal, `signal` is None unless it did:
     `exit 137` and a KILL are never the same record. `started_wall_ns` is None if it never started.
-    `timeout_ms` is the one that it was counted by at last. `peak_memory_bytes` is None where neither cgroup nor
-    kernel told.
+    `timeout_ms` is the one that it was counted by at last. `peak_memory_bytes` is None where neither cgroup nor kernel
+    told. `left` processes still ran in the background when the main process had ended by itself, and were ended with
+    it; `left_names` are some of their names, with a slash between.
     """
 
     reason: BoxEnd
@@ -120,6 +121,8 @@ class EndRecord:
     stdout_bytes: int = 0
     stderr_bytes: int = 0
     dropped_bytes: int = 0
+    left: int = 0
+    left_names: str = ""
     timeout_ms: int | None = None
 
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -18,6 +19,9 @@
 #define ORDER_BYTES 4096
 #define END_BYTES 4096
 #define END_NAME ".end.new"
+#define LOCK_PATIENCE (10 * SECOND)
+#define LOCK_AGAIN (2 * MS)
+#define BOOT_ID_BYTES 64
 #define NOBODY ((uid_t)0xfffffffe)
 
 static ns_t clock_now(clockid_t clock)
@@ -137,14 +141,33 @@ bool open_box(struct box *box, const char *path)
 void close_to_root(struct box *box)
 {
     if (fchown(box->run, NOBODY, (gid_t)-1) < 0 || fchown(box->attempt, NOBODY, (gid_t)-1) < 0 ||
-        fchownat(box->root, "", NOBODY, (gid_t)-1, AT_EMPTY_PATH) < 0)
+        fchown(box->lock, NOBODY, (gid_t)-1) < 0 || fchownat(box->root, "", NOBODY, (gid_t)-1, AT_EMPTY_PATH) < 0)
         say(box, "the box stays in reach of the program's root: %s", strerror(errno));
+}
+
+bool lock_box(struct box *box)
+{
+    ns_t until = boot_now() + LOCK_PATIENCE;
+
+    /* Never made here: a lock that nobody else looks at proves nothing. */
+    box->lock = openat(box->root, "lock", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (box->lock < 0)
+        return false;
+    while (flock(box->lock, LOCK_EX | LOCK_NB) < 0) {
+        if ((errno != EWOULDBLOCK && errno != EINTR) || boot_now() > until)
+            return false;
+        nanosleep(&(struct timespec){.tv_nsec = LOCK_AGAIN}, NULL);
+    }
+    return true;
 }
 
 bool already_used(const struct box *box)
 {
-    return faccessat(box->run, "started", F_OK, 0) == 0 || faccessat(box->run, "end", F_OK, 0) == 0;
+    return faccessat(box->run, "started", F_OK, 0) == 0 || faccessat(box->run, "end", F_OK, 0) == 0 ||
+           faccessat(box->run, "ticket.taken", F_OK, 0) == 0;
 }
+
+bool take_ticket(const struct box *box) { return renameat(box->run, "ticket", box->run, "ticket.taken") == 0; }
 
 void say(struct box *box, const char *format, ...)
 {
@@ -341,6 +364,23 @@ void read_orders(const struct box *box, struct orders *orders)
     free(text);
 }
 
+/* --- the launch ticket -------------------------------------------------------------------------------- */
+
+bool ticket_is_valid(const struct box *box)
+{
+    char here[BOOT_ID_BYTES] = "", there[BOOT_ID_BYTES] = "";
+    char *now = read_whole(AT_FDCWD, "/proc/sys/kernel/random/boot_id", sizeof here - 1, NULL);
+    char *ticket = read_whole(box->run, "ticket", ORDER_BYTES, NULL);
+
+    if (now != NULL)
+        snprintf(here, sizeof here, "%.*s", (int)strcspn(now, "\n"), now);
+    bool valid = find_value(ticket, "boot_id", there, sizeof there) != NULL && here[0] != '\0' &&
+                 strcmp(here, there) == 0;
+    free(now);
+    free(ticket);
+    return valid;
+}
+
 /* --- records ------------------------------------------------------------------------------------------ */
 
 bool write_started(const struct box *box, ns_t wall, ns_t boot, pid_t pid)
@@ -436,7 +476,7 @@ void reserve_end(struct box *box) { box->end = make_end(box); }
 bool write_end(struct box *box, const struct end_record *record)
 {
     char text[END_BYTES], encoded[3 * sizeof record->failure->text + 1] = "", code[8] = "", signal[8] = "";
-    char started[24] = "", peak[24] = "";
+    char started[24] = "", peak[24] = "", left_names[3 * 128] = "";
     const struct failure *failure = record->failure;
 
     if (record->has_status && WIFEXITED(record->status))
@@ -449,15 +489,18 @@ bool write_end(struct box *box, const struct end_record *record)
         snprintf(peak, sizeof peak, "%lld", (long long)record->peak_memory);
     if (failure != NULL)
         put_text(encoded, failure->text);
+    if (record->left_names != NULL)
+        put_text(left_names, record->left_names);
     int size = snprintf(
         text, sizeof text,
         "reason=%s\nstop_word=%s\nexit_code=%s\nsignal=%s\nerrno=%s\nerror=%s\nstage=%s\n"
         "started_wall_ns=%s\nended_wall_ns=%lld\nrun_ns=%lld\ntimeout_ms=%lld\npeak_memory_bytes=%s\noom_kills=%lld\n"
-        "stdout_bytes=%llu\nstderr_bytes=%llu\ndropped_bytes=%llu\n",
+        "stdout_bytes=%llu\nstderr_bytes=%llu\ndropped_bytes=%llu\nleft=%lld\nleft_names=%s\n",
         record->reason, record->stop_word, code, signal, failure != NULL ? errno_name(failure->error) : "", encoded,
         failure != NULL ? stage_name(failure->stage) : "", started, (long long)record->ended_wall,
         (long long)record->run, (long long)(record->timeout / MS), peak, (long long)record->oom_kills, (unsigned long long)record->stdout_bytes,
-        (unsigned long long)record->stderr_bytes, (unsigned long long)record->dropped_bytes);
+        (unsigned long long)record->stderr_bytes, (unsigned long long)record->dropped_bytes,
+        (long long)record->left, left_names);
 
     for (int tries = 0; tries < 150; tries++) {
         if (box->end < 0)

@@ -55,6 +55,7 @@ struct box {
     int root;
     int run;     /* box/run, root's alone */
     int attempt; /* box/attempt, seen by the user's program */
+    int lock;    /* box/lock, held as long as the launcher lives */
     int log;
     size_t log_size;
     int end; /* the end record's file, made at the start so that a full disk later does no harm */
@@ -99,12 +100,21 @@ struct end_record {
     uint64_t stdout_bytes;
     uint64_t stderr_bytes;
     uint64_t dropped_bytes;
+    int64_t left;           /* processes that were ended with the program */
+    const char *left_names; /* some of their names, with a slash between */
 };
 
 bool open_box(struct box *box, const char *path);
 /* A root without capabilities owns what root owns, orders and records too: give them to nobody. The launcher
  * and the Worker reach them all the same, with their capabilities. */
 void close_to_root(struct box *box);
+/* Takes box/lock for as long as this process lives: by it others see that the attempt runs. False if another launcher
+ * holds it. A test of the lock by somebody else holds it for an instant, so it is tried for a while. */
+bool lock_box(struct box *box);
+/* Whether there is a launch ticket that was made since the machine booted. */
+bool ticket_is_valid(const struct box *box);
+/* Takes the ticket, once and for all; to be called with the lock held. False if the Worker has withdrawn it. */
+bool take_ticket(const struct box *box);
 /* One attempt runs once: an engine that starts the container again must not run the program again. */
 bool already_used(const struct box *box);
 void reserve_end(struct box *box);

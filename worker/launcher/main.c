@@ -26,6 +26,7 @@
 #define KILL_PATIENCE (30 * SECOND)          /* for a process that the kernel itself holds */
 #define FULL_PATIENCE (30 * SECOND)          /* a full disk holds the program, then costs output */
 #define DEADLINE_DRIFT (2 * SECOND)
+#define LEFT_NAMES 5
 
 enum phase { STARTING, RUNNING, ENDING, KILLING };
 
@@ -50,43 +51,53 @@ struct launcher {
     bool killed_outside;
     struct failure failure;
     int64_t oom_kills_before;
+    bool may_not_start; /* the launch ticket was withdrawn: nothing is run, and nothing is recorded */
+    int64_t left;       /* processes that lived when the program had ended by itself */
+    char left_names[LEFT_NAMES * 16];
 };
 
 static ns_t earlier(ns_t a, ns_t b) { return a < b ? a : b; }
 
 /* --- the processes of the container -------------------------------------------------------------------- */
 
-/* Outside a container (tests) `everybody` are the launcher's descendants: it is their reaper, so nobody
- * escapes by a double fork. Its own kill(-1) would reach the whole machine. */
-static void signal_descendants(int number)
+struct process {
+    pid_t pid, parent;
+    char state;
+    bool ours;
+    char name[16]; /* as the kernel cuts it */
+};
+
+/* All processes of the container but the launcher. Outside of one (tests) these are the launcher's descendants: it is
+ * their reaper, so nobody escapes by a double fork. */
+static size_t list_processes(const struct launcher *l, struct process *table, size_t room)
 {
-    static struct {
-        pid_t pid, parent;
-        bool ours;
-    } table[16384];
-    size_t count = 0;
+    size_t count = 0, kept = 0;
     DIR *proc = opendir("/proc");
     struct dirent *entry;
 
     if (proc == NULL)
-        return;
-    while ((entry = readdir(proc)) != NULL && count < sizeof table / sizeof *table) {
-        char name[300], *text, *after;
+        return 0;
+    while ((entry = readdir(proc)) != NULL && count < room) {
+        char path[300], *text, *name, *after;
         pid_t pid = atoi(entry->d_name);
-        if (pid <= 0)
+        if (pid <= 0 || pid == getpid())
             continue;
-        snprintf(name, sizeof name, "/proc/%d/stat", (int)pid);
-        text = read_whole(AT_FDCWD, name, 4096, NULL);
-        if (text != NULL && (after = strrchr(text, ')')) != NULL) {
-            table[count].pid = pid;
-            table[count].parent = atoi(after + 4);
-            table[count].ours = table[count].parent == getpid();
-            count++;
+        snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+        text = read_whole(AT_FDCWD, path, 4096, NULL);
+        if (text != NULL && (name = strchr(text, '(')) != NULL && (after = strrchr(name, ')')) != NULL &&
+            after[1] != '\0' && after[2] != '\0') {
+            struct process *process = &table[count++];
+            *after = '\0';
+            snprintf(process->name, sizeof process->name, "%.15s", name + 1);
+            process->pid = pid;
+            process->state = after[2];
+            process->parent = atoi(after + 4);
+            process->ours = l->is_init || process->parent == getpid();
         }
         free(text);
     }
     closedir(proc);
-    for (bool more = true; more;) {
+    for (bool more = !l->is_init; more;) {
         more = false;
         for (size_t i = 0; i < count; i++)
             for (size_t j = 0; j < count && !table[i].ours; j++)
@@ -95,15 +106,41 @@ static void signal_descendants(int number)
     }
     for (size_t i = 0; i < count; i++)
         if (table[i].ours)
-            kill(table[i].pid, number);
+            table[kept++] = table[i];
+    return kept;
 }
 
+static struct process processes[16384];
+
+/* The launcher's own kill(-1) would reach the whole machine when it is not process 1 of a container. */
 static void signal_everybody(const struct launcher *l, int number)
 {
-    if (l->is_init)
+    if (l->is_init) {
         kill(-1, number);
-    else
-        signal_descendants(number);
+        return;
+    }
+    size_t count = list_processes(l, processes, sizeof processes / sizeof *processes);
+    for (size_t i = 0; i < count; i++)
+        kill(processes[i].pid, number);
+}
+
+/* What the program left in the background is ended with it: the record names it, since it dies without a word. */
+static void note_left(struct launcher *l)
+{
+    size_t count = list_processes(l, processes, sizeof processes / sizeof *processes), named = 0;
+    char *at = l->left_names, *end = at + sizeof l->left_names;
+
+    for (size_t i = 0; i < count; i++) {
+        bool known = false;
+        if (strchr("ZXx", processes[i].state) != NULL)
+            continue;
+        l->left++;
+        for (size_t j = 0; j < i && !known; j++)
+            known = strchr("ZXx", processes[j].state) == NULL && strcmp(processes[j].name, processes[i].name) == 0;
+        if (known || named == LEFT_NAMES)
+            continue;
+        at += snprintf(at, (size_t)(end - at), "%s%s", named++ > 0 ? "/" : "", processes[i].name);
+    }
 }
 
 /* Returns true once there are no children any more. */
@@ -363,8 +400,10 @@ static void run(struct launcher *l)
         if (l->ended)
             hear_child(l);
         ns_t now = boot_now();
-        if (l->phase <= RUNNING && l->ended)
+        if (l->phase <= RUNNING && l->ended) {
+            note_left(l);
             kill_all(l, now);
+        }
         if ((l->events >= 0 && hear_events(l)) || now >= l->orders_at)
             take_orders(l, now);
         pump(&l->spool, now);
@@ -438,6 +477,16 @@ static bool begin(struct launcher *l, int root)
         return false;
     if (identity.uid == 0 && l->spec.drop_caps && geteuid() == 0)
         close_to_root(&l->box);
+    /* What came meanwhile: the lease may have passed while the image was prepared. */
+    take_orders(l, boot_now());
+    check_limits(l, boot_now());
+    if (l->phase != STARTING)
+        return false;
+    /* From here on the attempt counts as one that ran. */
+    if (!take_ticket(&l->box)) {
+        l->may_not_start = true;
+        return false;
+    }
     l->main_pid = start_child(&l->spec, &identity, child_ends[0], child_ends[1], &l->report, &l->failure);
     /* With the launcher's own copies open the pipes would never end. */
     close(child_ends[0]);
@@ -471,6 +520,8 @@ static bool finish(struct launcher *l)
     record.stdout_bytes = l->spool.streams[0].size;
     record.stderr_bytes = l->spool.streams[1].size;
     record.dropped_bytes = l->spool.dropped;
+    record.left = l->left;
+    record.left_names = l->left_names;
     say(&l->box, "ended: %s%s%s", record.reason, record.failure != NULL ? ": " : "",
         record.failure != NULL ? record.failure->text : "");
     return write_end(&l->box, &record);
@@ -520,9 +571,19 @@ int main(int argc, char **argv)
         complain("headway launcher: there is no attempt box at its place\n");
         return 125;
     }
+    if (!lock_box(&l.box)) {
+        say(&l.box, "another launcher runs this attempt, or its box has no lock: %s", strerror(errno));
+        complain("headway launcher: this attempt's box can't be locked\n");
+        return 125;
+    }
     if (already_used(&l.box)) {
         say(&l.box, "this attempt ran before: it is not run again");
         complain("headway launcher: this attempt ran before\n");
+        return 125;
+    }
+    if (!ticket_is_valid(&l.box)) {
+        say(&l.box, "this attempt may not start: its launch ticket was withdrawn, or is of another boot");
+        complain("headway launcher: this attempt may not start any more\n");
         return 125;
     }
     reserve_end(&l.box);
@@ -533,5 +594,9 @@ int main(int argc, char **argv)
     l.oom_kills_before = oom_kills(&l);
     if (begin(&l, root))
         run(&l);
+    if (l.may_not_start) {
+        say(&l.box, "its launch ticket was withdrawn: nothing is started");
+        return 125;
+    }
     return finish(&l) ? 0 : 125;
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,8 +14,12 @@ from worker.launcher.build import build
 
 
 @pytest.fixture(scope="session")
-def launcher_binary() -> Path:
-    return build()
+def launcher_binary() -> Iterator[Path]:
+    """A copy that every user can reach, also where the checkout lies below a closed home."""
+    with tempfile.TemporaryDirectory(prefix="hw") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield Path(shutil.copy(build(), folder))
 
 
 @pytest.fixture

@@ -1,0 +1,263 @@
+"""Who runs, who has run, and who may still start: what the files and the lock of a box prove (docs/box.md).
+
+The engine is never asked here. Launcher and Worker keep to one order of steps, so that a reader who keeps to another
+one (ticket, then lock, then end) may believe what he finds:
+
+* the launcher locks ``lock``, takes the ticket by a rename, runs the program, writes ``end``, and only then dies, which
+  frees the lock;
+* the Worker withdraws the ticket by a rename before it says that an attempt never started.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import fcntl
+import os
+import select
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+from .files import open_regular, read_pairs, write_temporary
+from .layout import Box
+from .orders import read_end
+from .records import BoxError
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+class Ticket(enum.StrEnum):
+    """Where the launch ticket is. There is one for each attempt, for good."""
+
+    READY = "ready"
+    TAKEN = "taken"
+    WITHDRAWN = "withdrawn"
+    MISSING = "missing"
+
+
+class BoxStanding(enum.StrEnum):
+    """What a box proves about its attempt."""
+
+    UNUSED = "unused"  # never laid out: no launcher can exist
+    MAY_START = "may_start"  # no launcher lives, but one may still come and take the ticket
+    RUNS = "runs"  # a launcher lives: the program runs, will run, or has just ended
+    NEVER_STARTED = "never_started"  # the ticket was withdrawn: the program never runs
+    ENDED = "ended"  # the launcher has recorded the end
+    OVER = "over"  # the launcher is dead without a record: the program may have run, and does not any more
+    UNKNOWN = "unknown"  # files are missing or broken: nothing is proven
+
+
+@dataclass(frozen=True, slots=True)
+class BoxFacts:
+    """What was found in a box, in the order in which it has to be read. ``locked`` None: there is no lock to test."""
+
+    laid_out: bool
+    ticket: Ticket
+    same_boot: bool
+    same_attempt: bool
+    locked: bool | None
+    has_end: bool
+    end_is_broken: bool = False
+
+
+def judge(facts: BoxFacts) -> BoxStanding:
+    """What these facts prove; see the table in docs/box.md. Pure."""
+    if not facts.laid_out:
+        return BoxStanding.UNUSED
+    if not facts.same_attempt:
+        return BoxStanding.UNKNOWN
+    if facts.has_end and not facts.end_is_broken:
+        return BoxStanding.ENDED
+    if facts.ticket is Ticket.WITHDRAWN:
+        return BoxStanding.NEVER_STARTED
+    if not facts.same_boot:
+        # Nothing of another boot lives. A rename of that boot may not have reached the disk, so the ticket proves
+        # nothing; the launcher takes none of another boot.
+        return BoxStanding.OVER
+    if facts.locked:
+        return BoxStanding.RUNS
+    if facts.locked is None or facts.ticket is Ticket.MISSING:
+        return BoxStanding.UNKNOWN
+    return BoxStanding.MAY_START if facts.ticket is Ticket.READY else BoxStanding.OVER
+
+
+def look(box: Box, *, attempt: str, boot_id: str) -> BoxFacts:
+    """Reads a box: ticket, lock, end, in this order.
+
+    A ticket that is seen as taken was taken under the lock. So a lock that is free after that means that its taker is
+    dead, and an end that is not there after that will never come.
+
+    Args:
+        attempt: name of the attempt's folder, which the ticket must have.
+        boot_id: of this machine now.
+    """
+    if not box.run.is_dir():
+        return BoxFacts(False, Ticket.MISSING, True, True, None, False)
+    ticket, pairs = _read_ticket(box)
+    locked = is_locked(box)
+    has_end, broken = _has_end(box)
+    there = pairs.get("attempt", attempt)
+    return BoxFacts(
+        laid_out=ticket is not Ticket.MISSING or locked is not None or has_end or broken,
+        ticket=ticket,
+        same_boot=pairs.get("boot_id", boot_id) == boot_id,
+        same_attempt=there == attempt,
+        locked=locked,
+        has_end=has_end,
+        end_is_broken=broken,
+    )
+
+
+def _read_ticket(box: Box) -> tuple[Ticket, dict[str, str]]:
+    # A rename moves it on in one step: what is not in the first place is in one of the next, if it ever was anywhere.
+    for place, ticket in (
+        (box.ticket, Ticket.READY),
+        (box.ticket_taken, Ticket.TAKEN),
+        (box.ticket_withdrawn, Ticket.WITHDRAWN),
+    ):
+        try:
+            pairs = read_pairs(place)
+        except (OSError, BoxError):
+            return Ticket.MISSING, {}  # something else lies there: nothing is proven
+        if pairs is not None:
+            return ticket, pairs
+    return Ticket.MISSING, {}
+
+
+def _has_end(box: Box) -> tuple[bool, bool]:
+    """Whether there is an end record, and whether it makes no sense."""
+    try:
+        return read_end(box) is not None, False
+    except (OSError, BoxError):
+        return True, True
+
+
+def boot_id() -> str:
+    """The kernel's id of this boot of the machine."""
+    return _BOOT_ID.read_text("ascii").strip()
+
+
+def write_ticket(box: Box, *, attempt: str, boot_id: str) -> bool:
+    """Makes the one launch ticket of a box, before any container exists. Safe twice. False if there was one before,
+    wherever it is now. Raises OSError."""
+    for place in (box.ticket, box.ticket_taken, box.ticket_withdrawn):
+        if os.path.lexists(place):
+            return False
+    text = f"attempt={attempt}\nboot_id={boot_id}\n".encode("ascii")
+    temporary = write_temporary(box.ticket, text)
+    try:
+        os.link(temporary, box.ticket, follow_symlinks=False)
+    except FileExistsError:
+        return False
+    finally:
+        temporary.unlink(missing_ok=True)
+    return True
+
+
+def withdraw(box: Box) -> bool:
+    """Takes the ticket back. True: the program has not started and never will. Safe twice. Raises OSError."""
+    try:
+        os.rename(box.ticket, box.ticket_withdrawn)
+    except FileNotFoundError:
+        return os.path.lexists(box.ticket_withdrawn) and not os.path.lexists(box.ticket_taken)
+    return True
+
+
+def is_locked(box: Box) -> bool | None:
+    """Whether a launcher lives. None: there is no lock file, so nothing is known.
+
+    The lock is shared for an instant where nobody holds it; a launcher that comes in this instant tries again.
+    """
+    try:
+        descriptor = open_regular(box.lock)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return None
+    else:
+        return False
+    finally:
+        os.close(descriptor)
+
+
+def holder(box: Box) -> int | None:
+    """The pid of the launcher that holds the lock, as this process sees it; None if nobody does, or it can't be told.
+    By ``/proc/locks``, whose lines name device and inode of the file."""
+    try:
+        found = os.stat(box.lock, follow_symlinks=False)
+        lines = Path("/proc/locks").read_text("ascii").splitlines()
+    except OSError:
+        return None
+    key = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
+    for line in lines:
+        words = line.split()
+        if len(words) >= 6 and words[1] == "FLOCK" and words[5] == key and int(words[4]) > 0:
+            return int(words[4])
+    return None
+
+
+def kill_launcher(box: Box, *, within_s: float) -> bool:
+    """Ends the launcher and all of its container, without the engine: the kernel ends a container with its process 1.
+
+    Blocks for up to ``within_s``. True: nobody holds the lock any more.
+    """
+    pid = holder(box)
+    if pid is None:
+        return is_locked(box) is False
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return is_locked(box) is False
+    try:
+        # The number may have gone to somebody else before the descriptor was open: only now it can't any more.
+        if holder(box) != pid:
+            return is_locked(box) is False
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+        # Process 1 of a container is gone only when all others in it are.
+        select.select([descriptor], [], [], within_s)
+    finally:
+        os.close(descriptor)
+    return is_locked(box) is False
+
+
+def inhabitants(box: Box) -> list[int]:
+    """Processes that see this box as a mount, as those of its container do, whatever became of the launcher."""
+    place = _mounted_as(box.run.resolve()), _mounted_as(box.root.resolve())
+    wanted = {one for one in place if one is not None}
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit() and int(folder.name) != os.getpid():
+            try:
+                lines = (folder / "mountinfo").read_text("utf-8", "surrogateescape").splitlines()
+            except OSError:
+                continue
+            if any(_source(line) in wanted for line in lines):
+                found.append(int(folder.name))
+    return found
+
+
+def _source(line: str) -> tuple[str, str] | None:
+    """Device and path inside its file system of what a line of mountinfo mounts."""
+    words = line.split(" ", 5)
+    return (words[2], words[3]) if len(words) > 4 else None
+
+
+def _mounted_as(path: Path) -> tuple[str, str] | None:
+    """How a bind mount of this folder is written in mountinfo."""
+    best: tuple[int, str, str] | None = None
+    for line in Path("/proc/self/mountinfo").read_text("utf-8", "surrogateescape").splitlines():
+        words = line.split(" ", 5)
+        if len(words) < 5:
+            continue
+        root, point = words[3], words[4]
+        inside = point == "/" or str(path) == point or str(path).startswith(f"{point}/")
+        if inside and (best is None or len(point) >= best[0]):
+            rest = str(path)[len(point) if point != "/" else 0 :]
+            best = (len(point), words[2], (root.rstrip("/") + rest) or "/")
+    return None if best is None else (best[1], best[2])
