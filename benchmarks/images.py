@@ -20,7 +20,7 @@ from tests.support.images import Entry, import_image, layer
 from tests.support.waiting import eventually
 from worker.images import ImageKeeper, MarketShelf, Marks
 from worker.launcher import launcher_path
-from worker.machine.mounted import MountWatch
+from worker.machine.mount import MountWatch
 from worker.model import ImageSource, WantedImage
 from worker.ports import Credentials
 from worker.runtime.docker import DockerRuntime

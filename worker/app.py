@@ -19,21 +19,22 @@ from headway.rpc.channel import Peer
 from headway.rpc.server import RpcServer
 from headway.rpc.v1.worker_pb2_grpc import add_WorkerServicer_to_server
 
-from .attempt.alarms import Alarms
+from .alarms import Alarms
 from .attempt.context import House, Limits
+from .attempt.disk_usage import AttemptSizes
 from .attempt.leases import Lease
-from .attempt.reports import Reports
+from .attempt.reporter import Reports
 from .attempt.task_controller import TaskController
 from .images import ImageKeeper, MarketShelf, Marks, Prefetch
 from .logs.copier import LogCopier
 from .logs.reader import LogReader
 from .machine.conditions import Conditions
-from .machine.disk_watch import AttemptSizes, DiskWatch
+from .machine.disk_watch import DiskWatch
 from .machine.engine_watch import EngineWatch
-from .machine.heartbeat import Heartbeat
-from .machine.mounted import MountWatch
-from .machine.registration import Registration
-from .machine.status import Offer, SimulatedGpus, StatusReader
+from .machine.mount import MountWatch
+from .node.heartbeat import Heartbeat
+from .node.registration import Registration
+from .node.status import Offer, SimulatedGpus, StatusReader
 from .peers import HttpServerPeer, ResourceManagerPeer, TaskManagerPeer
 from .ports import Gpus, Runtime
 from .runtime.scripted import ScriptedRuntime

@@ -8,6 +8,10 @@ from dataclasses import dataclass, field
 
 from headway.ids import AttemptId, JobId, TaskId, is_job_id, is_task_name
 from headway.jobfile.spec import TaskSpec
+from headway.model.reasons import EndReason
+from headway.states import AttemptEventKind
+
+from .box import StopWord
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +128,54 @@ class Times:
     process_started_at: float | None = None
     ended_at: float | None = None
     run_s: float | None = None  # by the boot clock: what the timeout counts
+
+
+@dataclass(slots=True)
+class Record:
+    """One attempt as stored. ``launch`` and ``end_report`` are serialised messages; ``launch`` is None for an
+    attempt that was only ever stopped. ``notes`` is its platform log so far."""
+
+    attempt: AttemptId
+    stage: Stage
+    launch: bytes | None
+    times: Times
+    stop: StopWord | None = None
+    stop_detail: str = ""  # one sentence for the owner, where this Worker itself decided to stop it
+    discarded: bool = False  # superseded: nobody wants its end
+    boot_id: str = ""  # of the machine when its container was started
+    container_id: str = ""
+    image_id: str = ""
+    notes: bytes = b""
+    end_report: bytes | None = None
+    changed_at: float = 0.0
+    timeout_s: float | None = None  # with the time that it was given since its launch; None: as launched
+    counted_s: float | None = None  # the changed timeout that its launcher counts by
+    given: int = 0  # so many times was it given time, as its platform log tells
+    unsafe: bool = field(default=False)  # its container could not be ended: its resources are not given out
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The end of an attempt as it is reported. ``elsewhere``: prefer another machine for a retry."""
+
+    reason: EndReason
+    warnings: tuple[str, ...] = ()
+    elsewhere: bool = False
+
+    @property
+    def kind(self) -> AttemptEventKind:
+        """The event for the attempt's state machine."""
+        return AttemptEventKind(self.reason.attempt_state.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Something that keeps a Worker from taking work, or that people should know. ``since`` is epoch seconds."""
+
+    word: str  # engine_unavailable | mount_unavailable | disk_full | gpu_unavailable | container_stuck | stopping
+    sentence: str
+    since: float
+    blocks_work: bool = True
 
 
 def attempt_of_folder(folder: str) -> AttemptId | None:

@@ -17,8 +17,8 @@ from headway.rpc.v1.resource_manager_pb2_grpc import ResourceManagerStub
 from headway.rpc.v1.task_manager_pb2_grpc import TaskManagerStub
 
 from . import wire
-from .machine.heartbeat import Answer
 from .model import WantedImage
+from .node.heartbeat import Answer
 from .ports import Credentials, RuntimeRefused
 
 _DEADLINE_S = 15.0

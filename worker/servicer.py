@@ -16,9 +16,9 @@ from . import wire
 from .attempt.admission import Refuse
 from .attempt.task_controller import TaskController
 from .logs.reader import LogReader
-from .machine.heartbeat import Heartbeat
-from .machine.status import StatusReader
 from .model import WantedImage
+from .node.heartbeat import Heartbeat
+from .node.status import StatusReader
 
 
 class Servicer(WorkerServicer):

@@ -10,11 +10,9 @@ from headway.rpc.v1 import resource_manager_pb2 as rm
 from headway.rpc.v1 import task_manager_pb2 as tm
 from headway.rpc.v1 import worker_pb2 as pb
 
-from .attempt.endings import Ending
 from .box import StopWord
-from .model import Extend, Given, ImageSource, Launch, Owner, Times, WantedImage
+from .model import Ending, Extend, Given, ImageSource, Launch, Owner, Record, Times, WantedImage
 from .ports import EngineImage, GpuReading
-from .store import Record
 
 _SOURCES = {
     common_pb2.IMAGE_SOURCE_MARKET: ImageSource.MARKET,

@@ -33,7 +33,7 @@ from tests.support.worker_house import a_launch, an_attempt, worker_house
 from worker.images import ImageKeeper, MarketShelf, Marks
 from worker.machine.disk_watch import read_disks
 from worker.machine.disks import Disk
-from worker.machine.mounted import MountWatch
+from worker.machine.mount import MountWatch
 from worker.model import ImageSource, WantedImage
 from worker.ports import Credentials, EngineUnavailable, RuntimeRefused
 from worker.runtime.docker_images import MARK

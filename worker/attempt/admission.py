@@ -7,18 +7,7 @@ from dataclasses import dataclass
 
 from headway.errors import Fenced, HeadwayError, MountUnavailable, Stopping, StoreFull, Unavailable
 
-from ..model import Launch, Stage
-from ..store import Record
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """Something that keeps a Worker from taking work, or that people should know. ``since`` is epoch seconds."""
-
-    word: str  # engine_unavailable | mount_unavailable | disk_full | gpu_unavailable | container_stuck | stopping
-    sentence: str
-    since: float
-    blocks_work: bool = True
+from ..model import Condition, Launch, Record, Stage
 
 
 @dataclass(frozen=True, slots=True)

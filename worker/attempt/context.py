@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 
 from headway.clock import Clock
 
+from ..alarms import Alarms
 from ..images.ports import Images
 from ..logs.copier import LogCopier
-from ..machine.mounted import Mounted
+from ..machine.mount import Mounted
 from ..ports import Runtime
 from ..store import WorkerStore
-from .alarms import Alarms
 from .leases import Lease
-from .reports import Reports
+from .reporter import Reports
 
 
 @dataclass(frozen=True, slots=True)

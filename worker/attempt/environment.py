@@ -8,13 +8,10 @@ from collections.abc import Iterable
 from headway.jobfile.spec import RunAs
 
 from ..box import CONTAINER_ATTEMPT_DIR
+from ..container_paths import HOME, NFS_DIR
 from ..model import Launch
 from ..ports import ImageFacts
 
-NFS_DIR = "/root/nfs"
-DATASETS_DIR = "/root/datasets"
-CODE_DIR = "/root/code"
-HOME = "/root"
 _DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _MIB = 1 << 20
 

@@ -14,12 +14,10 @@ from headway.units import format_size
 
 from .. import wire
 from ..box import EndRecord, Stream
-from ..model import Launch, Stage
+from ..model import Ending, Launch, Record, Stage
 from ..ports import EngineUnavailable
-from ..store import Record
 from .container import Container
 from .context import House
-from .endings import Ending
 from .home_files import give_to, publish
 
 log = get_logger(__name__)

@@ -7,9 +7,10 @@ from headway.jobfile.spec import Entrypoint, LogLimitAction, RunAs, Shell
 
 from ..box import CONTAINER_COMMAND, LaunchSpec
 from ..box import LogLimitAction as BoxLogLimitAction
+from ..container_paths import CODE_DIR, HOME
 from ..model import Launch
 from ..ports import ImageFacts
-from .environment import CODE_DIR, HOME, task_environment
+from .environment import task_environment
 
 _SHELLS = {Shell.SH: ("/bin/sh", "-e"), Shell.BASH: ("bash", "-e", "-o", "pipefail")}
 

@@ -17,10 +17,9 @@ from headway.logs import get_logger
 
 from .. import wire
 from ..box import StopWord
-from ..model import Extend, Launch, Stage, Times
+from ..model import Condition, Extend, Launch, Record, Stage, Times
 from ..ports import ContainerState, EngineUnavailable
-from ..store import Record
-from .admission import Condition, Refuse, verdict
+from .admission import Refuse, verdict
 from .context import House
 from .platform_log import note
 from .task_executor import TaskExecutor

@@ -18,15 +18,14 @@ from headway.states import AttemptEventKind
 from headway.units import format_duration
 
 from .. import wire
+from ..alarms import Alarm
 from ..box import EndRecord, StartedRecord, StopWord
-from ..model import Extend, Launch, Stage
+from ..model import Ending, Extend, Launch, Record, Stage
 from ..ports import ContainerFacts, ContainerState, ImageFacts, Progress, RuntimeRefused, StartOrder
-from ..store import Record
-from . import endings
-from .alarms import Alarm
+from . import end_decision
 from .container import Container, TookTooLong
 from .context import House
-from .endings import EndContext, Ending
+from .end_decision import EndContext
 from .finish import Aftermath, begin_copy
 from .launch_spec import argv, dataset_versions, launch_spec, working_dir
 from .leases import after_answer, later
@@ -321,7 +320,7 @@ class TaskExecutor:
             limit = format_duration(self._house.limits.exec_s)
             detail = f"Its process did not start within {limit} of its container on {self._house.node_id}."
             return Ending(EndReason(EndWord.START_FAILED, detail=detail), elsewhere=True), None
-        return endings.decide(last.end, facts, self._context()), last.end
+        return end_decision.decide(last.end, facts, self._context()), last.end
 
     # -- the end ------------------------------------------------------------------------------------
 
@@ -333,7 +332,7 @@ class TaskExecutor:
             facts = await self._container.exited()
             if facts is None:
                 return self._cannot_kill()
-        return endings.decide(end, facts, self._context())
+        return end_decision.decide(end, facts, self._context())
 
     def _cannot_kill(self) -> Ending:
         node = self._house.node_id
@@ -345,7 +344,7 @@ class TaskExecutor:
         )
 
     def _stopped_ending(self) -> Ending:
-        return endings.decide(None, ContainerFacts(ContainerState.ABSENT), self._context())
+        return end_decision.decide(None, ContainerFacts(ContainerState.ABSENT), self._context())
 
     def _context(self) -> EndContext:
         launch, record = self.launch, self.record

@@ -11,9 +11,8 @@ from collections.abc import Callable
 
 from headway.units import format_duration
 
-from ..model import Extend, Launch, Stage
+from ..model import Extend, Launch, Record, Stage
 from ..ports import Progress
-from ..store import Record
 from .context import House
 
 

@@ -6,10 +6,10 @@ removes an image is the runtime's.
 
 from __future__ import annotations
 
-from .keeper import ImageKeeper
+from .disk_space import Marks
+from .manager import ImageKeeper
 from .market import MarketShelf
 from .ports import Images, Shelf
 from .prefetch import Prefetch
-from .room import Marks
 
 __all__ = ["ImageKeeper", "Images", "MarketShelf", "Marks", "Prefetch", "Shelf"]

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from headway.store.database import Database
 
-from .cache import Brought
+from .eviction import Brought
 
 _PUT = "INSERT OR REPLACE INTO images (key, image_id, names, size_bytes, brought_at, used_at) VALUES (?, ?, ?, ?, ?, ?)"
 _GIVE = "INSERT OR REPLACE INTO image_rights (account, key, given_at) VALUES (?, ?, ?)"

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from headway.clock import Clock
 
-from .cache import Brought, Victim, least_recent
+from .eviction import Brought, Victim, least_recent
 from .ports import Journal
 
 _NOTE_USE_S = 30.0  # uses that follow sooner are not written down

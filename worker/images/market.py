@@ -12,7 +12,7 @@ from headway.errors import HeadwayError, MountUnavailable, NotFound
 from headway.model.reasons import EndWord
 from headway.mount import Layout, read_marker
 
-from ..machine.mounted import Mounted
+from ..machine.mount import Mounted
 from ..model import WantedImage
 from ..ports import RuntimeRefused
 from .ports import Shelved

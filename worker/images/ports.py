@@ -8,7 +8,7 @@ from typing import Protocol
 
 from ..model import WantedImage
 from ..ports import Archive, ImageFacts
-from .cache import Brought
+from .eviction import Brought
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from headway.logs import get_logger
 
 from ..model import WantedImage
 from ..ports import EngineUnavailable
-from .keeper import ImageKeeper
+from .manager import ImageKeeper
 
 log = get_logger(__name__)
 

@@ -18,10 +18,9 @@ from headway.errors import InvalidInput, MountUnavailable, NotFound
 from headway.ids import AttemptId
 
 from ..box import INDEX_RECORD_BYTES, BoxError, Stream, open_regular, unpack_index
-from ..machine.mounted import Mounted
-from ..model import Stage
+from ..machine.mount import Mounted
+from ..model import Record, Stage
 from ..ports import Runtime
-from ..store import Record
 from .copier import STREAMS, LogCopier
 from .spool_copy import SpoolCopy
 

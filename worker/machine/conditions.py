@@ -8,7 +8,7 @@ from collections.abc import Callable
 from headway.clock import Clock
 from headway.logs import get_logger
 
-from ..attempt.admission import Condition
+from ..model import Condition
 
 log = get_logger(__name__)
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-
-from docker.errors import APIError
+from typing import Protocol
 
 from headway.model.reasons import EndWord
 
@@ -49,7 +48,16 @@ _AWAY = re.compile(
 )
 
 
-def text_of(error: APIError) -> str:
+class EngineError(Protocol):
+    """An error that the engine answered; docker's ``APIError`` is one."""
+
+    explanation: str | None
+
+    @property
+    def status_code(self) -> int | None: ...
+
+
+def text_of(error: EngineError) -> str:
     """What the engine said, on one line, without the SDK's wrapping."""
     return " ".join(str(error.explanation or error).split())
 
@@ -59,7 +67,7 @@ def is_trouble(text: str) -> bool:
     return any(word in text.lower() for word in _TROUBLE)
 
 
-def engine_in_trouble(error: APIError) -> bool:
+def engine_in_trouble(error: EngineError) -> bool:
     """Whether the engine itself fails rather than refuses: the same call may work in a moment."""
     if error.status_code is None:
         return True
@@ -73,7 +81,7 @@ def engine_in_trouble(error: APIError) -> bool:
     )
 
 
-def start_refusal(error: APIError, *, node: str, image: str) -> RuntimeRefused:
+def start_refusal(error: EngineError, *, node: str, image: str) -> RuntimeRefused:
     """The end of an attempt whose container the engine would not create or start."""
     text = text_of(error)
     if error.status_code == 404 and "no such image" in text.lower():

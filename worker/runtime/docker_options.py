@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..attempt.environment import CODE_DIR, DATASETS_DIR, NFS_DIR
 from ..box import CONTAINER_ATTEMPT_DIR, CONTAINER_BOX_DIR, CONTAINER_LAUNCHER, Box
+from ..container_paths import CODE_DIR, DATASETS_DIR, NFS_DIR
 from ..ports import StartOrder
 
 _LABEL = "headway."

@@ -25,7 +25,7 @@ from headway.logs import get_logger
 from headway.model.reasons import EndWord
 
 from .. import box as boxes
-from ..attempt.alarms import Alarm, Alarms
+from ..alarms import Alarm, Alarms
 from ..box import Box, EndRecord, StartedRecord, StopWord, Stream
 from ..model import WantedImage, attempt_of_folder
 from ..ports import (

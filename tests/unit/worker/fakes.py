@@ -14,12 +14,12 @@ from headway.rpc import convert
 from headway.rpc.v1 import task_manager_pb2 as tm
 from headway.states import ATTEMPT_ENDED
 from tests.support.clock import FakeClock
-from worker.attempt.alarms import Alarms
+from worker.alarms import Alarms
 from worker.attempt.context import House, Limits
-from worker.attempt.reports import Reports
+from worker.attempt.reporter import Reports
 from worker.box import BoxEnd, EndRecord, StartedRecord, StopWord, Stream
 from worker.logs.copier import LogCopier
-from worker.model import Owner, WantedImage
+from worker.model import Owner, Record, WantedImage
 from worker.ports import (
     Archive,
     ContainerFacts,
@@ -35,7 +35,7 @@ from worker.ports import (
     RuntimeRefused,
     StartOrder,
 )
-from worker.store import Record
+from worker.store import record_from_row, record_to_row
 
 T = TypeVar("T")
 NS = 10**9
@@ -227,14 +227,14 @@ class FakeStore:
     async def put(self, record: Record) -> None:
         if self.full:
             raise StoreFull("The disk is full.")
-        self.rows[record.attempt] = record.row()
+        self.rows[record.attempt] = record_to_row(record)
 
     async def put_many(self, records: Sequence[Record]) -> None:
         for record in records:
             await self.put(record)
 
     def put_later(self, record: Record) -> None:
-        self.rows[record.attempt] = record.row()
+        self.rows[record.attempt] = record_to_row(record)
 
     def forget_later(self, attempts: Sequence[AttemptId]) -> None:
         for attempt in attempts:
@@ -244,7 +244,7 @@ class FakeStore:
         from types import SimpleNamespace
 
         names = ("folder", "stage", "launch", "facts", "notes", "end_report", "changed_at")
-        rows = [Record.from_row(SimpleNamespace(**dict(zip(names, row, strict=True)))) for row in self.rows.values()]
+        rows = [record_from_row(SimpleNamespace(**dict(zip(names, row, strict=True)))) for row in self.rows.values()]
         return [record for record in rows if record is not None]
 
 

@@ -15,7 +15,7 @@ from worker.machine.disk_watch import DiskWatch
 from worker.machine.disks import Disk
 from worker.ports import EngineUnavailable
 
-from .builders import an_attempt
+from ..builders import an_attempt
 
 GIB = 1 << 30
 A, B = an_attempt("a"), an_attempt("b")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.worker.builders import a_launch, an_attempt
-from worker.attempt.admission import Accept, Condition, Refuse, verdict
+from worker.attempt.admission import Accept, Refuse, verdict
 from worker.attempt.leases import Lease, after_answer, later
 from worker.box import StopWord
-from worker.model import Stage, Times, attempt_of_folder
-from worker.store import Record
+from worker.model import Condition, Record, Stage, Times, attempt_of_folder
+from worker.store import record_from_row, record_to_row
 
 FULL = Condition("disk_full", "The disk is full.", 0.0)
 NOTED = Condition("gpu_unavailable", "No driver.", 0.0, blocks_work=False)
@@ -93,4 +93,4 @@ def test_records_survive_their_row() -> None:
     record.discarded, record.notes, record.end_report, record.unsafe = True, b"n", b"r", True
     record.times = Times(1.0, 2.0, 3.0, 4.0, 5.0)
     names = ("folder", "stage", "launch", "facts", "notes", "end_report", "changed_at")
-    assert Record.from_row(SimpleNamespace(**dict(zip(names, record.row(), strict=True)))) == record
+    assert record_from_row(SimpleNamespace(**dict(zip(names, record_to_row(record), strict=True)))) == record

@@ -17,8 +17,8 @@ from tests.support.waiting import eventually
 from tests.unit.worker.builders import a_launch
 from worker import wire
 from worker.attempt.launch_spec import working_dir
-from worker.images import ImageKeeper, Marks, Prefetch, cache, rights
-from worker.images.cache import Brought
+from worker.images import ImageKeeper, Marks, Prefetch, eviction, permissions
+from worker.images.eviction import Brought
 from worker.images.ports import Shelved
 from worker.machine.disks import Disk
 from worker.model import ImageSource, WantedImage
@@ -378,7 +378,7 @@ async def test_a_written_digest_runs_while_its_registry_is_away_for_whom_it_was_
         await again.prepare(named("cat", WRITTEN))
     with pytest.raises(RuntimeRefused):
         await again.prepare(named("ann", f"reg.example/team/tool@{digest(2)}"))
-    await again.clock.advance(rights.AGE_S)
+    await again.clock.advance(permissions.AGE_S)
     with pytest.raises(RuntimeRefused):
         await again.prepare(named("ann", WRITTEN))
     assert len(again.world.pulls) == 1
@@ -625,13 +625,13 @@ def test_least_recent_counts_all_entries_of_an_image() -> None:
         Brought("c", "y", used_at=5.0),
         Brought("d", "", used_at=0.0),
     ]
-    first = cache.least_recent(brought, needed=(), used_before=100.0)
+    first = eviction.least_recent(brought, needed=(), used_before=100.0)
     assert first is not None
     assert first.image_id == "y"
-    second = cache.least_recent(brought, needed={"y"}, used_before=100.0)
+    second = eviction.least_recent(brought, needed={"y"}, used_before=100.0)
     assert second is not None
     assert (second.image_id, second.names) == ("x", ("a@1", "b@1"))
-    assert cache.least_recent(brought, needed={"c", "b@1"}, used_before=100.0) is None
+    assert eviction.least_recent(brought, needed={"c", "b@1"}, used_before=100.0) is None
 
 
 def test_code_is_where_a_task_begins() -> None:

@@ -19,8 +19,7 @@ from tests.unit.worker.fakes import Rig, a_rig
 from worker.box import IndexRecord, Stream, pack_index
 from worker.logs import spool_copy as spools
 from worker.logs.reader import Chunk, LogReader
-from worker.model import Stage, Times
-from worker.store import Record
+from worker.model import Record, Stage, Times
 
 ATTEMPT = an_attempt()
 

@@ -16,10 +16,10 @@ from headway.rpc.v1 import resource_manager_pb2 as pb
 from .. import wire
 from ..attempt.task_executor import TaskExecutor
 from ..images import ImageKeeper
+from ..machine.conditions import Conditions
+from ..machine.disk_watch import DiskWatch
+from ..machine.engine_watch import EngineWatch
 from ..ports import GpuInventory, GpuReading, Gpus, Runtime
-from .conditions import Conditions
-from .disk_watch import DiskWatch
-from .engine_watch import EngineWatch
 
 _RESERVED_MEMORY = 512 << 20  # left to the system and to Headway itself where the owner says nothing
 _IMAGES_TOLD = 500

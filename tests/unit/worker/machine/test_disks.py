@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from headway.ids import AttemptId
-from worker.machine.disk_use import processes_with, tree_bytes, unlinked_bytes, written_bytes
 from worker.machine.disk_watch import read_disks
 from worker.machine.disks import (
     Disk,
@@ -22,8 +21,9 @@ from worker.machine.disks import (
     offender,
     tightest,
 )
+from worker.machine.file_usage import processes_with, tree_bytes, unlinked_bytes, written_bytes
 
-from .builders import an_attempt
+from ..builders import an_attempt
 
 GIB, MIB = 1 << 30, 1 << 20
 LOW = 2 * GIB

@@ -15,7 +15,7 @@ from headway.logs import get_logger
 
 from ..model import ImageSource, WantedImage
 from ..ports import RuntimeRefused
-from .rights import Rights
+from .permissions import Rights
 
 log = get_logger(__name__)
 

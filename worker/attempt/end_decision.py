@@ -10,10 +10,10 @@ import signal as signals
 from dataclasses import dataclass
 
 from headway.model.reasons import EndReason, EndWord
-from headway.states import AttemptEventKind
 from headway.units import format_duration, format_size
 
 from ..box import BoxEnd, EndRecord, StartStage, StopWord
+from ..model import Ending
 from ..ports import ContainerFacts, ContainerState
 
 _KILLED = 137  # 128 + SIGKILL, as engines report it
@@ -38,20 +38,6 @@ class EndContext:
     overran: bool = False  # the Worker had to kill it past timeout and grace, since the launcher did not
     ever_started: bool = False  # the user's process was seen to run
     rebooted: bool = False  # the machine booted anew since the start
-
-
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """The end of an attempt as it is reported. ``elsewhere``: prefer another machine for a retry."""
-
-    reason: EndReason
-    warnings: tuple[str, ...] = ()
-    elsewhere: bool = False
-
-    @property
-    def kind(self) -> AttemptEventKind:
-        """The event for the attempt's state machine."""
-        return AttemptEventKind(self.reason.attempt_state.value)
 
 
 def decide(record: EndRecord | None, container: ContainerFacts, context: EndContext) -> Ending:

@@ -20,13 +20,13 @@ from headway.model.reasons import EndWord
 from ..machine.disks import Disk
 from ..model import ImageSource, WantedImage
 from ..ports import Credentials, EngineImage, EngineUnavailable, ImageFacts, NoRoom, Runtime, RuntimeRefused
-from . import cache
-from .cache import Brought
+from . import eviction
+from .disk_space import Marks, Room
+from .eviction import Brought
 from .ledger import Ledger
-from .meanings import Meanings
+from .permissions import Rights
 from .ports import Journal, Shelf, Shelved
-from .rights import Rights
-from .room import Marks, Room
+from .resolver import Meanings
 
 log = get_logger(__name__)
 
@@ -288,7 +288,7 @@ class ImageKeeper:
 
     async def _pulled(self, wanted: WantedImage) -> ImageFacts:
         credentials = await self._credentials(wanted)
-        async with self._room_for(wanted, cache.pull_needs(wanted.size_bytes), wanted.size_bytes):
+        async with self._room_for(wanted, eviction.pull_needs(wanted.size_bytes), wanted.size_bytes):
             return await self._bring(
                 wanted, wanted.size_bytes, lambda: self._runtime.pull_image(wanted, credentials), names=(wanted.key,)
             )

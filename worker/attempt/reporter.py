@@ -14,7 +14,6 @@ from headway.clock import Clock
 from headway.errors import HeadwayError
 from headway.ids import AttemptId
 from headway.logs import get_logger
-from headway.rpc import convert
 from headway.rpc.v1 import task_manager_pb2 as tm
 
 from ..naps import nap
@@ -124,8 +123,3 @@ class Reports:
                     acked.append(attempt)
         if acked:
             self._on_acked(acked)
-
-
-def attempts_of(reply: tm.ReportAttemptsReply) -> list[AttemptId]:
-    """The attempts that TaskManager wants discarded."""
-    return [convert.attempt_id(attempt) for attempt in reply.discard]

@@ -9,8 +9,8 @@ from headway.clock import Clock
 from headway.errors import Fenced, HeadwayError
 from headway.logs import get_logger
 
+from ..machine.conditions import Conditions
 from ..naps import nap
-from .conditions import Conditions
 
 log = get_logger(__name__)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from headway.clock import Clock
 
-from ..naps import nap
+from .naps import nap
 
 _FEW = 64
 

@@ -12,8 +12,8 @@ from headway.logs import get_logger
 
 from ..machine.disks import Disk
 from ..ports import NoRoom, Removed, Runtime
-from . import cache
-from .cache import Victim
+from . import eviction
+from .eviction import Victim
 from .ledger import Ledger
 
 log = get_logger(__name__)
@@ -77,10 +77,10 @@ class Room:
     async def tidy(self) -> None:
         """With more of the disk in use than the high mark, remove images of ours until it is below the low one."""
         disk = await self._disk()
-        if disk is None or not cache.is_above(disk, self._marks.high):
+        if disk is None or not eviction.is_above(disk, self._marks.high):
             return
         spared: set[str] = set()
-        while disk is not None and cache.is_above(disk, self._marks.low):
+        while disk is not None and eviction.is_above(disk, self._marks.low):
             before = self._clock.now() - _REST_S
             victim = self._ledger.least_recent(needed=self._in_use(), spared=spared, used_before=before)
             if victim is None:
@@ -107,7 +107,7 @@ class Room:
             now = urgent()
             want = needs + self._marks.reserve_bytes
             enough = disk.free_bytes - sum(self._filling.values()) >= want
-            if enough and (now or not cache.goes_above(disk, stays, self._marks.high)):
+            if enough and (now or not eviction.goes_above(disk, stays, self._marks.high)):
                 return
             if self._filling:
                 # What the others fill is not all to be seen yet, nor what they give back at their end.
@@ -115,7 +115,7 @@ class Room:
                 continue
             victim = self._ledger.least_recent(needed=self._in_use(), spared=spared) if now else None
             if victim is None:
-                raise NoRoom(cache.no_room_sentence(self._node_id, name, want, disk))
+                raise NoRoom(eviction.no_room_sentence(self._node_id, name, want, disk))
             await self._remove(victim, spared)
 
     async def _remove(self, victim: Victim, spared: set[str]) -> None:

@@ -20,9 +20,8 @@ from tests.unit.worker.fakes import NS, Rig, a_rig
 from worker.attempt.leases import Lease
 from worker.attempt.task_executor import TaskExecutor
 from worker.box import BoxEnd, EndRecord, StartStage, StopWord
-from worker.model import Extend, Given, Stage, Times
+from worker.model import Extend, Given, Record, Stage, Times
 from worker.ports import ContainerFacts, ContainerState, RuntimeRefused
-from worker.store import Record
 
 DONE = EndRecord(BoxEnd.EXITED, exit_code=0, run_ns=5 * NS, stdout_bytes=3)
 

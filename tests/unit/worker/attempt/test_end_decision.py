@@ -8,7 +8,7 @@ import pytest
 
 from headway.model.reasons import EndWord
 from headway.states import AttemptEventKind
-from worker.attempt.endings import EndContext, decide
+from worker.attempt.end_decision import EndContext, decide
 from worker.box import BoxEnd, EndRecord, StartStage, StopWord
 from worker.ports import ContainerFacts, ContainerState
 

@@ -16,10 +16,10 @@ from tests.support.waiting import eventually
 from tests.unit.worker.builders import an_attempt
 from tests.unit.worker.fakes import NS, Rig, a_rig
 from worker import wire
-from worker.attempt.admission import Condition, Refuse
+from worker.attempt.admission import Refuse
 from worker.attempt.task_controller import Taken, TaskController
 from worker.box import BoxEnd, EndRecord, StopWord
-from worker.model import Extend, Given, Launch, Stage
+from worker.model import Condition, Extend, Given, Launch, Stage
 from worker.ports import ContainerFacts, ContainerState
 
 A, B = an_attempt("a"), an_attempt("b")
