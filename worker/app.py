@@ -20,25 +20,25 @@ from headway.rpc.server import RpcServer
 from headway.rpc.v1.worker_pb2_grpc import add_WorkerServicer_to_server
 
 from .alarms import Alarms
-from .attempt.context import House, Limits
-from .attempt.disk_usage import AttemptSizes
+from .attempt.context import ExecutorContext, ExecutorLimits
+from .attempt.disk_usage import AttemptDiskUsage
 from .attempt.leases import Lease
-from .attempt.reporter import Reports
+from .attempt.reporter import AttemptReporter
 from .attempt.task_controller import TaskController
-from .images import ImageKeeper, MarketShelf, Marks, Prefetch
+from .images import DiskWatermarks, ImageManager, ImagePrefetcher, MountedImageMarket
 from .logs.copier import LogCopier
-from .logs.reader import LogReader
+from .logs.reader import AttemptLogReader
 from .machine.conditions import Conditions
 from .machine.disk_watch import DiskWatch
 from .machine.engine_watch import EngineWatch
 from .machine.mount import MountWatch
 from .node.heartbeat import Heartbeat
 from .node.registration import Registration
-from .node.status import Offer, SimulatedGpus, StatusReader
-from .peers import HttpServerPeer, ResourceManagerPeer, TaskManagerPeer
+from .node.status import OfferedResources, SimulatedGpus, StatusReader
+from .peers import HttpServerClient, ResourceManagerClient, TaskManagerClient
 from .ports import Gpus, Runtime
 from .runtime.scripted import ScriptedRuntime
-from .servicer import Servicer
+from .servicer import WorkerService
 from .store import WorkerStore
 
 if TYPE_CHECKING:
@@ -109,14 +109,14 @@ async def build(
     background = _Background()
     service.on_stop(background.close)
 
-    tasks = TaskManagerPeer(
+    tasks = TaskManagerClient(
         task_manager,
         node_id=node_id,
         incarnation=incarnation,
         address=settings.address,
         live=lambda: controller.live(),
     )
-    reports = Reports(
+    reports = AttemptReporter(
         tasks.report,
         clock,
         on_acked=lambda attempts: controller.acked(attempts),
@@ -127,21 +127,23 @@ async def build(
         executors = controller.holding()
         return [name for one in executors for name in (one.launch.image.key, one.record.image_id) if name]
 
-    images = ImageKeeper(
+    images = ImageManager(
         node_id=node_id,
         runtime=runtime,
         journal=store.images,
-        shelf=MarketShelf(Layout(cluster.mount), cluster.name, mounted),
-        credentials=HttpServerPeer(http_server).credentials,
+        shelf=MountedImageMarket(Layout(cluster.mount), cluster.name, mounted),
+        credentials=HttpServerClient(http_server).credentials,
         disk=lambda: disks.of(runtime.data_folders()),
         needed=needed_images,
         clock=clock,
-        marks=Marks(settings.image_disk_high, settings.image_disk_low, reserve_bytes=settings.disk_low_bytes // 2),
+        marks=DiskWatermarks(
+            settings.image_disk_high, settings.image_disk_low, reserve_bytes=settings.disk_low_bytes // 2
+        ),
         pull=settings.pull_images,
     )
     service.on_stop(images.close)
-    prefetch = Prefetch(images, clock)
-    house = House(
+    prefetch = ImagePrefetcher(images, clock)
+    house = ExecutorContext(
         node_id=node_id,
         incarnation=incarnation,
         boot_id=clock.boot_id(),
@@ -153,13 +155,13 @@ async def build(
         mounted=mounted,
         alarms=Alarms(clock),
         clock=clock,
-        limits=Limits(
+        limits=ExecutorLimits(
             pull_s=settings.pull_limit_s, lease_stop_s=cluster.lease_stop_s, lease_grace_s=cluster.lease_grace_s
         ),
         on_engine_trouble=engine.suspect,
     )
     controller = TaskController(house, lambda: conditions.now, keep_ended_s=settings.keep_ended_s)
-    sizes = AttemptSizes(attempts_dir, runtime, mounted, controller.holding)
+    sizes = AttemptDiskUsage(attempts_dir, runtime, mounted, controller.holding)
     service.on_stop(sizes.close)
 
     def places() -> list[tuple[Path, str]]:
@@ -185,7 +187,7 @@ async def build(
         incarnation=incarnation,
         runtime=runtime,
         gpus=gpus,
-        offer=Offer(settings.cpus, settings.memory_bytes),
+        offer=OfferedResources(settings.cpus, settings.memory_bytes),
         conditions=conditions,
         engine=engine,
         clock=clock,
@@ -214,7 +216,7 @@ async def build(
         extend=controller.extend,
         on_answered_again=reports.hurry,
     )
-    nodes = ResourceManagerPeer(resource_manager)
+    nodes = ResourceManagerClient(resource_manager)
 
     async def register() -> float:
         return await nodes.register(await status.read(), address=settings.address, version=_version())
@@ -224,8 +226,8 @@ async def build(
 
     registration = Registration(register, report_status, conditions, clock)
     server = RpcServer(service, bind=settings.bind, token=cluster.token)
-    reader = LogReader(controller.find, runtime, copier, mounted, clock)
-    servicer = Servicer(
+    reader = AttemptLogReader(controller.find, runtime, copier, mounted, clock)
+    servicer = WorkerService(
         service, controller, reader, status, heartbeat, clock, on_poll=registration.polled, on_wishes=prefetch.wish
     )
     add_WorkerServicer_to_server(servicer, server)  # type: ignore[no-untyped-call]

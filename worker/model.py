@@ -64,8 +64,8 @@ class WantedImage:
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
-    """An order to run one attempt. Times are epoch seconds."""
+class LaunchAttempt:
+    """An order to run one attempt. AttemptTimes are epoch seconds."""
 
     attempt: AttemptId
     owner: Owner
@@ -93,7 +93,7 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class Extension:
     """More time, once: by whom. ``forced``: an admin's, though promised starts move."""
 
     by: str
@@ -102,15 +102,15 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class Extend:
+class ExtendAttempt:
     """An order to let an attempt run longer: its whole timeout, from the start of its process, which only grows."""
 
     attempt: AttemptId
     timeout_s: float
-    given: tuple[Given, ...] = ()  # all of it so far, oldest first
+    given: tuple[Extension, ...] = ()  # all of it so far, oldest first
 
 
-class Stage(enum.StrEnum):
+class AttemptStage(enum.StrEnum):
     """How far the Worker is with an attempt; kept in its store."""
 
     LIVE = "live"  # accepted; whatever comes before its end
@@ -120,7 +120,7 @@ class Stage(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Times:
+class AttemptTimes:
     """When things happened to one attempt, epoch seconds by this machine's clock; None: not (yet)."""
 
     accepted_at: float
@@ -131,14 +131,14 @@ class Times:
 
 
 @dataclass(slots=True)
-class Record:
+class AttemptRecord:
     """One attempt as stored. ``launch`` and ``end_report`` are serialised messages; ``launch`` is None for an
     attempt that was only ever stopped. ``notes`` is its platform log so far."""
 
     attempt: AttemptId
-    stage: Stage
+    stage: AttemptStage
     launch: bytes | None
-    times: Times
+    times: AttemptTimes
     stop: StopWord | None = None
     stop_detail: str = ""  # one sentence for the owner, where this Worker itself decided to stop it
     discarded: bool = False  # superseded: nobody wants its end
@@ -155,7 +155,7 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class EndDecision:
     """The end of an attempt as it is reported. ``elsewhere``: prefer another machine for a retry."""
 
     reason: EndReason

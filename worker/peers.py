@@ -18,13 +18,13 @@ from headway.rpc.v1.task_manager_pb2_grpc import TaskManagerStub
 
 from . import wire
 from .model import WantedImage
-from .node.heartbeat import Answer
-from .ports import Credentials, RuntimeRefused
+from .node.heartbeat import HeartbeatAnswer
+from .ports import RegistryCredentials, RuntimeRefused
 
 _DEADLINE_S = 15.0
 
 
-class TaskManagerPeer:
+class TaskManagerClient:
     """Heartbeats and reports. Raises HeadwayErrors; the loops that call it try again."""
 
     def __init__(
@@ -38,7 +38,7 @@ class TaskManagerPeer:
         self._live = live
         self.stopping = False  # a planned stop: leases of this node are suspended
 
-    async def heartbeat(self, sent_s: float, suspended: bool, *, deadline_s: float = 10.0) -> Answer:
+    async def heartbeat(self, sent_s: float, suspended: bool, *, deadline_s: float = 10.0) -> HeartbeatAnswer:
         """One beat; see ``heartbeat.Heartbeat``."""
         request = tm.HeartbeatRequest(
             node_id=self._node_id,
@@ -50,7 +50,7 @@ class TaskManagerPeer:
             lease_suspended_ack=suspended,
         )
         reply = await self._peer.call(self._stub.Heartbeat, request, deadline_s=deadline_s)
-        return Answer(
+        return HeartbeatAnswer(
             lease_s=reply.lease_s,
             lease_enforced=reply.lease_enforced,
             discard=tuple(convert.attempt_id(attempt) for attempt in reply.discard),
@@ -65,14 +65,14 @@ class TaskManagerPeer:
         return [convert.attempt_id(attempt) for attempt in reply.discard]
 
 
-class HttpServerPeer:
-    """Credentials for registries."""
+class HttpServerClient:
+    """RegistryCredentials for registries."""
 
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
         self._stub = HttpServerStub(peer.channel)  # type: ignore[no-untyped-call]
 
-    async def credentials(self, wanted: WantedImage) -> Credentials | None:
+    async def credentials(self, wanted: WantedImage) -> RegistryCredentials | None:
         """What the account gave for the image's registry; None: pull without. Raises RuntimeRefused."""
         if not wanted.account:
             return None
@@ -85,7 +85,7 @@ class HttpServerPeer:
                 word=EndWord.IMAGE_PULL_FAILED,
                 elsewhere=True,
             ) from error
-        return Credentials(reply.username, reply.password) if reply.username else None
+        return RegistryCredentials(reply.username, reply.password) if reply.username else None
 
 
 def registry_of(image: str) -> str:
@@ -94,7 +94,7 @@ def registry_of(image: str) -> str:
     return first if slash and ("." in first or ":" in first or first == "localhost") else "docker.io"
 
 
-class ResourceManagerPeer:
+class ResourceManagerClient:
     """Registration and status. Raises HeadwayErrors."""
 
     def __init__(self, peer: Peer) -> None:

@@ -52,7 +52,7 @@ class RuntimeRefused(HeadwayError):
         self.elsewhere = elsewhere
 
 
-class NoRoom(RuntimeRefused):
+class NotEnoughDisk(RuntimeRefused):
     """The engine's disk is too full for an image."""
 
     def __init__(self, message: str) -> None:
@@ -87,7 +87,7 @@ class EngineImage:
     marked: bool = False
 
 
-class Removed(enum.Enum):
+class ImageRemoval(enum.Enum):
     """What became of an image that was to go."""
 
     GONE = "gone"
@@ -95,7 +95,7 @@ class Removed(enum.Enum):
     IN_USE = "in_use"  # a container needs it; nothing was done
 
 
-class Archive(Protocol):
+class ImageArchive(Protocol):
     """A docker archive as a stream."""
 
     def chunks(self) -> Iterator[bytes]:
@@ -112,7 +112,7 @@ class Archive(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Credentials:
+class RegistryCredentials:
     """What a registry gets. Never logged, never stored."""
 
     username: str
@@ -168,7 +168,7 @@ class ContainerFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class AttemptProgress:
     """What the launcher has written so far. ``timeout_ms``: a changed timeout that it counts by."""
 
     started: StartedRecord | None = None
@@ -253,19 +253,19 @@ class Runtime(Protocol):
         """
         ...
 
-    async def load_image(self, wanted: WantedImage, archive: Archive) -> ImageFacts:
+    async def load_image(self, wanted: WantedImage, archive: ImageArchive) -> ImageFacts:
         """Take an image of the market in. When it fails, nothing of it stays; the archive is closed either way.
 
         Raises EngineUnavailable, RuntimeRefused, MountUnavailable.
         """
         ...
 
-    async def resolve_image(self, wanted: WantedImage, credentials: Credentials | None) -> str:
+    async def resolve_image(self, wanted: WantedImage, credentials: RegistryCredentials | None) -> str:
         """The manifest's digest that the registry has under the image's name, as shown to who signs in so. Raises
         EngineUnavailable, RuntimeRefused (``elsewhere``: the registry could not be asked from here)."""
         ...
 
-    async def pull_image(self, wanted: WantedImage, credentials: Credentials | None) -> ImageFacts:
+    async def pull_image(self, wanted: WantedImage, credentials: RegistryCredentials | None) -> ImageFacts:
         """Fetch a pinned image from its registry, by its digest alone. Raises EngineUnavailable, RuntimeRefused."""
         ...
 
@@ -274,7 +274,7 @@ class Runtime(Protocol):
         it is Headway's. Raises EngineUnavailable."""
         ...
 
-    async def remove_image(self, image_id: str, names: Collection[str]) -> Removed:
+    async def remove_image(self, image_id: str, names: Collection[str]) -> ImageRemoval:
         """Take Headway's mark and these names (those that its fetch gave it) from an image; with its last name it goes.
         Other names and containers keep it. Gone already is GONE. Raises EngineUnavailable."""
         ...
@@ -295,7 +295,7 @@ class Runtime(Protocol):
         """
         ...
 
-    async def progress(self, attempt: AttemptId) -> Progress:
+    async def progress(self, attempt: AttemptId) -> AttemptProgress:
         """What the launcher has written; no question to the engine. A broken record counts as none."""
         ...
 

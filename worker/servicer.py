@@ -13,22 +13,22 @@ from headway.rpc.v1 import resource_manager_pb2, worker_pb2
 from headway.rpc.v1.worker_pb2_grpc import WorkerServicer
 
 from . import wire
-from .attempt.admission import Refuse
+from .attempt.admission import RefuseLaunch
 from .attempt.task_controller import TaskController
-from .logs.reader import LogReader
+from .logs.reader import AttemptLogReader
 from .model import WantedImage
 from .node.heartbeat import Heartbeat
 from .node.status import StatusReader
 
 
-class Servicer(WorkerServicer):
+class WorkerService(WorkerServicer):
     """See proto/headway/rpc/v1/worker.proto for what each call promises."""
 
     def __init__(
         self,
         service: Service,
         controller: TaskController,
-        logs: LogReader,
+        logs: AttemptLogReader,
         status: StatusReader,
         heartbeat: Heartbeat,
         clock: Clock,
@@ -56,7 +56,7 @@ class Servicer(WorkerServicer):
         reply = worker_pb2.LaunchReply()
         for message, answer in zip(request.launches, answers, strict=True):
             verdict = reply.verdicts.add(attempt=message.attempt)
-            if isinstance(answer, Refuse):
+            if isinstance(answer, RefuseLaunch):
                 verdict.slug = answer.error.slug
                 verdict.sentence = answer.error.message
                 verdict.again_later = answer.again_later
@@ -97,7 +97,7 @@ class Servicer(WorkerServicer):
     async def PrepareImages(
         self, request: worker_pb2.PrepareImagesRequest, context: Any
     ) -> worker_pb2.PrepareImagesReply:
-        self._on_wishes(wire.wishes(request))
+        self._on_wishes(wire.prefetch_images(request))
         return worker_pb2.PrepareImagesReply()
 
     async def GetStatus(self, request: worker_pb2.GetStatusRequest, context: Any) -> resource_manager_pb2.NodeStatus:

@@ -19,8 +19,8 @@ from headway.store.batcher import Batcher
 from headway.store.database import Database
 
 from .box import StopWord
-from .images.journal import ImageJournal
-from .model import Record, Stage, Times, attempt_of_folder
+from .images.journal import SqlImageJournal
+from .model import AttemptRecord, AttemptStage, AttemptTimes, attempt_of_folder
 
 _INSERT = (
     "INSERT OR REPLACE INTO attempts (folder, stage, launch, facts, notes, end_report, changed_at) "
@@ -34,7 +34,7 @@ class WorkerStore:
     def __init__(self, db: Database) -> None:
         self._db = db
         self._puts: Batcher[tuple[Any, ...], None] = Batcher(self._write, name="worker-store")
-        self.images = ImageJournal(db)
+        self.images = SqlImageJournal(db)
 
     @classmethod
     async def open(cls, path: str) -> WorkerStore:
@@ -46,15 +46,15 @@ class WorkerStore:
         await self._puts.close()
         await self._db.close()
 
-    async def put(self, record: Record) -> None:
+    async def put(self, record: AttemptRecord) -> None:
         """Store the record as it is now; durable when this returns. Puts that come together share one fsync."""
         await self._puts.submit(record_to_row(record))
 
-    async def put_many(self, records: Sequence[Record]) -> None:
+    async def put_many(self, records: Sequence[AttemptRecord]) -> None:
         """The same for several, all or (when it raises) perhaps none."""
         await self._puts.submit_many([record_to_row(record) for record in records])
 
-    def put_later(self, record: Record) -> None:
+    def put_later(self, record: AttemptRecord) -> None:
         """Store it with the next write or half a second later: for what may be lost in a crash and then happens
         again."""
         row = record_to_row(record)
@@ -66,10 +66,10 @@ class WorkerStore:
         if folders:
             self._db.defer(lambda conn: conn.exec_driver_sql("DELETE FROM attempts WHERE folder = ?", folders))
 
-    async def load(self) -> list[Record]:
+    async def load(self) -> list[AttemptRecord]:
         """All records."""
 
-        def read(conn: Connection) -> list[Record]:
+        def read(conn: Connection) -> list[AttemptRecord]:
             rows = conn.execute(sa.text("SELECT * FROM attempts")).all()
             return [record for row in rows if (record := record_from_row(row)) is not None]
 
@@ -94,7 +94,7 @@ class WorkerStore:
         return [None] * len(rows)
 
 
-def record_to_row(record: Record) -> tuple[Any, ...]:
+def record_to_row(record: AttemptRecord) -> tuple[Any, ...]:
     """As in the table."""
     times = record.times
     facts = {
@@ -125,17 +125,17 @@ def record_to_row(record: Record) -> tuple[Any, ...]:
     )
 
 
-def record_from_row(row: Any) -> Record | None:
+def record_from_row(row: Any) -> AttemptRecord | None:
     """None for a row whose name is no attempt's."""
     attempt = attempt_of_folder(row.folder)
     if attempt is None:
         return None
     facts = json.loads(row.facts)
-    return Record(
+    return AttemptRecord(
         attempt=attempt,
-        stage=Stage(row.stage),
+        stage=AttemptStage(row.stage),
         launch=row.launch,
-        times=Times(
+        times=AttemptTimes(
             accepted_at=facts["accepted_at"],
             container_started_at=facts.get("container_started_at"),
             process_started_at=facts.get("process_started_at"),

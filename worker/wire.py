@@ -11,7 +11,17 @@ from headway.rpc.v1 import task_manager_pb2 as tm
 from headway.rpc.v1 import worker_pb2 as pb
 
 from .box import StopWord
-from .model import Ending, Extend, Given, ImageSource, Launch, Owner, Record, Times, WantedImage
+from .model import (
+    AttemptRecord,
+    AttemptTimes,
+    EndDecision,
+    ExtendAttempt,
+    Extension,
+    ImageSource,
+    LaunchAttempt,
+    Owner,
+    WantedImage,
+)
 from .ports import EngineImage, GpuReading
 
 _SOURCES = {
@@ -21,9 +31,9 @@ _SOURCES = {
 }
 
 
-def launch(message: pb.LaunchAttempt) -> Launch:
+def launch(message: pb.LaunchAttempt) -> LaunchAttempt:
     """Raises ValueError or KeyError for a message that makes no sense."""
-    return Launch(
+    return LaunchAttempt(
         attempt=convert.attempt_id(message.attempt),
         owner=Owner(
             name=message.owner.name,
@@ -46,7 +56,7 @@ def launch(message: pb.LaunchAttempt) -> Launch:
     )
 
 
-def wishes(request: pb.PrepareImagesRequest) -> list[WantedImage]:
+def prefetch_images(request: pb.PrepareImagesRequest) -> list[WantedImage]:
     """Those that can be fetched ahead: pinned ones from the market or a registry."""
     wanted = [
         WantedImage(image.image, image.digest, _SOURCES.get(image.source, ImageSource.UNKNOWN), image.account)
@@ -67,7 +77,7 @@ def engine_image(image: EngineImage, *, ours: bool, tell_names: bool) -> rm.Engi
     )
 
 
-def stored_launch(data: bytes) -> Launch:
+def stored_launch(data: bytes) -> LaunchAttempt:
     """The inverse of what was stored: a serialised LaunchAttempt."""
     return launch(pb.LaunchAttempt.FromString(data))
 
@@ -80,33 +90,33 @@ def stop_word(text: str) -> StopWord:
         return StopWord.PLATFORM
 
 
-def extend_orders(messages: Iterable[tm.ExtendOrder]) -> list[Extend]:
+def extend_orders(messages: Iterable[tm.ExtendOrder]) -> list[ExtendAttempt]:
     """Orders to let attempts run longer."""
     return [
-        Extend(
+        ExtendAttempt(
             convert.attempt_id(message.attempt),
             message.timeout_s,
-            tuple(Given(one.by, one.seconds, one.forced) for one in message.extensions),
+            tuple(Extension(one.by, one.seconds, one.forced) for one in message.extensions),
         )
         for message in messages
     ]
 
 
 def report(
-    record: Record,
+    record: AttemptRecord,
     kind: str,
     *,
     node_id: str,
     incarnation: int,
     at: float,
-    ending: Ending | None = None,
+    ending: EndDecision | None = None,
     peak_memory_bytes: int | None = None,
     stdout_bytes: int = 0,
     stderr_bytes: int = 0,
     dropped_bytes: int = 0,
 ) -> tm.AttemptReport:
     """All that is known of an attempt; each report holds what earlier ones did, so a later one stands for them."""
-    times: Times = record.times
+    times: AttemptTimes = record.times
     message = tm.AttemptReport(
         attempt=convert.attempt_to_pb(record.attempt),
         node_id=node_id,

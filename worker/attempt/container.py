@@ -12,23 +12,25 @@ from headway.units import format_duration
 
 from ..naps import nap
 from ..ports import ContainerFacts, ContainerState, EngineUnavailable
-from .context import House
+from .context import ExecutorContext
 
 log = get_logger(__name__)
 T = TypeVar("T")
 
 
-class TookTooLong(Exception):
+class StepTimedOut(Exception):
     """A step went past its limit."""
 
 
-class Container:
+class AttemptContainer:
     """An engine that is away is waited for; what it says, and what it can't do, is told apart from its silence.
 
     ``changed`` is set when the runtime nudges; ``note`` writes a line of the platform log.
     """
 
-    def __init__(self, house: House, attempt: AttemptId, changed: asyncio.Event, note: Callable[[str], None]) -> None:
+    def __init__(
+        self, house: ExecutorContext, attempt: AttemptId, changed: asyncio.Event, note: Callable[[str], None]
+    ) -> None:
         self._house = house
         self._attempt = attempt
         self._changed = changed
@@ -86,7 +88,7 @@ class Container:
         """Remove whatever there may be, for an attempt that is not to run; False if that did not work in time."""
         try:
             await self.ask(lambda: self._house.runtime.remove(self._attempt), limit_s=self._house.limits.kill_s)
-        except TookTooLong:
+        except StepTimedOut:
             return False
         return True
 
@@ -105,6 +107,8 @@ class Container:
                     self._note(f"The container engine of {house.node_id} does not answer; trying on. {error}")
                 if give_up_at is not None and house.clock.monotonic() >= give_up_at:
                     limit = format_duration(limit_s or 0)
-                    raise TookTooLong(f"The container engine of {house.node_id} did not answer for {limit}.") from error
+                    raise StepTimedOut(
+                        f"The container engine of {house.node_id} did not answer for {limit}."
+                    ) from error
             await house.clock.sleep(pause_s)
             pause_s = min(15.0, 2 * pause_s)

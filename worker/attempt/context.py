@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 from headway.clock import Clock
 
 from ..alarms import Alarms
-from ..images.ports import Images
+from ..images.ports import ImageProvider
 from ..logs.copier import LogCopier
-from ..machine.mount import Mounted
+from ..machine.mount import SharedMount
 from ..ports import Runtime
 from ..store import WorkerStore
 from .leases import Lease
-from .reporter import Reports
+from .reporter import AttemptReporter
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ExecutorLimits:
     """How patient the Worker is; seconds."""
 
     pull_s: float = 1_500.0  # fetch of an image
@@ -36,20 +36,20 @@ class Limits:
 
 
 @dataclass(slots=True)
-class House:
+class ExecutorContext:
     """What the executors of one Worker share."""
 
     node_id: str
     incarnation: int
     boot_id: str
     runtime: Runtime
-    images: Images
+    images: ImageProvider
     store: WorkerStore
-    reports: Reports
+    reports: AttemptReporter
     copier: LogCopier
-    mounted: Mounted
+    mounted: SharedMount
     alarms: Alarms
     clock: Clock
-    limits: Limits
+    limits: ExecutorLimits
     lease: Lease = field(default_factory=Lease)
     on_engine_trouble: Callable[[], None] = lambda: None

@@ -13,7 +13,7 @@ from headway.ids import AttemptId
 from headway.logs import get_logger
 
 from ..machine import file_usage
-from ..machine.mount import Mounted
+from ..machine.mount import SharedMount
 from ..ports import EngineUnavailable, Runtime
 from .task_executor import TaskExecutor
 
@@ -21,7 +21,7 @@ log = get_logger(__name__)
 T = TypeVar("T")
 
 
-class AttemptSizes:
+class AttemptDiskUsage:
     """``Measuring`` of real attempts: the container's own file system and volumes, its box with the spools, files that
     it holds open without a name, and what it has written into its owner's home, where that is on the same disk."""
 
@@ -29,7 +29,7 @@ class AttemptSizes:
         self,
         attempts_dir: Path,
         runtime: Runtime,
-        mounted: Mounted,
+        mounted: SharedMount,
         holding: Callable[[], Sequence[TaskExecutor]],
     ) -> None:
         self._attempts_dir = attempts_dir

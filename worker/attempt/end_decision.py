@@ -13,7 +13,7 @@ from headway.model.reasons import EndReason, EndWord
 from headway.units import format_duration, format_size
 
 from ..box import BoxEnd, EndRecord, StartStage, StopWord
-from ..model import Ending
+from ..model import EndDecision
 from ..ports import ContainerFacts, ContainerState
 
 _KILLED = 137  # 128 + SIGKILL, as engines report it
@@ -22,7 +22,7 @@ _ENGINE_RESTARTED = 255  # what Docker notes for containers that it lost sight o
 
 
 @dataclass(frozen=True, slots=True)
-class EndContext:
+class EndEvidence:
     """What the Worker knows besides record and container."""
 
     node: str
@@ -40,7 +40,7 @@ class EndContext:
     rebooted: bool = False  # the machine booted anew since the start
 
 
-def decide(record: EndRecord | None, container: ContainerFacts, context: EndContext) -> Ending:
+def decide(record: EndRecord | None, container: ContainerFacts, context: EndEvidence) -> EndDecision:
     """The one reason for what was seen. ``container`` is what the engine said after the end."""
     if record is None:
         return _without_record(container, context)
@@ -73,11 +73,11 @@ def decide(record: EndRecord | None, container: ContainerFacts, context: EndCont
                 EndWord.LOG_LIMIT, record.exit_code, record.signal, f"It printed more than its limit of {limit}."
             )
         case BoxEnd.START_FAILED:
-            return Ending(_start_failed(record, context), tuple(warnings), record.stage is StartStage.SETUP)
-    return Ending(reason, tuple(warnings), elsewhere=reason.platform_retry)
+            return EndDecision(_start_failed(record, context), tuple(warnings), record.stage is StartStage.SETUP)
+    return EndDecision(reason, tuple(warnings), elsewhere=reason.platform_retry)
 
 
-def _exited(record: EndRecord, context: EndContext, out_of_memory: bool) -> EndReason:
+def _exited(record: EndRecord, context: EndEvidence, out_of_memory: bool) -> EndReason:
     if record.exit_code == 0:
         return EndReason(EndWord.EXITED, 0)
     if out_of_memory:
@@ -91,7 +91,7 @@ def _exited(record: EndRecord, context: EndContext, out_of_memory: bool) -> EndR
     return EndReason(EndWord.EXITED, record.exit_code, record.signal, detail)
 
 
-def _timed_out(context: EndContext, record: EndRecord | None = None) -> EndReason:
+def _timed_out(context: EndEvidence, record: EndRecord | None = None) -> EndReason:
     # The launcher's word: more time may have been given that reached it too late.
     timeout_s = record.timeout_ms / 1000 if record and record.timeout_ms else context.timeout_s
     late = (
@@ -107,7 +107,7 @@ def _timed_out(context: EndContext, record: EndRecord | None = None) -> EndReaso
     )
 
 
-def _out_of_memory(context: EndContext, exit_code: int | None = None, signal: int | None = None) -> EndReason:
+def _out_of_memory(context: EndEvidence, exit_code: int | None = None, signal: int | None = None) -> EndReason:
     limit = format_size(context.memory_bytes)
     return EndReason(
         EndWord.OUT_OF_MEMORY,
@@ -117,7 +117,7 @@ def _out_of_memory(context: EndContext, exit_code: int | None = None, signal: in
     )
 
 
-def _stopped(word: StopWord, context: EndContext, record: EndRecord | None = None) -> EndReason:
+def _stopped(word: StopWord, context: EndEvidence, record: EndRecord | None = None) -> EndReason:
     exit_code = record.exit_code if record else None
     signal = record.signal if record else None
     match word:
@@ -136,7 +136,7 @@ def _stopped(word: StopWord, context: EndContext, record: EndRecord | None = Non
             return EndReason(EndWord.PLATFORM_ERROR, exit_code, signal, f"Headway ended it on {context.node}.")
 
 
-def _start_failed(record: EndRecord, context: EndContext) -> EndReason:
+def _start_failed(record: EndRecord, context: EndEvidence) -> EndReason:
     errno = record.errno or "unknown error"
     match record.stage:
         case StartStage.EXEC if errno in ("ENOENT", "ENOTDIR") and context.shell:
@@ -168,12 +168,12 @@ def _no_shell(shell: str) -> str:
     return "This image has no shell; give the command as a list."
 
 
-def _without_record(container: ContainerFacts, context: EndContext) -> Ending:
+def _without_record(container: ContainerFacts, context: EndEvidence) -> EndDecision:
     reason = _reason_without_record(container, context)
-    return Ending(reason, elsewhere=reason.platform_retry)
+    return EndDecision(reason, elsewhere=reason.platform_retry)
 
 
-def _reason_without_record(container: ContainerFacts, context: EndContext) -> EndReason:
+def _reason_without_record(container: ContainerFacts, context: EndEvidence) -> EndReason:
     # What the Worker itself did explains a missing record best: it kills launcher and all.
     if context.stop is not None:
         return _stopped(context.stop, context)

@@ -9,14 +9,14 @@ from headway.jobfile.spec import RunAs
 
 from ..box import CONTAINER_ATTEMPT_DIR
 from ..container_paths import HOME, NFS_DIR
-from ..model import Launch
+from ..model import LaunchAttempt
 from ..ports import ImageFacts
 
 _DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _MIB = 1 << 20
 
 
-def task_environment(launch: Launch, image: ImageFacts, *, now: float) -> dict[str, str]:
+def task_environment(launch: LaunchAttempt, image: ImageFacts, *, now: float) -> dict[str, str]:
     """All variables of the user's process.
 
     The image's come first, the platform's defaults over them, the user's own over both (an LD_PRELOAD meant for
@@ -34,7 +34,7 @@ def task_environment(launch: Launch, image: ImageFacts, *, now: float) -> dict[s
     return env
 
 
-def _facts(launch: Launch, now: float) -> dict[str, str]:
+def _facts(launch: LaunchAttempt, now: float) -> dict[str, str]:
     resources, attempt = launch.spec.resources, launch.attempt
     uuids = ",".join(launch.gpu_uuids)
     return {
@@ -56,7 +56,7 @@ def _facts(launch: Launch, now: float) -> dict[str, str]:
     }
 
 
-def _user_name(launch: Launch, image: ImageFacts) -> str:
+def _user_name(launch: LaunchAttempt, image: ImageFacts) -> str:
     if launch.spec.user is RunAs.ACCOUNT:
         return launch.owner.name
     name = image.user.partition(":")[0]

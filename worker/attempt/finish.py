@@ -14,10 +14,10 @@ from headway.units import format_size
 
 from .. import wire
 from ..box import EndRecord, Stream
-from ..model import Ending, Launch, Record, Stage
+from ..model import AttemptRecord, AttemptStage, EndDecision, LaunchAttempt
 from ..ports import EngineUnavailable
-from .container import Container
-from .context import House
+from .container import AttemptContainer
+from .context import ExecutorContext
 from .home_files import give_to, publish
 
 log = get_logger(__name__)
@@ -25,7 +25,7 @@ log = get_logger(__name__)
 _NS = 1_000_000_000
 
 
-def begin_copy(house: House, record: Record) -> None:
+def begin_copy(house: ExecutorContext, record: AttemptRecord) -> None:
     """Copy the attempt's logs to the mount from now on. Safe twice."""
     attempt = record.attempt
     house.copier.begin(
@@ -37,12 +37,17 @@ def begin_copy(house: House, record: Record) -> None:
     house.copier.set_notes(attempt, record.notes)
 
 
-class Aftermath:
+class AttemptFinish:
     """``record_end`` once, then ``clear_up``; a restarted Worker goes on with ``clear_up``. ``acked`` is set when
     TaskManager has the end, or does not want it."""
 
     def __init__(
-        self, house: House, record: Record, launch: Launch, container: Container, note: Callable[[str], None]
+        self,
+        house: ExecutorContext,
+        record: AttemptRecord,
+        launch: LaunchAttempt,
+        container: AttemptContainer,
+        note: Callable[[str], None],
     ) -> None:
         self._house = house
         self._record = record
@@ -51,7 +56,7 @@ class Aftermath:
         self._note = note
         self.acked = asyncio.Event()
 
-    async def record_end(self, ending: Ending, end: EndRecord | None) -> None:
+    async def record_end(self, ending: EndDecision, end: EndRecord | None) -> None:
         """Logs to the mount (if it takes them soon), the end to the disk, then the report."""
         house, record = self._house, self._record
         now = house.clock.now()
@@ -86,7 +91,7 @@ class Aftermath:
             dropped_bytes=end.dropped_bytes if end else 0,
         )
         record.end_report = report.SerializeToString()
-        record.stage = Stage.ENDED
+        record.stage = AttemptStage.ENDED
         await self._put(proven=end is not None or record.stop is not None)
         log.info("attempt.ended", attempt=str(record.attempt), reason=ending.reason.word.value)
         if record.discarded:
@@ -110,9 +115,9 @@ class Aftermath:
         if record.unsafe:
             record.unsafe = False
             log.info("attempt.gone_at_last", attempt=str(record.attempt))
-        if record.stage is Stage.ENDED:
+        if record.stage is AttemptStage.ENDED:
             await self.acked.wait()
-            record.stage = Stage.ACKED
+            record.stage = AttemptStage.ACKED
         if house.copier.get(record.attempt) is None:
             # After a restart. The last line is written anew, else what lies on the mount would be cut before it.
             begin_copy(house, record)
@@ -126,7 +131,7 @@ class Aftermath:
         if self._launch.spec.output_path and not record.discarded:
             await self._publish(self._launch.spec.output_path)
         # Everything is where it belongs; what stays is the memory that the attempt was here.
-        record.stage = Stage.DONE
+        record.stage = AttemptStage.DONE
         record.launch, record.notes, record.end_report = b"", b"", None
         record.changed_at = house.clock.now()
         house.store.put_later(record)

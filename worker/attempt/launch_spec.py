@@ -8,14 +8,14 @@ from headway.jobfile.spec import Entrypoint, LogLimitAction, RunAs, Shell
 from ..box import CONTAINER_COMMAND, LaunchSpec
 from ..box import LogLimitAction as BoxLogLimitAction
 from ..container_paths import CODE_DIR, HOME
-from ..model import Launch
+from ..model import LaunchAttempt
 from ..ports import ImageFacts
 from .environment import task_environment
 
 _SHELLS = {Shell.SH: ("/bin/sh", "-e"), Shell.BASH: ("bash", "-e", "-o", "pipefail")}
 
 
-def argv(launch: Launch, image: ImageFacts) -> tuple[str, ...]:
+def argv(launch: LaunchAttempt, image: ImageFacts) -> tuple[str, ...]:
     """The words that are exec'd: a script becomes its shell with the script's path as argument.
 
     ``entrypoint: replace`` makes the command stand for ENTRYPOINT and CMD; ``image`` keeps ENTRYPOINT, whose arguments
@@ -31,12 +31,12 @@ def argv(launch: Launch, image: ImageFacts) -> tuple[str, ...]:
     return words
 
 
-def working_dir(launch: Launch, image: ImageFacts) -> str:
+def working_dir(launch: LaunchAttempt, image: ImageFacts) -> str:
     """Where the process starts: the task's word, its code, the image's word, or the root as Docker has it."""
     return launch.spec.working_dir or (CODE_DIR if launch.spec.code else image.working_dir) or "/"
 
 
-def dataset_versions(launch: Launch) -> dict[str, str]:
+def dataset_versions(launch: LaunchAttempt) -> dict[str, str]:
     """Versions by name; empty: the newest. A job file may name a version, `mnist@2`."""
     versions = {}
     for entry in launch.spec.datasets:
@@ -45,7 +45,7 @@ def dataset_versions(launch: Launch) -> dict[str, str]:
     return versions
 
 
-def launch_spec(launch: Launch, image: ImageFacts, *, now: float, lease_grace_s: float) -> LaunchSpec:
+def launch_spec(launch: LaunchAttempt, image: ImageFacts, *, now: float, lease_grace_s: float) -> LaunchSpec:
     """What the launcher is told.
 
     Raises:

@@ -22,7 +22,7 @@ class Lease:
         return self.until_boot_ns is not None
 
 
-def after_answer(*, sent_s: float, lease_s: float, enforced: bool, stop_s: float) -> Lease:
+def lease_after_answer(*, sent_s: float, lease_s: float, enforced: bool, stop_s: float) -> Lease:
     """The lease that an answered heartbeat gives; ``sent_s`` is the boot clock when it was sent."""
     if not enforced:
         return Lease()
@@ -31,7 +31,7 @@ def after_answer(*, sent_s: float, lease_s: float, enforced: bool, stop_s: float
     return Lease(round((sent_s + usable_s) * _NS))
 
 
-def later(one: Lease, other: Lease) -> Lease:
+def later_lease(one: Lease, other: Lease) -> Lease:
     """Answers may overtake each other: no lease becomes shorter by one that was asked for earlier."""
     if one.until_boot_ns is None or other.until_boot_ns is None:
         return other

@@ -28,7 +28,7 @@ _LONGEST_PAUSE_S = 5.0
 Send = Callable[[Sequence[tm.AttemptReport]], Awaitable[Sequence[AttemptId]]]
 
 
-class Reports:
+class AttemptReporter:
     """See the module. ``send`` delivers a batch and returns what to discard; a HeadwayError means: again later."""
 
     def __init__(

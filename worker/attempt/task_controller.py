@@ -17,11 +17,11 @@ from headway.logs import get_logger
 
 from .. import wire
 from ..box import StopWord
-from ..model import Condition, Extend, Launch, Record, Stage, Times
+from ..model import AttemptRecord, AttemptStage, AttemptTimes, Condition, ExtendAttempt, LaunchAttempt
 from ..ports import ContainerState, EngineUnavailable
-from .admission import Refuse, verdict
-from .context import House
-from .platform_log import note
+from .admission import RefuseLaunch, verdict
+from .context import ExecutorContext
+from .platform_log import platform_log_line
 from .task_executor import TaskExecutor
 
 log = get_logger(__name__)
@@ -32,7 +32,7 @@ _FORGET_BEYOND = 50_000  # ended attempts remembered at most, however young
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class LaunchAccepted:
     """The Worker has it; ``accepted_at`` in epoch seconds."""
 
     accepted_at: float
@@ -43,7 +43,7 @@ class TaskController:
 
     def __init__(
         self,
-        house: House,
+        house: ExecutorContext,
         conditions: Callable[[], Sequence[Condition]],
         *,
         keep_ended_s: float = 3_600.0,
@@ -53,7 +53,7 @@ class TaskController:
         self._conditions = conditions
         self._keep_ended_s = keep_ended_s
         self._on_change = on_change
-        self._records: dict[AttemptId, Record] = {}
+        self._records: dict[AttemptId, AttemptRecord] = {}
         self._executors: dict[AttemptId, TaskExecutor] = {}
         self._lives: dict[AttemptId, asyncio.Task[None]] = {}
         self._boxes_left: dict[AttemptId, float] = {}  # ended: when (monotonic) its box may go
@@ -64,42 +64,44 @@ class TaskController:
 
     def live(self) -> list[AttemptId]:
         """All that may still have a container here, or whose end TaskManager does not know yet."""
-        return [a for a, x in self._executors.items() if x.record.stage in (Stage.LIVE, Stage.ENDED)]
+        return [a for a, x in self._executors.items() if x.record.stage in (AttemptStage.LIVE, AttemptStage.ENDED)]
 
     def holding(self) -> list[TaskExecutor]:
         """Those whose resources are in use."""
-        return [x for x in self._executors.values() if x.record.stage is Stage.LIVE or x.record.unsafe]
+        return [x for x in self._executors.values() if x.record.stage is AttemptStage.LIVE or x.record.unsafe]
 
-    def find(self, attempt: AttemptId) -> Record | None:
+    def find(self, attempt: AttemptId) -> AttemptRecord | None:
         """What is known of an attempt."""
         return self._records.get(attempt)
 
     # -- orders -------------------------------------------------------------------------------------
 
-    async def launch(self, launches: Sequence[tuple[Launch, bytes]]) -> list[Taken | Refuse]:
+    async def launch(self, launches: Sequence[tuple[LaunchAttempt, bytes]]) -> list[LaunchAccepted | RefuseLaunch]:
         """Take or refuse each; all that is taken is on the disk when this returns. The bytes are what is stored.
 
         Raises:
             StoreFull, StoreUnavailable: nothing of it was taken.
         """
-        answers: list[Taken | Refuse] = []
-        fresh: list[tuple[Launch, Record]] = []
+        answers: list[LaunchAccepted | RefuseLaunch] = []
+        fresh: list[tuple[LaunchAttempt, AttemptRecord]] = []
         house = self._house
         now = house.clock.now()
         conditions = self._conditions()
         for launch, data in launches:
             record = self._records.get(launch.attempt)
             answer = verdict(launch, record=record, incarnation=house.incarnation, conditions=conditions)
-            if isinstance(answer, Refuse):
+            if isinstance(answer, RefuseLaunch):
                 answers.append(answer)
                 continue
             if record is None:
-                record = Record(launch.attempt, Stage.LIVE, data, Times(accepted_at=now), changed_at=now)
-                record.notes = note(now, f"Accepted by {house.node_id}.") + self._scripted_note(now)
+                record = AttemptRecord(
+                    launch.attempt, AttemptStage.LIVE, data, AttemptTimes(accepted_at=now), changed_at=now
+                )
+                record.notes = platform_log_line(now, f"Accepted by {house.node_id}.") + self._scripted_note(now)
                 # In memory before it is stored, so that the same launch or its stop, coming meanwhile, finds it.
                 self._records[launch.attempt] = record
                 fresh.append((launch, record))
-            answers.append(Taken(record.times.accepted_at))
+            answers.append(LaunchAccepted(record.times.accepted_at))
         if fresh:
             try:
                 await house.store.put_many([record for _, record in fresh])
@@ -123,9 +125,11 @@ class TaskController:
             if record is None:
                 # It may be on its way: a launch that comes later is refused.
                 now = self._house.clock.now()
-                record = Record(attempt, Stage.DONE, None, Times(accepted_at=now), stop=word, changed_at=now)
+                record = AttemptRecord(
+                    attempt, AttemptStage.DONE, None, AttemptTimes(accepted_at=now), stop=word, changed_at=now
+                )
                 self._records[attempt] = record
-            elif record.stage is not Stage.LIVE or record.stop is not None:
+            elif record.stage is not AttemptStage.LIVE or record.stop is not None:
                 continue
             executor = self._executors.get(attempt)
             if executor is not None:
@@ -136,7 +140,7 @@ class TaskController:
         if changed:
             await self._house.store.put_many(changed)
 
-    async def extend(self, orders: Sequence[Extend]) -> None:
+    async def extend(self, orders: Sequence[ExtendAttempt]) -> None:
         """Let attempts run longer; each is on the disk when this returns. Safe twice; one that is not here, or that is
         ending, is passed over: the report of its end says what it was counted by.
 
@@ -153,7 +157,7 @@ class TaskController:
     async def end_for_disk(self, attempt: AttemptId, sentence: str) -> None:
         """End the one that fills a disk; ``sentence`` tells its owner. One that is ending already is left alone."""
         record = self._records.get(attempt)
-        if record is None or record.stage is not Stage.LIVE or record.stop is not None:
+        if record is None or record.stage is not AttemptStage.LIVE or record.stop is not None:
             return
         record.stop_detail = sentence
         with contextlib.suppress(HeadwayError):  # under way all the same; this disk may be the one that is full
@@ -163,14 +167,14 @@ class TaskController:
         """Superseded: end them, and tell nobody how. Safe twice."""
         for attempt in attempts:
             record = self._records.get(attempt)
-            if record is None or record.stage in (Stage.ACKED, Stage.DONE):
+            if record is None or record.stage in (AttemptStage.ACKED, AttemptStage.DONE):
                 continue
             if not record.discarded:
                 log.info("attempt.discarded", attempt=str(attempt))
             record.discarded = True
             self._house.reports.withdraw(attempt)
             executor = self._executors.get(attempt)
-            if executor is not None and record.stage is Stage.ENDED:
+            if executor is not None and record.stage is AttemptStage.ENDED:
                 executor.acked()
         with contextlib.suppress(HeadwayError):  # TaskManager says it again
             await self.stop([(attempt, StopWord.SUPERSEDED) for attempt in attempts if attempt in self._records])
@@ -195,7 +199,7 @@ class TaskController:
         taken = 0
         for record in await self._house.store.load():
             self._records[record.attempt] = record
-            if record.stage is Stage.DONE or record.launch is None:
+            if record.stage is AttemptStage.DONE or record.launch is None:
                 if record.launch is not None:
                     self._box_left(record)
                 continue
@@ -204,10 +208,12 @@ class TaskController:
             except (ValueError, KeyError) as error:
                 log.error("attempt.unreadable", attempt=str(record.attempt), exc=error)
                 continue
-            if record.stage is Stage.LIVE:
-                record.notes += note(self._house.clock.now(), f"The worker on {self._house.node_id} was restarted.")
+            if record.stage is AttemptStage.LIVE:
+                record.notes += platform_log_line(
+                    self._house.clock.now(), f"The worker on {self._house.node_id} was restarted."
+                )
             executor = TaskExecutor(record, launch, self._house, adopted=True)
-            if record.stage is Stage.ACKED:
+            if record.stage is AttemptStage.ACKED:
                 executor.acked()
             executor.tell_again()
             self._begin(executor)
@@ -230,14 +236,16 @@ class TaskController:
             return
         for attempt, facts in containers.items():
             record = self._records.get(attempt)
-            if attempt not in self._executors and (record is None or record.stage is Stage.DONE):
+            if attempt not in self._executors and (record is None or record.stage is AttemptStage.DONE):
                 log.warning("container.reaped", attempt=str(attempt), state=facts.state.value)
                 with contextlib.suppress(EngineUnavailable):
                     await house.runtime.remove(attempt)
         for attempt, executor in list(self._executors.items()):
             # Nudges may be lost: an attempt whose container is not running has news.
             found = containers.get(attempt)
-            if executor.record.stage is Stage.LIVE and (found is None or found.state is not ContainerState.RUNNING):
+            if executor.record.stage is AttemptStage.LIVE and (
+                found is None or found.state is not ContainerState.RUNNING
+            ):
                 executor.nudge()
 
     async def close(self) -> None:
@@ -274,14 +282,14 @@ class TaskController:
         self._box_left(executor.record)
         self._on_change()
 
-    def _box_left(self, record: Record) -> None:
+    def _box_left(self, record: AttemptRecord) -> None:
         self._boxes_left[record.attempt] = self._house.clock.monotonic() + self._keep_ended_s
 
     def _forget_old(self) -> None:
         if self._house.clock.monotonic() < self._forget_at:
             return
         self._forget_at = self._house.clock.monotonic() + _FORGET_EVERY_S
-        done = [r for r in self._records.values() if r.stage is Stage.DONE and r.attempt not in self._boxes_left]
+        done = [r for r in self._records.values() if r.stage is AttemptStage.DONE and r.attempt not in self._boxes_left]
         before = self._house.clock.now() - _FORGET_AFTER_S
         done.sort(key=lambda record: record.changed_at)
         surplus = max(0, len(done) - _FORGET_BEYOND)
@@ -293,4 +301,6 @@ class TaskController:
     def _scripted_note(self, now: float) -> bytes:
         if self._house.runtime.name != "scripted":
             return b""
-        return note(now, "This node's runtime is scripted: nothing really runs here, it only follows the script.")
+        return platform_log_line(
+            now, "This node's runtime is scripted: nothing really runs here, it only follows the script."
+        )

@@ -20,16 +20,16 @@ from headway.units import format_duration
 from .. import wire
 from ..alarms import Alarm
 from ..box import EndRecord, StartedRecord, StopWord
-from ..model import Ending, Extend, Launch, Record, Stage
-from ..ports import ContainerFacts, ContainerState, ImageFacts, Progress, RuntimeRefused, StartOrder
+from ..model import AttemptRecord, AttemptStage, EndDecision, ExtendAttempt, LaunchAttempt
+from ..ports import AttemptProgress, ContainerFacts, ContainerState, ImageFacts, RuntimeRefused, StartOrder
 from . import end_decision
-from .container import Container, TookTooLong
-from .context import House
-from .end_decision import EndContext
-from .finish import Aftermath, begin_copy
+from .container import AttemptContainer, StepTimedOut
+from .context import ExecutorContext
+from .end_decision import EndEvidence
+from .finish import AttemptFinish, begin_copy
 from .launch_spec import argv, dataset_versions, launch_spec, working_dir
-from .leases import after_answer, later
-from .platform_log import note
+from .leases import later_lease, lease_after_answer
+from .platform_log import platform_log_line
 from .time_limit import TimeLimit
 
 log = get_logger(__name__)
@@ -42,7 +42,9 @@ _OVER = frozenset({ContainerState.EXITED, ContainerState.ABSENT})
 class TaskExecutor:
     """See the module. ``run`` is the life; the other methods may be called at any moment of it."""
 
-    def __init__(self, record: Record, launch: Launch, house: House, *, adopted: bool = False) -> None:
+    def __init__(
+        self, record: AttemptRecord, launch: LaunchAttempt, house: ExecutorContext, *, adopted: bool = False
+    ) -> None:
         self.record = record
         self.launch = launch
         self._house = house
@@ -54,9 +56,9 @@ class TaskExecutor:
         self._stop_ordered = False
         self._overran = False
         self._alarm: Alarm | None = None
-        self._container = Container(house, record.attempt, self._changed, self._note)
+        self._container = AttemptContainer(house, record.attempt, self._changed, self._note)
         self._limit = TimeLimit(house, record, launch, self._note)
-        self._aftermath = Aftermath(house, record, launch, self._container, self._note)
+        self._aftermath = AttemptFinish(house, record, launch, self._container, self._note)
 
     # -- from outside -------------------------------------------------------------------------------
 
@@ -71,7 +73,7 @@ class TaskExecutor:
     def stop(self, word: StopWord) -> None:
         """End it, whatever it is doing; the first word stands. The caller stores the record."""
         record = self.record
-        if record.stage is not Stage.LIVE:
+        if record.stage is not AttemptStage.LIVE:
             return
         if record.stop is None:
             record.stop = word
@@ -82,7 +84,7 @@ class TaskExecutor:
             self._task.cancel()
         self._changed.set()
 
-    def extend(self, order: Extend) -> bool:
+    def extend(self, order: ExtendAttempt) -> bool:
         """Let it run longer. False if there is nothing to do; else the caller stores the record, then nudges."""
         return self._limit.take(order)
 
@@ -92,12 +94,12 @@ class TaskExecutor:
         """Returns when nothing is left to do for it. Cancelled when the Worker stops: the container runs on."""
         self._task = asyncio.current_task()
         record = self.record
-        if record.stage is Stage.LIVE:
+        if record.stage is AttemptStage.LIVE:
             try:
                 ending, end = await self._until_end()
             except Exception as error:
                 log.error("attempt.crashed", attempt=str(record.attempt), exc=error)
-                ending = Ending(
+                ending = EndDecision(
                     EndReason(EndWord.PLATFORM_ERROR, detail=f"Headway failed on {self._house.node_id}: {error}"),
                     elsewhere=True,
                 )
@@ -107,7 +109,7 @@ class TaskExecutor:
             await self._aftermath.record_end(ending, end)
         await self._aftermath.clear_up()
 
-    async def _until_end(self) -> tuple[Ending, EndRecord | None]:
+    async def _until_end(self) -> tuple[EndDecision, EndRecord | None]:
         runtime, attempt = self._house.runtime, self.record.attempt
         progress = await runtime.progress(attempt)
         if progress.started is None and progress.end is None and not await self._container_is_there():
@@ -126,7 +128,7 @@ class TaskExecutor:
 
     # -- beginning ----------------------------------------------------------------------------------
 
-    async def _begin(self) -> Ending | None:
+    async def _begin(self) -> EndDecision | None:
         """Image, box, container. None once the container was started."""
         record = self.record
         if record.stop is not None:
@@ -139,16 +141,16 @@ class TaskExecutor:
             if not self._stop_cut_in or self._task is None:
                 raise
             self._task.uncancel()
-        except TookTooLong as error:
+        except StepTimedOut as error:
             self._beginning = False
             record.unsafe = not await self._container.get_rid()
-            return Ending(EndReason(EndWord.START_FAILED, detail=str(error)), elsewhere=True)
+            return EndDecision(EndReason(EndWord.START_FAILED, detail=str(error)), elsewhere=True)
         except RuntimeRefused as error:
-            return Ending(EndReason(error.word, detail=_sentence(error)), elsewhere=error.elsewhere)
+            return EndDecision(EndReason(error.word, detail=_sentence(error)), elsewhere=error.elsewhere)
         except MountUnavailable as error:
-            return Ending(EndReason(EndWord.MOUNT_UNAVAILABLE, detail=_sentence(error)), elsewhere=True)
+            return EndDecision(EndReason(EndWord.MOUNT_UNAVAILABLE, detail=_sentence(error)), elsewhere=True)
         except InvalidInput as error:
-            return Ending(EndReason(EndWord.IMAGE_BAD, detail=_sentence(error)))
+            return EndDecision(EndReason(EndWord.IMAGE_BAD, detail=_sentence(error)))
         finally:
             self._beginning = False
         # Cut short by a stop; the engine may be creating the container in this very moment.
@@ -191,7 +193,7 @@ class TaskExecutor:
         record.container_id = facts.id
         begin_copy(self._house, self.record)
         record.times = replace(record.times, container_started_at=facts.started_at or house.clock.now())
-        self._note(f"Container {facts.id[:12] or record.attempt.folder} is started.")
+        self._note(f"AttemptContainer {facts.id[:12] or record.attempt.folder} is started.")
 
     async def _image(self) -> ImageFacts:
         house, spec = self._house, self.launch.spec
@@ -221,14 +223,14 @@ class TaskExecutor:
         # The launch itself shows that TaskManager lives, and grants a lease (``task_manager.leases``). After a long
         # silence it comes before the first answered heartbeat, from a TaskManager that was started again and has
         # granted nothing yet: the lease of before would end the new attempt at once.
-        fresh = after_answer(
+        fresh = lease_after_answer(
             sent_s=house.clock.monotonic(), lease_s=launch.lease_s, enforced=True, stop_s=house.limits.lease_stop_s
         )
-        return (later(house.lease, fresh) if house.lease.enforced else fresh).until_boot_ns
+        return (later_lease(house.lease, fresh) if house.lease.enforced else fresh).until_boot_ns
 
     # -- watching -----------------------------------------------------------------------------------
 
-    async def _watch(self) -> tuple[Ending, EndRecord | None]:
+    async def _watch(self) -> tuple[EndDecision, EndRecord | None]:
         """From the container's start to its end."""
         house, record = self._house, self.record
         runtime, attempt = house.runtime, record.attempt
@@ -305,7 +307,7 @@ class TaskExecutor:
         self._house.alarms.cancel(self._alarm)
         self._alarm = self._house.alarms.set(at, self._changed.set)
 
-    async def _overdue(self, progress: Progress) -> tuple[Ending, EndRecord | None]:
+    async def _overdue(self, progress: AttemptProgress) -> tuple[EndDecision, EndRecord | None]:
         """The launcher did not do its part in time; the Worker does."""
         record = self.record
         if record.stop is None and progress.started is not None:
@@ -319,12 +321,12 @@ class TaskExecutor:
         if progress.started is None and record.stop is None and last.end is None:
             limit = format_duration(self._house.limits.exec_s)
             detail = f"Its process did not start within {limit} of its container on {self._house.node_id}."
-            return Ending(EndReason(EndWord.START_FAILED, detail=detail), elsewhere=True), None
+            return EndDecision(EndReason(EndWord.START_FAILED, detail=detail), elsewhere=True), None
         return end_decision.decide(last.end, facts, self._context()), last.end
 
     # -- the end ------------------------------------------------------------------------------------
 
-    async def _settle(self, end: EndRecord | None, facts: ContainerFacts | None = None) -> Ending:
+    async def _settle(self, end: EndRecord | None, facts: ContainerFacts | None = None) -> EndDecision:
         """The container has ended or is about to: make sure of it, and say why."""
         if end is not None and self.record.times.process_started_at is None and end.started_wall_ns is not None:
             self.record.times = replace(self.record.times, process_started_at=end.started_wall_ns / _NS)
@@ -334,24 +336,24 @@ class TaskExecutor:
                 return self._cannot_kill()
         return end_decision.decide(end, facts, self._context())
 
-    def _cannot_kill(self) -> Ending:
+    def _cannot_kill(self) -> EndDecision:
         node = self._house.node_id
         self.record.unsafe = True
         log.error("attempt.cannot_be_killed", attempt=str(self.record.attempt))
         self._note(f"It could not be killed on {node}; what it holds there is not given to others until it is gone.")
-        return Ending(
+        return EndDecision(
             EndReason(EndWord.PLATFORM_ERROR, detail=f"It could not be killed on worker {node}."), elsewhere=True
         )
 
-    def _stopped_ending(self) -> Ending:
+    def _stopped_ending(self) -> EndDecision:
         return end_decision.decide(None, ContainerFacts(ContainerState.ABSENT), self._context())
 
-    def _context(self) -> EndContext:
+    def _context(self) -> EndEvidence:
         launch, record = self.launch, self.record
         spec = launch.spec
         image = ImageFacts(record.image_id)
         words = argv(launch, image)
-        return EndContext(
+        return EndEvidence(
             node=self._house.node_id,
             timeout_s=self._limit.timeout_s,
             memory_bytes=spec.resources.memory_bytes,
@@ -369,7 +371,7 @@ class TaskExecutor:
     # -- helpers ------------------------------------------------------------------------------------
 
     def _note(self, text: str) -> None:
-        self.record.notes += note(self._house.clock.now(), text)
+        self.record.notes += platform_log_line(self._house.clock.now(), text)
         self._house.copier.set_notes(self.record.attempt, self.record.notes)
 
     def _tell(self, kind: AttemptEventKind) -> None:
@@ -384,9 +386,9 @@ class TaskExecutor:
     def tell_again(self) -> None:
         """For a TaskManager that may not know how far this attempt is: after a restart of this Worker."""
         record = self.record
-        if record.stage is Stage.ENDED and record.end_report is not None and not record.discarded:
+        if record.stage is AttemptStage.ENDED and record.end_report is not None and not record.discarded:
             self._house.reports.tell(record.attempt, wire.stored_report(record.end_report), end=True)
-        elif record.stage is Stage.LIVE and record.times.process_started_at is not None:
+        elif record.stage is AttemptStage.LIVE and record.times.process_started_at is not None:
             self._tell(AttemptEventKind.PROCESS_STARTED)
 
 

@@ -11,15 +11,17 @@ from collections.abc import Callable
 
 from headway.units import format_duration
 
-from ..model import Extend, Launch, Record, Stage
-from ..ports import Progress
-from .context import House
+from ..model import AttemptRecord, AttemptStage, ExtendAttempt, LaunchAttempt
+from ..ports import AttemptProgress
+from .context import ExecutorContext
 
 
 class TimeLimit:
     """Of one attempt. Times in seconds, from the start of the user's process."""
 
-    def __init__(self, house: House, record: Record, launch: Launch, note: Callable[[str], None]) -> None:
+    def __init__(
+        self, house: ExecutorContext, record: AttemptRecord, launch: LaunchAttempt, note: Callable[[str], None]
+    ) -> None:
         self._house = house
         self._record = record
         self._launch = launch
@@ -31,10 +33,10 @@ class TimeLimit:
         """With all that it was given, whether its launcher counts by that already or not."""
         return self._record.timeout_s or self._launch.spec.timeout_s
 
-    def take(self, order: Extend) -> bool:
+    def take(self, order: ExtendAttempt) -> bool:
         """Takes an order. False if there is nothing to do; else the caller stores the record, then nudges."""
         record = self._record
-        if record.stage is not Stage.LIVE or record.stop is not None or order.timeout_s < self.timeout_s:
+        if record.stage is not AttemptStage.LIVE or record.stop is not None or order.timeout_s < self.timeout_s:
             return False
         if order.timeout_s == self.timeout_s and order.timeout_s in (record.counted_s, self._handed_over_s):
             return False
@@ -59,7 +61,7 @@ class TimeLimit:
         self._handed_over_s = record.timeout_s
         return True
 
-    def has_moved(self, progress: Progress) -> bool:
+    def has_moved(self, progress: AttemptProgress) -> bool:
         """Whether the launcher says something new: it counts by another timeout from here on."""
         record = self._record
         if progress.timeout_ms is None or progress.timeout_ms / 1000 == record.counted_s:

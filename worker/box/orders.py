@@ -6,7 +6,7 @@ from pathlib import Path
 
 from .files import encode_value, number, optional_number, read_pairs, read_small, write_atomic
 from .layout import Box
-from .records import BoxEnd, BoxError, EndRecord, StartedRecord, StartStage, StopOrder, StopWord
+from .records import BoxEnd, BoxError, BoxStopOrder, EndRecord, StartedRecord, StartStage, StopWord
 
 
 def write_lease(box: Box, until_boot_ns: int | None) -> None:
@@ -47,7 +47,7 @@ def write_stop(box: Box, word: StopWord, *, grace_ms: int | None = None) -> None
     write_atomic(box.stop, b"word=%s\n" % word.value.encode("ascii") + grace)
 
 
-def read_stop(box: Box) -> StopOrder | None:
+def read_stop(box: Box) -> BoxStopOrder | None:
     """The stop order, if one was given. Raises BoxError."""
     pairs = read_pairs(box.stop)
     if pairs is None:
@@ -56,7 +56,7 @@ def read_stop(box: Box) -> StopOrder | None:
         word = StopWord(pairs.get("word", ""))
     except ValueError as error:
         raise BoxError(f"{box.stop}: {error}") from error
-    return StopOrder(word, optional_number(box.stop, "grace_ms", pairs))
+    return BoxStopOrder(word, optional_number(box.stop, "grace_ms", pairs))
 
 
 # --- launcher to Worker ---------------------------------------------------------------------------------

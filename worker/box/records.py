@@ -124,7 +124,7 @@ class EndRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class StopOrder:
+class BoxStopOrder:
     """The content of `stop`. `grace_ms` is None where the spec's grace holds."""
 
     word: StopWord

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from headway.clock import Clock
 from headway.logs import get_logger
 
-from ..machine.disks import Disk
-from ..ports import NoRoom, Removed, Runtime
+from ..machine.disks import DiskReading
+from ..ports import ImageRemoval, NotEnoughDisk, Runtime
 from . import eviction
-from .eviction import Victim
-from .ledger import Ledger
+from .eviction import EvictionCandidate
+from .ledger import ImageUseLedger
 
 log = get_logger(__name__)
 
@@ -22,7 +22,7 @@ _REST_S = 600.0  # an image used so short a time ago is not removed for the mark
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
+class DiskWatermarks:
     """How full the engine's disk may be: shares of it, and bytes that stay free whatever happens."""
 
     high: float = 0.85
@@ -30,7 +30,7 @@ class Marks:
     reserve_bytes: int = 1 << 30
 
 
-class Room:
+class ImageDiskSpace:
     """Who may fill the disk, and which images go for it. ``in_use``: keys and ids of those that stay."""
 
     def __init__(
@@ -38,11 +38,11 @@ class Room:
         *,
         node_id: str,
         runtime: Runtime,
-        ledger: Ledger,
-        disk: Callable[[], Awaitable[Disk | None]],
+        ledger: ImageUseLedger,
+        disk: Callable[[], Awaitable[DiskReading | None]],
         in_use: Callable[[], Collection[str]],
         clock: Clock,
-        marks: Marks,
+        marks: DiskWatermarks,
     ) -> None:
         self._node_id = node_id
         self._runtime = runtime
@@ -53,7 +53,7 @@ class Room:
         self._marks = marks
         self._turn = asyncio.Lock()
         self._filling: dict[asyncio.Future[None], int] = {}  # fetches that have their room: bytes that they may take
-        self._leaving: dict[str, asyncio.Task[Removed]] = {}  # by key and id
+        self._leaving: dict[str, asyncio.Task[ImageRemoval]] = {}  # by key and id
 
     @contextlib.asynccontextmanager
     async def made(self, name: str, needs: int, *, stays: int, urgent: Callable[[], bool]) -> AsyncIterator[None]:
@@ -115,10 +115,10 @@ class Room:
                 continue
             victim = self._ledger.least_recent(needed=self._in_use(), spared=spared) if now else None
             if victim is None:
-                raise NoRoom(eviction.no_room_sentence(self._node_id, name, want, disk))
+                raise NotEnoughDisk(eviction.not_enough_disk_sentence(self._node_id, name, want, disk))
             await self._remove(victim, spared)
 
-    async def _remove(self, victim: Victim, spared: set[str]) -> None:
+    async def _remove(self, victim: EvictionCandidate, spared: set[str]) -> None:
         task = asyncio.create_task(self._runtime.remove_image(victim.image_id, victim.names))
         names = (victim.image_id, *victim.keys)
         self._leaving.update(dict.fromkeys(names, task))
@@ -128,7 +128,7 @@ class Room:
             for name in names:
                 self._leaving.pop(name, None)
         log.info("image.removed", image=victim.image_id, result=result.value, unused_since=round(victim.used_at))
-        if result is Removed.IN_USE:
+        if result is ImageRemoval.IN_USE:
             spared.add(victim.image_id)
             return
         self._ledger.forget(victim.keys)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from headway.units import format_size
 
-from ..machine.disks import Disk
+from ..machine.disks import DiskReading
 
 # Loading writes the archive to the engine's disk and unpacks it from there; the archive goes when that is done.
 # (Measured on overlay2: the peak is exactly both.) A pull keeps the compressed layers likewise.
@@ -15,7 +15,7 @@ _PULL_FACTOR = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Brought:
+class FetchedImage:
     """An image that Headway brought, as the journal has it. Instants are epoch seconds.
 
     ``key`` is ``WantedImage.key``; ``image_id`` is empty while it is being fetched; ``names`` are those that its fetch
@@ -31,7 +31,7 @@ class Brought:
 
 
 @dataclass(frozen=True, slots=True)
-class Victim:
+class EvictionCandidate:
     """An image that may go, with all entries of the journal that mean it."""
 
     image_id: str
@@ -41,19 +41,19 @@ class Victim:
 
 
 def least_recent(
-    brought: Iterable[Brought], *, needed: Collection[str], spared: Collection[str] = (), used_before: float
-) -> Victim | None:
+    brought: Iterable[FetchedImage], *, needed: Collection[str], spared: Collection[str] = (), used_before: float
+) -> EvictionCandidate | None:
     """The image of ours that was used longest ago, before that instant at least.
 
     ``needed`` holds keys and ids of images that a task needs or will need here; ``spared`` ids of those that could not
     be removed a moment ago.
     """
-    by_id: dict[str, list[Brought]] = {}
+    by_id: dict[str, list[FetchedImage]] = {}
     for one in brought:
         if one.image_id:
             by_id.setdefault(one.image_id, []).append(one)
     victims = [
-        Victim(
+        EvictionCandidate(
             image_id,
             tuple(one.key for one in entries),
             tuple(name for one in entries for name in one.names),
@@ -66,22 +66,22 @@ def least_recent(
     return min(victims, key=lambda victim: (victim.used_at, victim.image_id), default=None)
 
 
-def is_above(disk: Disk, mark: float) -> bool:
+def is_above(disk: DiskReading, mark: float) -> bool:
     """Whether more than this share of the disk is in use."""
     return disk.total_bytes - disk.free_bytes > mark * disk.total_bytes
 
 
-def goes_above(disk: Disk, more_bytes: int, mark: float) -> bool:
+def goes_above(disk: DiskReading, more_bytes: int, mark: float) -> bool:
     """Whether so many bytes more would fill it above the mark."""
     return disk.total_bytes - disk.free_bytes + more_bytes > mark * disk.total_bytes
 
 
-def pull_needs(size_bytes: int) -> int:
+def pull_peak_bytes(size_bytes: int) -> int:
     """Bytes of disk that a pull needs at its peak, as far as the image's size is known."""
     return round(_PULL_FACTOR * size_bytes)
 
 
-def no_room_sentence(node: str, name: str, needs: int, disk: Disk) -> str:
+def not_enough_disk_sentence(node: str, name: str, needs: int, disk: DiskReading) -> str:
     """Why an image is not brought."""
     return (
         f"Not enough disk on worker {node} for the image {name}: needs {_about(needs)}, has {_about(disk.free_bytes)}"

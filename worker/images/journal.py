@@ -10,26 +10,26 @@ from sqlalchemy import Connection
 
 from headway.store.database import Database
 
-from .eviction import Brought
+from .eviction import FetchedImage
 
 _PUT = "INSERT OR REPLACE INTO images (key, image_id, names, size_bytes, brought_at, used_at) VALUES (?, ?, ?, ?, ?, ?)"
 _GIVE = "INSERT OR REPLACE INTO image_rights (account, key, given_at) VALUES (?, ?, ?)"
 _TAKE = "DELETE FROM image_rights WHERE account = ? AND key = ?"
 
 
-class ImageJournal:
+class SqlImageJournal:
     """Entries by key, and rights. What is awaited raises StoreFull or StoreUnavailable."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    async def load(self) -> list[Brought]:
+    async def load(self) -> list[FetchedImage]:
         """All entries."""
 
-        def read(conn: Connection) -> list[Brought]:
+        def read(conn: Connection) -> list[FetchedImage]:
             rows = conn.execute(sa.text("SELECT * FROM images")).all()
             return [
-                Brought(
+                FetchedImage(
                     row.key, row.image_id, tuple(json.loads(row.names)), row.size_bytes, row.brought_at, row.used_at
                 )
                 for row in rows
@@ -37,7 +37,7 @@ class ImageJournal:
 
         return await self._db.read(read)
 
-    async def put(self, one: Brought) -> None:
+    async def put(self, one: FetchedImage) -> None:
         """Store it as it is now; durable when this returns."""
         await self._db.write(lambda conn: conn.exec_driver_sql(_PUT, _row(one)))
 
@@ -78,5 +78,5 @@ class ImageJournal:
             await self._db.write(lambda conn: conn.exec_driver_sql(_TAKE, list(rights)))
 
 
-def _row(one: Brought) -> tuple[object, ...]:
+def _row(one: FetchedImage) -> tuple[object, ...]:
     return (one.key, one.image_id, json.dumps(one.names), one.size_bytes, one.brought_at, one.used_at)

@@ -7,26 +7,26 @@ from dataclasses import replace
 
 from headway.clock import Clock
 
-from .eviction import Brought, Victim, least_recent
-from .ports import Journal
+from .eviction import EvictionCandidate, FetchedImage, least_recent
+from .ports import ImageJournal
 
 _NOTE_USE_S = 30.0  # uses that follow sooner are not written down
 
 
-class Ledger:
+class ImageUseLedger:
     """Entries by key; one without an image's id is of a fetch that has begun. One event loop owns it."""
 
-    def __init__(self, journal: Journal, clock: Clock) -> None:
+    def __init__(self, journal: ImageJournal, clock: Clock) -> None:
         self._journal = journal
         self._clock = clock
-        self._brought: dict[str, Brought] = {}
+        self._brought: dict[str, FetchedImage] = {}
         self._noted: dict[str, float] = {}  # key: last use that was written down
 
     async def open(self) -> None:
         """Read the journal. Raises StoreUnavailable."""
         self._brought = {one.key: one for one in await self._journal.load()}
 
-    def __iter__(self) -> Iterator[Brought]:
+    def __iter__(self) -> Iterator[FetchedImage]:
         return iter(tuple(self._brought.values()))
 
     def __contains__(self, key: str) -> bool:
@@ -37,7 +37,7 @@ class Ledger:
         """Of the images that are ours."""
         return {one.image_id for one in self._brought.values() if one.image_id}
 
-    async def put(self, entry: Brought) -> None:
+    async def put(self, entry: FetchedImage) -> None:
         """Durable when this returns. Raises StoreFull, StoreUnavailable."""
         await self._journal.put(entry)
         self._brought[entry.key] = entry
@@ -64,6 +64,6 @@ class Ledger:
 
     def least_recent(
         self, *, needed: Collection[str], spared: Collection[str], used_before: float = float("inf")
-    ) -> Victim | None:
+    ) -> EvictionCandidate | None:
         """See ``cache.least_recent``."""
         return least_recent(self._brought.values(), needed=needed, spared=spared, used_before=used_before)

@@ -17,16 +17,24 @@ from headway.errors import HeadwayError
 from headway.logs import get_logger
 from headway.model.reasons import EndWord
 
-from ..machine.disks import Disk
+from ..machine.disks import DiskReading
 from ..model import ImageSource, WantedImage
-from ..ports import Credentials, EngineImage, EngineUnavailable, ImageFacts, NoRoom, Runtime, RuntimeRefused
+from ..ports import (
+    EngineImage,
+    EngineUnavailable,
+    ImageFacts,
+    NotEnoughDisk,
+    RegistryCredentials,
+    Runtime,
+    RuntimeRefused,
+)
 from . import eviction
-from .disk_space import Marks, Room
-from .eviction import Brought
-from .ledger import Ledger
-from .permissions import Rights
-from .ports import Journal, Shelf, Shelved
-from .resolver import Meanings
+from .disk_space import DiskWatermarks, ImageDiskSpace
+from .eviction import FetchedImage
+from .ledger import ImageUseLedger
+from .permissions import ImagePermissions
+from .ports import ImageJournal, ImageMarket, MarketImageInfo
+from .resolver import ImageResolver
 
 log = get_logger(__name__)
 
@@ -43,7 +51,7 @@ class _Fetch:
     urgent: bool
 
 
-class ImageKeeper:
+class ImageManager:
     """See the module; ``ports.Images`` for starts. One event loop owns it."""
 
     def __init__(
@@ -51,13 +59,13 @@ class ImageKeeper:
         *,
         node_id: str,
         runtime: Runtime,
-        journal: Journal,
-        shelf: Shelf,
-        credentials: Callable[[WantedImage], Awaitable[Credentials | None]],
-        disk: Callable[[], Awaitable[Disk | None]],
+        journal: ImageJournal,
+        shelf: ImageMarket,
+        credentials: Callable[[WantedImage], Awaitable[RegistryCredentials | None]],
+        disk: Callable[[], Awaitable[DiskReading | None]],
         needed: Callable[[], Iterable[str]],
         clock: Clock,
-        marks: Marks,
+        marks: DiskWatermarks,
         pull: bool = True,
     ) -> None:
         """``disk``: the engine's, as it is now; ``needed``: keys and ids of images that accepted attempts need."""
@@ -69,10 +77,10 @@ class ImageKeeper:
         self._clock = clock
         self._pull = pull
         self.wished: frozenset[str] = frozenset()  # keys of images that will be needed here: they stay
-        self._ledger = Ledger(journal, clock)
-        self._rights = Rights(journal, clock)
-        self._meanings = Meanings(self._ask_registry, self._rights, clock)
-        self._room = Room(
+        self._ledger = ImageUseLedger(journal, clock)
+        self._rights = ImagePermissions(journal, clock)
+        self._meanings = ImageResolver(self._ask_registry, self._rights, clock)
+        self._room = ImageDiskSpace(
             node_id=node_id,
             runtime=runtime,
             ledger=self._ledger,
@@ -147,7 +155,7 @@ class ImageKeeper:
             await self._clock.sleep(_TIDY_S)
 
     async def tidy(self) -> None:
-        """See ``Room.tidy``."""
+        """See ``ImageDiskSpace.tidy``."""
         # A long run counts as use until its end.
         self._ledger.use(self._in_use())
         await self._room.tidy()
@@ -267,13 +275,13 @@ class ImageKeeper:
         try:
             return await self._load_without(wanted, shelved, there)
         except RuntimeRefused as error:
-            if not there or isinstance(error, NoRoom):
+            if not there or isinstance(error, NotEnoughDisk):
                 raise
             # A layer that was there may have gone in between.
             log.info("image.loaded_whole", image=wanted.name, reason=str(error))
             return await self._load_without(wanted, shelved, 0)
 
-    async def _load_without(self, wanted: WantedImage, shelved: Shelved, there: int) -> ImageFacts:
+    async def _load_without(self, wanted: WantedImage, shelved: MarketImageInfo, there: int) -> ImageFacts:
         rest = shelved.layers[there:]
         above = {digest for digest, _size in rest}
         omit = [digest for digest, _size in shelved.layers[:there] if digest not in above]
@@ -288,7 +296,7 @@ class ImageKeeper:
 
     async def _pulled(self, wanted: WantedImage) -> ImageFacts:
         credentials = await self._credentials(wanted)
-        async with self._room_for(wanted, eviction.pull_needs(wanted.size_bytes), wanted.size_bytes):
+        async with self._room_for(wanted, eviction.pull_peak_bytes(wanted.size_bytes), wanted.size_bytes):
             return await self._bring(
                 wanted, wanted.size_bytes, lambda: self._runtime.pull_image(wanted, credentials), names=(wanted.key,)
             )
@@ -305,7 +313,7 @@ class ImageKeeper:
     ) -> ImageFacts:
         """Fetch it, mark it as ours and write it down; the intent first, so that a kill in between loses nothing."""
         now = self._clock.now()
-        entry = Brought(wanted.key, "", names, size, now, now)
+        entry = FetchedImage(wanted.key, "", names, size, now, now)
         await self._ledger.put(entry)
         try:
             facts = await fetch()
@@ -317,7 +325,7 @@ class ImageKeeper:
         await self._mark(replace(entry, image_id=facts.id))
         return facts
 
-    async def _mark(self, entry: Brought) -> None:
+    async def _mark(self, entry: FetchedImage) -> None:
         await self._runtime.mark_image(entry.image_id)
         await self._ledger.put(entry)
 
@@ -330,7 +338,7 @@ class ImageKeeper:
             self._reading = None
 
 
-def _as_wanted(entry: Brought) -> WantedImage:
+def _as_wanted(entry: FetchedImage) -> WantedImage:
     name, at, digest = entry.key.partition("@")
     if at:
         return WantedImage(name, digest, ImageSource.REGISTRY)

@@ -12,10 +12,10 @@ from headway.errors import HeadwayError, MountUnavailable, NotFound
 from headway.model.reasons import EndWord
 from headway.mount import Layout, read_marker
 
-from ..machine.mount import Mounted
+from ..machine.mount import SharedMount
 from ..model import WantedImage
 from ..ports import RuntimeRefused
-from .ports import Shelved
+from .ports import MarketImageInfo
 
 T = TypeVar("T")
 
@@ -25,23 +25,23 @@ _AHEAD = 8  # chunks that are read before the engine has taken those before
 _POLL_S = 1.0
 
 
-class MarketShelf:
+class MountedImageMarket:
     """``ports.Shelf`` on a real mount."""
 
-    def __init__(self, layout: Layout, cluster: str, mounted: Mounted, *, silence_s: float = _SILENCE_S) -> None:
+    def __init__(self, layout: Layout, cluster: str, mounted: SharedMount, *, silence_s: float = _SILENCE_S) -> None:
         self._layout = layout
         self._cluster = cluster
         self._mounted = mounted
         self._store = ImageStore(layout)
         self._silence_s = silence_s
 
-    async def look(self, wanted: WantedImage) -> Shelved:
-        def look() -> Shelved:
+    async def look(self, wanted: WantedImage) -> MarketImageInfo:
+        def look() -> MarketImageInfo:
             self._require_mount()
             info = self._store.info(wanted.digest)
             if info is None:
                 raise _gone(wanted)
-            return Shelved(info.architecture, tuple((layer.digest, layer.size_bytes) for layer in info.layers))
+            return MarketImageInfo(info.architecture, tuple((layer.digest, layer.size_bytes) for layer in info.layers))
 
         return await self._on_mount(wanted, look)
 

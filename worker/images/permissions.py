@@ -7,7 +7,7 @@ from headway.errors import HeadwayError
 from headway.logs import get_logger
 
 from ..model import WantedImage
-from .ports import Journal
+from .ports import ImageJournal
 
 log = get_logger(__name__)
 
@@ -15,10 +15,10 @@ AGE_S = 7 * 86_400.0  # a registry that takes a right back while it can't be ask
 _NOTE_S = 3_600.0  # what was given again sooner is not written down
 
 
-class Rights:
+class ImagePermissions:
     """By account and ``WantedImage.key``: in memory, and behind that in the journal. One event loop owns it."""
 
-    def __init__(self, journal: Journal, clock: Clock) -> None:
+    def __init__(self, journal: ImageJournal, clock: Clock) -> None:
         self._journal = journal
         self._clock = clock
         self._given: dict[tuple[str, str], float] = {}

@@ -7,28 +7,28 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ..model import WantedImage
-from ..ports import Archive, ImageFacts
-from .eviction import Brought
+from ..ports import ImageArchive, ImageFacts
+from .eviction import FetchedImage
 
 
 @dataclass(frozen=True, slots=True)
-class Shelved:
+class MarketImageInfo:
     """An image of the market: its layers from the lowest on, as (digest, bytes unpacked)."""
 
     architecture: str
     layers: tuple[tuple[str, int], ...]
 
 
-class SizedArchive(Archive, Protocol):
+class SizedArchive(ImageArchive, Protocol):
     """An archive whose size is known."""
 
     size: int
 
 
-class Shelf(Protocol):
+class ImageMarket(Protocol):
     """The images of the market, on the shared mount."""
 
-    async def look(self, wanted: WantedImage) -> Shelved:
+    async def look(self, wanted: WantedImage) -> MarketImageInfo:
         """Raises MountUnavailable, RuntimeRefused (it is not there, or broken)."""
         ...
 
@@ -37,12 +37,12 @@ class Shelf(Protocol):
         ...
 
 
-class Journal(Protocol):
+class ImageJournal(Protocol):
     """``journal.ImageJournal``."""
 
-    async def load(self) -> list[Brought]: ...
+    async def load(self) -> list[FetchedImage]: ...
 
-    async def put(self, one: Brought) -> None: ...
+    async def put(self, one: FetchedImage) -> None: ...
 
     def used_later(self, keys: Sequence[str], at: float) -> None: ...
 
@@ -57,7 +57,7 @@ class Journal(Protocol):
     async def take(self, rights: Sequence[tuple[str, str]]) -> None: ...
 
 
-class Images(Protocol):
+class ImageProvider(Protocol):
     """What a start needs of all this."""
 
     async def prepare(self, wanted: WantedImage, on_fetch: Callable[[], None]) -> ImageFacts:

@@ -11,17 +11,17 @@ from headway.logs import get_logger
 
 from ..model import WantedImage
 from ..ports import EngineUnavailable
-from .manager import ImageKeeper
+from .manager import ImageManager
 
 log = get_logger(__name__)
 
 _BUSY_S = 0.5
 
 
-class Prefetch:
+class ImagePrefetcher:
     """The wish list of TaskManager; each list replaces the one before, and none outlives this process."""
 
-    def __init__(self, keeper: ImageKeeper, clock: Clock) -> None:
+    def __init__(self, keeper: ImageManager, clock: Clock) -> None:
         self._keeper = keeper
         self._clock = clock
         self._list: tuple[WantedImage, ...] = ()

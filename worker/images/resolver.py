@@ -15,7 +15,7 @@ from headway.logs import get_logger
 
 from ..model import ImageSource, WantedImage
 from ..ports import RuntimeRefused
-from .permissions import Rights
+from .permissions import ImagePermissions
 
 log = get_logger(__name__)
 
@@ -30,10 +30,10 @@ class _Meaning:
     asked_at: float = 0.0  # monotonic seconds
 
 
-class Meanings:
+class ImageResolver:
     """Each account's own answers, in memory. One event loop owns it."""
 
-    def __init__(self, ask: Callable[[WantedImage], Awaitable[str]], rights: Rights, clock: Clock) -> None:
+    def __init__(self, ask: Callable[[WantedImage], Awaitable[str]], rights: ImagePermissions, clock: Clock) -> None:
         """``ask``: a manifest's digest from the registry, with the account's credentials. Raises EngineUnavailable,
         RuntimeRefused (``elsewhere``: the registry could not say). ``rights``: what serves then."""
         self._ask = ask

@@ -20,7 +20,7 @@ from headway.clock import Clock
 from headway.ids import AttemptId
 from headway.logs import get_logger
 
-from .spool_copy import PASSING, SpoolCopy
+from .spool_copy import TRANSIENT_ERRORS, SpoolCopy
 
 log = get_logger(__name__)
 
@@ -205,7 +205,7 @@ class LogCopier:
             self._wake.set()
 
     def _hold(self, job: CopyJob, error: OSError) -> None:
-        if error.errno not in PASSING or not job.problem:
+        if error.errno not in TRANSIENT_ERRORS or not job.problem:
             log.warning("copy.held", attempt=str(job.attempt), reason=error.strerror or str(error), errno=error.errno)
         job.problem = error.strerror or str(error)
         job.pause_s = min(_LONGEST_PAUSE_S, job.pause_s * 2 or _FIRST_PAUSE_S)

@@ -18,8 +18,8 @@ from headway.errors import InvalidInput, MountUnavailable, NotFound
 from headway.ids import AttemptId
 
 from ..box import INDEX_RECORD_BYTES, BoxError, Stream, open_regular, unpack_index
-from ..machine.mount import Mounted
-from ..model import Record, Stage
+from ..machine.mount import SharedMount
+from ..model import AttemptRecord, AttemptStage
 from ..ports import Runtime
 from .copier import STREAMS, LogCopier
 from .spool_copy import SpoolCopy
@@ -32,7 +32,7 @@ _INDEX_BLOCK = 4_096
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class LogChunk:
     """A piece of a log; see LogChunk of the contract. ``marks`` are (offset, epoch seconds)."""
 
     data: bytes
@@ -71,15 +71,15 @@ class _Marks:
     record: int = 0
 
 
-class LogReader:
+class AttemptLogReader:
     """See the module."""
 
     def __init__(
         self,
-        find: Callable[[AttemptId], Record | None],
+        find: Callable[[AttemptId], AttemptRecord | None],
         runtime: Runtime,
         copier: LogCopier,
-        mounted: Mounted,
+        mounted: SharedMount,
         clock: Clock,
     ) -> None:
         self._find = find
@@ -97,7 +97,7 @@ class LogReader:
         limit: int = 0,
         tail: int | None = None,
         follow: bool = False,
-    ) -> AsyncIterator[Chunk]:
+    ) -> AsyncIterator[LogChunk]:
         """The bytes from ``offset`` on (or the last ``tail`` ones), at most ``limit`` (0: all), in chunks.
 
         There is always a first chunk, however empty, so that the caller learns the size. With ``follow`` it
@@ -122,7 +122,7 @@ class LogReader:
             over = source.ended and at + len(data) >= source.size
             if data or first or over:
                 new_marks = await asyncio.to_thread(_marks_of, source, marks, at, len(data)) if data else ()
-                yield Chunk(data, at, source.size, over, new_marks)
+                yield LogChunk(data, at, source.size, over, new_marks)
                 first = False
             at += len(data)
             if left is not None:
@@ -139,9 +139,9 @@ class LogReader:
 
     async def _source(self, attempt: AttemptId, stream: str) -> _Source:
         record = self._find(attempt)
-        if record is None or record.launch is None or record.stage is Stage.DONE:
+        if record is None or record.launch is None or record.stage is AttemptStage.DONE:
             return await self._on_mount(attempt, stream, known=record is not None)
-        ended = record.stage is not Stage.LIVE
+        ended = record.stage is not AttemptStage.LIVE
         job = self._copier.get(attempt)
         if stream == "platform":
             return _Source(len(record.notes), ended, tail=record.notes)

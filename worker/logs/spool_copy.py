@@ -27,7 +27,7 @@ _FALLOC_FL_KEEP_SIZE = 1
 _FALLOC_FL_PUNCH_HOLE = 2
 
 # What a shared mount answers while it is full, over quota, restarting, stale, read-only or gone.
-PASSING = frozenset(
+TRANSIENT_ERRORS = frozenset(
     {
         errno.ENOSPC,
         errno.EDQUOT,

@@ -17,7 +17,7 @@ from headway.logs import get_logger
 
 from . import disks
 from .conditions import Conditions
-from .disks import Disk
+from .disks import DiskReading
 
 log = get_logger(__name__)
 T = TypeVar("T")
@@ -30,10 +30,10 @@ _GOING_S = 60.0  # an ended task may take so long to give its space back, before
 Places = Callable[[], Iterable[tuple[Path, str]]]
 
 
-def read_disks(places: Iterable[tuple[Path, str]]) -> list[Disk]:
+def read_disks(places: Iterable[tuple[Path, str]]) -> list[DiskReading]:
     """One for each disk that these folders (path, and whose it is) lie on; a folder that is not there is left out.
     Blocks."""
-    found: dict[int, Disk] = {}
+    found: dict[int, DiskReading] = {}
     for path, holds in places:
         try:
             device, usage = os.stat(path).st_dev, shutil.disk_usage(path)
@@ -41,11 +41,11 @@ def read_disks(places: Iterable[tuple[Path, str]]) -> list[Disk]:
             continue
         before = found.get(device)
         if before is None:
-            found[device] = Disk(device, path, holds, usage.free, usage.total)
+            found[device] = DiskReading(device, path, holds, usage.free, usage.total)
     return list(found.values())
 
 
-class Measuring(Protocol):
+class DiskUsageReader(Protocol):
     """Who holds how much of a disk."""
 
     async def uses(self, device: int) -> Mapping[AttemptId, int]:
@@ -66,12 +66,12 @@ class DiskWatch:
         node_id: str,
         low_bytes: int,
         places: Places,
-        measuring: Measuring,
+        measuring: DiskUsageReader,
         end: Callable[[AttemptId, str], Awaitable[None]],
         is_gone: Callable[[AttemptId], Awaitable[bool]],
         conditions: Conditions,
         clock: Clock,
-        read: Callable[[Iterable[tuple[Path, str]]], list[Disk]] = read_disks,
+        read: Callable[[Iterable[tuple[Path, str]]], list[DiskReading]] = read_disks,
     ) -> None:
         self._node_id = node_id
         self._low_bytes = low_bytes
@@ -90,11 +90,11 @@ class DiskWatch:
         """Let go of the thread. Safe twice."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def look(self) -> Disk | None:
+    async def look(self) -> DiskReading | None:
         """The tightest disk now; None if none answers in time (then what held goes on to hold)."""
         return disks.tightest(await self._look())
 
-    async def of(self, folders: Sequence[Path]) -> Disk | None:
+    async def of(self, folders: Sequence[Path]) -> DiskReading | None:
         """The tightest disk of these folders now; None if there is none or it does not answer in time."""
         if not folders:
             return None
@@ -116,7 +116,7 @@ class DiskWatch:
                 log.warning("disk.not_relieved", reason=str(error))
             await self._clock.sleep(disks.look_again_s(found, self._low_bytes))
 
-    async def _look(self) -> list[Disk]:
+    async def _look(self) -> list[DiskReading]:
         places = list(self._places())
         reading = asyncio.get_running_loop().run_in_executor(self._threads, lambda: self._read(places))
         try:
@@ -130,7 +130,7 @@ class DiskWatch:
             self._conditions.set(WORD, sentence)
         return found
 
-    async def _relieve(self, disk: Disk) -> None:
+    async def _relieve(self, disk: DiskReading) -> None:
         """End the one that fills it, unless one is on its way out already."""
         now = self._clock.monotonic()
         if self._going is not None:

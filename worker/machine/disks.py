@@ -20,7 +20,7 @@ _SOONEST_S, _LATEST_S = 0.5, 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class Disk:
+class DiskReading:
     """A disk that Headway needs on this machine, as it was a moment ago."""
 
     device: int  # st_dev of what lies on it
@@ -30,18 +30,18 @@ class Disk:
     total_bytes: int
 
 
-def tightest(disks: Sequence[Disk]) -> Disk | None:
+def tightest(disks: Sequence[DiskReading]) -> DiskReading | None:
     """The one with the least space left."""
     return min(disks, key=lambda disk: disk.free_bytes, default=None)
 
 
-def nearly_full(disks: Sequence[Disk], low_bytes: int, *, before: bool) -> Disk | None:
+def nearly_full(disks: Sequence[DiskReading], low_bytes: int, *, before: bool) -> DiskReading | None:
     """The tightest disk with so little space left that no new work is taken; ``before``: that was so already."""
     disk = tightest(disks)
     return disk if disk is not None and disk.free_bytes < low_bytes * (_CALM if before else 1.0) else None
 
 
-def critical(disks: Sequence[Disk], low_bytes: int) -> list[Disk]:
+def critical(disks: Sequence[DiskReading], low_bytes: int) -> list[DiskReading]:
     """Those where a task has to go, the tightest first."""
     return sorted((d for d in disks if d.free_bytes < low_bytes // 2), key=lambda disk: disk.free_bytes)
 
@@ -56,13 +56,13 @@ def offender(uses: Mapping[AttemptId, int], low_bytes: int) -> AttemptId | None:
     return most if most is not None and uses[most] >= low_bytes // 4 else None
 
 
-def look_again_s(disks: Sequence[Disk], low_bytes: int) -> float:
+def look_again_s(disks: Sequence[DiskReading], low_bytes: int) -> float:
     """Seconds until a task that writes as fast as disks can could have made one of them critical."""
     room = min((disk.free_bytes for disk in disks), default=0) - low_bytes // 2
     return min(_LATEST_S, max(_SOONEST_S, room / _FASTEST))
 
 
-def full_sentence(node: str, disk: Disk, low_bytes: int) -> str:
+def full_sentence(node: str, disk: DiskReading, low_bytes: int) -> str:
     """For the condition ``disk_full``."""
     return (
         f"The disk of {node} that {disk.holds} uses ({disk.place}) is nearly full: {_about(disk.free_bytes)} are left, "
@@ -70,7 +70,7 @@ def full_sentence(node: str, disk: Disk, low_bytes: int) -> str:
     )
 
 
-def ended_sentence(node: str, disk: Disk, wrote_bytes: int) -> str:
+def ended_sentence(node: str, disk: DiskReading, wrote_bytes: int) -> str:
     """Why the offender was ended, for its owner."""
     return (
         f"It had written {_about(wrote_bytes)} to the disk of {node}, more than any other task there, and only "

@@ -24,7 +24,7 @@ _HOME_FRESH_S = 60.0
 _AGAIN_S = 2.0  # between looks at a mount that can't be used: all work waits for it
 
 
-class Mounted(Protocol):
+class SharedMount(Protocol):
     """Knows the shared mount. Nothing here waits long for a mount that hangs."""
 
     @property
@@ -71,7 +71,7 @@ class Mounted(Protocol):
 
 
 class MountWatch:
-    """``Mounted`` on a real mount; ``run`` looks at it again and again."""
+    """``SharedMount`` on a real mount; ``run`` looks at it again and again."""
 
     def __init__(
         self, layout: Layout, cluster: str, clock: Clock, on_change: Callable[[], None], *, every_s: float = 10.0

@@ -14,23 +14,23 @@ from headway.errors import Fenced, HeadwayError
 from headway.ids import AttemptId
 from headway.logs import get_logger
 
-from ..attempt.leases import Lease, after_answer, later
+from ..attempt.leases import Lease, later_lease, lease_after_answer
 from ..box import StopWord
-from ..model import Extend
+from ..model import ExtendAttempt
 from ..naps import nap
 
 log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HeartbeatAnswer:
     """What TaskManager said to a heartbeat."""
 
     lease_s: float
     lease_enforced: bool
     discard: tuple[AttemptId, ...] = ()
     stop: tuple[tuple[AttemptId, StopWord], ...] = ()
-    extend: tuple[Extend, ...] = ()
+    extend: tuple[ExtendAttempt, ...] = ()
 
 
 class Heartbeat:
@@ -39,7 +39,7 @@ class Heartbeat:
 
     def __init__(
         self,
-        send: Callable[[float, bool], Awaitable[Answer]],
+        send: Callable[[float, bool], Awaitable[HeartbeatAnswer]],
         clock: Clock,
         *,
         every_s: float,
@@ -48,7 +48,7 @@ class Heartbeat:
         renew: Callable[[Lease], Awaitable[None]],
         stop: Callable[[Sequence[tuple[AttemptId, StopWord]]], Awaitable[None]],
         discard: Callable[[Sequence[AttemptId]], Awaitable[None]],
-        extend: Callable[[Sequence[Extend]], Awaitable[None]],
+        extend: Callable[[Sequence[ExtendAttempt]], Awaitable[None]],
         on_answered_again: Callable[[], None] = lambda: None,
     ) -> None:
         self._send = send
@@ -101,13 +101,13 @@ class Heartbeat:
             log.info("heartbeat.answered_again")
             self._on_answered_again()
         self._silent = False
-        lease = after_answer(
+        lease = lease_after_answer(
             sent_s=sent_s, lease_s=answer.lease_s, enforced=answer.lease_enforced, stop_s=self._lease_stop_s
         )
         if lease.enforced != self.lease.enforced:
             log.info("lease.mode", enforced=lease.enforced)
         changed_mode = lease.enforced != self.lease.enforced
-        self.lease = later(self.lease, lease)
+        self.lease = later_lease(self.lease, lease)
         self._set_lease(self.lease)
         if lease.enforced or changed_mode:
             await self._renew(self.lease)

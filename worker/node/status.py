@@ -15,7 +15,7 @@ from headway.rpc.v1 import resource_manager_pb2 as pb
 
 from .. import wire
 from ..attempt.task_executor import TaskExecutor
-from ..images import ImageKeeper
+from ..images import ImageManager
 from ..machine.conditions import Conditions
 from ..machine.disk_watch import DiskWatch
 from ..machine.engine_watch import EngineWatch
@@ -26,7 +26,7 @@ _IMAGES_TOLD = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class OfferedResources:
     """What the owner of the machine lets Headway use; 0: what it has."""
 
     cpus: float = 0.0
@@ -53,14 +53,14 @@ class StatusReader:
         incarnation: int,
         runtime: Runtime,
         gpus: Gpus,
-        offer: Offer,
+        offer: OfferedResources,
         conditions: Conditions,
         engine: EngineWatch,
         clock: Clock,
         disks: DiskWatch,
         live: Callable[[], Sequence[AttemptId]],
         holding: Callable[[], Sequence[TaskExecutor]],
-        images: ImageKeeper,
+        images: ImageManager,
         tell_names: bool,
     ) -> None:
         """``tell_names``: whether names of images that others brought may be known, since jobs may use those."""

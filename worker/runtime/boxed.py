@@ -22,7 +22,7 @@ from headway.logs import get_logger
 
 from .. import box as boxes
 from ..box import Box, StopWord, Stream
-from ..ports import Progress, StartOrder
+from ..ports import AttemptProgress, StartOrder
 
 log = get_logger(__name__)
 
@@ -82,13 +82,13 @@ class BoxedRuntime:
         """Safe twice."""
         self._watch.remove(attempt)
 
-    async def progress(self, attempt: AttemptId) -> Progress:
+    async def progress(self, attempt: AttemptId) -> AttemptProgress:
         box = self.box(attempt)
         # Three small files in the page cache: a thread would cost more than the reads.
         with contextlib.suppress(OSError, boxes.BoxError):
             end = boxes.read_end(box)
-            return Progress(started=_started(box), end=end, timeout_ms=_taken(box))
-        return Progress(started=_started(box), timeout_ms=_taken(box))
+            return AttemptProgress(started=_started(box), end=end, timeout_ms=_taken(box))
+        return AttemptProgress(started=_started(box), timeout_ms=_taken(box))
 
     async def stop(self, attempt: AttemptId, word: StopWord, grace_ms: int | None = None) -> None:
         box = self.box(attempt)

@@ -26,28 +26,28 @@ from headway.model.reasons import EndWord
 from ..launcher import launcher_path
 from ..model import WantedImage, attempt_of_folder
 from ..ports import (
-    Archive,
+    AttemptProgress,
     ContainerFacts,
     ContainerFiles,
     ContainerState,
-    Credentials,
     EngineFacts,
     EngineImage,
     EngineUnavailable,
+    ImageArchive,
     ImageFacts,
-    Progress,
-    Removed,
+    ImageRemoval,
+    RegistryCredentials,
     RuntimeRefused,
     StartOrder,
 )
 from .boxed import BoxedRuntime
 from .docker_disk import EngineFolders, container_files
-from .docker_engine import DockerEngine, InTurn, Turns
+from .docker_engine import DockerEngine, KeyedLock, StartSlots
 from .docker_errors import start_refusal, text_of
 from .docker_events import EngineEvents
 from .docker_gpus import GpuProbe
 from .docker_images import DockerImages
-from .docker_options import Identity, container_config, container_name, folder_of
+from .docker_options import WorkerIdentity, container_config, container_name, folder_of
 
 if TYPE_CHECKING:
     from headway.config import HeadwayConfig
@@ -77,7 +77,7 @@ class DockerRuntime(BoxedRuntime):
         attempts_dir: Path,
         *,
         engine: DockerEngine,
-        identity: Identity,
+        identity: WorkerIdentity,
         launcher: Path,
         local_images: bool = True,
         pids_limit: int = 4_096,
@@ -91,8 +91,8 @@ class DockerRuntime(BoxedRuntime):
         self._folders = EngineFolders(engine)
         self._events = EngineEvents(engine, on_connect=self._connected, on_loss=self._lost, on_event=self._engine_event)
         # More starts at once than that only wait for each other inside the engine.
-        self._starts = Turns(min(16, max(8, 2 * (os.cpu_count() or 1))))
-        self._in_turn: InTurn[AttemptId] = InTurn()
+        self._starts = StartSlots(min(16, max(8, 2 * (os.cpu_count() or 1))))
+        self._in_turn: KeyedLock[AttemptId] = KeyedLock()
         self._here: set[AttemptId] = set()
         self._on_change: Callable[[AttemptId], None] = lambda attempt: None
 
@@ -103,7 +103,7 @@ class DockerRuntime(BoxedRuntime):
         return cls(
             attempts_dir.resolve(),
             engine=DockerEngine(settings.docker_host, timeout_s=settings.engine_timeout_s),
-            identity=Identity(config.cluster.name, settings.node_id, str(attempts_dir.resolve())),
+            identity=WorkerIdentity(config.cluster.name, settings.node_id, str(attempts_dir.resolve())),
             launcher=launcher_path(),
             local_images=settings.local_images,
             pids_limit=settings.pids_limit,
@@ -137,19 +137,19 @@ class DockerRuntime(BoxedRuntime):
     async def find_image(self, wanted: WantedImage) -> ImageFacts | None:
         return await self._images.find(wanted)
 
-    async def load_image(self, wanted: WantedImage, archive: Archive) -> ImageFacts:
+    async def load_image(self, wanted: WantedImage, archive: ImageArchive) -> ImageFacts:
         return await self._images.load(wanted, archive)
 
-    async def resolve_image(self, wanted: WantedImage, credentials: Credentials | None) -> str:
+    async def resolve_image(self, wanted: WantedImage, credentials: RegistryCredentials | None) -> str:
         return await self._images.resolve(wanted, credentials)
 
-    async def pull_image(self, wanted: WantedImage, credentials: Credentials | None) -> ImageFacts:
+    async def pull_image(self, wanted: WantedImage, credentials: RegistryCredentials | None) -> ImageFacts:
         return await self._images.pull(wanted, credentials)
 
     async def mark_image(self, image_id: str) -> None:
         await self._images.mark(image_id)
 
-    async def remove_image(self, image_id: str, names: Collection[str]) -> Removed:
+    async def remove_image(self, image_id: str, names: Collection[str]) -> ImageRemoval:
         return await self._images.remove(image_id, names)
 
     async def layers_there(self, layers: Sequence[str]) -> int:
@@ -199,7 +199,7 @@ class DockerRuntime(BoxedRuntime):
         finally:
             self._starts.give_back()
 
-    async def progress(self, attempt: AttemptId) -> Progress:
+    async def progress(self, attempt: AttemptId) -> AttemptProgress:
         progress = await super().progress(attempt)
         if progress.end is None and attempt not in self._here and self.box(attempt).run.is_dir():
             # Adopted after a restart. What was written before the watch began is read once more.

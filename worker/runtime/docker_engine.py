@@ -164,7 +164,7 @@ class _OnePool(UnixHTTPAdapter):
         return super().get_connection("http+docker://localhost", proxies)
 
 
-class Turns:
+class StartSlots:
     """So many at once, in the order of asking. When the engine is found to be away, all who wait are told so at once
     instead of one after the other."""
 
@@ -203,7 +203,7 @@ class Turns:
                 turn.set_exception(error)
 
 
-class InTurn(Generic[K]):
+class KeyedLock(Generic[K]):
     """Work on one key follows in order, a piece of it beginning only when the last one has really ended: also the
     thread of a call whose caller had given up."""
 

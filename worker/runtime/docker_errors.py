@@ -7,7 +7,7 @@ from typing import Protocol
 
 from headway.model.reasons import EndWord
 
-from ..ports import NoRoom, RuntimeRefused
+from ..ports import NotEnoughDisk, RuntimeRefused
 
 _TROUBLE = (
     "containerd",
@@ -132,7 +132,7 @@ def pull_refusal(text: str, *, node: str, image: str, asks_for: str = "") -> Run
     whether this account may have it was asked; the image may be here."""
     text = " ".join(text.split())
     if _NO_DISK.search(text):
-        return NoRoom(f"Not enough disk on worker {node} for the image {image}")
+        return NotEnoughDisk(f"Not enough disk on worker {node} for the image {image}")
     # The registry's address before its answer: `lookup x: no such host` must not count as an image that is not there.
     if _AWAY.search(text) and not re.search(r"manifest unknown|pull access denied", text):
         return RuntimeRefused(
@@ -161,7 +161,7 @@ def load_refusal(text: str, *, node: str, image: str) -> RuntimeRefused:
     """The end of an attempt whose image of the market the engine would not take; ``text`` is what the engine said."""
     text = " ".join(text.split())
     if _NO_DISK.search(text):
-        return NoRoom(f"Not enough disk on worker {node} for the image {image}")
+        return NotEnoughDisk(f"Not enough disk on worker {node} for the image {image}")
     if _CHANGED.search(text):
         return RuntimeRefused(
             f"The market's copy of the image {image} is not what was uploaded; upload it again ({_tail(text)})",

@@ -16,7 +16,15 @@ from headway.logs import get_logger
 from headway.model.reasons import EndWord
 
 from ..model import ImageSource, WantedImage
-from ..ports import Archive, Credentials, EngineImage, EngineUnavailable, ImageFacts, Removed, RuntimeRefused
+from ..ports import (
+    EngineImage,
+    EngineUnavailable,
+    ImageArchive,
+    ImageFacts,
+    ImageRemoval,
+    RegistryCredentials,
+    RuntimeRefused,
+)
 from .docker_engine import DockerEngine
 from .docker_errors import is_trouble, load_refusal, pull_refusal, text_of
 from .docker_load import LoadFailed, load
@@ -68,7 +76,7 @@ class DockerImages:
             self._known[key] = facts
         return facts
 
-    async def load(self, wanted: WantedImage, archive: Archive) -> ImageFacts:
+    async def load(self, wanted: WantedImage, archive: ImageArchive) -> ImageFacts:
         """See ``ports.Runtime.load_image``."""
         try:
             made = await self._engine.fetch(lambda api: load(api, archive))
@@ -91,7 +99,7 @@ class DockerImages:
             word=EndWord.IMAGE_BAD,
         )
 
-    async def resolve(self, wanted: WantedImage, credentials: Credentials | None) -> str:
+    async def resolve(self, wanted: WantedImage, credentials: RegistryCredentials | None) -> str:
         """See ``ports.Runtime.resolve_image``."""
 
         def ask(api: APIClient) -> str:
@@ -111,7 +119,7 @@ class DockerImages:
         except EngineUnavailable as error:
             raise self._slow(wanted, error, asks_for=wanted.account) from error
 
-    async def pull(self, wanted: WantedImage, credentials: Credentials | None) -> ImageFacts:
+    async def pull(self, wanted: WantedImage, credentials: RegistryCredentials | None) -> ImageFacts:
         """See ``ports.Runtime.pull_image``."""
         image = wanted.name
         repository, _tag = parse_repository_tag(image)
@@ -146,7 +154,7 @@ class DockerImages:
         await self._call(lambda api: api.tag(image_id, MARK, _tag_of(image_id)))
         self.changed()
 
-    async def remove(self, image_id: str, names: Collection[str]) -> Removed:
+    async def remove(self, image_id: str, names: Collection[str]) -> ImageRemoval:
         """See ``ports.Runtime.remove_image``."""
         try:
             return await self._call(lambda api: _remove(api, image_id, names))
@@ -279,11 +287,11 @@ def removal(found: Mapping[str, Any], names: Collection[str]) -> tuple[list[str]
     return [*(name for name in has if name != mark), mark if mark in has else image_id], True
 
 
-def _remove(api: APIClient, image_id: str, names: Collection[str]) -> Removed:
+def _remove(api: APIClient, image_id: str, names: Collection[str]) -> ImageRemoval:
     try:
         found = _inspect(api, image_id)
     except (ImageNotFound, NotFound):
-        return Removed.GONE
+        return ImageRemoval.GONE
     order, goes = removal(found, names)
     for name in order:
         try:
@@ -295,8 +303,8 @@ def _remove(api: APIClient, image_id: str, names: Collection[str]) -> Removed:
             if error.status_code != 409:
                 raise
             log.info("image.in_use", image=image_id, reason=text_of(error))
-            return Removed.IN_USE
-    return Removed.GONE if goes else Removed.KEPT
+            return ImageRemoval.IN_USE
+    return ImageRemoval.GONE if goes else ImageRemoval.KEPT
 
 
 def _remove_strangers(api: APIClient, made: Collection[str]) -> None:
@@ -328,7 +336,7 @@ def _names(wanted: WantedImage) -> tuple[str, ...]:
     return (wanted.key,)
 
 
-def _login(credentials: Credentials | None) -> dict[str, str] | None:
+def _login(credentials: RegistryCredentials | None) -> dict[str, str] | None:
     return {"username": credentials.username, "password": credentials.password} if credentials else None
 
 

@@ -9,7 +9,7 @@ from docker import APIClient
 
 from headway.errors import HeadwayError
 
-from ..ports import Archive
+from ..ports import ImageArchive
 
 _LOADED = re.compile(r"Loaded image ID: (sha256:[0-9a-f]{64})")
 
@@ -18,7 +18,7 @@ class LoadFailed(Exception):
     """The engine's own words, in the midst of its answer."""
 
 
-def load(api: APIClient, archive: Archive) -> list[str]:
+def load(api: APIClient, archive: ImageArchive) -> list[str]:
     """Hand the archive in; ids of the images that the engine says it made of it. Blocks.
 
     Cut off at any point, an engine keeps nothing of it: it unpacks only what has come whole.

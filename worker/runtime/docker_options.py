@@ -22,7 +22,7 @@ _OOM_SCORE = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class WorkerIdentity:
     """Whose containers these are. ``folder``: where the Worker's boxes lie, since two clusters of one name, as two
     people start them on one machine, must not take each other's containers for orphans."""
 
@@ -44,7 +44,7 @@ def container_name(folder: str) -> str:
     return f"headway-{folder}"
 
 
-def folder_of(name: str, labels: dict[str, str] | None, identity: Identity) -> str | None:
+def folder_of(name: str, labels: dict[str, str] | None, identity: WorkerIdentity) -> str | None:
     """The attempt's folder, if a container of this name and with these labels is this Worker's. An image may bring
     labels of its own, so the name must agree with them."""
     labels = labels or {}
@@ -54,7 +54,7 @@ def folder_of(name: str, labels: dict[str, str] | None, identity: Identity) -> s
     return folder if folder and name.removeprefix("/") == container_name(folder) else None
 
 
-def container_config(order: StartOrder, box: Box, identity: Identity, *, pids_limit: int) -> dict[str, Any]:
+def container_config(order: StartOrder, box: Box, identity: WorkerIdentity, *, pids_limit: int) -> dict[str, Any]:
     """The body of the engine's call `create`."""
     gpus = ",".join(order.gpu_uuids)
     return {
@@ -74,7 +74,7 @@ def container_config(order: StartOrder, box: Box, identity: Identity, *, pids_li
     }
 
 
-def _labels(order: StartOrder, identity: Identity) -> dict[str, str]:
+def _labels(order: StartOrder, identity: WorkerIdentity) -> dict[str, str]:
     attempt = order.attempt
     return {
         **identity.labels(),

@@ -72,7 +72,7 @@ def _end_word(text: str) -> EndWord | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class ScriptedStop:
     """A stop order. Instants are nanoseconds by the boot clock."""
 
     word: StopWord
@@ -81,7 +81,7 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ScriptedRun:
     """One started attempt. Instants are nanoseconds: ``wall_ns`` since the epoch, the others by the boot clock."""
 
     script: Script
@@ -92,7 +92,9 @@ class Run:
     lease_grace_ms: int
 
 
-def ends_at(run: Run, stop: Stop | None = None, lease_until_ns: int | None = None) -> tuple[int, EndRecord]:
+def ends_at(
+    run: ScriptedRun, stop: ScriptedStop | None = None, lease_until_ns: int | None = None
+) -> tuple[int, EndRecord]:
     """When (boot clock, nanoseconds) and how it ends, if nothing else is ordered in between.
 
     What comes first wins, as with the launcher: the end of the script itself, the timeout, the stop order, the lease.
@@ -110,12 +112,14 @@ def ends_at(run: Run, stop: Stop | None = None, lease_until_ns: int | None = Non
     return killed_at, _record(run, killed_at, reason, word=word, signal_number=signal.SIGKILL)
 
 
-def ordered_at(run: Run, stop: Stop | None = None, lease_until_ns: int | None = None) -> int:
+def ordered_at(run: ScriptedRun, stop: ScriptedStop | None = None, lease_until_ns: int | None = None) -> int:
     """When (boot clock, nanoseconds) it gets its TERM, if it does not end before."""
     return _first_order(run, stop, lease_until_ns)[0]
 
 
-def _first_order(run: Run, stop: Stop | None, lease_until_ns: int | None) -> tuple[int, int, BoxEnd, StopWord | None]:
+def _first_order(
+    run: ScriptedRun, stop: ScriptedStop | None, lease_until_ns: int | None
+) -> tuple[int, int, BoxEnd, StopWord | None]:
     grace_ns = run.grace_ms * _MS
     limit = run.boot_ns + run.timeout_ms * _MS
     orders: list[tuple[int, int, BoxEnd, StopWord | None]] = [(limit, grace_ns, BoxEnd.TIMED_OUT, None)]
@@ -128,7 +132,7 @@ def _first_order(run: Run, stop: Stop | None, lease_until_ns: int | None) -> tup
 
 
 def _record(
-    run: Run,
+    run: ScriptedRun,
     at_ns: int,
     reason: BoxEnd,
     *,

@@ -29,21 +29,21 @@ from ..alarms import Alarm, Alarms
 from ..box import Box, EndRecord, StartedRecord, StopWord, Stream
 from ..model import WantedImage, attempt_of_folder
 from ..ports import (
-    Archive,
+    AttemptProgress,
     ContainerFacts,
     ContainerFiles,
     ContainerState,
-    Credentials,
     EngineFacts,
     EngineImage,
     EngineUnavailable,
+    ImageArchive,
     ImageFacts,
-    Progress,
-    Removed,
+    ImageRemoval,
+    RegistryCredentials,
     RuntimeRefused,
     StartOrder,
 )
-from .script import Run, Script, Stop, ends_at, ordered_at
+from .script import Script, ScriptedRun, ScriptedStop, ends_at, ordered_at
 
 log = get_logger(__name__)
 
@@ -57,8 +57,8 @@ _COMPACT_BYTES = 1 << 20
 class _Live:
     """One pretended container. ``frozen``: it has ended, and no later order changes how."""
 
-    run: Run
-    stop: Stop | None = None
+    run: ScriptedRun
+    stop: ScriptedStop | None = None
     lease_until_ns: int | None = None
     frozen: tuple[int, EndRecord] | None = None
     alarm: Alarm | None = None
@@ -126,21 +126,21 @@ class ScriptedRuntime:
         # Every image is there: nothing runs in it.
         return ImageFacts(id=wanted.digest or _IMAGE_ID, architecture=_architecture())
 
-    async def load_image(self, wanted: WantedImage, archive: Archive) -> ImageFacts:
+    async def load_image(self, wanted: WantedImage, archive: ImageArchive) -> ImageFacts:
         archive.close()
         return ImageFacts(id=wanted.digest, architecture=_architecture())
 
-    async def resolve_image(self, wanted: WantedImage, credentials: Credentials | None) -> str:
+    async def resolve_image(self, wanted: WantedImage, credentials: RegistryCredentials | None) -> str:
         return wanted.digest or _IMAGE_ID
 
-    async def pull_image(self, wanted: WantedImage, credentials: Credentials | None) -> ImageFacts:
+    async def pull_image(self, wanted: WantedImage, credentials: RegistryCredentials | None) -> ImageFacts:
         return ImageFacts(id=wanted.digest or _IMAGE_ID, architecture=_architecture())
 
     async def mark_image(self, image_id: str) -> None:
         pass
 
-    async def remove_image(self, image_id: str, names: Collection[str]) -> Removed:
-        return Removed.GONE
+    async def remove_image(self, image_id: str, names: Collection[str]) -> ImageRemoval:
+        return ImageRemoval.GONE
 
     async def layers_there(self, layers: Sequence[str]) -> int:
         return 0
@@ -157,7 +157,7 @@ class ScriptedRuntime:
             word = script.start_fails
             raise RuntimeRefused(f"The script says that it ends with {word.value} before it starts.", word=word)
         now_ns = self._now_ns()
-        run = Run(
+        run = ScriptedRun(
             script=script,
             boot_ns=now_ns,
             wall_ns=round(self._clock.now() * _NS),
@@ -176,14 +176,14 @@ class ScriptedRuntime:
         self._schedule(order.attempt, live)
         return self._facts(order.attempt, live)
 
-    async def progress(self, attempt: AttemptId) -> Progress:
+    async def progress(self, attempt: AttemptId) -> AttemptProgress:
         live = self._live.get(attempt)
         if live is None:
-            return Progress()
+            return AttemptProgress()
         started = StartedRecord(live.run.wall_ns, live.run.boot_ns, pid=0)
         live.freeze_if_over(self._now_ns())
         end = live.frozen[1] if live.frozen and not live.cut_off else None
-        return Progress(started, end, live.run.timeout_ms if live.extended else None)
+        return AttemptProgress(started, end, live.run.timeout_ms if live.extended else None)
 
     async def inspect(self, attempt: AttemptId) -> ContainerFacts:
         live = self._live.get(attempt)
@@ -201,9 +201,9 @@ class ScriptedRuntime:
         if live.stop is not None:
             if grace_ns is None or (live.stop.grace_ns is not None and live.stop.grace_ns <= grace_ns):
                 return
-            stop = Stop(live.stop.word, live.stop.at_ns, grace_ns)
+            stop = ScriptedStop(live.stop.word, live.stop.at_ns, grace_ns)
         else:
-            stop = Stop(word, now_ns, grace_ns)
+            stop = ScriptedStop(word, now_ns, grace_ns)
         self._write({"stop": attempt.folder, "word": stop.word.value, "at": stop.at_ns, "grace": stop.grace_ns})
         live.stop = stop
         self._schedule(attempt, live)
@@ -312,7 +312,7 @@ class ScriptedRuntime:
         else:
             live.alarm = self._alarms.set(at_ns / _NS, lambda: self._on_change(attempt))
 
-    def _print(self, box: Box, run: Run) -> None:
+    def _print(self, box: Box, run: ScriptedRun) -> None:
         for folder in (box.root, box.attempt, box.run):
             folder.mkdir(parents=True, exist_ok=True)
         # A start that was cut short between this and its line in the journal comes here again.
@@ -357,7 +357,7 @@ class ScriptedRuntime:
         elif "stop" in line:
             live = self._of(line["stop"])
             if live is not None:
-                live.stop = Stop(StopWord(line["word"]), line["at"], line["grace"])
+                live.stop = ScriptedStop(StopWord(line["word"]), line["at"], line["grace"])
         elif "extend" in line:
             live = self._of(line["extend"])
             if live is not None:
@@ -378,7 +378,7 @@ class ScriptedRuntime:
         return None if attempt is None else self._live.get(attempt)
 
 
-def _start_line(attempt: AttemptId, run: Run, lease_until_ns: int | None) -> dict[str, Any]:
+def _start_line(attempt: AttemptId, run: ScriptedRun, lease_until_ns: int | None) -> dict[str, Any]:
     script = run.script
     return {
         "start": attempt.folder,
@@ -394,7 +394,7 @@ def _start_line(attempt: AttemptId, run: Run, lease_until_ns: int | None) -> dic
     }
 
 
-def _run_of(line: Mapping[str, Any]) -> Run:
+def _run_of(line: Mapping[str, Any]) -> ScriptedRun:
     timeout_ms, grace_ms, lease_grace_ms = line["limits"]
     script = Script(
         run_ns=line["run_ns"],
@@ -404,7 +404,7 @@ def _run_of(line: Mapping[str, Any]) -> Run:
         ignores_term=line["deaf"],
         out_of_memory=line["oom"],
     )
-    return Run(script, line["boot_ns"], line["wall_ns"], timeout_ms, grace_ms, lease_grace_ms)
+    return ScriptedRun(script, line["boot_ns"], line["wall_ns"], timeout_ms, grace_ms, lease_grace_ms)
 
 
 def _architecture() -> str:

@@ -5,38 +5,40 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.worker.builders import a_launch, an_attempt
-from worker.attempt.admission import Accept, Refuse, verdict
-from worker.attempt.leases import Lease, after_answer, later
+from worker.attempt.admission import AcceptLaunch, RefuseLaunch, verdict
+from worker.attempt.leases import Lease, later_lease, lease_after_answer
 from worker.box import StopWord
-from worker.model import Condition, Record, Stage, Times, attempt_of_folder
+from worker.model import AttemptRecord, AttemptStage, AttemptTimes, Condition, attempt_of_folder
 from worker.store import record_from_row, record_to_row
 
 FULL = Condition("disk_full", "The disk is full.", 0.0)
 NOTED = Condition("gpu_unavailable", "No driver.", 0.0, blocks_work=False)
 
 
-def a_record(stage: Stage, *, stop: StopWord | None = None, launch: bytes | None = b"x") -> Record:
-    return Record(an_attempt(), stage, launch, Times(accepted_at=1.0), stop=stop)
+def a_record(stage: AttemptStage, *, stop: StopWord | None = None, launch: bytes | None = b"x") -> AttemptRecord:
+    return AttemptRecord(an_attempt(), stage, launch, AttemptTimes(accepted_at=1.0), stop=stop)
 
 
 @pytest.mark.parametrize(
     ("record", "want"),
     [
-        (None, Accept()),
-        (a_record(Stage.LIVE), Accept(known=True)),
-        (a_record(Stage.LIVE, stop=StopWord.CANCELLED), Accept(known=True)),
-        (a_record(Stage.ENDED), Accept(known=True)),
-        (a_record(Stage.ACKED), "fenced"),
-        (a_record(Stage.DONE), "fenced"),
-        (a_record(Stage.DONE, launch=None, stop=StopWord.CANCELLED), "fenced"),
+        (None, AcceptLaunch()),
+        (a_record(AttemptStage.LIVE), AcceptLaunch(known=True)),
+        (a_record(AttemptStage.LIVE, stop=StopWord.CANCELLED), AcceptLaunch(known=True)),
+        (a_record(AttemptStage.ENDED), AcceptLaunch(known=True)),
+        (a_record(AttemptStage.ACKED), "fenced"),
+        (a_record(AttemptStage.DONE), "fenced"),
+        (a_record(AttemptStage.DONE, launch=None, stop=StopWord.CANCELLED), "fenced"),
     ],
 )
-def test_a_launch_is_idempotent_and_never_runs_what_has_ended(record: Record | None, want: Accept | str) -> None:
+def test_a_launch_is_idempotent_and_never_runs_what_has_ended(
+    record: AttemptRecord | None, want: AcceptLaunch | str
+) -> None:
     answer = verdict(a_launch(), record=record, incarnation=7, conditions=[])
-    if isinstance(want, Accept):
+    if isinstance(want, AcceptLaunch):
         assert answer == want
     else:
-        assert isinstance(answer, Refuse)
+        assert isinstance(answer, RefuseLaunch)
         assert answer.error.slug == want
         assert not answer.again_later
 
@@ -52,31 +54,31 @@ def test_a_launch_is_idempotent_and_never_runs_what_has_ended(record: Record | N
 )
 def test_a_node_that_is_unfit_refuses_for_now(word: str, slug: str) -> None:
     answer = verdict(a_launch(), record=None, incarnation=7, conditions=[NOTED, Condition(word, "No.", 0.0)])
-    assert isinstance(answer, Refuse)
+    assert isinstance(answer, RefuseLaunch)
     assert (answer.error.slug, answer.again_later) == (slug, True)
 
 
 def test_what_only_deserves_a_note_keeps_no_work_away() -> None:
-    assert verdict(a_launch(), record=None, incarnation=7, conditions=[NOTED]) == Accept()
+    assert verdict(a_launch(), record=None, incarnation=7, conditions=[NOTED]) == AcceptLaunch()
 
 
 def test_what_was_taken_stays_taken_though_the_disk_fills_up() -> None:
-    answer = verdict(a_launch(), record=a_record(Stage.LIVE), incarnation=8, conditions=[FULL])
-    assert answer == Accept(known=True)
+    answer = verdict(a_launch(), record=a_record(AttemptStage.LIVE), incarnation=8, conditions=[FULL])
+    assert answer == AcceptLaunch(known=True)
 
 
 def test_the_lease_counts_from_the_sending_and_ends_early() -> None:
-    assert after_answer(sent_s=1000.0, lease_s=120, enforced=True, stop_s=30) == Lease(1_090_000_000_000)
-    assert after_answer(sent_s=1000.0, lease_s=120, enforced=False, stop_s=30) == Lease()
+    assert lease_after_answer(sent_s=1000.0, lease_s=120, enforced=True, stop_s=30) == Lease(1_090_000_000_000)
+    assert lease_after_answer(sent_s=1000.0, lease_s=120, enforced=False, stop_s=30) == Lease()
     # A lease shorter than the stop time still leaves half of it.
-    assert after_answer(sent_s=1000.0, lease_s=10, enforced=True, stop_s=30) == Lease(1_005_000_000_000)
+    assert lease_after_answer(sent_s=1000.0, lease_s=10, enforced=True, stop_s=30) == Lease(1_005_000_000_000)
 
 
 def test_answers_that_overtake_each_other_shorten_nothing() -> None:
-    assert later(Lease(20), Lease(10)) == Lease(20)
-    assert later(Lease(10), Lease(20)) == Lease(20)
-    assert later(Lease(10), Lease()) == Lease()
-    assert later(Lease(), Lease(10)) == Lease(10)
+    assert later_lease(Lease(20), Lease(10)) == Lease(20)
+    assert later_lease(Lease(10), Lease(20)) == Lease(20)
+    assert later_lease(Lease(10), Lease()) == Lease()
+    assert later_lease(Lease(), Lease(10)) == Lease(10)
 
 
 def test_folders_name_attempts_both_ways() -> None:
@@ -89,8 +91,8 @@ def test_folders_name_attempts_both_ways() -> None:
 def test_records_survive_their_row() -> None:
     from types import SimpleNamespace
 
-    record = a_record(Stage.ENDED, stop=StopWord.CANCELLED)
+    record = a_record(AttemptStage.ENDED, stop=StopWord.CANCELLED)
     record.discarded, record.notes, record.end_report, record.unsafe = True, b"n", b"r", True
-    record.times = Times(1.0, 2.0, 3.0, 4.0, 5.0)
+    record.times = AttemptTimes(1.0, 2.0, 3.0, 4.0, 5.0)
     names = ("folder", "stage", "launch", "facts", "notes", "end_report", "changed_at")
     assert record_from_row(SimpleNamespace(**dict(zip(names, record_to_row(record), strict=True)))) == record

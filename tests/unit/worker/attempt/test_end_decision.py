@@ -8,11 +8,11 @@ import pytest
 
 from headway.model.reasons import EndWord
 from headway.states import AttemptEventKind
-from worker.attempt.end_decision import EndContext, decide
+from worker.attempt.end_decision import EndEvidence, decide
 from worker.box import BoxEnd, EndRecord, StartStage, StopWord
 from worker.ports import ContainerFacts, ContainerState
 
-CONTEXT = EndContext(
+CONTEXT = EndEvidence(
     node="gpu-1", timeout_s=600.0, memory_bytes=128 << 20, log_limit_bytes=1 << 30, program="python3", ever_started=True
 )
 GONE = ContainerFacts(ContainerState.EXITED, exit_code=0)

@@ -9,14 +9,14 @@ from headway.jobfile.spec import Entrypoint, LogLimitAction, RunAs, Shell
 from tests.unit.worker.builders import a_launch
 from worker.attempt.launch_spec import argv, launch_spec
 from worker.box import LogLimitAction as BoxLogLimitAction
-from worker.model import Launch, Owner
+from worker.model import LaunchAttempt, Owner
 from worker.ports import ImageFacts
 
 PLAIN = ImageFacts("sha256:1", env=("PATH=/opt/bin", "HOME=/nowhere", "NVIDIA_VISIBLE_DEVICES=all", "broken"))
 SERVER = ImageFacts("sha256:2", entrypoint=("python", "-m", "http.server"), cmd=("8000",), user="app:app")
 
 
-def env_of(launch: Launch, image: ImageFacts = PLAIN) -> dict[str, str]:
+def env_of(launch: LaunchAttempt, image: ImageFacts = PLAIN) -> dict[str, str]:
     return dict(launch_spec(launch, image, now=1_800_000_000.9, lease_grace_s=10).env)
 
 

@@ -1,4 +1,4 @@
-"""Reports to TaskManager, on a clock that tests move."""
+"""AttemptReporter to TaskManager, on a clock that tests move."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headway.rpc import convert
 from headway.rpc.v1 import task_manager_pb2 as tm
 from tests.support.clock import FakeClock
 from tests.unit.worker.builders import an_attempt
-from worker.attempt.reporter import Reports
+from worker.attempt.reporter import AttemptReporter
 
 A, B = an_attempt("a"), an_attempt("b")
 
@@ -47,8 +47,8 @@ async def line() -> Line:
 
 
 @pytest.fixture
-async def reports(clock: FakeClock, line: Line) -> AsyncIterator[Reports]:
-    reports = Reports(line.send, clock, on_acked=line.acked.extend, on_discard=line.discarded.extend)
+async def reports(clock: FakeClock, line: Line) -> AsyncIterator[AttemptReporter]:
+    reports = AttemptReporter(line.send, clock, on_acked=line.acked.extend, on_discard=line.discarded.extend)
     task = asyncio.create_task(reports.run())
     yield reports
     task.cancel()
@@ -56,7 +56,7 @@ async def reports(clock: FakeClock, line: Line) -> AsyncIterator[Reports]:
 
 
 async def test_an_end_is_sent_at_once_and_stands_for_what_came_before(
-    reports: Reports, line: Line, clock: FakeClock
+    reports: AttemptReporter, line: Line, clock: FakeClock
 ) -> None:
     reports.tell(A, a_report(A, "CONTAINER_STARTING"))
     reports.tell(A, a_report(A, "PROCESS_STARTED"))
@@ -67,7 +67,7 @@ async def test_an_end_is_sent_at_once_and_stands_for_what_came_before(
     assert line.acked == [A]
 
 
-async def test_what_is_no_end_is_told_within_a_moment(reports: Reports, line: Line, clock: FakeClock) -> None:
+async def test_what_is_no_end_is_told_within_a_moment(reports: AttemptReporter, line: Line, clock: FakeClock) -> None:
     reports.tell(A, a_report(A, "PROCESS_STARTED"))
     await clock.settle()
     assert line.batches == []
@@ -76,7 +76,7 @@ async def test_what_is_no_end_is_told_within_a_moment(reports: Reports, line: Li
     assert line.acked == []
 
 
-async def test_what_piles_up_goes_in_one_message(reports: Reports, line: Line, clock: FakeClock) -> None:
+async def test_what_piles_up_goes_in_one_message(reports: AttemptReporter, line: Line, clock: FakeClock) -> None:
     line.gate = asyncio.Event()
     reports.tell(A, a_report(A, "SUCCEEDED"), end=True)
     await clock.settle()
@@ -88,7 +88,9 @@ async def test_what_piles_up_goes_in_one_message(reports: Reports, line: Line, c
     assert [len(batch) for batch in line.batches] == [1, 40]
 
 
-async def test_an_answer_that_got_lost_is_asked_for_again(reports: Reports, line: Line, clock: FakeClock) -> None:
+async def test_an_answer_that_got_lost_is_asked_for_again(
+    reports: AttemptReporter, line: Line, clock: FakeClock
+) -> None:
     line.away = True
     reports.tell(A, a_report(A, "FAILED"), end=True)
     await clock.advance(60)
@@ -102,7 +104,7 @@ async def test_an_answer_that_got_lost_is_asked_for_again(reports: Reports, line
 
 
 async def test_what_was_not_taken_is_offered_at_once_when_taskmanager_answers_again(
-    reports: Reports, line: Line, clock: FakeClock
+    reports: AttemptReporter, line: Line, clock: FakeClock
 ) -> None:
     """Ends that are told seconds after the first heartbeat leave GPUs idle, and promises behind them in doubt."""
     line.away = True
@@ -115,7 +117,9 @@ async def test_what_was_not_taken_is_offered_at_once_when_taskmanager_answers_ag
     assert (len(line.batches), line.acked) == (tries + 1, [A])
 
 
-async def test_a_newer_report_is_not_acked_with_the_older(reports: Reports, line: Line, clock: FakeClock) -> None:
+async def test_a_newer_report_is_not_acked_with_the_older(
+    reports: AttemptReporter, line: Line, clock: FakeClock
+) -> None:
     line.gate = asyncio.Event()
     reports.tell(A, a_report(A, "PROCESS_STARTED"))
     await clock.advance(0.1)

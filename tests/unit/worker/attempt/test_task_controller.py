@@ -16,17 +16,17 @@ from tests.support.waiting import eventually
 from tests.unit.worker.builders import an_attempt
 from tests.unit.worker.fakes import NS, Rig, a_rig
 from worker import wire
-from worker.attempt.admission import Refuse
-from worker.attempt.task_controller import Taken, TaskController
+from worker.attempt.admission import RefuseLaunch
+from worker.attempt.task_controller import LaunchAccepted, TaskController
 from worker.box import BoxEnd, EndRecord, StopWord
-from worker.model import Condition, Extend, Given, Launch, Stage
+from worker.model import AttemptStage, Condition, ExtendAttempt, Extension, LaunchAttempt
 from worker.ports import ContainerFacts, ContainerState
 
 A, B = an_attempt("a"), an_attempt("b")
 DONE = EndRecord(BoxEnd.EXITED, exit_code=0, run_ns=NS)
 
 
-def said(attempt: object = A, *, incarnation: int = 7) -> tuple[Launch, bytes]:
+def said(attempt: object = A, *, incarnation: int = 7) -> tuple[LaunchAttempt, bytes]:
     """A launch as it came over the wire."""
     message = worker_pb2.LaunchAttempt(
         attempt=convert.attempt_to_pb(attempt),  # type: ignore[arg-type]
@@ -97,7 +97,7 @@ async def desk(clock: FakeClock, tmp_path: Path) -> AsyncIterator[Desk]:
 
 async def test_what_is_accepted_is_on_the_disk(desk: Desk) -> None:
     (answer,) = await desk.controller.launch([said()])
-    assert isinstance(answer, Taken)
+    assert isinstance(answer, LaunchAccepted)
     assert A in desk.rig.store.rows
 
 
@@ -110,7 +110,7 @@ async def test_a_full_disk_takes_nothing_and_starts_nothing(desk: Desk) -> None:
     assert not desk.controller.live()
     desk.rig.store.full = False
     (answer,) = await desk.controller.launch([said()])
-    assert isinstance(answer, Taken)
+    assert isinstance(answer, LaunchAccepted)
 
 
 async def test_the_same_launch_at_the_same_moment_makes_one_container(desk: Desk) -> None:
@@ -122,18 +122,18 @@ async def test_the_same_launch_at_the_same_moment_makes_one_container(desk: Desk
 async def test_an_unfit_node_refuses_and_remembers_nothing(desk: Desk) -> None:
     desk.conditions = [Condition("engine_unavailable", "It hangs.", 0.0)]
     (answer,) = await desk.controller.launch([said()])
-    assert isinstance(answer, Refuse)
+    assert isinstance(answer, RefuseLaunch)
     assert answer.again_later
     desk.conditions = []
     (answer,) = await desk.controller.launch([said()])
-    assert isinstance(answer, Taken)
+    assert isinstance(answer, LaunchAccepted)
 
 
 async def test_a_stop_that_comes_first_is_remembered_over_a_restart(desk: Desk) -> None:
     await desk.controller.stop([(A, StopWord.CANCELLED)])
     await desk.restart()
     (answer,) = await desk.controller.launch([said()])
-    assert isinstance(answer, Refuse)
+    assert isinstance(answer, RefuseLaunch)
     assert (answer.error.slug, answer.again_later) == ("fenced", False)
 
 
@@ -160,7 +160,7 @@ async def test_a_stop_survives_the_worker(desk: Desk) -> None:
 
 async def test_more_time_survives_the_worker(desk: Desk) -> None:
     await desk.running(A)
-    await desk.controller.extend([Extend(A, 120.0, (Given("ann", 60.0),)), Extend(B, 120.0)])
+    await desk.controller.extend([ExtendAttempt(A, 120.0, (Extension("ann", 60.0),)), ExtendAttempt(B, 120.0)])
     await desk.clock.settle()
     await desk.restart()
     assert desk.rig.runtime.extended == [(A, 120_000)] * 2, "handed over again: nobody knows whether it arrived"
@@ -219,7 +219,7 @@ async def test_an_end_without_an_answer_is_told_again_after_a_restart(desk: Desk
     await desk.pass_time()
     record = desk.controller.find(A)
     assert record is not None
-    assert record.stage is Stage.ENDED
+    assert record.stage is AttemptStage.ENDED
     assert desk.controller.live() == [A]
     await desk.restart()
     await desk.pass_time()
@@ -297,7 +297,7 @@ async def test_what_has_ended_is_forgotten_after_a_day(desk: Desk) -> None:
 async def test_nothing_begins_once_the_worker_closes(desk: Desk) -> None:
     await desk.controller.close()
     (answer,) = await desk.controller.launch([said()])
-    assert isinstance(answer, Taken)
+    assert isinstance(answer, LaunchAccepted)
     await desk.clock.settle()
     assert not desk.rig.runtime.started
     await desk.restart()
@@ -321,5 +321,5 @@ async def test_the_line_about_dropped_output_survives_a_restart(desk: Desk, copi
     log = desk.rig.mount.job_folder(A) / "stdout.log"
     assert log.exists() == copied_before
     await desk.restart()
-    await desk.pass_until(lambda: desk.controller.find(A).stage is Stage.DONE)  # type: ignore[union-attr]
+    await desk.pass_until(lambda: desk.controller.find(A).stage is AttemptStage.DONE)  # type: ignore[union-attr]
     assert log.read_bytes().startswith(b"output\n[headway] 5MiB of output")

@@ -20,7 +20,7 @@ from tests.unit.worker.fakes import NS, Rig, a_rig
 from worker.attempt.leases import Lease
 from worker.attempt.task_executor import TaskExecutor
 from worker.box import BoxEnd, EndRecord, StartStage, StopWord
-from worker.model import Extend, Given, Record, Stage, Times
+from worker.model import AttemptRecord, AttemptStage, AttemptTimes, ExtendAttempt, Extension
 from worker.ports import ContainerFacts, ContainerState, RuntimeRefused
 
 DONE = EndRecord(BoxEnd.EXITED, exit_code=0, run_ns=5 * NS, stdout_bytes=3)
@@ -32,7 +32,7 @@ class One:
     def __init__(self, rig: Rig, attempt: AttemptId) -> None:
         self.rig = rig
         self.attempt = attempt
-        self.record = Record(attempt, Stage.LIVE, b"launch", Times(accepted_at=rig.clock.now()))
+        self.record = AttemptRecord(attempt, AttemptStage.LIVE, b"launch", AttemptTimes(accepted_at=rig.clock.now()))
         self.executor: TaskExecutor
         self.life: asyncio.Task[None]
 
@@ -83,7 +83,7 @@ async def test_the_ordinary_life(one: One) -> None:
     end = await one.end()
     assert (end.kind, end.reason.exit_code, end.run_s, end.image_id) == ("SUCCEEDED", 0, 5.0, "sha256:feed")
     await eventually(one.life.done)
-    assert one.record.stage is Stage.DONE
+    assert one.record.stage is AttemptStage.DONE
     assert one.rig.runtime.removed == [one.attempt]
     platform = (one.rig.mount.job_folder(one.attempt) / "platform.log").read_text()
     assert "Process started; its timeout is 10m" in platform
@@ -445,13 +445,13 @@ def taken(one: One, timeout_ms: int) -> None:
 async def test_more_time_is_handed_over_and_reported_once_the_launcher_counts_by_it(one: One) -> None:
     one.begin()
     await one.running()
-    order = Extend(one.attempt, 2_400.0, (Given("ann", 600.0), Given("root", 1_200.0, forced=True)))
+    order = ExtendAttempt(one.attempt, 2_400.0, (Extension("ann", 600.0), Extension("root", 1_200.0, forced=True)))
     assert one.executor.extend(order)
     one.executor.nudge()
     await one.settle()
     assert one.rig.runtime.extended == [(one.attempt, 2_400_000)]
     assert not one.executor.extend(order), "said again with each heartbeat"
-    assert not one.executor.extend(Extend(one.attempt, 1_200.0)), "an older order that comes late"
+    assert not one.executor.extend(ExtendAttempt(one.attempt, 1_200.0)), "an older order that comes late"
     assert not one.rig.told.reports[-1].HasField("timeout_s")
     taken(one, 2_400_000)
     await one.rig.clock.advance(0.1)
@@ -473,20 +473,20 @@ async def test_more_time_is_handed_over_and_reported_once_the_launcher_counts_by
 async def test_time_that_came_too_late_is_never_said_to_have_counted(one: One) -> None:
     one.begin()
     await one.running()
-    assert one.executor.extend(Extend(one.attempt, 1_200.0, (Given("ann", 600.0),)))
+    assert one.executor.extend(ExtendAttempt(one.attempt, 1_200.0, (Extension("ann", 600.0),)))
     one.rig.runtime.end(one.attempt, EndRecord(BoxEnd.TIMED_OUT, signal=15, run_ns=600 * NS, timeout_ms=600_000))
     end = await one.end()
     assert (end.kind, end.timeout_s) == ("TIMED_OUT", 600.0)
     assert end.reason.detail == (
         "It ran past its timeout of 10m and was ended. The 20m that it was given came too late."
     )
-    assert not one.executor.extend(Extend(one.attempt, 3_000.0)), "it has ended"
+    assert not one.executor.extend(ExtendAttempt(one.attempt, 3_000.0)), "it has ended"
 
 
 async def test_a_launcher_that_takes_no_time_is_killed_at_the_new_limit_not_before(one: One) -> None:
     one.begin()
     await one.running()
-    assert one.executor.extend(Extend(one.attempt, 1_200.0))
+    assert one.executor.extend(ExtendAttempt(one.attempt, 1_200.0))
     one.executor.nudge()
     await one.settle()
     await one.rig.clock.advance(1_100)
@@ -498,7 +498,7 @@ async def test_a_launcher_that_takes_no_time_is_killed_at_the_new_limit_not_befo
 async def test_a_full_disk_delays_more_time_until_it_is_said_again(one: One) -> None:
     one.begin()
     await one.running()
-    order = Extend(one.attempt, 1_200.0, (Given("ann", 600.0),))
+    order = ExtendAttempt(one.attempt, 1_200.0, (Extension("ann", 600.0),))
     one.rig.runtime.extend_error = OSError(28, "No space left on device")
     assert one.executor.extend(order)
     one.executor.nudge()
@@ -517,5 +517,5 @@ async def test_what_is_being_stopped_gets_no_time(one: One) -> None:
     one.rig.runtime.obeys_stop = False
     one.executor.stop(StopWord.CANCELLED)
     await one.settle()
-    assert not one.executor.extend(Extend(one.attempt, 1_200.0))
+    assert not one.executor.extend(ExtendAttempt(one.attempt, 1_200.0))
     assert not one.rig.runtime.extended

@@ -13,6 +13,7 @@ from worker import box as boxes
 from worker.box import (
     BoxEnd,
     BoxError,
+    BoxStopOrder,
     EndRecord,
     IndexRecord,
     LaunchSpec,
@@ -20,7 +21,6 @@ from worker.box import (
     SpoolWriter,
     StartedRecord,
     StartStage,
-    StopOrder,
     StopWord,
     Stream,
 )
@@ -95,7 +95,7 @@ def test_orders_come_back_and_are_absent_before(tmp_path: Path) -> None:
     boxes.write_deadline(box, 1_800_000_000.9)
     assert boxes.read_lease(box) == 12345678901
     assert boxes.read_limits(box) == 90_000
-    assert boxes.read_stop(box) == StopOrder(StopWord.CANCELLED, 0)
+    assert boxes.read_stop(box) == BoxStopOrder(StopWord.CANCELLED, 0)
     assert boxes.read_started(box) == StartedRecord(1, 2, 3)
     assert boxes.read_deadline(box) == 1_800_000_000
     boxes.write_lease(box, None)

@@ -17,13 +17,21 @@ from tests.support.waiting import eventually
 from tests.unit.worker.builders import a_launch
 from worker import wire
 from worker.attempt.launch_spec import working_dir
-from worker.images import ImageKeeper, Marks, Prefetch, eviction, permissions
-from worker.images.eviction import Brought
-from worker.images.ports import Shelved
-from worker.machine.disks import Disk
+from worker.images import DiskWatermarks, ImageManager, ImagePrefetcher, eviction, permissions
+from worker.images.eviction import FetchedImage
+from worker.images.ports import MarketImageInfo
+from worker.machine.disks import DiskReading
 from worker.model import ImageSource, WantedImage
 from worker.peers import registry_of
-from worker.ports import Credentials, EngineImage, EngineUnavailable, ImageFacts, NoRoom, Removed, RuntimeRefused
+from worker.ports import (
+    EngineImage,
+    EngineUnavailable,
+    ImageFacts,
+    ImageRemoval,
+    NotEnoughDisk,
+    RegistryCredentials,
+    RuntimeRefused,
+)
 from worker.store import WorkerStore
 
 GIB = 1 << 30
@@ -57,7 +65,7 @@ class World:
     other_bytes: int = 0  # what others have on the disk
     on_engine: dict[str, EngineImage] = field(default_factory=dict)
     loads: list[str] = field(default_factory=list)
-    pulls: list[tuple[str, Credentials | None]] = field(default_factory=list)
+    pulls: list[tuple[str, RegistryCredentials | None]] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     in_use: set[str] = field(default_factory=set)
     gate: asyncio.Event | None = None
@@ -85,7 +93,7 @@ class World:
         self.loads.append(wanted.name)
         return await self._arrive(wanted.digest, EngineImage(wanted.digest, size_bytes=GIB))
 
-    async def resolve_image(self, wanted: WantedImage, credentials: Credentials | None) -> str:
+    async def resolve_image(self, wanted: WantedImage, credentials: RegistryCredentials | None) -> str:
         self.questions.append((wanted.name, wanted.account))
         await asyncio.sleep(0)
         meant = self.registry.get(wanted.name)
@@ -95,7 +103,7 @@ class World:
             raise RuntimeRefused("not for you", word=EndWord.IMAGE_PULL_FAILED)
         return meant[0]
 
-    async def pull_image(self, wanted: WantedImage, credentials: Credentials | None) -> ImageFacts:
+    async def pull_image(self, wanted: WantedImage, credentials: RegistryCredentials | None) -> ImageFacts:
         assert wanted.digest, "only what is pinned is pulled"
         self.pulls.append((wanted.name, credentials))
         image_id = digest(900 + len(self.pulls))
@@ -118,14 +126,14 @@ class World:
         image = self.on_engine[image_id]
         self.on_engine[image_id] = EngineImage(image_id, image.names, image.repo_digests, image.size_bytes, marked=True)
 
-    async def remove_image(self, image_id: str, names: Collection[str]) -> Removed:
+    async def remove_image(self, image_id: str, names: Collection[str]) -> ImageRemoval:
         if self.remove_gate is not None:
             await self.remove_gate.wait()
         if image_id in self.in_use:
-            return Removed.IN_USE
+            return ImageRemoval.IN_USE
         self.removed.append(image_id)
         self.on_engine.pop(image_id, None)
-        return Removed.GONE
+        return ImageRemoval.GONE
 
     async def layers_there(self, layers: Sequence[str]) -> int:
         return 0
@@ -135,15 +143,15 @@ class World:
 
     # -- the market and the disk ----------------------------------------------------------------------
 
-    async def look(self, wanted: WantedImage) -> Shelved:
-        return Shelved("amd64", ((f"layer-of-{wanted.digest}", GIB),))
+    async def look(self, wanted: WantedImage) -> MarketImageInfo:
+        return MarketImageInfo("amd64", ((f"layer-of-{wanted.digest}", GIB),))
 
     async def open(self, wanted: WantedImage, omit: Collection[str]) -> Nothing:
         return Nothing()
 
-    async def disk(self) -> Disk | None:
+    async def disk(self) -> DiskReading | None:
         used = self.other_bytes + sum(image.size_bytes for image in self.on_engine.values())
-        return Disk(1, Path("/engine"), "the container engine", self.total_bytes - used, self.total_bytes)
+        return DiskReading(1, Path("/engine"), "the container engine", self.total_bytes - used, self.total_bytes)
 
 
 @dataclass
@@ -151,7 +159,7 @@ class Kept:
     """A keeper in its world."""
 
     world: World
-    keeper: ImageKeeper
+    keeper: ImageManager
     store: WorkerStore
     clock: FakeClock
     needed: set[str]
@@ -173,10 +181,10 @@ async def opened(tmp_path: Path, clock: FakeClock) -> Any:
         store = await WorkerStore.open(str(tmp_path / "worker.db"))
         needed: set[str] = set()
 
-        async def credentials(wanted: WantedImage) -> Credentials | None:
-            return Credentials(wanted.account, "secret")
+        async def credentials(wanted: WantedImage) -> RegistryCredentials | None:
+            return RegistryCredentials(wanted.account, "secret")
 
-        keeper = ImageKeeper(
+        keeper = ImageManager(
             node_id="gpu-1",
             runtime=world,  # type: ignore[arg-type]
             journal=store.images,
@@ -185,7 +193,7 @@ async def opened(tmp_path: Path, clock: FakeClock) -> Any:
             disk=world.disk,
             needed=lambda: needed,
             clock=clock,
-            marks=options.pop("marks", Marks(0.85, 0.70, reserve_bytes=GIB)),
+            marks=options.pop("marks", DiskWatermarks(0.85, 0.70, reserve_bytes=GIB)),
             **options,
         )
         await keeper.open()
@@ -269,7 +277,7 @@ async def test_what_is_pulled_is_ours(opened: Opened) -> None:
     kept = await opened()
     pinned = WantedImage("reg.example:5000/a/b:1", digest(1), ImageSource.REGISTRY, "ann")
     await kept.prepare(pinned)
-    assert kept.world.pulls[0] == ("reg.example:5000/a/b:1", Credentials("ann", "secret"))
+    assert kept.world.pulls[0] == ("reg.example:5000/a/b:1", RegistryCredentials("ann", "secret"))
     assert "secret" not in repr(kept.world.pulls)
     entries = await kept.store.images.load()
     assert [(e.key, e.names) for e in entries] == [(pinned.key, (f"reg.example:5000/a/b@{digest(1)}",))]
@@ -400,7 +408,7 @@ async def test_what_a_registry_refuses_runs_no_more_while_it_is_away(private: Ke
 async def test_an_image_of_a_name_that_a_task_needs_makes_no_room(private: Kept) -> None:
     private.needed.add(NAME)
     private.world.other_bytes = 98 * GIB
-    with pytest.raises(NoRoom):
+    with pytest.raises(NotEnoughDisk):
         await private.prepare(market(5))
     assert private.world.removed == []
 
@@ -427,7 +435,7 @@ async def test_no_room_is_said_with_numbers_and_what_is_needed_stays(opened: Ope
     kept.needed.add(market(1).key)
     kept.keeper.wished = frozenset({market(2).key})
     kept.world.other_bytes = 97 * GIB
-    with pytest.raises(NoRoom) as caught:
+    with pytest.raises(NotEnoughDisk) as caught:
         await kept.prepare(market(3))
     assert str(caught.value) == "Not enough disk on worker gpu-1 for the image lab/tool:3: needs 3.0GiB, has 1.0GiB"
     assert caught.value.elsewhere
@@ -447,7 +455,7 @@ async def test_an_image_in_use_is_passed_over(opened: Opened) -> None:
 
 
 async def test_two_at_once_do_not_count_on_the_same_room(opened: Opened) -> None:
-    kept = await opened(World(total_bytes=5 * GIB - 1), marks=Marks(1.0, 1.0, reserve_bytes=GIB))
+    kept = await opened(World(total_bytes=5 * GIB - 1), marks=DiskWatermarks(1.0, 1.0, reserve_bytes=GIB))
     kept.world.gate = asyncio.Event()
     waiters = [asyncio.create_task(kept.prepare(market(number))) for number in (1, 2)]
     await eventually(lambda: kept.world.loading, every_s=0.001)
@@ -544,7 +552,7 @@ async def test_what_arrives_and_what_another_worker_brought_is_told_as_headways(
 
 async def test_images_are_brought_ahead_one_after_another(opened: Opened) -> None:
     kept = await opened()
-    prefetch = Prefetch(kept.keeper, kept.clock)
+    prefetch = ImagePrefetcher(kept.keeper, kept.clock)
     run = asyncio.create_task(prefetch.run())
     kept.world.gate = asyncio.Event()
     prefetch.wish([market(1), market(2)])
@@ -563,7 +571,7 @@ async def test_nothing_is_brought_ahead_above_the_high_mark_and_nothing_goes_for
     kept = await opened()
     await kept.prepare(market(1))
     kept.world.other_bytes = 84 * GIB
-    with pytest.raises(NoRoom):
+    with pytest.raises(NotEnoughDisk):
         await kept.keeper.prefetch(market(2))
     assert kept.world.removed == []
     assert await kept.prepare(market(2)) == digest(2), "a task gets it all the same"
@@ -593,7 +601,7 @@ def test_only_pinned_images_can_be_wished_for() -> None:
     ):
         request.images.add(image="a/b:1", digest=digest(1), source=source, account="ann")
     request.images.add(image="a/b:1", source=common_pb2.IMAGE_SOURCE_MARKET)
-    assert [one.source for one in wire.wishes(request)] == [ImageSource.MARKET, ImageSource.REGISTRY]
+    assert [one.source for one in wire.prefetch_images(request)] == [ImageSource.MARKET, ImageSource.REGISTRY]
 
 
 # -- names ----------------------------------------------------------------------------------------------
@@ -620,10 +628,10 @@ def test_what_a_name_says(name: str, registry: str, key: str) -> None:
 
 def test_least_recent_counts_all_entries_of_an_image() -> None:
     brought = [
-        Brought("a@1", "x", ("a@1",), used_at=1.0),
-        Brought("b@1", "x", ("b@1",), used_at=9.0),
-        Brought("c", "y", used_at=5.0),
-        Brought("d", "", used_at=0.0),
+        FetchedImage("a@1", "x", ("a@1",), used_at=1.0),
+        FetchedImage("b@1", "x", ("b@1",), used_at=9.0),
+        FetchedImage("c", "y", used_at=5.0),
+        FetchedImage("d", "", used_at=0.0),
     ]
     first = eviction.least_recent(brought, needed=(), used_before=100.0)
     assert first is not None

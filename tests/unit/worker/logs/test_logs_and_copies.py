@@ -18,8 +18,8 @@ from tests.unit.worker.builders import an_attempt
 from tests.unit.worker.fakes import Rig, a_rig
 from worker.box import IndexRecord, Stream, pack_index
 from worker.logs import spool_copy as spools
-from worker.logs.reader import Chunk, LogReader
-from worker.model import Record, Stage, Times
+from worker.logs.reader import AttemptLogReader, LogChunk
+from worker.model import AttemptRecord, AttemptStage, AttemptTimes
 
 ATTEMPT = an_attempt()
 
@@ -32,10 +32,12 @@ class Desk:
         self.spool = folder / "box"
         self.spool.mkdir()
         rig.runtime.spools[ATTEMPT] = self.spool
-        self.record: Record | None = Record(ATTEMPT, Stage.LIVE, b"launch", Times(accepted_at=1.0), notes=b"noted\n")
+        self.record: AttemptRecord | None = AttemptRecord(
+            ATTEMPT, AttemptStage.LIVE, b"launch", AttemptTimes(accepted_at=1.0), notes=b"noted\n"
+        )
         self.target = rig.mount.job_folder(ATTEMPT)
         house = rig.house
-        self.reader = LogReader(lambda _: self.record, rig.runtime, house.copier, rig.mount, rig.clock)
+        self.reader = AttemptLogReader(lambda _: self.record, rig.runtime, house.copier, rig.mount, rig.clock)
 
     def begin(self) -> None:
         self.rig.house.copier.begin(ATTEMPT, self.target, self.spool / "stdout", self.spool / "stderr")
@@ -52,7 +54,7 @@ class Desk:
     async def read(self, stream: str = "stdout", **more: Any) -> bytes:
         return b"".join([chunk.data for chunk in await self.chunks(stream, **more)])
 
-    async def chunks(self, stream: str = "stdout", **more: Any) -> list[Chunk]:
+    async def chunks(self, stream: str = "stdout", **more: Any) -> list[LogChunk]:
         return [chunk async for chunk in self.reader.read(ATTEMPT, stream, **more)]
 
     def copied(self, stream: str = "stdout") -> bytes:
@@ -185,7 +187,7 @@ async def test_following_ends_shortly_after_the_end(desk: Desk) -> None:
         await asyncio.sleep(0.01)
     assert not reading.done()
     assert desk.record is not None
-    desk.record.stage = Stage.ENDED
+    desk.record.stage = AttemptStage.ENDED
     for _ in range(4):
         await desk.rig.clock.advance(0.5)
         await asyncio.sleep(0.01)
@@ -227,7 +229,7 @@ async def test_afterwards_the_mount_has_it(desk: Desk) -> None:
     desk.target.mkdir(parents=True)
     (desk.target / "stdout.log").write_bytes(b"all of it")
     assert desk.record is not None
-    desk.record.stage = Stage.DONE
+    desk.record.stage = AttemptStage.DONE
     assert await desk.read() == b"all of it"
     assert (await desk.chunks())[-1].ended
     assert await desk.read("stderr") == b"", "a stream without a byte has no file"

@@ -12,7 +12,7 @@ from headway.ids import AttemptId
 from tests.support.clock import FakeClock
 from worker.machine.conditions import Conditions
 from worker.machine.disk_watch import DiskWatch
-from worker.machine.disks import Disk
+from worker.machine.disks import DiskReading
 from worker.ports import EngineUnavailable
 
 from ..builders import an_attempt
@@ -48,8 +48,10 @@ class World:
         )
         self.loop = asyncio.get_running_loop().create_task(self.watch.run())
 
-    def _read(self, places: Iterable[tuple[Path, str]]) -> list[Disk]:
-        found = [Disk(n, path, holds, self.free.get(n, -1), 100 * GIB) for n, (path, holds) in enumerate(places, 1)]
+    def _read(self, places: Iterable[tuple[Path, str]]) -> list[DiskReading]:
+        found = [
+            DiskReading(n, path, holds, self.free.get(n, -1), 100 * GIB) for n, (path, holds) in enumerate(places, 1)
+        ]
         return [disk for disk in found if disk.free_bytes >= 0]
 
     async def uses(self, device: int) -> Mapping[AttemptId, int]:

@@ -12,7 +12,7 @@ import pytest
 from headway.ids import AttemptId
 from worker.machine.disk_watch import read_disks
 from worker.machine.disks import (
-    Disk,
+    DiskReading,
     critical,
     ended_sentence,
     full_sentence,
@@ -30,8 +30,8 @@ LOW = 2 * GIB
 A, B, C = (an_attempt(name) for name in "abc")
 
 
-def a_disk(free: int, device: int = 1, place: str = "/var/lib/docker") -> Disk:
-    return Disk(device, Path(place), "its container engine", free, 100 * GIB)
+def a_disk(free: int, device: int = 1, place: str = "/var/lib/docker") -> DiskReading:
+    return DiskReading(device, Path(place), "its container engine", free, 100 * GIB)
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from tests.support.clock import FakeClock
 from tests.unit.worker.builders import an_attempt
 from worker.attempt.leases import Lease
 from worker.box import StopWord
-from worker.model import Extend, Given
-from worker.node.heartbeat import Answer, Heartbeat
+from worker.model import ExtendAttempt, Extension
+from worker.node.heartbeat import Heartbeat, HeartbeatAnswer
 
 A, B = an_attempt("a"), an_attempt("b")
 
@@ -24,18 +24,18 @@ class Pulse:
 
     def __init__(self, clock: FakeClock) -> None:
         self.clock = clock
-        self.answer: Answer | None = Answer(lease_s=120, lease_enforced=True)
+        self.answer: HeartbeatAnswer | None = HeartbeatAnswer(lease_s=120, lease_enforced=True)
         self.sent: list[tuple[float, bool]] = []
         self.renewed: list[Lease] = []
         self.stopped: list[tuple[AttemptId, StopWord]] = []
         self.discarded: list[AttemptId] = []
-        self.extended: list[Extend] = []
+        self.extended: list[ExtendAttempt] = []
         self.again = 0  # how often it was told that TaskManager answers again
         self.delay_s = 0.0
         self.fenced = False
         self.lease = Lease()
 
-        async def send(sent_s: float, suspended: bool) -> Answer:
+        async def send(sent_s: float, suspended: bool) -> HeartbeatAnswer:
             self.sent.append((sent_s, suspended))
             if self.delay_s:
                 await clock.sleep(self.delay_s)
@@ -54,7 +54,7 @@ class Pulse:
         async def discard(attempts: Sequence[AttemptId]) -> None:
             self.discarded.extend(attempts)
 
-        async def extend(orders: Sequence[Extend]) -> None:
+        async def extend(orders: Sequence[ExtendAttempt]) -> None:
             self.extended.extend(orders)
 
         def set_lease(lease: Lease) -> None:
@@ -91,7 +91,7 @@ async def test_a_lease_counts_from_the_sending_not_from_the_answer(clock: FakeCl
 async def test_leases_that_are_not_enforced_are_written_once(clock: FakeClock) -> None:
     pulse = Pulse(clock)
     await pulse.heartbeat.beat()
-    pulse.answer = Answer(lease_s=120, lease_enforced=False)
+    pulse.answer = HeartbeatAnswer(lease_s=120, lease_enforced=False)
     for _ in range(5):
         await pulse.heartbeat.beat()
     assert [lease.enforced for lease in pulse.renewed] == [True, False]
@@ -108,7 +108,7 @@ async def test_while_taskmanager_is_away_leases_run_on_and_it_is_asked_often(clo
     assert len(pulse.renewed) == renewed
     assert len(pulse.sent) > 20
     assert pulse.again == 0
-    pulse.answer = Answer(lease_s=120, lease_enforced=True)
+    pulse.answer = HeartbeatAnswer(lease_s=120, lease_enforced=True)
     await clock.advance(3)
     assert len(pulse.renewed) == renewed + 1
     await clock.advance(30)
@@ -120,7 +120,7 @@ async def test_a_superseded_worker_ends_what_it_runs_and_itself(clock: FakeClock
     """Two machines with one name: without leases to enforce, the older one's tasks used to run on beside their second
     attempts."""
     pulse = Pulse(clock)
-    pulse.answer = Answer(lease_s=120, lease_enforced=False)
+    pulse.answer = HeartbeatAnswer(lease_s=120, lease_enforced=False)
     await pulse.heartbeat.beat()
     pulse.fenced = True
     with pytest.raises(Fenced):
@@ -131,8 +131,8 @@ async def test_a_superseded_worker_ends_what_it_runs_and_itself(clock: FakeClock
 
 async def test_more_time_comes_with_a_heartbeats_answer(clock: FakeClock) -> None:
     pulse = Pulse(clock)
-    order = Extend(A, 90.0, (Given("ann", 30.0),))
-    pulse.answer = Answer(lease_s=120, lease_enforced=True, extend=(order,))
+    order = ExtendAttempt(A, 90.0, (Extension("ann", 30.0),))
+    pulse.answer = HeartbeatAnswer(lease_s=120, lease_enforced=True, extend=(order,))
     assert await pulse.heartbeat.beat()
     assert pulse.extended == [order]
 
@@ -147,7 +147,7 @@ async def test_a_planned_stop_of_taskmanager_suspends_leases_before_it_is_answer
 
 async def test_orders_in_an_answer_are_carried_out(clock: FakeClock) -> None:
     pulse = Pulse(clock)
-    pulse.answer = Answer(120, False, discard=(A,), stop=((B, StopWord.CANCELLED),))
+    pulse.answer = HeartbeatAnswer(120, False, discard=(A,), stop=((B, StopWord.CANCELLED),))
     await pulse.heartbeat.beat()
     assert pulse.discarded == [A]
     assert pulse.stopped == [(B, StopWord.CANCELLED)]

@@ -89,7 +89,7 @@ async def test_the_first_stop_word_stands_and_grace_only_shrinks(runtime: BoxedR
     await runtime.stop(ATTEMPT, StopWord.DISK_FULL, 5_000)
     await runtime.stop(ATTEMPT, StopWord.PLATFORM, 9_000)
     await runtime.stop(ATTEMPT, StopWord.PLATFORM)
-    assert boxes.read_stop(box) == boxes.StopOrder(StopWord.CANCELLED, 5_000)
+    assert boxes.read_stop(box) == boxes.BoxStopOrder(StopWord.CANCELLED, 5_000)
 
 
 async def test_time_is_only_added_and_nudges_once_it_is_taken(runtime: BoxedRuntime) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from headway.model.reasons import EndWord
 from worker.model import WantedImage
-from worker.ports import NoRoom
+from worker.ports import NotEnoughDisk
 from worker.runtime.docker_errors import is_trouble, load_refusal
 from worker.runtime.docker_images import MARK, is_named, removal
 
@@ -53,7 +53,7 @@ def test_only_what_headway_brought_goes(tags: Any, digests: Any, want: list[str]
 def test_words_of_a_load(text: str, word: EndWord, elsewhere: bool) -> None:
     refusal = load_refusal(text, node="n1", image="lab/tool:1")
     assert (refusal.word, refusal.elsewhere) == (word, elsewhere)
-    assert isinstance(refusal, NoRoom) is ("no space" in text)
+    assert isinstance(refusal, NotEnoughDisk) is ("no space" in text)
     assert not is_trouble(text)
 
 

@@ -12,9 +12,9 @@ from tests.support.worker_house import an_attempt
 from worker.box import Box, LaunchSpec
 from worker.ports import ImageFacts, StartOrder
 from worker.runtime.docker_images import came_from_registry
-from worker.runtime.docker_options import Identity, container_config, container_name, folder_of
+from worker.runtime.docker_options import WorkerIdentity, container_config, container_name, folder_of
 
-ME = Identity("lab", "n1", "/state/attempts")
+ME = WorkerIdentity("lab", "n1", "/state/attempts")
 BOX = Box(Path("/state/attempts/x/box"))
 
 

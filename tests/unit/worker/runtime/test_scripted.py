@@ -13,11 +13,11 @@ from tests.support.clock import FakeClock
 from tests.unit.worker.builders import an_attempt
 from worker.box import BoxEnd, LaunchSpec, StopWord, Stream
 from worker.ports import ContainerState, ImageFacts, RuntimeRefused, StartOrder
-from worker.runtime.script import Run, Script, Stop, ends_at
+from worker.runtime.script import Script, ScriptedRun, ScriptedStop, ends_at
 from worker.runtime.scripted import ScriptedRuntime
 
 S = 10**9
-RUN = Run(
+RUN = ScriptedRun(
     Script(run_ns=10 * S), boot_ns=100 * S, wall_ns=5_000 * S, timeout_ms=60_000, grace_ms=2_000, lease_grace_ms=1_000
 )
 DEAF = replace(RUN, script=replace(RUN.script, ignores_term=True))
@@ -33,19 +33,19 @@ DEAF = replace(RUN, script=replace(RUN.script, ignores_term=True))
         (replace(DEAF, timeout_ms=4_000), None, None, 6, BoxEnd.TIMED_OUT, None, 9),
         # Its run time is over within its grace: it ends by itself, but the timeout had struck.
         (replace(DEAF, timeout_ms=9_000), None, None, 10, BoxEnd.TIMED_OUT, 0, None),
-        (RUN, Stop(StopWord.CANCELLED, 103 * S), None, 3, BoxEnd.STOPPED, None, 15),
-        (DEAF, Stop(StopWord.CANCELLED, 103 * S), None, 5, BoxEnd.STOPPED, None, 9),
-        (DEAF, Stop(StopWord.CANCELLED, 103 * S, 0), None, 3, BoxEnd.STOPPED, None, 9),
-        (RUN, Stop(StopWord.CANCELLED, 111 * S), None, 10, BoxEnd.EXITED, 0, None),
-        (RUN, Stop(StopWord.CANCELLED, 1 * S), None, 0, BoxEnd.STOPPED, None, 15),
+        (RUN, ScriptedStop(StopWord.CANCELLED, 103 * S), None, 3, BoxEnd.STOPPED, None, 15),
+        (DEAF, ScriptedStop(StopWord.CANCELLED, 103 * S), None, 5, BoxEnd.STOPPED, None, 9),
+        (DEAF, ScriptedStop(StopWord.CANCELLED, 103 * S, 0), None, 3, BoxEnd.STOPPED, None, 9),
+        (RUN, ScriptedStop(StopWord.CANCELLED, 111 * S), None, 10, BoxEnd.EXITED, 0, None),
+        (RUN, ScriptedStop(StopWord.CANCELLED, 1 * S), None, 0, BoxEnd.STOPPED, None, 15),
         (RUN, None, 107, 7, BoxEnd.LEASE_EXPIRED, None, 15),
         (DEAF, None, 107, 8, BoxEnd.LEASE_EXPIRED, None, 9),
-        (RUN, Stop(StopWord.CANCELLED, 108 * S), 107, 7, BoxEnd.LEASE_EXPIRED, None, 15),
+        (RUN, ScriptedStop(StopWord.CANCELLED, 108 * S), 107, 7, BoxEnd.LEASE_EXPIRED, None, 15),
     ],
 )
 def test_what_comes_first_ends_it(
-    run: Run,
-    stop: Stop | None,
+    run: ScriptedRun,
+    stop: ScriptedStop | None,
     lease_s: int | None,
     want_after_s: int,
     want_reason: BoxEnd,
