@@ -87,12 +87,12 @@ async def _measure(engine: Engine, archive: Path, folder: Path) -> tuple[list[fl
         node_id="n1",
         runtime=runtime,
         journal=store.images,
-        shelf=MountedImageMarket(layout, "benchmark", mounted),
+        market=MountedImageMarket(layout, "benchmark", mounted),
         credentials=none,
         disk=no_disk,
         needed=lambda: (),
         clock=SystemClock(),
-        marks=DiskWatermarks(),
+        watermarks=DiskWatermarks(),
     )
     wanted = WantedImage("lab/large:1", info.digest, ImageSource.MARKET)
     theirs, ours = [], []

@@ -124,26 +124,26 @@ async def build(
     )
 
     def needed_images() -> list[str]:
-        executors = controller.holding()
+        executors = controller.using_resources()
         return [name for one in executors for name in (one.launch.image.key, one.record.image_id) if name]
 
     images = ImageManager(
         node_id=node_id,
         runtime=runtime,
         journal=store.images,
-        shelf=MountedImageMarket(Layout(cluster.mount), cluster.name, mounted),
+        market=MountedImageMarket(Layout(cluster.mount), cluster.name, mounted),
         credentials=HttpServerClient(http_server).credentials,
         disk=lambda: disks.of(runtime.data_folders()),
         needed=needed_images,
         clock=clock,
-        marks=DiskWatermarks(
+        watermarks=DiskWatermarks(
             settings.image_disk_high, settings.image_disk_low, reserve_bytes=settings.disk_low_bytes // 2
         ),
         pull=settings.pull_images,
     )
     service.on_stop(images.close)
     prefetch = ImagePrefetcher(images, clock)
-    house = ExecutorContext(
+    context = ExecutorContext(
         node_id=node_id,
         incarnation=incarnation,
         boot_id=clock.boot_id(),
@@ -160,22 +160,22 @@ async def build(
         ),
         on_engine_trouble=engine.suspect,
     )
-    controller = TaskController(house, lambda: conditions.now, keep_ended_s=settings.keep_ended_s)
-    sizes = AttemptDiskUsage(attempts_dir, runtime, mounted, controller.holding)
-    service.on_stop(sizes.close)
+    controller = TaskController(context, lambda: conditions.now, keep_ended_s=settings.keep_ended_s)
+    disk_usage = AttemptDiskUsage(attempts_dir, runtime, mounted, controller.using_resources)
+    service.on_stop(disk_usage.close)
 
     def places() -> list[tuple[Path, str]]:
         return [(folder, "the worker"), *((data, "its container engine") for data in runtime.data_folders())]
 
     async def is_gone(attempt: AttemptId) -> bool:
-        live = [executor.record.attempt for executor in controller.holding()]
+        live = [executor.record.attempt for executor in controller.using_resources()]
         return attempt not in live and attempt not in await runtime.list()
 
     disks = DiskWatch(
         node_id=node_id,
         low_bytes=settings.disk_low_bytes,
         places=places,
-        measuring=sizes,
+        usage=disk_usage,
         end=controller.end_for_disk,
         is_gone=is_gone,
         conditions=conditions,
@@ -193,16 +193,16 @@ async def build(
         clock=clock,
         disks=disks,
         live=controller.live,
-        holding=controller.holding,
+        using_resources=controller.using_resources,
         images=images,
-        tell_names=settings.local_images,
+        show_names=settings.local_images,
     )
 
     def set_lease(lease: Lease) -> None:
-        house.lease = lease
+        context.lease = lease
 
     async def renew(lease: Lease) -> None:
-        await house.runtime.renew(dict.fromkeys(controller.live(), lease.until_boot_ns))
+        await context.runtime.renew(dict.fromkeys(controller.live(), lease.until_boot_ns))
 
     heartbeat = Heartbeat(
         tasks.heartbeat,
@@ -214,7 +214,7 @@ async def build(
         stop=controller.stop,
         discard=controller.discard,
         extend=controller.extend,
-        on_answered_again=reports.hurry,
+        on_answered_again=reports.retry_now,
     )
     nodes = ResourceManagerClient(resource_manager)
 
@@ -228,13 +228,20 @@ async def build(
     server = RpcServer(service, bind=settings.bind, token=cluster.token)
     reader = AttemptLogReader(controller.find, runtime, copier, mounted, clock)
     servicer = WorkerService(
-        service, controller, reader, status, heartbeat, clock, on_poll=registration.polled, on_wishes=prefetch.wish
+        service,
+        controller,
+        reader,
+        status,
+        heartbeat,
+        clock,
+        on_poll=registration.polled,
+        on_prefetch_list=prefetch.replace,
     )
     add_WorkerServicer_to_server(servicer, server)  # type: ignore[no-untyped-call]
 
     async def start() -> None:
         # Looked at before the door opens, so that the first launch meets the truth.
-        await house.runtime.open(controller.nudge)
+        await context.runtime.open(controller.nudge)
         await images.open()
         await mounted.look()
         await engine.look()
@@ -251,7 +258,7 @@ async def build(
     async def say_the_last() -> None:
         # What TaskManager does not take now is stored, and told after the next start.
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(reports.settled(), 2.0)
+            await asyncio.wait_for(reports.wait_until_delivered(), 2.0)
 
     service.on_stop(runtime.close)
     service.on_stop(controller.close)
@@ -260,7 +267,7 @@ async def build(
     service.on_drain(say_good_bye)
     service.on_drain(say_the_last)
     loops = {
-        "alarms": house.alarms.run,
+        "alarms": context.alarms.run,
         "copies": copier.run,
         "disks": disks.run,
         "engine": engine.run,

@@ -65,7 +65,7 @@ class WantedImage:
 
 @dataclass(frozen=True, slots=True)
 class LaunchAttempt:
-    """An order to run one attempt. AttemptTimes are epoch seconds."""
+    """An order to run one attempt. Times are epoch seconds."""
 
     attempt: AttemptId
     owner: Owner
@@ -107,7 +107,7 @@ class ExtendAttempt:
 
     attempt: AttemptId
     timeout_s: float
-    given: tuple[Extension, ...] = ()  # all of it so far, oldest first
+    extensions: tuple[Extension, ...] = ()  # all of it so far, oldest first
 
 
 class AttemptStage(enum.StrEnum):
@@ -145,12 +145,12 @@ class AttemptRecord:
     boot_id: str = ""  # of the machine when its container was started
     container_id: str = ""
     image_id: str = ""
-    notes: bytes = b""
+    platform_log: bytes = b""
     end_report: bytes | None = None
     changed_at: float = 0.0
     timeout_s: float | None = None  # with the time that it was given since its launch; None: as launched
     counted_s: float | None = None  # the changed timeout that its launcher counts by
-    given: int = 0  # so many times was it given time, as its platform log tells
+    extensions_logged: int = 0  # how many extensions its platform log shows
     unsafe: bool = field(default=False)  # its container could not be ended: its resources are not given out
 
 

@@ -66,7 +66,7 @@ class TaskManagerClient:
 
 
 class HttpServerClient:
-    """RegistryCredentials for registries."""
+    """Credentials for registries."""
 
     def __init__(self, peer: Peer) -> None:
         self._peer = peer

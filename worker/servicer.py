@@ -34,7 +34,7 @@ class WorkerService(WorkerServicer):
         clock: Clock,
         *,
         on_poll: Callable[[], None],
-        on_wishes: Callable[[Sequence[WantedImage]], None],
+        on_prefetch_list: Callable[[Sequence[WantedImage]], None],
     ) -> None:
         self._service = service
         self._controller = controller
@@ -43,7 +43,7 @@ class WorkerService(WorkerServicer):
         self._heartbeat = heartbeat
         self._clock = clock
         self._on_poll = on_poll
-        self._on_wishes = on_wishes
+        self._on_prefetch_list = on_prefetch_list
 
     async def Launch(self, request: worker_pb2.LaunchRequest, context: Any) -> worker_pb2.LaunchReply:
         if self._service.stopping:
@@ -97,7 +97,7 @@ class WorkerService(WorkerServicer):
     async def PrepareImages(
         self, request: worker_pb2.PrepareImagesRequest, context: Any
     ) -> worker_pb2.PrepareImagesReply:
-        self._on_wishes(wire.prefetch_images(request))
+        self._on_prefetch_list(wire.prefetch_images(request))
         return worker_pb2.PrepareImagesReply()
 
     async def GetStatus(self, request: worker_pb2.GetStatusRequest, context: Any) -> resource_manager_pb2.NodeStatus:

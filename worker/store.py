@@ -111,7 +111,7 @@ def record_to_row(record: AttemptRecord) -> tuple[Any, ...]:
         "image_id": record.image_id,
         "timeout_s": record.timeout_s,
         "counted_s": record.counted_s,
-        "given": record.given,
+        "given": record.extensions_logged,
         "unsafe": record.unsafe,
     }
     return (
@@ -119,7 +119,7 @@ def record_to_row(record: AttemptRecord) -> tuple[Any, ...]:
         record.stage.value,
         record.launch,
         json.dumps(facts),
-        record.notes,
+        record.platform_log,
         record.end_report,
         record.changed_at,
     )
@@ -148,11 +148,11 @@ def record_from_row(row: Any) -> AttemptRecord | None:
         boot_id=facts.get("boot_id", ""),
         container_id=facts.get("container_id", ""),
         image_id=facts.get("image_id", ""),
-        notes=row.notes,
+        platform_log=row.notes,
         end_report=row.end_report,
         changed_at=row.changed_at,
         timeout_s=facts.get("timeout_s"),
         counted_s=facts.get("counted_s"),
-        given=facts.get("given", 0),
+        extensions_logged=facts.get("given", 0),
         unsafe=bool(facts.get("unsafe")),
     )

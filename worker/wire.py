@@ -65,13 +65,13 @@ def prefetch_images(request: pb.PrepareImagesRequest) -> list[WantedImage]:
     return [one for one in wanted if one.digest and one.source in (ImageSource.MARKET, ImageSource.REGISTRY)]
 
 
-def engine_image(image: EngineImage, *, ours: bool, tell_names: bool) -> rm.EngineImage:
-    """``tell_names``: whether the names of what others brought may be known."""
-    tell = ours or tell_names
+def engine_image(image: EngineImage, *, ours: bool, show_names: bool) -> rm.EngineImage:
+    """``show_names``: whether the names of what others brought may be known."""
+    shown = ours or show_names
     return rm.EngineImage(
         id=image.id,
-        names=image.names if tell else (),
-        repo_digests=image.repo_digests if tell else (),
+        names=image.names if shown else (),
+        repo_digests=image.repo_digests if shown else (),
         bytes=image.size_bytes,
         ours=ours,
     )
@@ -109,7 +109,7 @@ def report(
     node_id: str,
     incarnation: int,
     at: float,
-    ending: EndDecision | None = None,
+    decision: EndDecision | None = None,
     peak_memory_bytes: int | None = None,
     stdout_bytes: int = 0,
     stderr_bytes: int = 0,
@@ -136,10 +136,10 @@ def report(
         stderr_bytes=stderr_bytes,
         dropped_bytes=dropped_bytes,
     )
-    if ending is not None:
-        message.reason.CopyFrom(convert.end_reason_to_pb(ending.reason))
-        message.warnings.extend(ending.warnings)
-        message.retry_elsewhere = ending.elsewhere
+    if decision is not None:
+        message.reason.CopyFrom(convert.end_reason_to_pb(decision.reason))
+        message.warnings.extend(decision.warnings)
+        message.retry_elsewhere = decision.elsewhere
     return message
 
 

@@ -30,12 +30,12 @@ class AttemptDiskUsage:
         attempts_dir: Path,
         runtime: Runtime,
         mounted: SharedMount,
-        holding: Callable[[], Sequence[TaskExecutor]],
+        using_resources: Callable[[], Sequence[TaskExecutor]],
     ) -> None:
         self._attempts_dir = attempts_dir
         self._runtime = runtime
         self._mounted = mounted
-        self._holding = holding
+        self._using_resources = using_resources
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="disk-use")
 
     def close(self) -> None:
@@ -43,7 +43,7 @@ class AttemptDiskUsage:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def uses(self, device: int) -> Mapping[AttemptId, int]:
-        executors = [one for one in self._holding() if one.record.stop is None]
+        executors = [one for one in self._using_resources() if one.record.stop is None]
         sizes = await asyncio.gather(*(self._use(one, device) for one in executors))
         return {one.record.attempt: size for one, size in zip(executors, sizes, strict=True)}
 

@@ -40,48 +40,48 @@ class EndEvidence:
     rebooted: bool = False  # the machine booted anew since the start
 
 
-def decide(record: EndRecord | None, container: ContainerFacts, context: EndEvidence) -> EndDecision:
+def decide(record: EndRecord | None, container: ContainerFacts, evidence: EndEvidence) -> EndDecision:
     """The one reason for what was seen. ``container`` is what the engine said after the end."""
     if record is None:
-        return _without_record(container, context)
+        return _without_record(container, evidence)
     out_of_memory = record.oom_kills > 0 or container.oom_killed
     warnings = []
     if record.dropped_bytes:
         warnings.append(
             f"{format_size(record.dropped_bytes)} of output were dropped, past the limit of "
-            f"{format_size(context.log_limit_bytes)}."
+            f"{format_size(evidence.log_limit_bytes)}."
         )
     match record.reason:
         case BoxEnd.EXITED:
             if out_of_memory and record.exit_code == 0:
                 warnings.append("The kernel ended one of its processes for want of memory; its main process went on.")
-            reason = _exited(record, context, out_of_memory)
+            reason = _exited(record, evidence, out_of_memory)
         case BoxEnd.TIMED_OUT:
-            reason = _timed_out(context, record)
+            reason = _timed_out(evidence, record)
         case BoxEnd.STOPPED:
-            reason = _stopped(record.stop_word or context.stop or StopWord.PLATFORM, context, record)
+            reason = _stopped(record.stop_word or evidence.stop or StopWord.PLATFORM, evidence, record)
         case BoxEnd.LEASE_EXPIRED:
             reason = EndReason(
                 EndWord.NODE_LOST,
                 record.exit_code,
                 record.signal,
-                f"{context.node} was out of touch for a whole lease, so it ended the task itself.",
+                f"{evidence.node} was out of touch for a whole lease, so it ended the task itself.",
             )
         case BoxEnd.LOG_LIMIT:
-            limit = format_size(context.log_limit_bytes)
+            limit = format_size(evidence.log_limit_bytes)
             reason = EndReason(
                 EndWord.LOG_LIMIT, record.exit_code, record.signal, f"It printed more than its limit of {limit}."
             )
         case BoxEnd.START_FAILED:
-            return EndDecision(_start_failed(record, context), tuple(warnings), record.stage is StartStage.SETUP)
+            return EndDecision(_start_failed(record, evidence), tuple(warnings), record.stage is StartStage.SETUP)
     return EndDecision(reason, tuple(warnings), elsewhere=reason.platform_retry)
 
 
-def _exited(record: EndRecord, context: EndEvidence, out_of_memory: bool) -> EndReason:
+def _exited(record: EndRecord, evidence: EndEvidence, out_of_memory: bool) -> EndReason:
     if record.exit_code == 0:
         return EndReason(EndWord.EXITED, 0)
     if out_of_memory:
-        return _out_of_memory(context, record.exit_code, record.signal)
+        return _out_of_memory(evidence, record.exit_code, record.signal)
     if record.signal == signals.SIGKILL:
         # The launcher kills with a reason of its own, so this one came from a person or a program on the machine.
         return EndReason(EndWord.KILLED_OUTSIDE, None, record.signal, "It got a KILL that Headway did not send.")
@@ -91,12 +91,12 @@ def _exited(record: EndRecord, context: EndEvidence, out_of_memory: bool) -> End
     return EndReason(EndWord.EXITED, record.exit_code, record.signal, detail)
 
 
-def _timed_out(context: EndEvidence, record: EndRecord | None = None) -> EndReason:
+def _timed_out(evidence: EndEvidence, record: EndRecord | None = None) -> EndReason:
     # The launcher's word: more time may have been given that reached it too late.
-    timeout_s = record.timeout_ms / 1000 if record and record.timeout_ms else context.timeout_s
+    timeout_s = record.timeout_ms / 1000 if record and record.timeout_ms else evidence.timeout_s
     late = (
-        f" The {format_duration(context.timeout_s)} that it was given came too late."
-        if (context.timeout_s - timeout_s > _ROUNDED_S)
+        f" The {format_duration(evidence.timeout_s)} that it was given came too late."
+        if (evidence.timeout_s - timeout_s > _ROUNDED_S)
         else ""
     )
     return EndReason(
@@ -107,8 +107,8 @@ def _timed_out(context: EndEvidence, record: EndRecord | None = None) -> EndReas
     )
 
 
-def _out_of_memory(context: EndEvidence, exit_code: int | None = None, signal: int | None = None) -> EndReason:
-    limit = format_size(context.memory_bytes)
+def _out_of_memory(evidence: EndEvidence, exit_code: int | None = None, signal: int | None = None) -> EndReason:
+    limit = format_size(evidence.memory_bytes)
     return EndReason(
         EndWord.OUT_OF_MEMORY,
         exit_code,
@@ -117,7 +117,7 @@ def _out_of_memory(context: EndEvidence, exit_code: int | None = None, signal: i
     )
 
 
-def _stopped(word: StopWord, context: EndEvidence, record: EndRecord | None = None) -> EndReason:
+def _stopped(word: StopWord, evidence: EndEvidence, record: EndRecord | None = None) -> EndReason:
     exit_code = record.exit_code if record else None
     signal = record.signal if record else None
     match word:
@@ -126,40 +126,40 @@ def _stopped(word: StopWord, context: EndEvidence, record: EndRecord | None = No
         case StopWord.SUPERSEDED:
             return EndReason(EndWord.CANCELLED, exit_code, signal, "Another attempt had taken its place.")
         case StopWord.SHUTDOWN:
-            return EndReason(EndWord.NODE_LOST, exit_code, signal, f"{context.node} was shut down.")
+            return EndReason(EndWord.NODE_LOST, exit_code, signal, f"{evidence.node} was shut down.")
         case StopWord.DISK_FULL:
-            detail = context.stop_detail or f"The disk of {context.node} was full."
+            detail = evidence.stop_detail or f"The disk of {evidence.node} was full."
             return EndReason(EndWord.DISK_FULL, exit_code, signal, detail)
         case StopWord.KILLED_OUTSIDE:
             return EndReason(EndWord.KILLED_OUTSIDE, exit_code, signal, "It was stopped from outside Headway.")
         case StopWord.PLATFORM:
-            return EndReason(EndWord.PLATFORM_ERROR, exit_code, signal, f"Headway ended it on {context.node}.")
+            return EndReason(EndWord.PLATFORM_ERROR, exit_code, signal, f"Headway ended it on {evidence.node}.")
 
 
-def _start_failed(record: EndRecord, context: EndEvidence) -> EndReason:
+def _start_failed(record: EndRecord, evidence: EndEvidence) -> EndReason:
     errno = record.errno or "unknown error"
     match record.stage:
-        case StartStage.EXEC if errno in ("ENOENT", "ENOTDIR") and context.shell:
-            return EndReason(EndWord.COMMAND_NOT_FOUND, detail=_no_shell(context.shell))
+        case StartStage.EXEC if errno in ("ENOENT", "ENOTDIR") and evidence.shell:
+            return EndReason(EndWord.COMMAND_NOT_FOUND, detail=_no_shell(evidence.shell))
         case StartStage.EXEC if errno in ("ENOENT", "ENOTDIR"):
-            return EndReason(EndWord.COMMAND_NOT_FOUND, detail=f"The image has no program {context.program!r}.")
+            return EndReason(EndWord.COMMAND_NOT_FOUND, detail=f"The image has no program {evidence.program!r}.")
         case StartStage.EXEC if errno == "EACCES":
-            return EndReason(EndWord.COMMAND_NOT_FOUND, detail=f"{context.program!r} may not be executed there.")
+            return EndReason(EndWord.COMMAND_NOT_FOUND, detail=f"{evidence.program!r} may not be executed there.")
         case StartStage.EXEC if errno == "ENOEXEC":
             return EndReason(
                 EndWord.COMMAND_NOT_FOUND,
-                detail=f"{context.program!r} is no program for this machine: another architecture, or a script without "
+                detail=f"{evidence.program!r} is no program for this machine: another architecture, or a script without "
                 "a #! line.",
             )
         case StartStage.EXEC if errno == "E2BIG":
             return EndReason(EndWord.COMMAND_NOT_FOUND, detail="Its arguments and environment are too long.")
         case StartStage.WORKDIR:
-            where = context.working_dir
+            where = evidence.working_dir
             return EndReason(EndWord.IMAGE_BAD, detail=f"Its working folder {where!r} can't be entered ({errno}).")
         case StartStage.USER:
-            return EndReason(EndWord.IMAGE_BAD, detail=f"The image does not know its own user {context.image_user!r}.")
+            return EndReason(EndWord.IMAGE_BAD, detail=f"The image does not know its own user {evidence.image_user!r}.")
     what = record.error or errno
-    return EndReason(EndWord.START_FAILED, detail=f"Its process could not be started on {context.node}: {what}.")
+    return EndReason(EndWord.START_FAILED, detail=f"Its process could not be started on {evidence.node}: {what}.")
 
 
 def _no_shell(shell: str) -> str:
@@ -168,38 +168,38 @@ def _no_shell(shell: str) -> str:
     return "This image has no shell; give the command as a list."
 
 
-def _without_record(container: ContainerFacts, context: EndEvidence) -> EndDecision:
-    reason = _reason_without_record(container, context)
+def _without_record(container: ContainerFacts, evidence: EndEvidence) -> EndDecision:
+    reason = _reason_without_record(container, evidence)
     return EndDecision(reason, elsewhere=reason.platform_retry)
 
 
-def _reason_without_record(container: ContainerFacts, context: EndEvidence) -> EndReason:
+def _reason_without_record(container: ContainerFacts, evidence: EndEvidence) -> EndReason:
     # What the Worker itself did explains a missing record best: it kills launcher and all.
-    if context.stop is not None:
-        return _stopped(context.stop, context)
-    if context.overran:
-        return _timed_out(context)
-    if context.rebooted:
-        return EndReason(EndWord.NODE_LOST, detail=f"{context.node} restarted while it ran.")
+    if evidence.stop is not None:
+        return _stopped(evidence.stop, evidence)
+    if evidence.overran:
+        return _timed_out(evidence)
+    if evidence.rebooted:
+        return EndReason(EndWord.NODE_LOST, detail=f"{evidence.node} restarted while it ran.")
     if container.state is ContainerState.ABSENT:
-        if context.ever_started:
+        if evidence.ever_started:
             return EndReason(EndWord.KILLED_OUTSIDE, detail="Its container was removed from outside Headway.")
-        return EndReason(EndWord.PLATFORM_ERROR, detail=f"Its container on {context.node} is gone.")
+        return EndReason(EndWord.PLATFORM_ERROR, detail=f"Its container on {evidence.node} is gone.")
     if container.oom_killed:
-        return _out_of_memory(context)
+        return _out_of_memory(evidence)
     if container.state is ContainerState.CREATED:
         what = container.error or "the engine gave no reason"
-        return EndReason(EndWord.START_FAILED, detail=f"Its container could not be started on {context.node}: {what}.")
+        return EndReason(EndWord.START_FAILED, detail=f"Its container could not be started on {evidence.node}: {what}.")
     if container.exit_code == _KILLED:
         return EndReason(EndWord.KILLED_OUTSIDE, None, signals.SIGKILL, "It was killed from outside Headway.")
     if container.exit_code == _ENGINE_RESTARTED:
-        return EndReason(EndWord.PLATFORM_ERROR, detail=f"The engine of {context.node} restarted while it ran.")
-    if not context.ever_started and container.exit_code not in (0, None):
+        return EndReason(EndWord.PLATFORM_ERROR, detail=f"The engine of {evidence.node} restarted while it ran.")
+    if not evidence.ever_started and container.exit_code not in (0, None):
         what = container.error or f"the launcher ended with {container.exit_code}"
-        return EndReason(EndWord.START_FAILED, detail=f"Its container could not be started on {context.node}: {what}.")
+        return EndReason(EndWord.START_FAILED, detail=f"Its container could not be started on {evidence.node}: {what}.")
     return EndReason(
         EndWord.PLATFORM_ERROR,
-        detail=f"Its container on {context.node} ended without a record of how, so its result is not known.",
+        detail=f"Its container on {evidence.node} ended without a record of how, so its result is not known.",
     )
 
 

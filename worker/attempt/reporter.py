@@ -48,11 +48,11 @@ class AttemptReporter:
         self._ends: set[AttemptId] = set()
         self._news = asyncio.Event()
         self._end_news = asyncio.Event()
-        self._hurry = asyncio.Event()
+        self._retry = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
 
-    def tell(self, attempt: AttemptId, report: tm.AttemptReport, *, end: bool = False) -> None:
+    def submit(self, attempt: AttemptId, report: tm.AttemptReport, *, end: bool = False) -> None:
         """Hand in the newest report of an attempt. Nothing follows an end."""
         if attempt in self._ends:
             return
@@ -64,9 +64,9 @@ class AttemptReporter:
         self._idle.clear()
         self._news.set()
 
-    def hurry(self) -> None:
+    def retry_now(self) -> None:
         """TaskManager answers again: what it did not take is offered now rather than at the next try."""
-        self._hurry.set()
+        self._retry.set()
 
     def withdraw(self, attempt: AttemptId) -> None:
         """Nobody wants to know any more: it was superseded."""
@@ -74,7 +74,7 @@ class AttemptReporter:
         self._since.pop(attempt, None)
         self._ends.discard(attempt)
 
-    async def settled(self) -> None:
+    async def wait_until_delivered(self) -> None:
         """Returns once everything handed in has been answered."""
         await self._idle.wait()
 
@@ -92,13 +92,13 @@ class AttemptReporter:
             if not batch:
                 await nap(self._clock, _HOLD_S, self._end_news)
                 continue
-            self._hurry.clear()
+            self._retry.clear()
             try:
                 discard = await self._send(list(batch.values()))
             except HeadwayError as error:
                 pause_s = min(_LONGEST_PAUSE_S, pause_s * 2 or _FIRST_PAUSE_S)
                 log.warning("reports.delayed", waiting=len(self._waiting), retry_s=pause_s, reason=str(error))
-                await nap(self._clock, pause_s, self._hurry)
+                await nap(self._clock, pause_s, self._retry)
                 continue
             pause_s = 0.0
             self._delivered(batch)

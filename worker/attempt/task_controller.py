@@ -43,13 +43,13 @@ class TaskController:
 
     def __init__(
         self,
-        house: ExecutorContext,
+        context: ExecutorContext,
         conditions: Callable[[], Sequence[Condition]],
         *,
         keep_ended_s: float = 3_600.0,
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
-        self._house = house
+        self._context = context
         self._conditions = conditions
         self._keep_ended_s = keep_ended_s
         self._on_change = on_change
@@ -66,7 +66,7 @@ class TaskController:
         """All that may still have a container here, or whose end TaskManager does not know yet."""
         return [a for a, x in self._executors.items() if x.record.stage in (AttemptStage.LIVE, AttemptStage.ENDED)]
 
-    def holding(self) -> list[TaskExecutor]:
+    def using_resources(self) -> list[TaskExecutor]:
         """Those whose resources are in use."""
         return [x for x in self._executors.values() if x.record.stage is AttemptStage.LIVE or x.record.unsafe]
 
@@ -84,12 +84,12 @@ class TaskController:
         """
         answers: list[LaunchAccepted | RefuseLaunch] = []
         fresh: list[tuple[LaunchAttempt, AttemptRecord]] = []
-        house = self._house
-        now = house.clock.now()
+        context = self._context
+        now = context.clock.now()
         conditions = self._conditions()
         for launch, data in launches:
             record = self._records.get(launch.attempt)
-            answer = verdict(launch, record=record, incarnation=house.incarnation, conditions=conditions)
+            answer = verdict(launch, record=record, incarnation=context.incarnation, conditions=conditions)
             if isinstance(answer, RefuseLaunch):
                 answers.append(answer)
                 continue
@@ -97,20 +97,22 @@ class TaskController:
                 record = AttemptRecord(
                     launch.attempt, AttemptStage.LIVE, data, AttemptTimes(accepted_at=now), changed_at=now
                 )
-                record.notes = platform_log_line(now, f"Accepted by {house.node_id}.") + self._scripted_note(now)
+                record.platform_log = platform_log_line(now, f"Accepted by {context.node_id}.") + self._scripted_note(
+                    now
+                )
                 # In memory before it is stored, so that the same launch or its stop, coming meanwhile, finds it.
                 self._records[launch.attempt] = record
                 fresh.append((launch, record))
             answers.append(LaunchAccepted(record.times.accepted_at))
         if fresh:
             try:
-                await house.store.put_many([record for _, record in fresh])
+                await context.store.put_many([record for _, record in fresh])
             except HeadwayError:
                 for launch, _ in fresh:
                     del self._records[launch.attempt]
                 raise
             for launch, record in fresh:
-                self._begin(TaskExecutor(record, launch, house))
+                self._begin(TaskExecutor(record, launch, context))
         return answers
 
     async def stop(self, orders: Sequence[tuple[AttemptId, StopWord]]) -> None:
@@ -124,7 +126,7 @@ class TaskController:
             record = self._records.get(attempt)
             if record is None:
                 # It may be on its way: a launch that comes later is refused.
-                now = self._house.clock.now()
+                now = self._context.clock.now()
                 record = AttemptRecord(
                     attempt, AttemptStage.DONE, None, AttemptTimes(accepted_at=now), stop=word, changed_at=now
                 )
@@ -138,7 +140,7 @@ class TaskController:
                 record.stop = word  # accepted a moment ago, not begun: its executor sees it first thing
             changed.append(record)
         if changed:
-            await self._house.store.put_many(changed)
+            await self._context.store.put_many(changed)
 
     async def extend(self, orders: Sequence[ExtendAttempt]) -> None:
         """Let attempts run longer; each is on the disk when this returns. Safe twice; one that is not here, or that is
@@ -150,7 +152,7 @@ class TaskController:
         executors = [(self._executors.get(order.attempt), order) for order in orders]
         changed = [executor for executor, order in executors if executor is not None and executor.extend(order)]
         if changed:
-            await self._house.store.put_many([executor.record for executor in changed])
+            await self._context.store.put_many([executor.record for executor in changed])
             for executor in changed:
                 executor.nudge()
 
@@ -172,7 +174,7 @@ class TaskController:
             if not record.discarded:
                 log.info("attempt.discarded", attempt=str(attempt))
             record.discarded = True
-            self._house.reports.withdraw(attempt)
+            self._context.reports.withdraw(attempt)
             executor = self._executors.get(attempt)
             if executor is not None and record.stage is AttemptStage.ENDED:
                 executor.acked()
@@ -197,7 +199,7 @@ class TaskController:
     async def adopt(self) -> None:
         """At start: go on with everything that the store remembers."""
         taken = 0
-        for record in await self._house.store.load():
+        for record in await self._context.store.load():
             self._records[record.attempt] = record
             if record.stage is AttemptStage.DONE or record.launch is None:
                 if record.launch is not None:
@@ -209,13 +211,13 @@ class TaskController:
                 log.error("attempt.unreadable", attempt=str(record.attempt), exc=error)
                 continue
             if record.stage is AttemptStage.LIVE:
-                record.notes += platform_log_line(
-                    self._house.clock.now(), f"The worker on {self._house.node_id} was restarted."
+                record.platform_log += platform_log_line(
+                    self._context.clock.now(), f"The worker on {self._context.node_id} was restarted."
                 )
-            executor = TaskExecutor(record, launch, self._house, adopted=True)
+            executor = TaskExecutor(record, launch, self._context, adopted=True)
             if record.stage is AttemptStage.ACKED:
                 executor.acked()
-            executor.tell_again()
+            executor.report_again()
             self._begin(executor)
             taken += 1
         log.info("attempts.adopted", count=taken)
@@ -223,23 +225,23 @@ class TaskController:
     async def sweep(self) -> None:
         """Look whether reality is as it should be: containers that nobody owns go, attempts without one are looked at,
         boxes whose time is over are removed."""
-        house = self._house
-        now = house.clock.monotonic()
+        context = self._context
+        now = context.clock.monotonic()
         for attempt in [a for a, at in self._boxes_left.items() if at <= now]:
             del self._boxes_left[attempt]
-            await house.runtime.remove_box(attempt)
+            await context.runtime.remove_box(attempt)
         self._forget_old()
         try:
-            containers = await house.runtime.list()
+            containers = await context.runtime.list()
         except EngineUnavailable:
-            house.on_engine_trouble()
+            context.on_engine_trouble()
             return
         for attempt, facts in containers.items():
             record = self._records.get(attempt)
             if attempt not in self._executors and (record is None or record.stage is AttemptStage.DONE):
                 log.warning("container.reaped", attempt=str(attempt), state=facts.state.value)
                 with contextlib.suppress(EngineUnavailable):
-                    await house.runtime.remove(attempt)
+                    await context.runtime.remove(attempt)
         for attempt, executor in list(self._executors.items()):
             # Nudges may be lost: an attempt whose container is not running has news.
             found = containers.get(attempt)
@@ -283,23 +285,23 @@ class TaskController:
         self._on_change()
 
     def _box_left(self, record: AttemptRecord) -> None:
-        self._boxes_left[record.attempt] = self._house.clock.monotonic() + self._keep_ended_s
+        self._boxes_left[record.attempt] = self._context.clock.monotonic() + self._keep_ended_s
 
     def _forget_old(self) -> None:
-        if self._house.clock.monotonic() < self._forget_at:
+        if self._context.clock.monotonic() < self._forget_at:
             return
-        self._forget_at = self._house.clock.monotonic() + _FORGET_EVERY_S
+        self._forget_at = self._context.clock.monotonic() + _FORGET_EVERY_S
         done = [r for r in self._records.values() if r.stage is AttemptStage.DONE and r.attempt not in self._boxes_left]
-        before = self._house.clock.now() - _FORGET_AFTER_S
+        before = self._context.clock.now() - _FORGET_AFTER_S
         done.sort(key=lambda record: record.changed_at)
         surplus = max(0, len(done) - _FORGET_BEYOND)
         old = [r.attempt for i, r in enumerate(done) if i < surplus or r.changed_at < before]
         for attempt in old:
             del self._records[attempt]
-        self._house.store.forget_later(old)
+        self._context.store.forget_later(old)
 
     def _scripted_note(self, now: float) -> bytes:
-        if self._house.runtime.name != "scripted":
+        if self._context.runtime.name != "scripted":
             return b""
         return platform_log_line(
             now, "This node's runtime is scripted: nothing really runs here, it only follows the script."

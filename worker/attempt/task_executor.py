@@ -43,11 +43,11 @@ class TaskExecutor:
     """See the module. ``run`` is the life; the other methods may be called at any moment of it."""
 
     def __init__(
-        self, record: AttemptRecord, launch: LaunchAttempt, house: ExecutorContext, *, adopted: bool = False
+        self, record: AttemptRecord, launch: LaunchAttempt, context: ExecutorContext, *, adopted: bool = False
     ) -> None:
         self.record = record
         self.launch = launch
-        self._house = house
+        self._context = context
         self._adopted = adopted
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -56,9 +56,9 @@ class TaskExecutor:
         self._stop_ordered = False
         self._overran = False
         self._alarm: Alarm | None = None
-        self._container = AttemptContainer(house, record.attempt, self._changed, self._note)
-        self._limit = TimeLimit(house, record, launch, self._note)
-        self._aftermath = AttemptFinish(house, record, launch, self._container, self._note)
+        self._container = AttemptContainer(context, record.attempt, self._changed, self._log_line)
+        self._limit = TimeLimit(context, record, launch, self._log_line)
+        self._finish = AttemptFinish(context, record, launch, self._container, self._log_line)
 
     # -- from outside -------------------------------------------------------------------------------
 
@@ -68,7 +68,7 @@ class TaskExecutor:
 
     def acked(self) -> None:
         """TaskManager has the end, or does not want it."""
-        self._aftermath.acked.set()
+        self._finish.acked.set()
 
     def stop(self, word: StopWord) -> None:
         """End it, whatever it is doing; the first word stands. The caller stores the record."""
@@ -77,7 +77,7 @@ class TaskExecutor:
             return
         if record.stop is None:
             record.stop = word
-            self._note(f"Told to stop: {word.value.replace('_', ' ')}.")
+            self._log_line(f"Told to stop: {word.value.replace('_', ' ')}.")
         if self._beginning and self._task is not None and not self._stop_cut_in:
             # A fetch may take half an hour: it is cut short, and what it made is cleaned up.
             self._stop_cut_in = True
@@ -96,34 +96,34 @@ class TaskExecutor:
         record = self.record
         if record.stage is AttemptStage.LIVE:
             try:
-                ending, end = await self._until_end()
+                decision, end = await self._until_end()
             except Exception as error:
                 log.error("attempt.crashed", attempt=str(record.attempt), exc=error)
-                ending = EndDecision(
-                    EndReason(EndWord.PLATFORM_ERROR, detail=f"Headway failed on {self._house.node_id}: {error}"),
+                decision = EndDecision(
+                    EndReason(EndWord.PLATFORM_ERROR, detail=f"Headway failed on {self._context.node_id}: {error}"),
                     elsewhere=True,
                 )
                 end = None
-                record.unsafe = not await self._container.get_rid()
-            self._house.alarms.cancel(self._alarm)
-            await self._aftermath.record_end(ending, end)
-        await self._aftermath.clear_up()
+                record.unsafe = not await self._container.remove()
+            self._context.alarms.cancel(self._alarm)
+            await self._finish.record_end(decision, end)
+        await self._finish.clear_up()
 
     async def _until_end(self) -> tuple[EndDecision, EndRecord | None]:
-        runtime, attempt = self._house.runtime, self.record.attempt
+        runtime, attempt = self._context.runtime, self.record.attempt
         progress = await runtime.progress(attempt)
         if progress.started is None and progress.end is None and not await self._container_is_there():
-            ending = await self._begin()
-            if ending is not None:
-                return ending, None
+            decision = await self._begin()
+            if decision is not None:
+                return decision, None
         else:
-            begin_copy(self._house, self.record)
+            begin_copy(self._context, self.record)
         return await self._watch()
 
     async def _container_is_there(self) -> bool:
         if not self._adopted:
             return False
-        facts = await self._container.ask(lambda: self._house.runtime.inspect(self.record.attempt))
+        facts = await self._container.until_answered(lambda: self._context.runtime.inspect(self.record.attempt))
         return facts.state in (ContainerState.RUNNING, ContainerState.EXITED)
 
     # -- beginning ----------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ class TaskExecutor:
         """Image, box, container. None once the container was started."""
         record = self.record
         if record.stop is not None:
-            return self._stopped_ending()
+            return self._decision_of_stop()
         self._beginning = True
         try:
             await self._prepare_and_start()
@@ -143,7 +143,7 @@ class TaskExecutor:
             self._task.uncancel()
         except StepTimedOut as error:
             self._beginning = False
-            record.unsafe = not await self._container.get_rid()
+            record.unsafe = not await self._container.remove()
             return EndDecision(EndReason(EndWord.START_FAILED, detail=str(error)), elsewhere=True)
         except RuntimeRefused as error:
             return EndDecision(EndReason(error.word, detail=_sentence(error)), elsewhere=error.elsewhere)
@@ -154,20 +154,20 @@ class TaskExecutor:
         finally:
             self._beginning = False
         # Cut short by a stop; the engine may be creating the container in this very moment.
-        await self._house.runtime.stop(record.attempt, record.stop or StopWord.CANCELLED, 0)
-        record.unsafe = not await self._container.get_rid()
-        return self._stopped_ending()
+        await self._context.runtime.stop(record.attempt, record.stop or StopWord.CANCELLED, 0)
+        record.unsafe = not await self._container.remove()
+        return self._decision_of_stop()
 
     async def _prepare_and_start(self) -> None:
-        house, launch, record = self._house, self.launch, self.record
-        limits, spec = house.limits, launch.spec
-        home = await house.mounted.home(launch.owner)
+        context, launch, record = self._context, self.launch, self.record
+        limits, spec = context.limits, launch.spec
+        home = await context.mounted.home(launch.owner)
         image = await self._image()
         if record.image_id != image.id:
             record.image_id = image.id
-            self._note(f"Image {spec.image} is {image.id}.")
+            self._log_line(f"Image {spec.image} is {image.id}.")
         command = spec.command if isinstance(spec.command, str) else None
-        now = house.clock.now()
+        now = context.clock.now()
         order = StartOrder(
             attempt=record.attempt,
             image=image,
@@ -181,59 +181,59 @@ class TaskExecutor:
             gpu_uuids=launch.gpu_uuids,
             home=home,
             datasets={
-                name: await house.mounted.dataset(name, version) for name, version in dataset_versions(launch).items()
+                name: await context.mounted.dataset(name, version) for name, version in dataset_versions(launch).items()
             },
-            code=await house.mounted.code(launch.owner.name, spec.code) if spec.code else None,
+            code=await context.mounted.code(launch.owner.name, spec.code) if spec.code else None,
             job_name=launch.job_name,
             owner=launch.owner.name,
         )
-        record.boot_id = house.boot_id
-        self._tell(AttemptEventKind.CONTAINER_STARTING)
-        facts = await self._container.ask(lambda: house.runtime.start(order), limit_s=limits.create_s)
+        record.boot_id = context.boot_id
+        self._report(AttemptEventKind.CONTAINER_STARTING)
+        facts = await self._container.until_answered(lambda: context.runtime.start(order), limit_s=limits.create_s)
         record.container_id = facts.id
-        begin_copy(self._house, self.record)
-        record.times = replace(record.times, container_started_at=facts.started_at or house.clock.now())
-        self._note(f"AttemptContainer {facts.id[:12] or record.attempt.folder} is started.")
+        begin_copy(self._context, self.record)
+        record.times = replace(record.times, container_started_at=facts.started_at or context.clock.now())
+        self._log_line(f"Container {facts.id[:12] or record.attempt.folder} is started.")
 
     async def _image(self) -> ImageFacts:
-        house, spec = self._house, self.launch.spec
+        context, spec = self._context, self.launch.spec
         wanted, told = self.launch.image, False
 
         def on_fetch() -> None:
             nonlocal told
             if not told:  # an engine that was away is asked again, from the beginning
                 told = True
-                self._note(f"Image {spec.image} is not on this machine yet; fetching it.")
-                self._tell(AttemptEventKind.PULL_STARTED)
+                self._log_line(f"Image {spec.image} is not on this machine yet; fetching it.")
+                self._report(AttemptEventKind.PULL_STARTED)
 
         try:
-            async with asyncio.timeout(house.limits.pull_s):
-                return await self._container.ask(lambda: house.images.prepare(wanted, on_fetch))
+            async with asyncio.timeout(context.limits.pull_s):
+                return await self._container.until_answered(lambda: context.images.prepare(wanted, on_fetch))
         except TimeoutError as error:
             raise RuntimeRefused(
-                f"Fetching the image {spec.image} took longer than {format_duration(house.limits.pull_s)}.",
+                f"Fetching the image {spec.image} took longer than {format_duration(context.limits.pull_s)}.",
                 word=EndWord.IMAGE_PULL_FAILED,
                 elsewhere=True,
             ) from error
 
     def _first_lease(self) -> int | None:
-        house, launch = self._house, self.launch
-        if not launch.lease_enforced and not house.lease.enforced:
+        context, launch = self._context, self.launch
+        if not launch.lease_enforced and not context.lease.enforced:
             return None
         # The launch itself shows that TaskManager lives, and grants a lease (``task_manager.leases``). After a long
         # silence it comes before the first answered heartbeat, from a TaskManager that was started again and has
         # granted nothing yet: the lease of before would end the new attempt at once.
         fresh = lease_after_answer(
-            sent_s=house.clock.monotonic(), lease_s=launch.lease_s, enforced=True, stop_s=house.limits.lease_stop_s
+            sent_s=context.clock.monotonic(), lease_s=launch.lease_s, enforced=True, stop_s=context.limits.lease_stop_s
         )
-        return (later_lease(house.lease, fresh) if house.lease.enforced else fresh).until_boot_ns
+        return (later_lease(context.lease, fresh) if context.lease.enforced else fresh).until_boot_ns
 
     # -- watching -----------------------------------------------------------------------------------
 
     async def _watch(self) -> tuple[EndDecision, EndRecord | None]:
         """From the container's start to its end."""
-        house, record = self._house, self.record
-        runtime, attempt = house.runtime, record.attempt
+        context, record = self._context, self.record
+        runtime, attempt = context.runtime, record.attempt
         first = True
         while True:
             self._changed.clear()
@@ -244,22 +244,22 @@ class TaskExecutor:
                 news = True
             if progress.end is not None:
                 return await self._settle(progress.end), progress.end
-            if self._limit.has_moved(progress):
+            if self._limit.is_confirmed_anew(progress):
                 news = True
-                self._tell(AttemptEventKind.PROCESS_STARTED)
+                self._report(AttemptEventKind.PROCESS_STARTED)
             if record.stop is not None and not self._stop_ordered:
                 self._stop_ordered = news = True
                 await self._order_stop(record.stop)
-            elif record.stop is None and progress.started is not None and await self._limit.hand_over():
+            elif record.stop is None and progress.started is not None and await self._limit.send_to_launcher():
                 news = True
                 self._alarm_at(self._overdue_at(progress.started))
             elif self._alarm is None:
                 self._alarm_at(self._overdue_at(progress.started))
-            elif self._alarm.at <= house.clock.monotonic():
+            elif self._alarm.at <= context.clock.monotonic():
                 return await self._overdue(progress)
             # A wake without news, or an adopted attempt: the container itself may be gone.
             if self._adopted if first else not news:
-                facts = await self._container.ask(lambda: runtime.inspect(attempt))
+                facts = await self._container.until_answered(lambda: runtime.inspect(attempt))
                 if facts.state in _OVER or (facts.state is ContainerState.CREATED and self._adopted):
                     # The record is written before the container ends: look once more.
                     last = await runtime.progress(attempt)
@@ -268,44 +268,44 @@ class TaskExecutor:
             await self._changed.wait()
 
     async def _order_stop(self, word: StopWord) -> None:
-        house, grace_s = self._house, self.launch.spec.grace_s
+        context, grace_s = self._context, self.launch.spec.grace_s
         grace_ms = None
-        if word is StopWord.DISK_FULL and grace_s > house.limits.disk_grace_s:
+        if word is StopWord.DISK_FULL and grace_s > context.limits.disk_grace_s:
             # It would go on to fill the disk for all of its grace.
-            grace_s = house.limits.disk_grace_s
+            grace_s = context.limits.disk_grace_s
             grace_ms = round(grace_s * 1000)
         try:
-            await house.runtime.stop(self.record.attempt, word, grace_ms)
+            await context.runtime.stop(self.record.attempt, word, grace_ms)
         except OSError as error:
             # The order is a file: a disk without one free block takes none. The engine can still end it.
-            self._note(f"The launcher could not be told ({error.strerror}).")
-            grace_s = -house.limits.slack_s
-        self._alarm_at(house.clock.monotonic() + grace_s + house.limits.slack_s)
+            self._log_line(f"The launcher could not be told ({error.strerror}).")
+            grace_s = -context.limits.slack_s
+        self._alarm_at(context.clock.monotonic() + grace_s + context.limits.slack_s)
 
     def _started(self, started: StartedRecord) -> None:
         record, spec = self.record, self.launch.spec
         record.times = replace(record.times, process_started_at=started.wall_ns / _NS)
-        self._note(
+        self._log_line(
             f"Process started; its timeout is {format_duration(spec.timeout_s)}, with {format_duration(spec.grace_s)} "
             "from TERM to KILL."
             if spec.grace_s
             else f"Process started; its timeout is {format_duration(spec.timeout_s)}."
         )
-        self._tell(AttemptEventKind.PROCESS_STARTED)
+        self._report(AttemptEventKind.PROCESS_STARTED)
         if not self._stop_ordered:
             self._alarm_at(self._overdue_at(started))
         log.info("attempt.started", attempt=str(record.attempt))
 
     def _overdue_at(self, started: StartedRecord | None) -> float:
         """When the launcher must have ended it; or, before the start, when the process must run."""
-        limits, spec = self._house.limits, self.launch.spec
+        limits, spec = self._context.limits, self.launch.spec
         if started is None:
-            return self._house.clock.monotonic() + limits.exec_s
+            return self._context.clock.monotonic() + limits.exec_s
         return started.boot_ns / _NS + self._limit.timeout_s + spec.grace_s + limits.slack_s
 
     def _alarm_at(self, at: float) -> None:
-        self._house.alarms.cancel(self._alarm)
-        self._alarm = self._house.alarms.set(at, self._changed.set)
+        self._context.alarms.cancel(self._alarm)
+        self._alarm = self._context.alarms.set(at, self._changed.set)
 
     async def _overdue(self, progress: AttemptProgress) -> tuple[EndDecision, EndRecord | None]:
         """The launcher did not do its part in time; the Worker does."""
@@ -313,16 +313,16 @@ class TaskExecutor:
         if record.stop is None and progress.started is not None:
             self._overran = True
         log.warning("attempt.overdue", attempt=str(record.attempt), started=progress.started is not None)
-        self._note("The launcher did not end it in time; killing the container.")
+        self._log_line("The launcher did not end it in time; killing the container.")
         facts = await self._container.kill()
-        last = await self._house.runtime.progress(record.attempt)
+        last = await self._context.runtime.progress(record.attempt)
         if facts is None:
             return self._cannot_kill(), last.end
         if progress.started is None and record.stop is None and last.end is None:
-            limit = format_duration(self._house.limits.exec_s)
-            detail = f"Its process did not start within {limit} of its container on {self._house.node_id}."
+            limit = format_duration(self._context.limits.exec_s)
+            detail = f"Its process did not start within {limit} of its container on {self._context.node_id}."
             return EndDecision(EndReason(EndWord.START_FAILED, detail=detail), elsewhere=True), None
-        return end_decision.decide(last.end, facts, self._context()), last.end
+        return end_decision.decide(last.end, facts, self._evidence()), last.end
 
     # -- the end ------------------------------------------------------------------------------------
 
@@ -334,27 +334,29 @@ class TaskExecutor:
             facts = await self._container.exited()
             if facts is None:
                 return self._cannot_kill()
-        return end_decision.decide(end, facts, self._context())
+        return end_decision.decide(end, facts, self._evidence())
 
     def _cannot_kill(self) -> EndDecision:
-        node = self._house.node_id
+        node = self._context.node_id
         self.record.unsafe = True
         log.error("attempt.cannot_be_killed", attempt=str(self.record.attempt))
-        self._note(f"It could not be killed on {node}; what it holds there is not given to others until it is gone.")
+        self._log_line(
+            f"It could not be killed on {node}; what it holds there is not given to others until it is gone."
+        )
         return EndDecision(
             EndReason(EndWord.PLATFORM_ERROR, detail=f"It could not be killed on worker {node}."), elsewhere=True
         )
 
-    def _stopped_ending(self) -> EndDecision:
-        return end_decision.decide(None, ContainerFacts(ContainerState.ABSENT), self._context())
+    def _decision_of_stop(self) -> EndDecision:
+        return end_decision.decide(None, ContainerFacts(ContainerState.ABSENT), self._evidence())
 
-    def _context(self) -> EndEvidence:
+    def _evidence(self) -> EndEvidence:
         launch, record = self.launch, self.record
         spec = launch.spec
         image = ImageFacts(record.image_id)
         words = argv(launch, image)
         return EndEvidence(
-            node=self._house.node_id,
+            node=self._context.node_id,
             timeout_s=self._limit.timeout_s,
             memory_bytes=spec.resources.memory_bytes,
             log_limit_bytes=spec.log_limit_bytes,
@@ -365,31 +367,31 @@ class TaskExecutor:
             stop_detail=record.stop_detail,
             overran=self._overran,
             ever_started=record.times.process_started_at is not None,
-            rebooted=bool(record.boot_id) and record.boot_id != self._house.boot_id,
+            rebooted=bool(record.boot_id) and record.boot_id != self._context.boot_id,
         )
 
     # -- helpers ------------------------------------------------------------------------------------
 
-    def _note(self, text: str) -> None:
-        self.record.notes += platform_log_line(self._house.clock.now(), text)
-        self._house.copier.set_notes(self.record.attempt, self.record.notes)
+    def _log_line(self, text: str) -> None:
+        self.record.platform_log += platform_log_line(self._context.clock.now(), text)
+        self._context.copier.set_platform_log(self.record.attempt, self.record.platform_log)
 
-    def _tell(self, kind: AttemptEventKind) -> None:
-        house, record = self._house, self.record
+    def _report(self, kind: AttemptEventKind) -> None:
+        context, record = self._context, self.record
         if record.discarded:
             return
         report = wire.report(
-            record, kind.value, node_id=house.node_id, incarnation=house.incarnation, at=house.clock.now()
+            record, kind.value, node_id=context.node_id, incarnation=context.incarnation, at=context.clock.now()
         )
-        house.reports.tell(record.attempt, report)
+        context.reports.submit(record.attempt, report)
 
-    def tell_again(self) -> None:
+    def report_again(self) -> None:
         """For a TaskManager that may not know how far this attempt is: after a restart of this Worker."""
         record = self.record
         if record.stage is AttemptStage.ENDED and record.end_report is not None and not record.discarded:
-            self._house.reports.tell(record.attempt, wire.stored_report(record.end_report), end=True)
+            self._context.reports.submit(record.attempt, wire.stored_report(record.end_report), end=True)
         elif record.stage is AttemptStage.LIVE and record.times.process_started_at is not None:
-            self._tell(AttemptEventKind.PROCESS_STARTED)
+            self._report(AttemptEventKind.PROCESS_STARTED)
 
 
 def _sentence(error: HeadwayError) -> str:

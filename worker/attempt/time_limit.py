@@ -20,13 +20,13 @@ class TimeLimit:
     """Of one attempt. Times in seconds, from the start of the user's process."""
 
     def __init__(
-        self, house: ExecutorContext, record: AttemptRecord, launch: LaunchAttempt, note: Callable[[str], None]
+        self, context: ExecutorContext, record: AttemptRecord, launch: LaunchAttempt, log_line: Callable[[str], None]
     ) -> None:
-        self._house = house
+        self._context = context
         self._record = record
         self._launch = launch
-        self._note = note
-        self._handed_over_s: float | None = None  # the launcher was told of this one
+        self._log_line = log_line
+        self._sent_s: float | None = None  # the launcher was told of this one
 
     @property
     def timeout_s(self) -> float:
@@ -38,30 +38,30 @@ class TimeLimit:
         record = self._record
         if record.stage is not AttemptStage.LIVE or record.stop is not None or order.timeout_s < self.timeout_s:
             return False
-        if order.timeout_s == self.timeout_s and order.timeout_s in (record.counted_s, self._handed_over_s):
+        if order.timeout_s == self.timeout_s and order.timeout_s in (record.counted_s, self._sent_s):
             return False
-        for given in order.given[record.given :]:
-            forced = ", though promised starts move" if given.forced else ""
-            self._note(f"{given.by} gave it {format_duration(given.seconds)} more{forced}.")
-        record.given = max(record.given, len(order.given))
+        for extension in order.extensions[record.extensions_logged :]:
+            forced = ", though promised starts move" if extension.forced else ""
+            self._log_line(f"{extension.by} gave it {format_duration(extension.seconds)} more{forced}.")
+        record.extensions_logged = max(record.extensions_logged, len(order.extensions))
         record.timeout_s = order.timeout_s
         return True
 
-    async def hand_over(self) -> bool:
+    async def send_to_launcher(self) -> bool:
         """Tells the launcher of more time, if there is some that it was not told of."""
         record = self._record
-        if record.timeout_s is None or record.timeout_s in (self._handed_over_s, record.counted_s):
+        if record.timeout_s is None or record.timeout_s in (self._sent_s, record.counted_s):
             return False
         try:
-            await self._house.runtime.extend(record.attempt, round(record.timeout_s * 1000))
+            await self._context.runtime.extend(record.attempt, round(record.timeout_s * 1000))
         except OSError as error:
             # A disk without one free block: TaskManager says it again with each heartbeat.
-            self._note(f"The launcher could not be told of more time ({error.strerror}).")
+            self._log_line(f"The launcher could not be told of more time ({error.strerror}).")
             return False
-        self._handed_over_s = record.timeout_s
+        self._sent_s = record.timeout_s
         return True
 
-    def has_moved(self, progress: AttemptProgress) -> bool:
+    def is_confirmed_anew(self, progress: AttemptProgress) -> bool:
         """Whether the launcher says something new: it counts by another timeout from here on."""
         record = self._record
         if progress.timeout_ms is None or progress.timeout_ms / 1000 == record.counted_s:
@@ -71,6 +71,6 @@ class TimeLimit:
         started_at = record.times.process_started_at
         if started_at is not None:
             until = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(started_at + record.counted_s))
-            self._note(f"Its timeout is {format_duration(record.counted_s)} now; it passes at {until} UTC.")
-        self._house.store.put_later(record)
+            self._log_line(f"Its timeout is {format_duration(record.counted_s)} now; it passes at {until} UTC.")
+        self._context.store.put_later(record)
         return True

@@ -18,7 +18,9 @@ from .ledger import ImageUseLedger
 
 log = get_logger(__name__)
 
-_REST_S = 600.0  # an image used so short a time ago is not removed for the marks, only for another that needs the room
+_REST_S = (
+    600.0  # an image used so short a time ago is not removed for the watermarks, only for another that needs the room
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ class ImageDiskSpace:
         disk: Callable[[], Awaitable[DiskReading | None]],
         in_use: Callable[[], Collection[str]],
         clock: Clock,
-        marks: DiskWatermarks,
+        watermarks: DiskWatermarks,
     ) -> None:
         self._node_id = node_id
         self._runtime = runtime
@@ -50,13 +52,13 @@ class ImageDiskSpace:
         self._disk = disk
         self._in_use = in_use
         self._clock = clock
-        self._marks = marks
+        self._watermarks = watermarks
         self._turn = asyncio.Lock()
         self._filling: dict[asyncio.Future[None], int] = {}  # fetches that have their room: bytes that they may take
-        self._leaving: dict[str, asyncio.Task[ImageRemoval]] = {}  # by key and id
+        self._removals: dict[str, asyncio.Task[ImageRemoval]] = {}  # by key and id
 
     @contextlib.asynccontextmanager
-    async def made(self, name: str, needs: int, *, stays: int, urgent: Callable[[], bool]) -> AsyncIterator[None]:
+    async def reserved(self, name: str, needs: int, *, stays: int, urgent: Callable[[], bool]) -> AsyncIterator[None]:
         """The block runs when there is room for ``needs`` bytes, of which ``stays`` stay; ``name`` is the image's.
 
         ``urgent``: a task waits for it (now), so that others may go for its room.
@@ -77,10 +79,10 @@ class ImageDiskSpace:
     async def tidy(self) -> None:
         """With more of the disk in use than the high mark, remove images of ours until it is below the low one."""
         disk = await self._disk()
-        if disk is None or not eviction.is_above(disk, self._marks.high):
+        if disk is None or not eviction.is_above(disk, self._watermarks.high):
             return
         spared: set[str] = set()
-        while disk is not None and eviction.is_above(disk, self._marks.low):
+        while disk is not None and eviction.is_above(disk, self._watermarks.low):
             before = self._clock.now() - _REST_S
             victim = self._ledger.least_recent(needed=self._in_use(), spared=spared, used_before=before)
             if victim is None:
@@ -88,15 +90,15 @@ class ImageDiskSpace:
             await self._remove(victim, spared)
             disk = await self._disk()
 
-    def is_leaving(self, name: str) -> bool:
+    def is_being_removed(self, name: str) -> bool:
         """Whether the image with this key or id is being removed."""
-        return name in self._leaving
+        return name in self._removals
 
-    async def gone(self, name: str) -> None:
+    async def wait_until_removed(self, name: str) -> None:
         """Wait until a removal of it is over, if there is one."""
-        leaving = self._leaving.get(name)
-        if leaving is not None:
-            await asyncio.wait({leaving})
+        removal = self._removals.get(name)
+        if removal is not None:
+            await asyncio.wait({removal})
 
     async def _make(self, name: str, needs: int, stays: int, urgent: Callable[[], bool]) -> None:
         spared: set[str] = set()
@@ -105,9 +107,9 @@ class ImageDiskSpace:
             if disk is None or not needs:
                 return
             now = urgent()
-            want = needs + self._marks.reserve_bytes
+            want = needs + self._watermarks.reserve_bytes
             enough = disk.free_bytes - sum(self._filling.values()) >= want
-            if enough and (now or not eviction.goes_above(disk, stays, self._marks.high)):
+            if enough and (now or not eviction.goes_above(disk, stays, self._watermarks.high)):
                 return
             if self._filling:
                 # What the others fill is not all to be seen yet, nor what they give back at their end.
@@ -121,12 +123,12 @@ class ImageDiskSpace:
     async def _remove(self, victim: EvictionCandidate, spared: set[str]) -> None:
         task = asyncio.create_task(self._runtime.remove_image(victim.image_id, victim.names))
         names = (victim.image_id, *victim.keys)
-        self._leaving.update(dict.fromkeys(names, task))
+        self._removals.update(dict.fromkeys(names, task))
         try:
             result = await asyncio.shield(task)
         finally:
             for name in names:
-                self._leaving.pop(name, None)
+                self._removals.pop(name, None)
         log.info("image.removed", image=victim.image_id, result=result.value, unused_since=round(victim.used_at))
         if result is ImageRemoval.IN_USE:
             spared.add(victim.image_id)

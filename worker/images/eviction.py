@@ -16,7 +16,7 @@ _PULL_FACTOR = 2.0
 
 @dataclass(frozen=True, slots=True)
 class FetchedImage:
-    """An image that Headway brought, as the journal has it. Instants are epoch seconds.
+    """An image that Headway images, as the journal has it. Instants are epoch seconds.
 
     ``key`` is ``WantedImage.key``; ``image_id`` is empty while it is being fetched; ``names`` are those that its fetch
     gave it on the engine, Headway's mark apart.
@@ -26,7 +26,7 @@ class FetchedImage:
     image_id: str = ""
     names: tuple[str, ...] = ()
     size_bytes: int = 0
-    brought_at: float = 0.0
+    fetched_at: float = 0.0
     used_at: float = 0.0
 
 
@@ -41,7 +41,7 @@ class EvictionCandidate:
 
 
 def least_recent(
-    brought: Iterable[FetchedImage], *, needed: Collection[str], spared: Collection[str] = (), used_before: float
+    images: Iterable[FetchedImage], *, needed: Collection[str], spared: Collection[str] = (), used_before: float
 ) -> EvictionCandidate | None:
     """The image of ours that was used longest ago, before that instant at least.
 
@@ -49,7 +49,7 @@ def least_recent(
     be removed a moment ago.
     """
     by_id: dict[str, list[FetchedImage]] = {}
-    for one in brought:
+    for one in images:
         if one.image_id:
             by_id.setdefault(one.image_id, []).append(one)
     victims = [
@@ -82,7 +82,7 @@ def pull_peak_bytes(size_bytes: int) -> int:
 
 
 def not_enough_disk_sentence(node: str, name: str, needs: int, disk: DiskReading) -> str:
-    """Why an image is not brought."""
+    """Why an image is not images."""
     return (
         f"Not enough disk on worker {node} for the image {name}: needs {_about(needs)}, has {_about(disk.free_bytes)}"
     )

@@ -13,8 +13,8 @@ from headway.store.database import Database
 from .eviction import FetchedImage
 
 _PUT = "INSERT OR REPLACE INTO images (key, image_id, names, size_bytes, brought_at, used_at) VALUES (?, ?, ?, ?, ?, ?)"
-_GIVE = "INSERT OR REPLACE INTO image_rights (account, key, given_at) VALUES (?, ?, ?)"
-_TAKE = "DELETE FROM image_rights WHERE account = ? AND key = ?"
+_GRANT = "INSERT OR REPLACE INTO image_rights (account, key, given_at) VALUES (?, ?, ?)"
+_REVOKE = "DELETE FROM image_rights WHERE account = ? AND key = ?"
 
 
 class SqlImageJournal:
@@ -53,7 +53,7 @@ class SqlImageJournal:
         if rows:
             self._db.defer(lambda conn: conn.exec_driver_sql("DELETE FROM images WHERE key = ?", rows))
 
-    async def load_rights(self) -> dict[tuple[str, str], float]:
+    async def load_permissions(self) -> dict[tuple[str, str], float]:
         """When registries gave images, by account and key."""
 
         def read(conn: Connection) -> dict[tuple[str, str], float]:
@@ -62,21 +62,21 @@ class SqlImageJournal:
 
         return await self._db.read(read)
 
-    def give_later(self, right: tuple[str, str], at: float) -> None:
+    def grant_later(self, permission: tuple[str, str], at: float) -> None:
         """Note it, some time soon: one that is lost in a crash only means that the registry is asked."""
-        row = (*right, at)
-        self._db.defer(lambda conn: conn.exec_driver_sql(_GIVE, row))
+        row = (*permission, at)
+        self._db.defer(lambda conn: conn.exec_driver_sql(_GRANT, row))
 
-    def drop_rights_later(self, rights: Sequence[tuple[str, str]]) -> None:
+    def drop_permissions_later(self, permissions: Sequence[tuple[str, str]]) -> None:
         """Drop what serves no more, some time soon."""
-        if rights:
-            self._db.defer(lambda conn: conn.exec_driver_sql(_TAKE, list(rights)))
+        if permissions:
+            self._db.defer(lambda conn: conn.exec_driver_sql(_REVOKE, list(permissions)))
 
-    async def take(self, rights: Sequence[tuple[str, str]]) -> None:
+    async def revoke(self, permissions: Sequence[tuple[str, str]]) -> None:
         """Drop them; durable when this returns."""
-        if rights:
-            await self._db.write(lambda conn: conn.exec_driver_sql(_TAKE, list(rights)))
+        if permissions:
+            await self._db.write(lambda conn: conn.exec_driver_sql(_REVOKE, list(permissions)))
 
 
 def _row(one: FetchedImage) -> tuple[object, ...]:
-    return (one.key, one.image_id, json.dumps(one.names), one.size_bytes, one.brought_at, one.used_at)
+    return (one.key, one.image_id, json.dumps(one.names), one.size_bytes, one.fetched_at, one.used_at)

@@ -60,34 +60,34 @@ class ImageManager:
         node_id: str,
         runtime: Runtime,
         journal: ImageJournal,
-        shelf: ImageMarket,
+        market: ImageMarket,
         credentials: Callable[[WantedImage], Awaitable[RegistryCredentials | None]],
         disk: Callable[[], Awaitable[DiskReading | None]],
         needed: Callable[[], Iterable[str]],
         clock: Clock,
-        marks: DiskWatermarks,
+        watermarks: DiskWatermarks,
         pull: bool = True,
     ) -> None:
         """``disk``: the engine's, as it is now; ``needed``: keys and ids of images that accepted attempts need."""
         self._node_id = node_id
         self._runtime = runtime
-        self._shelf = shelf
+        self._market = market
         self._credentials = credentials
         self._needed = needed
         self._clock = clock
         self._pull = pull
-        self.wished: frozenset[str] = frozenset()  # keys of images that will be needed here: they stay
+        self.needed_soon: frozenset[str] = frozenset()  # keys of images that will be needed here: they stay
         self._ledger = ImageUseLedger(journal, clock)
-        self._rights = ImagePermissions(journal, clock)
-        self._meanings = ImageResolver(self._ask_registry, self._rights, clock)
-        self._room = ImageDiskSpace(
+        self._permissions = ImagePermissions(journal, clock)
+        self._resolver = ImageResolver(self._ask_registry, self._permissions, clock)
+        self._disk_space = ImageDiskSpace(
             node_id=node_id,
             runtime=runtime,
             ledger=self._ledger,
             disk=disk,
             in_use=self._in_use,
             clock=clock,
-            marks=marks,
+            watermarks=watermarks,
         )
         self._fetches: dict[str, _Fetch] = {}
         self._turns = asyncio.Semaphore(_AT_ONCE)
@@ -99,16 +99,16 @@ class ImageManager:
     async def prepare(self, wanted: WantedImage, on_fetch: Callable[[], None]) -> ImageFacts:
         """See ``ports.Images``."""
         pinned = wanted.source is ImageSource.REGISTRY  # at submit: there its registry was asked for this account
-        facts = await self._there(wanted)
+        facts = await self._find_usable(wanted)
         if facts is None and wanted.source is ImageSource.UNKNOWN and self._pull:
-            wanted = await self._meanings.of(wanted)
+            wanted = await self._resolver.resolve(wanted)
             facts = await self._find(wanted)
         if facts is None:
             self._refuse_what_is_not_fetched(wanted)
             on_fetch()
             facts = await self._fetched(wanted, urgent=True)
         if pinned:
-            self._rights.give(wanted)
+            self._permissions.grant(wanted)
         self._ledger.use((wanted.key, facts.id))
         return facts
 
@@ -142,7 +142,7 @@ class ImageManager:
     async def open(self) -> None:
         """Read the journal. Raises StoreUnavailable."""
         await self._ledger.open()
-        await self._rights.open()
+        await self._permissions.open()
 
     async def run(self) -> None:
         """Keeps journal and engine in step, and the disk below its mark."""
@@ -158,14 +158,14 @@ class ImageManager:
         """See ``ImageDiskSpace.tidy``."""
         # A long run counts as use until its end.
         self._ledger.use(self._in_use())
-        await self._room.tidy()
+        await self._disk_space.tidy()
 
     async def reconcile(self) -> None:
         """Entries whose image somebody else removed go; fetches that were cut off between engine and journal are
         looked into. Raises EngineUnavailable, StoreFull, StoreUnavailable."""
         there = {image.id: image for image in await self._runtime.images()}
         for entry in self._ledger:
-            if entry.key in self._fetches or self._room.is_leaving(entry.key):
+            if entry.key in self._fetches or self._disk_space.is_being_removed(entry.key):
                 continue
             if entry.image_id in there:
                 if not there[entry.image_id].marked:
@@ -189,23 +189,23 @@ class ImageManager:
 
     # -- finding ----------------------------------------------------------------------------------------
 
-    async def _there(self, wanted: WantedImage) -> ImageFacts | None:
+    async def _find_usable(self, wanted: WantedImage) -> ImageFacts | None:
         """The image, if whoever asks may have it just because it is there."""
         if wanted.source is ImageSource.UNKNOWN and wanted.key in self._ledger:
             return None  # for whom it came says nothing about who asks now
         return await self._find(wanted)
 
     async def _find(self, wanted: WantedImage) -> ImageFacts | None:
-        await self._room.gone(wanted.key)
+        await self._disk_space.wait_until_removed(wanted.key)
         facts = await self._runtime.find_image(wanted)
-        if facts is not None and self._room.is_leaving(facts.id):
-            await self._room.gone(facts.id)
+        if facts is not None and self._disk_space.is_being_removed(facts.id):
+            await self._disk_space.wait_until_removed(facts.id)
             return await self._runtime.find_image(wanted)
         return facts
 
     def _in_use(self) -> set[str]:
         needed = set(self._needed())
-        return {*needed, *self._meanings.keys(needed), *self.wished, *self._fetches}
+        return {*needed, *self._resolver.keys(needed), *self.needed_soon, *self._fetches}
 
     async def _ask_registry(self, wanted: WantedImage) -> str:
         return await self._runtime.resolve_image(wanted, await self._credentials(wanted))
@@ -244,7 +244,7 @@ class ImageManager:
                 # A fetch that nobody waited for gives up sooner than one for a task.
                 if not (joined and urgent and not was_urgent):
                     if wanted.source is ImageSource.REGISTRY and not error.elsewhere:
-                        await self._rights.take(wanted)
+                        await self._permissions.revoke(wanted)
                     raise
 
     def _fetch_over(self, key: str, task: asyncio.Task[ImageFacts]) -> None:
@@ -269,46 +269,46 @@ class ImageManager:
             return facts
 
     async def _load(self, wanted: WantedImage) -> ImageFacts:
-        shelved = await self._shelf.look(wanted)
-        layers = [digest for digest, _size in shelved.layers]
+        info = await self._market.info(wanted)
+        layers = [digest for digest, _size in info.layers]
         there = await self._runtime.layers_there(layers)
         try:
-            return await self._load_without(wanted, shelved, there)
+            return await self._load_without(wanted, info, there)
         except RuntimeRefused as error:
             if not there or isinstance(error, NotEnoughDisk):
                 raise
             # A layer that was there may have gone in between.
             log.info("image.loaded_whole", image=wanted.name, reason=str(error))
-            return await self._load_without(wanted, shelved, 0)
+            return await self._load_without(wanted, info, 0)
 
-    async def _load_without(self, wanted: WantedImage, shelved: MarketImageInfo, there: int) -> ImageFacts:
-        rest = shelved.layers[there:]
+    async def _load_without(self, wanted: WantedImage, info: MarketImageInfo, there: int) -> ImageFacts:
+        rest = info.layers[there:]
         above = {digest for digest, _size in rest}
-        omit = [digest for digest, _size in shelved.layers[:there] if digest not in above]
-        archive = await self._shelf.open(wanted, omit)
-        size = sum(size for _digest, size in shelved.layers)
+        omit = [digest for digest, _size in info.layers[:there] if digest not in above]
+        archive = await self._market.open(wanted, omit)
+        size = sum(size for _digest, size in info.layers)
         try:
             needs = archive.size + sum(size for _digest, size in rest)
-            async with self._room_for(wanted, needs, sum(size for _digest, size in rest)):
-                return await self._bring(wanted, size, lambda: self._runtime.load_image(wanted, archive))
+            async with self._reserve(wanted, needs, sum(size for _digest, size in rest)):
+                return await self._fetch_and_record(wanted, size, lambda: self._runtime.load_image(wanted, archive))
         finally:
             archive.close()
 
     async def _pulled(self, wanted: WantedImage) -> ImageFacts:
         credentials = await self._credentials(wanted)
-        async with self._room_for(wanted, eviction.pull_peak_bytes(wanted.size_bytes), wanted.size_bytes):
-            return await self._bring(
+        async with self._reserve(wanted, eviction.pull_peak_bytes(wanted.size_bytes), wanted.size_bytes):
+            return await self._fetch_and_record(
                 wanted, wanted.size_bytes, lambda: self._runtime.pull_image(wanted, credentials), names=(wanted.key,)
             )
 
-    def _room_for(self, wanted: WantedImage, needs: int, stays: int) -> AbstractAsyncContextManager[None]:
+    def _reserve(self, wanted: WantedImage, needs: int, stays: int) -> AbstractAsyncContextManager[None]:
         def urgent() -> bool:
             fetch = self._fetches.get(wanted.key)
             return fetch is None or fetch.urgent
 
-        return self._room.made(wanted.name, needs, stays=stays, urgent=urgent)
+        return self._disk_space.reserved(wanted.name, needs, stays=stays, urgent=urgent)
 
-    async def _bring(
+    async def _fetch_and_record(
         self, wanted: WantedImage, size: int, fetch: Callable[[], Awaitable[ImageFacts]], names: tuple[str, ...] = ()
     ) -> ImageFacts:
         """Fetch it, mark it as ours and write it down; the intent first, so that a kill in between loses nothing."""

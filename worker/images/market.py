@@ -35,7 +35,7 @@ class MountedImageMarket:
         self._store = ImageStore(layout)
         self._silence_s = silence_s
 
-    async def look(self, wanted: WantedImage) -> MarketImageInfo:
+    async def info(self, wanted: WantedImage) -> MarketImageInfo:
         def look() -> MarketImageInfo:
             self._require_mount()
             info = self._store.info(wanted.digest)

@@ -11,7 +11,7 @@ from .ports import ImageJournal
 
 log = get_logger(__name__)
 
-AGE_S = 7 * 86_400.0  # a registry that takes a right back while it can't be asked is obeyed so late at most
+AGE_S = 7 * 86_400.0  # a registry that takes a permission back while it can't be asked is obeyed so late at most
 _NOTE_S = 3_600.0  # what was given again sooner is not written down
 
 
@@ -25,37 +25,39 @@ class ImagePermissions:
 
     async def open(self) -> None:
         """Read the journal and drop what is too old. Raises StoreUnavailable."""
-        self._given = dict(await self._journal.load_rights())
-        self._journal.drop_rights_later([right for right in self._given if not self._is_fresh(right)])
-        self._given = {right: at for right, at in self._given.items() if self._is_fresh(right)}
+        self._given = dict(await self._journal.load_permissions())
+        self._journal.drop_permissions_later(
+            [permission for permission in self._given if not self._is_fresh(permission)]
+        )
+        self._given = {permission: at for permission, at in self._given.items() if self._is_fresh(permission)}
 
-    def give(self, wanted: WantedImage) -> None:
+    def grant(self, wanted: WantedImage) -> None:
         """A registry gave it for this account, just now."""
-        right, now = (wanted.account, wanted.key), self._clock.now()
-        if wanted.account and not 0.0 <= now - self._given.get(right, float("-inf")) < _NOTE_S:
-            self._given[right] = now
-            self._journal.give_later(right, now)
+        permission, now = (wanted.account, wanted.key), self._clock.now()
+        if wanted.account and not 0.0 <= now - self._given.get(permission, float("-inf")) < _NOTE_S:
+            self._given[permission] = now
+            self._journal.grant_later(permission, now)
 
     def has(self, wanted: WantedImage) -> bool:
         """Whether a registry gave it for this account, not too long ago, and has refused it nothing of this repository
         since."""
         return self._is_fresh((wanted.account, wanted.key))
 
-    async def take(self, wanted: WantedImage) -> None:
+    async def revoke(self, wanted: WantedImage) -> None:
         """A registry refused it: then nothing of the same repository is given on its word of before."""
         lost = [
             (account, key)
             for account, key in self._given
             if account == wanted.account and key.startswith(f"{wanted.repository}@")
         ]
-        for right in lost:
-            del self._given[right]
+        for permission in lost:
+            del self._given[permission]
         try:
-            await self._journal.take(lost)
+            await self._journal.revoke(lost)
         except HeadwayError as error:
             log.warning("image.right_not_dropped", image=wanted.name, account=wanted.account, reason=str(error))
 
-    def _is_fresh(self, right: tuple[str, str]) -> bool:
-        given_at = self._given.get(right)
+    def _is_fresh(self, permission: tuple[str, str]) -> bool:
+        given_at = self._given.get(permission)
         # A clock that was set back makes nothing last longer.
         return given_at is not None and 0.0 <= self._clock.now() - given_at < AGE_S

@@ -21,16 +21,16 @@ _BUSY_S = 0.5
 class ImagePrefetcher:
     """The wish list of TaskManager; each list replaces the one before, and none outlives this process."""
 
-    def __init__(self, keeper: ImageManager, clock: Clock) -> None:
-        self._keeper = keeper
+    def __init__(self, manager: ImageManager, clock: Clock) -> None:
+        self._manager = manager
         self._clock = clock
         self._list: tuple[WantedImage, ...] = ()
         self._changed = asyncio.Event()
 
-    def wish(self, images: Sequence[WantedImage]) -> None:
+    def replace(self, images: Sequence[WantedImage]) -> None:
         """From now on these, most likely first; those that are here already stay as long as they are on the list."""
         self._list = tuple(images)
-        self._keeper.wished = frozenset(image.key for image in images)
+        self._manager.needed_soon = frozenset(image.key for image in images)
         self._changed.set()
 
     async def run(self) -> None:
@@ -39,12 +39,12 @@ class ImagePrefetcher:
             await self._changed.wait()
             self._changed.clear()
             for wanted in self._list:
-                while self._keeper.busy and not self._changed.is_set():
+                while self._manager.busy and not self._changed.is_set():
                     await self._clock.sleep(_BUSY_S)
                 if self._changed.is_set():
                     break
                 try:
-                    await self._keeper.prefetch(wanted)
+                    await self._manager.prefetch(wanted)
                 except EngineUnavailable as error:
                     log.info("image.prefetch_put_off", reason=str(error))
                     break

@@ -24,7 +24,7 @@ _MOST = 1_000
 
 
 @dataclass(slots=True)
-class _Meaning:
+class _Resolution:
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     digest: str = ""  # empty: not known yet
     asked_at: float = 0.0  # monotonic seconds
@@ -33,50 +33,52 @@ class _Meaning:
 class ImageResolver:
     """Each account's own answers, in memory. One event loop owns it."""
 
-    def __init__(self, ask: Callable[[WantedImage], Awaitable[str]], rights: ImagePermissions, clock: Clock) -> None:
+    def __init__(
+        self, ask: Callable[[WantedImage], Awaitable[str]], permissions: ImagePermissions, clock: Clock
+    ) -> None:
         """``ask``: a manifest's digest from the registry, with the account's credentials. Raises EngineUnavailable,
-        RuntimeRefused (``elsewhere``: the registry could not say). ``rights``: what serves then."""
+        RuntimeRefused (``elsewhere``: the registry could not say). ``permissions``: what serves then."""
         self._ask = ask
-        self._rights = rights
+        self._permissions = permissions
         self._clock = clock
-        self._known: dict[tuple[str, str], _Meaning] = {}  # by account and name
+        self._known: dict[tuple[str, str], _Resolution] = {}  # by account and name
 
-    async def of(self, wanted: WantedImage) -> WantedImage:
+    async def resolve(self, wanted: WantedImage) -> WantedImage:
         """The same, pinned. An answer serves for some minutes; while the registry can't be reached the one before does,
         and a digest that was written, as long as the account's right lasts.
 
         Raises EngineUnavailable, RuntimeRefused.
         """
-        meaning = self._known.setdefault((wanted.account, wanted.name), _Meaning())
+        resolution = self._known.setdefault((wanted.account, wanted.name), _Resolution())
         while len(self._known) > _MOST:
             del self._known[next(iter(self._known))]
-        async with meaning.turn:
-            if not meaning.digest or self._clock.monotonic() - meaning.asked_at >= _FRESH_S:
-                await self._look_up(wanted, meaning)
-        return _pinned(wanted, meaning.digest)
+        async with resolution.turn:
+            if not resolution.digest or self._clock.monotonic() - resolution.asked_at >= _FRESH_S:
+                await self._look_up(wanted, resolution)
+        return _pinned(wanted, resolution.digest)
 
     def keys(self, names: Collection[str]) -> set[str]:
         """Under which keys images are kept that have these names for somebody."""
         return {
-            _pinned(WantedImage(name), meaning.digest).key
-            for (_account, name), meaning in self._known.items()
-            if name in names and meaning.digest
+            _pinned(WantedImage(name), resolution.digest).key
+            for (_account, name), resolution in self._known.items()
+            if name in names and resolution.digest
         }
 
-    async def _look_up(self, wanted: WantedImage, meaning: _Meaning) -> None:
+    async def _look_up(self, wanted: WantedImage, resolution: _Resolution) -> None:
         try:
-            meaning.digest = await self._ask(wanted)
+            resolution.digest = await self._ask(wanted)
         except RuntimeRefused as error:
             if not error.elsewhere:
-                await self._rights.take(wanted)
-            before = _pinned(wanted, meaning.digest or wanted.name.partition("@")[2])
-            meaning.digest = before.digest if self._rights.has(before) else ""
-            if not meaning.digest:
+                await self._permissions.revoke(wanted)
+            before = _pinned(wanted, resolution.digest or wanted.name.partition("@")[2])
+            resolution.digest = before.digest if self._permissions.has(before) else ""
+            if not resolution.digest:
                 raise
             log.info("image.meant_as_before", image=wanted.name, account=wanted.account, reason=str(error))
             return
-        meaning.asked_at = self._clock.monotonic()
-        self._rights.give(_pinned(wanted, meaning.digest))
+        resolution.asked_at = self._clock.monotonic()
+        self._permissions.grant(_pinned(wanted, resolution.digest))
 
 
 def _pinned(wanted: WantedImage, digest: str) -> WantedImage:

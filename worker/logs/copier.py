@@ -37,8 +37,8 @@ class CopyJob:
     attempt: AttemptId
     target: Path  # folder on the mount
     spools: dict[str, SpoolCopy]
-    notes: bytes = b""
-    notes_copied: int = -1  # length that was written last; -1: none yet
+    platform_log: bytes = b""
+    platform_log_copied: int = -1  # length that was written last; -1: none yet
     final: bool = False
     trailer: bytes = b""  # after the last byte of stdout
     busy: bool = False
@@ -97,17 +97,17 @@ class LogCopier:
         """The job of an attempt, as long as it is not forgotten."""
         return self._jobs.get(attempt)
 
-    def set_notes(self, attempt: AttemptId, notes: bytes) -> None:
+    def set_platform_log(self, attempt: AttemptId, platform_log: bytes) -> None:
         """The platform log as it is now; it only ever grows. Written with the next round."""
         job = self._jobs.get(attempt)
         if job is not None:
-            job.notes = notes
+            job.platform_log = platform_log
 
-    def finish(self, attempt: AttemptId, *, notes: bytes, trailer: bytes = b"") -> CopyJob | None:
+    def finish(self, attempt: AttemptId, *, platform_log: bytes, trailer: bytes = b"") -> CopyJob | None:
         """The spools grow no more: copy what is left, at once. Safe twice."""
         job = self._jobs.get(attempt)
         if job is not None and not job.final:
-            job.notes, job.trailer, job.final = notes, trailer, True
+            job.platform_log, job.trailer, job.final = platform_log, trailer, True
             self._try(job)
         return job
 
@@ -165,7 +165,7 @@ class LogCopier:
     # -- inside ---------------------------------------------------------------------------------------
 
     def _has_news(self, job: CopyJob) -> bool:
-        if job.final or job.notes_copied < len(job.notes):
+        if job.final or job.platform_log_copied < len(job.platform_log):
             return True
         for spool in job.spools.values():
             # Local disk, in the inode cache: a thread would cost more than the call.
@@ -231,14 +231,14 @@ class LogCopier:
             for name, spool in job.spools.items():
                 trailer = job.trailer if final and name == "stdout" else b""
                 done = spool.step(final=final, trailer=trailer, reach=folder) and done
-            notes = job.notes
-            if job.notes_copied < len(notes):
-                _write_notes(folder(), notes)
-                job.notes_copied = len(notes)
+            platform_log = job.platform_log
+            if job.platform_log_copied < len(platform_log):
+                _write_platform_log(folder(), platform_log)
+                job.platform_log_copied = len(platform_log)
             return done
 
 
-def _write_notes(folder: Path, notes: bytes) -> None:
+def _write_platform_log(folder: Path, platform_log: bytes) -> None:
     # Without an fsync: nobody's result hangs on it, and on a network mount it would cost each task a round trip.
     flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     path = folder / "platform.log"
@@ -248,6 +248,6 @@ def _write_notes(folder: Path, notes: bytes) -> None:
         folder.mkdir(mode=0o750, parents=True, exist_ok=True)
         descriptor = os.open(path, flags, 0o640)
     try:
-        os.pwrite(descriptor, notes, 0)
+        os.pwrite(descriptor, platform_log, 0)
     finally:
         os.close(descriptor)

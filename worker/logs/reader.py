@@ -144,7 +144,7 @@ class AttemptLogReader:
         ended = record.stage is not AttemptStage.LIVE
         job = self._copier.get(attempt)
         if stream == "platform":
-            return _Source(len(record.notes), ended, tail=record.notes)
+            return _Source(len(record.platform_log), ended, tail=record.platform_log)
         which = Stream.STDOUT if stream == "stdout" else Stream.STDERR
         spool = self._runtime.spool(attempt, which)
         if spool is None:

@@ -66,7 +66,7 @@ class DiskWatch:
         node_id: str,
         low_bytes: int,
         places: Places,
-        measuring: DiskUsageReader,
+        usage: DiskUsageReader,
         end: Callable[[AttemptId, str], Awaitable[None]],
         is_gone: Callable[[AttemptId], Awaitable[bool]],
         conditions: Conditions,
@@ -76,7 +76,7 @@ class DiskWatch:
         self._node_id = node_id
         self._low_bytes = low_bytes
         self._places = places
-        self._measuring = measuring
+        self._usage = usage
         self._end = end
         self._is_gone = is_gone
         self._conditions = conditions
@@ -141,7 +141,7 @@ class DiskWatch:
             return  # its space has come back after the reading that led here
         if now < self._measure_at:
             return
-        uses = await self._measuring.uses(disk.device)
+        uses = await self._usage.uses(disk.device)
         attempt_or_none = disks.offender(uses, self._low_bytes)
         if attempt_or_none is None:
             self._measure_at = self._clock.monotonic() + _MEASURE_AGAIN_S

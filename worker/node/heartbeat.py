@@ -65,7 +65,7 @@ class Heartbeat:
         self.lease = Lease()
         self._silent = False
 
-    def hurry(self) -> None:
+    def beat_now(self) -> None:
         """Beat now rather than at the next turn."""
         self._now.set()
 
@@ -124,7 +124,7 @@ class Heartbeat:
             except HeadwayError as error:
                 log.warning("extend.not_stored", reason=str(error))
         if changed_mode:
-            self.hurry()  # TaskManager waits for the mode to be acknowledged
+            self.beat_now()  # TaskManager waits for the mode to be acknowledged
         return True
 
     async def run(self) -> None:

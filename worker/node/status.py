@@ -59,11 +59,11 @@ class StatusReader:
         clock: Clock,
         disks: DiskWatch,
         live: Callable[[], Sequence[AttemptId]],
-        holding: Callable[[], Sequence[TaskExecutor]],
+        using_resources: Callable[[], Sequence[TaskExecutor]],
         images: ImageManager,
-        tell_names: bool,
+        show_names: bool,
     ) -> None:
-        """``tell_names``: whether names of images that others brought may be known, since jobs may use those."""
+        """``show_names``: whether names of images that others brought may be known, since jobs may use those."""
         self._node_id = node_id
         self._incarnation = incarnation
         self._runtime = runtime
@@ -74,15 +74,15 @@ class StatusReader:
         self._clock = clock
         self._disks = disks
         self._live = live
-        self._holding = holding
+        self._using_resources = using_resources
         self._images = images
-        self._tell_names = tell_names
+        self._show_names = show_names
         self._cpu_before: tuple[float, float] | None = None  # (at, busy CPU seconds)
 
     async def read(self) -> pb.NodeStatus:
         """The status now. Never raises and never waits long."""
-        holding = self._holding()
-        ours = {uuid for executor in holding for uuid in executor.launch.gpu_uuids}
+        using_resources = self._using_resources()
+        ours = {uuid for executor in using_resources for uuid in executor.launch.gpu_uuids}
         gpus = await self._gpus.read(ours)
         self._conditions.set("gpu_unavailable", gpus.problem, blocks_work=False)
         disk = await self._disks.look()
@@ -91,7 +91,7 @@ class StatusReader:
             node_id=self._node_id,
             incarnation=self._incarnation,
             at=self._clock.now(),
-            capacity=self._capacity(gpus, holding),
+            capacity=self._capacity(gpus, using_resources),
             cpu_used=self._cpu_used(),
             memory_used_bytes=memory.total - memory.available,
             memory_total_bytes=memory.total,
@@ -113,9 +113,9 @@ class StatusReader:
             for c in self._conditions.now
         ]
 
-    def _capacity(self, gpus: GpuInventory, holding: Sequence[TaskExecutor]) -> pb.Capacity:
+    def _capacity(self, gpus: GpuInventory, using_resources: Sequence[TaskExecutor]) -> pb.Capacity:
         cpu_centi, memory = self._offer.cpu_centi(), self._offer.memory()
-        stuck = [executor for executor in holding if executor.record.unsafe]
+        stuck = [executor for executor in using_resources if executor.record.unsafe]
         stuck_gpus: set[str] = set()
         for executor in stuck:
             # What a container that can't be killed may still use is not offered.
@@ -156,7 +156,7 @@ class StatusReader:
         """Ours first: if not all can be told, those are left out that others brought."""
         found = sorted(await self._images.listing(), key=lambda entry: (not entry[1], entry[0].names, entry[0].id))
         return [
-            wire.engine_image(image, ours=ours, tell_names=self._tell_names) for image, ours in found[:_IMAGES_TOLD]
+            wire.engine_image(image, ours=ours, show_names=self._show_names) for image, ours in found[:_IMAGES_TOLD]
         ]
 
 

@@ -93,7 +93,7 @@ class DockerRuntime(BoxedRuntime):
         # More starts at once than that only wait for each other inside the engine.
         self._starts = StartSlots(min(16, max(8, 2 * (os.cpu_count() or 1))))
         self._in_turn: KeyedLock[AttemptId] = KeyedLock()
-        self._here: set[AttemptId] = set()
+        self._known_attempts: set[AttemptId] = set()
         self._on_change: Callable[[AttemptId], None] = lambda attempt: None
 
     @classmethod
@@ -153,7 +153,7 @@ class DockerRuntime(BoxedRuntime):
         return await self._images.remove(image_id, names)
 
     async def layers_there(self, layers: Sequence[str]) -> int:
-        self._images.stacks = self._folders.layered
+        self._images.reuses_layers = self._folders.reuses_layers
         return await self._images.layers_there(layers)
 
     async def images(self) -> Sequence[EngineImage]:
@@ -180,7 +180,7 @@ class DockerRuntime(BoxedRuntime):
                 word=EndWord.START_FAILED,
                 elsewhere=isinstance(error, OSError),
             ) from error
-        self._here.add(attempt)
+        self._known_attempts.add(attempt)
         config = container_config(order, box, self._identity, pids_limit=self._pids_limit)
         given_up = False
 
@@ -201,9 +201,9 @@ class DockerRuntime(BoxedRuntime):
 
     async def progress(self, attempt: AttemptId) -> AttemptProgress:
         progress = await super().progress(attempt)
-        if progress.end is None and attempt not in self._here and self.box(attempt).run.is_dir():
+        if progress.end is None and attempt not in self._known_attempts and self.box(attempt).run.is_dir():
             # Adopted after a restart. What was written before the watch began is read once more.
-            self._here.add(attempt)
+            self._known_attempts.add(attempt)
             self.watch(attempt)
             return await super().progress(attempt)
         return progress
@@ -233,7 +233,7 @@ class DockerRuntime(BoxedRuntime):
                 raise EngineUnavailable(f"The container engine can't remove it: {text_of(error)}") from error
 
         await self._one_by_one(attempt, remove)
-        self._here.discard(attempt)
+        self._known_attempts.discard(attempt)
         self.unwatch(attempt)
 
     async def list(self) -> Mapping[AttemptId, ContainerFacts]:
@@ -331,7 +331,7 @@ class DockerRuntime(BoxedRuntime):
     def _connected(self) -> None:
         log.info("engine.connected", url=self._engine.url)
         self._images.trust(True)
-        for attempt in list(self._here):
+        for attempt in list(self._known_attempts):
             self._on_change(attempt)
 
     def _lost(self) -> None:

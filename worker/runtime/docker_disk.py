@@ -22,7 +22,7 @@ class EngineFolders:
         self._engine = engine
         self._known = False
         self.found: tuple[Path, ...] = ()
-        self.layered = False  # whether images are layers of its own, shared by their chain of digests
+        self.reuses_layers = False  # whether images are layers of its own, shared by their chain of digests
 
     async def look(self) -> None:
         """Ask, unless it is known already. Raises EngineUnavailable."""
@@ -33,7 +33,7 @@ class EngineFolders:
         except APIError:
             return  # asked again at the next check
         self.found = data_folders(info) if self._engine.url.startswith("unix://") else ()
-        self.layered = not _has_containerd_images(info)
+        self.reuses_layers = not _has_containerd_images(info)
         self._known = True
 
     def forget(self) -> None:

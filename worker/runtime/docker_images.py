@@ -49,7 +49,7 @@ class DockerImages:
         self._layers: dict[str, tuple[str, ...]] = {}  # by image id: never changes
         self._trusted = False
         self.architecture = ""  # the engine's, once known
-        self.stacks = False  # whether it takes archives without the layers that it has; not known: no
+        self.reuses_layers = False  # whether it takes archives without the layers that it has; not known: no
 
     def trust(self, trusted: bool) -> None:
         """Whether changes of images will be told to ``changed``; forgets what is known."""
@@ -163,7 +163,7 @@ class DockerImages:
 
     async def layers_there(self, layers: Sequence[str]) -> int:
         """See ``ports.Runtime.layers_there``."""
-        if not self.stacks or not layers:
+        if not self.reuses_layers or not layers:
             return 0
         ids = [image.id for image in await self.listing()]
         known = self._layers

@@ -16,7 +16,7 @@ def an_attempt(task: str = "train", number: int = 1) -> AttemptId:
 
 
 def a_launch(attempt: AttemptId | None = None, **more: Any) -> LaunchAttempt:
-    """Keys of LaunchAttempt go there, all others into its spec."""
+    """Keys of the launch go there, all others into its spec."""
     attempt = attempt or an_attempt()
     own = {key: more.pop(key) for key in list(more) if key in LaunchAttempt.__slots__}
     spec = {

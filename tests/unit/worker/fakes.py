@@ -1,4 +1,4 @@
-"""A runtime, a store and a mount that do as the test says, and a whole executor's house around them."""
+"""A runtime, a store and a mount that do as the test says, and a whole executor's context around them."""
 
 from __future__ import annotations
 
@@ -301,7 +301,7 @@ class Told:
 class Rig:
     """Everything of one Worker but its doors."""
 
-    house: ExecutorContext
+    context: ExecutorContext
     runtime: FakeRuntime
     store: FakeStore
     mount: FakeMount
@@ -313,7 +313,7 @@ class Rig:
         for loop in self.loops:
             loop.cancel()
         await asyncio.gather(*self.loops, return_exceptions=True)
-        await self.house.copier.close()
+        await self.context.copier.close()
 
 
 def a_rig(
@@ -323,7 +323,7 @@ def a_rig(
     runtime, store, mount, told = FakeRuntime(clock), FakeStore(), FakeMount(folder / "mount"), Told()
     copier = LogCopier(clock, lambda: mount.problem)
     reports = AttemptReporter(told.send, clock, on_acked=on_acked, on_discard=lambda attempts: None)
-    house = ExecutorContext(
+    context = ExecutorContext(
         node_id="gpu-1",
         incarnation=7,
         boot_id="boot-1",
@@ -337,7 +337,7 @@ def a_rig(
         clock=clock,
         limits=ExecutorLimits(),
     )
-    rig = Rig(house, runtime, store, mount, told, clock)
-    for loop in (house.alarms.run(), reports.run(), copier.run()):
+    rig = Rig(context, runtime, store, mount, told, clock)
+    for loop in (context.alarms.run(), reports.run(), copier.run()):
         rig.loops.append(asyncio.get_running_loop().create_task(loop))
     return rig

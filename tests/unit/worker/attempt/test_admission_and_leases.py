@@ -92,7 +92,7 @@ def test_records_survive_their_row() -> None:
     from types import SimpleNamespace
 
     record = a_record(AttemptStage.ENDED, stop=StopWord.CANCELLED)
-    record.discarded, record.notes, record.end_report, record.unsafe = True, b"n", b"r", True
+    record.discarded, record.platform_log, record.end_report, record.unsafe = True, b"n", b"r", True
     record.times = AttemptTimes(1.0, 2.0, 3.0, 4.0, 5.0)
     names = ("folder", "stage", "launch", "facts", "notes", "end_report", "changed_at")
     assert record_from_row(SimpleNamespace(**dict(zip(names, record_to_row(record), strict=True)))) == record

@@ -1,4 +1,4 @@
-"""AttemptReporter to TaskManager, on a clock that tests move."""
+"""Reports to TaskManager, on a clock that tests move."""
 
 from __future__ import annotations
 
@@ -58,17 +58,17 @@ async def reports(clock: FakeClock, line: Line) -> AsyncIterator[AttemptReporter
 async def test_an_end_is_sent_at_once_and_stands_for_what_came_before(
     reports: AttemptReporter, line: Line, clock: FakeClock
 ) -> None:
-    reports.tell(A, a_report(A, "CONTAINER_STARTING"))
-    reports.tell(A, a_report(A, "PROCESS_STARTED"))
-    reports.tell(A, a_report(A, "SUCCEEDED"), end=True)
-    reports.tell(A, a_report(A, "PROCESS_STARTED"))
+    reports.submit(A, a_report(A, "CONTAINER_STARTING"))
+    reports.submit(A, a_report(A, "PROCESS_STARTED"))
+    reports.submit(A, a_report(A, "SUCCEEDED"), end=True)
+    reports.submit(A, a_report(A, "PROCESS_STARTED"))
     await clock.settle()
     assert line.batches == [["a SUCCEEDED"]]
     assert line.acked == [A]
 
 
 async def test_what_is_no_end_is_told_within_a_moment(reports: AttemptReporter, line: Line, clock: FakeClock) -> None:
-    reports.tell(A, a_report(A, "PROCESS_STARTED"))
+    reports.submit(A, a_report(A, "PROCESS_STARTED"))
     await clock.settle()
     assert line.batches == []
     await clock.advance(0.1)
@@ -78,11 +78,11 @@ async def test_what_is_no_end_is_told_within_a_moment(reports: AttemptReporter, 
 
 async def test_what_piles_up_goes_in_one_message(reports: AttemptReporter, line: Line, clock: FakeClock) -> None:
     line.gate = asyncio.Event()
-    reports.tell(A, a_report(A, "SUCCEEDED"), end=True)
+    reports.submit(A, a_report(A, "SUCCEEDED"), end=True)
     await clock.settle()
     for number in range(40):
         attempt = an_attempt(f"t{number}")
-        reports.tell(attempt, a_report(attempt, "SUCCEEDED"), end=True)
+        reports.submit(attempt, a_report(attempt, "SUCCEEDED"), end=True)
     line.gate.set()
     await clock.settle()
     assert [len(batch) for batch in line.batches] == [1, 40]
@@ -92,7 +92,7 @@ async def test_an_answer_that_got_lost_is_asked_for_again(
     reports: AttemptReporter, line: Line, clock: FakeClock
 ) -> None:
     line.away = True
-    reports.tell(A, a_report(A, "FAILED"), end=True)
+    reports.submit(A, a_report(A, "FAILED"), end=True)
     await clock.advance(60)
     tries = len(line.batches)
     assert 10 < tries < 40, "with growing pauses"
@@ -108,11 +108,11 @@ async def test_what_was_not_taken_is_offered_at_once_when_taskmanager_answers_ag
 ) -> None:
     """Ends that are told seconds after the first heartbeat leave GPUs idle, and promises behind them in doubt."""
     line.away = True
-    reports.tell(A, a_report(A, "SUCCEEDED"), end=True)
+    reports.submit(A, a_report(A, "SUCCEEDED"), end=True)
     await clock.advance(30)
     line.away = False
     tries = len(line.batches)
-    reports.hurry()
+    reports.retry_now()
     await clock.settle()
     assert (len(line.batches), line.acked) == (tries + 1, [A])
 
@@ -121,9 +121,9 @@ async def test_a_newer_report_is_not_acked_with_the_older(
     reports: AttemptReporter, line: Line, clock: FakeClock
 ) -> None:
     line.gate = asyncio.Event()
-    reports.tell(A, a_report(A, "PROCESS_STARTED"))
+    reports.submit(A, a_report(A, "PROCESS_STARTED"))
     await clock.advance(0.1)
-    reports.tell(A, a_report(A, "SUCCEEDED"), end=True)
+    reports.submit(A, a_report(A, "SUCCEEDED"), end=True)
     line.gate.set()
     await clock.settle()
     assert line.batches == [["a PROCESS_STARTED"], ["a SUCCEEDED"]]

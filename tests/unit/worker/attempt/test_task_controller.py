@@ -48,7 +48,7 @@ class Desk:
         self.controller = self._controller()
 
     def _controller(self) -> TaskController:
-        controller = TaskController(self.rig.house, lambda: self.conditions, keep_ended_s=60)
+        controller = TaskController(self.rig.context, lambda: self.conditions, keep_ended_s=60)
         self.rig.runtime.on_change = controller.nudge
         return controller
 
@@ -59,7 +59,7 @@ class Desk:
         self.rig = a_rig(self.clock, self.folder, on_acked=lambda attempts: self.controller.acked(attempts))
         for name in ("runtime", "store"):
             setattr(self.rig, name, getattr(before, name))
-            setattr(self.rig.house, name, getattr(before, name))
+            setattr(self.rig.context, name, getattr(before, name))
         self.controller = self._controller()
         await self.controller.adopt()
         await self.clock.settle()
@@ -317,7 +317,7 @@ async def test_the_line_about_dropped_output_survives_a_restart(desk: Desk, copi
         desk.rig.mount.problem = "It hangs."
     (spool / "stdout").write_bytes(b"output")
     desk.rig.runtime.end(A, EndRecord(BoxEnd.EXITED, exit_code=0, stdout_bytes=6, dropped_bytes=5 << 20))
-    await desk.pass_until(lambda: bool(desk.rig.house.reports._waiting))
+    await desk.pass_until(lambda: bool(desk.rig.context.reports._waiting))
     log = desk.rig.mount.job_folder(A) / "stdout.log"
     assert log.exists() == copied_before
     await desk.restart()

@@ -37,7 +37,7 @@ class One:
         self.life: asyncio.Task[None]
 
     def begin(self, *, adopted: bool = False, **launch: Any) -> One:
-        self.executor = TaskExecutor(self.record, a_launch(self.attempt, **launch), self.rig.house, adopted=adopted)
+        self.executor = TaskExecutor(self.record, a_launch(self.attempt, **launch), self.rig.context, adopted=adopted)
         self.rig.runtime.on_change = lambda attempt: self.executor.nudge()
         self.life = asyncio.get_running_loop().create_task(self.executor.run())
         return self
@@ -102,7 +102,7 @@ async def test_an_image_to_fetch_shows_as_a_state_of_its_own(one: One) -> None:
 
 async def test_an_image_that_takes_too_long_is_the_platforms_fault(one: One) -> None:
     one.rig.runtime.image_gate = asyncio.Event()
-    one.rig.house.limits = one.rig.house.limits.__class__(pull_s=0.05)
+    one.rig.context.limits = one.rig.context.limits.__class__(pull_s=0.05)
     one.begin()
     await asyncio.sleep(0.1)
     end = await one.end()
@@ -426,7 +426,7 @@ async def test_a_lease_that_ran_out_in_a_silence_does_not_end_the_next_attempt(o
     It had granted nothing since its own start when a report came before the heartbeat.
     """
     now = one.rig.clock.monotonic()
-    one.rig.house.lease = Lease(round((now - 5) * NS))
+    one.rig.context.lease = Lease(round((now - 5) * NS))
     one.begin(lease_enforced=granted, lease_s=120.0)
     await one.settle()
     assert one.rig.runtime.orders[one.attempt].lease_until_boot_ns == round((now + 90) * NS)
@@ -508,7 +508,7 @@ async def test_a_full_disk_delays_more_time_until_it_is_said_again(one: One) -> 
     one.executor.nudge()
     await one.settle()
     assert one.rig.runtime.extended == [(one.attempt, 1_200_000)]
-    assert one.record.notes.count(b"ann gave it 10m more.") == 1
+    assert one.record.platform_log.count(b"ann gave it 10m more.") == 1
 
 
 async def test_what_is_being_stopped_gets_no_time(one: One) -> None:

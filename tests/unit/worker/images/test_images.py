@@ -143,7 +143,7 @@ class World:
 
     # -- the market and the disk ----------------------------------------------------------------------
 
-    async def look(self, wanted: WantedImage) -> MarketImageInfo:
+    async def info(self, wanted: WantedImage) -> MarketImageInfo:
         return MarketImageInfo("amd64", ((f"layer-of-{wanted.digest}", GIB),))
 
     async def open(self, wanted: WantedImage, omit: Collection[str]) -> Nothing:
@@ -159,14 +159,14 @@ class Kept:
     """A keeper in its world."""
 
     world: World
-    keeper: ImageManager
+    manager: ImageManager
     store: WorkerStore
     clock: FakeClock
     needed: set[str]
     fetching: list[str] = field(default_factory=list)
 
     async def prepare(self, wanted: WantedImage) -> str:
-        return (await self.keeper.prepare(wanted, lambda: self.fetching.append(wanted.name))).id
+        return (await self.manager.prepare(wanted, lambda: self.fetching.append(wanted.name))).id
 
 
 Opened = Callable[..., Any]
@@ -188,12 +188,12 @@ async def opened(tmp_path: Path, clock: FakeClock) -> Any:
             node_id="gpu-1",
             runtime=world,  # type: ignore[arg-type]
             journal=store.images,
-            shelf=world,
+            market=world,
             credentials=credentials,
             disk=world.disk,
             needed=lambda: needed,
             clock=clock,
-            marks=options.pop("marks", DiskWatermarks(0.85, 0.70, reserve_bytes=GIB)),
+            watermarks=options.pop("watermarks", DiskWatermarks(0.85, 0.70, reserve_bytes=GIB)),
             **options,
         )
         await keeper.open()
@@ -202,7 +202,7 @@ async def opened(tmp_path: Path, clock: FakeClock) -> Any:
 
     yield open_
     for one in made:
-        one.keeper.close()
+        one.manager.close()
         await one.store.close()
 
 
@@ -214,7 +214,7 @@ async def test_an_image_that_is_there_is_not_fetched(opened: Opened) -> None:
     kept.world.on_engine[digest(1)] = EngineImage(digest(1))
     assert await kept.prepare(market(1)) == digest(1)
     assert (kept.world.loads, kept.fetching, await kept.store.images.load()) == ([], [], [])
-    assert [ours for _image, ours in await kept.keeper.listing()] == [False]
+    assert [ours for _image, ours in await kept.manager.listing()] == [False]
 
 
 async def test_ten_that_wait_cause_one_load_and_one_that_is_cancelled_leaves_it_to_them(opened: Opened) -> None:
@@ -226,7 +226,7 @@ async def test_ten_that_wait_cause_one_load_and_one_that_is_cancelled_leaves_it_
     kept.world.gate.set()
     assert await asyncio.gather(*waiters[1:]) == [digest(1)] * 9
     assert kept.world.loads == ["lab/tool:1"]
-    assert [ours for _image, ours in await kept.keeper.listing()] == [True]
+    assert [ours for _image, ours in await kept.manager.listing()] == [True]
     assert kept.world.on_engine[digest(1)].marked
 
 
@@ -365,7 +365,7 @@ WRITTEN = f"reg.example/team/tool@{digest(1)}"
 
 
 async def restarted(kept: Kept, opened: Opened) -> Kept:
-    kept.keeper.close()
+    kept.manager.close()
     await kept.store.close()
     again: Kept = await opened(kept.world)
     return again
@@ -392,7 +392,7 @@ async def test_a_written_digest_runs_while_its_registry_is_away_for_whom_it_was_
     assert len(again.world.pulls) == 1
     last = await restarted(again, opened)
     await last.store.close()  # the last writes are done
-    assert await (await restarted(last, opened)).store.images.load_rights() == {}
+    assert await (await restarted(last, opened)).store.images.load_permissions() == {}
 
 
 async def test_what_a_registry_refuses_runs_no_more_while_it_is_away(private: Kept, opened: Opened) -> None:
@@ -433,7 +433,7 @@ async def test_no_room_is_said_with_numbers_and_what_is_needed_stays(opened: Ope
     await kept.prepare(market(1))
     await kept.prepare(market(2))
     kept.needed.add(market(1).key)
-    kept.keeper.wished = frozenset({market(2).key})
+    kept.manager.needed_soon = frozenset({market(2).key})
     kept.world.other_bytes = 97 * GIB
     with pytest.raises(NotEnoughDisk) as caught:
         await kept.prepare(market(3))
@@ -455,7 +455,7 @@ async def test_an_image_in_use_is_passed_over(opened: Opened) -> None:
 
 
 async def test_two_at_once_do_not_count_on_the_same_room(opened: Opened) -> None:
-    kept = await opened(World(total_bytes=5 * GIB - 1), marks=DiskWatermarks(1.0, 1.0, reserve_bytes=GIB))
+    kept = await opened(World(total_bytes=5 * GIB - 1), watermarks=DiskWatermarks(1.0, 1.0, reserve_bytes=GIB))
     kept.world.gate = asyncio.Event()
     waiters = [asyncio.create_task(kept.prepare(market(number))) for number in (1, 2)]
     await eventually(lambda: kept.world.loading, every_s=0.001)
@@ -472,7 +472,7 @@ async def test_a_start_waits_for_a_removal_and_then_brings_it_anew(opened: Opene
     kept.world.other_bytes = 97 * GIB
     kept.world.remove_gate = asyncio.Event()
     other = asyncio.create_task(kept.prepare(market(2)))
-    await eventually(lambda: kept.keeper._room.is_leaving(digest(1)), every_s=0.001)
+    await eventually(lambda: kept.manager._disk_space.is_being_removed(digest(1)), every_s=0.001)
     again = asyncio.create_task(kept.prepare(market(1)))
     await kept.clock.settle()
     assert not again.done()
@@ -491,15 +491,15 @@ async def test_above_the_high_mark_images_go_until_the_low_one(opened: Opened) -
         await kept.prepare(market(number))
         await kept.clock.advance(1)
     kept.world.other_bytes = 70 * GIB
-    await kept.keeper.tidy()
+    await kept.manager.tidy()
     assert kept.world.removed == [], "80 of 100 GiB are in use"
     kept.world.other_bytes = 76 * GIB
-    await kept.keeper.tidy()
+    await kept.manager.tidy()
     assert kept.world.removed == [], "all were used a moment ago"
     kept.needed.update({digest(1), digest(2)})
     await kept.clock.advance(600)
     kept.world.other_bytes = 76 * GIB
-    await kept.keeper.tidy()
+    await kept.manager.tidy()
     assert kept.world.removed == [digest(number) for number in range(3, 11)], "down to what is needed"
     assert {one.image_id for one in await kept.store.images.load()} >= {digest(1), digest(2)}
 
@@ -524,8 +524,8 @@ async def test_the_journal_follows_what_people_do_on_the_engine(opened: Opened) 
     await kept.prepare(market(2))
     del kept.world.on_engine[digest(1)]
     kept.world.on_engine[digest(2)] = EngineImage(digest(2), ("mine:1",), marked=False)
-    await kept.keeper.reconcile()
-    assert [ours for _image, ours in await kept.keeper.listing()] == [False]
+    await kept.manager.reconcile()
+    assert [ours for _image, ours in await kept.manager.listing()] == [False]
 
 
 async def test_what_arrives_and_what_another_worker_brought_is_told_as_headways(opened: Opened) -> None:
@@ -542,7 +542,7 @@ async def test_what_arrives_and_what_another_worker_brought_is_told_as_headways(
     fetches = [asyncio.create_task(kept.prepare(wanted)) for wanted in (market(1), pinned)]
     await eventually(lambda: len(kept.world.on_engine) == 2)
     kept.world.on_engine[digest(3)] = EngineImage(digest(3), marked=True)
-    assert [ours for _image, ours in await kept.keeper.listing()] == [True] * 3
+    assert [ours for _image, ours in await kept.manager.listing()] == [True] * 3
     gate.set()
     await asyncio.gather(*fetches)
 
@@ -552,18 +552,18 @@ async def test_what_arrives_and_what_another_worker_brought_is_told_as_headways(
 
 async def test_images_are_brought_ahead_one_after_another(opened: Opened) -> None:
     kept = await opened()
-    prefetch = ImagePrefetcher(kept.keeper, kept.clock)
+    prefetch = ImagePrefetcher(kept.manager, kept.clock)
     run = asyncio.create_task(prefetch.run())
     kept.world.gate = asyncio.Event()
-    prefetch.wish([market(1), market(2)])
+    prefetch.replace([market(1), market(2)])
     await eventually(lambda: kept.world.loading, every_s=0.001)
     kept.world.gate.set()
     while len(kept.world.on_engine) < 2:
         await kept.clock.advance(0.5)
         await asyncio.sleep(0.001)
     assert (kept.world.loads, kept.world.most_loading) == (["lab/tool:1", "lab/tool:2"], 1)
-    prefetch.wish([])
-    assert kept.keeper.wished == frozenset()
+    prefetch.replace([])
+    assert kept.manager.needed_soon == frozenset()
     run.cancel()
 
 
@@ -572,7 +572,7 @@ async def test_nothing_is_brought_ahead_above_the_high_mark_and_nothing_goes_for
     await kept.prepare(market(1))
     kept.world.other_bytes = 84 * GIB
     with pytest.raises(NotEnoughDisk):
-        await kept.keeper.prefetch(market(2))
+        await kept.manager.prefetch(market(2))
     assert kept.world.removed == []
     assert await kept.prepare(market(2)) == digest(2), "a task gets it all the same"
 
@@ -581,7 +581,7 @@ async def test_a_task_takes_a_fetch_over_that_was_begun_ahead(opened: Opened) ->
     kept = await opened()
     await kept.prepare(market(1))
     kept.world.gate = asyncio.Event()
-    ahead = asyncio.create_task(kept.keeper.prefetch(market(2)))
+    ahead = asyncio.create_task(kept.manager.prefetch(market(2)))
     await eventually(lambda: kept.world.loading, every_s=0.001)
     task = asyncio.create_task(kept.prepare(market(2)))
     await kept.clock.settle()

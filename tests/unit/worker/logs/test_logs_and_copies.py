@@ -33,14 +33,14 @@ class Desk:
         self.spool.mkdir()
         rig.runtime.spools[ATTEMPT] = self.spool
         self.record: AttemptRecord | None = AttemptRecord(
-            ATTEMPT, AttemptStage.LIVE, b"launch", AttemptTimes(accepted_at=1.0), notes=b"noted\n"
+            ATTEMPT, AttemptStage.LIVE, b"launch", AttemptTimes(accepted_at=1.0), platform_log=b"noted\n"
         )
         self.target = rig.mount.job_folder(ATTEMPT)
-        house = rig.house
-        self.reader = AttemptLogReader(lambda _: self.record, rig.runtime, house.copier, rig.mount, rig.clock)
+        context = rig.context
+        self.reader = AttemptLogReader(lambda _: self.record, rig.runtime, context.copier, rig.mount, rig.clock)
 
     def begin(self) -> None:
-        self.rig.house.copier.begin(ATTEMPT, self.target, self.spool / "stdout", self.spool / "stderr")
+        self.rig.context.copier.begin(ATTEMPT, self.target, self.spool / "stdout", self.spool / "stderr")
 
     def write(self, data: bytes, stream: str = "stdout") -> None:
         with (self.spool / stream).open("ab") as file:
@@ -49,7 +49,7 @@ class Desk:
     async def round(self) -> None:
         """One turn of the copier, to its end; it works in a thread."""
         await self.rig.clock.advance(2.0)
-        await eventually(lambda: not any(job.busy for job in self.rig.house.copier.jobs), every_s=0.001)
+        await eventually(lambda: not any(job.busy for job in self.rig.context.copier.jobs), every_s=0.001)
 
     async def read(self, stream: str = "stdout", **more: Any) -> bytes:
         return b"".join([chunk.data for chunk in await self.chunks(stream, **more)])
@@ -95,20 +95,20 @@ async def test_a_full_mount_holds_the_copy_and_says_so_then_it_goes_on(
     desk.write(b"kept")
     for _ in range(60):
         await desk.round()
-    assert [job.problem for job in desk.rig.house.copier.held] == ["No space left on device"]
+    assert [job.problem for job in desk.rig.context.copier.held] == ["No space left on device"]
     assert tries < 12, "it backs off"
     monkeypatch.setattr(spools.os, "pwrite", real)
     for _ in range(20):
         await desk.round()
     assert desk.copied() == b"kept"
-    assert not desk.rig.house.copier.held
+    assert not desk.rig.context.copier.held
 
 
 async def test_the_end_of_a_log_waits_for_a_mount_that_comes_back(desk: Desk) -> None:
     desk.begin()
     desk.write(b"last words")
     desk.rig.mount.problem = "The marker is missing."
-    job = desk.rig.house.copier.finish(ATTEMPT, notes=b"ended\n", trailer=b"")
+    job = desk.rig.context.copier.finish(ATTEMPT, platform_log=b"ended\n", trailer=b"")
     assert job is not None
     await desk.round()
     assert not job.done
@@ -124,7 +124,9 @@ async def test_the_end_of_a_log_waits_for_a_mount_that_comes_back(desk: Desk) ->
 async def test_what_was_dropped_is_told_in_the_last_line(desk: Desk) -> None:
     desk.begin()
     desk.write(b"output")
-    job = desk.rig.house.copier.finish(ATTEMPT, notes=b"", trailer=b"\n[headway] 5MiB of output were dropped\n")
+    job = desk.rig.context.copier.finish(
+        ATTEMPT, platform_log=b"", trailer=b"\n[headway] 5MiB of output were dropped\n"
+    )
     assert job is not None
     await eventually(lambda: job.done)
     assert desk.copied().endswith(b"output\n[headway] 5MiB of output were dropped\n")
@@ -149,7 +151,7 @@ async def test_punched_bytes_are_read_from_the_mount(desk: Desk, monkeypatch: py
     desk.begin()
     desk.write(data)
     await desk.round()
-    job = desk.rig.house.copier.get(ATTEMPT)
+    job = desk.rig.context.copier.get(ATTEMPT)
     assert job is not None
     assert job.spools["stdout"].safe > 400_000
     desk.write(b"fresh")
@@ -162,7 +164,7 @@ async def test_a_hole_that_opens_under_a_read_is_noticed(desk: Desk, monkeypatch
     desk.begin()
     desk.write(data)
     await desk.round()
-    job = desk.rig.house.copier.get(ATTEMPT)
+    job = desk.rig.context.copier.get(ATTEMPT)
     assert job is not None
     copy = job.spools["stdout"]
     real = asyncio.to_thread

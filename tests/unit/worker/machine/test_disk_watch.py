@@ -39,7 +39,7 @@ class World:
                 (Path("/var/lib/docker"), "its container engine"),
                 (Path("/var/lib/headway"), "the worker"),
             ],
-            measuring=self,
+            usage=self,
             end=self._end,
             is_gone=self._is_gone,
             conditions=self.conditions,
