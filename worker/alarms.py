@@ -1,4 +1,4 @@
-"""Many alarms on one clock: one sleeping task, however many attempts have a moment to be woken at."""
+"""Many alarms on one clock: one sleeping task serves all of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FEW = 64
 
 @dataclass(slots=True, order=True)
 class Alarm:
-    """One alarm that was set; ``Alarms.cancel`` takes it back."""
+    """An alarm that was set. ``Alarms.cancel`` cancels it."""
 
     at: float  # monotonic seconds
     order: int
@@ -25,7 +25,7 @@ class Alarm:
 
 
 class Alarms:
-    """``set`` and ``cancel`` on the event loop; callbacks run there too, while ``run`` is running."""
+    """Call ``set`` and ``cancel`` on the event loop. Callbacks run there too, while ``run`` is running."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -43,7 +43,7 @@ class Alarms:
         return alarm
 
     def cancel(self, alarm: Alarm | None) -> None:
-        """Safe twice, and after it rang."""
+        """Safe twice, and after it has rung."""
         if alarm is None or alarm.ring is None:
             return
         alarm.ring = None
@@ -55,7 +55,7 @@ class Alarms:
             self._cancelled = 0
 
     async def run(self) -> None:
-        """Rings what is due. Sleeps without an end while nothing is set."""
+        """Ring what is due. It sleeps without end while nothing is set."""
         while True:
             now = self._clock.monotonic()
             while self._heap and (self._heap[0].ring is None or self._heap[0].at <= now):

@@ -1,4 +1,4 @@
-"""Whether the Worker takes an attempt. Pure."""
+"""Whether the Worker accepts a launch. Pure."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ..model import AttemptRecord, AttemptStage, Condition, LaunchAttempt
 
 @dataclass(frozen=True, slots=True)
 class AcceptLaunch:
-    """Take it; ``known``: it was taken before, and nothing is to be done."""
+    """Accept it. ``known``: it was accepted before, so nothing is to be done."""
 
     known: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class RefuseLaunch:
-    """An ordinary answer. ``again_later``: the node is unfit now, the attempt itself is fine."""
+    """Refuse it, which is an ordinary answer. ``again_later``: only the node is unfit now."""
 
     error: HeadwayError
     again_later: bool
@@ -35,14 +35,14 @@ _ERRORS: dict[str, type[HeadwayError]] = {
 def verdict(
     launch: LaunchAttempt, *, record: AttemptRecord | None, incarnation: int, conditions: Sequence[Condition]
 ) -> AcceptLaunch | RefuseLaunch:
-    """Idempotent on the attempt: what was taken before is taken again, what has ended or was stopped never is."""
+    """Safe twice: an attempt that was accepted is accepted again. One that ended or was stopped never is."""
     if record is not None:
         if record.stage is AttemptStage.LIVE and record.stop is None:
             return AcceptLaunch(known=True)
         if record.launch is None:
             return RefuseLaunch(Fenced("A stop for this attempt came before its launch."), again_later=False)
         if record.stage in (AttemptStage.LIVE, AttemptStage.ENDED):
-            # Its end will be reported, or is on its way: no second verdict about it.
+            # Its end will be reported, or is on its way: a second answer would contradict it.
             return AcceptLaunch(known=True)
         return RefuseLaunch(Fenced("This attempt has already ended here."), again_later=False)
     if launch.incarnation != incarnation:

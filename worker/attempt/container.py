@@ -1,4 +1,4 @@
-"""Patient calls to the engine about one attempt's container."""
+"""Calls to the engine about one attempt's container, repeated until the engine answers."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ T = TypeVar("T")
 
 
 class StepTimedOut(Exception):
-    """A step went past its limit."""
+    """A step took longer than its limit."""
 
 
 class AttemptContainer:
-    """An engine that is away is waited for; what it says, and what it can't do, is told apart from its silence.
+    """Waits for an engine that does not answer. An engine that answers "no" raises an error at once.
 
-    ``changed`` is set when the runtime nudges; ``note`` writes a line of the platform log.
+    ``changed`` is set when the runtime nudges. ``log_line`` writes a line of the platform log.
     """
 
     def __init__(
@@ -38,9 +38,9 @@ class AttemptContainer:
         self._reported = False
 
     async def exited(self) -> ContainerFacts | None:
-        """Wait until the container is gone after its end record; None if it can't be made to go."""
+        """Wait until the container has ended after its end record. None: it can't be killed."""
         context = self._context
-        # The runtime nudges when the container is gone; asking again and again would cost the engine more than a start.
+        # The runtime nudges when the container is gone. Frequent questions would cost the engine more than a start.
         pause_s = 0.2
         kill_at = context.clock.monotonic() + context.limits.exit_s
         while True:
@@ -49,7 +49,7 @@ class AttemptContainer:
                 facts = await context.runtime.inspect(self._attempt)
             except EngineUnavailable:
                 context.on_engine_trouble()
-                # The record is the proof of the end; an engine that is away holds up only what comes after.
+                # The record proves the end. A silent engine delays only what comes after.
                 if context.clock.monotonic() >= kill_at:
                     return ContainerFacts(ContainerState.EXITED)
             else:
@@ -61,7 +61,7 @@ class AttemptContainer:
             pause_s = min(1.0, 2 * pause_s)
 
     async def kill(self) -> ContainerFacts | None:
-        """KILL through the engine until the container is gone; None if that does not work in time."""
+        """KILL through the engine until the container has ended. None: that did not work in time."""
         context, attempt = self._context, self._attempt
         left_s, pause_s = context.limits.kill_s, 0.05
         while left_s > 0:
@@ -70,7 +70,7 @@ class AttemptContainer:
             except EngineUnavailable:
                 context.on_engine_trouble()
                 await context.clock.sleep(2.0)
-                continue  # an engine that is away says nothing about this container
+                continue  # time does not count while the engine is silent
             began_at = context.clock.monotonic()
             try:
                 await context.runtime.kill(attempt)
@@ -85,7 +85,7 @@ class AttemptContainer:
         return None
 
     async def remove(self) -> bool:
-        """Remove whatever there may be, for an attempt that is not to run; False if that did not work in time."""
+        """Remove the container, if there is one, of an attempt that must not run. False: it did not work in time."""
         try:
             await self.until_answered(
                 lambda: self._context.runtime.remove(self._attempt), limit_s=self._context.limits.kill_s
@@ -95,7 +95,7 @@ class AttemptContainer:
         return True
 
     async def until_answered(self, call: Callable[[], Awaitable[T]], *, limit_s: float | None = None) -> T:
-        """Ask the engine until it answers. Raises TookTooLong after ``limit_s`` of trying."""
+        """Repeat a call until the engine answers. Raises StepTimedOut after ``limit_s``."""
         context = self._context
         pause_s = 0.5
         give_up_at = None if limit_s is None else context.clock.monotonic() + limit_s
@@ -106,7 +106,9 @@ class AttemptContainer:
                 context.on_engine_trouble()
                 if not self._reported:
                     self._reported = True
-                    self._log_line(f"The container engine of {context.node_id} does not answer; trying on. {error}")
+                    self._log_line(
+                        f"The container engine of {context.node_id} does not answer. It is asked again. {error}"
+                    )
                 if give_up_at is not None and context.clock.monotonic() >= give_up_at:
                     limit = format_duration(limit_s or 0)
                     raise StepTimedOut(

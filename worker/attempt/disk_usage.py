@@ -22,8 +22,11 @@ T = TypeVar("T")
 
 
 class AttemptDiskUsage:
-    """``Measuring`` of real attempts: the container's own file system and volumes, its box with the spools, files that
-    it holds open without a name, and what it has written into its owner's home, where that is on the same disk."""
+    """``DiskUsageReader`` of real attempts.
+
+    It counts the container's own file system and volumes, its box with the spools, and files that it holds open without
+    a name. It also counts what the task has written into its owner's home, if that is on the same disk.
+    """
 
     def __init__(
         self,
@@ -39,7 +42,7 @@ class AttemptDiskUsage:
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="disk-use")
 
     def close(self) -> None:
-        """Let go of the threads. Safe twice."""
+        """Release the threads. Safe twice."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def uses(self, device: int) -> Mapping[AttemptId, int]:
@@ -69,8 +72,10 @@ class AttemptDiskUsage:
         return total + own + await self._written_into_home(executor, device, pids, own)
 
     async def _written_into_home(self, executor: TaskExecutor, device: int, pids: Sequence[int], own: int) -> int:
-        """What is new in the home since the task began, but no more than the task has written beside its ``own`` files:
-        other tasks of the same owner may be at work there."""
+        """What is new in the home since the task began.
+
+        It is no more than the task has written besides its ``own`` files: the owner's other tasks may write there too.
+        """
         began_at = executor.record.times.process_started_at
         if began_at is None or not pids:
             return 0

@@ -1,7 +1,8 @@
-"""Why an attempt ended: the launcher's end record, what the engine says, and what the Worker itself did. Pure.
+"""Decides why an attempt ended. Pure.
 
-The end record is the proof. Without one nothing counts as success, whatever exit code the engine reports: after a hard
-reboot engines have reported 0 for containers that were cut off.
+It reads the launcher's end record, the engine's answer, and what the Worker itself did. The end record is the proof.
+Without one nothing counts as success, whatever exit code the engine reports. After a hard reboot engines have reported
+0 for containers that were cut off.
 """
 
 from __future__ import annotations
@@ -17,44 +18,44 @@ from ..model import EndDecision
 from ..ports import ContainerFacts, ContainerState
 
 _KILLED = 137  # 128 + SIGKILL, as engines report it
-_ROUNDED_S = 0.001  # launchers count in milliseconds
-_ENGINE_RESTARTED = 255  # what Docker notes for containers that it lost sight of
+_ROUNDED_S = 0.001  # the launcher counts in milliseconds
+_ENGINE_RESTARTED = 255  # what Docker reports for containers that it lost during its own restart
 
 
 @dataclass(frozen=True, slots=True)
 class EndEvidence:
-    """What the Worker knows besides record and container."""
+    """What the Worker knows besides the end record and the container."""
 
     node: str
-    timeout_s: float  # with all the time that it was given since
+    timeout_s: float  # with all extensions
     memory_bytes: int
     log_limit_bytes: int
     program: str  # first word of the argv
     shell: str = ""  # "sh" or "bash" where the command is a script
     working_dir: str = "/"
     image_user: str = ""
-    stop: StopWord | None = None  # ordered through this Worker
-    stop_detail: str = ""  # why, where this Worker itself decided so
-    overran: bool = False  # the Worker had to kill it past timeout and grace, since the launcher did not
-    ever_started: bool = False  # the user's process was seen to run
-    rebooted: bool = False  # the machine booted anew since the start
+    stop: StopWord | None = None  # a stop that this Worker passed on
+    stop_detail: str = ""  # why, if this Worker itself decided to stop it
+    overran: bool = False  # the launcher did not end it in time, so the Worker killed it
+    ever_started: bool = False  # the user's process has run
+    rebooted: bool = False  # the machine has rebooted since the start
 
 
 def decide(record: EndRecord | None, container: ContainerFacts, evidence: EndEvidence) -> EndDecision:
-    """The one reason for what was seen. ``container`` is what the engine said after the end."""
+    """The one reason of the end. ``container`` is what the engine said after the end."""
     if record is None:
         return _without_record(container, evidence)
     out_of_memory = record.oom_kills > 0 or container.oom_killed
     warnings = []
     if record.dropped_bytes:
         warnings.append(
-            f"{format_size(record.dropped_bytes)} of output were dropped, past the limit of "
+            f"{format_size(record.dropped_bytes)} of output were dropped, because it printed more than its limit of "
             f"{format_size(evidence.log_limit_bytes)}."
         )
     match record.reason:
         case BoxEnd.EXITED:
             if out_of_memory and record.exit_code == 0:
-                warnings.append("The kernel ended one of its processes for want of memory; its main process went on.")
+                warnings.append("Memory ran out, so the kernel killed one of its processes. Its main process went on.")
             reason = _exited(record, evidence, out_of_memory)
         case BoxEnd.TIMED_OUT:
             reason = _timed_out(evidence, record)
@@ -65,7 +66,7 @@ def decide(record: EndRecord | None, container: ContainerFacts, evidence: EndEvi
                 EndWord.NODE_LOST,
                 record.exit_code,
                 record.signal,
-                f"{evidence.node} was out of touch for a whole lease, so it ended the task itself.",
+                f"{evidence.node} lost contact with Headway for too long, so it ended the task itself.",
             )
         case BoxEnd.LOG_LIMIT:
             limit = format_size(evidence.log_limit_bytes)
@@ -83,8 +84,8 @@ def _exited(record: EndRecord, evidence: EndEvidence, out_of_memory: bool) -> En
     if out_of_memory:
         return _out_of_memory(evidence, record.exit_code, record.signal)
     if record.signal == signals.SIGKILL:
-        # The launcher kills with a reason of its own, so this one came from a person or a program on the machine.
-        return EndReason(EndWord.KILLED_OUTSIDE, None, record.signal, "It got a KILL that Headway did not send.")
+        # The launcher records a reason when it kills. So a person or a program on the machine sent this one.
+        return EndReason(EndWord.KILLED_OUTSIDE, None, record.signal, "It got a SIGKILL that Headway did not send.")
     detail = ""
     if record.signal is not None:
         detail = f"Its process was ended by {_signal_name(record.signal)}."
@@ -92,10 +93,10 @@ def _exited(record: EndRecord, evidence: EndEvidence, out_of_memory: bool) -> En
 
 
 def _timed_out(evidence: EndEvidence, record: EndRecord | None = None) -> EndReason:
-    # The launcher's word: more time may have been given that reached it too late.
+    # The launcher's timeout counts: an extension may have reached it too late.
     timeout_s = record.timeout_ms / 1000 if record and record.timeout_ms else evidence.timeout_s
     late = (
-        f" The {format_duration(evidence.timeout_s)} that it was given came too late."
+        f" Its extension to {format_duration(evidence.timeout_s)} came too late."
         if (evidence.timeout_s - timeout_s > _ROUNDED_S)
         else ""
     )
@@ -124,7 +125,7 @@ def _stopped(word: StopWord, evidence: EndEvidence, record: EndRecord | None = N
         case StopWord.CANCELLED:
             return EndReason(EndWord.CANCELLED, exit_code, signal)
         case StopWord.SUPERSEDED:
-            return EndReason(EndWord.CANCELLED, exit_code, signal, "Another attempt had taken its place.")
+            return EndReason(EndWord.CANCELLED, exit_code, signal, "Another attempt replaced it.")
         case StopWord.SHUTDOWN:
             return EndReason(EndWord.NODE_LOST, exit_code, signal, f"{evidence.node} was shut down.")
         case StopWord.DISK_FULL:
@@ -144,12 +145,12 @@ def _start_failed(record: EndRecord, evidence: EndEvidence) -> EndReason:
         case StartStage.EXEC if errno in ("ENOENT", "ENOTDIR"):
             return EndReason(EndWord.COMMAND_NOT_FOUND, detail=f"The image has no program {evidence.program!r}.")
         case StartStage.EXEC if errno == "EACCES":
-            return EndReason(EndWord.COMMAND_NOT_FOUND, detail=f"{evidence.program!r} may not be executed there.")
+            return EndReason(EndWord.COMMAND_NOT_FOUND, detail=f"{evidence.program!r} is not executable in the image.")
         case StartStage.EXEC if errno == "ENOEXEC":
             return EndReason(
                 EndWord.COMMAND_NOT_FOUND,
-                detail=f"{evidence.program!r} is no program for this machine: another architecture, or a script without "
-                "a #! line.",
+                detail=f"{evidence.program!r} can't run on this machine. It is for another architecture, or a script "
+                "without a #! line.",
             )
         case StartStage.EXEC if errno == "E2BIG":
             return EndReason(EndWord.COMMAND_NOT_FOUND, detail="Its arguments and environment are too long.")
@@ -157,15 +158,15 @@ def _start_failed(record: EndRecord, evidence: EndEvidence) -> EndReason:
             where = evidence.working_dir
             return EndReason(EndWord.IMAGE_BAD, detail=f"Its working folder {where!r} can't be entered ({errno}).")
         case StartStage.USER:
-            return EndReason(EndWord.IMAGE_BAD, detail=f"The image does not know its own user {evidence.image_user!r}.")
+            return EndReason(EndWord.IMAGE_BAD, detail=f"The image has no user {evidence.image_user!r}.")
     what = record.error or errno
     return EndReason(EndWord.START_FAILED, detail=f"Its process could not be started on {evidence.node}: {what}.")
 
 
 def _no_shell(shell: str) -> str:
     if shell == "bash":
-        return "This image has no bash; use `shell: sh`, or give the command as a list."
-    return "This image has no shell; give the command as a list."
+        return "This image has no bash. Use `shell: sh`, or give the command as a list."
+    return "This image has no shell. Give the command as a list."
 
 
 def _without_record(container: ContainerFacts, evidence: EndEvidence) -> EndDecision:
@@ -174,7 +175,7 @@ def _without_record(container: ContainerFacts, evidence: EndEvidence) -> EndDeci
 
 
 def _reason_without_record(container: ContainerFacts, evidence: EndEvidence) -> EndReason:
-    # What the Worker itself did explains a missing record best: it kills launcher and all.
+    # A KILL of the Worker ends the launcher too, so it explains a missing record best.
     if evidence.stop is not None:
         return _stopped(evidence.stop, evidence)
     if evidence.overran:

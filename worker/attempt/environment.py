@@ -19,15 +19,15 @@ _MIB = 1 << 20
 def task_environment(launch: LaunchAttempt, image: ImageFacts, *, now: float) -> dict[str, str]:
     """All variables of the user's process.
 
-    The image's come first, the platform's defaults over them, the user's own over both (an LD_PRELOAD meant for
-    the program is theirs to set), and last the facts that nobody may change. ``now`` (epoch seconds) gives
-    a first HEADWAY_DEADLINE; the file `deadline` has the exact one, which moves when time is granted.
+    Later ones replace earlier ones: the image's, the platform's defaults, the user's own, and last Headway's facts.
+    Nobody may change the facts. ``now`` is epoch seconds and gives a first HEADWAY_DEADLINE. The file `deadline` has the
+    exact one, which extensions move.
     """
     env = _pairs(image.env)
     env.setdefault("PATH", _DEFAULT_PATH)
     env["HOME"] = HOME
     env["USER"] = _user_name(launch, image)
-    # A pipe makes Python buffer whole blocks, so that prints of a running program would not show for minutes.
+    # Python buffers whole blocks when it writes to a pipe. What a program prints would not show for minutes.
     env.setdefault("PYTHONUNBUFFERED", "1")
     env.update(launch.spec.env)
     env.update(_facts(launch, now))
@@ -51,7 +51,7 @@ def _facts(launch: LaunchAttempt, now: float) -> dict[str, str]:
         "HEADWAY_DEADLINE": str(math.floor(now + launch.spec.timeout_s)),
         "HEADWAY_NFS_DIR": NFS_DIR,
         "HEADWAY_ATTEMPT_DIR": CONTAINER_ATTEMPT_DIR,
-        # CUDA images set "all"; a task without GPUs must see none, whatever its image or its user says.
+        # CUDA images set "all". A task without GPUs must see none, whatever its image or its user sets.
         "NVIDIA_VISIBLE_DEVICES": uuids or "void",
     }
 

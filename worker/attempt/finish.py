@@ -1,4 +1,4 @@
-"""What follows an attempt's end: its log is completed, the end stored and told, and everything cleared up."""
+"""What follows an attempt's end: complete its log, store and report the end, and clean up."""
 
 from __future__ import annotations
 
@@ -38,8 +38,10 @@ def begin_copy(context: ExecutorContext, record: AttemptRecord) -> None:
 
 
 class AttemptFinish:
-    """``record_end`` once, then ``clear_up``; a restarted Worker goes on with ``clear_up``. ``acked`` is set when
-    TaskManager has the end, or does not want it."""
+    """Call ``record_end`` once, then ``clean_up``. A restarted Worker continues with ``clean_up``.
+
+    ``acked`` is set when TaskManager has stored the end, or does not want it.
+    """
 
     def __init__(
         self,
@@ -57,7 +59,7 @@ class AttemptFinish:
         self.acked = asyncio.Event()
 
     async def record_end(self, decision: EndDecision, end: EndRecord | None) -> None:
-        """Logs to the mount (if it takes them soon), the end to the disk, then the report."""
+        """Copy the logs to the mount if that is quick, store the end on disk, then report it."""
         context, record = self._context, self._record
         now = context.clock.now()
         times = record.times
@@ -108,8 +110,8 @@ class AttemptFinish:
             f"limit of {limit}.\n"
         ).encode()
 
-    async def clear_up(self) -> None:
-        """Everything that is left to do after the end is stored; again after a restart. Returns when nothing is."""
+    async def clean_up(self) -> None:
+        """Do what is left after the end is stored. Safe to begin again after a restart."""
         context, record = self._context, self._record
         await self._container.until_answered(lambda: context.runtime.remove(record.attempt))
         if record.unsafe:
@@ -119,7 +121,7 @@ class AttemptFinish:
             await self.acked.wait()
             record.stage = AttemptStage.ACKED
         if context.copier.get(record.attempt) is None:
-            # After a restart. The last line is written anew, else what lies on the mount would be cut before it.
+            # After a restart. Without its last line the copy on the mount would be cut shorter.
             begin_copy(context, record)
             end = (await context.runtime.progress(record.attempt)).end
             context.copier.finish(record.attempt, platform_log=record.platform_log, trailer=self._trailer(end))
@@ -130,14 +132,14 @@ class AttemptFinish:
         context.copier.forget(record.attempt)
         if self._launch.spec.output_path and not record.discarded:
             await self._publish(self._launch.spec.output_path)
-        # Everything is where it belongs; what stays is the memory that the attempt was here.
+        # Only the memory stays that the attempt was here.
         record.stage = AttemptStage.DONE
         record.launch, record.platform_log, record.end_report = b"", b"", None
         record.changed_at = context.clock.now()
         context.store.put_later(record)
 
     async def _give_files(self) -> None:
-        """A task that ran as the image's user leaves files that the account could not even delete."""
+        """Change the owner of what a root task left in the home: the account could not even delete it."""
         context, owner = self._context, self._launch.owner
         try:
             home = await context.mounted.home(owner)
@@ -145,10 +147,10 @@ class AttemptFinish:
                 lambda: give_to(home, uid=owner.uid, gid=owner.gid), within_s=context.limits.give_s
             )
         except (OSError, MountUnavailable) as error:
-            self._log_line(f"Not all files in the home of {owner.name} could be given to them: {error}")
+            self._log_line(f"Not all files in the home of {owner.name} could be handed over to the account: {error}")
 
     async def _publish(self, folder: str) -> None:
-        """Put the logs where the user wants them, too."""
+        """Copy the logs to the folder in the home that the user asked for."""
         context, owner, logs = self._context, self._launch.owner, self._context.mounted.job_folder(self._record.attempt)
         pause_s = 1.0
         for last in (False, False, False, False, False, True):
@@ -167,8 +169,10 @@ class AttemptFinish:
             pause_s *= 4
 
     async def _put(self, *, proven: bool) -> None:
-        """Store the record, however long the disk stays full. ``proven``: how it ended is known without the
-        container."""
+        """Store the record, however long the disk stays full.
+
+        ``proven``: the end is known without the container.
+        """
         pause_s = 0.5
         self._record.changed_at = self._context.clock.now()
         while True:
@@ -178,7 +182,7 @@ class AttemptFinish:
             except HeadwayError as error:
                 log.error("attempt.not_stored", attempt=str(self._record.attempt), reason=str(error))
                 if isinstance(error, StoreFull) and proven and not self._record.unsafe:
-                    # What the container wrote may be what is missing: it would wait here for itself to go.
+                    # The container itself may fill the disk, so its removal may be what makes space.
                     with contextlib.suppress(EngineUnavailable):
                         await self._context.runtime.remove(self._record.attempt)
             await self._context.clock.sleep(pause_s)

@@ -1,8 +1,8 @@
-"""What TaskManager is told of attempts: at least once, newest first to count, everything piled up in one message.
+"""Reports attempts to TaskManager, each at least once, with all waiting reports in one message.
 
-A report holds all that is known of its attempt, so a newer one replaces one that is still waiting: a task of a
-millisecond is told in one report instead of three, since only ends are sent at once. An end is stored before it comes
-here, and again and again offered until TaskManager has answered, also by a restarted Worker.
+A report holds all that is known of its attempt, so a newer one replaces one that still waits. Only ends are sent at
+once. So a task of a millisecond needs one report instead of three. An end is stored before it comes here. It is sent
+again until TaskManager has answered, also by a restarted Worker.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..naps import nap
 log = get_logger(__name__)
 
 _MAX_BATCH = 500
-_HOLD_S = 0.03  # what is no end waits so long for what may replace it; times in reports are their own
+_HOLD_S = 0.03  # a report that is no end waits so long for a newer one; it carries its own times
 _FIRST_PAUSE_S = 0.2
 _LONGEST_PAUSE_S = 5.0
 
@@ -29,7 +29,7 @@ Send = Callable[[Sequence[tm.AttemptReport]], Awaitable[Sequence[AttemptId]]]
 
 
 class AttemptReporter:
-    """See the module. ``send`` delivers a batch and returns what to discard; a HeadwayError means: again later."""
+    """See the module. ``send`` delivers a batch and returns what to discard. After a HeadwayError it is tried again."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class AttemptReporter:
         self._idle.set()
 
     def submit(self, attempt: AttemptId, report: tm.AttemptReport, *, end: bool = False) -> None:
-        """Hand in the newest report of an attempt. Nothing follows an end."""
+        """Add the newest report of an attempt. Nothing follows an end."""
         if attempt in self._ends:
             return
         if end:
@@ -65,21 +65,21 @@ class AttemptReporter:
         self._news.set()
 
     def retry_now(self) -> None:
-        """TaskManager answers again: what it did not take is offered now rather than at the next try."""
+        """TaskManager answers again: send what waits now, not at the next try."""
         self._retry.set()
 
     def withdraw(self, attempt: AttemptId) -> None:
-        """Nobody wants to know any more: it was superseded."""
+        """Drop the report of an attempt that was superseded."""
         self._waiting.pop(attempt, None)
         self._since.pop(attempt, None)
         self._ends.discard(attempt)
 
     async def wait_until_delivered(self) -> None:
-        """Returns once everything handed in has been answered."""
+        """Returns once every report has been answered."""
         await self._idle.wait()
 
     async def run(self) -> None:
-        """Sends as long as the service runs."""
+        """Send reports as long as the service runs."""
         pause_s = 0.0
         while True:
             self._news.clear()
@@ -106,7 +106,7 @@ class AttemptReporter:
                 self._on_discard(discard)
 
     def _due(self) -> dict[AttemptId, tm.AttemptReport]:
-        """What is to be sent now: every end, and what has waited long enough."""
+        """What to send now: every end, and what has waited long enough."""
         before = self._clock.monotonic() - _HOLD_S
         due = [a for a in self._waiting if a in self._ends or self._since[a] <= before]
         return {attempt: self._waiting[attempt] for attempt in due[:_MAX_BATCH]}

@@ -1,7 +1,6 @@
-"""Takes attempts, stops them, takes them back after a restart, and ends what nobody owns.
+"""Accepts attempts, stops them, adopts them after a restart, and removes containers without an owner.
 
-All of it is on one event loop, and memory is never ahead of the store where it matters: an attempt is accepted once its
-record is on the disk, and only then does its container begin.
+It runs on one event loop. An attempt is accepted once its record is on the disk. Only then its container is started.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ log = get_logger(__name__)
 
 _FORGET_AFTER_S = 86_400.0
 _FORGET_EVERY_S = 600.0
-_FORGET_BEYOND = 50_000  # ended attempts remembered at most, however young
+_FORGET_BEYOND = 50_000  # it remembers at most so many ended attempts
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchAccepted:
-    """The Worker has it; ``accepted_at`` in epoch seconds."""
+    """The Worker has accepted it. ``accepted_at`` is epoch seconds."""
 
     accepted_at: float
 
@@ -56,31 +55,31 @@ class TaskController:
         self._records: dict[AttemptId, AttemptRecord] = {}
         self._executors: dict[AttemptId, TaskExecutor] = {}
         self._lives: dict[AttemptId, asyncio.Task[None]] = {}
-        self._boxes_left: dict[AttemptId, float] = {}  # ended: when (monotonic) its box may go
+        self._boxes_left: dict[AttemptId, float] = {}  # ended: when (monotonic) its box may be removed
         self._forget_at = 0.0
         self._closed = False
 
     # -- what is here -------------------------------------------------------------------------------
 
     def live(self) -> list[AttemptId]:
-        """All that may still have a container here, or whose end TaskManager does not know yet."""
+        """Attempts that may still have a container here, or whose end TaskManager does not know yet."""
         return [a for a, x in self._executors.items() if x.record.stage in (AttemptStage.LIVE, AttemptStage.ENDED)]
 
     def using_resources(self) -> list[TaskExecutor]:
-        """Those whose resources are in use."""
+        """Attempts whose resources are in use."""
         return [x for x in self._executors.values() if x.record.stage is AttemptStage.LIVE or x.record.unsafe]
 
     def find(self, attempt: AttemptId) -> AttemptRecord | None:
-        """What is known of an attempt."""
+        """The record of an attempt, if there is one."""
         return self._records.get(attempt)
 
     # -- orders -------------------------------------------------------------------------------------
 
     async def launch(self, launches: Sequence[tuple[LaunchAttempt, bytes]]) -> list[LaunchAccepted | RefuseLaunch]:
-        """Take or refuse each; all that is taken is on the disk when this returns. The bytes are what is stored.
+        """Accept or refuse each. What is accepted is on the disk when this returns. The bytes are what is stored.
 
         Raises:
-            StoreFull, StoreUnavailable: nothing of it was taken.
+            StoreFull, StoreUnavailable: none was accepted.
         """
         answers: list[LaunchAccepted | RefuseLaunch] = []
         fresh: list[tuple[LaunchAttempt, AttemptRecord]] = []
@@ -97,10 +96,10 @@ class TaskController:
                 record = AttemptRecord(
                     launch.attempt, AttemptStage.LIVE, data, AttemptTimes(accepted_at=now), changed_at=now
                 )
-                record.platform_log = platform_log_line(now, f"Accepted by {context.node_id}.") + self._scripted_note(
+                record.platform_log = platform_log_line(now, f"Accepted by {context.node_id}.") + self._scripted_line(
                     now
                 )
-                # In memory before it is stored, so that the same launch or its stop, coming meanwhile, finds it.
+                # In memory before it is stored: the same launch, or its stop, may come meanwhile and must find it.
                 self._records[launch.attempt] = record
                 fresh.append((launch, record))
             answers.append(LaunchAccepted(record.times.accepted_at))
@@ -116,16 +115,16 @@ class TaskController:
         return answers
 
     async def stop(self, orders: Sequence[tuple[AttemptId, StopWord]]) -> None:
-        """End attempts; each is on the disk when this returns. Safe twice, in any state.
+        """End attempts. Each order is on the disk when this returns. Safe twice, in any state.
 
         Raises:
-            StoreFull, StoreUnavailable: the stop is under way, but might be forgotten in a restart: say it again.
+            StoreFull, StoreUnavailable: the stop is under way, but a restart might forget it. Call again.
         """
         changed = []
         for attempt, word in orders:
             record = self._records.get(attempt)
             if record is None:
-                # It may be on its way: a launch that comes later is refused.
+                # Its launch may come later, and is refused then.
                 now = self._context.clock.now()
                 record = AttemptRecord(
                     attempt, AttemptStage.DONE, None, AttemptTimes(accepted_at=now), stop=word, changed_at=now
@@ -137,17 +136,18 @@ class TaskController:
             if executor is not None:
                 executor.stop(word)
             else:
-                record.stop = word  # accepted a moment ago, not begun: its executor sees it first thing
+                record.stop = word  # accepted a moment ago: its executor looks at this first
             changed.append(record)
         if changed:
             await self._context.store.put_many(changed)
 
     async def extend(self, orders: Sequence[ExtendAttempt]) -> None:
-        """Let attempts run longer; each is on the disk when this returns. Safe twice; one that is not here, or that is
-        ending, is passed over: the report of its end says what it was counted by.
+        """Let attempts run longer. Each order is on the disk when this returns. Safe twice.
+
+        Attempts that are ending or not here are skipped. The report of an end says which timeout counted.
 
         Raises:
-            StoreFull, StoreUnavailable: it may be under way, but might be forgotten in a restart: say it again.
+            StoreFull, StoreUnavailable: the order may be under way, but a restart might forget it. Call again.
         """
         executors = [(self._executors.get(order.attempt), order) for order in orders]
         changed = [executor for executor, order in executors if executor is not None and executor.extend(order)]
@@ -157,16 +157,16 @@ class TaskController:
                 executor.nudge()
 
     async def end_for_disk(self, attempt: AttemptId, sentence: str) -> None:
-        """End the one that fills a disk; ``sentence`` tells its owner. One that is ending already is left alone."""
+        """End the attempt that fills a disk. ``sentence`` is for its owner. One that is ending is left alone."""
         record = self._records.get(attempt)
         if record is None or record.stage is not AttemptStage.LIVE or record.stop is not None:
             return
         record.stop_detail = sentence
-        with contextlib.suppress(HeadwayError):  # under way all the same; this disk may be the one that is full
+        with contextlib.suppress(HeadwayError):  # the stop is under way; perhaps this disk is the full one
             await self.stop([(attempt, StopWord.DISK_FULL)])
 
     async def discard(self, attempts: Sequence[AttemptId]) -> None:
-        """Superseded: end them, and tell nobody how. Safe twice."""
+        """End superseded attempts, and report no end of them. Safe twice."""
         for attempt in attempts:
             record = self._records.get(attempt)
             if record is None or record.stage in (AttemptStage.ACKED, AttemptStage.DONE):
@@ -178,7 +178,7 @@ class TaskController:
             executor = self._executors.get(attempt)
             if executor is not None and record.stage is AttemptStage.ENDED:
                 executor.acked()
-        with contextlib.suppress(HeadwayError):  # TaskManager says it again
+        with contextlib.suppress(HeadwayError):  # TaskManager sends the order again
             await self.stop([(attempt, StopWord.SUPERSEDED) for attempt in attempts if attempt in self._records])
 
     def acked(self, attempts: Sequence[AttemptId]) -> None:
@@ -197,7 +197,7 @@ class TaskController:
     # -- life ---------------------------------------------------------------------------------------
 
     async def adopt(self) -> None:
-        """At start: go on with everything that the store remembers."""
+        """At start: continue all attempts that the store holds."""
         taken = 0
         for record in await self._context.store.load():
             self._records[record.attempt] = record
@@ -223,8 +223,11 @@ class TaskController:
         log.info("attempts.adopted", count=taken)
 
     async def sweep(self) -> None:
-        """Look whether reality is as it should be: containers that nobody owns go, attempts without one are looked at,
-        boxes whose time is over are removed."""
+        """Compare the engine with the records.
+
+        Containers without an owner are removed, and so are boxes whose time is over. Attempts without a running
+        container are nudged.
+        """
         context = self._context
         now = context.clock.monotonic()
         for attempt in [a for a, at in self._boxes_left.items() if at <= now]:
@@ -243,7 +246,7 @@ class TaskController:
                 with contextlib.suppress(EngineUnavailable):
                     await context.runtime.remove(attempt)
         for attempt, executor in list(self._executors.items()):
-            # Nudges may be lost: an attempt whose container is not running has news.
+            # Nudges may be lost. An attempt whose container does not run has changed.
             found = containers.get(attempt)
             if executor.record.stage is AttemptStage.LIVE and (
                 found is None or found.state is not ContainerState.RUNNING
@@ -251,7 +254,7 @@ class TaskController:
                 executor.nudge()
 
     async def close(self) -> None:
-        """Let go of all attempts; their containers run on. Safe twice."""
+        """Stop following all attempts. Their containers run on. Safe twice."""
         self._closed = True
         lives = list(self._lives.values())
         for life in lives:
@@ -263,7 +266,7 @@ class TaskController:
 
     def _begin(self, executor: TaskExecutor) -> None:
         if self._closed:
-            return  # accepted and stored: the next start takes it up
+            return  # accepted and stored: the next start continues it
         attempt = executor.record.attempt
         self._executors[attempt] = executor
         life = asyncio.get_running_loop().create_task(executor.run(), name=f"attempt {attempt}")
@@ -278,7 +281,7 @@ class TaskController:
             return
         error = life.exception()
         if error is not None:
-            # Its record is stored: the next start of the Worker takes it up again.
+            # Its record is stored: the next start of the Worker continues it.
             log.error("attempt.life_crashed", attempt=str(attempt), exc=error)
             return
         self._box_left(executor.record)
@@ -300,9 +303,7 @@ class TaskController:
             del self._records[attempt]
         self._context.store.forget_later(old)
 
-    def _scripted_note(self, now: float) -> bytes:
+    def _scripted_line(self, now: float) -> bytes:
         if self._context.runtime.name != "scripted":
             return b""
-        return platform_log_line(
-            now, "This node's runtime is scripted: nothing really runs here, it only follows the script."
-        )
+        return platform_log_line(now, "This node only simulates tasks: no program runs here.")

@@ -1,8 +1,8 @@
-"""One attempt's life on this machine: from its image to the last byte of its log.
+"""One attempt's life on this machine, from its image to the last byte of its log.
 
-It may begin anywhere in that life, since the Worker may be restarted at any moment: it looks at what is there (the box,
-the container, the stored record) and goes on from it. Ordinary progress comes as a nudge from the runtime; alarms
-stand behind it for when the launcher or the engine fails to do what it should.
+The Worker may be restarted at any moment, so an executor may begin anywhere in that life. It looks at the box, the
+container and the stored record, and continues from there. Ordinary progress comes as a nudge from the runtime. Alarms
+cover the case that the launcher or the engine does not do its part.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _OVER = frozenset({ContainerState.EXITED, ContainerState.ABSENT})
 
 
 class TaskExecutor:
-    """See the module. ``run`` is the life; the other methods may be called at any moment of it."""
+    """See the module. ``run`` is the attempt's life. Other methods may be called at any moment of it."""
 
     def __init__(
         self, record: AttemptRecord, launch: LaunchAttempt, context: ExecutorContext, *, adopted: bool = False
@@ -52,7 +52,7 @@ class TaskExecutor:
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._beginning = False
-        self._stop_cut_in = False
+        self._cancelled_by_stop = False
         self._stop_ordered = False
         self._overran = False
         self._alarm: Alarm | None = None
@@ -67,31 +67,31 @@ class TaskExecutor:
         self._changed.set()
 
     def acked(self) -> None:
-        """TaskManager has the end, or does not want it."""
+        """TaskManager has stored the end, or does not want it."""
         self._finish.acked.set()
 
     def stop(self, word: StopWord) -> None:
-        """End it, whatever it is doing; the first word stands. The caller stores the record."""
+        """End it, whatever it is doing. The first stop word counts. The caller stores the record."""
         record = self.record
         if record.stage is not AttemptStage.LIVE:
             return
         if record.stop is None:
             record.stop = word
-            self._log_line(f"Told to stop: {word.value.replace('_', ' ')}.")
-        if self._beginning and self._task is not None and not self._stop_cut_in:
-            # A fetch may take half an hour: it is cut short, and what it made is cleaned up.
-            self._stop_cut_in = True
+            self._log_line(f"Headway stops it: {word.value.replace('_', ' ')}.")
+        if self._beginning and self._task is not None and not self._cancelled_by_stop:
+            # A fetch may take half an hour, so it is cancelled. What it made is cleaned up.
+            self._cancelled_by_stop = True
             self._task.cancel()
         self._changed.set()
 
     def extend(self, order: ExtendAttempt) -> bool:
-        """Let it run longer. False if there is nothing to do; else the caller stores the record, then nudges."""
+        """Let it run longer. False: there is nothing to do. True: the caller stores the record, then nudges."""
         return self._limit.take(order)
 
     # -- the life -----------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Returns when nothing is left to do for it. Cancelled when the Worker stops: the container runs on."""
+        """Returns when nothing is left to do. It is cancelled when the Worker stops, and the container runs on."""
         self._task = asyncio.current_task()
         record = self.record
         if record.stage is AttemptStage.LIVE:
@@ -107,7 +107,7 @@ class TaskExecutor:
                 record.unsafe = not await self._container.remove()
             self._context.alarms.cancel(self._alarm)
             await self._finish.record_end(decision, end)
-        await self._finish.clear_up()
+        await self._finish.clean_up()
 
     async def _until_end(self) -> tuple[EndDecision, EndRecord | None]:
         runtime, attempt = self._context.runtime, self.record.attempt
@@ -129,7 +129,7 @@ class TaskExecutor:
     # -- beginning ----------------------------------------------------------------------------------
 
     async def _begin(self) -> EndDecision | None:
-        """Image, box, container. None once the container was started."""
+        """Prepare the image, the box and the container. None: the container was started."""
         record = self.record
         if record.stop is not None:
             return self._decision_of_stop()
@@ -138,7 +138,7 @@ class TaskExecutor:
             await self._prepare_and_start()
             return None
         except asyncio.CancelledError:
-            if not self._stop_cut_in or self._task is None:
+            if not self._cancelled_by_stop or self._task is None:
                 raise
             self._task.uncancel()
         except StepTimedOut as error:
@@ -153,7 +153,7 @@ class TaskExecutor:
             return EndDecision(EndReason(EndWord.IMAGE_BAD, detail=_sentence(error)))
         finally:
             self._beginning = False
-        # Cut short by a stop; the engine may be creating the container in this very moment.
+        # A stop cancelled the start. The engine may be creating the container at this moment.
         await self._context.runtime.stop(record.attempt, record.stop or StopWord.CANCELLED, 0)
         record.unsafe = not await self._container.remove()
         return self._decision_of_stop()
@@ -197,13 +197,13 @@ class TaskExecutor:
 
     async def _image(self) -> ImageFacts:
         context, spec = self._context, self.launch.spec
-        wanted, told = self.launch.image, False
+        wanted, reported = self.launch.image, False
 
         def on_fetch() -> None:
-            nonlocal told
-            if not told:  # an engine that was away is asked again, from the beginning
-                told = True
-                self._log_line(f"Image {spec.image} is not on this machine yet; fetching it.")
+            nonlocal reported
+            if not reported:  # the call is repeated when the engine did not answer
+                reported = True
+                self._log_line(f"Image {spec.image} is not on this machine yet. Headway fetches it.")
                 self._report(AttemptEventKind.PULL_STARTED)
 
         try:
@@ -220,9 +220,8 @@ class TaskExecutor:
         context, launch = self._context, self.launch
         if not launch.lease_enforced and not context.lease.enforced:
             return None
-        # The launch itself shows that TaskManager lives, and grants a lease (``task_manager.leases``). After a long
-        # silence it comes before the first answered heartbeat, from a TaskManager that was started again and has
-        # granted nothing yet: the lease of before would end the new attempt at once.
+        # The launch itself shows that TaskManager lives, and grants a lease. After a restart of TaskManager it may come
+        # before the first answered heartbeat. The old lease would end the new attempt at once.
         fresh = lease_after_answer(
             sent_s=context.clock.monotonic(), lease_s=launch.lease_s, enforced=True, stop_s=context.limits.lease_stop_s
         )
@@ -238,30 +237,30 @@ class TaskExecutor:
         while True:
             self._changed.clear()
             progress = await runtime.progress(attempt)
-            news = progress.end is not None
+            changed = progress.end is not None
             if progress.started is not None and record.times.process_started_at is None:
                 self._started(progress.started)
-                news = True
+                changed = True
             if progress.end is not None:
                 return await self._settle(progress.end), progress.end
             if self._limit.is_confirmed_anew(progress):
-                news = True
+                changed = True
                 self._report(AttemptEventKind.PROCESS_STARTED)
             if record.stop is not None and not self._stop_ordered:
-                self._stop_ordered = news = True
+                self._stop_ordered = changed = True
                 await self._order_stop(record.stop)
             elif record.stop is None and progress.started is not None and await self._limit.send_to_launcher():
-                news = True
+                changed = True
                 self._alarm_at(self._overdue_at(progress.started))
             elif self._alarm is None:
                 self._alarm_at(self._overdue_at(progress.started))
             elif self._alarm.at <= context.clock.monotonic():
                 return await self._overdue(progress)
-            # A wake without news, or an adopted attempt: the container itself may be gone.
-            if self._adopted if first else not news:
+            # Woken without a change, or adopted: the container itself may be gone.
+            if self._adopted if first else not changed:
                 facts = await self._container.until_answered(lambda: runtime.inspect(attempt))
                 if facts.state in _OVER or (facts.state is ContainerState.CREATED and self._adopted):
-                    # The record is written before the container ends: look once more.
+                    # The record is written before the container ends, so look once more.
                     last = await runtime.progress(attempt)
                     return await self._settle(last.end, facts), last.end
             first = False
@@ -271,14 +270,14 @@ class TaskExecutor:
         context, grace_s = self._context, self.launch.spec.grace_s
         grace_ms = None
         if word is StopWord.DISK_FULL and grace_s > context.limits.disk_grace_s:
-            # It would go on to fill the disk for all of its grace.
+            # It would go on filling the disk for its whole grace.
             grace_s = context.limits.disk_grace_s
             grace_ms = round(grace_s * 1000)
         try:
             await context.runtime.stop(self.record.attempt, word, grace_ms)
         except OSError as error:
-            # The order is a file: a disk without one free block takes none. The engine can still end it.
-            self._log_line(f"The launcher could not be told ({error.strerror}).")
+            # The order is a file, which a full disk does not take. The engine can still end it.
+            self._log_line(f"The order to stop could not be passed on to the launcher ({error.strerror}).")
             grace_s = -context.limits.slack_s
         self._alarm_at(context.clock.monotonic() + grace_s + context.limits.slack_s)
 
@@ -286,10 +285,10 @@ class TaskExecutor:
         record, spec = self.record, self.launch.spec
         record.times = replace(record.times, process_started_at=started.wall_ns / _NS)
         self._log_line(
-            f"Process started; its timeout is {format_duration(spec.timeout_s)}, with {format_duration(spec.grace_s)} "
+            f"Process started. Its timeout is {format_duration(spec.timeout_s)}, with {format_duration(spec.grace_s)} "
             "from TERM to KILL."
             if spec.grace_s
-            else f"Process started; its timeout is {format_duration(spec.timeout_s)}."
+            else f"Process started. Its timeout is {format_duration(spec.timeout_s)}."
         )
         self._report(AttemptEventKind.PROCESS_STARTED)
         if not self._stop_ordered:
@@ -297,7 +296,7 @@ class TaskExecutor:
         log.info("attempt.started", attempt=str(record.attempt))
 
     def _overdue_at(self, started: StartedRecord | None) -> float:
-        """When the launcher must have ended it; or, before the start, when the process must run."""
+        """When the launcher must have ended it. Before the start: when the process must run."""
         limits, spec = self._context.limits, self.launch.spec
         if started is None:
             return self._context.clock.monotonic() + limits.exec_s
@@ -308,12 +307,12 @@ class TaskExecutor:
         self._alarm = self._context.alarms.set(at, self._changed.set)
 
     async def _overdue(self, progress: AttemptProgress) -> tuple[EndDecision, EndRecord | None]:
-        """The launcher did not do its part in time; the Worker does."""
+        """The launcher did not act in time, so the Worker kills the container."""
         record = self.record
         if record.stop is None and progress.started is not None:
             self._overran = True
         log.warning("attempt.overdue", attempt=str(record.attempt), started=progress.started is not None)
-        self._log_line("The launcher did not end it in time; killing the container.")
+        self._log_line("The launcher did not end it in time, so Headway kills the container.")
         facts = await self._container.kill()
         last = await self._context.runtime.progress(record.attempt)
         if facts is None:
@@ -327,7 +326,7 @@ class TaskExecutor:
     # -- the end ------------------------------------------------------------------------------------
 
     async def _settle(self, end: EndRecord | None, facts: ContainerFacts | None = None) -> EndDecision:
-        """The container has ended or is about to: make sure of it, and say why."""
+        """Make sure that the container has ended, and decide why."""
         if end is not None and self.record.times.process_started_at is None and end.started_wall_ns is not None:
             self.record.times = replace(self.record.times, process_started_at=end.started_wall_ns / _NS)
         if facts is None:
@@ -340,9 +339,7 @@ class TaskExecutor:
         node = self._context.node_id
         self.record.unsafe = True
         log.error("attempt.cannot_be_killed", attempt=str(self.record.attempt))
-        self._log_line(
-            f"It could not be killed on {node}; what it holds there is not given to others until it is gone."
-        )
+        self._log_line(f"It could not be killed on {node}. Its resources stay reserved until it is gone.")
         return EndDecision(
             EndReason(EndWord.PLATFORM_ERROR, detail=f"It could not be killed on worker {node}."), elsewhere=True
         )
@@ -386,7 +383,7 @@ class TaskExecutor:
         context.reports.submit(record.attempt, report)
 
     def report_again(self) -> None:
-        """For a TaskManager that may not know how far this attempt is: after a restart of this Worker."""
+        """After a restart of this Worker: TaskManager may not know the attempt's progress."""
         record = self.record
         if record.stage is AttemptStage.ENDED and record.end_report is not None and not record.discarded:
             self._context.reports.submit(record.attempt, wire.stored_report(record.end_report), end=True)

@@ -1,7 +1,7 @@
-"""Reads one attempt's logs for pages and people, live and afterwards.
+"""Reads one attempt's logs, live and afterwards.
 
-While an attempt is here its spools are the truth (what was punched out of them is on the mount); afterwards the mount
-is. Live readers come here rather than to the mount, whose caches would delay them.
+While the attempt is here its spools count, and the mount for the part that was freed from them. Afterwards the mount
+counts. Live readers come here, since the caches of the mount would delay them.
 """
 
 from __future__ import annotations
@@ -44,8 +44,10 @@ class LogChunk:
 
 @dataclass(slots=True)
 class _Source:
-    """Where the bytes of one stream lie. Bytes before ``mount_until`` are on the mount, the rest in ``spool``; then
-    comes ``tail``, which lies in memory."""
+    """Where the bytes of one stream are: before ``mount_until`` on the mount, then in ``spool``, then in ``tail``.
+
+    ``tail`` is in memory.
+    """
 
     size: int
     ended: bool
@@ -60,13 +62,13 @@ class _Source:
 
     @property
     def mount_until(self) -> int:
-        """Moves on while the copier works."""
+        """It grows while the copier works."""
         return self.copy.safe if self.copy is not None else self.mount_only
 
 
 @dataclass(slots=True)
 class _Marks:
-    """Reads an index forward, once."""
+    """How far the index was read."""
 
     record: int = 0
 
@@ -98,15 +100,15 @@ class AttemptLogReader:
         tail: int | None = None,
         follow: bool = False,
     ) -> AsyncIterator[LogChunk]:
-        """The bytes from ``offset`` on (or the last ``tail`` ones), at most ``limit`` (0: all), in chunks.
+        """The bytes from ``offset`` on, or the last ``tail`` ones, in chunks. At most ``limit`` bytes, 0: all.
 
-        There is always a first chunk, however empty, so that the caller learns the size. With ``follow`` it
-        goes on until the attempt has ended and all was said; without, until what is there now.
+        There is always a first chunk, perhaps empty, so that the caller learns the size. With ``follow`` it goes on
+        until the attempt has ended. Without, it ends with what is there now.
 
         Raises:
-            NotFound: this machine knows nothing of the attempt, and neither does the mount.
+            NotFound: neither this machine nor the mount knows the attempt.
             InvalidInput: there is no such stream.
-            MountUnavailable: the part of the log that is only on the mount can't be read now.
+            MountUnavailable: a part of the log is only on the mount, which can't be read now.
         """
         if stream not in STREAMS:
             raise InvalidInput(f"A log is one of {', '.join(STREAMS)}, not {stream!r}.")
@@ -173,8 +175,8 @@ class AttemptLogReader:
                 data = await asyncio.to_thread(_pread, spool, at, min(want, source.spool_size - at))
             except OSError as error:
                 # A task that is root in its container can put a link there.
-                raise NotFound(f"The output lies no more where it was written: {error.strerror}.") from error
-            # What was made safe meanwhile may have been punched out under this read, which then saw zeros.
+                raise NotFound(f"The output is no longer where it was written: {error.strerror}.") from error
+            # A hole may have been punched during this read, which then saw zeros.
             if at >= source.mount_until:
                 return data
         until = source.mount_until if spool is None else min(source.mount_until, source.spool_size)
@@ -189,7 +191,7 @@ class AttemptLogReader:
     async def _on_mount(self, attempt: AttemptId, stream: str, *, known: bool) -> _Source:
         path = self._mounted.job_folder(attempt) / f"{stream}.log"
         if self._mounted.problem:
-            raise MountUnavailable(f"The log is on the shared mount: {self._mounted.problem}")
+            raise MountUnavailable(f"The log is on the shared mount, which can't be used now: {self._mounted.problem}")
 
         def size() -> int | None:
             try:
@@ -213,7 +215,7 @@ def _pread(path: Path, at: int, want: int) -> bytes:
 
 
 def _marks_of(source: _Source, marks: _Marks, at: int, length: int) -> tuple[tuple[int, float], ...]:
-    """When the bytes in [at, at + length) were written, as far as the index tells; not more than some hundreds."""
+    """When the bytes in [at, at + length) were written, by the index. At most some hundred marks."""
     if source.index is None or source.stream is None:
         return ()
     found: list[tuple[int, float]] = []

@@ -1,4 +1,4 @@
-"""Watches the disks of this machine, and ends the task that fills one."""
+"""Watches the disks of this machine, and ends a task that fills one."""
 
 from __future__ import annotations
 
@@ -24,15 +24,14 @@ T = TypeVar("T")
 
 WORD = "disk_full"
 _READ_S = 5.0
-_MEASURE_AGAIN_S = 10.0  # after a measuring that found nobody to blame
-_GOING_S = 60.0  # an ended task may take so long to give its space back, before the next one goes
+_MEASURE_AGAIN_S = 10.0  # after a measurement that found no offender
+_GOING_S = 60.0  # an ended task gets so long to free its space before the next one is ended
 
 Places = Callable[[], Iterable[tuple[Path, str]]]
 
 
 def read_disks(places: Iterable[tuple[Path, str]]) -> list[DiskReading]:
-    """One for each disk that these folders (path, and whose it is) lie on; a folder that is not there is left out.
-    Blocks."""
+    """One reading for each disk of these folders, given as (path, owner). Missing folders are left out. Blocks."""
     found: dict[int, DiskReading] = {}
     for path, holds in places:
         try:
@@ -46,7 +45,7 @@ def read_disks(places: Iterable[tuple[Path, str]]) -> list[DiskReading]:
 
 
 class DiskUsageReader(Protocol):
-    """Who holds how much of a disk."""
+    """How much of a disk each attempt uses."""
 
     async def uses(self, device: int) -> Mapping[AttemptId, int]:
         """Bytes by live attempt."""
@@ -54,10 +53,10 @@ class DiskUsageReader(Protocol):
 
 
 class DiskWatch:
-    """``look`` sets or lifts the condition ``disk_full``; ``run`` does that again and again, and relieves a disk that
-    is critical of its greatest user.
+    """``look`` sets or ends the condition ``disk_full``. ``run`` repeats that, and ends the attempt that fills a disk.
 
-    ``end`` ends an attempt, with the sentence for its owner; ``is_gone`` tells whether its space was given back.
+    What counts: a disk with less than ``low_bytes`` free, and a critical disk with less than half of that.
+    ``end`` ends an attempt, with the sentence for its owner. ``is_gone`` tells whether its space is free again.
     """
 
     def __init__(
@@ -82,20 +81,20 @@ class DiskWatch:
         self._conditions = conditions
         self._clock = clock
         self._read = read
-        self._going: tuple[AttemptId, float] | None = None  # ended, and until when (monotonic) it is waited for
+        self._going: tuple[AttemptId, float] | None = None  # ended, and until when (monotonic) to wait for it
         self._measure_at = float("-inf")
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="disks")
 
     def close(self) -> None:
-        """Let go of the thread. Safe twice."""
+        """Release the thread. Safe twice."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def look(self) -> DiskReading | None:
-        """The tightest disk now; None if none answers in time (then what held goes on to hold)."""
+        """The fullest disk now. None: none answered in time, and the condition stays as it was."""
         return disks.tightest(await self._look())
 
     async def of(self, folders: Sequence[Path]) -> DiskReading | None:
-        """The tightest disk of these folders now; None if there is none or it does not answer in time."""
+        """The fullest disk of these folders now. None: there is none, or it does not answer in time."""
         if not folders:
             return None
         reading = asyncio.get_running_loop().run_in_executor(
@@ -131,14 +130,14 @@ class DiskWatch:
         return found
 
     async def _relieve(self, disk: DiskReading) -> None:
-        """End the one that fills it, unless one is on its way out already."""
+        """End the attempt that fills it, unless an ended one still frees space."""
         now = self._clock.monotonic()
         if self._going is not None:
             attempt, until = self._going
             if now < until and not await self._is_gone(attempt):
                 return
             self._going = None
-            return  # its space has come back after the reading that led here
+            return  # its space became free after this reading
         if now < self._measure_at:
             return
         uses = await self._usage.uses(disk.device)
@@ -147,7 +146,7 @@ class DiskWatch:
             self._measure_at = self._clock.monotonic() + _MEASURE_AGAIN_S
             log.warning("disk.filled_by_nobody", place=str(disk.place), free_bytes=disk.free_bytes, tasks=len(uses))
             return
-        # Measuring takes its time, and somebody may have made room meanwhile.
+        # Measuring takes time, and space may have become free meanwhile.
         latest = next((d for d in await self._look() if d.device == disk.device), disk)
         if not disks.critical([latest], self._low_bytes):
             return

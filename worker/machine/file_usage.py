@@ -1,7 +1,7 @@
-"""How much of a disk an attempt holds: looked up in files and processes, only when a disk has become critical.
+"""How many bytes of a disk files and processes use. It is asked only when a disk has become critical.
 
-The engine's own figure counts lengths, so that a sparse file of a terabyte, as some databases make, looks like a
-terabyte. What counts here is blocks. All functions block, and none follows links.
+The engine's own figure counts lengths: a sparse file of a terabyte looks like a terabyte. Here blocks count.
+All functions block, and none follows links.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
-_BLOCK = 512  # of st_blocks, whatever the file system's own is
-_LIMIT_S = 15.0  # for one walk: what was found until then is the answer
+_BLOCK = 512  # of st_blocks, whatever the file system's block size is
+_LIMIT_S = 15.0  # for one walk; the answer is what was found until then
 
 
 def tree_bytes(
     folder: Path, device: int, *, changed_since: float | None = None, now: Callable[[], float] = time.monotonic
 ) -> int:
-    """Bytes that files below ``folder`` hold on ``device``; a file with several names counts once.
+    """Bytes that files below ``folder`` use on ``device``. A file with several names counts once.
 
-    ``changed_since``: only files that were made or written since then, epoch seconds. 0 for a folder that is not there.
+    ``changed_since`` (epoch seconds): only files that were made or written since then. A missing folder has 0 bytes.
     """
     give_up_at = now() + _LIMIT_S
     total, seen, folders = 0, set[int](), [folder]
-    # Not os.walk: it calls itself for each level, and a task can nest folders as deep as it likes.
+    # Not os.walk, which recurses: a task can nest folders as deep as it likes.
     while folders and now() < give_up_at:
         for entry in _entries(folders.pop()):
             try:
@@ -45,7 +45,7 @@ def tree_bytes(
 
 
 def device_of(path: Path) -> int | None:
-    """The device that ``path`` lies on; None if it is not there."""
+    """The device of ``path``. None: the path does not exist."""
     try:
         return path.stat().st_dev
     except OSError:
@@ -53,7 +53,7 @@ def device_of(path: Path) -> int | None:
 
 
 def processes_with(pid: int) -> list[int]:
-    """All processes of the container whose first process is ``pid``; empty where it is gone or not ours to see."""
+    """All processes of the container whose first process is ``pid``. Empty if it is gone or not visible here."""
     wanted = _pid_namespace(pid)
     if wanted is None or wanted == _pid_namespace(os.getpid()):
         return []
@@ -61,7 +61,7 @@ def processes_with(pid: int) -> list[int]:
 
 
 def unlinked_bytes(pids: Collection[int], root_pid: int) -> int:
-    """Bytes of files in the container's own file system that have no name any more, but are held open."""
+    """Bytes of deleted files in the container's own file system that are still open."""
     root = device_of(Path(f"/proc/{root_pid}/root"))
     files: dict[int, int] = {}
     for pid in pids:
@@ -76,7 +76,7 @@ def unlinked_bytes(pids: Collection[int], root_pid: int) -> int:
 
 
 def written_bytes(pids: Collection[int]) -> int:
-    """Bytes that these processes, and those of their children that have ended, have sent to disks of any kind."""
+    """Bytes that these processes and their ended children have written to any disk."""
     total = 0
     for pid in pids:
         try:
@@ -93,7 +93,7 @@ def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
         with os.scandir(folder) as found:
             yield from found
     except OSError:
-        return  # gone, or not ours to see
+        return  # gone, or not visible here
 
 
 def _pid_namespace(pid: int) -> str | None:

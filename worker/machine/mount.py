@@ -1,4 +1,4 @@
-"""The shared mount as the Worker uses it: is it there, where do an attempt's logs go, where is an account's home."""
+"""The shared mount as the Worker uses it: its state, and the folders of attempts, homes, datasets and code."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ T = TypeVar("T")
 CALL_TIMEOUT_S = 10.0
 _THREADS = 4
 _HOME_FRESH_S = 60.0
-_AGAIN_S = 2.0  # between looks at a mount that can't be used: all work waits for it
+_AGAIN_S = 2.0  # between looks at a mount that can't be used, since all work waits for it
 
 
 class SharedMount(Protocol):
-    """Knows the shared mount. Nothing here waits long for a mount that hangs."""
+    """The shared mount. No call waits long for a mount that hangs."""
 
     @property
     def problem(self) -> str:
-        """Why the mount can't be used now, one sentence; empty: it can. As of the last look."""
+        """Why the mount can't be used, by the last look. Empty: it can be used."""
         ...
 
     def job_folder(self, attempt: AttemptId) -> Path:
-        """Where the attempt's logs go; pure."""
+        """The folder of the attempt's logs. It asks nothing."""
         ...
 
     async def home(self, owner: Owner) -> Path:
-        """The account's personal space, made (mode 700, its uid and gid) if it was not there.
+        """The account's personal space. It is made if it is missing, with mode 700 and the account's uid and gid.
 
         Raises:
             MountUnavailable: the mount is not there, full, or read-only.
@@ -45,7 +45,7 @@ class SharedMount(Protocol):
         ...
 
     async def dataset(self, name: str, version: str = "") -> Path:
-        """That version of a dataset; empty: the newest.
+        """The folder of a dataset's version. Empty: the newest.
 
         Raises:
             MountUnavailable: the mount is not there, or has no such dataset.
@@ -53,7 +53,7 @@ class SharedMount(Protocol):
         ...
 
     async def code(self, account: str, digest: str) -> Path:
-        """A snapshot of the account's code.
+        """The folder of a snapshot of the account's code.
 
         Raises:
             MountUnavailable: the mount is not there, or has no such snapshot.
@@ -61,7 +61,7 @@ class SharedMount(Protocol):
         ...
 
     async def call(self, work: Callable[[], T], *, within_s: float = CALL_TIMEOUT_S) -> T:
-        """Do something on the mount in a thread of its own kind, for at most ``within_s`` seconds.
+        """Run ``work`` in a thread for the mount, for at most ``within_s`` seconds.
 
         Raises:
             MountUnavailable: it hangs.
@@ -71,7 +71,10 @@ class SharedMount(Protocol):
 
 
 class MountWatch:
-    """``SharedMount`` on a real mount; ``run`` looks at it again and again."""
+    """``SharedMount`` on a real mount. ``run`` looks at it regularly.
+
+    What counts as a change: another problem than at the last look, or none any more.
+    """
 
     def __init__(
         self, layout: Layout, cluster: str, clock: Clock, on_change: Callable[[], None], *, every_s: float = 10.0
@@ -93,11 +96,11 @@ class MountWatch:
 
     @property
     def full(self) -> bool:
-        """Whether the problem is that there is no space left on it."""
+        """Whether the problem is that the mount is full."""
         return self._full
 
     async def look(self) -> str:
-        """Look now, at most some seconds long; the problem, empty if there is none."""
+        """Look now, for some seconds at most. Returns the problem, empty if there is none."""
         state = await self._probe.check()
         if state.sentence != self._problem:
             self._problem, self._full = state.sentence, state.kind is MountKind.FULL
@@ -134,24 +137,24 @@ class MountWatch:
         return await self._folder(folder, f"The code {digest} of {account} is not on the shared mount.")
 
     async def call(self, work: Callable[[], T], *, within_s: float = CALL_TIMEOUT_S) -> T:
-        # Threads of their own: a mount that hangs holds those that ask it, and no others.
+        # Threads of their own, so a mount that hangs blocks nothing else.
         try:
             return await asyncio.wait_for(asyncio.get_running_loop().run_in_executor(self._threads, work), within_s)
         except TimeoutError as error:
             raise MountUnavailable(f"{self._layout.root} has not answered for {within_s:g} s.") from error
 
     def reach(self, folder: Path) -> AbstractContextManager[Path]:
-        """A path to a folder of the mount that stays on the mount; see ``headway.mount.reach``. Blocks."""
+        """A path to a folder that surely stays on the mount. See ``headway.mount.reach``. Blocks."""
         return reach(self._layout, self._cluster, folder)
 
     def close(self) -> None:
-        """Let go of threads. Safe twice."""
+        """Release the threads. Safe twice."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _folder(self, folder: Path, missing: str) -> Path:
         if self._problem:
             raise MountUnavailable(self._problem)
-        # Not through a link: what it leads to is not what was published.
+        # Not through a link, whose target was not published.
         if not await self.call(lambda: folder.is_dir() and not folder.is_symlink()):
             raise MountUnavailable(missing)
         return folder

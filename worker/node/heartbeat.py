@@ -1,6 +1,6 @@
-"""Tells TaskManager that this Worker lives and what it has; brings back leases, stops, discards and more time.
+"""Tells TaskManager that this Worker lives and which attempts it has. The answers bring leases and orders.
 
-It touches neither the engine nor the mount, so it goes on while those hang.
+Orders are stops, discards and extensions. It uses neither the engine nor the mount, so it goes on while those hang.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatAnswer:
-    """What TaskManager said to a heartbeat."""
+    """TaskManager's answer to a heartbeat."""
 
     lease_s: float
     lease_enforced: bool
@@ -34,8 +34,10 @@ class HeartbeatAnswer:
 
 
 class Heartbeat:
-    """``send(sent_s, suspended)`` delivers one beat (boot clock; whether the lease files say `none`); HeadwayErrors
-    mean that TaskManager is away: the leases in the boxes run on."""
+    """``send(sent_s, suspended)`` sends a heartbeat: when by the boot clock, and whether the lease files say `none`.
+
+    A HeadwayError means that TaskManager does not answer. The leases in the boxes run on.
+    """
 
     def __init__(
         self,
@@ -66,27 +68,27 @@ class Heartbeat:
         self._silent = False
 
     def beat_now(self) -> None:
-        """Beat now rather than at the next turn."""
+        """Send the next heartbeat now."""
         self._now.set()
 
     async def suspend_leases(self) -> None:
-        """TaskManager stops as planned: no limit until it says otherwise. The lease files say so when this returns."""
+        """TaskManager stops as planned, so leases have no limit until it is back. The files say so when this returns."""
         self.lease = Lease()
         self._set_lease(self.lease)
         await self._renew(self.lease)
 
-    async def beat(self) -> bool:
-        """One heartbeat and what follows from its answer; False if TaskManager did not answer.
+    async def send_once(self) -> bool:
+        """Send one heartbeat and do what the answer says. False: TaskManager did not answer.
 
         Raises:
-            Fenced: a later start of this node was heard; what ran here is being ended.
+            Fenced: a Worker of this name was started later. What runs here is being ended.
         """
         sent_s = self._clock.monotonic()
         try:
             answer = await self._send(sent_s, not self.lease.enforced)
         except Fenced:
-            # A Worker of this name was started later, somewhere else (not in this folder, which is locked): TaskManager
-            # gives what runs here to others soon, and it must not run twice at once.
+            # A Worker of this name was started later on another machine, since this folder is locked. TaskManager will
+            # place these attempts again, and none may run twice at once.
             log.error("heartbeat.fenced", advice="give each machine a `worker.node_id` of its own")
             self.lease = Lease(round(sent_s * 1e9))
             self._set_lease(self.lease)
@@ -124,12 +126,12 @@ class Heartbeat:
             except HeadwayError as error:
                 log.warning("extend.not_stored", reason=str(error))
         if changed_mode:
-            self.beat_now()  # TaskManager waits for the mode to be acknowledged
+            self.beat_now()  # TaskManager waits until the new mode is acknowledged
         return True
 
     async def run(self) -> None:
         while True:
             self._now.clear()
-            answered = await self.beat()
+            answered = await self.send_once()
             pause_s = self._every_s if answered else min(self._every_s, 2.0)
             await nap(self._clock, pause_s, self._now)

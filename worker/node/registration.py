@@ -1,4 +1,4 @@
-"""Tells ResourceManager that this machine is there, and at once when something keeps it from taking work."""
+"""Registers this node with ResourceManager, and reports changed conditions at once."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ _LONGEST_PAUSE_S = 5.0
 
 
 class Registration:
-    """``register`` answers the poll interval in seconds; ``report`` whether ResourceManager knows this node. Both raise
-    HeadwayErrors while it is away."""
+    """``register`` returns the poll interval in seconds. ``report`` returns whether ResourceManager knows this node.
+
+    Both raise a HeadwayError while ResourceManager does not answer. A report is sent when ``Conditions.changed`` is
+    set, and when nobody has polled for three intervals.
+    """
 
     def __init__(
         self,
@@ -37,11 +40,11 @@ class Registration:
         self.registered = asyncio.Event()
 
     def polled(self) -> None:
-        """ResourceManager has just asked for the status: it knows this node."""
+        """ResourceManager has just asked for the status, so it knows this node."""
         self._polled_at = self._clock.monotonic()
 
     async def run(self) -> None:
-        """Registers, then reports changes; registers again when nobody has polled for three intervals."""
+        """Register, then report changes. Register again when ResourceManager does not know this node."""
         while True:
             poll_s = await self._until_registered()
             self.registered.set()
@@ -64,7 +67,7 @@ class Registration:
             try:
                 poll_s = await self._register()
             except Fenced:
-                raise  # another process serves this node id: it must not be two
+                raise  # another process serves this node id, and there must not be two
             except HeadwayError as error:
                 log.warning("registration.delayed", retry_s=pause_s, reason=str(error))
             else:
@@ -74,7 +77,7 @@ class Registration:
             pause_s = min(_LONGEST_PAUSE_S, 2 * pause_s)
 
     async def _reported(self) -> bool:
-        """False: ResourceManager does not know this node (any more)."""
+        """False: ResourceManager does not know this node, or no longer."""
         try:
             return await self._report()
         except HeadwayError as error:

@@ -1,4 +1,4 @@
-"""What this machine offers, how it is, and what keeps it from taking work."""
+"""The node's status: what it offers, what is in use, and what keeps it from accepting work."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from ..machine.disk_watch import DiskWatch
 from ..machine.engine_watch import EngineWatch
 from ..ports import GpuInventory, GpuReading, Gpus, Runtime
 
-_RESERVED_MEMORY = 512 << 20  # left to the system and to Headway itself where the owner says nothing
-_IMAGES_TOLD = 500
+_RESERVED_MEMORY = 512 << 20  # for the system and Headway itself, if the settings name no limit
+_MAX_IMAGES = 500
 
 
 @dataclass(frozen=True, slots=True)
 class OfferedResources:
-    """What the owner of the machine lets Headway use; 0: what it has."""
+    """What Headway may use of the machine. 0: all of it."""
 
     cpus: float = 0.0
     memory_bytes: int = 0
@@ -43,8 +43,7 @@ class OfferedResources:
 
 
 class StatusReader:
-    """Builds NodeStatus messages; also sets the conditions that follow from readings (disks, GPUs, stuck
-    containers)."""
+    """Builds NodeStatus messages. It also sets the conditions of disks, GPUs and stuck containers."""
 
     def __init__(
         self,
@@ -63,7 +62,7 @@ class StatusReader:
         images: ImageManager,
         show_names: bool,
     ) -> None:
-        """``show_names``: whether names of images that others brought may be known, since jobs may use those."""
+        """``show_names``: whether the status names images that Headway did not fetch, since jobs may use those."""
         self._node_id = node_id
         self._incarnation = incarnation
         self._runtime = runtime
@@ -99,9 +98,9 @@ class StatusReader:
             live_attempts=len(self._live()),
             engine_images=await self._engine_images(),
         )
-        status.images.extend(sorted({name for image in status.engine_images for name in image.names})[:_IMAGES_TOLD])
+        status.images.extend(sorted({name for image in status.engine_images for name in image.names})[:_MAX_IMAGES])
         if disk is not None:
-            # The tightest of its disks: that one decides what the machine can still take.
+            # The fullest disk decides what the machine can still accept.
             status.disk_free_bytes, status.disk_total_bytes = disk.free_bytes, disk.total_bytes
         status.conditions.extend(self.conditions())
         return status
@@ -118,13 +117,13 @@ class StatusReader:
         stuck = [executor for executor in using_resources if executor.record.unsafe]
         stuck_gpus: set[str] = set()
         for executor in stuck:
-            # What a container that can't be killed may still use is not offered.
+            # A container that can't be killed may still use its resources, so they are not offered.
             resources = executor.launch.spec.resources
             cpu_centi = max(0, cpu_centi - resources.cpus_centi)
             memory = max(0, memory - resources.memory_bytes)
             stuck_gpus.update(executor.launch.gpu_uuids)
         names = ", ".join(str(executor.record.attempt) for executor in stuck[:3])
-        sentence = f"{len(stuck)} containers can't be killed, {names} for one; what they hold is not given out."
+        sentence = f"{len(stuck)} containers can't be killed ({names}). Their resources stay reserved."
         self._conditions.set("container_stuck", sentence if stuck else "", blocks_work=False)
         capacity = pb.Capacity(
             cpu_centi=cpu_centi,
@@ -153,15 +152,13 @@ class StatusReader:
         return max(0.0, (busy - before[1]) / (at - before[0]))
 
     async def _engine_images(self) -> list[pb.EngineImage]:
-        """Ours first: if not all can be told, those are left out that others brought."""
+        """Headway's own images first. If there are too many, others are left out."""
         found = sorted(await self._images.listing(), key=lambda entry: (not entry[1], entry[0].names, entry[0].id))
-        return [
-            wire.engine_image(image, ours=ours, show_names=self._show_names) for image, ours in found[:_IMAGES_TOLD]
-        ]
+        return [wire.engine_image(image, ours=ours, show_names=self._show_names) for image, ours in found[:_MAX_IMAGES]]
 
 
 class SimulatedGpus:
-    """Pretend GPUs, for rehearsals; ``ports.Gpus``."""
+    """Simulated GPUs for rehearsals. See ``ports.Gpus``."""
 
     def __init__(self, node_id: str, count: int, *, model: str = "Simulated", memory_bytes: int = 24 << 30) -> None:
         self._gpus = tuple(
