@@ -50,7 +50,7 @@ _SWEEP_S = 30.0
 
 
 async def serve(config: HeadwayConfig) -> None:
-    """Runs until asked to stop; containers run on.
+    """Run until asked to stop. Containers run on.
 
     Raises:
         HeadwayError: it could not start, or a part of it ended.
@@ -68,7 +68,7 @@ async def build(
     gpus: Gpus | None = None,
     clock: Clock | None = None,
 ) -> RpcServer:
-    """Everything of one Worker, registered with ``service``; runtime, GPUs and clock may be given by tests."""
+    """Build all parts of one Worker and register them with ``service``. Tests may give runtime, GPUs and clock."""
     clock = clock or SystemClock()
     settings, cluster = config.worker, config.cluster
     folder = Path(settings.folder)
@@ -96,7 +96,7 @@ async def build(
     engine = EngineWatch(runtime, conditions, clock)
 
     def on_mount_changed() -> None:
-        # Both are set each time, so that what is over goes.
+        # Both are set each time, so that one that is over ends.
         conditions.set("mount_unavailable", "" if mounted.full else mounted.problem)
         conditions.set("disk_full", mounted.problem if mounted.full else "", of="mount")
         if not mounted.problem:
@@ -167,7 +167,7 @@ async def build(
     def places() -> list[tuple[Path, str]]:
         return [(folder, "the worker"), *((data, "its container engine") for data in runtime.data_folders())]
 
-    async def is_gone(attempt: AttemptId) -> bool:
+    async def has_freed_its_space(attempt: AttemptId) -> bool:
         live = [executor.record.attempt for executor in controller.using_resources()]
         return attempt not in live and attempt not in await runtime.list()
 
@@ -177,7 +177,7 @@ async def build(
         places=places,
         usage=disk_usage,
         end=controller.end_for_disk,
-        is_gone=is_gone,
+        is_gone=has_freed_its_space,
         conditions=conditions,
         clock=clock,
     )
@@ -235,12 +235,12 @@ async def build(
         heartbeat,
         clock,
         on_poll=registration.polled,
-        on_prefetch_list=prefetch.replace,
+        on_prefetch_list=prefetch.set_list,
     )
     add_WorkerServicer_to_server(servicer, server)  # type: ignore[no-untyped-call]
 
     async def start() -> None:
-        # Looked at before the door opens, so that the first launch meets the truth.
+        # Look before the server opens, so that the first launch meets the real conditions.
         await context.runtime.open(controller.nudge)
         await images.open()
         await mounted.look()
@@ -248,15 +248,15 @@ async def build(
         await disks.look()
         await controller.adopt()
 
-    async def say_good_bye() -> None:
-        # TaskManager suspends this node's leases: a restart of the Worker, however long, costs no task.
+    async def announce_stop() -> None:
+        # TaskManager suspends this node's leases, so that a restart of the Worker ends no task.
         tasks.stopping = True
         with contextlib.suppress(HeadwayError):
             await tasks.heartbeat(clock.monotonic(), not heartbeat.lease.enforced, deadline_s=2.0)
             await heartbeat.suspend_leases()
 
-    async def say_the_last() -> None:
-        # What TaskManager does not take now is stored, and told after the next start.
+    async def deliver_last_reports() -> None:
+        # Reports that TaskManager does not take now are stored, and sent after the next start.
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(reports.wait_until_delivered(), 2.0)
 
@@ -264,8 +264,8 @@ async def build(
     service.on_stop(controller.close)
     service.on_start(start)
     service.on_refuse(lambda: conditions.set("stopping", f"{node_id} is stopping."))
-    service.on_drain(say_good_bye)
-    service.on_drain(say_the_last)
+    service.on_drain(announce_stop)
+    service.on_drain(deliver_last_reports)
     loops = {
         "alarms": context.alarms.run,
         "copies": copier.run,
@@ -294,7 +294,7 @@ async def _every(seconds: float, work: Callable[[], Awaitable[None]], clock: Clo
 
 
 class _Background:
-    """Small things that nobody waits for."""
+    """Tasks that nothing waits for."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()

@@ -1,4 +1,4 @@
-"""The services that the Worker talks to, as plain calls."""
+"""The calls that the Worker makes to other services."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DEADLINE_S = 15.0
 
 
 class TaskManagerClient:
-    """Heartbeats and reports. Raises HeadwayErrors; the loops that call it try again."""
+    """Heartbeats and reports. Calls raise a HeadwayError, and their loops try again."""
 
     def __init__(
         self, peer: Peer, *, node_id: str, incarnation: int, address: str, live: Callable[[], Sequence[AttemptId]]
@@ -36,10 +36,10 @@ class TaskManagerClient:
         self._incarnation = incarnation
         self._address = address
         self._live = live
-        self.stopping = False  # a planned stop: leases of this node are suspended
+        self.stopping = False  # a planned stop: TaskManager suspends this node's leases
 
     async def heartbeat(self, sent_s: float, suspended: bool, *, deadline_s: float = 10.0) -> HeartbeatAnswer:
-        """One beat; see ``heartbeat.Heartbeat``."""
+        """Send one heartbeat. See ``heartbeat.Heartbeat``."""
         request = tm.HeartbeatRequest(
             node_id=self._node_id,
             incarnation=self._incarnation,
@@ -59,21 +59,21 @@ class TaskManagerClient:
         )
 
     async def report(self, reports: Sequence[tm.AttemptReport]) -> list[AttemptId]:
-        """Deliver reports; the attempts to discard."""
+        """Deliver reports. Returns the attempts to discard."""
         request = tm.ReportAttemptsRequest(reports=reports)
         reply = await self._peer.call(self._stub.ReportAttempts, request, deadline_s=_DEADLINE_S)
         return [convert.attempt_id(attempt) for attempt in reply.discard]
 
 
 class HttpServerClient:
-    """Credentials for registries."""
+    """Credentials for registries, from HttpServer."""
 
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
         self._stub = HttpServerStub(peer.channel)  # type: ignore[no-untyped-call]
 
     async def credentials(self, wanted: WantedImage) -> RegistryCredentials | None:
-        """What the account gave for the image's registry; None: pull without. Raises RuntimeRefused."""
+        """The account's credentials for the image's registry. None: it has none. Raises RuntimeRefused."""
         if not wanted.account:
             return None
         request = http_server_pb2.GetRegistryAuthRequest(account=wanted.account, registry=registry_of(wanted.name))
@@ -81,7 +81,7 @@ class HttpServerClient:
             reply = await self._peer.call(self._stub.GetRegistryAuth, request, deadline_s=_DEADLINE_S, idempotent=True)
         except HeadwayError as error:
             raise RuntimeRefused(
-                f"The credentials for the image {wanted.name} could not be had: {error.message}",
+                f"The credentials for the image {wanted.name} could not be fetched: {error.message}",
                 word=EndWord.IMAGE_PULL_FAILED,
                 elsewhere=True,
             ) from error
@@ -89,20 +89,20 @@ class HttpServerClient:
 
 
 def registry_of(image: str) -> str:
-    """The host, with its port, of the registry that an image's name means, as Docker reads it."""
+    """The registry's host and port in an image's name, as Docker reads it."""
     first, slash, _rest = image.partition("/")
     return first if slash and ("." in first or ":" in first or first == "localhost") else "docker.io"
 
 
 class ResourceManagerClient:
-    """Registration and status. Raises HeadwayErrors."""
+    """Registration and status. Calls raise a HeadwayError."""
 
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
         self._stub = ResourceManagerStub(peer.channel)  # type: ignore[no-untyped-call]
 
     async def register(self, status: rm.NodeStatus, *, address: str, version: str) -> float:
-        """The poll interval in seconds. Raises Fenced if a newer incarnation is registered."""
+        """Register. Returns the poll interval in seconds. Raises Fenced if a newer incarnation is registered."""
         request = rm.RegisterNodeRequest(
             node_id=status.node_id, incarnation=status.incarnation, address=address, status=status, version=version
         )
@@ -110,7 +110,7 @@ class ResourceManagerClient:
         return float(reply.poll_s)
 
     async def report_status(self, status: rm.NodeStatus) -> bool:
-        """Whether this node is known there."""
+        """Report the status. Returns whether ResourceManager knows this node."""
         request = rm.ReportStatusRequest(status=status)
         reply = await self._peer.call(self._stub.ReportStatus, request, deadline_s=_DEADLINE_S)
         return bool(reply.known)

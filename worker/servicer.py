@@ -1,4 +1,4 @@
-"""The Worker's gRPC door: messages in, answers out."""
+"""The Worker's gRPC service: it converts requests, calls the rooms, and answers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class WorkerService(WorkerServicer):
         try:
             launches = [(wire.launch(message), message.SerializeToString()) for message in request.launches]
         except (ValueError, KeyError) as error:
-            raise InvalidInput(f"A launch makes no sense: {error}") from error
+            raise InvalidInput(f"A launch is not valid: {error}") from error
         answers = await self._controller.launch(launches)
         reply = worker_pb2.LaunchReply()
         for message, answer in zip(request.launches, answers, strict=True):

@@ -1,8 +1,7 @@
-"""What the Worker must not forget: attempts it accepted, stops it was told of, ends it has not delivered, images it
-brought.
+"""What the Worker must not forget: accepted attempts, stops, ends that were not delivered, and fetched images.
 
-One SQLite file on the machine's own disk. A burst of launches or ends is one transaction, so it costs one fsync. The
-whole of it is in memory as well (``TaskController``), so nothing is ever read back but at a start.
+It is one SQLite file on the machine's own disk. A burst of launches or ends is one transaction, so it costs one fsync.
+All of it is in memory too (``TaskController``), so it is read only at a start.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _INSERT = (
 
 
 class WorkerStore:
-    """See the module. Every call but ``close`` raises StoreFull or StoreUnavailable; nothing is stored then."""
+    """See the module. Every call but ``close`` raises StoreFull or StoreUnavailable. Then nothing is stored."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -38,30 +37,29 @@ class WorkerStore:
 
     @classmethod
     async def open(cls, path: str) -> WorkerStore:
-        """Open the file, made if there is none, for this process alone."""
+        """Open the file for this process alone. It is made if it is missing."""
         return cls(await Database.open(path, room="worker"))
 
     async def close(self) -> None:
-        """Finish what was handed in. Safe twice."""
+        """Finish what was submitted. Safe twice."""
         await self._puts.close()
         await self._db.close()
 
     async def put(self, record: AttemptRecord) -> None:
-        """Store the record as it is now; durable when this returns. Puts that come together share one fsync."""
+        """Store the record. It is durable when this returns. Calls at the same time share one fsync."""
         await self._puts.submit(record_to_row(record))
 
     async def put_many(self, records: Sequence[AttemptRecord]) -> None:
-        """The same for several, all or (when it raises) perhaps none."""
+        """Store several records. When it raises, perhaps none was stored."""
         await self._puts.submit_many([record_to_row(record) for record in records])
 
     def put_later(self, record: AttemptRecord) -> None:
-        """Store it with the next write or half a second later: for what may be lost in a crash and then happens
-        again."""
+        """Store it with the next write, or half a second later. Use it for what may happen again after a crash."""
         row = record_to_row(record)
         self._db.defer(lambda conn: conn.exec_driver_sql(_INSERT, row))
 
     def forget_later(self, attempts: Sequence[AttemptId]) -> None:
-        """Drop records, some time soon."""
+        """Drop records soon."""
         folders = [(attempt.folder,) for attempt in attempts]
         if folders:
             self._db.defer(lambda conn: conn.exec_driver_sql("DELETE FROM attempts WHERE folder = ?", folders))
@@ -76,7 +74,7 @@ class WorkerStore:
         return await self._db.read(read)
 
     async def next_incarnation(self, now: float) -> int:
-        """A number larger than all before, also when the wall clock was set back: one for each start."""
+        """A number for this start, larger than all before, even if the wall clock was set back."""
 
         def write(conn: Connection) -> int:
             stored = conn.execute(sa.text("SELECT value FROM meta WHERE key = 'incarnation'")).scalar()
@@ -95,7 +93,7 @@ class WorkerStore:
 
 
 def record_to_row(record: AttemptRecord) -> tuple[Any, ...]:
-    """As in the table."""
+    """The row of a record in the table."""
     times = record.times
     facts = {
         "accepted_at": times.accepted_at,
@@ -126,7 +124,7 @@ def record_to_row(record: AttemptRecord) -> tuple[Any, ...]:
 
 
 def record_from_row(row: Any) -> AttemptRecord | None:
-    """None for a row whose name is no attempt's."""
+    """The record of a row. None: its name is no attempt's."""
     attempt = attempt_of_folder(row.folder)
     if attempt is None:
         return None

@@ -1,4 +1,4 @@
-"""The Worker's messages to and from its own values, with the kernel's ``convert``."""
+"""Converts messages to and from the Worker's own values, with the kernel's ``convert``."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SOURCES = {
 
 
 def launch(message: pb.LaunchAttempt) -> LaunchAttempt:
-    """Raises ValueError or KeyError for a message that makes no sense."""
+    """The launch in a message. Raises ValueError or KeyError for an invalid one."""
     return LaunchAttempt(
         attempt=convert.attempt_id(message.attempt),
         owner=Owner(
@@ -57,7 +57,7 @@ def launch(message: pb.LaunchAttempt) -> LaunchAttempt:
 
 
 def prefetch_images(request: pb.PrepareImagesRequest) -> list[WantedImage]:
-    """Those that can be fetched ahead: pinned ones from the market or a registry."""
+    """The images that can be prefetched: those with a digest, from the market or a registry."""
     wanted = [
         WantedImage(image.image, image.digest, _SOURCES.get(image.source, ImageSource.UNKNOWN), image.account)
         for image in request.images
@@ -66,7 +66,7 @@ def prefetch_images(request: pb.PrepareImagesRequest) -> list[WantedImage]:
 
 
 def engine_image(image: EngineImage, *, ours: bool, show_names: bool) -> rm.EngineImage:
-    """``show_names``: whether the names of what others brought may be known."""
+    """``show_names``: whether to name images that Headway did not fetch."""
     shown = ours or show_names
     return rm.EngineImage(
         id=image.id,
@@ -78,12 +78,12 @@ def engine_image(image: EngineImage, *, ours: bool, show_names: bool) -> rm.Engi
 
 
 def stored_launch(data: bytes) -> LaunchAttempt:
-    """The inverse of what was stored: a serialised LaunchAttempt."""
+    """The launch of a stored LaunchAttempt message."""
     return launch(pb.LaunchAttempt.FromString(data))
 
 
 def stop_word(text: str) -> StopWord:
-    """A newer TaskManager's word counts as the platform's wish."""
+    """The stop word. An unknown one of a newer TaskManager counts as PLATFORM."""
     try:
         return StopWord(text)
     except ValueError:
@@ -115,7 +115,7 @@ def report(
     stderr_bytes: int = 0,
     dropped_bytes: int = 0,
 ) -> tm.AttemptReport:
-    """All that is known of an attempt; each report holds what earlier ones did, so a later one stands for them."""
+    """All that is known of an attempt. A later report holds all facts of earlier ones, so it replaces them."""
     times: AttemptTimes = record.times
     message = tm.AttemptReport(
         attempt=convert.attempt_to_pb(record.attempt),
@@ -163,5 +163,5 @@ def gpu(reading: GpuReading) -> rm.Gpu:
 
 
 def stored_report(data: bytes) -> tm.AttemptReport:
-    """A report as it was stored."""
+    """The report of a stored message."""
     return tm.AttemptReport.FromString(data)

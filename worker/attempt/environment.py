@@ -20,8 +20,8 @@ def task_environment(launch: LaunchAttempt, image: ImageFacts, *, now: float) ->
     """All variables of the user's process.
 
     Later ones replace earlier ones: the image's, the platform's defaults, the user's own, and last Headway's facts.
-    Nobody may change the facts. ``now`` is epoch seconds and gives a first HEADWAY_DEADLINE. The file `deadline` has the
-    exact one, which extensions move.
+    Nobody may change the facts. ``now`` (epoch seconds) gives a first HEADWAY_DEADLINE. The exact one is in the file
+    `deadline`, since extensions move it.
     """
     env = _pairs(image.env)
     env.setdefault("PATH", _DEFAULT_PATH)

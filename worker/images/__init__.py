@@ -1,7 +1,7 @@
-"""Images on this machine: brought when a task needs one, ahead of that when it will, and removed when the disk fills.
+"""Images: fetched when a task needs one or soon will, and removed when the disk fills.
 
-``ImageManager`` brings and ``Room`` removes, by the ``Ledger`` of what is Headway's; how an engine takes, names and
-removes an image is the runtime's.
+``ImageManager`` fetches images and ``ImageDiskSpace`` removes them. ``ImageUseLedger`` knows which of them Headway
+fetched. The runtime knows how an engine loads, names and removes an image.
 """
 
 from __future__ import annotations

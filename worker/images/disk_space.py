@@ -1,4 +1,4 @@
-"""Room on the engine's disk: made before a fetch, and taken back when the disk fills."""
+"""Space on the engine's disk: reserved before a fetch, and freed when the disk fills."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _REST_S = (
 
 @dataclass(frozen=True, slots=True)
 class DiskWatermarks:
-    """How full the engine's disk may be: shares of it, and bytes that stay free whatever happens."""
+    """How full the engine's disk may be. ``high`` and ``low`` are shares, and ``reserve_bytes`` always stay free."""
 
     high: float = 0.85
     low: float = 0.70
@@ -33,7 +33,10 @@ class DiskWatermarks:
 
 
 class ImageDiskSpace:
-    """Who may fill the disk, and which images go for it. ``in_use``: keys and ids of those that stay."""
+    """Decides which fetch may use the disk, and which images to remove for it.
+
+    ``in_use`` returns keys and ids of images that stay.
+    """
 
     def __init__(
         self,
@@ -54,17 +57,17 @@ class ImageDiskSpace:
         self._clock = clock
         self._watermarks = watermarks
         self._turn = asyncio.Lock()
-        self._filling: dict[asyncio.Future[None], int] = {}  # fetches that have their room: bytes that they may take
+        self._filling: dict[asyncio.Future[None], int] = {}  # running fetches: bytes that they may use
         self._removals: dict[str, asyncio.Task[ImageRemoval]] = {}  # by key and id
 
     @contextlib.asynccontextmanager
     async def reserved(self, name: str, needs: int, *, stays: int, urgent: Callable[[], bool]) -> AsyncIterator[None]:
-        """The block runs when there is room for ``needs`` bytes, of which ``stays`` stay; ``name`` is the image's.
+        """The block runs when there is space for ``needs`` bytes, of which ``stays`` stay. ``name`` is the image's.
 
-        ``urgent``: a task waits for it (now), so that others may go for its room.
+        ``urgent`` returns whether a task waits for it now, so that other images may be removed for it.
 
         Raises:
-            RuntimeRefused: there is none, and nothing of ours can go for it.
+            NotEnoughDisk: there is no space, and no image can be removed for it.
         """
         filling: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         async with self._turn:
@@ -77,17 +80,17 @@ class ImageDiskSpace:
             filling.set_result(None)
 
     async def tidy(self) -> None:
-        """With more of the disk in use than the high mark, remove images of ours until it is below the low one."""
+        """Above the high watermark, remove Headway's images until the disk is below the low one."""
         disk = await self._disk()
         if disk is None or not eviction.is_above(disk, self._watermarks.high):
             return
         spared: set[str] = set()
         while disk is not None and eviction.is_above(disk, self._watermarks.low):
             before = self._clock.now() - _REST_S
-            victim = self._ledger.least_recent(needed=self._in_use(), spared=spared, used_before=before)
-            if victim is None:
+            candidate = self._ledger.least_recent(needed=self._in_use(), spared=spared, used_before=before)
+            if candidate is None:
                 return
-            await self._remove(victim, spared)
+            await self._remove(candidate, spared)
             disk = await self._disk()
 
     def is_being_removed(self, name: str) -> bool:
@@ -112,25 +115,25 @@ class ImageDiskSpace:
             if enough and (now or not eviction.goes_above(disk, stays, self._watermarks.high)):
                 return
             if self._filling:
-                # What the others fill is not all to be seen yet, nor what they give back at their end.
+                # The disk does not show yet what the other fetches will use, nor what they free at their end.
                 await asyncio.wait(self._filling, return_when=asyncio.FIRST_COMPLETED)
                 continue
-            victim = self._ledger.least_recent(needed=self._in_use(), spared=spared) if now else None
-            if victim is None:
+            candidate = self._ledger.least_recent(needed=self._in_use(), spared=spared) if now else None
+            if candidate is None:
                 raise NotEnoughDisk(eviction.not_enough_disk_sentence(self._node_id, name, want, disk))
-            await self._remove(victim, spared)
+            await self._remove(candidate, spared)
 
-    async def _remove(self, victim: EvictionCandidate, spared: set[str]) -> None:
-        task = asyncio.create_task(self._runtime.remove_image(victim.image_id, victim.names))
-        names = (victim.image_id, *victim.keys)
+    async def _remove(self, candidate: EvictionCandidate, spared: set[str]) -> None:
+        task = asyncio.create_task(self._runtime.remove_image(candidate.image_id, candidate.names))
+        names = (candidate.image_id, *candidate.keys)
         self._removals.update(dict.fromkeys(names, task))
         try:
             result = await asyncio.shield(task)
         finally:
             for name in names:
                 self._removals.pop(name, None)
-        log.info("image.removed", image=victim.image_id, result=result.value, unused_since=round(victim.used_at))
+        log.info("image.removed", image=candidate.image_id, result=result.value, unused_since=round(candidate.used_at))
         if result is ImageRemoval.IN_USE:
-            spared.add(victim.image_id)
+            spared.add(candidate.image_id)
             return
-        self._ledger.forget(victim.keys)
+        self._ledger.forget(candidate.keys)

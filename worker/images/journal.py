@@ -1,4 +1,4 @@
-"""What Headway brought to this machine's engine, kept in the Worker's own database."""
+"""The images that Headway fetched, and who may use them, in the Worker's own database."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _REVOKE = "DELETE FROM image_rights WHERE account = ? AND key = ?"
 
 
 class SqlImageJournal:
-    """Entries by key, and rights. What is awaited raises StoreFull or StoreUnavailable."""
+    """``ports.ImageJournal`` in SQLite. Awaited calls raise StoreFull or StoreUnavailable."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -38,23 +38,23 @@ class SqlImageJournal:
         return await self._db.read(read)
 
     async def put(self, one: FetchedImage) -> None:
-        """Store it as it is now; durable when this returns."""
+        """Store an entry. It is durable when this returns."""
         await self._db.write(lambda conn: conn.exec_driver_sql(_PUT, _row(one)))
 
     def used_later(self, keys: Sequence[str], at: float) -> None:
-        """Note a use, some time soon: one that is lost in a crash costs a little of the order."""
+        """Store a use soon. A crash may lose it, which only changes the order of removal a little."""
         rows = [(at, key) for key in keys]
         if rows:
             self._db.defer(lambda conn: conn.exec_driver_sql("UPDATE images SET used_at = ? WHERE key = ?", rows))
 
     def forget_later(self, keys: Sequence[str]) -> None:
-        """Drop entries, some time soon."""
+        """Drop entries soon."""
         rows = [(key,) for key in keys]
         if rows:
             self._db.defer(lambda conn: conn.exec_driver_sql("DELETE FROM images WHERE key = ?", rows))
 
     async def load_permissions(self) -> dict[tuple[str, str], float]:
-        """When registries gave images, by account and key."""
+        """When registries last gave an image, by account and key."""
 
         def read(conn: Connection) -> dict[tuple[str, str], float]:
             rows = conn.execute(sa.text("SELECT account, key, given_at FROM image_rights")).all()
@@ -63,17 +63,17 @@ class SqlImageJournal:
         return await self._db.read(read)
 
     def grant_later(self, permission: tuple[str, str], at: float) -> None:
-        """Note it, some time soon: one that is lost in a crash only means that the registry is asked."""
+        """Store it soon. If a crash loses it, the registry is asked again."""
         row = (*permission, at)
         self._db.defer(lambda conn: conn.exec_driver_sql(_GRANT, row))
 
     def drop_permissions_later(self, permissions: Sequence[tuple[str, str]]) -> None:
-        """Drop what serves no more, some time soon."""
+        """Drop old permissions soon."""
         if permissions:
             self._db.defer(lambda conn: conn.exec_driver_sql(_REVOKE, list(permissions)))
 
     async def revoke(self, permissions: Sequence[tuple[str, str]]) -> None:
-        """Drop them; durable when this returns."""
+        """Drop permissions. It is durable when this returns."""
         if permissions:
             await self._db.write(lambda conn: conn.exec_driver_sql(_REVOKE, list(permissions)))
 

@@ -1,4 +1,4 @@
-"""What Headway brought to this engine, and when it was last used: in memory, and behind that in the journal."""
+"""Which images Headway fetched, and when each was last used: in memory and in the journal."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from headway.clock import Clock
 from .eviction import EvictionCandidate, FetchedImage, least_recent
 from .ports import ImageJournal
 
-_NOTE_USE_S = 30.0  # uses that follow sooner are not written down
+_STORE_USE_S = 30.0  # uses that follow sooner are not stored
 
 
 class ImageUseLedger:
-    """Entries by key; one without an image's id is of a fetch that has begun. One event loop owns it."""
+    """Entries by key. One without an image's id belongs to a running fetch. One event loop owns it."""
 
     def __init__(self, journal: ImageJournal, clock: Clock) -> None:
         self._journal = journal
         self._clock = clock
         self._images: dict[str, FetchedImage] = {}
-        self._stored_use_at: dict[str, float] = {}  # key: last use that was written down
+        self._stored_use_at: dict[str, float] = {}  # key: last use that was stored
 
     async def open(self) -> None:
         """Read the journal. Raises StoreUnavailable."""
@@ -34,11 +34,11 @@ class ImageUseLedger:
 
     @property
     def ids(self) -> set[str]:
-        """Of the images that are ours."""
+        """Ids of Headway's images."""
         return {one.image_id for one in self._images.values() if one.image_id}
 
     async def put(self, entry: FetchedImage) -> None:
-        """Durable when this returns. Raises StoreFull, StoreUnavailable."""
+        """Store an entry. It is durable when this returns. Raises StoreFull, StoreUnavailable."""
         await self._journal.put(entry)
         self._images[entry.key] = entry
 
@@ -50,13 +50,13 @@ class ImageUseLedger:
         for key, one in self._images.items():
             if key in names or one.image_id in names:
                 self._images[key] = replace(one, used_at=now)
-                if now - self._stored_use_at.get(key, 0.0) >= _NOTE_USE_S:
+                if now - self._stored_use_at.get(key, 0.0) >= _STORE_USE_S:
                     self._stored_use_at[key] = now
                     uses.append(key)
         self._journal.used_later(uses, now)
 
     def forget(self, keys: Collection[str]) -> None:
-        """They are ours no more, or never came."""
+        """Drop entries of images that are gone, are not Headway's any more, or never came."""
         for key in keys:
             self._images.pop(key, None)
             self._stored_use_at.pop(key, None)
@@ -65,5 +65,5 @@ class ImageUseLedger:
     def least_recent(
         self, *, needed: Collection[str], spared: Collection[str], used_before: float = float("inf")
     ) -> EvictionCandidate | None:
-        """See ``cache.least_recent``."""
+        """See ``eviction.least_recent``."""
         return least_recent(self._images.values(), needed=needed, spared=spared, used_before=used_before)

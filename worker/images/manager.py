@@ -1,8 +1,8 @@
-"""Brings images to the engine, once however many wait.
+"""Fetches images to the engine. Several tasks that wait for one image share its fetch.
 
-An image that is there costs a start no more than a look into a table. One that is not is fetched by a task of its own:
-whoever waits for it may be cancelled and leaves it to the others. What was fetched gets a name of Headway's own on the
-engine and an entry in the journal; only what has both is ever removed (``room``).
+For an image that is on the engine a start only looks into a table. Each fetch has an asyncio task of its own. If one
+waiting start is cancelled, the fetch goes on for the others. A fetched image gets Headway's mark, which is a name on
+the engine, and an entry in the journal. Only an image with both is ever removed (``disk_space``).
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ _LISTING_WAIT_S = 3.0
 
 @dataclass(slots=True)
 class _Fetch:
-    """One fetch under way. ``urgent``: a task waits for it, so that others may go for its room."""
+    """A running fetch. ``urgent``: a task waits for it, so other images may be removed for it."""
 
     task: asyncio.Task[ImageFacts]
     urgent: bool
 
 
 class ImageManager:
-    """See the module; ``ports.Images`` for starts. One event loop owns it."""
+    """See the module, and ``ports.ImageProvider`` for starts. One event loop owns it."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class ImageManager:
         watermarks: DiskWatermarks,
         pull: bool = True,
     ) -> None:
-        """``disk``: the engine's, as it is now; ``needed``: keys and ids of images that accepted attempts need."""
+        """``disk`` reads the engine's disk. ``needed`` returns keys and ids of images that accepted attempts need."""
         self._node_id = node_id
         self._runtime = runtime
         self._market = market
@@ -76,7 +76,7 @@ class ImageManager:
         self._needed = needed
         self._clock = clock
         self._pull = pull
-        self.needed_soon: frozenset[str] = frozenset()  # keys of images that will be needed here: they stay
+        self.needed_soon: frozenset[str] = frozenset()  # keys of images that stay, since tasks will need them here
         self._ledger = ImageUseLedger(journal, clock)
         self._permissions = ImagePermissions(journal, clock)
         self._resolver = ImageResolver(self._ask_registry, self._permissions, clock)
@@ -97,14 +97,14 @@ class ImageManager:
     # -- for starts -----------------------------------------------------------------------------------
 
     async def prepare(self, wanted: WantedImage, on_fetch: Callable[[], None]) -> ImageFacts:
-        """See ``ports.Images``."""
-        pinned = wanted.source is ImageSource.REGISTRY  # at submit: there its registry was asked for this account
+        """See ``ports.ImageProvider``."""
+        pinned = wanted.source is ImageSource.REGISTRY  # at submit, when its registry was asked for this account
         facts = await self._find_usable(wanted)
         if facts is None and wanted.source is ImageSource.UNKNOWN and self._pull:
             wanted = await self._resolver.resolve(wanted)
             facts = await self._find(wanted)
         if facts is None:
-            self._refuse_what_is_not_fetched(wanted)
+            self._refuse_if_not_fetchable(wanted)
             on_fetch()
             facts = await self._fetched(wanted, urgent=True)
         if pinned:
@@ -118,22 +118,22 @@ class ImageManager:
         return bool(self._fetches)
 
     async def prefetch(self, wanted: WantedImage) -> None:
-        """Bring it if it is not there and fits below the high mark. Raises as ``prepare``."""
+        """Fetch it if it is not there and fits below the high watermark. Raises as ``prepare``."""
         if await self._find(wanted) is None:
-            self._refuse_what_is_not_fetched(wanted)
+            self._refuse_if_not_fetchable(wanted)
             await self._fetched(wanted, urgent=False)
 
     # -- for the node's status --------------------------------------------------------------------------
 
     async def listing(self) -> list[tuple[EngineImage, bool]]:
-        """What is on the engine, and whether it is ours; as of the last answer when the engine is slow."""
+        """The engine's images, and whether Headway fetched each. The last known list, if the engine is slow."""
         if self._reading is None:
             self._reading = asyncio.create_task(self._read_listing(), name="image listing")
         await asyncio.wait({self._reading}, timeout=_LISTING_WAIT_S)
         return [(image, self._is_ours(image)) for image in self._listing]
 
     def _is_ours(self, image: EngineImage) -> bool:
-        # Also one that another Worker of this engine brought, and one that is here and not marked yet.
+        # Also one that another Worker of this engine fetched, and one that is not marked yet.
         ledger = self._ledger
         return image.marked or image.id in ledger.ids or any(key in ledger for key in (image.id, *image.repo_digests))
 
@@ -145,7 +145,7 @@ class ImageManager:
         await self._permissions.open()
 
     async def run(self) -> None:
-        """Keeps journal and engine in step, and the disk below its mark."""
+        """Keep the journal equal to the engine, and the disk below its watermark."""
         while True:
             try:
                 await self.reconcile()
@@ -161,15 +161,17 @@ class ImageManager:
         await self._disk_space.tidy()
 
     async def reconcile(self) -> None:
-        """Entries whose image somebody else removed go; fetches that were cut off between engine and journal are
-        looked into. Raises EngineUnavailable, StoreFull, StoreUnavailable."""
+        """Drop entries whose image somebody else removed, and complete fetches that were interrupted.
+
+        Raises EngineUnavailable, StoreFull, StoreUnavailable.
+        """
         there = {image.id: image for image in await self._runtime.images()}
         for entry in self._ledger:
             if entry.key in self._fetches or self._disk_space.is_being_removed(entry.key):
                 continue
             if entry.image_id in there:
                 if not there[entry.image_id].marked:
-                    # Somebody has taken the mark away: then it is theirs.
+                    # Somebody has removed the mark, so the image is theirs now.
                     self._ledger.forget([entry.key])
             elif entry.image_id:
                 self._ledger.forget([entry.key])
@@ -181,7 +183,7 @@ class ImageManager:
                     await self._mark(replace(entry, image_id=facts.id))
 
     def close(self) -> None:
-        """Let go of what is under way. Safe twice."""
+        """Cancel all fetches. Safe twice."""
         for fetch in self._fetches.values():
             fetch.task.cancel()
         if self._reading is not None:
@@ -190,9 +192,9 @@ class ImageManager:
     # -- finding ----------------------------------------------------------------------------------------
 
     async def _find_usable(self, wanted: WantedImage) -> ImageFacts | None:
-        """The image, if whoever asks may have it just because it is there."""
+        """The image, if it is there and this account may use it without a question to the registry."""
         if wanted.source is ImageSource.UNKNOWN and wanted.key in self._ledger:
-            return None  # for whom it came says nothing about who asks now
+            return None  # it was fetched for another account perhaps
         return await self._find(wanted)
 
     async def _find(self, wanted: WantedImage) -> ImageFacts | None:
@@ -212,10 +214,10 @@ class ImageManager:
 
     # -- fetching ---------------------------------------------------------------------------------------
 
-    def _refuse_what_is_not_fetched(self, wanted: WantedImage) -> None:
+    def _refuse_if_not_fetchable(self, wanted: WantedImage) -> None:
         if wanted.source is ImageSource.ENGINE:
             raise RuntimeRefused(
-                f"The image {wanted.name} is in no market and no registry, and {self._node_id} has it no more",
+                f"The image {wanted.name} is in no market and no registry, and {self._node_id} no longer has it",
                 word=EndWord.IMAGE_PULL_FAILED,
                 elsewhere=True,
             )
@@ -238,10 +240,10 @@ class ImageManager:
                 task.add_done_callback(lambda done: self._fetch_over(key, done))
             was_urgent, fetch.urgent = fetch.urgent, fetch.urgent or urgent
             try:
-                # Who is cancelled meanwhile leaves the fetch to the others.
+                # A cancelled caller leaves the fetch to the others.
                 return await asyncio.shield(fetch.task)
             except RuntimeRefused as error:
-                # A fetch that nobody waited for gives up sooner than one for a task.
+                # A prefetch gives up sooner than a fetch for a task, so the task tries again.
                 if not (joined and urgent and not was_urgent):
                     if wanted.source is ImageSource.REGISTRY and not error.elsewhere:
                         await self._permissions.revoke(wanted)
@@ -250,7 +252,7 @@ class ImageManager:
     def _fetch_over(self, key: str, task: asyncio.Task[ImageFacts]) -> None:
         self._fetches.pop(key, None)
         if not task.cancelled():
-            task.exception()  # told to whoever waits; nobody may be left
+            task.exception()  # those who wait have got it, if there are any
 
     async def _fetch(self, wanted: WantedImage) -> ImageFacts:
         async with self._turns:
@@ -277,7 +279,7 @@ class ImageManager:
         except RuntimeRefused as error:
             if not there or isinstance(error, NotEnoughDisk):
                 raise
-            # A layer that was there may have gone in between.
+            # A layer that was there may have been removed meanwhile.
             log.info("image.loaded_whole", image=wanted.name, reason=str(error))
             return await self._load_without(wanted, info, 0)
 
@@ -311,14 +313,14 @@ class ImageManager:
     async def _fetch_and_record(
         self, wanted: WantedImage, size: int, fetch: Callable[[], Awaitable[ImageFacts]], names: tuple[str, ...] = ()
     ) -> ImageFacts:
-        """Fetch it, mark it as ours and write it down; the intent first, so that a kill in between loses nothing."""
+        """Fetch it, mark it and store an entry. The intent is stored first, so a kill in between loses nothing."""
         now = self._clock.now()
         entry = FetchedImage(wanted.key, "", names, size, now, now)
         await self._ledger.put(entry)
         try:
             facts = await fetch()
         except EngineUnavailable:
-            raise  # it may have worked: the next look tells
+            raise  # it may have worked, which the next ``reconcile`` finds out
         except HeadwayError:
             self._ledger.forget([entry.key])
             raise

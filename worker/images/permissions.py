@@ -1,4 +1,4 @@
-"""Which images registries gave for which accounts, kept for when a registry can't be asked."""
+"""Which images registries gave to which accounts. It counts while a registry can't be asked."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from .ports import ImageJournal
 
 log = get_logger(__name__)
 
-AGE_S = 7 * 86_400.0  # a registry that takes a permission back while it can't be asked is obeyed so late at most
-_NOTE_S = 3_600.0  # what was given again sooner is not written down
+AGE_S = 7 * 86_400.0  # a permission without a new answer of the registry ends after this time
+_STORE_S = 3_600.0  # a permission that is renewed sooner is not stored again
 
 
 class ImagePermissions:
-    """By account and ``WantedImage.key``: in memory, and behind that in the journal. One event loop owns it."""
+    """Permissions by account and ``WantedImage.key``, in memory and in the journal. One event loop owns it."""
 
     def __init__(self, journal: ImageJournal, clock: Clock) -> None:
         self._journal = journal
@@ -32,19 +32,18 @@ class ImagePermissions:
         self._given = {permission: at for permission, at in self._given.items() if self._is_fresh(permission)}
 
     def grant(self, wanted: WantedImage) -> None:
-        """A registry gave it for this account, just now."""
+        """A registry has just given the image to this account."""
         permission, now = (wanted.account, wanted.key), self._clock.now()
-        if wanted.account and not 0.0 <= now - self._given.get(permission, float("-inf")) < _NOTE_S:
+        if wanted.account and not 0.0 <= now - self._given.get(permission, float("-inf")) < _STORE_S:
             self._given[permission] = now
             self._journal.grant_later(permission, now)
 
     def has(self, wanted: WantedImage) -> bool:
-        """Whether a registry gave it for this account, not too long ago, and has refused it nothing of this repository
-        since."""
+        """Whether a registry gave it to this account lately, and has refused it nothing of this repository since."""
         return self._is_fresh((wanted.account, wanted.key))
 
     async def revoke(self, wanted: WantedImage) -> None:
-        """A registry refused it: then nothing of the same repository is given on its word of before."""
+        """A registry refused the image: drop this account's permissions for the whole repository."""
         lost = [
             (account, key)
             for account, key in self._given
@@ -59,5 +58,5 @@ class ImagePermissions:
 
     def _is_fresh(self, permission: tuple[str, str]) -> bool:
         given_at = self._given.get(permission)
-        # A clock that was set back makes nothing last longer.
+        # A clock that was set back must not make a permission last longer.
         return given_at is not None and 0.0 <= self._clock.now() - given_at < AGE_S

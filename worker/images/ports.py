@@ -1,4 +1,4 @@
-"""What the keeper of images needs from outside, and what others need of it."""
+"""What the image manager needs from outside, and what others need of it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .eviction import FetchedImage
 
 @dataclass(frozen=True, slots=True)
 class MarketImageInfo:
-    """An image of the market: its layers from the lowest on, as (digest, bytes unpacked)."""
+    """An image of the market. ``layers`` are (digest, unpacked bytes), the lowest first."""
 
     architecture: str
     layers: tuple[tuple[str, int], ...]
@@ -26,19 +26,19 @@ class SizedArchive(ImageArchive, Protocol):
 
 
 class ImageMarket(Protocol):
-    """The images of the market, on the shared mount."""
+    """The market's images on the shared mount."""
 
     async def info(self, wanted: WantedImage) -> MarketImageInfo:
-        """Raises MountUnavailable, RuntimeRefused (it is not there, or broken)."""
+        """Its architecture and layers. Raises MountUnavailable, or RuntimeRefused if it is missing or broken."""
         ...
 
     async def open(self, wanted: WantedImage, omit: Collection[str]) -> SizedArchive:
-        """Its archive without these layers. Raises as ``look``."""
+        """Its archive without these layers. Raises as ``info``."""
         ...
 
 
 class ImageJournal(Protocol):
-    """``journal.ImageJournal``."""
+    """Which images Headway fetched, and who may use them. See ``journal.SqlImageJournal``."""
 
     async def load(self) -> list[FetchedImage]: ...
 
@@ -58,10 +58,10 @@ class ImageJournal(Protocol):
 
 
 class ImageProvider(Protocol):
-    """What a start needs of all this."""
+    """What the start of an attempt needs of images."""
 
     async def prepare(self, wanted: WantedImage, on_fetch: Callable[[], None]) -> ImageFacts:
-        """The image, brought if it is not there. ``on_fetch`` is called when it has to be fetched. May take minutes.
+        """The image, fetched if it is not there. That may take minutes. ``on_fetch`` is called before a fetch.
 
         Raises EngineUnavailable (try again), RuntimeRefused, MountUnavailable.
         """

@@ -1,4 +1,4 @@
-"""Brings images that queued tasks will probably need here, while nothing else has to be brought."""
+"""Fetches images that queued tasks will probably need here, while no other fetch runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BUSY_S = 0.5
 
 
 class ImagePrefetcher:
-    """The wish list of TaskManager; each list replaces the one before, and none outlives this process."""
+    """TaskManager's list of images to prefetch. A new list replaces the old one. None is stored."""
 
     def __init__(self, manager: ImageManager, clock: Clock) -> None:
         self._manager = manager
@@ -27,14 +27,14 @@ class ImagePrefetcher:
         self._list: tuple[WantedImage, ...] = ()
         self._changed = asyncio.Event()
 
-    def replace(self, images: Sequence[WantedImage]) -> None:
-        """From now on these, most likely first; those that are here already stay as long as they are on the list."""
+    def set_list(self, images: Sequence[WantedImage]) -> None:
+        """Fetch these from now on, the most likely first. Images on the list are not removed."""
         self._list = tuple(images)
         self._manager.needed_soon = frozenset(image.key for image in images)
         self._changed.set()
 
     async def run(self) -> None:
-        """One after another; what can't be had is left to the task that needs it, and to the next list."""
+        """Fetch one after another. An image that can't be fetched is left to its task and to the next list."""
         while True:
             await self._changed.wait()
             self._changed.clear()

@@ -1,7 +1,7 @@
-"""What a registry's name means for one account, where nobody could say at submit.
+"""Resolves an image's name to a digest for one account, if that was not possible at submit.
 
-What Headway brought for one account is not everybody's: a name that was not pinned is asked for at its registry, by the
-engine, with the credentials of the account that runs the task. Only the answer leads to an image that is here already.
+An image that Headway fetched for one account is not for everybody. So the engine asks the registry for the name, with
+the credentials of the task's account. Only the answer leads to an image that is already here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .permissions import ImagePermissions
 
 log = get_logger(__name__)
 
-_FRESH_S = 600.0  # registries count how often they are asked
+_FRESH_S = 600.0  # registries limit how often they are asked
 _MOST = 1_000
 
 
@@ -31,23 +31,26 @@ class _Resolution:
 
 
 class ImageResolver:
-    """Each account's own answers, in memory. One event loop owns it."""
+    """The registries' answers by account, in memory. One event loop owns it."""
 
     def __init__(
         self, ask: Callable[[WantedImage], Awaitable[str]], permissions: ImagePermissions, clock: Clock
     ) -> None:
-        """``ask``: a manifest's digest from the registry, with the account's credentials. Raises EngineUnavailable,
-        RuntimeRefused (``elsewhere``: the registry could not say). ``permissions``: what serves then."""
+        """``ask`` gets a manifest's digest from the registry, with the account's credentials.
+
+        It raises EngineUnavailable, or RuntimeRefused (``elsewhere``: the registry could not be asked). Then
+        ``permissions`` decide.
+        """
         self._ask = ask
         self._permissions = permissions
         self._clock = clock
         self._known: dict[tuple[str, str], _Resolution] = {}  # by account and name
 
     async def resolve(self, wanted: WantedImage) -> WantedImage:
-        """The same, pinned. An answer serves for some minutes; while the registry can't be reached the one before does,
-        and a digest that was written, as long as the account's right lasts.
+        """The same image with its digest. Raises EngineUnavailable, RuntimeRefused.
 
-        Raises EngineUnavailable, RuntimeRefused.
+        An answer is valid for some minutes. While the registry can't be reached, the last answer counts, or a digest in
+        the name, as long as the account's permission lasts.
         """
         resolution = self._known.setdefault((wanted.account, wanted.name), _Resolution())
         while len(self._known) > _MOST:
@@ -58,7 +61,7 @@ class ImageResolver:
         return _pinned(wanted, resolution.digest)
 
     def keys(self, names: Collection[str]) -> set[str]:
-        """Under which keys images are kept that have these names for somebody."""
+        """The keys of images that have one of these names for some account."""
         return {
             _pinned(WantedImage(name), resolution.digest).key
             for (_account, name), resolution in self._known.items()

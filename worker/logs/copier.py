@@ -55,8 +55,8 @@ class CopyJob:
 class LogCopier:
     """See the module. Call all methods on the event loop. Only ``wait`` waits for the mount.
 
-    ``mount_problem`` is the problem that the last look at the mount found. ``reach`` gives a path to a folder that leads
-    to the real mount only. It raises OSError when the mount isn't there.
+    ``mount_problem`` is the problem that the last look at the mount found. ``reach`` gives a path to a folder that
+    leads to the real mount only. It raises OSError when the mount isn't there.
     """
 
     def __init__(

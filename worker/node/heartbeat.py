@@ -72,7 +72,7 @@ class Heartbeat:
         self._now.set()
 
     async def suspend_leases(self) -> None:
-        """TaskManager stops as planned, so leases have no limit until it is back. The files say so when this returns."""
+        """TaskManager stops as planned, so leases have no limit until it is back. The files say so afterwards."""
         self.lease = Lease()
         self._set_lease(self.lease)
         await self._renew(self.lease)

@@ -555,14 +555,14 @@ async def test_images_are_brought_ahead_one_after_another(opened: Opened) -> Non
     prefetch = ImagePrefetcher(kept.manager, kept.clock)
     run = asyncio.create_task(prefetch.run())
     kept.world.gate = asyncio.Event()
-    prefetch.replace([market(1), market(2)])
+    prefetch.set_list([market(1), market(2)])
     await eventually(lambda: kept.world.loading, every_s=0.001)
     kept.world.gate.set()
     while len(kept.world.on_engine) < 2:
         await kept.clock.advance(0.5)
         await asyncio.sleep(0.001)
     assert (kept.world.loads, kept.world.most_loading) == (["lab/tool:1", "lab/tool:2"], 1)
-    prefetch.replace([])
+    prefetch.set_list([])
     assert kept.manager.needed_soon == frozenset()
     run.cancel()
 
