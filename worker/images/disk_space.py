@@ -18,9 +18,7 @@ from .ledger import ImageUseLedger
 
 log = get_logger(__name__)
 
-_REST_S = (
-    600.0  # an image used so short a time ago is not removed for the watermarks, only for another that needs the room
-)
+_REST_S = 600.0  # an image that was used since then is removed only for another image
 
 
 @dataclass(frozen=True, slots=True)

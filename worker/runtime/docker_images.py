@@ -1,4 +1,4 @@
-"""Images on the engine: what is there, how one comes, and how one goes."""
+"""Images on the engine: which are there, how one is fetched, and how one is removed."""
 
 from __future__ import annotations
 
@@ -32,13 +32,15 @@ from .docker_load import LoadFailed, load
 log = get_logger(__name__)
 T = TypeVar("T")
 
-# The name that what Headway brought has on the engine; the tag is the image's id. No registry is called so.
+# The name of Headway's images on the engine, with the image's id as tag. No registry has this name.
 MARK = "headway.local/images"
 
 
 class DockerImages:
-    """What a start needs to know of images costs no question to the engine while ``trusted``: as long as the engine's
-    own events would tell of a change."""
+    """The engine's images. While ``trusted``, answers are remembered, and a start asks the engine nothing.
+
+    What counts as a change: each image event of the engine. It is trusted while its events are received.
+    """
 
     def __init__(self, engine: DockerEngine, *, node: str, local: bool) -> None:
         self._engine = engine
@@ -49,21 +51,21 @@ class DockerImages:
         self._layers: dict[str, tuple[str, ...]] = {}  # by image id: never changes
         self._trusted = False
         self.architecture = ""  # the engine's, once known
-        self.reuses_layers = False  # whether it takes archives without the layers that it has; not known: no
+        self.reuses_layers = False  # whether it loads archives without the layers that it has; False until known
 
     def trust(self, trusted: bool) -> None:
-        """Whether changes of images will be told to ``changed``; forgets what is known."""
+        """Set whether events will call ``changed``. All remembered answers are dropped."""
         self._trusted = trusted
         self.changed()
 
     def changed(self) -> None:
-        """Some image came, went, or got another name."""
+        """An image came, went, or got another name: drop all remembered answers."""
         self._known.clear()
         self._listing = None
 
     async def find(self, wanted: WantedImage) -> ImageFacts | None:
         """See ``ports.Runtime.find_image``."""
-        # What is known of a pinned image is not for those who only name it.
+        # An answer about a digest does not count for a name.
         key = (wanted.key, wanted.source)
         facts = self._known.get(key)
         if facts is not None:
@@ -93,9 +95,9 @@ class DockerImages:
         if facts is not None:
             self._check(wanted, facts)
             return facts
-        await self._call(lambda api: _remove_strangers(api, made))
+        await self._call(lambda api: _remove_unexpected(api, made))
         raise RuntimeRefused(
-            f"The market's copy of the image {wanted.name} is not {wanted.digest}; upload it again",
+            f"The market's copy of the image {wanted.name} is not {wanted.digest}. Upload it again",
             word=EndWord.IMAGE_BAD,
         )
 
@@ -108,7 +110,7 @@ class DockerImages:
             except APIError as error:
                 if error.status_code == 503:
                     raise
-                # Not the engine's own trouble, however it sounds: it passes on what became of its question.
+                # Not a failure of the engine, whatever the text: it reports what the registry answered.
                 raise pull_refusal(
                     text_of(error), node=self._node, image=wanted.name, asks_for=wanted.account
                 ) from error
@@ -142,7 +144,7 @@ class DockerImages:
         facts = await self._by_name(f"{repository}@{wanted.digest}")
         if facts is None:
             raise RuntimeRefused(
-                f"{image} was fetched, yet {self._node} does not have it",
+                f"{image} was fetched, but {self._node} does not have it",
                 word=EndWord.IMAGE_PULL_FAILED,
                 elsewhere=True,
             )
@@ -202,14 +204,14 @@ class DockerImages:
             found = await self._engine.call(look)
         except APIError as error:
             raise RuntimeRefused(
-                f"{wanted.name} is no name of an image: {text_of(error)}", word=EndWord.IMAGE_NOT_FOUND
+                f"{wanted.name} is not a valid name of an image: {text_of(error)}", word=EndWord.IMAGE_NOT_FOUND
             ) from error
         if found is None or (wanted.source is ImageSource.UNKNOWN and not self._for_all(wanted, found)):
             return None
         return image_facts(found)
 
     def _for_all(self, wanted: WantedImage, found: Mapping[str, Any]) -> bool:
-        """Whether people of the machine gave the image that name, and jobs may name what they put there."""
+        """Whether people of the machine gave the image that name, and jobs may use their images."""
         return is_named(wanted, found) and (self._local or came_from_registry(wanted.name, found))
 
     def _slow(self, wanted: WantedImage, error: EngineUnavailable, asks_for: str = "") -> HeadwayError:
@@ -233,14 +235,14 @@ class DockerImages:
     def _check(self, wanted: WantedImage, facts: ImageFacts) -> None:
         if self.architecture and facts.architecture and facts.architecture != self.architecture:
             raise RuntimeRefused(
-                f"The image {wanted.name} is for {facts.architecture} machines, and {self._node} is "
+                f"The image {wanted.name} is for {facts.architecture} machines, but {self._node} is "
                 f"{self.architecture}",
                 word=EndWord.IMAGE_BAD,
             )
 
 
 def image_facts(found: Mapping[str, Any]) -> ImageFacts:
-    """From the engine's answer about one image."""
+    """The facts in the engine's answer about one image."""
     config = found.get("Config") or {}
     return ImageFacts(
         id=str(found["Id"]),
@@ -254,14 +256,17 @@ def image_facts(found: Mapping[str, Any]) -> ImageFacts:
 
 
 def came_from_registry(image: str, found: Mapping[str, Any]) -> bool:
-    """Whether the engine got the image of this name from that name's registry, not from a person on the machine."""
+    """Whether the engine got the image from the name's registry, and not from a person on the machine."""
     repository, _ = parse_repository_tag(image)
     return any(entry.partition("@")[0] == repository for entry in found.get("RepoDigests") or ())
 
 
 def is_named(wanted: WantedImage, found: Mapping[str, Any]) -> bool:
-    """Whether people gave the image just this name. Engines also find images by parts of their id; and what Headway
-    brought is here by its mark and by a digest, which say nothing about who may use it."""
+    """Whether people gave the image exactly this name.
+
+    Engines find images by parts of their id too. Headway's own images have a mark and a digest, which don't say who may
+    use them.
+    """
     repository = wanted.repository
     tags = found.get("RepoTags") or ()
     _name, at, digest = wanted.name.partition("@")
@@ -275,7 +280,7 @@ def is_named(wanted: WantedImage, found: Mapping[str, Any]) -> bool:
 
 
 def removal(found: Mapping[str, Any], names: Collection[str]) -> tuple[list[str], bool]:
-    """Which names to take from an image, Headway's mark last, and whether nobody else has named it."""
+    """Which names to remove from an image, Headway's mark last, and whether it has no others."""
     image_id = str(found["Id"])
     mark = _mark_of(image_id)
     has = [*(found.get("RepoDigests") or ()), *(found.get("RepoTags") or ())]
@@ -283,7 +288,7 @@ def removal(found: Mapping[str, Any], names: Collection[str]) -> tuple[list[str]
     others = [name for name in has if name != mark and name not in names]
     if others:
         return [mark] if mark in has else [], False
-    # A nameless one that lost its mark half way of an earlier removal goes by its id.
+    # An earlier removal may have taken its mark and stopped: then it is removed by its id.
     return [*(name for name in has if name != mark), mark if mark in has else image_id], True
 
 
@@ -295,7 +300,7 @@ def _remove(api: APIClient, image_id: str, names: Collection[str]) -> ImageRemov
     order, goes = removal(found, names)
     for name in order:
         try:
-            # Never by force, never its parents: only what Headway brought, and nothing that a container needs.
+            # Never by force, and never its parents: only what Headway fetched, and nothing that a container needs.
             api.remove_image(name, force=False, noprune=True)
         except (ImageNotFound, NotFound):
             continue
@@ -307,8 +312,8 @@ def _remove(api: APIClient, image_id: str, names: Collection[str]) -> ImageRemov
     return ImageRemoval.GONE if goes else ImageRemoval.KEPT
 
 
-def _remove_strangers(api: APIClient, made: Collection[str]) -> None:
-    """What a load made that it should not have: images without any name."""
+def _remove_unexpected(api: APIClient, made: Collection[str]) -> None:
+    """Remove images without a name that a load should not have made."""
     for image_id in made:
         with contextlib.suppress(APIError):
             found = _inspect(api, image_id)
@@ -330,7 +335,7 @@ def _listed(entry: Mapping[str, Any]) -> EngineImage:
 
 
 def _names(wanted: WantedImage) -> tuple[str, ...]:
-    """Under which names the engine may have it; a pinned digest wins, and nothing else will do then."""
+    """The names by which the engine may have it. With a digest only that counts."""
     if wanted.source in (ImageSource.MARKET, ImageSource.ENGINE):
         return (wanted.digest,)
     return (wanted.key,)
@@ -349,7 +354,7 @@ def _tag_of(image_id: str) -> str:
 
 
 def _in_common(some: Sequence[str], others: Sequence[str]) -> int:
-    """How many of the first ones are the same."""
+    """How many of the first elements are equal."""
     count = 0
     for one, other in zip(some, others, strict=False):
         if one != other:
