@@ -68,12 +68,12 @@ class Market:
             node_id="n1",
             runtime=self.subject.runtime,
             journal=self.store.images,
-            shelf=MountedImageMarket(self.layout, "test", self.mounted),
+            market=MountedImageMarket(self.layout, "test", self.mounted),
             credentials=self._credentials,
             disk=self._disk,
             needed=lambda: self.needed,
             clock=SystemClock(),
-            marks=self.marks,
+            watermarks=self.marks,
         )
         await self.keeper.open()
         await self.subject.runtime.check()
@@ -228,7 +228,7 @@ async def test_a_load_that_fails_says_why_and_leaves_nothing(
     with pytest.raises((RuntimeRefused, MountUnavailable)) as caught:
         await market.prepare(info)
     word = caught.value.word if isinstance(caught.value, RuntimeRefused) else EndWord.MOUNT_UNAVAILABLE
-    assert (word, sentence in str(caught.value)) == (want, True), str(caught.value)
+    assert (word, sentence in str(caught.value).lower()) == (want, True), str(caught.value)
     assert {image["Id"] for image in docker_client.api.images(all=True)} == before
     assert await market.store.images.load() == [] or list(market.keeper._ledger) == []
 
@@ -289,7 +289,7 @@ async def test_the_least_recently_used_goes_and_nothing_that_others_brought(
     foreign = {image["Id"] for image in docker_client.api.images()} - {a, b, c}
     market.disk = DiskReading(1, Path("/"), "the engine", free_bytes=1, total_bytes=100)
     market.needed = {a}
-    with pytest.raises(RuntimeRefused, match=r"Not enough disk on worker n1 for the image lab/tool:1: needs .*, has 1"):
+    with pytest.raises(RuntimeRefused, match=r"Not enough disk on worker n1 for the image lab/tool:1: it needs .*, and 1"):
         await market.prepare(infos[3])
     assert (market.there(a), market.there(b), market.there(c), market.there(d)) == (True, True, False, False)
     tags = docker_client.api.inspect_image(b)["RepoTags"]  # type: ignore[no-untyped-call]

@@ -55,7 +55,7 @@ def decide(record: EndRecord | None, container: ContainerFacts, evidence: EndEvi
     match record.reason:
         case BoxEnd.EXITED:
             if out_of_memory and record.exit_code == 0:
-                warnings.append("Memory ran out, so the kernel killed one of its processes. Its main process went on.")
+                warnings.append("For lack of memory the kernel killed one of its processes. Its main process went on.")
             reason = _exited(record, evidence, out_of_memory)
         case BoxEnd.TIMED_OUT:
             reason = _timed_out(evidence, record)

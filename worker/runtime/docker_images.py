@@ -84,7 +84,7 @@ class DockerImages:
             made = await self._engine.fetch(lambda api: load(api, archive))
         except LoadFailed as error:
             if is_trouble(str(error)):
-                raise EngineUnavailable(f"The container engine is in trouble: {error}") from error
+                raise EngineUnavailable(f"The container engine fails: {error}") from error
             raise load_refusal(str(error), node=self._node, image=wanted.name) from error
         except APIError as error:
             raise load_refusal(text_of(error), node=self._node, image=wanted.name) from error

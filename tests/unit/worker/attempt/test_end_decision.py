@@ -74,15 +74,15 @@ def test_what_was_seen_has_one_reason(
 @pytest.mark.parametrize(
     ("errno", "stage", "shell", "want_word", "want_text"),
     [
-        ("ENOENT", StartStage.EXEC, "sh", W.COMMAND_NOT_FOUND, "This image has no shell; give the command as a list."),
+        ("ENOENT", StartStage.EXEC, "sh", W.COMMAND_NOT_FOUND, "This image has no shell. Give the command as a list."),
         ("ENOENT", StartStage.EXEC, "bash", W.COMMAND_NOT_FOUND, "no bash"),
         ("ENOENT", StartStage.EXEC, "", W.COMMAND_NOT_FOUND, "no program 'python3'"),
-        ("EACCES", StartStage.EXEC, "", W.COMMAND_NOT_FOUND, "may not be executed"),
+        ("EACCES", StartStage.EXEC, "", W.COMMAND_NOT_FOUND, "is not executable"),
         ("ENOEXEC", StartStage.EXEC, "", W.COMMAND_NOT_FOUND, "another architecture"),
         ("E2BIG", StartStage.EXEC, "", W.COMMAND_NOT_FOUND, "too long"),
         ("ENOMEM", StartStage.EXEC, "", W.START_FAILED, "gpu-1"),
         ("ENOTDIR", StartStage.WORKDIR, "", W.IMAGE_BAD, "working folder"),
-        ("ENOENT", StartStage.USER, "", W.IMAGE_BAD, "own user"),
+        ("ENOENT", StartStage.USER, "", W.IMAGE_BAD, "has no user"),
         ("EIO", StartStage.SETUP, "", W.START_FAILED, "gpu-1"),
     ],
 )
@@ -118,7 +118,7 @@ def test_a_child_that_ran_out_of_memory_is_a_warning_when_all_ended_well() -> No
 def test_dropped_output_is_a_warning() -> None:
     ending = decide(EndRecord(E.EXITED, exit_code=0, dropped_bytes=5 << 20), GONE, CONTEXT)
     assert ending.reason.succeeded
-    assert ending.warnings == ("5MiB of output were dropped, past the limit of 1GiB.",)
+    assert ending.warnings == ("5MiB of output were dropped, because it printed more than its limit of 1GiB.",)
 
 
 def test_numbers_that_help_are_in_the_sentence() -> None:

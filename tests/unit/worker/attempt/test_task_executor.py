@@ -86,7 +86,7 @@ async def test_the_ordinary_life(one: One) -> None:
     assert one.record.stage is AttemptStage.DONE
     assert one.rig.runtime.removed == [one.attempt]
     platform = (one.rig.mount.job_folder(one.attempt) / "platform.log").read_text()
-    assert "Process started; its timeout is 10m" in platform
+    assert "Process started. Its timeout is 10m" in platform
     assert platform.rstrip().endswith("Ended (exited): It exited with code 0.")
 
 
@@ -291,7 +291,7 @@ async def test_a_program_that_is_not_there(one: One) -> None:
     one.rig.runtime.end(one.attempt, record)
     end = await one.end()
     assert end.reason.word == "command_not_found"
-    assert end.reason.detail == "This image has no shell; give the command as a list."
+    assert end.reason.detail == "This image has no shell. Give the command as a list."
 
 
 async def test_a_full_disk_delays_the_report_of_the_end_and_loses_it_not(one: One) -> None:
@@ -466,8 +466,8 @@ async def test_more_time_is_handed_over_and_reported_once_the_launcher_counts_by
     await eventually(one.life.done)
     platform = (one.rig.mount.job_folder(one.attempt) / "platform.log").read_text()
     assert "ann gave it 10m more." in platform
-    assert "root gave it 20m more, though promised starts move." in platform
-    assert "Its timeout is 40m now; it passes at " in platform
+    assert "root gave it 20m more, although promised starts are delayed." in platform
+    assert "Its timeout is 40m now, until " in platform
 
 
 async def test_time_that_came_too_late_is_never_said_to_have_counted(one: One) -> None:
@@ -478,7 +478,7 @@ async def test_time_that_came_too_late_is_never_said_to_have_counted(one: One) -
     end = await one.end()
     assert (end.kind, end.timeout_s) == ("TIMED_OUT", 600.0)
     assert end.reason.detail == (
-        "It ran past its timeout of 10m and was ended. The 20m that it was given came too late."
+        "It ran past its timeout of 10m and was ended. Its extension to 20m came too late."
     )
     assert not one.executor.extend(ExtendAttempt(one.attempt, 3_000.0)), "it has ended"
 

@@ -81,7 +81,7 @@ async def test_a_lease_counts_from_the_sending_not_from_the_answer(clock: FakeCl
     pulse = Pulse(clock)
     pulse.delay_s = 8
     before = clock.monotonic()
-    beat = asyncio.create_task(pulse.heartbeat.beat())
+    beat = asyncio.create_task(pulse.heartbeat.send_once())
     await clock.advance(8)
     assert await beat
     assert pulse.renewed == [Lease(round((before + 90) * 1e9))]
@@ -90,10 +90,10 @@ async def test_a_lease_counts_from_the_sending_not_from_the_answer(clock: FakeCl
 
 async def test_leases_that_are_not_enforced_are_written_once(clock: FakeClock) -> None:
     pulse = Pulse(clock)
-    await pulse.heartbeat.beat()
+    await pulse.heartbeat.send_once()
     pulse.answer = HeartbeatAnswer(lease_s=120, lease_enforced=False)
     for _ in range(5):
-        await pulse.heartbeat.beat()
+        await pulse.heartbeat.send_once()
     assert [lease.enforced for lease in pulse.renewed] == [True, False]
     assert pulse.sent[-1][1], "the mode is acknowledged"
 
@@ -121,7 +121,7 @@ async def test_a_superseded_worker_ends_what_it_runs_and_itself(clock: FakeClock
     attempts."""
     pulse = Pulse(clock)
     pulse.answer = HeartbeatAnswer(lease_s=120, lease_enforced=False)
-    await pulse.heartbeat.beat()
+    await pulse.heartbeat.send_once()
     pulse.fenced = True
     with pytest.raises(Fenced):
         await pulse.heartbeat.run()
@@ -133,13 +133,13 @@ async def test_more_time_comes_with_a_heartbeats_answer(clock: FakeClock) -> Non
     pulse = Pulse(clock)
     order = ExtendAttempt(A, 90.0, (Extension("ann", 30.0),))
     pulse.answer = HeartbeatAnswer(lease_s=120, lease_enforced=True, extend=(order,))
-    assert await pulse.heartbeat.beat()
+    assert await pulse.heartbeat.send_once()
     assert pulse.extended == [order]
 
 
 async def test_a_planned_stop_of_taskmanager_suspends_leases_before_it_is_answered(clock: FakeClock) -> None:
     pulse = Pulse(clock)
-    await pulse.heartbeat.beat()
+    await pulse.heartbeat.send_once()
     await pulse.heartbeat.suspend_leases()
     assert pulse.renewed[-1] == Lease()
     assert pulse.lease == Lease()
@@ -148,6 +148,6 @@ async def test_a_planned_stop_of_taskmanager_suspends_leases_before_it_is_answer
 async def test_orders_in_an_answer_are_carried_out(clock: FakeClock) -> None:
     pulse = Pulse(clock)
     pulse.answer = HeartbeatAnswer(120, False, discard=(A,), stop=((B, StopWord.CANCELLED),))
-    await pulse.heartbeat.beat()
+    await pulse.heartbeat.send_once()
     assert pulse.discarded == [A]
     assert pulse.stopped == [(B, StopWord.CANCELLED)]
