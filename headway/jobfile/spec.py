@@ -160,7 +160,8 @@ class TaskSpec:
         metadata=row(
             "code",
             "the digest of a snapshot of code (`sha256:` and 64 hex digits), seen read-only at `/root/code`; "
-            "`headway submit --code DIR` makes the snapshot and fills this in for every task that names none",
+            "`headway submit --code DIR` makes the snapshot (`POST /code`) and fills this in for every task that names "
+            "none",
             str,
             read=fields.code,
             wire="code",
@@ -184,7 +185,7 @@ class TaskSpec:
         default=DEFAULT_RESOURCES,
         metadata=row(
             "resources",
-            "see below",
+            "what one run is given of a machine",
             None,
             write=ResourceSpec.to_json,
             default_about="",
