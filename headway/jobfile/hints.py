@@ -8,10 +8,16 @@ from typing import Final
 
 from headway.jobfile.source import Path
 from headway.jobfile.spec import RESOURCES, TASK
+from headway.jobfile.table import Table
 
-# Words of other batch systems, container tools and workflow files for what a job file calls by the name behind.
+
+def foreign_words(*tables: Table) -> dict[str, str]:
+    """Words of other batch systems, container tools and workflow files for what a job file calls by the name behind."""
+    return {word: row.key for table in tables for row in table.rows for word in row.foreign}
+
+
 _FOREIGN: Final = {
-    **{word: row.key for row in (*TASK.rows, *RESOURCES.rows) for word in row.foreign},
+    **foreign_words(TASK, RESOURCES),
     **dict.fromkeys(("jobs", "steps", "nodes"), "tasks"),
     **dict.fromkeys(("title", "job_name", "task_name", "id"), "name"),
 }
