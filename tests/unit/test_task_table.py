@@ -45,17 +45,17 @@ class WiderTask(TaskSpec):
         default=WiderResources(),
         metadata=row("resources", "", None, write=ResourceSpec.to_json, default_about="", parts=WiderResources),
     )
-    nice: int = field(
+    zeal: int = field(
         default=0,
         metadata=row(
-            "nice",
-            "0 to 19; how far it stands back",
+            "zeal",
+            "0 to 19; how keen it is",
             int,
             read=values.whole(19),
-            foreign=("niceness",),
-            wire="nice",
-            option=Option("--nice", "How far it stands back."),
-            form=Form(label="Niceness", start="0"),
+            foreign=("zealous",),
+            wire="zeal",
+            option=Option("--zeal", "How keen it is."),
+            form=Form(label="Zeal", start="0"),
         ),
     )
 
@@ -117,44 +117,44 @@ def test_a_default_is_the_same_for_those_who_leave_a_field_out_and_those_who_wri
 
 
 def test_a_new_field_is_read_with_its_default_and_its_limits() -> None:
-    job, problems = _read(nice=5, resources={"disk": "2GiB"})
+    job, problems = _read(zeal=5, resources={"disk": "2GiB"})
     assert job is not None, problems.listed()
     (task,) = job.tasks
     assert isinstance(task, WiderTask)
     assert isinstance(task.resources, WiderResources)
-    assert (task.nice, task.resources.disk_bytes) == (5, 2 * GIB)
+    assert (task.zeal, task.resources.disk_bytes) == (5, 2 * GIB)
     (plain,) = _read()[0].tasks  # type: ignore[union-attr]
     assert plain == WiderTask(name="t", image="i", command="true", timeout_s=60.0)
-    (problem,) = _read(nice=20)[1].listed()
-    assert problem.message == "task 't': nice 20 is too many; write a whole number from 0 to 19"
+    (problem,) = _read(zeal=20)[1].listed()
+    assert problem.message == "task 't': zeal 20 is too many; write a whole number from 0 to 19"
     (problem,) = _read(resources={"disk": "2"})[1].listed()
     assert problem.pointer == "/tasks/0/resources/disk"
-    assert "nice" in [one.word for one in check_job({"tasks": [{"nice": 5}]}).problems], "not of the real table"
+    assert "zeal" in [one.word for one in check_job({"tasks": [{"zeal": 5}]}).problems], "not of the real table"
 
 
 def test_a_new_field_is_written_as_json_and_yaml_and_read_again() -> None:
-    job, _ = _read(nice=5, resources={"disk": "2GiB"})
+    job, _ = _read(zeal=5, resources={"disk": "2GiB"})
     assert job is not None
     (task,) = job.tasks
     out = task.to_json()
-    assert (out["nice"], out["resources"]) == (5, {"disk": "2GiB"})
-    assert _read(**{key: out[key] for key in ("nice", "resources")})[0] == job
-    assert "nice" not in _read()[0].tasks[0].to_json()  # type: ignore[union-attr]
+    assert (out["zeal"], out["resources"]) == (5, {"disk": "2GiB"})
+    assert _read(**{key: out[key] for key in ("zeal", "resources")})[0] == job
+    assert "zeal" not in _read()[0].tasks[0].to_json()  # type: ignore[union-attr]
     both = JobSpec("j", (task, task))
-    assert to_yaml(both, WIDER).count("\n  nice: 5\n") == 1, "under defaults, as all tasks share it"
+    assert to_yaml(both, WIDER).count("\n  zeal: 5\n") == 1, "under defaults, as all tasks share it"
 
 
 def test_a_new_field_is_hinted_at() -> None:
-    (problem,) = _read(nize=5)[1].listed()
-    assert problem.suggestion == "nice"
-    assert foreign_words(WIDER)["niceness"] == "nice"
+    (problem,) = _read(zeel=5)[1].listed()
+    assert problem.suggestion == "zeal"
+    assert foreign_words(WIDER)["zealous"] == "zeal"
     assert elsewhere("grace_period", (), ("name",)) == "grace goes in a task or under defaults"
 
 
 def test_a_new_field_travels() -> None:
     file = descriptor_pb2.FileDescriptorProto()
     pb.DESCRIPTOR.CopyToProto(file)
-    added = {"TaskSpec": ("nice", "TYPE_UINT32"), "Resources": ("disk_bytes", "TYPE_UINT64")}
+    added = {"TaskSpec": ("zeal", "TYPE_UINT32"), "Resources": ("disk_bytes", "TYPE_UINT64")}
     for message in file.message_type:
         if message.name in added:
             name, kind = added[message.name]
@@ -164,10 +164,10 @@ def test_a_new_field_travels() -> None:
     task_class, resources_class = (
         message_factory.GetMessageClass(pool.FindMessageTypeByName(f"headway.rpc.v1.{name}")) for name in added
     )
-    task = WiderTask(name="t", image="i", command="true", timeout_s=60.0, nice=5)
+    task = WiderTask(name="t", image="i", command="true", timeout_s=60.0, zeal=5)
     sent = task_class(**columns(WIDER, task_class).to_wire(task))
     got = columns(WIDER, task_class).from_wire(task_class.FromString(sent.SerializeToString()))
-    assert got["nice"] == 5
+    assert got["zeal"] == 5
     assert {name: getattr(task, name) for name in got} == got
     parts = columns(WIDER.parts["resources"], resources_class)
     resources = WiderResources(disk_bytes=3)
@@ -179,19 +179,19 @@ def test_a_new_field_travels() -> None:
 def test_a_new_field_is_in_the_http_schema() -> None:
     parts = of_table("Parts", WIDER.parts["resources"])
     schema = of_table("Whole", WIDER, resources=parts).model_json_schema()
-    assert schema["properties"]["nice"]["anyOf"][0] == {"type": "integer"}
-    assert schema["properties"]["nice"]["description"] == "0 to 19; how far it stands back; default: 0"
+    assert schema["properties"]["zeal"]["anyOf"][0] == {"type": "integer"}
+    assert schema["properties"]["zeal"]["description"] == "0 to 19; how keen it is; default: 0"
     assert schema["$defs"]["Parts"]["properties"]["disk"]["anyOf"][0] == {"type": "string"}
 
 
 def test_a_new_field_is_in_the_form_and_on_the_reference_page() -> None:
     script = _script()
     page = script.render_page((ROOT / "docs" / "job-file.md").read_text(), WIDER, WIDER.parts["resources"])
-    assert "\n| `nice` | 0 to 19; how far it stands back | 0 |\n" in page
+    assert "\n| `zeal` | 0 to 19; how keen it is | 0 |\n" in page
     assert "\n| `disk` | a size, of `/tmp` | `1GiB` |\n" in page
     inputs = script.render_inputs(WIDER)
-    assert '"nice"] as const;' in inputs
-    assert inputs.index('{"key": "nice", "under": "", "kind": "number"') > inputs.index('{"key": "working_dir"')
+    assert '"zeal"] as const;' in inputs
+    assert inputs.index('{"key": "zeal", "under": "", "kind": "number"') > inputs.index('{"key": "working_dir"')
 
 
 def test_what_is_told_of_the_fields_is_fresh() -> None:
@@ -209,9 +209,9 @@ def test_a_new_field_is_an_option_of_run() -> None:
     def run(**options: Any) -> None:
         seen.update(options)
 
-    assert "--nice TEXT" in CliRunner().invoke(run, ["--help"]).output
-    CliRunner().invoke(run, ["--nice", "5"], catch_exceptions=False)
+    assert "--zeal TEXT" in CliRunner().invoke(run, ["--help"]).output
+    CliRunner().invoke(run, ["--zeal", "5"], catch_exceptions=False)
     given = {**seen, "name": None, "priority": "normal"}
-    assert _one_task_job(("true",), given, WIDER)["tasks"][0]["nice"] == 5
-    with pytest.raises(click.BadParameter, match="--nice is a number such as 2, not 'x'"):
-        _one_task_job(("true",), {**given, "nice": "x"}, WIDER)
+    assert _one_task_job(("true",), given, WIDER)["tasks"][0]["zeal"] == 5
+    with pytest.raises(click.BadParameter, match="--zeal is a number such as 2, not 'x'"):
+        _one_task_job(("true",), {**given, "zeal": "x"}, WIDER)
