@@ -13,7 +13,6 @@ from headway.jobfile.table import Table
 from headway.units import BadValue
 
 TASK_KEYS: Final = TASK.keys
-DEFAULTS_KEYS: Final = TASK.shared_keys
 RESOURCE_KEYS: Final = RESOURCES.keys
 
 

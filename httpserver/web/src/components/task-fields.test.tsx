@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it } from "vitest";
 
 import { INPUTS, type TaskInput } from "../api/generated/task-fields";
+import { loadDraft, newDraft, saveDraft } from "../domain/draft";
 import { emptyTask } from "../domain/form";
 import { type Drawn, drawn } from "../testing";
 import { PlainInput, TaskFields } from "./task-fields";
@@ -11,6 +12,14 @@ afterEach(() => page.close());
 const nothing = (): void => undefined;
 
 describe("the inputs of a task", () => {
+  it("that came after a draft was kept have in it what a new task has", async () => {
+    page = await drawn(null);
+    const { retries: _, ...task } = { ...emptyTask("1", "a"), timeout: "5m" };
+    const draft = newDraft();
+    saveDraft("ann", { ...draft, form: { ...draft.form, tasks: [task as never] } });
+    expect(loadDraft("ann").form.tasks).toEqual([{ ...emptyTask("1", "a"), timeout: "5m" }]);
+  });
+
   it("are all there, in the order of the table, each with what a new task has", async () => {
     page = await drawn(
       <TaskFields
