@@ -16,44 +16,44 @@ from headway.rpc.server import RpcServer
 from headway.rpc.v1.http_server_pb2_grpc import add_HttpServerServicer_to_server
 from headway.store import Database
 
+from .asgi.application import application
+from .asgi.server import WebServer
 from .auth.accounts import Accounts
+from .auth.groups import Groups
 from .cluster.queue_and_nodes import Cluster
 from .cluster.usage import UsageDesk
 from .code.service import Code
 from .code.service import Limits as CodeLimits
 from .datasets.build import build as build_datasets
 from .files.homes import Homes
+from .files.quotas import Spaces
 from .files.service import Files
-from .files.spaces import Spaces
 from .files.trash import Trash
-from .http.application import application
-from .http.server import WebServer
+from .files.upload_target import FilesTarget
 from .jobs.job_file_process import JobFileProcess
 from .jobs.service import Jobs
 from .jobs.submit import Submit
 from .logs.reader import LogReader
 from .logs.service import Logs
 from .logs.stored import StoredLogs
-from .market.collect import Collector, ImageFiles
-from .market.groups import Groups
+from .market.garbage_collection import Collector, ImageFiles
 from .market.service import Market
-from .market.target import ImageTarget
+from .market.upload_target import ImageTarget
 from .needs.pinning import Pinning
-from .needs.uses import Uses
-from .needs.uses_jobs import JobsAsked
 from .parts import Parts
 from .peers.clients import Services
 from .peers.fresh_nodes import FreshNodes
 from .peers.hub import Hub
 from .peers.readiness import Readiness
-from .registries.doors import Doors
+from .registries.hosts import Doors
 from .registries.service import Registries
 from .registries.vault import Vault
 from .servicer import Servicer
 from .settings import LOOPBACK_HOSTS, Settings
-from .uploads.disk import Disk
-from .uploads.files_target import FilesTarget
 from .uploads.service import Uploads
+from .uploads.upload_files import Disk
+from .uses.jobs import JobsAsked
+from .uses.service import Uses
 
 if TYPE_CHECKING:
     from headway.config import HeadwayConfig

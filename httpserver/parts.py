@@ -9,27 +9,27 @@ if TYPE_CHECKING:
     from headway.clock import Clock
 
     from .auth.accounts import Accounts
+    from .auth.groups import Groups
     from .cluster.queue_and_nodes import Cluster
     from .cluster.usage import UsageDesk
     from .code.service import Code
     from .datasets.service import Datasets
     from .files.homes import Homes
+    from .files.quotas import Spaces
     from .files.service import Files
-    from .files.spaces import Spaces
     from .files.trash import Trash
     from .jobs.service import Jobs
     from .jobs.submit import Submit
     from .logs.service import Logs
-    from .market.groups import Groups
     from .market.service import Market
-    from .market.target import ImageTarget
+    from .market.upload_target import ImageTarget
     from .needs.pinning import Pinning
-    from .needs.uses import Uses
     from .peers.hub import Hub
     from .peers.readiness import Readiness
     from .registries.service import Registries
     from .settings import Settings
     from .uploads.service import Uploads
+    from .uses.service import Uses
 
 
 @dataclass(frozen=True, slots=True)

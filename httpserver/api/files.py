@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from .. import schemas as s
-from ..files.names import from_address, shown
+from ..filesystem.paths import from_address, shown
 from .common import BINARY, SignedIn, TheParts, streams
 
 router = APIRouter(tags=["files"])

@@ -10,7 +10,7 @@ from fastapi.responses import StreamingResponse
 from headway.states import JobState
 
 from .. import schemas as s
-from ..cluster.decisions import DecisionList
+from ..jobs.decisions import DecisionList
 from .common import SignedIn, TheParts, streams
 
 router = APIRouter(tags=["jobs"])

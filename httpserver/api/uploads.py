@@ -10,9 +10,9 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from ..uploads import schemas as s
 from ..uploads import tus
 from ..uploads.errors import BadContentType
+from ..uploads.live_upload import Upload
 from ..uploads.service import Uploads
-from ..uploads.storing import Piece
-from ..uploads.upload import Upload
+from ..uploads.store_piece import Piece
 from .common import BINARY, SignedIn, TheParts
 
 router = APIRouter(tags=["uploads"])

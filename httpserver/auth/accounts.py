@@ -18,12 +18,12 @@ from headway.errors import Conflict, InvalidInput, NotFound, NotSignedIn, Proble
 from headway.logs import get_logger
 from headway.store.database import Database
 
-from ..store import accounts as accounts_table
-from ..store import tokens as tokens_table
-from .limits import SignInLimits
 from .model import Account, SignedInSession, StoredToken
 from .passwords import Passwords, new_password
 from .secret import SESSION, TOKEN, hashed, new_secret, plausible
+from .sign_in_limits import SignInLimits
+from .tables import accounts as accounts_table
+from .tables import tokens as tokens_table
 
 log = get_logger(__name__)
 

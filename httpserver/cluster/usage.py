@@ -20,8 +20,8 @@ from headway.rpc.v1 import task_manager_pb2 as tm
 from headway.when import BadSpan, parse_span
 
 from ..auth.accounts import Accounts
+from ..auth.groups import Groups
 from ..auth.model import Account
-from ..market.groups import Groups
 from ..peers.clients import PARTS_S, Services
 from ..schemas import Answer
 from . import trace

@@ -20,7 +20,7 @@ from headway.store import Database
 
 from ..auth.accounts import Accounts
 from ..auth.model import Account
-from ..needs.uses import Ref, Uses
+from ..uses.service import Ref, Uses
 from . import schemas as s
 from .store import CodeStore, in_words
 from .tables import snapshots

@@ -26,7 +26,8 @@ from headway.errors import HeadwayError, InvalidInput, MountUnavailable, StoreFu
 from headway.mount import Layout
 from headway.snapshot import SHA256, SnapFile, SnapLink, digest_of
 
-from ..datasets.kernel import remove_tree, sync_all
+from ..filesystem.removal import remove_own_tree
+from ..filesystem.system_calls import sync_all
 
 _CHUNK = 1 << 20
 _TREE, _INCOMING, _GONE = ".tree-", ".incoming-", ".gone-"
@@ -170,7 +171,7 @@ class CodeStore:
                     os.rename(name, self.tree(digest).name, src_dir_fd=root, dst_dir_fd=root)
                 os.fsync(root)
             finally:
-                remove_tree(root, name)
+                remove_own_tree(root, name)
         if not self.has(digest):
             raise MountUnavailable("The snapshot could not be put into its place on the shared folder; try again.")
         return digest
@@ -233,7 +234,7 @@ class CodeStore:
                 gone = f"{_GONE}{_RUN}{secrets.token_hex(8)}"
                 with suppress(FileNotFoundError):
                     os.rename(self.tree(digest).name, gone, src_dir_fd=root, dst_dir_fd=root)
-                remove_tree(root, gone)
+                remove_own_tree(root, gone)
 
     def sweep(self, *, leftovers: bool) -> int:
         """Removes contents that no snapshot has, and with ``leftovers`` what a kill left; answers the bytes."""
@@ -243,7 +244,7 @@ class CodeStore:
         with in_words(), _opened(self.root) as root:
             for name in os.listdir(root) if leftovers else ():
                 if name.startswith((_TREE, _INCOMING, _GONE)) and _RUN not in name:
-                    remove_tree(root, name)
+                    remove_own_tree(root, name)
             if not self._blobs.exists():
                 return 0
             with os.scandir(self._blobs) as entries:

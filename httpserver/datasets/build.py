@@ -8,15 +8,15 @@ from headway.mount import Layout, MountProbe
 from headway.store import Database
 
 from ..auth.accounts import Accounts
-from ..market.groups import Groups
-from ..needs.uses import Uses
+from ..auth.groups import Groups
 from ..peers.clients import Services
-from . import rows
+from ..uses.service import Uses
+from . import store
+from .live_tasks import RunningTasks
 from .ports import HasRoom
 from .publisher import Publisher
-from .running import RunningTasks
 from .service import Datasets
-from .source import Limits
+from .source_folder import Limits
 
 
 def build(
@@ -38,5 +38,5 @@ def build(
     publisher = Publisher(db, clock, layout, mount, accounts, RunningTasks(services), uses, room, limits)
     service.side_task("datasets", publisher.run)
     service.on_stop(publisher.close)
-    groups.when_deleted(rows.drop_group)
+    groups.when_deleted(store.drop_group)
     return Datasets(db, clock, mount, accounts, groups, uses, publisher)

@@ -20,15 +20,16 @@ from headway.store import Database
 
 from ..auth.accounts import Accounts
 from ..auth.model import Account
-from ..files.kernel import acting_as, drop_groups, open_beneath
-from ..files.names import components, shown
-from ..needs.uses import Ref, Uses
-from . import rows
+from ..filesystem.paths import components, shown
+from ..filesystem.rights import acting_as, drop_groups
+from ..filesystem.system_calls import open_beneath
+from ..uses.service import Ref, Uses
+from . import store
 from .ports import HasRoom, LiveTasks
-from .publish import ChangedMeanwhile, Method, Publication, choose, in_words
-from .rows import Version
-from .source import Limits, Scanned, Source
+from .publication import ChangedMeanwhile, Method, Publication, choose, in_words
+from .source_folder import Limits, Scanned, Source
 from .staging import Info, Places, discard
+from .store import Version
 
 log = get_logger(__name__)
 T = TypeVar("T")
@@ -228,7 +229,7 @@ class Publisher:
                 f"Publishing was begun {_STARTS} times and Headway was stopped each time; publish it again."
             )
         changes = {"starts": row.starts + 1}
-        await self._db.write(lambda conn: rows.change_version(conn, row, changes, state=rows.PUBLISHING))
+        await self._db.write(lambda conn: store.change_version(conn, row, changes, state=store.PUBLISHING))
         account = self._accounts.get(row.account)
         if account is None:
             raise NotFound(f"There is no account `{row.account}` any more.")
@@ -285,7 +286,7 @@ class Publisher:
     async def _ready(self, row: Version, info: Info) -> None:
         now = self._clock.now()
         changes = {
-            "state": rows.READY,
+            "state": store.READY,
             "method": info.method,
             "files": info.files,
             "size_bytes": info.size_bytes,
@@ -293,13 +294,13 @@ class Publisher:
             "problem": "",
             "published_at": now,
         }
-        await self._db.write(lambda conn: rows.published(conn, row, changes))
+        await self._db.write(lambda conn: store.published(conn, row, changes))
         log.info("dataset.published", dataset=row.key, owner=row.account, files=info.files, bytes=info.size_bytes)
 
     async def _failed(self, row: Version, error: HeadwayError) -> None:
         await self._discard(self.places.staging(row.dataset, row.version), row)
-        changes = {"state": rows.FAILED, "problem": error.message}
-        await self._db.write(lambda conn: rows.change_version(conn, row, changes, state=rows.PUBLISHING))
+        changes = {"state": store.FAILED, "problem": error.message}
+        await self._db.write(lambda conn: store.change_version(conn, row, changes, state=store.PUBLISHING))
         log.info("dataset.failed", dataset=row.key, owner=row.account, slug=error.slug, reason=error.message)
 
     async def _discard(self, folder: Path, row: Version) -> None:
@@ -327,10 +328,10 @@ class Publisher:
         async with self._uses.deleting(ref):
             if await self._uses.live(ref):
                 return False
-            changes = {"state": rows.DELETING}
-            await self._db.write(lambda conn: rows.change_version(conn, row, changes))
+            changes = {"state": store.DELETING}
+            await self._db.write(lambda conn: store.change_version(conn, row, changes))
             gone = await self.quick(lambda: self.places.take_out(row.dataset, row.version))
-            await self._db.write(lambda conn: rows.drop_version(conn, row.dataset, row.version))
+            await self._db.write(lambda conn: store.drop_version(conn, row.dataset, row.version))
         await self._uses.forget(ref)
         log.info("dataset.removed", dataset=row.key)
         task = asyncio.create_task(self._discard_in_turn(gone, row))
@@ -345,11 +346,11 @@ class Publisher:
                 await self._discard(gone, row)
 
     async def _sweep(self) -> None:
-        for row in await self._versions(rows.DELETING):
+        for row in await self._versions(store.DELETING):
             await self.remove(row)
 
     async def _recover(self) -> None:
-        for grown in await self._versions(rows.PUBLISHING):
+        for grown in await self._versions(store.PUBLISHING):
             info = await self.quick(lambda r=grown: self.places.info(r.dataset, r.version))  # type: ignore[misc]
             if info is not None:
                 await self._ready(grown, info)
@@ -359,23 +360,23 @@ class Publisher:
             if key in self._work:
                 continue
             row = known.get(key)
-            ready = [r for r in known.values() if r.state == rows.READY and r.method == "hardlink" and r.key != key]
+            ready = [r for r in known.values() if r.state == store.READY and r.method == "hardlink" and r.key != key]
             mine = [(r.dataset, r.version) for r in ready if row is None or r.account == row.account]
             log.info("dataset.cleaning_up", folder=folder.name)
             await self._slowly(lambda f=folder, m=mine: discard(f, keep=self.places.inodes(m)))  # type: ignore[misc]
-        for unmade in await self._versions(rows.PUBLISHING):
+        for unmade in await self._versions(store.PUBLISHING):
             if unmade.key not in self._work:
                 self.start(unmade)
 
     async def _versions(self, *states: str) -> list[Version]:
-        all_of_them = [row for dataset in await self._db.read(rows.load) for row in dataset.versions]
+        all_of_them = [row for dataset in await self._db.read(store.load) for row in dataset.versions]
         return [row for row in all_of_them if not states or row.state in states]
 
     # -- inside ---------------------------------------------------------------------------------
 
     async def _published_by(self, account: str, without: str = "") -> list[tuple[str, str]]:
         """Versions that took files over from this account."""
-        found = await self._db.read(lambda conn: rows.hard_linked_by(conn, account))
+        found = await self._db.read(lambda conn: store.hard_linked_by(conn, account))
         return [(name, version) for name, version in found if f"{name}@{version}" != without]
 
     @contextmanager

@@ -7,8 +7,7 @@ from typing import Literal
 
 from pydantic import Field, StrictBool
 
-from ..market.schemas import DESCRIPTION_CHARACTERS, ShareChange, SharedWith, UsedBy
-from ..schemas import Answer, Ask
+from ..schemas import DESCRIPTION_CHARACTERS, Answer, Ask, ShareChange, SharedWith, UsedBy
 
 
 class DatasetState(StrEnum):

@@ -15,18 +15,18 @@ from headway.mount import MountKind, MountProbe
 from headway.store import Database
 
 from ..auth.accounts import Accounts
+from ..auth.groups import require_groups
 from ..auth.model import Account
-from ..files.names import components
-from ..market.groups import require_groups
-from ..market.ports import KnowsGroups
-from ..market.schemas import ShareChange
-from ..market.service import clean
-from ..needs.uses import Ref, Uses
-from . import rows, unmanaged, views
+from ..auth.ports import KnowsGroups
+from ..filesystem.paths import components
+from ..schemas import ShareChange
+from ..text import descriptions
+from ..uses.service import Ref, Uses
 from . import schemas as s
+from . import store, unmanaged, views
 from .ports import Pinned
 from .publisher import KIND, Publisher
-from .rows import Dataset, Version
+from .store import Dataset, Version
 
 log = get_logger(__name__)
 
@@ -76,7 +76,7 @@ class Datasets:
             if not known.visible(account, await self._groups.of(account.name)):
                 return None
             found = known.of(version) if version else known.newest()
-            return Pinned(name, found.version) if found is not None and found.state == rows.READY else None
+            return Pinned(name, found.version) if found is not None and found.state == store.READY else None
         by_hand = await self._by_hand(name)
         if by_hand is None:
             return None
@@ -88,7 +88,7 @@ class Datasets:
     async def usable(self, account: Account) -> Mapping[str, Sequence[str]]:
         """See ports.FindsDatasets."""
         groups = await self._groups.of(account.name)
-        known = await self._db.read(rows.load)
+        known = await self._db.read(store.load)
         by_hand = await self._all_by_hand({d.name for d in known})
         found = {d.name: d.ready() for d in known if d.visible(account, groups)}
         found |= {each.name: [version for version, _ in each.versions] for each in by_hand}
@@ -101,14 +101,14 @@ class Datasets:
             by_hand = await self._by_hand(name)
             return by_hand is not None and version in [each for each, _ in by_hand.versions]
         found = known.of(version)
-        return found is not None and found.state == rows.READY
+        return found is not None and found.state == store.READY
 
     # -- looking --------------------------------------------------------------------------------
 
     async def list(self, account: Account, q: str) -> s.DatasetList:
         """All that the account may see, by name; ``q`` is part of the name or description."""
         groups = await self._groups.of(account.name)
-        known = await self._db.read(rows.load)
+        known = await self._db.read(store.load)
         found = [
             views.dataset(d, account, self._publisher, self._uses) for d in known if self._shown(d, account, groups)
         ]
@@ -147,7 +147,7 @@ class Datasets:
         known = await self._load(name)
         visible = known is not None and self._shown(known, account, await self._groups.of(account.name))
         found = known.of(version) if known is not None and visible else None
-        if found is None or found.state != rows.READY:
+        if found is None or found.state != store.READY:
             raise NotFound(f"There are no checksums of `{name[:64]}@{version[:32]}` here.")
         await self._mount.require(MountKind.FULL, MountKind.READ_ONLY)
         path = self._publisher.places.side(name, version, "sha256")
@@ -177,7 +177,7 @@ class Datasets:
         path = "/".join(components(body.path))
         if not path:
             raise InvalidInput("Name a folder in the personal space; the whole space can't be published.")
-        description = clean(body.description) if body.description is not None else None
+        description = descriptions.checked(body.description) if body.description is not None else None
         self._may_publish(account, body, await self._load(body.name))
         await self._mount.require()
         if await self._load(body.name) is None and await self._by_hand(body.name) is not None:
@@ -189,18 +189,18 @@ class Datasets:
 
         def work(conn: Connection) -> Version:
             # Once more inside the transaction: of two at once, one is the first.
-            found = rows.load(conn, body.name)
+            found = store.load(conn, body.name)
             known = found[0] if found else None
             self._may_publish(account, body, known)
             if known is None:
-                rows.add_dataset(conn, _new(body, account, description or "", now))
+                store.add_dataset(conn, _new(body, account, description or "", now))
             else:
                 given = {"description": description, "public": body.public}
-                rows.change_dataset(conn, body.name, {k: v for k, v in given.items() if v is not None})
+                store.change_dataset(conn, body.name, {k: v for k, v in given.items() if v is not None})
             row = Version(
                 dataset=body.name,
                 version=body.version or str(_next_number(known)),
-                state=rows.PUBLISHING,
+                state=store.PUBLISHING,
                 account=account.name,
                 path=path,
                 copy=body.copy_,
@@ -213,7 +213,7 @@ class Datasets:
                 asked_at=now,
                 published_at=None,
             )
-            rows.put_version(conn, row)
+            store.put_version(conn, row)
             return row
 
         row = await self._db.write(work)
@@ -227,7 +227,7 @@ class Datasets:
         if not known.may_change(account):
             raise Conflict(f"The name `{body.name}` is taken by somebody else's dataset; choose another.")
         found = known.of(body.version) if body.version else None
-        if found is not None and found.state != rows.FAILED:
+        if found is not None and found.state != store.FAILED:
             raise Conflict(
                 f"`{found.key}` is there already and never changes; leave `version` out to get the next number, or "
                 "delete it first."
@@ -243,7 +243,7 @@ class Datasets:
         await self._own(account, name)
         changes = {
             "public": body.public,
-            "description": clean(body.description) if body.description is not None else None,
+            "description": descriptions.checked(body.description) if body.description is not None else None,
         }
         if body.shared_with is not None:
             self._refuse_strangers(body.shared_with)
@@ -251,9 +251,9 @@ class Datasets:
         def work(conn: Connection) -> None:
             if body.shared_with is not None:
                 require_groups(conn, body.shared_with.groups)
-            rows.change_dataset(conn, name, {k: v for k, v in changes.items() if v is not None})
+            store.change_dataset(conn, name, {k: v for k, v in changes.items() if v is not None})
             if body.shared_with is not None:
-                rows.set_shares(conn, name, body.shared_with.users, body.shared_with.groups)
+                store.set_shares(conn, name, body.shared_with.users, body.shared_with.groups)
 
         await self._db.write(work)
         return await self.get(account, name)
@@ -272,7 +272,7 @@ class Datasets:
             DatasetInUse: jobs need it, and not ``wait``: nothing is deleted.
         """
         known = await self._own(account, name)
-        going = [v for v in known.versions if v.state != rows.DELETING and version in (None, v.version)]
+        going = [v for v in known.versions if v.state != store.DELETING and version in (None, v.version)]
         if not going:
             raise NotFound(f"There is no `{name[:64]}@{(version or '')[:32]}`.")
         live: set[str] = set()
@@ -298,7 +298,7 @@ class Datasets:
     # -- inside ---------------------------------------------------------------------------------
 
     async def _load(self, name: str) -> Dataset | None:
-        found = await self._db.read(lambda conn: rows.load(conn, name))
+        found = await self._db.read(lambda conn: store.load(conn, name))
         return found[0] if found else None
 
     async def _by_hand(self, name: str) -> unmanaged.Unmanaged | None:
@@ -310,7 +310,7 @@ class Datasets:
         return await self._publisher.quick(lambda: unmanaged.find_all(self._publisher.places.root, managed))
 
     def _shown(self, known: Dataset, account: Account, groups: Collection[str]) -> bool:
-        return known.visible(account, groups) and any(v.state != rows.DELETING for v in known.versions)
+        return known.visible(account, groups) and any(v.state != store.DELETING for v in known.versions)
 
     async def _own(self, account: Account, name: str) -> Dataset:
         """
@@ -360,14 +360,14 @@ def _next_number(known: Dataset | None) -> int:
     growing = [
         int(v.version)
         for v in known.versions
-        if v.state != rows.FAILED and v.version.isdecimal() and len(v.version) < 10
+        if v.state != store.FAILED and v.version.isdecimal() and len(v.version) < 10
     ]
     return max([known.last_number, *growing]) + 1
 
 
 def _mark(conn: Connection, going: Sequence[Version]) -> None:
     for row in going:
-        rows.change_version(conn, row, {"state": rows.DELETING})
+        store.change_version(conn, row, {"state": store.DELETING})
 
 
 def _none(name: str) -> NotFound:

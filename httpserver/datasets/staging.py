@@ -26,8 +26,8 @@ from typing import NamedTuple
 from headway.logs import get_logger
 from headway.mount import Layout
 
-from ..files.kernel import rename_no_replace
-from .kernel import remove_tree, sync_all
+from ..filesystem.removal import remove_own_tree
+from ..filesystem.system_calls import rename_no_replace, sync_all
 
 log = get_logger(__name__)
 
@@ -133,7 +133,7 @@ class Places:
             rename_no_replace(source, "data", target, version)
             os.fsync(target)
         with _opened(self.root) as root:
-            remove_tree(root, staging.name)
+            remove_own_tree(root, staging.name)
 
     def take_out(self, name: str, version: str) -> Path:
         """A published version leaves its place; what is returned is to be discarded. Safe to call again."""
@@ -180,8 +180,8 @@ def discard(folder: Path, *, keep: Collection[int] = ()) -> None:
         _give_all_back(folder, keep)
     with _opened(folder.parent) as parent:
         # The data first: while some of it is there, the journal still tells whose it was.
-        remove_tree(parent, f"{folder.name}/data")
-        remove_tree(parent, folder.name)
+        remove_own_tree(parent, f"{folder.name}/data")
+        remove_own_tree(parent, folder.name)
 
 
 def _give_all_back(folder: Path, keep: Collection[int]) -> None:

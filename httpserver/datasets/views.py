@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..auth.model import Account
-from ..market.schemas import SharedWith, UsedBy
-from ..needs.uses import Ref, Use, Uses
-from . import rows
+from ..schemas import SharedWith, UsedBy
+from ..uses.service import Ref, Use, Uses
 from . import schemas as s
+from . import store
 from .publisher import KIND, Publisher
-from .rows import Dataset, Version
+from .store import Dataset, Version
 from .unmanaged import Unmanaged
 
 
@@ -31,18 +31,18 @@ def dataset(
         versions=[
             _version(v, publisher, uses)
             for v in known.versions
-            if v.state == rows.READY or (may_change and v.state != rows.DELETING)
+            if v.state == store.READY or (may_change and v.state != store.DELETING)
         ],
         used_by=_together(used_by),
     )
 
 
 def _version(row: Version, publisher: Publisher, uses: Uses) -> s.DatasetVersion:
-    ready = row.state == rows.READY
+    ready = row.state == store.READY
     return s.DatasetVersion(
         version=row.version,
         state=s.DatasetState(row.state),
-        progress=None if row.state != rows.PUBLISHING else publisher.progress(row.key) or 0.0,
+        progress=None if row.state != store.PUBLISHING else publisher.progress(row.key) or 0.0,
         files=row.files if ready else None,
         size_bytes=row.size_bytes if ready else None,
         checksum=row.checksum if ready else None,

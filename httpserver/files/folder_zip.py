@@ -11,10 +11,10 @@ from collections.abc import Generator, Iterator
 
 from headway.logs import get_logger
 
+from ..filesystem.paths import shown
+from ..filesystem.system_calls import open_beneath, reopen
 from ..http.zip_stream import MAX_NAME_BYTES, ZipWriter
-from .kernel import open_beneath, reopen
 from .listing import UPLOAD
-from .names import shown
 from .space import TRASH, UPLOADS
 
 log = get_logger(__name__)

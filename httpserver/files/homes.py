@@ -16,7 +16,8 @@ from headway.mount import Layout, MountKind, MountProbe, ensure_home
 
 from ..auth.accounts import Accounts
 from ..auth.model import Account
-from .kernel import acting_as, drop_groups, open_beneath
+from ..filesystem.rights import acting_as, drop_groups
+from ..filesystem.system_calls import open_beneath
 from .space import Space
 
 T = TypeVar("T")

@@ -9,7 +9,8 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from .kernel import acting_as, open_beneath
+from ..filesystem.rights import acting_as
+from ..filesystem.system_calls import open_beneath
 from .listing import UPLOAD
 from .space import UPLOADS
 

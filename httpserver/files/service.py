@@ -17,14 +17,15 @@ from headway.logs import get_logger
 
 from .. import schemas as s
 from ..auth.model import Account
+from ..filesystem import paths
 from ..http import ranges
 from ..http.disposition import attachment
-from . import names, trash_bin
+from . import trash_bin
 from .folder_zip import FolderZip
 from .homes import Homes
 from .listing import Found, NameCache
+from .quotas import Spaces
 from .space import TRASH, OpenFile, Space, Upload
-from .spaces import Spaces
 
 log = get_logger(__name__)
 _READ_BYTES = 256 * 1024
@@ -106,9 +107,9 @@ class Files:
         def listed(space: Space) -> str:
             found, more = space.list(path, after, limit, self._names)
             listing = s.FileList(
-                path=names.shown("/".join(path)),
+                path=paths.shown("/".join(path)),
                 entries=[_entry(entry) for entry in found],
-                next_cursor=names.encoded(found[-1].name) if more and found else None,
+                next_cursor=paths.encoded(found[-1].name) if more and found else None,
             )
             return listing.model_dump_json()
 
@@ -205,10 +206,10 @@ class Files:
         """
         if body is None:
             raise InvalidInput('To move, say where to: {"to": "new/path"}.')
-        to = names.components(body.to)
+        to = paths.components(body.to)
         owner = self._homes.owner(account, of)
         await self._homes.within(owner, lambda space: space.move(path, to, overwrite=body.overwrite))
-        return s.FileDone(path=names.shown("/".join(to)))
+        return s.FileDone(path=paths.shown("/".join(to)))
 
 
 class _FileResponse(StreamingResponse):
@@ -250,12 +251,12 @@ def _entry(found: Found) -> s.FileEntry:
     elif stat.S_ISLNK(found.mode):
         kind = s.FileKind.LINK
     return s.FileEntry(
-        name=names.shown(found.name),
-        encoded=names.encoded(found.name),
+        name=paths.shown(found.name),
+        encoded=paths.encoded(found.name),
         kind=kind,
         size_bytes=found.size,
         modified_at=found.modified_at,
         mode=f"{stat.S_IMODE(found.mode):04o}",
         uid=found.uid,
-        link_target=None if found.target is None else names.shown(found.target),
+        link_target=None if found.target is None else paths.shown(found.target),
     )

@@ -1,4 +1,4 @@
-"""One personal space. Blocking; every call runs in a thread that acts as the account (see ``kernel.acting_as``)."""
+"""One personal space. Blocking; every call runs in a thread that acts as the account (see ``rights.acting_as``)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from headway.errors import Conflict, InvalidInput, NotFound
 
-from .kernel import open_beneath, rename_no_replace, reopen
+from ..filesystem.removal import remove_account_tree
+from ..filesystem.system_calls import open_beneath, rename_no_replace, reopen
 from .listing import UPLOAD, Found, NameCache, page
-from .removal import remove_tree
-from .words import Path, text, told
+from .messages import Path, text, told
 
 TRASH = ".headway-trash"  # in the home; see trash_bin
 UPLOADS = ".headway-uploads"  # in the home, while uploads are under way
@@ -208,7 +208,7 @@ class Space:
             if not stat.S_ISDIR(info.st_mode):
                 os.unlink(path[-1], dir_fd=folder)
             elif recursive:
-                remove_tree(folder, path[-1])
+                remove_account_tree(folder, path[-1])
             else:
                 os.rmdir(path[-1], dir_fd=folder)
 

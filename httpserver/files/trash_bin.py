@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from headway.errors import Conflict, HeadwayError, InvalidInput, NotFound
 from headway.logs import get_logger
 
-from .kernel import open_beneath, rename_no_replace, reopen
-from .names import components, encoded, from_encoded, shown
-from .removal import remove_tree
+from ..filesystem.paths import components, encoded, from_encoded, shown
+from ..filesystem.removal import remove_account_tree
+from ..filesystem.system_calls import open_beneath, rename_no_replace, reopen
+from .messages import Path, text, told
 from .space import TRASH, Space
-from .words import Path, text, told
 
 log = get_logger(__name__)
 
@@ -246,7 +246,7 @@ def _move(source: int, name: str, target: int, new_name: str) -> None:
 def _remove(trash: int, name: str) -> None:
     with contextlib.suppress(FileNotFoundError):
         if stat.S_ISDIR(os.stat(name, dir_fd=trash, follow_symlinks=False).st_mode):
-            remove_tree(trash, name)
+            remove_account_tree(trash, name)
         else:
             os.unlink(name, dir_fd=trash)
     with contextlib.suppress(FileNotFoundError, IsADirectoryError):

@@ -17,7 +17,7 @@ from headway.errors import (
     Unavailable,
 )
 
-from ..peers import views
+from .. import schemas as s
 from . import request_problems
 
 MEDIA_TYPE = "application/problem+json"
@@ -68,7 +68,7 @@ class WrongHost(HeadwayError):
 
 def response(error: HeadwayError, request_id: str) -> Response:
     """The answer for an error."""
-    body = views.problem(error, request_id).model_dump_json(exclude_none=False)
+    body = _body(error, request_id).model_dump_json(exclude_none=False)
     headers: dict[str, str] = {"Cache-Control": "no-store"}
     if isinstance(error, TooMany | Unavailable) and not isinstance(error, DeadlineExceeded):
         headers["Retry-After"] = str(max(1, round(error.extra.get("retry_after_s", 2))))
@@ -82,6 +82,21 @@ def response(error: HeadwayError, request_id: str) -> Response:
     if isinstance(error, MethodNotAllowed) and error.extra.get("allow"):
         headers["Allow"] = error.extra["allow"]
     return Response(body, error.http_status, headers, MEDIA_TYPE)
+
+
+def _body(error: HeadwayError, request_id: str) -> s.Problem:
+    """One error as problem details."""
+    return s.Problem(
+        type=f"urn:headway:problem:{error.slug}",
+        title=error.title,
+        status=error.http_status,
+        detail=error.message,
+        slug=error.slug,
+        request_id=request_id,
+        errors=[s.ProblemItem(**item.to_json()) for item in error.problems],
+        service=error.extra.get("service"),
+        retry_after_s=error.extra.get("retry_after_s"),
+    )
 
 
 def from_http(error: HTTPException) -> HeadwayError:

@@ -14,7 +14,7 @@ from headway.rpc.v1 import task_manager_pb2 as tm
 from headway.states import TaskState
 
 from .. import schemas as s
-from ..peers import views
+from .. import views
 from ..peers.clients import PARTS_S, Services
 
 # So many tasks are turned into JSON before others get their turn: a millisecond or two.

@@ -16,7 +16,7 @@ from headway.rpc.chunks import in_parts
 from headway.rpc.v1 import common_pb2 as common
 from headway.rpc.v1 import job_manager_pb2 as jm
 
-from ..needs.unknown_names import Unknown, Wanted
+from ..needs.job_names import Unknown, Wanted
 
 _PART_BYTES = 500_000
 

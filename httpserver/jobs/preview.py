@@ -21,8 +21,8 @@ from headway.rpc.v1 import job_manager_pb2 as jm
 from headway.rpc.v1 import task_manager_pb2 as tm
 
 from .. import schemas as s
+from .. import views
 from ..needs.pinning import Pins
-from ..peers import views
 from ..peers.clients import ACT_S, Services
 
 _MOST_VARIANTS = 20

@@ -11,9 +11,9 @@ from headway.logs import get_logger
 from headway.rpc.v1 import job_manager_pb2 as jm
 from headway.states import JOB_ENDED, TASK_FAILURES, JobState, TaskState
 
-from ..needs.uses import GoneMeanwhile, Ref, Uses
-from ..needs.uses_jobs import needs
 from ..peers.clients import Services
+from ..uses.jobs import needs
+from ..uses.service import GoneMeanwhile, Ref, Uses
 
 log = get_logger(__name__)
 

@@ -25,12 +25,11 @@ from headway.states import JobState
 from headway.units import parse_duration
 
 from .. import schemas as s
+from .. import views
 from ..auth.model import Account
-from ..cluster import decisions
-from ..needs.uses import Uses
-from ..peers import views
 from ..peers.clients import ACT_S, Services
-from . import detail, job_file
+from ..uses.service import Uses
+from . import decisions, detail, job_file
 from .detail import Told
 from .job_file_process import JobFileProcess
 from .retry import Retry

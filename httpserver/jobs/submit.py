@@ -28,11 +28,11 @@ from headway.rpc.v1 import job_manager_pb2 as jm
 
 from .. import schemas
 from ..auth.model import Account
+from ..auth.views import account_to_pb
 from ..http.problems import UnsupportedMedia
 from ..needs.pinning import Pinning, Pins
-from ..needs.uses import Uses
 from ..peers.clients import ACT_S, SUBMIT_S, Services
-from ..servicer import account_to_pb
+from ..uses.service import Uses
 from . import job_file, preview, timeout_advice
 from .job_file_process import JobFileProcess
 

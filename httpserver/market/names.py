@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from headway.errors import InvalidInput, NotAllowed
 
 from ..auth.model import Account
+from ..schemas.accounts import ACCOUNT_NAME
 
 BASE = "base"  # the owner of the images that every user starts from; admins push there
 LATEST = "latest"
 NAME_CHARACTERS = 64
 NAME_PATTERN = r"[a-z0-9]+(?:[._-][a-z0-9]+)*"
 TAG_PATTERN = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}"
-OWNER_PATTERN = r"[a-z_][a-z0-9_-]{0,31}"
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 # Starts with a digit, so that it is no account's name and an address tells them apart.
 _ID = re.compile(rf"1[{_ALPHABET}]{{19}}")
 _REF = re.compile(
-    rf"(?:(?P<owner>{OWNER_PATTERN})/)?(?P<name>{NAME_PATTERN})"
+    rf"(?:(?P<owner>{ACCOUNT_NAME})/)?(?P<name>{NAME_PATTERN})"
     rf"(?::(?P<tag>{TAG_PATTERN}))?(?:@(?P<digest>sha256:[0-9a-f]{{64}}))?"
 )
 _ENGINES = re.compile(r"[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from ..auth.model import Account
-from ..needs.near_names import Tagged
+from ..text.near_names import Tagged
 
 if TYPE_CHECKING:
     from headway.archive import ImageInfo
@@ -34,10 +34,3 @@ class FindsImages(Protocol):
 
     async def names(self, account: Account, at_most: int) -> Sequence[str]:
         """``owner/name:tag`` of what this account may use, the latest push first."""
-
-
-class KnowsGroups(Protocol):
-    """Who is in which group; implemented by ``groups.Groups``."""
-
-    async def of(self, account: str) -> Collection[str]:
-        """Names of the groups that the account is in."""

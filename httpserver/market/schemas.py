@@ -1,31 +1,11 @@
-"""What the image market and groups say and hear over HTTP."""
+"""The image market in the HTTP API."""
 
 from __future__ import annotations
 
-from typing import Annotated
-
 from pydantic import Field, StrictBool
 
-from ..schemas import Answer, Ask
-from .names import OWNER_PATTERN, TAG_PATTERN
-
-DESCRIPTION_CHARACTERS = 20_000
-SHARES_AT_MOST = 1_000
-
-GroupName = Annotated[
-    str,
-    Field(
-        pattern=f"^{OWNER_PATTERN}$",
-        description="lower-case letters, digits, _ and -, up to 32, starting with a letter or _",
-    ),
-]
-
-
-class SharedWith(Answer):
-    """Who else sees it. To those who may not change the image only their own names are shown here."""
-
-    users: list[str]
-    groups: list[str]
+from ..schemas import DESCRIPTION_CHARACTERS, Answer, Ask, ShareChange, SharedWith, UsedBy
+from .names import TAG_PATTERN
 
 
 class GoodRun(Answer):
@@ -53,14 +33,6 @@ class ImageLayer(Answer):
     digest: str = Field(description="of the uncompressed layer")
     size_bytes: int
     created_by: str
-
-
-class UsedBy(Answer):
-    """An account whose jobs used it."""
-
-    account: str
-    jobs: int
-    last_used_at: float
 
 
 class ImageTagDetail(ImageTag):
@@ -118,13 +90,6 @@ class ImageList(Answer):
     next_cursor: str | None = Field(description="null at the end")
 
 
-class ShareChange(Ask):
-    """Replaces who it is shared with."""
-
-    users: list[str] = Field(default_factory=list, max_length=SHARES_AT_MOST)
-    groups: list[str] = Field(default_factory=list, max_length=SHARES_AT_MOST)
-
-
 class ImagePatch(Ask):
     """Only what is given changes."""
 
@@ -141,25 +106,3 @@ class ImageDeletion(Answer):
     """It is out of the lists now; what jobs still need goes when the last of them ends."""
 
     live_jobs: list[str]
-
-
-class Group(Answer):
-    name: str
-    members: list[str]
-    created_at: float
-
-
-class GroupList(Answer):
-    groups: list[Group]
-
-
-class GroupCreate(Ask):
-    name: GroupName
-    members: list[str] = Field(default_factory=list, max_length=10_000)
-
-
-class GroupPatch(Ask):
-    """Who is in it twice, or not in it anyway, is fine."""
-
-    add: list[str] = Field(default_factory=list, max_length=10_000)
-    remove: list[str] = Field(default_factory=list, max_length=10_000)

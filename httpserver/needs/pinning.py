@@ -25,11 +25,11 @@ from ..registries.failure import RegistryFailure
 from ..registries.manifests import Facts
 from ..registries.names import ImageName
 from ..registries.service import Resolved as OfRegistry
-from . import near_names
+from ..text import near_names
+from ..text.near_names import Hint
+from ..uses.service import Ref
 from .engine_images import Engines, OnEngines
-from .near_names import Hint
-from .unknown_names import Unknown, Wanted
-from .uses import Ref
+from .job_names import Unknown, Wanted
 
 T = TypeVar("T")
 

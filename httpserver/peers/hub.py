@@ -26,7 +26,7 @@ from headway.rpc.v1 import resource_manager_pb2 as rm
 from headway.rpc.v1 import task_manager_pb2 as tm
 
 from .. import schemas as s
-from . import views
+from .. import views
 from .clients import Remote, Services
 
 log = get_logger(__name__)

@@ -12,9 +12,9 @@ from urllib.parse import urlencode, urlsplit
 from headway.logs import get_logger
 
 from . import manifests
-from .doors import Doors
 from .failure import Kind, RegistryFailure
-from .http import MIB, Answer, Web
+from .host_client import MIB, Answer, Web
+from .hosts import Doors
 from .manifests import Facts, Index, Manifest, Unreadable
 from .names import DIGEST, ImageName, api_host
 

@@ -13,8 +13,8 @@ from headway.store.database import Database
 
 from . import store
 from .client import Login, RegistryClient
-from .doors import Doors
 from .failure import Kind, RegistryFailure
+from .hosts import Doors
 from .manifests import Facts
 from .names import ImageName, registry_host
 from .store import Stored

@@ -58,6 +58,16 @@ from .files import (
     FileList,
     FileMove,
 )
+from .groups import (
+    DESCRIPTION_CHARACTERS,
+    Group,
+    GroupCreate,
+    GroupList,
+    GroupPatch,
+    ShareChange,
+    SharedWith,
+    UsedBy,
+)
 from .health import (
     Healthy,
     Ready,
@@ -98,6 +108,7 @@ from .starts import (
 )
 
 __all__ = [
+    "DESCRIPTION_CHARACTERS",
     "Acted",
     "Answer",
     "Ask",
@@ -115,6 +126,10 @@ __all__ = [
     "FileList",
     "FileMove",
     "Gpu",
+    "Group",
+    "GroupCreate",
+    "GroupList",
+    "GroupPatch",
     "Healthy",
     "ImageSource",
     "Job",
@@ -153,6 +168,8 @@ __all__ = [
     "Resources",
     "Scheduling",
     "Session",
+    "ShareChange",
+    "SharedWith",
     "Submitted",
     "Task",
     "TaskDetail",
@@ -163,6 +180,7 @@ __all__ = [
     "TokenCreated",
     "TokenList",
     "UsagePoint",
+    "UsedBy",
     "User",
     "UserCreate",
     "UserCreated",

@@ -8,6 +8,8 @@ from pydantic import Field, StrictBool
 
 from .base import Answer, Ask
 
+ACCOUNT_NAME = r"[a-z_][a-z0-9_-]{0,31}"
+
 
 class User(Answer):
     name: str
@@ -73,7 +75,7 @@ class TokenList(Answer):
 UserName = Annotated[
     str,
     Field(
-        pattern=r"^[a-z_][a-z0-9_-]{0,31}$",
+        pattern=f"^{ACCOUNT_NAME}$",
         description="lower-case letters, digits, _ and -, up to 32, starting with a letter or _",
     ),
 ]

@@ -12,11 +12,11 @@ from headway.logs import get_logger
 
 from ..http.problems import INSIDE
 from . import tus
-from .disk import Digest, Disk
 from .errors import FileBroken
+from .live_upload import Upload
 from .ports import Outcome, Target, Watch
 from .records import Failure, Record, Records, State
-from .upload import Upload
+from .upload_files import Digest, Disk
 
 log = get_logger(__name__)
 

@@ -10,8 +10,8 @@ from itertools import islice
 
 from headway.errors import HeadwayError
 
-from .disk import Digest, Disk
 from .tus import Hash
+from .upload_files import Digest, Disk
 
 _GATHER_BYTES = 1 << 20  # a thread is troubled for so much
 _GATHER_PIECES = 512

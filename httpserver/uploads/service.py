@@ -14,18 +14,18 @@ from headway.logs import get_logger
 from headway.store import Database
 
 from ..auth.model import Account
-from ..files.names import shown
+from ..filesystem.paths import shown
 from . import schemas as s
 from . import tus
-from .disk import Disk
 from .errors import Locked, UploadOver, WrongOffset
 from .finishing import Finishing
 from .limits import refuse_beyond, refuse_too_large, refuse_without_space
+from .live_upload import Upload
 from .ports import Place, Target
 from .receiving import Holder
 from .records import OVER, Record, Records, State
-from .storing import Piece, store
-from .upload import Upload
+from .store_piece import Piece, store
+from .upload_files import Disk
 from .view import shown_upload
 
 log = get_logger(__name__)

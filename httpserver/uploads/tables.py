@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import BigInteger, Column, Float, Integer, String, Table, Text
 
-from ..store import metadata
+from ..tables import metadata
 
 uploads = Table(
     "uploads",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..files.names import shown
+from ..filesystem.paths import shown
 from . import schemas as s
-from .upload import Upload
+from .live_upload import Upload
 
 
 def shown_upload(upload: Upload, offset: int, expires_at: float) -> s.Upload:

@@ -21,8 +21,8 @@ import pytest_asyncio
 
 from headway.rpc.v1 import job_manager_pb2 as jm
 from httpserver.datasets import publisher, staging
-from httpserver.datasets.publish import Publication
-from httpserver.needs.uses import Ref
+from httpserver.datasets.publication import Publication
+from httpserver.uses.service import Ref
 from tests.integration.http_rig import Rig, a_job_file, a_rig, submit
 from tests.support.waiting import eventually
 

@@ -10,7 +10,7 @@ import pytest_asyncio
 
 from headway.rpc.v1 import common_pb2 as common
 from headway.rpc.v1 import job_manager_pb2 as jm
-from httpserver.needs.uses import Ref
+from httpserver.uses.service import Ref
 from tests.integration.http_rig import Rig, a_job_file, a_rig, submit
 from tests.integration.test_market import an_image, push
 from tests.support.waiting import eventually

@@ -17,7 +17,7 @@ from headway.rpc.v1 import http_server_pb2 as hs
 from headway.rpc.v1 import job_manager_pb2 as jm
 from headway.rpc.v1 import resource_manager_pb2 as rm
 from headway.rpc.v1.http_server_pb2_grpc import HttpServerStub
-from httpserver.needs.uses import Ref
+from httpserver.uses.service import Ref
 from tests.integration.http_rig import TOKEN, Rig, a_job_file, a_machine, a_rig, submit
 from tests.integration.test_market import an_image, push
 from tests.integration.test_registries import DIGEST, basic, good

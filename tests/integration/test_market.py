@@ -19,7 +19,7 @@ import pytest_asyncio
 from headway.archive import ImageStore
 from headway.rpc.v1 import common_pb2 as common
 from headway.rpc.v1 import job_manager_pb2 as jm
-from httpserver.needs.uses import Ref
+from httpserver.uses.service import Ref
 from tests.integration.http_rig import Rig, a_rig, submit
 from tests.support.archives import Entry, TinyImage, docker_save, oci_layout, packed, tar_of, tiny_image
 from tests.support.waiting import eventually

@@ -15,15 +15,15 @@ import pytest
 from sqlalchemy import insert
 
 from headway.store import Database
-from httpserver.registries import doors as doors_module
+from httpserver.auth.tables import accounts
+from httpserver.registries import hosts as doors_module
 from httpserver.registries.client import Login, RegistryClient
-from httpserver.registries.doors import Doors
 from httpserver.registries.failure import Kind, RegistryFailure
+from httpserver.registries.hosts import Doors
 from httpserver.registries.manifests import MANIFEST_TYPES, Facts
 from httpserver.registries.names import ImageName, parse
 from httpserver.registries.service import Registries, Resolved
 from httpserver.registries.vault import Vault
-from httpserver.store import accounts
 from tests.support.clock import FakeClock
 from tests.support.ports import free_port
 from tests.support.web_servers import Asked, WebServer, a_web_server, answer

@@ -11,7 +11,7 @@ from headway.errors import Conflict, InvalidInput, NotSignedIn, TooMany
 from headway.store import Database
 from headway.store.migrations import differences
 from httpserver.auth.accounts import Accounts
-from httpserver.store import metadata
+from httpserver.tables import metadata
 from tests.support.clock import FakeClock
 
 DAY = 86_400.0

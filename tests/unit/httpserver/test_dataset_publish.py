@@ -15,8 +15,8 @@ import pytest
 
 from headway.errors import HeadwayError, StoreFull, TooLarge
 from headway.mount import Layout, prepare_local
-from httpserver.datasets.publish import CopyNeeded, Publication, checksum_line, choose
-from httpserver.datasets.source import Limits, NotPublishable, Source
+from httpserver.datasets.publication import CopyNeeded, Publication, checksum_line, choose
+from httpserver.datasets.source_folder import Limits, NotPublishable, Source
 from httpserver.datasets.staging import Info, Places, discard
 from tests.support.small_disks import small_disks
 

@@ -15,15 +15,15 @@ from httpserver.auth.model import Account
 from httpserver.datasets.ports import Pinned
 from httpserver.jobs import job_file
 from httpserver.needs.engine_images import Engines
-from httpserver.needs.near_names import Tagged
+from httpserver.needs.job_names import Unknown, Wanted
 from httpserver.needs.pinning import ImagePin, Pinning, Pins
-from httpserver.needs.unknown_names import Unknown, Wanted
-from httpserver.needs.uses import Ref
 from httpserver.registries import manifests
 from httpserver.registries.failure import Kind, RegistryFailure
 from httpserver.registries.manifests import Facts, Unreadable
 from httpserver.registries.names import OWN_REGISTRY, ImageName, parse, registry_host
 from httpserver.registries.service import Resolved
+from httpserver.text.near_names import Tagged
+from httpserver.uses.service import Ref
 from worker.runtime.docker_images import MARK
 
 A, B, C = (f"sha256:{digit * 64}" for digit in "abc")

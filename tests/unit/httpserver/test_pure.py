@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.errors import InvalidInput, RangeInvalid
-from httpserver.auth.limits import FailureLimit, SignInLimits
-from httpserver.files import kernel, names
+from httpserver.auth.sign_in_limits import FailureLimit, SignInLimits
+from httpserver.filesystem import paths, system_calls
 from httpserver.http import origin, ranges
 from httpserver.http.disposition import attachment
 
@@ -145,14 +145,14 @@ def test_a_path_of_any_bytes_comes_through_or_is_refused(parts: list[bytes]):
     raw = prefix.encode() + "/".join(quote(part, safe="") for part in parts).encode() + b"?x=1"
     split = [piece for part in parts for piece in part.split(b"/") if piece not in (b"", b".")]
     try:
-        components = names.from_address(raw, prefix)
+        components = paths.from_address(raw, prefix)
     except InvalidInput:
         assert any(piece == b".." or b"\0" in piece for piece in split)
     else:
         assert [os.fsencode(component) for component in components] == split
         for component in components:
-            assert unquote_to_bytes(names.encoded(component)) == os.fsencode(component)
-            names.shown(component).encode()
+            assert unquote_to_bytes(paths.encoded(component)) == os.fsencode(component)
+            paths.shown(component).encode()
 
 
 def test_a_burst_of_failures_waits_and_time_forgives():
@@ -191,6 +191,6 @@ def test_the_kernel_itself_refuses_to_leave(tmp_path: Path):
     root = os.open(tmp_path / "in", os.O_PATH)
     for path in ("..", "up", "up/in", "/etc", "./../in"):
         with pytest.raises(OSError, match="cross-device"):
-            kernel.open_beneath(root, path, os.O_RDONLY)
-    os.close(kernel.open_beneath(root, "", os.O_RDONLY))
+            system_calls.open_beneath(root, path, os.O_RDONLY)
+    os.close(system_calls.open_beneath(root, "", os.O_RDONLY))
     os.close(root)

@@ -12,8 +12,8 @@ import pytest
 from headway.errors import Conflict, InvalidInput, NotFound
 from httpserver.files import listing, trash_bin
 from httpserver.files.measure import Pace, Stopped, measure
-from httpserver.files.removal import remove_tree
 from httpserver.files.space import Space
+from httpserver.filesystem.removal import remove_account_tree
 
 FREELY = Pace(1e9, lambda: False)
 NOW = 1_800_000_000.0
@@ -52,7 +52,7 @@ def deep(home: Path, name: str, levels: int, part: str) -> None:
 
 def test_a_tree_deeper_than_any_path_is_removed(home: Path, space: Space):
     deep(home, "top", 100, "d" * 200)
-    remove_tree(space.root, "top")
+    remove_account_tree(space.root, "top")
     assert list(home.iterdir()) == []
 
 
@@ -63,7 +63,7 @@ def test_folders_that_their_owner_made_read_only_are_removed(home: Path, space: 
     (inner / "f").touch()
     inner.chmod(0o555)
     (home / "pkg").chmod(0o111)
-    remove_tree(space.root, "pkg")
+    remove_account_tree(space.root, "pkg")
     assert list(home.iterdir()) == []
 
 
@@ -72,7 +72,7 @@ def test_links_and_pipes_are_removed_and_what_links_point_at_stays(home: Path, s
     (home / "t").mkdir()
     (home / "t" / "link").symlink_to(tmp_path)
     os.mkfifo(home / "t" / "pipe")
-    remove_tree(space.root, "t")
+    remove_account_tree(space.root, "t")
     assert list(home.iterdir()) == []
     assert (tmp_path / "kept").read_text() == "kept"
 
@@ -106,7 +106,7 @@ def test_what_lies_too_deep_for_a_path_counts(home: Path, space: Space):
     os.sync()
     found = measure(space.root, os.geteuid(), os.getegid(), FREELY)
     assert found.entries == 102
-    remove_tree(space.root, "top")
+    remove_account_tree(space.root, "top")
 
 
 def test_what_is_being_uploaded_is_told_apart(home: Path, space: Space):

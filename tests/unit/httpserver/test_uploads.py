@@ -24,14 +24,14 @@ from headway.errors import (
 from headway.mount import Layout, MountProbe, prepare_local
 from headway.store import Database
 from httpserver.auth.model import Account
-from httpserver.uploads import limits, receiving, service, storing, tus
-from httpserver.uploads.disk import Disk
+from httpserver.uploads import limits, receiving, service, store_piece, tus
 from httpserver.uploads.errors import Locked, PieceBroken, UploadOver, WrongOffset
+from httpserver.uploads.live_upload import Upload
 from httpserver.uploads.ports import Outcome, Place, Stored, Watch
 from httpserver.uploads.records import State
 from httpserver.uploads.service import Uploads
-from httpserver.uploads.storing import Piece
-from httpserver.uploads.upload import Upload
+from httpserver.uploads.store_piece import Piece
+from httpserver.uploads.upload_files import Disk
 from tests.support.clock import FakeClock
 from tests.support.waiting import eventually
 
@@ -421,7 +421,7 @@ async def test_what_has_no_length_yet_is_held_to_the_quota_while_it_comes(
     house: House, monkeypatch: pytest.MonkeyPatch
 ):
     """It used to be looked at only at the end, with all of it on the disk."""
-    monkeypatch.setattr(storing, "_ASK_BYTES", 4)
+    monkeypatch.setattr(store_piece, "_ASK_BYTES", 4)
     house.target.most = 6
     upload = await house.uploads.create(ANN, "things", None, "")
     with pytest.raises(StoreFull, match="At most 6"):

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from headway.errors import Conflict, InvalidInput
+from httpserver.files import upload_target
 from httpserver.files.space import UPLOADS, Space
-from httpserver.uploads import files_target
+from httpserver.files.upload_target import _path, _publish, _sweeper
 from httpserver.uploads.errors import UploadOver
-from httpserver.uploads.files_target import _path, _publish, _sweeper
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def links(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bo
     def refused(*_: object, **__: object) -> None:
         raise OSError(errno.EPERM, os.strerror(errno.EPERM))
 
-    monkeypatch.setattr(files_target.os, "link", refused)
+    monkeypatch.setattr(upload_target.os, "link", refused)
     return False
 
 

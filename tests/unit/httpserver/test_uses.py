@@ -16,10 +16,10 @@ from headway.rpc.v1 import common_pb2 as common
 from headway.rpc.v1 import job_manager_pb2 as jm
 from headway.states import JobState
 from headway.store import Database
-from httpserver.needs.uses import SUBMITTING, GoneMeanwhile, Ref, Uses
-from httpserver.needs.uses_jobs import JobNow
-from httpserver.needs.uses_store import good_runs, holds
-from httpserver.store import metadata
+from httpserver.tables import metadata
+from httpserver.uses.jobs import JobNow
+from httpserver.uses.service import SUBMITTING, GoneMeanwhile, Ref, Uses
+from httpserver.uses.store import good_runs, holds
 from tests.support.clock import FakeClock
 
 DIGEST = "sha256:" + "a" * 64

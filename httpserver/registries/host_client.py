@@ -12,8 +12,8 @@ from urllib.parse import urljoin, urlsplit
 
 import httpx
 
-from .doors import Doors
 from .failure import Kind, RegistryFailure
+from .hosts import Doors
 from .names import split_host
 
 MIB = 1 << 20

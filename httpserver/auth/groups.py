@@ -11,9 +11,9 @@ from headway.errors import Conflict, InvalidInput, NotFound
 from headway.logs import get_logger
 from headway.store.database import Database
 
-from ..auth.accounts import Accounts
-from ..auth.model import Account
-from . import schemas as s
+from .. import schemas as s
+from .accounts import Accounts
+from .model import Account
 from .tables import groups, members
 
 log = get_logger(__name__)

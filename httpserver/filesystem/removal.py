@@ -1,4 +1,4 @@
-"""Removes whole trees, whatever a task has made of them. Blocking, under the account's rights."""
+"""Removes whole trees of files. Blocking."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ import contextlib
 import errno
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 
-from .kernel import open_beneath
+from .system_calls import open_beneath
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 # The kernel takes paths of 4,096 bytes; what lies deeper is lifted up first.
 _DEEP_BYTES = 2_048
 
 
-def remove_tree(folder: int, name: str) -> None:
+def remove_account_tree(folder: int, name: str) -> None:
     """Deletes ``name`` in ``folder`` with all that is in it.
 
     By paths from the parent and without links, so that neither depth nor a folder that is swapped for a link meanwhile
@@ -93,3 +94,38 @@ def _below(folder: int, path: str) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def remove_own_tree(folder: int, name: str) -> None:
+    """Removes ``name`` below ``folder`` with all that is in it; fine if it isn't there. Only for trees that nobody else
+    can change. However deep: no descriptor is held for each level.
+
+    Raises:
+        OSError: something can't be removed.
+    """
+    try:
+        if not stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+            os.unlink(name, dir_fd=folder)
+            return
+    except FileNotFoundError:
+        return
+    todo: list[tuple[str, bool]] = [(name, False)]
+    while todo:
+        path, emptied = todo.pop()
+        if emptied:
+            os.rmdir(path, dir_fd=folder)
+            continue
+        todo.append((path, True))
+        here = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        try:
+            if os.geteuid() != 0:
+                os.fchmod(here, 0o700)  # a folder that can't be written keeps even its owner from emptying it
+            with os.scandir(here) as entries:
+                found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+            for child, is_folder in found:
+                if is_folder:
+                    todo.append((f"{path}/{child}", False))
+                else:
+                    os.unlink(child, dir_fd=here)
+        finally:
+            os.close(here)

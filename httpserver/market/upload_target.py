@@ -22,12 +22,12 @@ from headway.store.database import Database
 
 from ..auth.accounts import Accounts
 from ..auth.model import Account
-from ..needs.uses import Ref, Uses
+from ..text import descriptions
 from ..uploads.ports import Outcome, Place, Stored, Watch
+from ..uses.service import Ref, Uses
 from . import store
-from .collect import Collector, ImageFiles
+from .garbage_collection import Collector, ImageFiles
 from .names import ImageName, to_push
-from .service import clean
 from .store import Published, Pushed
 
 log = get_logger(__name__)
@@ -166,7 +166,7 @@ def _wish(account: Account, metadata: Mapping[str, str]) -> _Wish:
     description = metadata.get("description")
     return _Wish(
         name=to_push(metadata.get("name", ""), account),
-        description=None if description is None else clean(description),
+        description=None if description is None else descriptions.checked(description),
         public=None if not public else public == "true",
         choose=metadata.get("choose", ""),
     )

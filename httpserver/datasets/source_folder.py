@@ -13,8 +13,9 @@ from typing import NamedTuple
 from headway.errors import InvalidInput, TooLarge
 from headway.snapshot import format_size_about, link_stays_inside
 
-from ..files.kernel import acting_as, open_beneath
-from ..files.names import shown
+from ..filesystem.paths import shown
+from ..filesystem.rights import acting_as
+from ..filesystem.system_calls import open_beneath
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 _TOLD = 20

@@ -1,17 +1,15 @@
-"""The two system calls that Python lacks, and file rights of one thread."""
+"""System calls that Python lacks."""
 
 from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
 import os
-import platform
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import suppress
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _SYS_OPENAT2 = 437
-_SYS_SETGROUPS = {"x86_64": 116, "aarch64": 159}.get(platform.machine())
 _RESOLVE_NO_XDEV = 0x01
 _RESOLVE_NO_MAGICLINKS = 0x02
 _RESOLVE_NO_SYMLINKS = 0x04
@@ -19,6 +17,9 @@ _RESOLVE_BENEATH = 0x08
 _RENAME_NOREPLACE = 1
 # RESOLVE_BENEATH answers EAGAIN when something was renamed on the way; it can't be sure then.
 _AGAIN = 32
+_FICLONE = 0x40049409
+_NO_CLONE = frozenset({errno.EOPNOTSUPP, errno.ENOTTY, errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EPERM})
+_NO_LEASE = frozenset({errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS, errno.EACCES, errno.EPERM, errno.ENOLCK})
 
 
 class _How(ctypes.Structure):
@@ -78,31 +79,43 @@ def rename_no_replace(from_folder: int, name: str, to_folder: int, new_name: str
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), new_name)
 
 
-def drop_groups() -> None:
-    """Takes the supplementary groups from the calling thread alone; glibc's own call would take them from all."""
-    if os.geteuid() == 0 and _SYS_SETGROUPS is not None and _libc.syscall(_SYS_SETGROUPS, 0, None) != 0:
+def clone(source: int, target: int) -> bool:
+    """Makes the empty file ``target`` share the content of ``source``; False: not possible here.
+
+    Raises:
+        OSError: possible, and failed.
+    """
+    try:
+        fcntl.ioctl(target, _FICLONE, source)
+    except OSError as error:
+        if error.errno in _NO_CLONE:
+            return False
+        raise
+    return True
+
+
+def sync_all(descriptor: int) -> None:
+    """Everything of the file system of ``descriptor`` is on the disk after this.
+
+    Raises:
+        OSError: it is not.
+    """
+    if _libc.syncfs(descriptor) != 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
 
 
-@contextmanager
-def acting_as(uid: int, gid: int) -> Iterator[None]:
-    """File calls of this thread count as those of ``uid`` and ``gid``, root's power over files included. Without root
-    there is nothing to change: the process has its own files only.
-
-    Raises:
-        PermissionError: the kernel did not take them.
-    """
-    if os.geteuid() != 0:
-        yield
-        return
-    # They are per thread, and tell the value before, never an error: the second call tells whether the first worked.
-    _libc.setfsgid(gid)
-    _libc.setfsuid(uid)
+def open_for_writing(descriptor: int) -> bool:
+    """Whether some program of this machine has the file open for writing, or mapped so; ``descriptor`` is open for
+    reading. Network file systems can't tell; then it is False."""
     try:
-        if _libc.setfsuid(-1) != uid or _libc.setfsgid(-1) != gid:
-            raise PermissionError(errno.EPERM, "the kernel does not let this process act as the account")
-        yield
-    finally:
-        _libc.setfsuid(0)
-        _libc.setfsgid(0)
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+    except OSError as error:
+        if error.errno in (errno.EAGAIN, errno.EWOULDBLOCK):
+            return True
+        if error.errno in _NO_LEASE:
+            return False
+        raise
+    with suppress(OSError):
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    return False

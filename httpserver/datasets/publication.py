@@ -24,9 +24,10 @@ from typing import Literal, TextIO
 from headway.errors import Conflict, HeadwayError, MountUnavailable, NotAllowed, NotFound, StoreFull
 from headway.snapshot import format_size_about
 
-from ..files.names import shown
-from .kernel import clone, open_for_writing, remove_tree
-from .source import Entry, Folder, NotPublishable, Scanned, Source
+from ..filesystem.paths import shown
+from ..filesystem.removal import remove_own_tree
+from ..filesystem.system_calls import clone, open_for_writing
+from .source_folder import Entry, Folder, NotPublishable, Scanned, Source
 from .staging import PROBE, Info, Journaled, Places, journal_lines, write_info
 
 Method = Literal["reflink", "hardlink", "copy"]
@@ -116,7 +117,7 @@ def _probe(places: Places) -> Iterator[int]:
     with ExitStack() as stack:
         root = os.open(places.root, _FOLDER)
         stack.callback(os.close, root)
-        stack.callback(remove_tree, root, folder.name)
+        stack.callback(remove_own_tree, root, folder.name)
         descriptor = os.open(folder, _FOLDER)
         stack.callback(os.close, descriptor)
         yield descriptor

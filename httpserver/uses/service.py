@@ -33,10 +33,10 @@ from headway.rpc.v1 import job_manager_pb2 as jm
 from headway.states import JobState, TaskState
 from headway.store.database import Database
 
-from . import uses_store as store
-from .uses_jobs import AsksJobs, JobNow, job_now, needs
-from .uses_memory import Memory, Ref, ref_of, refs_of
-from .uses_store import Hold
+from . import store
+from .jobs import AsksJobs, JobNow, job_now, needs
+from .memory import Memory, Ref, ref_of, refs_of
+from .store import Hold
 
 __all__ = ["SUBMITTING", "GoneMeanwhile", "Ref", "Use", "Uses"]
 

@@ -20,7 +20,7 @@ from sqlalchemy import (
     update,
 )
 
-from ..store import metadata
+from ..tables import metadata
 
 # One row says: this job (or, while job_id is null, this request that may become one) needs this thing. An ended row
 # stays for a day, so that a client which repeats its request is not counted twice.

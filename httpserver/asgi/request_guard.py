@@ -15,9 +15,9 @@ from headway.errors import HeadwayError, NotSignedIn, TooLarge
 from headway.logs import bound, get_logger
 
 from ..api.common import COOKIE
+from ..http import origin, problems
 from ..parts import Parts
 from ..uploads import tus
-from . import origin, problems
 
 log = get_logger(__name__)
 

@@ -28,11 +28,12 @@ from headway.store.database import Database
 
 from ..auth.accounts import Accounts
 from ..auth.model import Account
+from ..filesystem.rights import drop_groups
+from ..filesystem.system_calls import open_beneath
 from . import schemas as s
-from .kernel import drop_groups, open_beneath
 from .measure import Measured, Pace, Stopped, measure
+from .messages import size_text
 from .tables import space_usage
-from .words import size_text
 
 log = get_logger(__name__)
 

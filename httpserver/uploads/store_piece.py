@@ -11,12 +11,12 @@ from headway.errors import HeadwayError, StoreFull, TooLarge
 from headway.logs import get_logger
 
 from . import tus
-from .disk import Disk
 from .errors import PieceBroken, WrongOffset
 from .limits import refuse_beyond, size
+from .live_upload import Upload
 from .receiving import Holder, Writer
 from .records import Records
-from .upload import Upload
+from .upload_files import Disk
 
 log = get_logger(__name__)
 

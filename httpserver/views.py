@@ -1,4 +1,4 @@
-"""Protobuf messages and accounts as the HTTP API shows them."""
+"""Protobuf messages of the other services as the HTTP API shows them. Pure."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from headway.errors import HeadwayError
-from headway.errors import Problem as DomainProblem
 from headway.model.reasons import EndReason, EndWord, WaitWord
 from headway.rpc import convert
 from headway.rpc.v1 import common_pb2 as common
@@ -19,8 +17,7 @@ from headway.rpc.v1 import resource_manager_pb2 as rm
 from headway.rpc.v1 import task_manager_pb2 as tm
 from headway.states import Admission, AttemptState, JobState, NodeHealth, TaskState
 
-from .. import schemas as s
-from ..auth.model import Account, StoredToken
+from . import schemas as s
 
 _PRIORITY = {
     common.PRIORITY_LOW: s.Priority.LOW,
@@ -50,35 +47,6 @@ def if_set(message: Message, field: str) -> float | None:
 
 def _int_if_set(message: Message, field: str) -> int | None:
     return getattr(message, field) if message.HasField(field) else None
-
-
-def user(account: Account) -> s.User:
-    return s.User(
-        name=account.name,
-        admin=account.admin,
-        enabled=account.enabled,
-        uid=account.uid,
-        gid=account.gid,
-        may_use_image_user=account.may_use_image_user,
-        may_use_high_priority=account.may_use_high_priority,
-        created_at=account.created_at,
-        signed_in_at=account.signed_in_at,
-        quota_bytes=account.quota_bytes,
-    )
-
-
-def token(stored: StoredToken) -> s.Token:
-    return s.Token(
-        id=stored.id,
-        name=stored.name,
-        created_at=stored.created_at,
-        expires_at=stored.expires_at,
-        used_at=stored.used_at,
-    )
-
-
-def problem_item(problem: DomainProblem) -> s.ProblemItem:
-    return s.ProblemItem(**problem.to_json())
 
 
 def reason(message: common.EndReason, sentence: str = "") -> s.Reason:
@@ -395,19 +363,4 @@ def usage_point(message: rm.UsagePoint) -> s.UsagePoint:
         disk_free_bytes=_int_if_set(message, "disk_free_bytes"),
         live_attempts=message.live_attempts,
         gpus=[gpu(g) for g in message.gpus],
-    )
-
-
-def problem(error: HeadwayError, request_id: str) -> s.Problem:
-    """One error as problem details."""
-    return s.Problem(
-        type=f"urn:headway:problem:{error.slug}",
-        title=error.title,
-        status=error.http_status,
-        detail=error.message,
-        slug=error.slug,
-        request_id=request_id,
-        errors=[problem_item(item) for item in error.problems],
-        service=error.extra.get("service"),
-        retry_after_s=error.extra.get("retry_after_s"),
     )

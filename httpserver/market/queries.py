@@ -10,11 +10,13 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, Connection, Row, exists, false, select, true, tuple_
 
 from ..auth.model import Account
-from ..needs.near_names import Tagged
-from ..needs.uses_store import good_runs, totals
+from ..auth.tables import members
+from ..schemas import SharedWith, UsedBy
+from ..text.near_names import Tagged
+from ..uses.store import good_runs, totals
 from . import schemas as s
 from .names import is_id, parse, shown
-from .tables import contents, images, infos, members, moves, shares, tags
+from .tables import contents, images, infos, moves, shares, tags
 
 _HISTORY = 100
 
@@ -212,7 +214,7 @@ def _base(
         "name": image.name,
         "full_name": shown(image.owner, image.name),
         "public": image.public,
-        "shared_with": s.SharedWith(
+        "shared_with": SharedWith(
             users=[name for kind, name in shared if kind == "user"],
             groups=[name for kind, name in shared if kind == "group"],
         ),
@@ -262,7 +264,7 @@ def _tag(row: Row[Any]) -> dict[str, Any]:
     }
 
 
-def _tag_detail(row: Row[Any], info: dict[str, Any], used: list[s.UsedBy], live: list[str]) -> s.ImageTagDetail:
+def _tag_detail(row: Row[Any], info: dict[str, Any], used: list[UsedBy], live: list[str]) -> s.ImageTagDetail:
     return s.ImageTagDetail(
         **_tag(row),
         os=info["os"],
@@ -295,11 +297,11 @@ def _runs(conn: Connection, digests: Collection[str]) -> dict[str, s.GoodRun]:
     return {row.key: s.GoodRun(job_id=row.job_id, at=row.at) for row in conn.execute(query)}
 
 
-def _used(conn: Connection, digests: Collection[str]) -> defaultdict[str, list[s.UsedBy]]:
+def _used(conn: Connection, digests: Collection[str]) -> defaultdict[str, list[UsedBy]]:
     query = select(totals).where((totals.c.kind == "image") & totals.c.key.in_(list(digests)))
-    out: defaultdict[str, list[s.UsedBy]] = defaultdict(list)
+    out: defaultdict[str, list[UsedBy]] = defaultdict(list)
     for row in conn.execute(query.order_by(totals.c.last_used_at.desc())):
-        out[row.key].append(s.UsedBy(account=row.account, jobs=row.jobs, last_used_at=row.last_used_at))
+        out[row.key].append(UsedBy(account=row.account, jobs=row.jobs, last_used_at=row.last_used_at))
     return out
 
 

@@ -32,8 +32,9 @@ from ..api import (
     usage,
     users,
 )
+from ..http import problems
 from ..parts import Parts
-from . import openapi, problems
+from . import openapi
 from .request_guard import API, Gate
 from .static_files import Page
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from .uses_store import Hold
+from .store import Hold
 
 K = TypeVar("K")
 V = TypeVar("V")

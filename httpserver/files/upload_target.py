@@ -17,14 +17,14 @@ from headway.mount import Layout
 
 from ..auth.accounts import Accounts
 from ..auth.model import Account
-from ..files.homes import Homes
-from ..files.kernel import open_beneath, rename_no_replace
-from ..files.names import components, shown
-from ..files.space import RUN, UPLOADS, Space
-from ..files.spaces import Spaces
-from ..files.words import Path, told
-from .errors import UploadOver
-from .ports import Outcome, Place, Stored, Watch
+from ..filesystem.paths import components, shown
+from ..filesystem.system_calls import open_beneath, rename_no_replace
+from ..uploads.errors import UploadOver
+from ..uploads.ports import Outcome, Place, Stored, Watch
+from .homes import Homes
+from .messages import Path, told
+from .quotas import Spaces
+from .space import RUN, UPLOADS, Space
 
 log = get_logger(__name__)
 

@@ -1,10 +1,10 @@
-"""Tables of HttpServer. Times are seconds since the epoch."""
+"""Tables of accounts, their tokens and their groups. Times are seconds since the epoch."""
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Boolean, Column, Float, ForeignKey, Index, Integer, MetaData, String, Table
+from sqlalchemy import BigInteger, Boolean, Column, Float, ForeignKey, Index, Integer, String, Table
 
-metadata = MetaData()
+from ..tables import metadata
 
 accounts = Table(
     "accounts",
@@ -35,4 +35,20 @@ tokens = Table(
     Column("expires_at", Float),
     Column("used_at", Float),
     Index("tokens_account", "account"),
+)
+
+groups = Table(
+    "groups",
+    metadata,
+    Column("name", String(32), primary_key=True),
+    Column("created_at", Float, nullable=False),
+    Column("created_by", String(32), nullable=False),
+)
+
+members = Table(
+    "group_members",
+    metadata,
+    Column("group", String(32), ForeignKey("groups.name", ondelete="CASCADE"), primary_key=True),
+    Column("account", String(32), ForeignKey("accounts.name"), primary_key=True),
+    Index("group_members_account", "account"),
 )

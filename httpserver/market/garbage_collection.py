@@ -22,8 +22,8 @@ from headway.logs import get_logger
 from headway.mount import Layout, reach
 from headway.store.database import Database
 
-from ..needs.uses import Ref, Uses
 from ..uploads.ports import Watch
+from ..uses.service import Ref, Uses
 from . import store
 from .ingest_process import ingest_apart
 

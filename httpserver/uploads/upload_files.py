@@ -15,7 +15,8 @@ from headway.clock import Clock
 from headway.errors import HeadwayError, MountUnavailable, StoreFull
 from headway.mount import Layout, MountKind, MountProbe, reach
 
-from ..files.kernel import acting_as, drop_groups, open_beneath
+from ..filesystem.rights import acting_as, drop_groups
+from ..filesystem.system_calls import open_beneath
 from . import tus
 from .errors import UploadOver
 from .ports import Place, Watch

@@ -6,10 +6,10 @@ import asyncio
 from dataclasses import dataclass, field
 
 from . import tus
-from .disk import Digest
 from .ports import Watch
 from .receiving import Holder, Writer
 from .records import Record, State
+from .upload_files import Digest
 
 
 @dataclass(eq=False, slots=True)

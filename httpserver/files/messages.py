@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from headway.errors import Conflict, HeadwayError, InvalidInput, MountUnavailable, NotAllowed, NotFound, StoreFull
 
-from .names import shown
+from ..filesystem.paths import shown
 
 Path = tuple[str, ...]
 
