@@ -35,7 +35,7 @@ from httpserver.uploads.upload_files import Disk
 from tests.support.clock import FakeClock
 from tests.support.waiting import eventually
 
-from .test_uploads_tus import b64
+from .test_tus import b64
 
 ANN = Account("ann", 0, 0, False, True, False, False, 0.0)
 BOB = Account("bob", 0, 0, False, True, False, False, 0.0)
