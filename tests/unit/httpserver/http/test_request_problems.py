@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, TypeAdapter, Vali
 
 from httpserver.http import request_problems
 
-OPENAPI = Path(__file__).resolve().parents[3] / "httpserver" / "openapi.json"
+OPENAPI = Path(__file__).resolve().parents[4] / "httpserver" / "openapi.json"
 TAG = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$"
 
 
