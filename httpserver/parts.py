@@ -10,21 +10,21 @@ if TYPE_CHECKING:
 
     from .auth.accounts import Accounts
     from .auth.groups import Groups
-    from .cluster.queue_and_nodes import Cluster
-    from .cluster.usage import UsageDesk
-    from .code.service import Code
+    from .cluster.queue_and_nodes import QueueAndNodes
+    from .cluster.usage import UsageReports
+    from .code.service import CodeSnapshots
     from .datasets.service import Datasets
     from .files.homes import Homes
-    from .files.quotas import Spaces
+    from .files.quotas import SpaceQuotas
     from .files.service import Files
     from .files.trash import Trash
     from .jobs.service import Jobs
     from .jobs.submit import Submit
     from .logs.service import Logs
-    from .market.service import Market
-    from .market.upload_target import ImageTarget
+    from .market.service import ImageMarket
+    from .market.upload_target import ImageUploadTarget
     from .needs.pinning import Pinning
-    from .peers.hub import Hub
+    from .peers.hub import PageEventHub
     from .peers.readiness import Readiness
     from .registries.service import Registries
     from .settings import Settings
@@ -42,20 +42,20 @@ class Parts:
     submit: Submit
     jobs: Jobs
     logs: Logs
-    cluster: Cluster
+    cluster: QueueAndNodes
     homes: Homes
     files: Files
-    spaces: Spaces
+    spaces: SpaceQuotas
     trash: Trash
     datasets: Datasets
-    code: Code
+    code: CodeSnapshots
     uses: Uses
     groups: Groups
-    market: Market
-    image_target: ImageTarget
+    market: ImageMarket
+    image_target: ImageUploadTarget
     uploads: Uploads
-    usage: UsageDesk
+    usage: UsageReports
     registries: Registries
     pinning: Pinning
-    hub: Hub
+    hub: PageEventHub
     readiness: Readiness

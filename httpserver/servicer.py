@@ -14,7 +14,7 @@ from .needs.pinning import Pinning
 from .registries.service import Registries
 
 
-class Servicer(HttpServerServicer):
+class HttpServerService(HttpServerServicer):
     """See proto/headway/rpc/v1/http_server.proto."""
 
     def __init__(self, accounts: Accounts, pinning: Pinning, registries: Registries) -> None:

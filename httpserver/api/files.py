@@ -26,8 +26,8 @@ def _path(request: Request) -> tuple[str, ...]:
 
 
 def _length(request: Request) -> int | None:
-    said = request.headers.get("content-length", "")
-    return int(said) if said.isdecimal() else None
+    header = request.headers.get("content-length", "")
+    return int(header) if header.isdecimal() else None
 
 
 def _shown(request: Request) -> str:

@@ -10,9 +10,9 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from ..uploads import schemas as s
 from ..uploads import tus
 from ..uploads.errors import BadContentType
-from ..uploads.live_upload import Upload
+from ..uploads.live_upload import LiveUpload
 from ..uploads.service import Uploads
-from ..uploads.store_piece import Piece
+from ..uploads.store_piece import UploadPiece
 from .common import BINARY, SignedIn, TheParts
 
 router = APIRouter(tags=["uploads"])
@@ -101,13 +101,13 @@ async def create_upload(
     has_piece = tus.is_piece(headers.get("content-type"))
     if not has_piece and (headers.get("content-length", "0") != "0" or "transfer-encoding" in headers):
         raise BadContentType(f"The first bytes of an upload are sent as {tus.CONTENT_TYPE}.")
-    said = ",".join(headers.getlist("upload-metadata"))
+    raw_metadata = ",".join(headers.getlist("upload-metadata"))
     uploads = parts.uploads
-    upload = await uploads.create(account, kind, length, said)
+    upload = await uploads.create(account, kind, length, raw_metadata)
     offset = 0
     if has_piece:
         try:
-            piece = Piece(0, checksum, _body_bytes(request))
+            piece = UploadPiece(0, checksum, _body_bytes(request))
             offset = await uploads.append(upload, piece, None, request.stream().__aiter__())
         except BaseException:
             # Nobody was told its address yet, so nobody could go on with it.
@@ -138,8 +138,8 @@ async def get_upload_offset(
     headers = _progress(parts.uploads, upload, await parts.uploads.offset(upload))
     record = upload.record
     headers.update({"Upload-Defer-Length": "1"} if record.length is None else {"Upload-Length": str(record.length)})
-    if record.said:
-        headers["Upload-Metadata"] = record.said
+    if record.raw_metadata:
+        headers["Upload-Metadata"] = record.raw_metadata
     return Response(status_code=200, headers={**headers, "Cache-Control": "no-store"})
 
 
@@ -183,7 +183,7 @@ async def append_to_upload(
     uploads = parts.uploads
     upload = uploads.find(account, kind, upload_id)
     tus.check_content_type(headers.get("content-type"))
-    piece = Piece(
+    piece = UploadPiece(
         tus.number(headers, "Upload-Offset"), tus.checksum(headers.get("upload-checksum")), _body_bytes(request)
     )
     offset = await uploads.append(upload, piece, tus.later_length(headers), request.stream().__aiter__())
@@ -220,7 +220,7 @@ def _body_bytes(request: Request) -> int | None:
     return int(length) if length.isdigit() else None
 
 
-def _progress(uploads: Uploads, upload: Upload, offset: int) -> dict[str, str]:
+def _progress(uploads: Uploads, upload: LiveUpload, offset: int) -> dict[str, str]:
     headers = {"Upload-Offset": str(offset)}
     expires_at = uploads.expires_at(upload)
     if expires_at is not None:

@@ -35,8 +35,8 @@ from ..api import (
 from ..http import problems
 from ..parts import Parts
 from . import openapi
-from .request_guard import API, Gate
-from .static_files import Page
+from .request_guard import API, RequestGuard
+from .static_files import StaticPage
 
 log = get_logger(__name__)
 
@@ -48,7 +48,7 @@ class _App(FastAPI):
 
 def application(parts: Parts) -> ASGIApp:
     """Everything, as the server runs it."""
-    return Gate(routes(parts), parts)
+    return RequestGuard(routes(parts), parts)
 
 
 def routes(parts: Parts | None) -> FastAPI:
@@ -74,7 +74,7 @@ def routes(parts: Parts | None) -> FastAPI:
     app.add_exception_handler(RequestValidationError, _of_validation)
     app.add_exception_handler(Exception, _of_nobody)
     if parts is not None:
-        app.state.page = Page(parts.settings.static)
+        app.state.page = StaticPage(parts.settings.static)
     return app
 
 
@@ -97,7 +97,7 @@ async def _of_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     # A route for every path would answer 404 where an address exists and only the method is wrong.
     if error.status_code == 404 and request.method in ("GET", "HEAD"):
-        page: Page = request.app.state.page
+        page: StaticPage = request.app.state.page
         try:
             return page.respond(request.url.path)
         except HeadwayError as missing:

@@ -47,7 +47,7 @@ class _KeepingCycle(RequestResponseCycle):
         return message
 
 
-class PatientProtocol(HttpToolsProtocol):
+class LimitedHttpProtocol(HttpToolsProtocol):
     """See the module."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -50,7 +50,7 @@ _LINGER_S = 5.0
 BODY_PAUSE_S = 60.0
 
 
-class Gate:
+class RequestGuard:
     """The outermost ASGI layer; it also turns whatever nobody caught into a problem."""
 
     def __init__(self, app: ASGIApp, parts: Parts) -> None:

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp
 from headway.errors import ConfigInvalid, HeadwayError, PortTaken
 from headway.logs import get_logger
 
-from .protocol import PatientProtocol
+from .protocol import LimitedHttpProtocol
 
 log = get_logger(__name__)
 
@@ -38,7 +38,7 @@ class WebServer:
         self._socket: socket.socket | None = None
         self._config = uvicorn.Config(
             app,
-            http=PatientProtocol,
+            http=LimitedHttpProtocol,
             ws="none",
             lifespan="off",
             log_config=None,

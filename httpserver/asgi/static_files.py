@@ -31,7 +31,7 @@ Until then the command line does everything: headway --help
 """
 
 
-class Page:
+class StaticPage:
     """Serves ``folder``; its files are known from the start, so no path of a request ever touches the disk."""
 
     def __init__(self, folder: Path) -> None:

@@ -49,7 +49,7 @@ class _Token:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class TokenOwner:
     """Whom a token belongs to; ``renewed_until`` is set when its session was prolonged just now."""
 
     account: Account
@@ -168,7 +168,7 @@ class Accounts:
         if token is not None and token.session:
             await self._drop([token.hash])
 
-    def who(self, secret: str) -> Known | None:
+    def who(self, secret: str) -> TokenOwner | None:
         """Whom the token belongs to; None when it opens nothing (unknown, over, account disabled)."""
         if not plausible(secret):
             return None
@@ -180,7 +180,7 @@ class Accounts:
         if account is None or not account.enabled or (token.expires_at is not None and token.expires_at <= now):
             return None
         renewed = self._used(token, now)
-        return Known(account, token.session, renewed)
+        return TokenOwner(account, token.session, renewed)
 
     def _used(self, token: _Token, now: float) -> float | None:
         renew = token.session and token.expires_at is not None

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Protocol
 
 
-class KnowsGroups(Protocol):
+class GroupMembership(Protocol):
     """Who is in which group; implemented by ``groups.Groups``."""
 
     async def of(self, account: str) -> Collection[str]:

@@ -13,7 +13,7 @@ from headway.rpc.v1 import task_manager_pb2 as tm
 from .. import schemas as s
 from .. import views
 from ..jobs.service import Jobs
-from ..peers.clients import ACT_S, Services
+from ..peers.clients import ACT_S, ServiceClients
 from . import scheduling
 
 log = get_logger(__name__)
@@ -25,10 +25,10 @@ _ADMISSION = {
 }
 
 
-class Cluster:
+class QueueAndNodes:
     """See the module."""
 
-    def __init__(self, services: Services, jobs: Jobs, clock: Clock) -> None:
+    def __init__(self, services: ServiceClients, jobs: Jobs, clock: Clock) -> None:
         self._services = services
         self._jobs = jobs
         self._clock = clock

@@ -10,15 +10,15 @@ from headway.logs import get_logger
 from headway.rpc.v1 import task_manager_pb2 as tm
 
 from .. import views
-from ..peers.clients import ACT_S, Services
-from ..schemas import Ask, Scheduling
+from ..peers.clients import ACT_S, ServiceClients
+from ..schemas import ApiRequest, Scheduling
 
 log = get_logger(__name__)
 
 DISCIPLINES = ("conservative", "easy", "greedy", "strict", "default")  # those of TaskManager; a test compares them
 
 
-class SchedulingPatch(Ask):
+class SchedulingPatch(ApiRequest):
     policy: str | None = Field(
         None,
         min_length=1,
@@ -33,7 +33,7 @@ class SchedulingPatch(Ask):
     )
 
 
-async def set_scheduling(services: Services, wanted: SchedulingPatch, *, by: str) -> Scheduling:
+async def set_scheduling(services: ServiceClients, wanted: SchedulingPatch, *, by: str) -> Scheduling:
     """Another policy or discipline from now on.
 
     Raises:

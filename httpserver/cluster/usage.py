@@ -22,8 +22,8 @@ from headway.when import BadSpan, parse_span
 from ..auth.accounts import Accounts
 from ..auth.groups import Groups
 from ..auth.model import Account
-from ..peers.clients import PARTS_S, Services
-from ..schemas import Answer
+from ..peers.clients import PARTS_S, ServiceClients
+from ..schemas import ApiResponse
 from . import trace
 
 log = get_logger(__name__)
@@ -35,7 +35,7 @@ _HOUR_S = 3_600.0
 _GIB = 1 << 30
 
 
-class UsageSums(Answer):
+class UsageSums(ApiResponse):
     """What attempts used of what they booked, from their placement to their end; with their part within the span."""
 
     gpu_hours: float
@@ -60,7 +60,7 @@ class UsageRow(UsageSums):
     owner: str | None = Field(description="likewise")
 
 
-class Usage(Answer):
+class Usage(ApiResponse):
     by: By
     user: str | None = Field(description="whose; null: everybody's")
     from_at: float
@@ -73,10 +73,10 @@ class Usage(Answer):
     total: UsageSums
 
 
-class UsageDesk:
+class UsageReports:
     """See the module."""
 
-    def __init__(self, services: Services, accounts: Accounts, groups: Groups, clock: Clock) -> None:
+    def __init__(self, services: ServiceClients, accounts: Accounts, groups: Groups, clock: Clock) -> None:
         self._services = services
         self._accounts = accounts
         self._groups = groups

@@ -1,14 +1,13 @@
-"""What snapshots of code give to others, and what they need from them."""
+"""What snapshots of code give to other rooms."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Protocol
 
 from ..auth.model import Account
 
 
-class FindsCode(Protocol):
+class CodeFinder(Protocol):
     """Whether a job's ``code`` is there; implemented by ``service.Code``."""
 
     async def find(self, account: Account, digest: str) -> bool:
@@ -18,10 +17,3 @@ class FindsCode(Protocol):
         Raises:
             MountUnavailable: nobody knows, because the shared mount does not answer.
         """
-
-
-class CodeUses(Protocol):
-    """Which jobs need a snapshot; keys are ``account/sha256:…``."""
-
-    async def live(self, key: str) -> Sequence[str]:
-        """Ids of jobs, queued or running, that need it; jobs being submitted count."""

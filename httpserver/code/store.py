@@ -73,7 +73,7 @@ class CodeStore:
 
     def prepare(self) -> None:
         """Makes the folders."""
-        with in_words():
+        with as_headway_error():
             for folder, mode in ((self.root.parent, 0o711), (self.root, 0o750), (self._blobs, 0o700)):
                 if not folder.exists():
                     with suppress(FileExistsError):
@@ -84,7 +84,7 @@ class CodeStore:
 
     def missing(self, files: Iterable[SnapFile]) -> list[str]:
         """Contents that have to be sent, each once, in the order of the files."""
-        with in_words():
+        with as_headway_error():
             try:
                 there = {name.removesuffix("-x") for name in os.listdir(self._blobs)}
             except FileNotFoundError:
@@ -105,7 +105,7 @@ class CodeStore:
             StoreFull: no space.
         """
         count = 0
-        with in_words():
+        with as_headway_error():
             try:
                 with tarfile.open(fileobj=archive, mode="r:", ignore_zeros=False) as tar:
                     for member in tar:
@@ -162,7 +162,7 @@ class CodeStore:
             return digest
         name = f"{_TREE}{_RUN}{secrets.token_hex(8)}"
         tree = self.root / name
-        with in_words(), _opened(self.root) as root:
+        with as_headway_error(), _opened(self.root) as root:
             try:
                 tree.mkdir(0o700)
                 self._fill(tree, files, links)
@@ -229,7 +229,7 @@ class CodeStore:
 
     def remove(self, digests: Collection[str]) -> None:
         """Removes snapshots; their contents go with the next :meth:`sweep`."""
-        with in_words(), _opened(self.root) as root:
+        with as_headway_error(), _opened(self.root) as root:
             for digest in digests:
                 gone = f"{_GONE}{_RUN}{secrets.token_hex(8)}"
                 with suppress(FileNotFoundError):
@@ -241,7 +241,7 @@ class CodeStore:
         freed = 0
         if not self.root.exists():
             return 0
-        with in_words(), _opened(self.root) as root:
+        with as_headway_error(), _opened(self.root) as root:
             for name in os.listdir(root) if leftovers else ():
                 if name.startswith((_TREE, _INCOMING, _GONE)) and _RUN not in name:
                     remove_own_tree(root, name)
@@ -280,7 +280,7 @@ def _opened(folder: Path) -> Iterator[int]:
 
 
 @contextmanager
-def in_words() -> Iterator[None]:
+def as_headway_error() -> Iterator[None]:
     try:
         yield
     except OSError as error:

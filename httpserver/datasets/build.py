@@ -9,14 +9,14 @@ from headway.store import Database
 
 from ..auth.accounts import Accounts
 from ..auth.groups import Groups
-from ..peers.clients import Services
+from ..peers.clients import ServiceClients
 from ..uses.service import Uses
 from . import store
-from .live_tasks import RunningTasks
-from .ports import HasRoom
-from .publisher import Publisher
+from .live_tasks import JobManagerRunningTasks
+from .ports import QuotaCheck
+from .publisher import DatasetPublisher
 from .service import Datasets
-from .source_folder import Limits
+from .source_folder import DatasetLimits
 
 
 def build(
@@ -26,16 +26,18 @@ def build(
     layout: Layout,
     mount: MountProbe,
     accounts: Accounts,
-    services: Services,
+    services: ServiceClients,
     groups: Groups,
     uses: Uses,
-    room: HasRoom,
+    room: QuotaCheck,
     *,
     max_files: int,
 ) -> Datasets:
     """Registered with ``service``."""
-    limits = Limits(files=max_files)
-    publisher = Publisher(db, clock, layout, mount, accounts, RunningTasks(services), uses, room, limits)
+    limits = DatasetLimits(files=max_files)
+    publisher = DatasetPublisher(
+        db, clock, layout, mount, accounts, JobManagerRunningTasks(services), uses, room, limits
+    )
     service.side_task("datasets", publisher.run)
     service.on_stop(publisher.close)
     groups.when_deleted(store.drop_group)

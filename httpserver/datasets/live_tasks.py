@@ -5,16 +5,16 @@ from __future__ import annotations
 from headway.rpc.v1 import job_manager_pb2 as jm
 from headway.states import JOB_ENDED, JobState, TaskState
 
-from ..peers.clients import Services
+from ..peers.clients import ServiceClients
 
 _LIVE_TASKS = (TaskState.RUNNING.value, TaskState.STOPPING.value)
 _PAGE = 500
 
 
-class RunningTasks:
+class JobManagerRunningTasks:
     """LiveTasks (ports.py), asked of JobManager."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: ServiceClients) -> None:
         self._services = services
 
     async def running(self, account: str) -> list[str]:

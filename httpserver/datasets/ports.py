@@ -8,17 +8,17 @@ from typing import NamedTuple, Protocol
 from ..auth.model import Account
 
 
-class Pinned(NamedTuple):
+class PinnedVersion(NamedTuple):
     """The version of a dataset that a job gets."""
 
     name: str
     version: str
 
 
-class FindsDatasets(Protocol):
+class DatasetFinder(Protocol):
     """How a job's ``datasets`` become pins; implemented by ``service.Datasets``."""
 
-    async def find(self, account: Account, reference: str) -> Pinned | None:
+    async def find(self, account: Account, reference: str) -> PinnedVersion | None:
         """The newest ready version of ``mnist``, or exactly that of ``mnist@2``. None: there is none that this
         account may see, whatever the reason. A version that is being deleted or published is none either.
 
@@ -34,7 +34,7 @@ class FindsDatasets(Protocol):
         """
 
 
-class LiveTasks(Protocol):
+class RunningTaskLookup(Protocol):
     """Whether tasks of an account run, which may hold open what it publishes."""
 
     async def running(self, account: str) -> Sequence[str]:
@@ -45,10 +45,10 @@ class LiveTasks(Protocol):
         """
 
 
-class HasRoom(Protocol):
+class QuotaCheck(Protocol):
     """Quotas; files.spaces has them."""
 
-    async def room_for(self, account: Account, bytes: int) -> None:
+    async def require_quota(self, account: Account, bytes: int) -> None:
         """
         Raises:
             StoreFull: so many bytes more would be beyond the account's quota.

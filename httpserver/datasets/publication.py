@@ -27,8 +27,8 @@ from headway.snapshot import format_size_about
 from ..filesystem.paths import shown
 from ..filesystem.removal import remove_own_tree
 from ..filesystem.system_calls import clone, open_for_writing
-from .source_folder import Entry, Folder, NotPublishable, Scanned, Source
-from .staging import PROBE, Info, Journaled, Places, journal_lines, write_info
+from .source_folder import Folder, FolderEntry, FolderScan, NotPublishable, SourceFolder
+from .staging import PROBE, JournaledFile, VersionFolders, VersionInfo, journal_lines, write_info
 
 Method = Literal["reflink", "hardlink", "copy"]
 
@@ -59,7 +59,12 @@ class ChangedMeanwhile(Conflict):
 
 
 def choose(
-    places: Places, source: Source, *, copy: bool, counted: Callable[[], Scanned], root_tasks: bool = False
+    places: VersionFolders,
+    source: SourceFolder,
+    *,
+    copy: bool,
+    counted: Callable[[], FolderScan],
+    root_tasks: bool = False,
 ) -> Method:
     """How this folder can be published; tried with its first file. ``counted`` tells what is in it, for the message;
     ``root_tasks``: the account's tasks may be root in their container, and so over every file of its space.
@@ -90,7 +95,7 @@ def choose(
     )
 
 
-def _why_no_hard_links(source: Source, descriptor: int, probe: int) -> str:
+def _why_no_hard_links(source: SourceFolder, descriptor: int, probe: int) -> str:
     if os.geteuid() != 0:
         return (
             "Headway does not run as root here, so it can't keep hard links of your files from being changed, and this "
@@ -111,7 +116,7 @@ def _why_no_hard_links(source: Source, descriptor: int, probe: int) -> str:
 
 
 @contextmanager
-def _probe(places: Places) -> Iterator[int]:
+def _probe(places: VersionFolders) -> Iterator[int]:
     folder = places.root / f"{PROBE}{secrets.token_hex(8)}"
     folder.mkdir(0o700)
     with ExitStack() as stack:
@@ -124,10 +129,10 @@ def _probe(places: Places) -> Iterator[int]:
 
 
 @contextmanager
-def _first_file(source: Source) -> Iterator[int | None]:
+def _first_file(source: SourceFolder) -> Iterator[int | None]:
     descriptor = None
     for entry in source.walk():
-        if isinstance(entry, Entry) and stat.S_ISREG(entry.info.st_mode):
+        if isinstance(entry, FolderEntry) and stat.S_ISREG(entry.info.st_mode):
             with source.acting():
                 descriptor = os.open(entry.name, _READ, dir_fd=entry.folder)
             break
@@ -143,12 +148,12 @@ class Publication:
 
     def __init__(
         self,
-        places: Places,
+        places: VersionFolders,
         name: str,
         version: str,
-        source: Source,
+        source: SourceFolder,
         method: Method,
-        scanned: Scanned,
+        scanned: FolderScan,
         stop: Callable[[], None],
     ) -> None:
         self._staging = places.staging(name, version)
@@ -216,7 +221,7 @@ class Publication:
             if here >= 0:
                 os.close(here)
 
-    def _add(self, entry: Entry, here: int, journal: TextIO, sums: BufferedWriter) -> None:
+    def _add(self, entry: FolderEntry, here: int, journal: TextIO, sums: BufferedWriter) -> None:
         if stat.S_ISLNK(entry.info.st_mode):
             self._link(entry, here)
         elif self.method == "hardlink":
@@ -224,7 +229,7 @@ class Publication:
         else:
             self._copy(entry, here, sums)
 
-    def _link(self, entry: Entry, here: int) -> None:
+    def _link(self, entry: FolderEntry, here: int) -> None:
         with self._source.acting():
             target = os.readlink(entry.name, dir_fd=entry.folder)
         os.symlink(target, entry.name, dir_fd=here)
@@ -232,7 +237,7 @@ class Publication:
         if why := self._source.why_not_link(entry.path, target):
             raise NotPublishable(f"A dataset can't hold this: `{shown(entry.path)}` {why}.")
 
-    def _take(self, entry: Entry, here: int, journal: TextIO) -> None:
+    def _take(self, entry: FolderEntry, here: int, journal: TextIO) -> None:
         # A handle on the file itself: whatever happens to its name meanwhile, this is what is looked at and linked.
         handle = os.open(entry.name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=entry.folder)
         try:
@@ -243,10 +248,10 @@ class Publication:
         # What an earlier version took over has lost its mode; the owner gets it back fit for writing.
         mode = info.st_mode & 0o777 if info.st_uid else _published_mode(info.st_mode) | 0o200
         gid = info.st_gid if info.st_uid else self._source.gid
-        line = Journaled(entry.path, info.st_ino, mode, self._source.uid, gid)
+        line = JournaledFile(entry.path, info.st_ino, mode, self._source.uid, gid)
         journal.write(json.dumps(line) + "\n")
 
-    def _copy(self, entry: Entry, here: int, sums: BufferedWriter) -> None:
+    def _copy(self, entry: FolderEntry, here: int, sums: BufferedWriter) -> None:
         with self._source.acting():
             source = os.open(entry.name, _READ, dir_fd=entry.folder)
         try:
@@ -268,7 +273,7 @@ class Publication:
         finally:
             os.close(source)
 
-    def _checked(self, entry: Entry, info: os.stat_result) -> os.stat_result:
+    def _checked(self, entry: FolderEntry, info: os.stat_result) -> os.stat_result:
         if not stat.S_ISREG(info.st_mode):
             raise ChangedMeanwhile(f"`{shown(entry.path)}` was replaced while the folder was published; nothing was.")
         if why := self._source.why_not_file(info):
@@ -299,7 +304,7 @@ class Publication:
 
     # -- checking -------------------------------------------------------------------------------
 
-    def check(self) -> Info:
+    def check(self) -> VersionInfo:
         """Hashes what is not hashed yet and makes sure that nothing has changed meanwhile.
 
         Raises:
@@ -308,7 +313,7 @@ class Publication:
         with _in_words():
             if self.method == "hardlink":
                 self._hash_links()
-            info = Info(self._files, self._bytes, self._total.hexdigest(), self.method)
+            info = VersionInfo(self._files, self._bytes, self._total.hexdigest(), self.method)
             if not info.files:
                 raise NotPublishable("There is no file in this folder.")
             write_info(self._staging, info)
@@ -415,10 +420,10 @@ def _in_words() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise in_words(error) from error
+        raise as_headway_error(error) from error
 
 
-def in_words(error: OSError) -> HeadwayError:
+def as_headway_error(error: OSError) -> HeadwayError:
     """What the file system said, for the publisher."""
     name = error.filename if isinstance(error.filename, str) and not error.filename.startswith("/") else ""
     what = f"`{shown(name)}`" if name else "Something in the folder"

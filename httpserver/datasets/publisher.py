@@ -25,10 +25,10 @@ from ..filesystem.rights import acting_as, drop_groups
 from ..filesystem.system_calls import open_beneath
 from ..uses.service import Ref, Uses
 from . import store
-from .ports import HasRoom, LiveTasks
-from .publication import ChangedMeanwhile, Method, Publication, choose, in_words
-from .source_folder import Limits, Scanned, Source
-from .staging import Info, Places, discard
+from .ports import QuotaCheck, RunningTaskLookup
+from .publication import ChangedMeanwhile, Method, Publication, as_headway_error, choose
+from .source_folder import DatasetLimits, FolderScan, SourceFolder
+from .staging import VersionFolders, VersionInfo, discard
 from .store import Version
 
 log = get_logger(__name__)
@@ -55,7 +55,7 @@ class _Work:
         self.task: asyncio.Task[None] | None = None
 
 
-class Publisher:
+class DatasetPublisher:
     """See the module. ``run`` is a side task; ``close`` is safe twice."""
 
     def __init__(
@@ -65,10 +65,10 @@ class Publisher:
         layout: Layout,
         mount: MountProbe,
         accounts: Accounts,
-        tasks: LiveTasks,
+        tasks: RunningTaskLookup,
         uses: Uses,
-        room: HasRoom,
-        limits: Limits,
+        room: QuotaCheck,
+        limits: DatasetLimits,
     ) -> None:
         self._db = db
         self._clock = clock
@@ -79,7 +79,7 @@ class Publisher:
         self._uses = uses
         self._room = room
         self.limits = limits
-        self.places = Places(layout)
+        self.places = VersionFolders(layout)
         # Publishing takes hours; what a caller waits for has threads of its own.
         self._slow = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="datasets", initializer=drop_groups)
         self._quick = ThreadPoolExecutor(4, thread_name_prefix="datasets-quick", initializer=drop_groups)
@@ -161,9 +161,9 @@ class Publisher:
 
         def looking() -> Method:
             with self._source(account, path, versions) as source:
-                scanned: list[Scanned] = []
+                scanned: list[FolderScan] = []
 
-                def scan() -> Scanned:
+                def scan() -> FolderScan:
                     if not scanned:
                         scanned.append(source.scan(self.limits, lambda: self._clock.monotonic() > until))
                     return scanned[0]
@@ -174,7 +174,7 @@ class Publisher:
         try:
             method = await self.quick(looking)
         except OSError as error:
-            raise in_words(error) from error
+            raise as_headway_error(error) from error
         if method == "hardlink":
             await self._require_no_tasks(account.name)
         return method
@@ -214,11 +214,11 @@ class Publisher:
             await self._failed(row, error)
             return
         except OSError as error:
-            await self._failed(row, in_words(error))
+            await self._failed(row, as_headway_error(error))
             return
         await self._ready(row, info)
 
-    async def _make(self, row: Version, work: _Work) -> Info:
+    async def _make(self, row: Version, work: _Work) -> VersionInfo:
         def stop() -> None:
             if self._closing or work.cancelled:
                 raise _Ended
@@ -250,7 +250,7 @@ class Publisher:
             if method == "hardlink":
                 await self._require_no_tasks(row.account)
             elif method == "copy":
-                await self._room.room_for(account, scanned.size_bytes)
+                await self._room.require_quota(account, scanned.size_bytes)
                 await self._slowly(lambda: self._require_space(scanned))
             made = work.publication = Publication(self.places, row.dataset, row.version, source, method, scanned, stop)
             await self._slowly(made.collect)
@@ -273,7 +273,7 @@ class Publisher:
             ) from None
         return info
 
-    def _require_space(self, scanned: Scanned) -> None:
+    def _require_space(self, scanned: FolderScan) -> None:
         stat = os.statvfs(self.places.root)
         free = stat.f_bavail * stat.f_frsize
         if scanned.size_bytes + _FREE_AFTERWARDS > free:
@@ -283,7 +283,7 @@ class Publisher:
                 "nothing was published."
             )
 
-    async def _ready(self, row: Version, info: Info) -> None:
+    async def _ready(self, row: Version, info: VersionInfo) -> None:
         now = self._clock.now()
         changes = {
             "state": store.READY,
@@ -380,7 +380,7 @@ class Publisher:
         return [(name, version) for name, version in found if f"{name}@{version}" != without]
 
     @contextmanager
-    def _source(self, account: Account, path: str, versions: list[tuple[str, str]]) -> Iterator[Source]:
+    def _source(self, account: Account, path: str, versions: list[tuple[str, str]]) -> Iterator[SourceFolder]:
         home = self._layout.home(account.name)
         ensure_home(self._layout, account.name, account.uid, account.gid)
         folder = -1
@@ -398,7 +398,7 @@ class Publisher:
                 raise NotFound(f"There is no folder `{shown(path)}` in the personal space that can be read.") from error
             finally:
                 os.close(root)
-            yield Source(folder, account.uid, account.gid, self.places.inodes(versions))
+            yield SourceFolder(folder, account.uid, account.gid, self.places.inodes(versions))
         finally:
             if folder >= 0:
                 os.close(folder)

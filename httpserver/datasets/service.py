@@ -17,15 +17,15 @@ from headway.store import Database
 from ..auth.accounts import Accounts
 from ..auth.groups import require_groups
 from ..auth.model import Account
-from ..auth.ports import KnowsGroups
+from ..auth.ports import GroupMembership
 from ..filesystem.paths import components
 from ..schemas import ShareChange
 from ..text import descriptions
 from ..uses.service import Ref, Uses
 from . import schemas as s
 from . import store, unmanaged, views
-from .ports import Pinned
-from .publisher import KIND, Publisher
+from .ports import PinnedVersion
+from .publisher import KIND, DatasetPublisher
 from .store import Dataset, Version
 
 log = get_logger(__name__)
@@ -53,9 +53,9 @@ class Datasets:
         clock: Clock,
         mount: MountProbe,
         accounts: Accounts,
-        groups: KnowsGroups,
+        groups: GroupMembership,
         uses: Uses,
-        publisher: Publisher,
+        publisher: DatasetPublisher,
     ) -> None:
         self._db = db
         self._clock = clock
@@ -68,7 +68,7 @@ class Datasets:
 
     # -- for submits ----------------------------------------------------------------------------
 
-    async def find(self, account: Account, reference: str) -> Pinned | None:
+    async def find(self, account: Account, reference: str) -> PinnedVersion | None:
         """See ports.FindsDatasets."""
         name, _, version = reference.partition("@")
         known = await self._load(name)
@@ -76,14 +76,14 @@ class Datasets:
             if not known.visible(account, await self._groups.of(account.name)):
                 return None
             found = known.of(version) if version else known.newest()
-            return Pinned(name, found.version) if found is not None and found.state == store.READY else None
+            return PinnedVersion(name, found.version) if found is not None and found.state == store.READY else None
         by_hand = await self._by_hand(name)
         if by_hand is None:
             return None
         names = [each for each, _ in by_hand.versions]
         if version:
-            return Pinned(name, version) if version in names else None
-        return Pinned(name, names[-1])
+            return PinnedVersion(name, version) if version in names else None
+        return PinnedVersion(name, names[-1])
 
     async def usable(self, account: Account) -> Mapping[str, Sequence[str]]:
         """See ports.FindsDatasets."""
@@ -301,11 +301,11 @@ class Datasets:
         found = await self._db.read(lambda conn: store.load(conn, name))
         return found[0] if found else None
 
-    async def _by_hand(self, name: str) -> unmanaged.Unmanaged | None:
+    async def _by_hand(self, name: str) -> unmanaged.UnmanagedDataset | None:
         await self._mount.require(MountKind.FULL, MountKind.READ_ONLY)
         return await self._publisher.quick(lambda: unmanaged.find(self._publisher.places.root, name))
 
-    async def _all_by_hand(self, managed: Collection[str]) -> Sequence[unmanaged.Unmanaged]:
+    async def _all_by_hand(self, managed: Collection[str]) -> Sequence[unmanaged.UnmanagedDataset]:
         await self._mount.require(MountKind.FULL, MountKind.READ_ONLY)
         return await self._publisher.quick(lambda: unmanaged.find_all(self._publisher.places.root, managed))
 

@@ -29,7 +29,7 @@ class NotPublishable(InvalidInput):
     title = "This folder can't become a dataset"
 
 
-class Limits(NamedTuple):
+class DatasetLimits(NamedTuple):
     """How large a dataset may be."""
 
     files: int = 1_000_000
@@ -42,7 +42,7 @@ class Folder(NamedTuple):
     path: str
 
 
-class Entry(NamedTuple):
+class FolderEntry(NamedTuple):
     """A file or a link of the folder that is open as ``folder``, valid until the next step of the walk."""
 
     path: str
@@ -52,7 +52,7 @@ class Entry(NamedTuple):
 
 
 @dataclass(slots=True)
-class Scanned:
+class FolderScan:
     """What is in a folder."""
 
     files: int = 0
@@ -70,7 +70,7 @@ class Scanned:
         else:
             self.more_offenders += 1
 
-    def check(self, limits: Limits) -> None:
+    def check(self, limits: DatasetLimits) -> None:
         """
         Raises:
             TooLarge: more than allowed.
@@ -93,7 +93,7 @@ class Scanned:
             raise NotPublishable("There is no file in this folder.")
 
 
-class Source:
+class SourceFolder:
     """A folder of a home, open as ``root``; everything is looked at with the account's own rights.
 
     ``published`` are the inodes that earlier versions took over from this account: root's, and fine all the same.
@@ -112,7 +112,7 @@ class Source:
         with acting_as(self.uid, self.gid):
             yield
 
-    def walk(self, most: int | None = None) -> Iterator[Folder | Entry]:
+    def walk(self, most: int | None = None) -> Iterator[Folder | FolderEntry]:
         """Every folder before what is in it; a folder's own files and links, by name, before its folders.
 
         The same tree gives the same order. What vanishes meanwhile is left out. Of a folder with more than ``most``
@@ -146,25 +146,25 @@ class Source:
                     if stat.S_ISDIR(info.st_mode):
                         folders.append(below)
                     else:
-                        yield Entry(below, name, folder, info)
+                        yield FolderEntry(below, name, folder, info)
             finally:
                 os.close(folder)
             todo.extend(reversed(folders))
 
-    def scan(self, limits: Limits, stop: Callable[[], bool] = lambda: False) -> Scanned:
+    def scan(self, limits: DatasetLimits, stop: Callable[[], bool] = lambda: False) -> FolderScan:
         """What is in it and what of that a dataset can't hold; ends early past a limit or when ``stop`` says so.
 
         Raises:
             OSError: with the path as its filename.
         """
-        found = Scanned()
+        found = FolderScan()
         for entry in self.walk(limits.files):
             if isinstance(entry, Folder):
                 found.folders += 1
             elif stat.S_ISREG(entry.info.st_mode):
                 found.files += 1
                 found.size_bytes += entry.info.st_size
-            if isinstance(entry, Entry) and (why := self.why_not(entry)):
+            if isinstance(entry, FolderEntry) and (why := self.why_not(entry)):
                 found.offend(entry.path, why)
             found.too_many = found.files + found.folders > limits.files
             found.too_large = found.size_bytes > limits.bytes
@@ -173,7 +173,7 @@ class Source:
                 break
         return found
 
-    def why_not(self, entry: Entry) -> str:
+    def why_not(self, entry: FolderEntry) -> str:
         """Why this can't be in a dataset, as a clause; empty: it can."""
         mode = entry.info.st_mode
         if stat.S_ISLNK(mode):

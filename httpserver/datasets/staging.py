@@ -41,7 +41,7 @@ _SIDES = (("sums", "sha256"), ("journal", "files"), ("info", "json"))
 
 
 @dataclass(frozen=True, slots=True)
-class Info:
+class VersionInfo:
     """What is known of a whole version."""
 
     files: int
@@ -50,7 +50,7 @@ class Info:
     method: str  # reflink | hardlink | copy
 
 
-class Journaled(NamedTuple):
+class JournaledFile(NamedTuple):
     """A file as it is to be given back."""
 
     path: str
@@ -60,7 +60,7 @@ class Journaled(NamedTuple):
     gid: int
 
 
-class Places:
+class VersionFolders:
     """Where versions are, on one mount."""
 
     def __init__(self, layout: Layout) -> None:
@@ -93,12 +93,12 @@ class Places:
             return [self.root / e.name for e in entries if e.name.startswith((_STAGING, _GONE)) and not _in_use(e)]
         return []
 
-    def info(self, name: str, version: str) -> Info | None:
+    def info(self, name: str, version: str) -> VersionInfo | None:
         """Of a published version; None if it isn't there."""
         try:
             if not stat.S_ISDIR(self.version(name, version).lstat().st_mode):
                 return None
-            return Info(**json.loads(self.side(name, version, "json").read_bytes()))
+            return VersionInfo(**json.loads(self.side(name, version, "json").read_bytes()))
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (ValueError, TypeError) as error:  # a disk that lost what was on it
@@ -154,14 +154,14 @@ class Places:
         return gone
 
 
-def journal_lines(path: Path) -> Iterator[Journaled]:
+def journal_lines(path: Path) -> Iterator[JournaledFile]:
     """All of a journal."""
     with path.open(encoding="ascii") as lines:
         for line in lines:
-            yield Journaled(*json.loads(line))
+            yield JournaledFile(*json.loads(line))
 
 
-def write_info(staging: Path, info: Info) -> None:
+def write_info(staging: Path, info: VersionInfo) -> None:
     """Beside the data, durably."""
     with (staging / "info").open("w", encoding="ascii") as file:
         json.dump(asdict(info), file)
@@ -201,7 +201,7 @@ def _give_all_back(folder: Path, keep: Collection[int]) -> None:
         log.error("dataset.files_not_given_back", folder=folder.name, files=failed)
 
 
-def _give_back(data: int, line: Journaled, keep: Collection[int]) -> None:
+def _give_back(data: int, line: JournaledFile, keep: Collection[int]) -> None:
     if line.inode in keep:
         return
     info = os.stat(line.path, dir_fd=data, follow_symlinks=False)

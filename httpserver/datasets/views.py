@@ -6,16 +6,16 @@ from collections.abc import Iterable
 
 from ..auth.model import Account
 from ..schemas import SharedWith, UsedBy
-from ..uses.service import Ref, Use, Uses
+from ..uses.service import AccountUse, Ref, Uses
 from . import schemas as s
 from . import store
-from .publisher import KIND, Publisher
+from .publisher import KIND, DatasetPublisher
 from .store import Dataset, Version
-from .unmanaged import Unmanaged
+from .unmanaged import UnmanagedDataset
 
 
 def dataset(
-    known: Dataset, account: Account, publisher: Publisher, uses: Uses, used_by: Iterable[Use] = ()
+    known: Dataset, account: Account, publisher: DatasetPublisher, uses: Uses, used_by: Iterable[AccountUse] = ()
 ) -> s.Dataset:
     """As this account may see it: what grows or failed is for those who may change it."""
     may_change = known.may_change(account)
@@ -37,7 +37,7 @@ def dataset(
     )
 
 
-def _version(row: Version, publisher: Publisher, uses: Uses) -> s.DatasetVersion:
+def _version(row: Version, publisher: DatasetPublisher, uses: Uses) -> s.DatasetVersion:
     ready = row.state == store.READY
     return s.DatasetVersion(
         version=row.version,
@@ -49,11 +49,11 @@ def _version(row: Version, publisher: Publisher, uses: Uses) -> s.DatasetVersion
         method=row.method,  # type: ignore[arg-type]
         published_at=row.published_at,
         problem=row.problem or None,
-        live_jobs=uses.believed(Ref(KIND, row.key)),
+        live_jobs=uses.live_in_memory(Ref(KIND, row.key)),
     )
 
 
-def by_hand(found: Unmanaged) -> s.Dataset:
+def by_hand(found: UnmanagedDataset) -> s.Dataset:
     """Owned by nobody, seen by all."""
     return s.Dataset(
         name=found.name,
@@ -82,7 +82,7 @@ def by_hand(found: Unmanaged) -> s.Dataset:
     )
 
 
-def _together(uses: Iterable[Use]) -> list[UsedBy]:
+def _together(uses: Iterable[AccountUse]) -> list[UsedBy]:
     """Over all versions, the latest first."""
     jobs: dict[str, int] = {}
     last: dict[str, float] = {}

@@ -18,7 +18,7 @@ from ..auth.accounts import Accounts
 from ..auth.model import Account
 from ..filesystem.rights import acting_as, drop_groups
 from ..filesystem.system_calls import open_beneath
-from .space import Space
+from .space import PersonalSpace
 
 T = TypeVar("T")
 
@@ -61,7 +61,7 @@ class Homes:
         return owner
 
     async def within(
-        self, owner: Account, work: Callable[[Space], T], *, adds: bool = False, removes: bool = False
+        self, owner: Account, work: Callable[[PersonalSpace], T], *, adds: bool = False, removes: bool = False
     ) -> T:
         """What ``work`` answers; the home is made where it isn't there yet.
 
@@ -82,7 +82,7 @@ class Homes:
         executor = self.removals if removes else None
         return await self.run(lambda: self.blocking(owner, work, make=True), executor)
 
-    def blocking(self, owner: Account, work: Callable[[Space], T], *, make: bool) -> T:
+    def blocking(self, owner: Account, work: Callable[[PersonalSpace], T], *, make: bool) -> T:
         """The same in this thread, without a look at the mount before.
 
         Raises:
@@ -98,7 +98,7 @@ class Homes:
             root = open_beneath(parent, home.name, os.O_PATH | os.O_DIRECTORY, links=False)
             stack.callback(os.close, root)
             stack.enter_context(acting_as(owner.uid, owner.gid))
-            return work(Space(root))
+            return work(PersonalSpace(root))
 
     async def acting(self, owner: Account, work: Callable[[], T]) -> T:
         """For descriptors that are open already."""

@@ -22,7 +22,7 @@ _MAX_LINKED = 200_000  # files with several names that are remembered; those bey
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class HomeSize:
     """Bytes on disk; ``uploading_bytes`` of them are of resumable uploads that are under way."""
 
     used_bytes: int
@@ -30,7 +30,7 @@ class Measured:
     uploading_bytes: int
 
 
-class Stopped(Exception):
+class MeasuringStopped(Exception):
     """The measuring was called off."""
 
 
@@ -42,7 +42,7 @@ class Pace:
     rest: Callable[[], bool]
 
 
-def measure(home: int, uid: int, gid: int, pace: Pace) -> Measured:
+def measure(home: int, uid: int, gid: int, pace: Pace) -> HomeSize:
     """What is in the open folder ``home``, itself included: blocks, so that a file with holes counts what it takes; a
     file with several names once; nothing behind links or below other mounts.
 
@@ -62,7 +62,7 @@ class _Walk:
         self._held = contextlib.ExitStack()
         self._starts = 0  # folders from which paths are counted, besides the home
 
-    def run(self) -> Measured:
+    def run(self) -> HomeSize:
         with contextlib.ExitStack() as self._held:
             self._count(os.stat(f"/proc/self/fd/{self._home}"))
             todo: list[tuple[int, str]] = [(self._home, "")]
@@ -76,7 +76,7 @@ class _Walk:
                     except OSError:
                         continue
                 todo.extend((start, f"{path}/{child}" if path else child) for child in self._folder(start, path))
-        return Measured(self._bytes, self._entries, self._uploading)
+        return HomeSize(self._bytes, self._entries, self._uploading)
 
     def _new_start(self, start: int, path: str) -> int:
         with self._opened(start, path) as here:
@@ -137,5 +137,5 @@ class _Walk:
     def _pause(self) -> None:
         if time.monotonic() >= self._rest_at:
             if self._pace.rest():
-                raise Stopped
+                raise MeasuringStopped
             self._rest_at = time.monotonic() + self._pace.work_s

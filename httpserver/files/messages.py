@@ -13,13 +13,13 @@ from ..filesystem.paths import shown
 Path = tuple[str, ...]
 
 
-def text(path: Path) -> str:
+def shown_path(path: Path) -> str:
     """For sentences."""
     return shown("/".join(path)) or "/"
 
 
 @contextlib.contextmanager
-def told(path: Path) -> Iterator[None]:
+def os_errors_explained(path: Path) -> Iterator[None]:
     """An OSError inside becomes the HeadwayError that says it of ``path``."""
     try:
         yield
@@ -28,7 +28,7 @@ def told(path: Path) -> Iterator[None]:
 
 
 def _in_words(error: OSError, path: Path) -> HeadwayError:
-    name, code = text(path), error.errno
+    name, code = shown_path(path), error.errno
     if code == errno.ENOENT:
         return NotFound(f"There is no `{name}` in the personal space.")
     if code in (errno.EACCES, errno.EPERM):

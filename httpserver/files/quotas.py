@@ -31,7 +31,7 @@ from ..auth.model import Account
 from ..filesystem.rights import drop_groups
 from ..filesystem.system_calls import open_beneath
 from . import schemas as s
-from .measure import Measured, Pace, Stopped, measure
+from .measure import HomeSize, MeasuringStopped, Pace, measure
 from .messages import size_text
 from .tables import space_usage
 
@@ -69,8 +69,11 @@ class _Usage:
         return max(0, self.used_bytes - min(self.uploading_bytes, held) + max(0, self.added) + held)
 
 
-class Spaces:
-    """Who may still store something. All methods but :meth:`run` and :meth:`room_for` answer at once, from memory."""
+class SpaceQuotas:
+    """Who may still store something.
+
+    All methods but :meth:`run` and :meth:`require_quota` answer at once, from memory.
+    """
 
     def __init__(
         self,
@@ -135,7 +138,7 @@ class Spaces:
         self._soon(usage)
         return f"{self._numbers(account, usage, quota)}: delete files for good or empty the trash, then submit again."
 
-    async def room_for(self, account: Account, bytes: int, *, hold: str = "") -> None:
+    async def require_quota(self, account: Account, bytes: int, *, hold: str = "") -> None:
         """Refuses what would go beyond the quota.
 
         Args:
@@ -269,7 +272,7 @@ class Spaces:
         usage.due_at, usage.changed = math.inf, False
         try:
             measured = await asyncio.get_running_loop().run_in_executor(self._thread, self._blocking, account)
-        except Stopped:
+        except MeasuringStopped:
             return
         except (OSError, HeadwayError) as error:
             usage.due_at = self._clock.monotonic() + self._measure_s
@@ -289,17 +292,17 @@ class Spaces:
             self._tell(account, usage, state)
         self._remember(account.name, usage)
 
-    def _blocking(self, account: Account) -> Measured:
+    def _blocking(self, account: Account) -> HomeSize:
         home = self._layout.home(account.name)
         pace = Pace(_WORK_S, lambda: self._stop.wait(_REST_S))
         try:
             parent = os.open(home.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         except FileNotFoundError:
-            return Measured(0, 0, 0)
+            return HomeSize(0, 0, 0)
         try:
             root = open_beneath(parent, home.name, os.O_PATH | os.O_DIRECTORY, links=False)
         except FileNotFoundError:
-            return Measured(0, 0, 0)  # nobody has been there yet
+            return HomeSize(0, 0, 0)  # nobody has been there yet
         finally:
             os.close(parent)
         try:

@@ -23,9 +23,9 @@ from ..http.disposition import attachment
 from . import trash_bin
 from .folder_zip import FolderZip
 from .homes import Homes
-from .listing import Found, NameCache
-from .quotas import Spaces
-from .space import TRASH, OpenFile, Space, Upload
+from .listing import ListedEntry, NameCache
+from .quotas import SpaceQuotas
+from .space import TRASH, FileWrite, OpenFile, PersonalSpace
 
 log = get_logger(__name__)
 _READ_BYTES = 256 * 1024
@@ -35,7 +35,7 @@ _WRITE_BYTES = 1 << 20  # gathered before a thread is troubled
 class Files:
     """Each account in its own home. Admins may name another account; then they act as that one."""
 
-    def __init__(self, homes: Homes, spaces: Spaces, clock: Clock) -> None:
+    def __init__(self, homes: Homes, spaces: SpaceQuotas, clock: Clock) -> None:
         self._homes = homes
         self._spaces = spaces
         self._clock = clock
@@ -104,7 +104,7 @@ class Files:
     async def _listing(self, owner: Account, path: tuple[str, ...], limit: int, cursor: str) -> Response:
         after = os.fsdecode(unquote_to_bytes(cursor))
 
-        def listed(space: Space) -> str:
+        def listed(space: PersonalSpace) -> str:
             found, more = space.list(path, after, limit, self._names)
             listing = s.FileList(
                 path=paths.shown("/".join(path)),
@@ -134,7 +134,7 @@ class Files:
             Conflict: see Space.begin.
         """
         owner = self._homes.owner(account, of)
-        await self._spaces.room_for(owner, length or 0)
+        await self._spaces.require_quota(owner, length or 0)
         upload = await self._homes.within(
             owner, lambda space: space.begin(path, overwrite=overwrite, parents=parents), adds=True
         )
@@ -153,7 +153,7 @@ class Files:
         log.info("file.stored", owner=owner.name, bytes=upload.size, by=account.name)
         return upload.size, existed
 
-    async def _fill(self, owner: Account, upload: Upload, body: AsyncIterable[bytes]) -> None:
+    async def _fill(self, owner: Account, upload: FileWrite, body: AsyncIterable[bytes]) -> None:
         gathered: list[bytes] = []
         size = 0
         async for chunk in body:
@@ -165,8 +165,8 @@ class Files:
         if size:
             await self._write(owner, upload, b"".join(gathered))
 
-    async def _write(self, owner: Account, upload: Upload, data: bytes) -> None:
-        await self._spaces.room_for(owner, len(data))
+    async def _write(self, owner: Account, upload: FileWrite, data: bytes) -> None:
+        await self._spaces.require_quota(owner, len(data))
         await self._homes.acting(owner, lambda: upload.write(data))
         self._spaces.added(owner, len(data))
 
@@ -242,7 +242,7 @@ class _ZipResponse(StreamingResponse):
             await asyncio.shield(self._close())
 
 
-def _entry(found: Found) -> s.FileEntry:
+def _entry(found: ListedEntry) -> s.FileEntry:
     kind = s.FileKind.OTHER
     if stat.S_ISREG(found.mode):
         kind = s.FileKind.FILE

@@ -19,7 +19,7 @@ from ..schemas import FileDone, FileKind
 from . import schemas as s
 from . import trash_bin
 from .homes import Homes
-from .quotas import Spaces
+from .quotas import SpaceQuotas
 
 log = get_logger(__name__)
 
@@ -31,7 +31,7 @@ class Trash:
     """See trash_bin for where it lies."""
 
     def __init__(
-        self, homes: Homes, spaces: Spaces, accounts: Accounts, mount: MountProbe, clock: Clock, *, keep_s: float
+        self, homes: Homes, spaces: SpaceQuotas, accounts: Accounts, mount: MountProbe, clock: Clock, *, keep_s: float
     ) -> None:
         self._homes = homes
         self._spaces = spaces
@@ -110,7 +110,7 @@ class Trash:
 
         return sweeping
 
-    def _item(self, item: trash_bin.Item) -> s.TrashItem:
+    def _item(self, item: trash_bin.TrashEntry) -> s.TrashItem:
         return s.TrashItem(
             id=item.id,
             path=None if item.path is None else paths.shown("/".join(item.path)),

@@ -20,11 +20,11 @@ from ..auth.model import Account
 from ..filesystem.paths import components, shown
 from ..filesystem.system_calls import open_beneath, rename_no_replace
 from ..uploads.errors import UploadOver
-from ..uploads.ports import Outcome, Place, Stored, Watch
+from ..uploads.ports import FinishWatch, StoredUpload, UploadOutcome, UploadPlace
 from .homes import Homes
-from .messages import Path, told
-from .quotas import Spaces
-from .space import RUN, UPLOADS, Space
+from .messages import Path, os_errors_explained
+from .quotas import SpaceQuotas
+from .space import RUN, UPLOADS, PersonalSpace
 
 log = get_logger(__name__)
 
@@ -33,47 +33,47 @@ _INSTANT = re.compile(r"-?[0-9]{1,11}(\.[0-9]{1,9})?")
 _NO_LINKS_HERE = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS})
 
 
-class FilesTarget:
+class FileUploadTarget:
     """Upload-Metadata: ``path``; ``overwrite`` (``false``: refused where something is), ``modified_at`` (seconds since
     the epoch), ``account`` (whose space; admins only). Missing folders are made."""
 
     kind = "files"
     at_once = 4
 
-    def __init__(self, layout: Layout, homes: Homes, accounts: Accounts, spaces: Spaces) -> None:
+    def __init__(self, layout: Layout, homes: Homes, accounts: Accounts, spaces: SpaceQuotas) -> None:
         self._layout = layout
         self._homes = homes
         self._accounts = accounts
         self._spaces = spaces
 
-    async def begin(self, account: Account, length: int | None, metadata: Mapping[str, str]) -> Place:
+    async def begin(self, account: Account, length: int | None, metadata: Mapping[str, str]) -> UploadPlace:
         path = _path(metadata)
         overwrite = _flag(metadata, "overwrite", default=True)
         _instant(metadata)
         owner = self._homes.owner(account, metadata.get("account", ""))
         await self._homes.within(owner, lambda space: _look(space, path, overwrite=overwrite), adds=True)
         name = f"{UPLOADS}/{secrets.token_hex(16)}"
-        await self._spaces.room_for(owner, length or 0, hold=name)
+        await self._spaces.require_quota(owner, length or 0, hold=name)
         home = PurePosixPath(self._layout.home(owner.name).relative_to(self._layout.root))
-        return Place(str(home), name, owner.uid, owner.gid)
+        return UploadPlace(str(home), name, owner.uid, owner.gid)
 
-    async def admit(self, upload: Stored, place: Place, length: int) -> None:
-        await self._spaces.room_for(self._owner_of(place), length, hold=place.name)
+    async def admit(self, upload: StoredUpload, place: UploadPlace, length: int) -> None:
+        await self._spaces.require_quota(self._owner_of(place), length, hold=place.name)
 
-    def resumed(self, place: Place, length: int) -> None:
+    def resumed(self, place: UploadPlace, length: int) -> None:
         owner = self._accounts.get(PurePosixPath(place.folder).name)
         if owner is not None:
             self._spaces.hold(owner, place.name, length)
 
-    async def finish(self, upload: Stored, place: Place, watch: Watch) -> Outcome:
+    async def finish(self, upload: StoredUpload, place: UploadPlace, watch: FinishWatch) -> UploadOutcome:
         path = _path(upload.metadata)
         overwrite = _flag(upload.metadata, "overwrite", default=True)
         modified_at = _instant(upload.metadata)
         owner = self._owner_of(place)
 
-        def publish(space: Space) -> bool:
+        def publish(space: PersonalSpace) -> bool:
             space.make(path[:-1])
-            with told(path), space.folder((UPLOADS,)) as source, space.folder(path[:-1]) as target:
+            with os_errors_explained(path), space.folder((UPLOADS,)) as source, space.folder(path[:-1]) as target:
                 return _publish(source, place.path.name, target, path[-1], overwrite=overwrite, modified_at=modified_at)
 
         replaced = await self._homes.within(owner, publish)
@@ -81,20 +81,20 @@ class FilesTarget:
         if replaced:
             self._spaces.freed(owner)
         log.info("file.stored", owner=owner.name, bytes=upload.length, by=upload.account)
-        return Outcome({"path": shown("/".join(path))})
+        return UploadOutcome({"path": shown("/".join(path))})
 
-    async def abandon(self, upload: Stored, place: Place) -> None:
+    async def abandon(self, upload: StoredUpload, place: UploadPlace) -> None:
         owner = self._accounts.get(PurePosixPath(place.folder).name)
         if owner is not None:
             self._spaces.let_go(owner, place.name, stored=False)
 
-    async def sweep(self, live: Collection[Place]) -> None:
+    async def sweep(self, live: Collection[UploadPlace]) -> None:
         known = {place.path.name for place in live}
         for account in await self._accounts.all():
             with contextlib.suppress(OSError):  # no home, or never an upload in it
                 await self._homes.run(lambda a=account: self._homes.blocking(a, _sweeper(known), make=False))  # type: ignore[misc]
 
-    def _owner_of(self, place: Place) -> Account:
+    def _owner_of(self, place: UploadPlace) -> Account:
         owner = self._accounts.get(PurePosixPath(place.folder).name)
         if owner is None:
             raise NotFound("The account of this personal space is not there any more.")
@@ -124,9 +124,9 @@ def _instant(metadata: Mapping[str, str]) -> float | None:
     return float(value) if value else None
 
 
-def _look(space: Space, path: Path, *, overwrite: bool) -> None:
+def _look(space: PersonalSpace, path: Path, *, overwrite: bool) -> None:
     """Refuses early what :func:`_publish` would refuse after all bytes have come."""
-    with told(path):
+    with os_errors_explained(path):
         try:
             with space.folder(path[:-1]) as folder:
                 _refuse(folder, path[-1], path, overwrite=overwrite)
@@ -134,7 +134,7 @@ def _look(space: Space, path: Path, *, overwrite: bool) -> None:
             _refuse_file_on_the_way(space, path)
 
 
-def _refuse_file_on_the_way(space: Space, path: Path) -> None:
+def _refuse_file_on_the_way(space: PersonalSpace, path: Path) -> None:
     for depth in range(1, len(path)):
         try:
             with space.folder(path[:depth]):
@@ -216,8 +216,8 @@ def _stat(folder: int, name: str) -> os.stat_result | None:
         return None
 
 
-def _sweeper(known: Collection[str]) -> Callable[[Space], None]:
-    def sweep(space: Space) -> None:
+def _sweeper(known: Collection[str]) -> Callable[[PersonalSpace], None]:
+    def sweep(space: PersonalSpace) -> None:
         descriptor = open_beneath(space.root, UPLOADS, _FOLDER_FLAGS, links=False)
         try:
             for name in _names(descriptor):

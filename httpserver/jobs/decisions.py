@@ -9,13 +9,13 @@ from headway.rpc.v1 import common_pb2 as common
 from headway.rpc.v1 import task_manager_pb2 as tm
 
 from .. import views
-from ..peers.clients import Services
-from ..schemas import Answer, Wait
+from ..peers.clients import ServiceClients
+from ..schemas import ApiResponse, Wait
 
 log = get_logger(__name__)
 
 
-class Start(Answer):
+class Start(ApiResponse):
     """A task that started in a pass."""
 
     job_id: str
@@ -26,7 +26,7 @@ class Start(Answer):
     sentence: str = Field(description="why it started while that one waited; empty for that one itself")
 
 
-class Decision(Answer):
+class Decision(ApiResponse):
     """A pass of the scheduler that started something."""
 
     id: int
@@ -42,13 +42,13 @@ class Decision(Answer):
     reserved_start_at: float | None = Field(description="when it was to start, as far as that pass could tell")
 
 
-class DecisionList(Answer):
+class DecisionList(ApiResponse):
     decisions: list[Decision] = Field(description="latest first")
     next_before: int | None = Field(description="for the older ones; null: there are none")
     kept_days: int = Field(description="older passes are forgotten; 0: none is kept")
 
 
-async def of_task(services: Services, job_id: str, task: str, *, limit: int, before: int) -> DecisionList:
+async def of_task(services: ServiceClients, job_id: str, task: str, *, limit: int, before: int) -> DecisionList:
     """The passes that started something while the task waited.
 
     Raises:

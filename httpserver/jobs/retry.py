@@ -11,7 +11,7 @@ from headway.logs import get_logger
 from headway.rpc.v1 import job_manager_pb2 as jm
 from headway.states import JOB_ENDED, TASK_FAILURES, JobState, TaskState
 
-from ..peers.clients import Services
+from ..peers.clients import ServiceClients
 from ..uses.jobs import needs
 from ..uses.service import GoneMeanwhile, Ref, Uses
 
@@ -30,7 +30,7 @@ class NeededGone(Conflict):
 class Retry:
     """See the module."""
 
-    def __init__(self, services: Services, uses: Uses) -> None:
+    def __init__(self, services: ServiceClients, uses: Uses) -> None:
         self._services = services
         self._uses = uses
 

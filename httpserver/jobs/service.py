@@ -27,10 +27,10 @@ from headway.units import parse_duration
 from .. import schemas as s
 from .. import views
 from ..auth.model import Account
-from ..peers.clients import ACT_S, Services
+from ..peers.clients import ACT_S, ServiceClients
 from ..uses.service import Uses
 from . import decisions, detail, job_file
-from .detail import Told
+from .detail import LiveTaskDetails
 from .job_file_process import JobFileProcess
 from .retry import Retry
 
@@ -52,7 +52,7 @@ _INLINE_BYTES = 100_000
 class Jobs:
     """See the module."""
 
-    def __init__(self, services: Services, process: JobFileProcess, uses: Uses) -> None:
+    def __init__(self, services: ServiceClients, process: JobFileProcess, uses: Uses) -> None:
         self._services = services
         self._process = process
         self._retry = Retry(services, uses)
@@ -135,7 +135,7 @@ class Jobs:
         return detail.pieces(
             first.job,
             _tasks(first, parts),
-            Told(self._services, job_id),
+            LiveTaskDetails(self._services, job_id),
             offset=offset,
             ask=attempts,
             whole=may_see_all(account, first.job.owner),
@@ -168,12 +168,12 @@ class Jobs:
                 found = next((task for task in part.tasks if task.name == name), found)
         if job is None or found is None:
             raise NotFound(f"The job {job_id} has no task `{name}`.")
-        told = Told(self._services, job_id)
-        await told.ask_one(found)
-        shown = told.shown(found, job_held=job.held)
+        details = LiveTaskDetails(self._services, job_id)
+        await details.ask_one(found)
+        shown = details.shown(found, job_held=job.held)
         if not may_see_all(account, job.owner):
             shown = views.task_for_others(shown)
-        return s.TaskDetail(job=views.job(job), task=shown, missing=told.missing)
+        return s.TaskDetail(job=views.job(job), task=shown, missing=details.missing)
 
     async def attempts(self, job_id: str) -> Mapping[str, Sequence[tm.AttemptView]]:
         """All attempts of a job by task name, oldest first; see ``job_detail``."""
@@ -192,8 +192,8 @@ class Jobs:
             messages = [part.SerializeToString() async for part in parts]
         asked = (tuple(messages), job.name, convert.priority(job.priority).value, form)
         if sum(map(len, messages)) <= _INLINE_BYTES:
-            return await asyncio.to_thread(job_file.written, *asked)
-        text: str = await self._process.call("written", *asked)
+            return await asyncio.to_thread(job_file.as_text, *asked)
+        text: str = await self._process.call("as_text", *asked)
         return text
 
     async def act(self, account: Account, ref: str, action: Action, task: str = "") -> s.Acted:

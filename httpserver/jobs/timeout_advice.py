@@ -16,7 +16,7 @@ from headway.rpc.v1 import task_manager_pb2 as tm
 from headway.units import format_duration
 
 from .. import schemas as s
-from ..peers.clients import Services
+from ..peers.clients import ServiceClients
 from ..views import if_set
 
 log = get_logger(__name__)
@@ -33,7 +33,7 @@ class _Wish(NamedTuple):
     timeout_s: float
 
 
-async def advise(services: Services, owner: str, parts: Sequence[bytes]) -> list[s.TimeoutAdvice]:
+async def advise(services: ServiceClients, owner: str, parts: Sequence[bytes]) -> list[s.TimeoutAdvice]:
     """For the tasks of a job, serialised SubmitJobParts; those for most tasks first. Nothing where TaskManager can't be
     asked: a check must not fail for want of advice."""
     # In a thread: thousands of tasks would hold the others up for a moment.

@@ -22,7 +22,7 @@ from headway.logs import get_logger
 from headway.mount import Layout, reach
 from headway.store.database import Database
 
-from ..uploads.ports import Watch
+from ..uploads.ports import FinishWatch
 from ..uses.service import Ref, Uses
 from . import store
 from .ingest_process import ingest_apart
@@ -56,7 +56,7 @@ class ImageFiles:
         """
 
         def working() -> T:
-            with told(), reach(self._layout, self._cluster, self._layout.root) as root:
+            with os_errors_explained(), reach(self._layout, self._cluster, self._layout.root) as root:
                 anchored = Layout(root)
                 return work(ImageStore(anchored), anchored)
 
@@ -70,12 +70,12 @@ class ImageFiles:
         """
 
         def working() -> Composed:
-            with told(), reach(self._layout, self._cluster, self._layout.root):
+            with os_errors_explained(), reach(self._layout, self._cluster, self._layout.root):
                 return ImageStore(self._layout).compose(digest, tag=tag)
 
         return await self.in_thread(working)
 
-    async def ingest(self, path: PurePosixPath, *, choose: str, keep_free_bytes: int, watch: Watch) -> ImageInfo:
+    async def ingest(self, path: PurePosixPath, *, choose: str, keep_free_bytes: int, watch: FinishWatch) -> ImageInfo:
         """See :func:`ingest_apart`."""
         return await ingest_apart(
             self._layout.root, self._cluster, path, choose=choose, keep_free_bytes=keep_free_bytes, watch=watch
@@ -87,7 +87,7 @@ class ImageFiles:
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def os_errors_explained() -> Iterator[None]:
     """Turns what the file system says into what a person can act on."""
     from headway.archive.disk import as_problems
 
@@ -95,7 +95,7 @@ def told() -> Iterator[None]:
         yield
 
 
-class Collector:
+class ImageCollector:
     """See the module. :meth:`run` is a side task."""
 
     def __init__(self, db: Database, files: ImageFiles, uses: Uses, clock: Clock) -> None:
@@ -176,7 +176,7 @@ class Collector:
         if digest in self._read or await self._db.read(lambda conn: store.needed(conn, digest, now)):
             return
         ref = Ref("image", digest)
-        if self._uses.believed(ref):
+        if self._uses.live_in_memory(ref):
             return
         async with self._uses.deleting(ref):
             # Both again: the end of an upload takes the same lock.

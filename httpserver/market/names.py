@@ -31,7 +31,7 @@ _RULE = (
 
 
 @dataclass(frozen=True, slots=True)
-class ImageName:
+class MarketImageName:
     """An image, and perhaps one of its tags or contents."""
 
     owner: str
@@ -55,15 +55,15 @@ def shown(owner: str, name: str, tag: str = "", digest: str = "") -> str:
     return f"{owner}/{name}@{digest}" if digest else f"{owner}/{name}"
 
 
-def parse(text: str, own: str) -> ImageName | None:
+def parse(text: str, own: str) -> MarketImageName | None:
     """What ``text`` may mean in the market; a name without an owner is of the account ``own``. None: nothing."""
     found = _REF.fullmatch(text)
     if found is None or len(found["name"]) > NAME_CHARACTERS:
         return None
-    return ImageName(found["owner"] or own, found["name"], found["tag"] or "", found["digest"] or "")
+    return MarketImageName(found["owner"] or own, found["name"], found["tag"] or "", found["digest"] or "")
 
 
-def to_push(text: str, account: Account) -> ImageName:
+def to_push(text: str, account: Account) -> MarketImageName:
     """Where the account wants to push; the tag is ``latest`` if it says none.
 
     Raises:
@@ -82,7 +82,7 @@ def to_push(text: str, account: Account) -> ImageName:
             f"`{wanted.owner}/…` is not yours to push to: leave the owner out, and it goes to {account.name}/"
             f"{wanted.name}. Sharing lets others use it."
         )
-    return ImageName(wanted.owner, wanted.name, wanted.tag or LATEST)
+    return MarketImageName(wanted.owner, wanted.name, wanted.tag or LATEST)
 
 
 def is_tag(text: str) -> bool:

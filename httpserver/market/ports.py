@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from ..auth.model import Account
-from ..text.near_names import Tagged
+from ..text.near_names import TaggedImage
 
 if TYPE_CHECKING:
     from headway.archive import ImageInfo
 
 
 @dataclass(frozen=True, slots=True)
-class Resolved:
+class ResolvedMarketImage:
     """What an image name means to an account, now."""
 
     digest: str  # of the config: what engines call the image's id; the key of uses.Ref("image", …)
@@ -22,14 +22,14 @@ class Resolved:
     info: ImageInfo
 
 
-class FindsImages(Protocol):
+class ImageFinder(Protocol):
     """How a job's image names become digests; implemented by ``service.Market``."""
 
-    async def find(self, account: Account, image_name: str) -> Resolved | None:
+    async def find(self, account: Account, image_name: str) -> ResolvedMarketImage | None:
         """``name``, ``owner/name``, either with ``:tag`` or ``@sha256:…``; a lone ``name`` is the account's own. None:
         there is none that this account may see, whatever the reason."""
 
-    async def tagged(self, account: Account, image_name: str) -> Tagged | None:
+    async def tagged(self, account: Account, image_name: str) -> TaggedImage | None:
         """The image that the name is of, whatever tag or content it says; None: none that this account may see."""
 
     async def names(self, account: Account, at_most: int) -> Sequence[str]:

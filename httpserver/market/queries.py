@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Connection, Row, exists, false, select, tr
 from ..auth.model import Account
 from ..auth.tables import members
 from ..schemas import SharedWith, UsedBy
-from ..text.near_names import Tagged
+from ..text.near_names import TaggedImage
 from ..uses.store import good_runs, totals
 from . import schemas as s
 from .names import is_id, parse, shown
@@ -21,7 +21,7 @@ from .tables import contents, images, infos, moves, shares, tags
 _HISTORY = 100
 
 
-class Found(NamedTuple):
+class MarketMatch(NamedTuple):
     """An image that the account may see, and which of its tags and contents were meant: empty: all."""
 
     image: Row[Any]
@@ -33,7 +33,7 @@ class Found(NamedTuple):
         return shown(self.image.owner, self.image.name)
 
 
-class Content(NamedTuple):
+class MarketContent(NamedTuple):
     """A tag's content; ``tag`` is empty where none points to it."""
 
     full_name: str
@@ -57,12 +57,12 @@ def visible(account: Account) -> ColumnElement[bool]:
     return (images.c.owner == account.name) | images.c.public | shared
 
 
-def find(conn: Connection, account: Account, ref: str) -> Found | None:
+def find(conn: Connection, account: Account, ref: str) -> MarketMatch | None:
     """What the account means by ``ref`` (an id, or a name as in ``names.parse``); None: nothing that it may see."""
     if is_id(ref):
         image = conn.execute(select(images).where((images.c.id == ref) & visible(account))).first()
         if image is not None:
-            return Found(image, "", "")
+            return MarketMatch(image, "", "")
     name = parse(ref, account.name)
     if name is None:
         return None
@@ -73,21 +73,21 @@ def find(conn: Connection, account: Account, ref: str) -> Found | None:
     if name.digest:
         of = contents
         there = (of.c.image_id == image.id) & (of.c.digest == name.digest)
-        return Found(image, "", name.digest) if conn.execute(select(of.c.digest).where(there)).first() else None
+        return MarketMatch(image, "", name.digest) if conn.execute(select(of.c.digest).where(there)).first() else None
     if name.tag:
         there = (tags.c.image_id == image.id) & (tags.c.tag == name.tag)
-        return Found(image, name.tag, "") if conn.execute(select(tags.c.tag).where(there)).first() else None
-    return Found(image, "", "")
+        return MarketMatch(image, name.tag, "") if conn.execute(select(tags.c.tag).where(there)).first() else None
+    return MarketMatch(image, "", "")
 
 
-def tagged(conn: Connection, account: Account, ref: str) -> Tagged | None:
+def tagged(conn: Connection, account: Account, ref: str) -> TaggedImage | None:
     """The image that a name is of, whatever tag or content the name says; None: none that the account may see."""
     name = parse(ref, account.name)
     found = find(conn, account, name.image) if name is not None else None
     if found is None:
         return None
     of_image = select(tags.c.tag).where(tags.c.image_id == found.image.id)
-    return Tagged(found.full_name, list(conn.execute(of_image.order_by(tags.c.pushed_at.desc())).scalars()))
+    return TaggedImage(found.full_name, list(conn.execute(of_image.order_by(tags.c.pushed_at.desc())).scalars()))
 
 
 def names(conn: Connection, account: Account, at_most: int) -> list[str]:
@@ -102,7 +102,7 @@ def names(conn: Connection, account: Account, at_most: int) -> list[str]:
     return [shown(row.owner, row.name, row.tag) for row in conn.execute(query)]
 
 
-def content(conn: Connection, found: Found, default_tag: str) -> Content | None:
+def content(conn: Connection, found: MarketMatch, default_tag: str) -> MarketContent | None:
     """The one content that was meant; without tag and digest that of ``default_tag``."""
     digest = found.digest
     tag = "" if digest else found.tag or default_tag
@@ -112,7 +112,7 @@ def content(conn: Connection, found: Found, default_tag: str) -> Content | None:
     info = conn.execute(select(infos.c.info).where(infos.c.digest == digest)).scalar()
     if info is None:
         return None
-    return Content(shown(found.image.owner, found.image.name, tag, digest), digest, info)
+    return MarketContent(shown(found.image.owner, found.image.name, tag, digest), digest, info)
 
 
 def page(conn: Connection, account: Account, *, query: str, owner: str, limit: int, cursor: str) -> s.ImageList:
@@ -139,7 +139,7 @@ def page(conn: Connection, account: Account, *, query: str, owner: str, limit: i
     )
 
 
-def detail(conn: Connection, account: Account, found: Found, live: dict[str, list[str]]) -> s.ImageDetail:
+def detail(conn: Connection, account: Account, found: MarketMatch, live: dict[str, list[str]]) -> s.ImageDetail:
     """Everything of an image. ``live`` is filled by the caller: digest to jobs."""
     image = found.image
     rows = _tag_rows(conn, [image.id])[image.id]
@@ -161,7 +161,7 @@ def detail(conn: Connection, account: Account, found: Found, live: dict[str, lis
     )
 
 
-def digests_of(conn: Connection, found: Found) -> list[str]:
+def digests_of(conn: Connection, found: MarketMatch) -> list[str]:
     """The contents that were meant, also those that no tag points to any more."""
     if found.digest:
         return [found.digest]
@@ -177,7 +177,7 @@ def had_elsewhere(conn: Connection, digests: Collection[str], image_id: str, gon
     return set(conn.execute(select(tags.c.digest).where(tags.c.digest.in_(digests) & ~gone)).scalars())
 
 
-def tags_meant(conn: Connection, found: Found) -> list[str]:
+def tags_meant(conn: Connection, found: MarketMatch) -> list[str]:
     """Names of the tags that were meant."""
     if found.tag:
         return [found.tag]
@@ -305,7 +305,7 @@ def _used(conn: Connection, digests: Collection[str]) -> defaultdict[str, list[U
     return out
 
 
-def _history(conn: Connection, image_id: str, found: Found) -> list[s.TagMove]:
+def _history(conn: Connection, image_id: str, found: MarketMatch) -> list[s.TagMove]:
     where = moves.c.image_id == image_id
     if found.tag:
         where &= moves.c.tag == found.tag

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from pydantic import Field, StrictBool
 
-from ..schemas import DESCRIPTION_CHARACTERS, Answer, Ask, ShareChange, SharedWith, UsedBy
+from ..schemas import DESCRIPTION_CHARACTERS, ApiRequest, ApiResponse, ShareChange, SharedWith, UsedBy
 from .names import TAG_PATTERN
 
 
-class GoodRun(Answer):
+class GoodRun(ApiResponse):
     """The last run that succeeded."""
 
     job_id: str
     at: float
 
 
-class ImageTag(Answer):
+class ImageTag(ApiResponse):
     """A name for a content; it may move to another content, and a submitted job keeps the one it found."""
 
     tag: str = Field(description="empty: a content that no tag points to any more")
@@ -29,7 +29,7 @@ class ImageTag(Answer):
     frameworks: dict[str, str] = Field(description="name to version, where files of the image tell")
 
 
-class ImageLayer(Answer):
+class ImageLayer(ApiResponse):
     digest: str = Field(description="of the uncompressed layer")
     size_bytes: int
     created_by: str
@@ -52,7 +52,7 @@ class ImageTagDetail(ImageTag):
     live_jobs: list[str] = Field(description="queued and running jobs that need it")
 
 
-class TagMove(Answer):
+class TagMove(ApiResponse):
     """A push, or the end of a tag."""
 
     tag: str
@@ -62,7 +62,7 @@ class TagMove(Answer):
     to_digest: str | None = Field(description="null: the tag was deleted")
 
 
-class _ImageBase(Answer):
+class _ImageBase(ApiResponse):
     id: str
     owner: str = Field(description="an account, or `base`")
     name: str
@@ -85,12 +85,12 @@ class ImageDetail(_ImageBase):
     history: list[TagMove] = Field(description="of the tags, the latest first, up to 100")
 
 
-class ImageList(Answer):
+class ImageList(ApiResponse):
     images: list[Image]
     next_cursor: str | None = Field(description="null at the end")
 
 
-class ImagePatch(Ask):
+class ImagePatch(ApiRequest):
     """Only what is given changes."""
 
     description: str | None = Field(None, max_length=DESCRIPTION_CHARACTERS)
@@ -98,11 +98,11 @@ class ImagePatch(Ask):
     shared_with: ShareChange | None = None
 
 
-class ImageTagCreate(Ask):
+class ImageTagCreate(ApiRequest):
     tag: str = Field(pattern=f"^{TAG_PATTERN}$", description="as Docker's: letters, digits, `_`, `.`, `-`, up to 128")
 
 
-class ImageDeletion(Answer):
+class ImageDeletion(ApiResponse):
     """It is out of the lists now; what jobs still need goes when the last of them ends."""
 
     live_jobs: list[str]

@@ -20,13 +20,13 @@ from ..auth.groups import Groups, require_groups
 from ..auth.model import Account
 from ..schemas import ShareChange
 from ..text import descriptions, near_names
-from ..text.near_names import Tagged
+from ..text.near_names import TaggedImage
 from ..uses.service import Ref, Uses
 from . import queries, store
 from . import schemas as s
-from .garbage_collection import Collector, ImageFiles
+from .garbage_collection import ImageCollector, ImageFiles
 from .names import LATEST, inner_tag
-from .ports import Resolved
+from .ports import ResolvedMarketImage
 
 log = get_logger(__name__)
 T = TypeVar("T")
@@ -42,7 +42,7 @@ class ImageInUse(Conflict):
     title = "Jobs still need this image"
 
 
-class Archive(NamedTuple):
+class ImageDownload(NamedTuple):
     """An image as a file to download."""
 
     full_name: str
@@ -50,7 +50,7 @@ class Archive(NamedTuple):
     composed: Composed
 
 
-class Market:
+class ImageMarket:
     """See the module."""
 
     def __init__(
@@ -60,7 +60,7 @@ class Market:
         accounts: Accounts,
         groups: Groups,
         uses: Uses,
-        collector: Collector,
+        collector: ImageCollector,
         clock: Clock,
     ) -> None:
         self._db = db
@@ -74,19 +74,19 @@ class Market:
 
     # -- using ----------------------------------------------------------------------------------
 
-    async def find(self, account: Account, image_name: str) -> Resolved | None:
+    async def find(self, account: Account, image_name: str) -> ResolvedMarketImage | None:
         """What the name means to the account, now: ``name`` (its own), ``owner/name``, either with ``:tag`` or
         ``@sha256:…``. None: nothing that it may see, whatever the reason."""
         content = await self._read(lambda conn: _content(conn, account, image_name))
         if content is None:
             return None
-        return Resolved(content.digest, content.full_name, ImageInfo.from_json(json.loads(content.info)))
+        return ResolvedMarketImage(content.digest, content.full_name, ImageInfo.from_json(json.loads(content.info)))
 
     async def exists(self, digest: str) -> bool:
         """Whether a job may be submitted with this content."""
         return await self._read(lambda conn: store.exists(conn, digest))
 
-    async def tagged(self, account: Account, image_name: str) -> Tagged | None:
+    async def tagged(self, account: Account, image_name: str) -> TaggedImage | None:
         """See ports.FindsImages."""
         return await self._read(lambda conn: queries.tagged(conn, account, image_name))
 
@@ -94,7 +94,7 @@ class Market:
         """See ports.FindsImages."""
         return await self._read(lambda conn: queries.names(conn, account, at_most))
 
-    async def archive(self, account: Account, ref: str) -> Archive:
+    async def archive(self, account: Account, ref: str) -> ImageDownload:
         """The image for a download, tagged with its name.
 
         Raises:
@@ -106,7 +106,7 @@ class Market:
             raise await self._none(account, ref)
         tag = inner_tag(content.full_name)
         composed = await self._files.compose(content.digest, tag)
-        return Archive(content.full_name, content.digest, composed)
+        return ImageDownload(content.full_name, content.digest, composed)
 
     def reading(self, digest: str) -> AbstractContextManager[None]:
         """While it is open the content stays on the mount."""
@@ -132,7 +132,7 @@ class Market:
         """
         found = await self._found(account, ref)
         digests = await self._read(lambda conn: queries.digests_of(conn, found))
-        live = {digest: self._uses.believed(Ref("image", digest)) for digest in digests}
+        live = {digest: self._uses.live_in_memory(Ref("image", digest)) for digest in digests}
         return await self._read(lambda conn: queries.detail(conn, account, found, live))
 
     # -- changing -------------------------------------------------------------------------------
@@ -198,7 +198,7 @@ class Market:
                 return live
         raise Conflict("This image is being pushed to again and again; try once more.")
 
-    async def _delete(self, account: Account, ref: str, found: queries.Found, *, wait: bool) -> list[str] | None:
+    async def _delete(self, account: Account, ref: str, found: queries.MarketMatch, *, wait: bool) -> list[str] | None:
         """None: a push came in between."""
         digests = await self._read(lambda conn: queries.digests_of(conn, found))
         async with AsyncExitStack() as stack:
@@ -214,7 +214,7 @@ class Market:
         self._collector.look_at(digests)
         return live
 
-    async def _needed(self, found: queries.Found, digests: list[str]) -> list[str]:
+    async def _needed(self, found: queries.MarketMatch, digests: list[str]) -> list[str]:
         """Live jobs of contents that no other tag keeps."""
 
         def kept(conn: Connection) -> set[str]:
@@ -232,7 +232,7 @@ class Market:
     async def _read(self, work: Callable[[Connection], T]) -> T:
         return await self._db.read(work)
 
-    async def _found(self, account: Account, ref: str) -> queries.Found:
+    async def _found(self, account: Account, ref: str) -> queries.MarketMatch:
         found = await self._read(lambda conn: queries.find(conn, account, ref))
         if found is None:
             raise await self._none(account, ref)
@@ -243,7 +243,7 @@ class Market:
         hint = near_names.tag(ref, found).sentence if found is not None else ""
         return NotFound(f"There is no image `{ref[:200]}` that you may see. {hint}".rstrip())
 
-    async def _own(self, account: Account, ref: str) -> queries.Found:
+    async def _own(self, account: Account, ref: str) -> queries.MarketMatch:
         """
         Raises:
             NotFound: nothing that the account may see.
@@ -263,12 +263,12 @@ class Market:
         return {("user", name) for name in wanted.users} | {("group", name) for name in wanted.groups}
 
 
-def _content(conn: Connection, account: Account, ref: str) -> queries.Content | None:
+def _content(conn: Connection, account: Account, ref: str) -> queries.MarketContent | None:
     found = queries.find(conn, account, ref)
     return None if found is None else queries.content(conn, found, LATEST)
 
 
-def _delete(conn: Connection, found: queries.Found, by: str, now: float) -> None:
+def _delete(conn: Connection, found: queries.MarketMatch, by: str, now: float) -> None:
     if found.tag:
         store.delete_tags(conn, found.image.id, [found.tag], by=by, now=now)
     elif found.digest:

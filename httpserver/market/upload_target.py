@@ -23,12 +23,12 @@ from headway.store.database import Database
 from ..auth.accounts import Accounts
 from ..auth.model import Account
 from ..text import descriptions
-from ..uploads.ports import Outcome, Place, Stored, Watch
+from ..uploads.ports import FinishWatch, StoredUpload, UploadOutcome, UploadPlace
 from ..uses.service import Ref, Uses
 from . import store
-from .garbage_collection import Collector, ImageFiles
-from .names import ImageName, to_push
-from .store import Published, Pushed
+from .garbage_collection import ImageCollector, ImageFiles
+from .names import MarketImageName, to_push
+from .store import ImagePush, PublishedImage
 
 log = get_logger(__name__)
 
@@ -40,13 +40,13 @@ _KEEP_FREE_BYTES = 64 << 20
 class _Wish(NamedTuple):
     """What the metadata of an upload say."""
 
-    name: ImageName
+    name: MarketImageName
     description: str | None
     public: bool | None
     choose: str
 
 
-class ImageTarget:
+class ImageUploadTarget:
     """See the module."""
 
     kind = "images"
@@ -58,7 +58,7 @@ class ImageTarget:
         files: ImageFiles,
         accounts: Accounts,
         uses: Uses,
-        collector: Collector,
+        collector: ImageCollector,
         clock: Clock,
         *,
         quota_bytes: int,
@@ -71,20 +71,20 @@ class ImageTarget:
         self._clock = clock
         self._quota_bytes = quota_bytes
 
-    async def begin(self, account: Account, length: int | None, metadata: Mapping[str, str]) -> Place:
+    async def begin(self, account: Account, length: int | None, metadata: Mapping[str, str]) -> UploadPlace:
         wish = _wish(account, metadata)
         await self._check(account, wish, length)
         await self._files.run(lambda _, layout: _make_folder(layout))
-        return Place(_FOLDER, secrets.token_hex(16))
+        return UploadPlace(_FOLDER, secrets.token_hex(16))
 
-    async def admit(self, upload: Stored, place: Place, length: int) -> None:
+    async def admit(self, upload: StoredUpload, place: UploadPlace, length: int) -> None:
         account = self._account(upload)
         await self._check(account, _wish(account, upload.metadata), length)
 
-    def resumed(self, place: Place, length: int) -> None:
+    def resumed(self, place: UploadPlace, length: int) -> None:
         """Nothing is promised to one that is under way: an image counts when it is published."""
 
-    async def finish(self, upload: Stored, place: Place, watch: Watch) -> Outcome:
+    async def finish(self, upload: StoredUpload, place: UploadPlace, watch: FinishWatch) -> UploadOutcome:
         account = self._account(upload)
         wish = _wish(account, upload.metadata)
         push = self._push(account, wish, upload.id)
@@ -95,17 +95,17 @@ class ImageTarget:
                     place.path, choose=upload.choice or wish.choose, keep_free_bytes=_KEEP_FREE_BYTES, watch=watch
                 )
             except SeveralImages as several:
-                return Outcome(choices=several.choices)
+                return UploadOutcome(choices=several.choices)
             published = await self._publish(push, info)
             if published is not None:
                 self._tell(push, info, published)
-                return Outcome({"image": str(wish.name), "digest": info.digest})
+                return UploadOutcome({"image": str(wish.name), "digest": info.digest})
         raise Unavailable("The image was removed again and again while it was stored.")
 
-    async def abandon(self, upload: Stored, place: Place) -> None:
+    async def abandon(self, upload: StoredUpload, place: UploadPlace) -> None:
         """Nothing is kept for it but the file."""
 
-    async def sweep(self, live: Collection[Place]) -> None:
+    async def sweep(self, live: Collection[UploadPlace]) -> None:
         names = {place.path.name for place in live if str(place.path.parent) == _FOLDER}
         try:
             await self._files.run(lambda images, layout: _sweep(images, layout, names))
@@ -114,14 +114,14 @@ class ImageTarget:
 
     # -- inside ---------------------------------------------------------------------------------
 
-    async def _publish(self, push: Pushed, info: ImageInfo) -> Published | None:
+    async def _publish(self, push: ImagePush, info: ImageInfo) -> PublishedImage | None:
         # The collector takes the same lock: it can't remove what gets its row here. None: it just did.
         async with self._uses.deleting(Ref("image", info.digest)):
             if await self._files.run(lambda images, _: images.info(info.digest)) is None:
                 return None
             now = self._clock.now()
 
-            def work(conn: Connection) -> tuple[Published, list[str]]:
+            def work(conn: Connection) -> tuple[PublishedImage, list[str]]:
                 published = store.publish(conn, push, info, now)
                 return published, store.beyond_quota(conn, push.by, push.quota_bytes)
 
@@ -133,7 +133,7 @@ class ImageTarget:
                 self._collector.look_at([info.digest])
                 raise
 
-    def _tell(self, push: Pushed, info: ImageInfo, published: Published) -> None:
+    def _tell(self, push: ImagePush, info: ImageInfo, published: PublishedImage) -> None:
         log.info(
             "image.pushed",
             image=str(push.name),
@@ -149,10 +149,10 @@ class ImageTarget:
         push = self._push(account, wish, "")
         await self._db.read(lambda conn: store.refuse_beyond_quota(conn, push, length or 0))
 
-    def _push(self, account: Account, wish: _Wish, upload: str) -> Pushed:
-        return Pushed(wish.name, account.name, upload, wish.description, wish.public, self._quota_bytes)
+    def _push(self, account: Account, wish: _Wish, upload: str) -> ImagePush:
+        return ImagePush(wish.name, account.name, upload, wish.description, wish.public, self._quota_bytes)
 
-    def _account(self, upload: Stored) -> Account:
+    def _account(self, upload: StoredUpload) -> Account:
         account = self._accounts.get(upload.account)
         if account is None or not account.enabled:
             raise NotAllowed(f"The account {upload.account} is disabled.")

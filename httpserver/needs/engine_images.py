@@ -16,18 +16,18 @@ _REAL = "docker"
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldImage:
     """One image on one node."""
 
     node: str
     id: str
     digests: frozenset[str]  # in the registry of the name that was looked for
     bytes: int
-    ours: bool = False  # Headway brought it, for some account
+    fetched_by_headway: bool = False  # Headway brought it, for some account
 
 
 @dataclass(frozen=True, slots=True)
-class OnEngines:
+class EngineImage:
     """What a name means on the engines. With a ``digest`` it means the same wherever it is there; without one the
     nodes don't agree."""
 
@@ -35,10 +35,10 @@ class OnEngines:
     of_registry: bool  # the digest is one of the registry, so the image can be fetched by it anywhere
     bytes: int
     nodes: tuple[str, ...]
-    brought: bool = False  # Headway brought it wherever it is
+    fetched_by_headway: bool = False  # Headway brought it wherever it is
 
 
-class Engines:
+class EngineImages:
     """The nodes that really run containers, as they told of themselves last."""
 
     def __init__(self, nodes: Iterable[rm.Node]) -> None:
@@ -51,7 +51,7 @@ class Engines:
         return len(self._nodes)
 
     @property
-    def all_told(self) -> bool:
+    def all_reported(self) -> bool:
         """Whether an image that no node told of is on none of them."""
         return not any(
             len(node.status.engine_images) >= _MOST_TOLD
@@ -72,7 +72,7 @@ class Engines:
         """All names that were told of, sorted."""
         return sorted(self._by_name)
 
-    def find(self, name: ImageName) -> OnEngines | None:
+    def find(self, name: ImageName) -> EngineImage | None:
         """What the name means there; None: no node has it."""
         if DIGEST.fullmatch(name.short):
             return self._with_digest(replace(name, digest=name.short))
@@ -81,14 +81,14 @@ class Engines:
         place = name.short_place
         return agreed([_held(node, image, place) for node, image in self._by_name.get(name.short, ())])
 
-    def _with_digest(self, name: ImageName) -> OnEngines | None:
+    def _with_digest(self, name: ImageName) -> EngineImage | None:
         # People write both: the digest that a registry shows, and the id that an engine shows.
         # What Headway brought has an id too, and whoever knows that need not be who may use it.
         for of_registry, index, key in ((True, self._by_repo_digest, name.short), (False, self._by_id, name.digest)):
             if held := index.get(key, ()):
                 size = max(image.bytes for _, image in held)
                 nodes = tuple(sorted({node for node, _ in held}))
-                return OnEngines(name.digest, of_registry, size, nodes, all(image.ours for _, image in held))
+                return EngineImage(name.digest, of_registry, size, nodes, all(image.ours for _, image in held))
         return None
 
     @cached_property
@@ -108,7 +108,7 @@ class Engines:
         return ((node.id, image) for node in self._nodes for image in node.status.engine_images)
 
 
-def agreed(held: Sequence[Held]) -> OnEngines | None:
+def agreed(held: Sequence[HeldImage]) -> EngineImage | None:
     """Whether all that have an image under one name have the same.
 
     A digest of the registry is better than an id: with it any machine can fetch the image, also one of another kind,
@@ -118,22 +118,22 @@ def agreed(held: Sequence[Held]) -> OnEngines | None:
         return None
     nodes = tuple(sorted({image.node for image in held}))
     size = max(image.bytes for image in held)
-    brought = all(image.ours for image in held)
+    fetched_by_headway = all(image.fetched_by_headway for image in held)
     fetched = [image for image in held if image.digests]
     common = frozenset.intersection(*(image.digests for image in fetched)) if fetched else frozenset()
     ids = {image.id for image in fetched}
     if common and all(image.id in ids for image in held):
-        return OnEngines(min(common), True, size, nodes, brought)
+        return EngineImage(min(common), True, size, nodes, fetched_by_headway)
     if len({image.id for image in held}) == 1 and DIGEST.fullmatch(held[0].id):
-        return OnEngines(held[0].id, False, size, nodes, brought)
-    return OnEngines("", len(fetched) == len(held), size, nodes, brought)
+        return EngineImage(held[0].id, False, size, nodes, fetched_by_headway)
+    return EngineImage("", len(fetched) == len(held), size, nodes, fetched_by_headway)
 
 
-def _held(node: str, image: rm.EngineImage, place: str) -> Held:
+def _held(node: str, image: rm.EngineImage, place: str) -> HeldImage:
     start = f"{place}@"
     digests = {entry.removeprefix(start) for entry in image.repo_digests if entry.startswith(start)}
     good = frozenset(digest for digest in digests if DIGEST.fullmatch(digest))
-    return Held(node, image.id, good, image.bytes, image.ours)
+    return HeldImage(node, image.id, good, image.bytes, image.ours)
 
 
 def _index(

@@ -7,7 +7,7 @@ from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class JobNames:
     """The distinct names in a job."""
 
     images: tuple[str, ...] = ()
@@ -16,7 +16,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Unknown:
+class UnknownName:
     """One name that stands for nothing, wherever in the job it stands; ``message`` is a sentence."""
 
     field: Literal["image", "datasets", "code"]

@@ -9,7 +9,7 @@ from headway.errors import HeadwayError
 from headway.rpc.v1 import resource_manager_pb2 as rm
 from headway.rpc.v1 import worker_pb2 as wk
 
-from .clients import Services
+from .clients import ServiceClients
 
 _WITHIN_S = 2.0
 
@@ -17,15 +17,15 @@ _WITHIN_S = 2.0
 class FreshNodes:
     """See the module. ``known`` are the nodes as they were told."""
 
-    def __init__(self, services: Services, known: Callable[[], Sequence[rm.Node]]) -> None:
+    def __init__(self, services: ServiceClients, known: Callable[[], Sequence[rm.Node]]) -> None:
         self._services = services
         self._known = known
 
-    async def look(self) -> Sequence[rm.Node]:
+    async def fetch(self) -> Sequence[rm.Node]:
         """All nodes at once; one that does not answer in time is as it was told."""
-        return await asyncio.gather(*(self._look(node) for node in self._known()))
+        return await asyncio.gather(*(self._fetch(node) for node in self._known()))
 
-    async def _look(self, node: rm.Node) -> rm.Node:
+    async def _fetch(self, node: rm.Node) -> rm.Node:
         try:
             worker = await self._services.worker(node.address)
             status = await worker.call("GetStatus", wk.GetStatusRequest(), deadline_s=_WITHIN_S, again=False)

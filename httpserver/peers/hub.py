@@ -27,7 +27,7 @@ from headway.rpc.v1 import task_manager_pb2 as tm
 
 from .. import schemas as s
 from .. import views
-from .clients import Remote, Services
+from .clients import ServiceClient, ServiceClients
 
 log = get_logger(__name__)
 
@@ -63,7 +63,7 @@ class _Event:
         return self.texts[less]
 
 
-class Hub:
+class PageEventHub:
     """See the module. ``run`` holds the watches; ``stream`` may be called before it runs."""
 
     def __init__(self, clock: Clock, *, ring: int = _RING) -> None:
@@ -73,21 +73,20 @@ class Hub:
         self._number = 0
         self._news = asyncio.Event()
         self._closed = False
-        self._queue_told_at = -1e9
         self._queue_due = False
         self._nodes: dict[str, rm.Node] = {}
-        self._jobs_too: list[Callable[[jm.JobChanges], None]] = []
-        self._gaps_too: list[Callable[[], None]] = []
+        self._job_listeners: list[Callable[[jm.JobChanges], None]] = []
+        self._gap_listeners: list[Callable[[], None]] = []
         self.streams = 0
 
-    def tell_jobs(self, changes: Callable[[jm.JobChanges], None], gap: Callable[[], None]) -> None:
+    def listen_to_jobs(self, changes: Callable[[jm.JobChanges], None], gap: Callable[[], None]) -> None:
         """Hands on what JobManager tells; ``gap`` when something may have been missed. Neither may block."""
-        self._jobs_too.append(changes)
-        self._gaps_too.append(gap)
+        self._job_listeners.append(changes)
+        self._gap_listeners.append(gap)
 
     # -- in -------------------------------------------------------------------------------------
 
-    async def run(self, services: Services) -> None:
+    async def run(self, services: ServiceClients) -> None:
         """Watches the three services until cancelled; one that is away is waited for."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._watch(services.jobs, "WatchJobs", jm.WatchJobsRequest(), self.on_jobs))
@@ -95,7 +94,7 @@ class Hub:
             group.create_task(self._watch(services.nodes, "WatchNodes", rm.WatchNodesRequest(), self.on_nodes))
             group.create_task(self._tell_queue())
 
-    async def _watch(self, remote: Remote, method: str, request: Any, take: Callable[[Any], None]) -> None:
+    async def _watch(self, remote: ServiceClient, method: str, request: Any, take: Callable[[Any], None]) -> None:
         unseen = True
         while True:
             try:
@@ -113,7 +112,7 @@ class Hub:
 
     def on_jobs(self, changes: jm.JobChanges) -> None:
         """From JobManager."""
-        for also in self._jobs_too:
+        for also in self._job_listeners:
             also(changes)
         for change in changes.changes:
             job = change.job
@@ -147,7 +146,7 @@ class Hub:
 
     def reset(self, reason: str) -> None:
         """Tells everybody to load anew."""
-        for also in self._gaps_too:
+        for also in self._gap_listeners:
             also()
         self._publish("reset", "", "reset", lambda: s.ResetEvent(reason=reason))
 
@@ -180,10 +179,10 @@ class Hub:
         last_id: str | None,
         *,
         job: str = "",
-        still_welcome: Callable[[], bool] = lambda: True,
+        still_allowed: Callable[[], bool] = lambda: True,
         whole: Callable[[str], bool] = lambda owner: False,
     ) -> AsyncIterator[str]:
-        """Server-sent events after ``last_id``, until the hub closes or ``still_welcome`` says no (asked each 15 s).
+        """Server-sent events after ``last_id``, until the hub closes or ``still_allowed`` says no (asked each 15 s).
         ``whole``: whether this reader may see all of that owner's jobs."""
         self.streams += 1
         try:
@@ -208,7 +207,7 @@ class Hub:
                         quiet_since = self._clock.monotonic()
                         yield batch
                 if self._clock.monotonic() >= quiet_since + _KEEP_ALIVE_S:
-                    if not still_welcome():
+                    if not still_allowed():
                         return
                     quiet_since = self._clock.monotonic()
                     # The id moves on even where nothing was for this reader, so that a resume starts here.

@@ -12,8 +12,8 @@ from urllib.parse import urljoin, urlsplit
 
 import httpx
 
-from .failure import Kind, RegistryFailure
-from .hosts import Doors
+from .failure import FailureKind, RegistryFailure
+from .hosts import RegistryHosts
 from .names import split_host
 
 MIB = 1 << 20
@@ -25,7 +25,7 @@ _AGENT = "headway"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RegistryResponse:
     """A whole answer."""
 
     status: int
@@ -33,15 +33,15 @@ class Answer:
     body: bytes
 
 
-class Web:
+class RegistryHttp:
     """The connections of one question; use as an async context manager."""
 
-    def __init__(self, doors: Doors, registry: str) -> None:
-        self._doors = doors
+    def __init__(self, hosts: RegistryHosts, registry: str) -> None:
+        self._hosts = hosts
         self._registry = registry  # for the sentences
         self._lines: dict[str, _Line] = {}
 
-    async def __aenter__(self) -> Web:
+    async def __aenter__(self) -> RegistryHttp:
         return self
 
     async def __aexit__(
@@ -52,7 +52,7 @@ class Web:
 
     async def ask(
         self, method: str, url: str, *, headers: Mapping[str, str], authorization: str = "", limit: int
-    ) -> Answer:
+    ) -> RegistryResponse:
         """One answer, redirects followed; ``authorization`` goes to the host of ``url`` and no further.
 
         Raises:
@@ -71,30 +71,32 @@ class Web:
             url = moved
         raise self._strange("sends elsewhere again and again")
 
-    async def _once(self, method: str, url: str, headers: Mapping[str, str], limit: int) -> Answer:
+    async def _once(self, method: str, url: str, headers: Mapping[str, str], limit: int) -> RegistryResponse:
         origin = _origin(url)
         line = self._lines.get(origin)
         if line is None:
             line = self._lines[origin] = await self._connect(origin)
         try:
             async with line.send(method, url, headers) as response:
-                return Answer(response.status_code, response.headers, await self._body(response, limit))
+                return RegistryResponse(response.status_code, response.headers, await self._body(response, limit))
         except httpx.TimeoutException as error:
-            raise RegistryFailure(Kind.SLOW, f"The registry {self._registry} is too slow to answer now.") from error
+            raise RegistryFailure(
+                FailureKind.SLOW, f"The registry {self._registry} is too slow to answer now."
+            ) from error
         except (httpx.HTTPError, httpx.InvalidURL, ssl.SSLError, OSError, ValueError) as error:
             raise self._failure(error) from error
 
     async def _connect(self, origin: str) -> _Line:
         parts = urlsplit(origin)
         host, scheme = parts.hostname or "", parts.scheme
-        if scheme == "http" and not self._doors.plain(parts.netloc):
+        if scheme == "http" and not self._hosts.plain(parts.netloc):
             raise self._strange("asks for plain http, which would show passwords to everybody on the way")
-        verify = await self._doors.tls()
-        proxy = self._doors.proxy(scheme, host)
+        verify = await self._hosts.tls()
+        proxy = self._hosts.proxy(scheme, host)
         if proxy is not None:
             return _Line(origin, (), verify, proxy)
         port = parts.port or (443 if scheme == "https" else 80)
-        return _Line(origin, await self._doors.addresses(host, port, self._registry), verify, None)
+        return _Line(origin, await self._hosts.addresses(host, port, self._registry), verify, None)
 
     async def _body(self, response: httpx.Response, limit: int) -> bytes:
         if response.headers.get("content-encoding", "identity") != "identity":
@@ -107,26 +109,26 @@ class Web:
         return bytes(body)
 
     def _strange(self, what: str) -> RegistryFailure:
-        return RegistryFailure(Kind.STRANGE, f"The registry {self._registry} {what}.")
+        return RegistryFailure(FailureKind.STRANGE, f"The registry {self._registry} {what}.")
 
     def _failure(self, error: BaseException) -> RegistryFailure:
         chain = list(_chain(error))
         for cause in chain:
             if isinstance(cause, ssl.SSLCertVerificationError):
                 why = f"its certificate is not trusted on this machine ({cause.verify_message})"
-                return RegistryFailure(Kind.UNREACHABLE, f"The registry {self._registry} can't be asked: {why}.")
+                return RegistryFailure(FailureKind.UNREACHABLE, f"The registry {self._registry} can't be asked: {why}.")
         if any(isinstance(cause, ssl.SSLError) for cause in chain):
             return RegistryFailure(
-                Kind.UNREACHABLE,
+                FailureKind.UNREACHABLE,
                 f"The registry {self._registry} does not speak https; if it is meant to speak plain http, an admin "
                 "names it in httpserver.insecure_registries.",
             )
         if any(isinstance(cause, ConnectionRefusedError) for cause in chain) or isinstance(error, httpx.ConnectError):
             return RegistryFailure(
-                Kind.UNREACHABLE, f"The registry {self._registry} can't be reached: nobody listens there."
+                FailureKind.UNREACHABLE, f"The registry {self._registry} can't be reached: nobody listens there."
             )
         if isinstance(error, httpx.NetworkError | httpx.RemoteProtocolError):
-            return RegistryFailure(Kind.UNREACHABLE, f"The registry {self._registry} broke the connection off.")
+            return RegistryFailure(FailureKind.UNREACHABLE, f"The registry {self._registry} broke the connection off.")
         return self._strange("answers something that is not understood")
 
 

@@ -18,7 +18,7 @@ from urllib.request import getproxies, proxy_bypass
 
 import certifi
 
-from .failure import Kind, RegistryFailure
+from .failure import FailureKind, RegistryFailure
 from .names import split_host
 
 Address = IPv4Address | IPv6Address
@@ -27,7 +27,7 @@ _MOST_ADDRESSES = 3
 _METADATA = frozenset({"fd00:ec2::254", "100.100.100.200", "168.63.129.16"})
 
 
-class Doors:
+class RegistryHosts:
     """See the module."""
 
     def __init__(
@@ -50,7 +50,8 @@ class Doors:
         if self._allowed and registry not in self._allowed:
             named = ", ".join(sorted(self._allowed)[:10])
             raise RegistryFailure(
-                Kind.NOT_HERE, f"Images from {registry} are not taken here; an admin allows these registries: {named}."
+                FailureKind.NOT_HERE,
+                f"Images from {registry} are not taken here; an admin allows these registries: {named}.",
             )
 
     def plain(self, host: str) -> bool:
@@ -69,7 +70,7 @@ class Doors:
             found = await loop.run_in_executor(self._threads, _look_up, host, port)
         except OSError as error:
             raise RegistryFailure(
-                Kind.UNREACHABLE, f"The registry {registry} can't be reached: no address is known for {host}."
+                FailureKind.UNREACHABLE, f"The registry {registry} can't be reached: no address is known for {host}."
             ) from error
         usable = [address for address in found if self._may_call(host, address)]
         if not usable:
@@ -112,7 +113,8 @@ class Doors:
 
 def _not_called(host: str) -> RegistryFailure:
     return RegistryFailure(
-        Kind.NOT_HERE, f"{host} is no registry that Headway asks: its address is one inside this machine or network."
+        FailureKind.NOT_HERE,
+        f"{host} is no registry that Headway asks: its address is one inside this machine or network.",
     )
 
 

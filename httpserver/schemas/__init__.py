@@ -23,8 +23,8 @@ from .accounts import (
     UserPatch,
 )
 from .base import (
-    Answer,
-    Ask,
+    ApiRequest,
+    ApiResponse,
     LogStream,
     NeedOn,
     Priority,
@@ -110,8 +110,8 @@ from .starts import (
 __all__ = [
     "DESCRIPTION_CHARACTERS",
     "Acted",
-    "Answer",
-    "Ask",
+    "ApiRequest",
+    "ApiResponse",
     "Attempt",
     "AttemptEvent",
     "Condition",

@@ -7,13 +7,13 @@ from enum import StrEnum
 from pydantic import BaseModel, ConfigDict, Field
 
 
-class Answer(BaseModel):
+class ApiResponse(BaseModel):
     """Base of everything answered: a field with a default is still always present."""
 
     model_config = ConfigDict(json_schema_serialization_defaults_required=True, frozen=True)
 
 
-class Ask(BaseModel):
+class ApiRequest(BaseModel):
     """Base of everything asked: unknown keys are refused, so that a typing slip is told."""
 
     model_config = ConfigDict(extra="forbid", str_strip_whitespace=False)
@@ -39,7 +39,7 @@ class LogStream(StrEnum):
     PLATFORM = "platform"
 
 
-class ProblemItem(Answer):
+class ProblemItem(ApiResponse):
     """One fault of the input, at its place."""
 
     pointer: str = Field(description="JSON pointer into what was sent; empty: the whole")
@@ -51,7 +51,7 @@ class ProblemItem(Answer):
     suggestion: str = Field("", description="the nearest known name")
 
 
-class Problem(Answer):
+class Problem(ApiResponse):
     """RFC 9457 problem details; every answer of 400 and above is one."""
 
     type: str = Field(description="urn:headway:problem:<slug>")

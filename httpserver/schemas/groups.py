@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from .accounts import ACCOUNT_NAME
-from .base import Answer, Ask
+from .base import ApiRequest, ApiResponse
 
 DESCRIPTION_CHARACTERS = 20_000
 SHARES_AT_MOST = 1_000
@@ -21,14 +21,14 @@ GroupName = Annotated[
 ]
 
 
-class SharedWith(Answer):
+class SharedWith(ApiResponse):
     """Who else sees it. To those who may not change the image only their own names are shown here."""
 
     users: list[str]
     groups: list[str]
 
 
-class UsedBy(Answer):
+class UsedBy(ApiResponse):
     """An account whose jobs used it."""
 
     account: str
@@ -36,29 +36,29 @@ class UsedBy(Answer):
     last_used_at: float
 
 
-class ShareChange(Ask):
+class ShareChange(ApiRequest):
     """Replaces who it is shared with."""
 
     users: list[str] = Field(default_factory=list, max_length=SHARES_AT_MOST)
     groups: list[str] = Field(default_factory=list, max_length=SHARES_AT_MOST)
 
 
-class Group(Answer):
+class Group(ApiResponse):
     name: str
     members: list[str]
     created_at: float
 
 
-class GroupList(Answer):
+class GroupList(ApiResponse):
     groups: list[Group]
 
 
-class GroupCreate(Ask):
+class GroupCreate(ApiRequest):
     name: GroupName
     members: list[str] = Field(default_factory=list, max_length=10_000)
 
 
-class GroupPatch(Ask):
+class GroupPatch(ApiRequest):
     """Who is in it twice, or not in it anyway, is fine."""
 
     add: list[str] = Field(default_factory=list, max_length=10_000)

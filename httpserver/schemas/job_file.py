@@ -10,10 +10,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from .base import Ask, NeedOn, Priority
+from .base import ApiRequest, NeedOn, Priority
 
 
-class JobFileResources(Ask):
+class JobFileResources(ApiRequest):
     cpus: float | None = None
     memory: str | None = Field(None, examples=["4GiB"])
     shm: str | None = None
@@ -22,7 +22,7 @@ class JobFileResources(Ask):
     gpu_memory: str | None = None
 
 
-class JobFileDefaults(Ask):
+class JobFileDefaults(ApiRequest):
     image: str | None = None
     command: str | list[str] | None = Field(None, description="text: a script run by `shell`; list: run as is")
     shell: Literal["sh", "bash"] | None = None
@@ -47,7 +47,7 @@ class JobFileTask(JobFileDefaults):
     needs: list[str] | dict[str, NeedOn] | None = None
 
 
-class JobFile(Ask):
+class JobFile(ApiRequest):
     """A job file; docs/interfaces.md says what each field means."""
 
     version: Literal[1]

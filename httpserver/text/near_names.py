@@ -21,7 +21,7 @@ class Hint:
 
 
 @dataclass(frozen=True, slots=True)
-class Tagged:
+class TaggedImage:
     """An image of the market that somebody may use, with its tags, the latest push first."""
 
     full_name: str
@@ -45,7 +45,7 @@ def image(written: str, names: Iterable[str], own: str = "") -> Hint:
     return _did_you_mean(known[near[0]]) if near else Hint()
 
 
-def tag(written: str, found: Tagged) -> Hint:
+def tag(written: str, found: TaggedImage) -> Hint:
     """The tags that there are, of an image whose tag in ``written`` there is not."""
     if not found.tags:
         return Hint()

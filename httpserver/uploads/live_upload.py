@@ -6,26 +6,26 @@ import asyncio
 from dataclasses import dataclass, field
 
 from . import tus
-from .ports import Watch
-from .receiving import Holder, Writer
-from .records import Record, State
-from .upload_files import Digest
+from .ports import FinishWatch
+from .receiving import SendingRequest, UploadWriter
+from .records import RecordState, UploadRecord
+from .upload_files import RunningDigest
 
 
 @dataclass(eq=False, slots=True)
-class Upload:
+class LiveUpload:
     """The record, and what only this process knows."""
 
-    record: Record
+    record: UploadRecord
     touched_at: float  # the last byte, or the end
     offset: int | None = None  # where the stored bytes end; None: the file was not looked at yet
-    doubtful: bool = False  # the file may hold bytes that were never checked (Record.unchecked_from)
-    digest: Digest | None = None  # of the first bytes, where the whole file has a checksum
-    holder: Holder | None = None
-    writer: Writer | None = None  # while bytes of a piece without a checksum come
-    watch: Watch | None = None  # while it is being checked
+    has_unchecked_bytes: bool = False  # the file may hold bytes that were never checked (Record.unchecked_from)
+    digest: RunningDigest | None = None  # of the first bytes, where the whole file has a checksum
+    holder: SendingRequest | None = None
+    writer: UploadWriter | None = None  # while bytes of a piece without a checksum come
+    watch: FinishWatch | None = None  # while it is being checked
     finishing: asyncio.Task[None] | None = None
-    looking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    size_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
     def stored_bytes(self) -> int | None:
@@ -40,15 +40,15 @@ class Upload:
     @property
     def shown_state(self) -> str:
         """The word for people."""
-        if self.record.state is not State.OPEN:
+        if self.record.state is not RecordState.OPEN:
             return self.record.state.value
         return "checking" if self.complete else "receiving"
 
-    def digest_at(self, offset: int) -> Digest | None:
+    def digest_at(self, offset: int) -> RunningDigest | None:
         """The digest of the first ``offset`` bytes, to be gone on with; None where none is wanted or it is not known
         (the server was started anew meanwhile)."""
         if self.digest is not None and self.digest.bytes != offset:
             self.digest = None
         if self.digest is None and offset == 0 and tus.sha256_of(self.record.metadata):
-            self.digest = Digest()
+            self.digest = RunningDigest()
         return self.digest

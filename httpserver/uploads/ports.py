@@ -24,7 +24,7 @@ from ..auth.model import Account
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class UploadPlace:
     """Where the bytes of one upload lie, on the shared mount.
 
     The server makes the file (mode 600), writes it and, once the upload is over in whichever way, removes what is
@@ -43,7 +43,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredUpload:
     """An upload as it is recorded."""
 
     id: str
@@ -55,7 +55,7 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class UploadOutcome:
     """How a finish ended well: either it is done, or the user has to pick one of ``choices``; then the bytes are kept
     and finish is called again with Stored.choice set."""
 
@@ -63,7 +63,7 @@ class Outcome:
     choices: tuple[str, ...] = ()
 
 
-class Watch:
+class FinishWatch:
     """How far a finish is, and whether it is still wanted. Both methods may be called from any thread."""
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ class Watch:
         return self._cancelled.is_set()
 
 
-class Target(Protocol):
+class UploadTarget(Protocol):
     """One kind of upload. All methods run on the event loop and do what blocks in threads of the target's own."""
 
     @property
@@ -94,7 +94,7 @@ class Target(Protocol):
     def at_once(self) -> int:
         """How many finishes may run at the same time."""
 
-    async def begin(self, account: Account, length: int | None, metadata: Mapping[str, str]) -> Place:
+    async def begin(self, account: Account, length: int | None, metadata: Mapping[str, str]) -> UploadPlace:
         """Checks all that can be known now: metadata, names, rights, quota. Makes the place's folder, not the file.
         ``length`` is None when the client does not know it yet. Free space of the disk is checked by the server, which
         knows what other uploads were promised; where it refuses, abandon is called.
@@ -103,7 +103,7 @@ class Target(Protocol):
             HeadwayError: refused; the sentence goes to the client as it is.
         """
 
-    async def admit(self, upload: Stored, place: Place, length: int) -> None:
+    async def admit(self, upload: StoredUpload, place: UploadPlace, length: int) -> None:
         """The length, unknown at begin, is at least this now; bytes may have come already. Called before each piece of
         such an upload, and once its length is known.
 
@@ -111,10 +111,10 @@ class Target(Protocol):
             HeadwayError: refused (quota, size); the upload stays and can be deleted.
         """
 
-    def resumed(self, place: Place, length: int) -> None:
+    def resumed(self, place: UploadPlace, length: int) -> None:
         """After a start, for each upload that is not over: what was promised to it is promised still. Never raises."""
 
-    async def finish(self, upload: Stored, place: Place, watch: Watch) -> Outcome:
+    async def finish(self, upload: StoredUpload, place: UploadPlace, watch: FinishWatch) -> UploadOutcome:
         """All bytes are at the place, synced, and match the ``sha256`` of the metadata where one was given. Publishes
         them, in one step. May take minutes. Must be safe to call again after it was killed at any point, also just
         after it had published. What it leaves at the place (or whether it moved the file away) is all the same.
@@ -124,9 +124,9 @@ class Target(Protocol):
             HeadwayError: the upload has failed for good; the server removes the bytes and calls abandon.
         """
 
-    async def abandon(self, upload: Stored, place: Place) -> None:
+    async def abandon(self, upload: StoredUpload, place: UploadPlace) -> None:
         """The upload failed, was deleted or has expired, and its file is gone: drops whatever else is kept for it.
         Safe to call twice. Never raises."""
 
-    async def sweep(self, live: Collection[Place]) -> None:
+    async def sweep(self, live: Collection[UploadPlace]) -> None:
         """At start, before the first request: removes files of uploads that have no record. Never raises."""

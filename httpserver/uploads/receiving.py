@@ -11,7 +11,7 @@ from itertools import islice
 from headway.errors import HeadwayError
 
 from .tus import Hash
-from .upload_files import Digest, Disk
+from .upload_files import RunningDigest, UploadFiles
 
 _GATHER_BYTES = 1 << 20  # a thread is troubled for so much
 _GATHER_PIECES = 512
@@ -20,10 +20,12 @@ _RELEASE_S = 10.0
 _LOOK_S = 0.05
 
 
-class Writer:
+class UploadWriter:
     """Appends to a file: while a thread writes and hashes, the next bytes are gathered, and no more than those."""
 
-    def __init__(self, disk: Disk, descriptor: int, offset: int, digest: Digest | None, check: Hash | None) -> None:
+    def __init__(
+        self, disk: UploadFiles, descriptor: int, offset: int, digest: RunningDigest | None, check: Hash | None
+    ) -> None:
         self._disk = disk
         self._descriptor = descriptor
         self._digest = digest
@@ -93,7 +95,7 @@ class Writer:
                     self._check.update(piece)
 
 
-class Holder:
+class SendingRequest:
     """The one request that may write to an upload now."""
 
     def __init__(self) -> None:
@@ -144,7 +146,7 @@ class Holder:
             return False
         return True
 
-    async def gives_way(self, why: HeadwayError) -> bool:
+    async def yields_to_another(self, why: HeadwayError) -> bool:
         """Whether another may have the upload: this one has ended, or was silent for a while and so was cut. A client
         whose line is dead goes on by another long before this one would be given up."""
         heard, loop = self._heard, asyncio.get_running_loop()

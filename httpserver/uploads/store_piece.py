@@ -13,10 +13,10 @@ from headway.logs import get_logger
 from . import tus
 from .errors import PieceBroken, WrongOffset
 from .limits import refuse_beyond, size
-from .live_upload import Upload
-from .receiving import Holder, Writer
-from .records import Records
-from .upload_files import Disk
+from .live_upload import LiveUpload
+from .receiving import SendingRequest, UploadWriter
+from .records import UploadRecords
+from .upload_files import UploadFiles
 
 log = get_logger(__name__)
 
@@ -24,7 +24,7 @@ _ASK_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class UploadPiece:
     """What a request with bytes says of them."""
 
     offset: int
@@ -33,11 +33,11 @@ class Piece:
 
 
 async def store(
-    disk: Disk,
-    records: Records,
-    upload: Upload,
-    holder: Holder,
-    piece: Piece,
+    disk: UploadFiles,
+    records: UploadRecords,
+    upload: LiveUpload,
+    holder: SendingRequest,
+    piece: UploadPiece,
     body: AsyncIterator[bytes],
     max_bytes: int,
     admit: Callable[[int], Awaitable[None]] | None,
@@ -74,7 +74,15 @@ async def store(
 
 
 class _Storing:
-    def __init__(self, disk: Disk, records: Records, upload: Upload, piece: Piece, descriptor: int, there: int) -> None:
+    def __init__(
+        self,
+        disk: UploadFiles,
+        records: UploadRecords,
+        upload: LiveUpload,
+        piece: UploadPiece,
+        descriptor: int,
+        there: int,
+    ) -> None:
         self._disk = disk
         self._records = records
         self._upload = upload
@@ -84,13 +92,13 @@ class _Storing:
         digest = upload.digest_at(there)
         self._before = None if digest is None else digest.copy()
         self._check = None if piece.checksum is None else piece.checksum.start()
-        self._writer = Writer(disk, descriptor, there, digest, self._check)
+        self._writer = UploadWriter(disk, descriptor, there, digest, self._check)
         if self._check is None:
             upload.writer = self._writer
 
     async def receive(
         self,
-        holder: Holder,
+        holder: SendingRequest,
         body: AsyncIterator[bytes],
         max_bytes: int,
         admit: Callable[[int], Awaitable[None]] | None,
@@ -108,9 +116,9 @@ class _Storing:
     async def settle(self, broken: BaseException | None) -> None:
         """Stores the rest, or goes back to the beginning; then raises what went wrong."""
         upload, error = self._upload, broken
-        async with upload.looking:
+        async with upload.size_lock:
             try:
-                upload.doubtful = self._check is not None
+                upload.has_unchecked_bytes = self._check is not None
                 try:
                     await self._writer.end()
                 except HeadwayError as failed:
@@ -122,7 +130,7 @@ class _Storing:
                     error = error or PieceBroken("The piece is not what its checksum says; send it again.")
                 if self._check is not None:
                     upload.record = await self._records.change(upload.record, unchecked_from=None)
-                upload.doubtful = False
+                upload.has_unchecked_bytes = False
             finally:
                 upload.writer = None
                 os.close(self._descriptor)

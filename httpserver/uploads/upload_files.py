@@ -19,7 +19,7 @@ from ..filesystem.rights import acting_as, drop_groups
 from ..filesystem.system_calls import open_beneath
 from . import tus
 from .errors import UploadOver
-from .ports import Place, Watch
+from .ports import FinishWatch, UploadPlace
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ _NOTHING_THERE = frozenset({errno.ENOENT, errno.ELOOP, errno.ENOTDIR, errno.EISD
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 
 
-class Disk:
+class UploadFiles:
     """What blocks runs in a few threads of its own: a disk that is slow slows uploads, and nothing else."""
 
     def __init__(self, layout: Layout, mount: MountProbe, cluster: str, clock: Clock) -> None:
@@ -62,12 +62,12 @@ class Disk:
         """``work()`` in one of the threads, its OSErrors in words."""
 
         def working() -> T:
-            with told():
+            with os_errors_explained():
                 return work()
 
         return await asyncio.get_running_loop().run_in_executor(self._threads, working)
 
-    async def free_bytes(self, place: Place) -> int:
+    async def free_bytes(self, place: UploadPlace) -> int:
         """What the file system of the place has left for others than root."""
 
         def look() -> int:
@@ -77,7 +77,7 @@ class Disk:
 
         return await self.run(look)
 
-    async def create(self, place: Place) -> None:
+    async def create(self, place: UploadPlace) -> None:
         """Makes the empty file, and the folder that its name says.
 
         Raises:
@@ -101,7 +101,7 @@ class Disk:
 
         await self.run(make)
 
-    async def size(self, place: Place) -> int | None:
+    async def size(self, place: UploadPlace) -> int | None:
         """In bytes; None if there is no file."""
 
         def look() -> int | None:
@@ -117,7 +117,7 @@ class Disk:
 
         return await self.run(look)
 
-    async def open(self, place: Place) -> tuple[int, int]:
+    async def open(self, place: UploadPlace) -> tuple[int, int]:
         """A descriptor to write with, and read; the caller closes it. And how many bytes are there.
 
         Raises:
@@ -132,7 +132,7 @@ class Disk:
 
         return await self.run(opening)
 
-    async def cut(self, place: Place, size: int) -> None:
+    async def cut(self, place: UploadPlace, size: int) -> None:
         """Throws away what lies behind ``size`` bytes."""
         descriptor, _ = await self.open(place)
         try:
@@ -140,7 +140,7 @@ class Disk:
         finally:
             os.close(descriptor)
 
-    async def remove(self, place: Place) -> None:
+    async def remove(self, place: UploadPlace) -> None:
         """Fine if nothing is there."""
 
         def removing() -> None:
@@ -163,7 +163,7 @@ class Disk:
 
         await self.run(removing)
 
-    async def complete(self, place: Place, length: int, known: Digest | None, watch: Watch) -> str:
+    async def complete(self, place: UploadPlace, length: int, known: RunningDigest | None, watch: FinishWatch) -> str:
         """Brings the bytes to the disk; answers the SHA-256 of all when ``known`` is given, which knows that of the
         beginning.
 
@@ -196,7 +196,7 @@ class Disk:
         return await self.run(closing)
 
     @contextlib.contextmanager
-    def _beneath(self, place: Place) -> Iterator[int]:
+    def _beneath(self, place: UploadPlace) -> Iterator[int]:
         with reach(self._layout, self._cluster, self._layout.root / place.folder) as path:
             folder = os.open(path, _FOLDER | os.O_CLOEXEC)
         try:
@@ -209,7 +209,7 @@ class Disk:
             os.close(folder)
 
 
-class Digest:
+class RunningDigest:
     """The SHA-256 of so many bytes of a file."""
 
     def __init__(self) -> None:
@@ -221,15 +221,15 @@ class Digest:
         self.hash.update(data)
         self.bytes += len(data)
 
-    def copy(self) -> Digest:
+    def copy(self) -> RunningDigest:
         """To go back to."""
-        other = Digest()
+        other = RunningDigest()
         other.hash, other.bytes = self.hash.copy(), self.bytes
         return other
 
 
 @contextlib.contextmanager
-def told() -> Iterator[None]:
+def os_errors_explained() -> Iterator[None]:
     """OSErrors in words."""
     try:
         yield

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ..filesystem.paths import shown
 from . import schemas as s
-from .live_upload import Upload
+from .live_upload import LiveUpload
 
 
-def shown_upload(upload: Upload, offset: int, expires_at: float) -> s.Upload:
+def shown_upload(upload: LiveUpload, offset: int, expires_at: float) -> s.Upload:
     """``offset``: where its stored bytes end."""
     record, problem = upload.record, upload.record.problem
     state = s.UploadState(upload.shown_state)

@@ -11,12 +11,12 @@ from headway.rpc.v1 import common_pb2 as common
 from headway.rpc.v1 import job_manager_pb2 as jm
 from headway.states import JOB_ENDED, JobState
 
-from ..peers.clients import SUBMIT_S, Services
+from ..peers.clients import SUBMIT_S, ServiceClients
 
 _PAGE = 500
 
 
-class JobNow(NamedTuple):
+class JobSnapshot(NamedTuple):
     """A job as far as uses matter."""
 
     state: JobState
@@ -27,10 +27,10 @@ class JobNow(NamedTuple):
         return self.state in JOB_ENDED
 
 
-class AsksJobs(Protocol):
+class JobLookup(Protocol):
     """JobManager, as uses.py needs it. Every method raises Unavailable when JobManager does not answer."""
 
-    async def now(self, job_id: str) -> JobNow | None:
+    async def now(self, job_id: str) -> JobSnapshot | None:
         """The job; None when JobManager does not know it."""
 
     async def live(self) -> set[str]:
@@ -40,13 +40,13 @@ class AsksJobs(Protocol):
         """The job that this request made; None when it made none (yet)."""
 
 
-class JobsAsked:
-    """AsksJobs over gRPC."""
+class JobManagerLookup:
+    """JobLookup over gRPC."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: ServiceClients) -> None:
         self._services = services
 
-    async def now(self, job_id: str) -> JobNow | None:
+    async def now(self, job_id: str) -> JobSnapshot | None:
         try:
             async with aclosing(self._services.jobs.parts("GetJob", jm.GetJobRequest(job_id=job_id))) as parts:
                 async for part in parts:
@@ -77,9 +77,9 @@ class JobsAsked:
         return reply.job_id or None
 
 
-def job_now(job: jm.Job) -> JobNow:
+def job_now(job: jm.Job) -> JobSnapshot:
     """What matters of a job."""
-    return JobNow(JobState(job.state), job.ended_at if job.HasField("ended_at") else None)
+    return JobSnapshot(JobState(job.state), job.ended_at if job.HasField("ended_at") else None)
 
 
 def needs(owner: str, tasks: Iterable[jm.TaskView]) -> Iterator[tuple[str, str]]:

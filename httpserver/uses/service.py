@@ -11,8 +11,8 @@ neither confirm nor drop is called: the hold stays, JobManager is asked later, a
 does not know after ten minutes ends by itself. Ends of jobs come from JobManager's watch; what the watch missed is
 found by asking, at start, after each gap and every ten minutes.
 
-Memory is what is believed, the database follows: a hold is written before it counts as made, all else joins the next
-write, and is found again by asking if a crash takes it.
+The copy in memory decides, and the database follows. A hold is written before it counts as made. Everything else joins
+the next write; if a crash takes it, it is found again by asking.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from headway.states import JobState, TaskState
 from headway.store.database import Database
 
 from . import store
-from .jobs import AsksJobs, JobNow, job_now, needs
-from .memory import Memory, Ref, ref_of, refs_of
-from .store import Hold
+from .hold_index import HoldIndex, Ref, ref_of, refs_of
+from .jobs import JobLookup, JobSnapshot, job_now, needs
+from .store import UseHold
 
-__all__ = ["SUBMITTING", "GoneMeanwhile", "Ref", "Use", "Uses"]
+__all__ = ["SUBMITTING", "AccountUse", "GoneMeanwhile", "Ref", "Uses"]
 
 log = get_logger(__name__)
 
@@ -52,7 +52,7 @@ _SURE_OF = 20  # so many live jobs are asked after; with as many the answer is p
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class AccountUse:
     """How an account used it."""
 
     account: str
@@ -73,14 +73,14 @@ Exists = Callable[[str], Awaitable[bool]]
 class Uses:
     """See the module. Call :meth:`load` before anything else; :meth:`run` is a side task."""
 
-    def __init__(self, db: Database, clock: Clock, jobs: AsksJobs) -> None:
+    def __init__(self, db: Database, clock: Clock, jobs: JobLookup) -> None:
         self._db = db
         self._clock = clock
         self._jobs = jobs
-        self._memory = Memory()
+        self._memory = HoldIndex()
         self._deleting: dict[Ref, asyncio.Event] = {}
         self._exists: dict[str, Exists] = {}
-        self._ended: OrderedDict[str, JobNow] = OrderedDict()  # lately, of jobs that may still be confirmed
+        self._ended: OrderedDict[str, JobSnapshot] = OrderedDict()  # lately, of jobs that may still be confirmed
         self._freed: list[Callable[[Ref], None]] = []
         self._gap = asyncio.Event()
         self._asked_all_at: float | None = None
@@ -111,7 +111,7 @@ class Uses:
             await busy[0].wait()
         now = self._clock.now()
         new = [
-            Hold(request_key, ref.kind, ref.key, account, now, None, None)
+            UseHold(request_key, ref.kind, ref.key, account, now, None, None)
             for ref in wanted
             if not self._memory.has(request_key, ref)
         ]
@@ -170,17 +170,18 @@ class Uses:
 
     # -- asking ---------------------------------------------------------------------------------
 
-    def believed(self, ref: Ref) -> list[str]:
+    def live_in_memory(self, ref: Ref) -> list[str]:
         """Like :meth:`live`, from memory alone: a job that ended a moment ago may still be in it."""
         rows = self._memory.of_ref(ref)
         ids = sorted({row.job_id for row in rows if row.job_id is not None})
         return [*ids, SUBMITTING] if any(row.job_id is None for row in rows) else ids
 
     async def live(self, ref: Ref) -> list[str]:
-        """Ids of jobs, queued or running, that need it, and ``SUBMITTING`` for requests under way. JobManager is
-        asked to be sure; while it does not answer, what is believed counts."""
+        """Ids of queued or running jobs that need it, and ``SUBMITTING`` for requests under way.
+
+        JobManager is asked to be sure. While it does not answer, :meth:`live_in_memory` counts."""
         sure = 0
-        for job_id in self.believed(ref):
+        for job_id in self.live_in_memory(ref):
             if job_id == SUBMITTING or sure >= _SURE_OF:
                 continue
             try:
@@ -191,16 +192,16 @@ class Uses:
                 self._end(job_id, now)
             else:
                 sure += 1
-        return self.believed(ref)
+        return self.live_in_memory(ref)
 
-    async def of(self, ref: Ref) -> list[Use]:
+    async def of(self, ref: Ref) -> list[AccountUse]:
         """Who has used it, the latest first."""
         table = store.totals
         query = select(table.c.account, table.c.jobs, table.c.last_used_at).where(
             (table.c.kind == ref.kind) & (table.c.key == ref.key)
         )
         rows = await self._db.read(lambda conn: conn.execute(query.order_by(table.c.last_used_at.desc())).all())
-        return [Use(row.account, row.jobs, row.last_used_at) for row in rows]
+        return [AccountUse(row.account, row.jobs, row.last_used_at) for row in rows]
 
     @asynccontextmanager
     async def deleting(self, ref: Ref) -> AsyncIterator[None]:
@@ -302,7 +303,7 @@ class Uses:
         for ref in sorted(seen):
             held = any(row.job_id is None and row.account == job.owner for row in self._memory.of_ref(ref))
             if not held and not self._memory.needs(job.id, ref):
-                new.append(Hold(f"job:{job.id}", ref.kind, ref.key, job.owner, self._clock.now(), job.id, None))
+                new.append(UseHold(f"job:{job.id}", ref.kind, ref.key, job.owner, self._clock.now(), job.id, None))
         if not new:
             return
         for row in new:
@@ -315,7 +316,7 @@ class Uses:
 
         self._db.defer(work)
 
-    def _end(self, job_id: str, now: JobNow | None) -> None:
+    def _end(self, job_id: str, now: JobSnapshot | None) -> None:
         rows = self._memory.of_job(job_id, ended=False)
         if not rows:
             return
@@ -351,7 +352,7 @@ class Uses:
         if old:
             self._db.defer(lambda conn: store.prune(conn, before))
 
-    def _tell_freed(self, rows: Iterable[Hold]) -> None:
+    def _tell_freed(self, rows: Iterable[UseHold]) -> None:
         for ref in refs_of(rows):
             if not self._memory.of_ref(ref):
                 for call in self._freed:

@@ -58,7 +58,7 @@ good_runs = Table(
 )
 
 
-class Hold(NamedTuple):
+class UseHold(NamedTuple):
     """A row of ``use_holds``."""
 
     request_key: str
@@ -70,12 +70,12 @@ class Hold(NamedTuple):
     ended_at: float | None
 
 
-def load(conn: Connection) -> list[Hold]:
+def load(conn: Connection) -> list[UseHold]:
     """All holds."""
-    return [Hold(*row) for row in conn.execute(select(holds))]
+    return [UseHold(*row) for row in conn.execute(select(holds))]
 
 
-def add(conn: Connection, rows: Iterable[Hold]) -> None:
+def add(conn: Connection, rows: Iterable[UseHold]) -> None:
     """Adds holds; those that are there already stay as they are."""
     for row in rows:
         same = _is(row.request_key, row.kind, row.key)

@@ -533,7 +533,7 @@ async def test_a_kill_at_any_step_is_finished_after_the_next_start(
 
     with monkeypatch.context() as patch:
         if step == "placed":
-            patch.setattr(staging.Places, "publish", dies(staging.Places.publish))
+            patch.setattr(staging.VersionFolders, "publish", dies(staging.VersionFolders.publish))
         else:
             patch.setattr(Publication, step, dies(getattr(Publication, step)))
         assert (await ann.post("/datasets", json={"name": name, "path": name})).status_code == 202

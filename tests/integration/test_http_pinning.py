@@ -107,7 +107,7 @@ async def test_a_retry_and_a_deletion_exclude_each_other(rig: Rig):
 
     async def report(*events: jm.TaskEvent) -> None:
         await call("ReportTaskEvents", jm.ReportTaskEventsRequest(events=events))
-        await eventually(lambda: not rig.parts.uses.believed(ref), what="nobody needs the image any more")
+        await eventually(lambda: not rig.parts.uses.live_in_memory(ref), what="nobody needs the image any more")
 
     exited = common.EndReason(word="exited", exit_code=1)
     await report(rig.tasks.event(job_id, "a", "ATTEMPT_STARTED"), rig.tasks.event(job_id, "a", "FAILED", reason=exited))
@@ -132,7 +132,7 @@ async def test_a_retry_and_a_deletion_exclude_each_other(rig: Rig):
     assert (refused.status_code, refused.json()["slug"]) == (409, "needed-gone"), refused.text
     assert f"the image {digest} that it was submitted with has been deleted" in refused.json()["detail"]
     assert (await ann.get(f"/jobs/{job_id}")).json()["state"] == "CANCELLED"
-    assert rig.parts.uses.believed(ref) == []
+    assert rig.parts.uses.live_in_memory(ref) == []
 
 
 async def test_all_that_is_nowhere_is_told_at_once_and_nothing_is_stored(rig: Rig):

@@ -303,17 +303,17 @@ async def test_uploads_in_flight_count(rig: Rig):
     await rig.client("dan")
     await rig.parts.accounts.update("dan", {"quota_bytes": 10 * MIB}, by="test")
     spaces, dan = rig.parts.spaces, account(rig, "dan")
-    await spaces.room_for(dan, 6 * MIB, hold="one")
+    await spaces.require_quota(dan, 6 * MIB, hold="one")
     with pytest.raises(StoreFull, match="more are asked for"):
-        await spaces.room_for(dan, 6 * MIB, hold="two")
-    await spaces.room_for(dan, 9 * MIB, hold="one")
+        await spaces.require_quota(dan, 6 * MIB, hold="two")
+    await spaces.require_quota(dan, 9 * MIB, hold="one")
     spaces.let_go(dan, "one", stored=False)
-    await spaces.room_for(dan, 6 * MIB, hold="two")
+    await spaces.require_quota(dan, 6 * MIB, hold="two")
     spaces.let_go(dan, "two", stored=True)
     spaces.let_go(dan, "two", stored=True)
     with pytest.raises(StoreFull):
-        await spaces.room_for(dan, 6 * MIB)
-    await spaces.room_for(dan, 3 * MIB)
+        await spaces.require_quota(dan, 6 * MIB)
+    await spaces.require_quota(dan, 3 * MIB)
 
 
 async def test_what_was_measured_of_an_upload_counts_once(rig: Rig):

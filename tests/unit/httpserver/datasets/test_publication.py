@@ -16,8 +16,8 @@ import pytest
 from headway.errors import HeadwayError, StoreFull, TooLarge
 from headway.mount import Layout, prepare_local
 from httpserver.datasets.publication import CopyNeeded, Publication, checksum_line, choose
-from httpserver.datasets.source_folder import Limits, NotPublishable, Source
-from httpserver.datasets.staging import Info, Places, discard
+from httpserver.datasets.source_folder import DatasetLimits, NotPublishable, SourceFolder
+from httpserver.datasets.staging import VersionFolders, VersionInfo, discard
 from tests.support.small_disks import small_disks
 
 UID = 20_001
@@ -25,8 +25,8 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root takes files
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> Places:
-    return Places(a_mount(tmp_path / "mount"))
+def places(tmp_path: Path) -> VersionFolders:
+    return VersionFolders(a_mount(tmp_path / "mount"))
 
 
 def a_mount(at: Path) -> Layout:
@@ -37,7 +37,7 @@ def a_mount(at: Path) -> Layout:
     return layout
 
 
-def a_folder(places: Places, files: dict[str, bytes]) -> Path:
+def a_folder(places: VersionFolders, files: dict[str, bytes]) -> Path:
     folder = places.root.parent / "homes" / "ann" / "data"
     for name, content in {**files}.items():
         path = folder / name
@@ -49,21 +49,26 @@ def a_folder(places: Places, files: dict[str, bytes]) -> Path:
 
 
 @contextmanager
-def opened(folder: Path) -> Iterator[Source]:
+def opened(folder: Path) -> Iterator[SourceFolder]:
     descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY)
     try:
-        yield Source(descriptor, UID, UID)
+        yield SourceFolder(descriptor, UID, UID)
     finally:
         os.close(descriptor)
 
 
 def publish(
-    places: Places, folder: Path, *, copy: bool = False, name: str = "d", stop: Callable[[], None] = lambda: None
-) -> Info:
+    places: VersionFolders,
+    folder: Path,
+    *,
+    copy: bool = False,
+    name: str = "d",
+    stop: Callable[[], None] = lambda: None,
+) -> VersionInfo:
     """As the publisher does it, with what it does after a failure."""
     with opened(folder) as source:
-        scanned = source.scan(Limits())
-        scanned.check(Limits())
+        scanned = source.scan(DatasetLimits())
+        scanned.check(DatasetLimits())
         method = choose(places, source, copy=copy, counted=lambda: scanned)
         work = Publication(places, name, "1", source, method, scanned, stop)
         try:
@@ -94,7 +99,7 @@ def test_where_content_can_be_shared_nothing_of_the_space_changes(tmp_path: Path
     subprocess.run(["mkfs.xfs", "-q", "-m", "reflink=1", str(image)], check=True)
     subprocess.run(["mount", "-o", "loop", str(image), str(at)], check=True)
     try:
-        places = Places(a_mount(at / "headway"))
+        places = VersionFolders(a_mount(at / "headway"))
         folder = a_folder(places, {"big": os.urandom(30 << 20), "run": b"#!"})
         (folder / "run").chmod(0o755)
         before, used = owners(folder), _used(at)
@@ -123,7 +128,7 @@ def _used(at: Path) -> int:
 def test_a_disk_that_gets_full_costs_nothing(tmp_path: Path, copy: bool) -> None:
     at = tmp_path / "mount"
     with small_disks((at, 8)) as (disk,):
-        places = Places(a_mount(at / "headway"))
+        places = VersionFolders(a_mount(at / "headway"))
         folder = a_folder(places, {f"d{i}/f": b"x" * 10_000 for i in range(300)})
         before = owners(folder)
         full: list[bool] = []
@@ -142,7 +147,7 @@ def test_a_disk_that_gets_full_costs_nothing(tmp_path: Path, copy: bool) -> None
             assert publish(places, folder).files == 300
 
 
-def test_the_same_tree_has_the_same_checksum_however_it_was_made(places: Places) -> None:
+def test_the_same_tree_has_the_same_checksum_however_it_was_made(places: VersionFolders) -> None:
     folder = a_folder(places, {"b": b"1", "a/z": b"2", "a.txt": b"3", "a/b/c": b"4"})
     first = publish(places, folder, copy=True, name="one")
     shutil.rmtree(folder)
@@ -150,19 +155,19 @@ def test_the_same_tree_has_the_same_checksum_however_it_was_made(places: Places)
     assert publish(places, folder, name="two").checksum == first.checksum
 
 
-def test_too_many_files_are_told_before_anything_is_done(places: Places) -> None:
+def test_too_many_files_are_told_before_anything_is_done(places: VersionFolders) -> None:
     folder = a_folder(places, {f"f{i}": b"" for i in range(20)})
     with opened(folder) as source:
-        scanned = source.scan(Limits(files=10))
+        scanned = source.scan(DatasetLimits(files=10))
     assert scanned.files <= 11, "it went on counting"
     with pytest.raises(TooLarge, match="more than 10 files"):
-        scanned.check(Limits(files=10))
+        scanned.check(DatasetLimits(files=10))
     with opened(a_folder(places, {"big": b"x" * 5000})) as source, pytest.raises(TooLarge, match=r"more than 4\.0 KiB"):
-        source.scan(Limits(bytes=4096)).check(Limits(bytes=4096))
+        source.scan(DatasetLimits(bytes=4096)).check(DatasetLimits(bytes=4096))
 
 
 @pytest.mark.parametrize("after", [0, 1, 7, 25, 31, 45, 60, 75, 90])
-def test_a_kill_at_any_moment_gives_everything_back(places: Places, after: int) -> None:
+def test_a_kill_at_any_moment_gives_everything_back(places: VersionFolders, after: int) -> None:
     """A real one, in a process of its own."""
     folder = a_folder(places, {f"d{i}/f": b"x" for i in range(20)})
     before = owners(folder)
@@ -187,7 +192,7 @@ def test_a_kill_at_any_moment_gives_everything_back(places: Places, after: int) 
     assert publish(places, folder).files == 20
 
 
-def test_folders_may_be_as_deep_as_a_path_can_say(places: Places) -> None:
+def test_folders_may_be_as_deep_as_a_path_can_say(places: VersionFolders) -> None:
     folder = a_folder(places, {"x": b"1"})
     deep = "/".join(["d"] * 1200)
     subprocess.run(["mkdir", "-p", str(folder / deep)], check=True)
@@ -199,27 +204,29 @@ def test_folders_may_be_as_deep_as_a_path_can_say(places: Places) -> None:
     subprocess.run(["rm", "-rf", str(folder)], check=True)  # more than what pytest can clear away
 
 
-def test_without_root_there_is_no_promise_and_so_no_hard_link(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_root_there_is_no_promise_and_so_no_hard_link(
+    places: VersionFolders, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = a_folder(places, {"x": b"1"})
     with opened(folder) as source:
         monkeypatch.setattr(os, "geteuid", lambda: 1000)
-        scanned = source.scan(Limits())
+        scanned = source.scan(DatasetLimits())
         with pytest.raises(CopyNeeded, match="does not run as root"):
             choose(places, source, copy=False, counted=lambda: scanned)
         assert choose(places, source, copy=True, counted=lambda: scanned) == "copy"
     assert list(places.root.iterdir()) == []
 
 
-def test_whose_tasks_may_be_root_gets_no_hard_links(places: Places) -> None:
+def test_whose_tasks_may_be_root_gets_no_hard_links(places: VersionFolders) -> None:
     """Root in a container with the space in it writes into any file there, whoever owns it."""
     with opened(a_folder(places, {"x": b"1"})) as source:
-        scanned = source.scan(Limits())
+        scanned = source.scan(DatasetLimits())
         with pytest.raises(CopyNeeded, match="user: image"):
             choose(places, source, copy=False, counted=lambda: scanned, root_tasks=True)
         assert choose(places, source, copy=True, counted=lambda: scanned, root_tasks=True) == "copy"
 
 
-def test_a_mount_that_squashes_root_is_told(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mount_that_squashes_root_is_told(places: VersionFolders, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = a_folder(places, {"x": b"1"})
 
     def squashed(*args: object, **kwargs: object) -> None:
@@ -228,10 +235,10 @@ def test_a_mount_that_squashes_root_is_told(places: Places, monkeypatch: pytest.
     with opened(folder) as source:
         monkeypatch.setattr(os, "chown", squashed)
         with pytest.raises(CopyNeeded, match="root_squash"):
-            choose(places, source, copy=False, counted=lambda: source.scan(Limits()))
+            choose(places, source, copy=False, counted=lambda: source.scan(DatasetLimits()))
 
 
-def test_set_uid_is_lost_and_never_given_back(places: Places) -> None:
+def test_set_uid_is_lost_and_never_given_back(places: VersionFolders) -> None:
     folder = a_folder(places, {"su": b"#!"})
     (folder / "su").chmod(0o4755)
     publish(places, folder)
@@ -240,11 +247,11 @@ def test_set_uid_is_lost_and_never_given_back(places: Places) -> None:
     assert owners(folder) == {(UID, 0o755, 1)}
 
 
-def test_a_folder_with_nothing_to_publish_says_so(places: Places) -> None:
+def test_a_folder_with_nothing_to_publish_says_so(places: VersionFolders) -> None:
     folder = a_folder(places, {"x/y": b""})
     (folder / "x/y").unlink()
     with opened(folder) as source, pytest.raises(NotPublishable, match="no file"):
-        source.scan(Limits()).check(Limits())
+        source.scan(DatasetLimits()).check(DatasetLimits())
 
 
 @pytest.mark.parametrize(

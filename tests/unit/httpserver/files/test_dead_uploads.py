@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from httpserver.files.space import Space
+from httpserver.files.space import PersonalSpace
 
 
 def test_the_half_of_an_upload_whose_server_died_goes_and_one_under_way_stays(tmp_path: Path):
@@ -16,7 +16,7 @@ def test_the_half_of_an_upload_whose_server_died_goes_and_one_under_way_stays(tm
         os.utime(path, (path.stat().st_atime, path.stat().st_mtime - age_s))
     descriptor = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        entries, more = Space(descriptor).list((), "", 100)
+        entries, more = PersonalSpace(descriptor).list((), "", 100)
     finally:
         os.close(descriptor)
     assert [e.name for e in entries] == [".headway-upload-alive", "mine"]

@@ -11,8 +11,8 @@ import pytest
 
 from headway.errors import Conflict, InvalidInput, NotFound
 from httpserver.files import listing, trash_bin
-from httpserver.files.measure import Pace, Stopped, measure
-from httpserver.files.space import Space
+from httpserver.files.measure import MeasuringStopped, Pace, measure
+from httpserver.files.space import PersonalSpace
 from httpserver.filesystem.removal import remove_account_tree
 
 FREELY = Pace(1e9, lambda: False)
@@ -27,9 +27,9 @@ def home(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def space(home: Path) -> Iterator[Space]:
+def space(home: Path) -> Iterator[PersonalSpace]:
     root = os.open(home, os.O_RDONLY | os.O_DIRECTORY)
-    yield Space(root)
+    yield PersonalSpace(root)
     os.close(root)
 
 
@@ -50,13 +50,13 @@ def deep(home: Path, name: str, levels: int, part: str) -> None:
 # -- removal ------------------------------------------------------------------------------------
 
 
-def test_a_tree_deeper_than_any_path_is_removed(home: Path, space: Space):
+def test_a_tree_deeper_than_any_path_is_removed(home: Path, space: PersonalSpace):
     deep(home, "top", 100, "d" * 200)
     remove_account_tree(space.root, "top")
     assert list(home.iterdir()) == []
 
 
-def test_folders_that_their_owner_made_read_only_are_removed(home: Path, space: Space):
+def test_folders_that_their_owner_made_read_only_are_removed(home: Path, space: PersonalSpace):
     """As Go and conda keep packages."""
     inner = home / "pkg" / "mod"
     inner.mkdir(parents=True)
@@ -67,7 +67,7 @@ def test_folders_that_their_owner_made_read_only_are_removed(home: Path, space: 
     assert list(home.iterdir()) == []
 
 
-def test_links_and_pipes_are_removed_and_what_links_point_at_stays(home: Path, space: Space, tmp_path: Path):
+def test_links_and_pipes_are_removed_and_what_links_point_at_stays(home: Path, space: PersonalSpace, tmp_path: Path):
     (tmp_path / "kept").write_text("kept")
     (home / "t").mkdir()
     (home / "t" / "link").symlink_to(tmp_path)
@@ -80,11 +80,11 @@ def test_links_and_pipes_are_removed_and_what_links_point_at_stays(home: Path, s
 # -- measuring ----------------------------------------------------------------------------------
 
 
-def used(space: Space, pace: Pace = FREELY) -> int:
+def used(space: PersonalSpace, pace: Pace = FREELY) -> int:
     return measure(space.root, os.geteuid(), os.getegid(), pace).used_bytes
 
 
-def test_blocks_count_holes_do_not_and_several_names_count_once(home: Path, space: Space, tmp_path: Path):
+def test_blocks_count_holes_do_not_and_several_names_count_once(home: Path, space: PersonalSpace, tmp_path: Path):
     empty = used(space)
     (home / "data").write_bytes(b"x" * 1_000_000)
     os.sync()
@@ -101,7 +101,7 @@ def test_blocks_count_holes_do_not_and_several_names_count_once(home: Path, spac
     assert used(space) - empty - one < 100_000
 
 
-def test_what_lies_too_deep_for_a_path_counts(home: Path, space: Space):
+def test_what_lies_too_deep_for_a_path_counts(home: Path, space: PersonalSpace):
     deep(home, "top", 100, "d" * 200)
     os.sync()
     found = measure(space.root, os.geteuid(), os.getegid(), FREELY)
@@ -109,7 +109,7 @@ def test_what_lies_too_deep_for_a_path_counts(home: Path, space: Space):
     remove_account_tree(space.root, "top")
 
 
-def test_what_is_being_uploaded_is_told_apart(home: Path, space: Space):
+def test_what_is_being_uploaded_is_told_apart(home: Path, space: PersonalSpace):
     """Those of resumable uploads used to count twice, and those of a plain PUT not at all."""
     (home / ".headway-uploads").mkdir()
     (home / ".headway-uploads" / ("a" * 32)).write_bytes(b"x" * 100_000)
@@ -120,18 +120,18 @@ def test_what_is_being_uploaded_is_told_apart(home: Path, space: Space):
     assert 100_000 <= found.uploading_bytes < 200_000
 
 
-def test_a_measuring_rests_and_can_be_called_off(home: Path, space: Space):
+def test_a_measuring_rests_and_can_be_called_off(home: Path, space: PersonalSpace):
     for number in range(10):
         (home / str(number)).touch()
     rests = []
     used(space, Pace(0.0, lambda: bool(rests.append(1))))
     assert len(rests) == 10
-    with pytest.raises(Stopped):
+    with pytest.raises(MeasuringStopped):
         used(space, Pace(0.0, lambda: True))
 
 
 @pytest.mark.root
-def test_an_account_can_not_hide_a_folder_from_its_quota(home: Path, space: Space):
+def test_an_account_can_not_hide_a_folder_from_its_quota(home: Path, space: PersonalSpace):
     (home / "hidden").mkdir()
     (home / "hidden" / "data").write_bytes(b"x" * 1_000_000)
     os.chown(home / "hidden", 20_000, 20_000)
@@ -143,12 +143,12 @@ def test_an_account_can_not_hide_a_folder_from_its_quota(home: Path, space: Spac
 # -- listing ------------------------------------------------------------------------------------
 
 
-def names(space: Space, after: str, limit: int, cache: listing.NameCache) -> list[str]:
+def names(space: PersonalSpace, after: str, limit: int, cache: listing.NameCache) -> list[str]:
     return [entry.name for entry in space.list(("many",), after, limit, cache)[0]]
 
 
 def test_a_large_folder_is_read_once_and_a_change_is_seen_at_once(
-    home: Path, space: Space, monkeypatch: pytest.MonkeyPatch
+    home: Path, space: PersonalSpace, monkeypatch: pytest.MonkeyPatch
 ):
     many = home / "many"
     many.mkdir()
@@ -175,7 +175,7 @@ def test_a_large_folder_is_read_once_and_a_change_is_seen_at_once(
     assert names(space, "f00000", 2, cache) == ["f00000a", "f00002"]
 
 
-def test_a_folder_that_has_just_changed_is_read_again(home: Path, space: Space):
+def test_a_folder_that_has_just_changed_is_read_again(home: Path, space: PersonalSpace):
     """Its clock may not have ticked since, so the next change would not be seen."""
     many = home / "many"
     many.mkdir()
@@ -199,7 +199,7 @@ def test_names_that_are_kept_are_bounded(monkeypatch: pytest.MonkeyPatch):
 # -- trash --------------------------------------------------------------------------------------
 
 
-def test_what_is_deleted_comes_back_whole_with_its_rights(home: Path, space: Space):
+def test_what_is_deleted_comes_back_whole_with_its_rights(home: Path, space: PersonalSpace):
     """Also a read-only folder, whose own `..` has to be written for it."""
     (home / "a" / "b").mkdir(parents=True)
     (home / "a" / "b" / "f").write_text("content")
@@ -215,7 +215,7 @@ def test_what_is_deleted_comes_back_whole_with_its_rights(home: Path, space: Spa
     assert list((home / ".headway-trash").iterdir()) == []
 
 
-def test_nothing_is_restored_over_something(home: Path, space: Space):
+def test_nothing_is_restored_over_something(home: Path, space: PersonalSpace):
     (home / "f").write_text("old")
     id = trash_bin.put(space, ("f",), recursive=False, now=NOW)
     (home / "f").write_text("new")
@@ -228,7 +228,7 @@ def test_nothing_is_restored_over_something(home: Path, space: Space):
         trash_bin.restore(space, id, None)
 
 
-def test_a_link_goes_into_the_trash_and_its_target_stays(home: Path, space: Space):
+def test_a_link_goes_into_the_trash_and_its_target_stays(home: Path, space: PersonalSpace):
     (home / "real").mkdir()
     (home / "real" / "f").touch()
     (home / "link").symlink_to("real")
@@ -241,7 +241,9 @@ def test_a_link_goes_into_the_trash_and_its_target_stays(home: Path, space: Spac
 
 
 @pytest.mark.parametrize("kind", ["link", "file", "pipe", "link to folder outside"])
-def test_a_faked_trash_is_refused_with_advice_and_does_no_harm(home: Path, space: Space, tmp_path: Path, kind: str):
+def test_a_faked_trash_is_refused_with_advice_and_does_no_harm(
+    home: Path, space: PersonalSpace, tmp_path: Path, kind: str
+):
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / ID).write_text("kept")
@@ -283,7 +285,7 @@ def test_a_faked_trash_is_refused_with_advice_and_does_no_harm(home: Path, space
         b"x" * 70_000,
     ],
 )
-def test_a_faked_note_leads_nowhere(home: Path, space: Space, note: bytes):
+def test_a_faked_note_leads_nowhere(home: Path, space: PersonalSpace, note: bytes):
     trash = home / ".headway-trash"
     trash.mkdir()
     (trash / ID).write_text("x")
@@ -295,7 +297,7 @@ def test_a_faked_note_leads_nowhere(home: Path, space: Space, note: bytes):
     assert trash_bin.restore(space, ID, ("back",)) == ("back",)
 
 
-def test_a_note_that_is_a_pipe_or_a_link_is_not_read(home: Path, space: Space, tmp_path: Path):
+def test_a_note_that_is_a_pipe_or_a_link_is_not_read(home: Path, space: PersonalSpace, tmp_path: Path):
     trash = home / ".headway-trash"
     trash.mkdir()
     (tmp_path / "note").write_text('{"path": "stolen"}')
@@ -307,7 +309,7 @@ def test_a_note_that_is_a_pipe_or_a_link_is_not_read(home: Path, space: Space, t
     assert trash_bin.items(space)[0].path is None
 
 
-def test_the_broom_takes_what_is_over_and_what_a_kill_left(home: Path, space: Space):
+def test_the_broom_takes_what_is_over_and_what_a_kill_left(home: Path, space: PersonalSpace):
     for name, at in (("old", NOW - 300_000), ("new", NOW)):
         (home / name).mkdir()
         (home / name / "f").touch()
@@ -326,7 +328,7 @@ def test_the_broom_takes_what_is_over_and_what_a_kill_left(home: Path, space: Sp
 
 
 def test_without_room_for_the_note_it_is_deleted_all_the_same(
-    home: Path, space: Space, monkeypatch: pytest.MonkeyPatch
+    home: Path, space: PersonalSpace, monkeypatch: pytest.MonkeyPatch
 ):
     """On a full disk people delete to make room."""
     (home / "f").write_text("x")

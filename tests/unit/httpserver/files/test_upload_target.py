@@ -11,7 +11,7 @@ import pytest
 
 from headway.errors import Conflict, InvalidInput
 from httpserver.files import upload_target
-from httpserver.files.space import UPLOADS, Space
+from httpserver.files.space import UPLOADS, PersonalSpace
 from httpserver.files.upload_target import _path, _publish, _sweeper
 from httpserver.uploads.errors import UploadOver
 
@@ -110,9 +110,9 @@ def test_a_sweep_takes_what_no_record_knows(home: Path):
     (home / UPLOADS / "known").write_bytes(b"")
     descriptor = os.open(home, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        _sweeper({"known"})(Space(descriptor))
+        _sweeper({"known"})(PersonalSpace(descriptor))
         assert [p.name for p in (home / UPLOADS).iterdir()] == ["known"]
-        _sweeper(())(Space(descriptor))
+        _sweeper(())(PersonalSpace(descriptor))
     finally:
         os.close(descriptor)
     assert not (home / UPLOADS).exists()

@@ -79,7 +79,7 @@ tasks:
   - name: c
     needs: {b: any}
 """
-    told = job_file.merged(
+    told = job_file.all_problems(
         text, "yaml", GRANTS, (Problem("/tasks/1/needs/c", "cycle"), Problem("/tasks/2/needs/b", "cycle too"))
     )
     assert [(p.pointer, p.line) for p in told] == [("/tasks/1/needs/0", 7), ("/tasks/2/needs/b", 10)]

@@ -15,7 +15,7 @@ import pytest
 from headway.errors import MountUnavailable
 from headway.ids import AttemptId, new_job_id
 from headway.mount import Layout
-from httpserver.logs.archive import Entry, archive
+from httpserver.logs.archive import LogArchiveEntry, archive
 from httpserver.logs.stored import StoredLogs, attempt_of, read_at
 from tests.support.clock import FakeClock
 
@@ -80,9 +80,9 @@ async def test_an_archive_without_one_of_its_files_is_whole_and_says_so():
         yield b"begin"
         raise MountUnavailable("The shared folder went away.")
 
-    async def entries() -> AsyncIterator[Entry]:
-        yield Entry("x/1/stdout.log", 100_001, good())
-        yield Entry("y/1/stdout.log", 5_000, broken())
+    async def entries() -> AsyncIterator[LogArchiveEntry]:
+        yield LogArchiveEntry("x/1/stdout.log", 100_001, good())
+        yield LogArchiveEntry("y/1/stdout.log", 5_000, broken())
 
     whole = zipfile.ZipFile(io.BytesIO(b"".join([part async for part in archive(entries())])))
     assert whole.testzip() is None

@@ -15,7 +15,7 @@ from headway.errors import HeadwayError, Unavailable
 from headway.mount import Layout, prepare_local
 from httpserver.market import ingest_process
 from httpserver.market.ingest_process import ingest_apart
-from httpserver.uploads.ports import Watch
+from httpserver.uploads.ports import FinishWatch
 from tests.support.archives import docker_save, tiny_image
 
 FILE = PurePosixPath("upload")
@@ -26,9 +26,11 @@ def layout(tmp_path: Path) -> Layout:
     return prepare_local(tmp_path / "mount", "headway")
 
 
-async def take(layout: Layout, data: bytes, *, choose: str = "", watch: Watch | None = None) -> str:
+async def take(layout: Layout, data: bytes, *, choose: str = "", watch: FinishWatch | None = None) -> str:
     (layout.root / FILE).write_bytes(data)
-    info = await ingest_apart(layout.root, "headway", FILE, choose=choose, keep_free_bytes=0, watch=watch or Watch())
+    info = await ingest_apart(
+        layout.root, "headway", FILE, choose=choose, keep_free_bytes=0, watch=watch or FinishWatch()
+    )
     return info.digest
 
 
@@ -62,7 +64,7 @@ async def test_a_killed_check_is_to_be_made_again(layout: Layout, monkeypatch: p
 
 
 async def test_a_cancelled_check_publishes_nothing(layout: Layout) -> None:
-    watch = Watch()
+    watch = FinishWatch()
     watch.cancel()
     with pytest.raises(HeadwayError):
         await take(layout, docker_save(tiny_image()), watch=watch)

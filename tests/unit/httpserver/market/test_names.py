@@ -8,7 +8,7 @@ import pytest
 
 from headway.errors import InvalidInput, NotAllowed
 from httpserver.auth.model import Account
-from httpserver.market.names import ImageName, inner_tag, is_id, new_id, parse, to_push
+from httpserver.market.names import MarketImageName, inner_tag, is_id, new_id, parse, to_push
 
 DIGEST = "sha256:" + "0" * 64
 
@@ -20,14 +20,14 @@ def account(name: str = "ann", *, admin: bool = False) -> Account:
 @pytest.mark.parametrize(
     ("text", "want"),
     [
-        ("torch", ImageName("ann", "torch", "latest")),
-        ("torch:2.4", ImageName("ann", "torch", "2.4")),
-        ("ann/torch", ImageName("ann", "torch", "latest")),
-        ("a" * 64, ImageName("ann", "a" * 64, "latest")),
-        ("a.b_c-d:T_1.x-", ImageName("ann", "a.b_c-d", "T_1.x-")),
+        ("torch", MarketImageName("ann", "torch", "latest")),
+        ("torch:2.4", MarketImageName("ann", "torch", "2.4")),
+        ("ann/torch", MarketImageName("ann", "torch", "latest")),
+        ("a" * 64, MarketImageName("ann", "a" * 64, "latest")),
+        ("a.b_c-d:T_1.x-", MarketImageName("ann", "a.b_c-d", "T_1.x-")),
     ],
 )
-def test_a_name_without_an_owner_is_ones_own(text: str, want: ImageName) -> None:
+def test_a_name_without_an_owner_is_ones_own(text: str, want: MarketImageName) -> None:
     assert to_push(text, account()) == want
 
 
@@ -64,23 +64,23 @@ def test_nobody_pushes_to_others_and_admins_alone_to_base() -> None:
         to_push("bob/torch", account(admin=True))
     with pytest.raises(NotAllowed, match="admins only"):
         to_push("base/python", account())
-    assert to_push("base/python:1", account(admin=True)) == ImageName("base", "python", "1")
+    assert to_push("base/python:1", account(admin=True)) == MarketImageName("base", "python", "1")
 
 
 @pytest.mark.parametrize(
     ("text", "want"),
     [
-        ("torch", ImageName("ann", "torch")),
-        ("bob/torch:2", ImageName("bob", "torch", "2")),
-        (f"bob/torch@{DIGEST}", ImageName("bob", "torch", "", DIGEST)),
-        (f"bob/torch:2@{DIGEST}", ImageName("bob", "torch", "2", DIGEST)),
+        ("torch", MarketImageName("ann", "torch")),
+        ("bob/torch:2", MarketImageName("bob", "torch", "2")),
+        (f"bob/torch@{DIGEST}", MarketImageName("bob", "torch", "", DIGEST)),
+        (f"bob/torch:2@{DIGEST}", MarketImageName("bob", "torch", "2", DIGEST)),
         ("docker.io/library/python", None),
         ("localhost:5000/x", None),
         ("ghcr.io/x", None),
         ("x@sha256:abc", None),
     ],
 )
-def test_what_can_not_be_in_the_market_is_none_of_it(text: str, want: ImageName | None) -> None:
+def test_what_can_not_be_in_the_market_is_none_of_it(text: str, want: MarketImageName | None) -> None:
     assert parse(text, "ann") == want
 
 

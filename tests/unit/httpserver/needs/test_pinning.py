@@ -12,17 +12,17 @@ from headway.errors import InvalidInput
 from headway.rpc.v1 import common_pb2 as common
 from headway.rpc.v1 import resource_manager_pb2 as rm
 from httpserver.auth.model import Account
-from httpserver.datasets.ports import Pinned
+from httpserver.datasets.ports import PinnedVersion
 from httpserver.jobs import job_file
-from httpserver.needs.engine_images import Engines
-from httpserver.needs.job_names import Unknown, Wanted
+from httpserver.needs.engine_images import EngineImages
+from httpserver.needs.job_names import JobNames, UnknownName
 from httpserver.needs.pinning import ImagePin, Pinning, Pins
 from httpserver.registries import manifests
-from httpserver.registries.failure import Kind, RegistryFailure
-from httpserver.registries.manifests import Facts, Unreadable
+from httpserver.registries.failure import FailureKind, RegistryFailure
+from httpserver.registries.manifests import ImageFacts, UnreadableManifest
 from httpserver.registries.names import OWN_REGISTRY, ImageName, parse, registry_host
-from httpserver.registries.service import Resolved
-from httpserver.text.near_names import Tagged
+from httpserver.registries.service import ResolvedRegistryImage
+from httpserver.text.near_names import TaggedImage
 from httpserver.uses.service import Ref
 from worker.runtime.docker_images import MARK
 
@@ -107,11 +107,11 @@ def test_an_index_is_read_without_what_linux_does_not_run():
         ],
     }
     index = manifests.read(packed(document))
-    assert isinstance(index, manifests.Index)
+    assert isinstance(index, manifests.ImageIndex)
     assert [(part.architecture, part.digest) for part in index.parts] == [("amd64", A), ("arm64", C)]
     assert (part := manifests.part_to_read(index, ["arm64"])) is not None
     assert part.digest == C
-    assert manifests.of_index(index, Facts(("arm64",), "cuda>=12")) == Facts(("amd64", "arm64"), "cuda>=12")
+    assert manifests.of_index(index, ImageFacts(("arm64",), "cuda>=12")) == ImageFacts(("amd64", "arm64"), "cuda>=12")
 
 
 @pytest.mark.parametrize(
@@ -131,15 +131,15 @@ def test_an_index_is_read_without_what_linux_does_not_run():
     ],
 )
 def test_what_is_no_manifest(body: bytes):
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableManifest):
         manifests.read(body)
 
 
 def test_a_config_tells_architecture_and_driver_and_nothing_strange():
     good = {"architecture": "arm64", "config": {"Env": ["A=b", "NVIDIA_REQUIRE_CUDA=cuda>=12.4 brand=tesla"]}}
-    assert manifests.read_config(packed(good)) == Facts(("arm64",), "cuda>=12.4 brand=tesla")
+    assert manifests.read_config(packed(good)) == ImageFacts(("arm64",), "cuda>=12.4 brand=tesla")
     for strange in ({}, {"architecture": 7, "config": []}, {"architecture": "a b", "config": {"Env": [None, "X"]}}):
-        assert manifests.read_config(packed(strange)) == Facts()
+        assert manifests.read_config(packed(strange)) == ImageFacts()
     assert manifests.require_cuda(["NVIDIA_REQUIRE_CUDA=" + "x" * 501]) == ""
     assert manifests.require_cuda(["NVIDIA_REQUIRE_CUDA=a\x1bb"]) == ""
 
@@ -174,7 +174,7 @@ def node(id: str, *images: rm.EngineImage, runtime: str = "docker", architecture
 def found(name: str, *nodes: rm.Node) -> tuple[str, bool, tuple[str, ...]] | None:
     parsed = parse(name)
     assert parsed is not None
-    told = Engines(nodes).find(parsed)
+    told = EngineImages(nodes).find(parsed)
     return None if told is None else (told.digest, told.of_registry, told.nodes)
 
 
@@ -209,25 +209,27 @@ def test_a_digest_of_the_registry_is_better_than_an_id():
 class FakeRegistries:
     """Answers what a test says, and remembers what it was asked."""
 
-    def __init__(self, answers: Mapping[str, Resolved | RegistryFailure] | None = None, *, asks: bool = True) -> None:
+    def __init__(
+        self, answers: Mapping[str, ResolvedRegistryImage | RegistryFailure] | None = None, *, asks: bool = True
+    ) -> None:
         self.answers = dict(answers or {})
         self.asks = asks
         self.asked: list[str] = []
 
     async def resolve(
         self, account: str, names: Iterable[ImageName], architectures: Sequence[str]
-    ) -> dict[ImageName, Resolved | RegistryFailure]:
+    ) -> dict[ImageName, ResolvedRegistryImage | RegistryFailure]:
         wanted = list(names)
         self.asked += [name.short for name in wanted]
-        absent = RegistryFailure(Kind.ABSENT, "The registry has no such image.")
+        absent = RegistryFailure(FailureKind.ABSENT, "The registry has no such image.")
         return {name: self.answers.get(name.short, absent) for name in wanted}
 
 
 ANN = Account("ann", 20_001, 20_001, False, True, False, False, 0.0)
-AWAY = RegistryFailure(Kind.UNREACHABLE, "The registry can't be reached.")
+AWAY = RegistryFailure(FailureKind.UNREACHABLE, "The registry can't be reached.")
 
 
-async def pinned(name: str, registries: FakeRegistries, *nodes: rm.Node) -> ImagePin | Unknown:
+async def pinned(name: str, registries: FakeRegistries, *nodes: rm.Node) -> ImagePin | UnknownName:
     pin, unknown = await Pinning(lambda: nodes, registries).image(ANN, name)
     return unknown or pin
 
@@ -240,7 +242,7 @@ async def test_without_a_real_machine_nobody_is_asked():
 
 
 async def test_engines_come_before_the_registry():
-    registries = FakeRegistries({"r.io/y:1": Resolved(B, Facts(("arm64",), "cuda>=12"))})
+    registries = FakeRegistries({"r.io/y:1": ResolvedRegistryImage(B, ImageFacts(("arm64",), "cuda>=12"))})
     machine = node("n1", image(A, "x:1"))
     local = await pinned("x:1", registries, machine)
     assert isinstance(local, ImagePin)
@@ -252,8 +254,8 @@ async def test_engines_come_before_the_registry():
 
 async def test_what_headway_fetched_for_one_account_is_not_everybodys():
     machine = node("n1", image(A, "r.io/x:1", digests=[f"r.io/x@{C}"], ours=True))
-    denied = FakeRegistries({"r.io/x:1": RegistryFailure(Kind.DENIED, "Not shown to you.")})
-    assert isinstance(await pinned("r.io/x:1", denied, machine), Unknown)
+    denied = FakeRegistries({"r.io/x:1": RegistryFailure(FailureKind.DENIED, "Not shown to you.")})
+    assert isinstance(await pinned("r.io/x:1", denied, machine), UnknownName)
     away = await pinned("r.io/x:1", FakeRegistries({"r.io/x:1": AWAY}), machine)
     assert isinstance(away, ImagePin)
     assert (away.digest, away.source) == ("", common.IMAGE_SOURCE_UNKNOWN), "it is asked for where the task runs"
@@ -276,19 +278,19 @@ async def test_no_id_and_no_name_of_headways_own_leads_to_what_it_brought():
     for registries in (FakeRegistries(), FakeRegistries(asks=False), FakeRegistries({f"{A[7:9]}:latest": AWAY})):
         for name in nowhere:
             told = await pinned(name, registries, machine)
-            assert isinstance(told, Unknown), name
+            assert isinstance(told, UnknownName), name
             assert told.message.replace(name, "") == (
                 "There is no image ``: you see none of that name in the image market, and the machine doesn't have "
                 "it. Images are run by their names, not by their ids."
             )
         for name in own:
             told = await pinned(name, registries, machine)
-            assert isinstance(told, Unknown), name
+            assert isinstance(told, UnknownName), name
             assert "is what Headway itself calls" in told.message
         assert registries.asked == []
         for name in (f"x@{A}", f"x@{B}"):
             told = await pinned(name, registries, machine)
-            assert isinstance(told, Unknown) or told.source == common.IMAGE_SOURCE_UNKNOWN, name
+            assert isinstance(told, UnknownName) or told.source == common.IMAGE_SOURCE_UNKNOWN, name
         registries.asked.clear()
     pin = await pinned(C, FakeRegistries(), machine)
     assert isinstance(pin, ImagePin)
@@ -306,7 +308,7 @@ async def test_machines_that_disagree_leave_it_unpinned_with_their_names():
 
 async def test_the_registry_decides_between_machines_that_fetched_at_different_times():
     machines = [node(f"n{d}", image(d, "r.io/x:1", digests=[f"r.io/x@{d}"])) for d in (A, B)]
-    pin = await pinned("r.io/x:1", FakeRegistries({"r.io/x:1": Resolved(C)}), *machines)
+    pin = await pinned("r.io/x:1", FakeRegistries({"r.io/x:1": ResolvedRegistryImage(C)}), *machines)
     assert isinstance(pin, ImagePin)
     assert (pin.digest, pin.warning) == (C, "")
     pin = await pinned("r.io/x:1", FakeRegistries({"r.io/x:1": AWAY}), *machines)
@@ -318,7 +320,7 @@ async def test_the_registry_decides_between_machines_that_fetched_at_different_t
 async def test_what_is_surely_nowhere_is_unknown_with_the_nearest_name():
     machine = node("n1", image(A, "team/torch:2.4"))
     unknown = await pinned("team/torhc:2.4", FakeRegistries(), machine)
-    assert isinstance(unknown, Unknown)
+    assert isinstance(unknown, UnknownName)
     assert (unknown.field, unknown.word, unknown.suggestion) == ("image", "team/torhc:2.4", "team/torch:2.4")
     assert "no such image" in unknown.message
 
@@ -332,9 +334,9 @@ class FakeMarket:
     async def find(self, account: Account, image_name: str) -> None:
         return None
 
-    async def tagged(self, account: Account, image_name: str) -> Tagged | None:
+    async def tagged(self, account: Account, image_name: str) -> TaggedImage | None:
         name = image_name.partition(":")[0]
-        return Tagged(name, self.images[name]) if name in self.images else None
+        return TaggedImage(name, self.images[name]) if name in self.images else None
 
     async def names(self, account: Account, at_most: int) -> Sequence[str]:
         return [f"{name}:{tag}" for name, tags in self.images.items() for tag in tags][:at_most]
@@ -374,13 +376,13 @@ async def test_what_may_be_somewhere_is_taken_with_a_warning():
 async def test_an_image_that_was_built_a_moment_ago_is_found_by_asking_the_machines():
     asked = 0
 
-    async def look_again() -> Sequence[rm.Node]:
+    async def fetch_nodes() -> Sequence[rm.Node]:
         nonlocal asked
         asked += 1
         return [node("n1", image(A, "x:1"))]
 
-    registries = FakeRegistries({"r.io/y:1": Resolved(B)})
-    pinning = Pinning(lambda: [node("n1")], registries, look_again=look_again)
+    registries = FakeRegistries({"r.io/y:1": ResolvedRegistryImage(B)})
+    pinning = Pinning(lambda: [node("n1")], registries, fetch_nodes=fetch_nodes)
     pin, unknown = await pinning.image(ANN, "x:1")
     assert (pin.digest, pin.source, unknown) == (A, common.IMAGE_SOURCE_ENGINE, None)
     assert asked == 1
@@ -396,7 +398,7 @@ async def test_a_digest_that_was_written_is_kept():
     spec = common.TaskSpec(image=f"r.io/x@{A}")
     Pins({spec.image: pin}).put_into(spec)
     assert (spec.image_digest, spec.image_source) == (A, common.IMAGE_SOURCE_UNKNOWN)
-    assert isinstance(await pinned(f"r.io/x@{A}", FakeRegistries(), node("n1")), Unknown)
+    assert isinstance(await pinned(f"r.io/x@{A}", FakeRegistries(), node("n1")), UnknownName)
 
 
 class FakeData:
@@ -409,7 +411,7 @@ class FakeData:
         self.asked.append(reference)
         if reference.startswith("sha256:"):
             return reference == A
-        return Pinned("mnist", reference.partition("@")[2] or "3") if reference.startswith("mnist") else None
+        return PinnedVersion("mnist", reference.partition("@")[2] or "3") if reference.startswith("mnist") else None
 
     async def usable(self, account: Account) -> Mapping[str, Sequence[str]]:
         return {"mnist": ["1", "3"], "cifar": ["a"]}
@@ -418,18 +420,18 @@ class FakeData:
 async def test_datasets_and_code_are_looked_up_once_and_written_into_each_task():
     data = FakeData()
     pinning = Pinning(list, FakeRegistries(), datasets=data, code=data)
-    wanted = Wanted(("x",), ("mnist", "mnist@1", "iris"), (A, B))
+    wanted = JobNames(("x",), ("mnist", "mnist@1", "iris"), (A, B))
     pins = await pinning.pin(ANN, wanted)
     assert sorted(data.asked) == sorted([*wanted.datasets, *wanted.code])
     assert {(unknown.field, unknown.word) for unknown in pins.unknown} == {("datasets", "iris"), ("code", B)}
-    near = (await pinning.pin(ANN, Wanted(datasets=("mmist", "iris")))).unknown
+    near = (await pinning.pin(ANN, JobNames(datasets=("mmist", "iris")))).unknown
     assert [name.suggestion for name in near] == ["mnist", ""]
     assert near[0].message.endswith("that you may use. Did you mean `mnist`?")
     spec = common.TaskSpec(image="x", datasets=["mnist", "mnist@1"])
     pins.put_into(spec)
     assert [(pin.name, pin.version) for pin in spec.dataset_pins] == [("mnist", "3"), ("mnist", "1")]
     assert spec.image_source == common.IMAGE_SOURCE_UNKNOWN
-    assert pins.refs("ann", Wanted(code=(A,))) == [
+    assert pins.refs("ann", JobNames(code=(A,))) == [
         Ref("dataset", "mnist@1"),
         Ref("dataset", "mnist@3"),
         Ref("code", f"ann/{A}"),
@@ -453,9 +455,9 @@ tasks:
   - name: b
     image: other
 """
-    unknown = (Unknown("image", "base", "no base", "bass"), Unknown("datasets", "bad", "no bad"))
-    code = Unknown("code", A, "no code")
-    problems = job_file.merged(text, "yaml", job_file.Grants(False, False), (), (*unknown, code), A)
+    unknown = (UnknownName("image", "base", "no base", "bass"), UnknownName("datasets", "bad", "no bad"))
+    code = UnknownName("code", A, "no code")
+    problems = job_file.all_problems(text, "yaml", job_file.Grants(False, False), (), (*unknown, code), A)
     assert [(problem.pointer, problem.message, problem.line) for problem in problems] == [
         ("", "no code", None),
         ("/tasks/0/image", "no base", 6),
@@ -463,4 +465,4 @@ tasks:
     ]
     assert problems[1].suggestion == "bass"
     found = job_file.examine(text, "yaml", job_file.Grants(False, False), A)
-    assert found.wanted == Wanted(("base", "other"), ("good", "bad"), (A,))
+    assert found.wanted == JobNames(("base", "other"), ("good", "bad"), (A,))

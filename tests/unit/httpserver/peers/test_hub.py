@@ -12,7 +12,7 @@ from headway.rpc.v1 import common_pb2 as common
 from headway.rpc.v1 import job_manager_pb2 as jm
 from headway.rpc.v1 import resource_manager_pb2 as rm
 from headway.rpc.v1 import task_manager_pb2 as tm
-from httpserver.peers.hub import Hub
+from httpserver.peers.hub import PageEventHub
 from tests.support.clock import FakeClock
 
 
@@ -53,17 +53,17 @@ class Reader:
 
 
 @pytest.fixture
-def hub(clock: FakeClock) -> Hub:
-    return Hub(clock, ring=50)
+def hub(clock: FakeClock) -> PageEventHub:
+    return PageEventHub(clock, ring=50)
 
 
-async def connected(hub: Hub, clock: FakeClock, last_id: str | None = None, **kwargs: object) -> Reader:
+async def connected(hub: PageEventHub, clock: FakeClock, last_id: str | None = None, **kwargs: object) -> Reader:
     reader = Reader(hub.stream(last_id, **kwargs))  # type: ignore[arg-type]
     assert (await reader.piece(clock) or "").startswith("retry: ")
     return reader
 
 
-async def test_a_quiet_stream_is_kept_open_and_its_place_moves_on(hub: Hub, clock: FakeClock):
+async def test_a_quiet_stream_is_kept_open_and_its_place_moves_on(hub: PageEventHub, clock: FakeClock):
     """LOG-14: proxies close what is silent for 30 s."""
     reader = await connected(hub, clock, job="j1")
     await reader.piece(clock)
@@ -78,7 +78,7 @@ async def test_a_quiet_stream_is_kept_open_and_its_place_moves_on(hub: Hub, cloc
     await reader.close()
 
 
-async def test_a_reader_that_is_too_slow_is_told_to_load_anew_and_goes_on(hub: Hub, clock: FakeClock):
+async def test_a_reader_that_is_too_slow_is_told_to_load_anew_and_goes_on(hub: PageEventHub, clock: FakeClock):
     reader = await connected(hub, clock)
     await reader.piece(clock)
     for i in range(200):
@@ -91,7 +91,7 @@ async def test_a_reader_that_is_too_slow_is_told_to_load_anew_and_goes_on(hub: H
     await reader.close()
 
 
-async def test_of_many_changes_of_one_job_that_wait_together_only_the_last_is_sent(hub: Hub, clock: FakeClock):
+async def test_of_many_changes_of_one_job_that_wait_together_only_the_last_is_sent(hub: PageEventHub, clock: FakeClock):
     reader = await connected(hub, clock)
     await reader.piece(clock)
     for version in range(1, 20):
@@ -103,7 +103,7 @@ async def test_of_many_changes_of_one_job_that_wait_together_only_the_last_is_se
     await reader.close()
 
 
-async def test_a_resume_within_the_ring_gets_the_rest_and_beyond_it_a_reset(hub: Hub, clock: FakeClock):
+async def test_a_resume_within_the_ring_gets_the_rest_and_beyond_it_a_reset(hub: PageEventHub, clock: FakeClock):
     reader = await connected(hub, clock)
     (_, first_id, _), *_ = parsed(await reader.piece(clock) or "")
     await reader.close()
@@ -118,7 +118,7 @@ async def test_a_resume_within_the_ring_gets_the_rest_and_beyond_it_a_reset(hub:
     await late.close()
 
 
-async def test_one_strange_row_does_not_end_the_stream(hub: Hub, clock: FakeClock):
+async def test_one_strange_row_does_not_end_the_stream(hub: PageEventHub, clock: FakeClock):
     """WEB-07."""
     reader = await connected(hub, clock)
     await reader.piece(clock)
@@ -128,7 +128,7 @@ async def test_one_strange_row_does_not_end_the_stream(hub: Hub, clock: FakeCloc
     await reader.close()
 
 
-async def test_what_a_task_was_pinned_to_is_told_to_its_owner(hub: Hub, clock: FakeClock):
+async def test_what_a_task_was_pinned_to_is_told_to_its_owner(hub: PageEventHub, clock: FakeClock):
     digest = "sha256:" + "a" * 64
     task = jm.TaskView(
         name="a",
@@ -160,7 +160,7 @@ async def test_what_a_task_was_pinned_to_is_told_to_its_owner(hub: Hub, clock: F
     assert (told["eve"]["image"], told["eve"]["image_digest"], told["eve"]["datasets"]) == ("ann/tool:1", None, [])
 
 
-async def test_nodes_are_told_when_they_differ_and_when_they_go(hub: Hub, clock: FakeClock):
+async def test_nodes_are_told_when_they_differ_and_when_they_go(hub: PageEventHub, clock: FakeClock):
     reader = await connected(hub, clock)
     await reader.piece(clock)
     node = rm.Node(id="n1", health="READY", admission="OPEN")
@@ -173,9 +173,9 @@ async def test_nodes_are_told_when_they_differ_and_when_they_go(hub: Hub, clock:
     await reader.close()
 
 
-async def test_somebody_who_is_no_longer_welcome_is_sent_away(hub: Hub, clock: FakeClock):
+async def test_somebody_who_is_no_longer_welcome_is_sent_away(hub: PageEventHub, clock: FakeClock):
     welcome = True
-    reader = await connected(hub, clock, still_welcome=lambda: welcome)
+    reader = await connected(hub, clock, still_allowed=lambda: welcome)
     await reader.piece(clock)
     await reader.piece(clock)
     await clock.advance(16)
@@ -188,7 +188,7 @@ async def test_somebody_who_is_no_longer_welcome_is_sent_away(hub: Hub, clock: F
     assert hub.streams == 0
 
 
-async def test_a_stop_ends_all_streams(hub: Hub, clock: FakeClock):
+async def test_a_stop_ends_all_streams(hub: PageEventHub, clock: FakeClock):
     reader = await connected(hub, clock)
     await reader.piece(clock)
     assert await reader.piece(clock) is None
@@ -197,7 +197,7 @@ async def test_a_stop_ends_all_streams(hub: Hub, clock: FakeClock):
         await reader.piece(clock)
 
 
-async def test_attempts_of_a_burst_make_one_word_about_the_queue_a_second(hub: Hub, clock: FakeClock):
+async def test_attempts_of_a_burst_make_one_word_about_the_queue_a_second(hub: PageEventHub, clock: FakeClock):
     telling = asyncio.create_task(hub._tell_queue())
     reader = await connected(hub, clock)
     await reader.piece(clock)
@@ -227,7 +227,7 @@ class SomeServices:
     jobs = tasks = nodes = AService()
 
 
-async def test_who_was_there_before_the_watch_loads_anew_when_it_begins(hub: Hub, clock: FakeClock) -> None:
+async def test_who_was_there_before_the_watch_loads_anew_when_it_begins(hub: PageEventHub, clock: FakeClock) -> None:
     reader = await connected(hub, clock)
     first = await reader.piece(clock)
     assert first is not None

@@ -17,7 +17,7 @@ from headway.rpc.v1 import job_manager_pb2 as jm
 from headway.states import JobState
 from headway.store import Database
 from httpserver.tables import metadata
-from httpserver.uses.jobs import JobNow
+from httpserver.uses.jobs import JobSnapshot
 from httpserver.uses.service import SUBMITTING, GoneMeanwhile, Ref, Uses
 from httpserver.uses.store import good_runs, holds
 from tests.support.clock import FakeClock
@@ -30,7 +30,7 @@ class Jobs:
     """JobManager as a test puts it."""
 
     def __init__(self) -> None:
-        self.states: dict[str, JobNow] = {}
+        self.states: dict[str, JobSnapshot] = {}
         self.of_requests: dict[str, str] = {}
         self.away = False
 
@@ -38,7 +38,7 @@ class Jobs:
         if self.away:
             raise Unavailable("gone fishing")
 
-    async def now(self, job_id: str) -> JobNow | None:
+    async def now(self, job_id: str) -> JobSnapshot | None:
         self._answer()
         return self.states.get(job_id)
 
@@ -51,7 +51,7 @@ class Jobs:
         return self.of_requests.get(request_key)
 
     def put(self, job_id: str, state: JobState = JobState.RUNNING) -> None:
-        self.states[job_id] = JobNow(state, 5.0 if state is JobState.SUCCEEDED else None)
+        self.states[job_id] = JobSnapshot(state, 5.0 if state is JobState.SUCCEEDED else None)
 
 
 Make = Callable[[], Any]
@@ -132,7 +132,7 @@ async def test_holds_outlive_a_kill_and_job_manager_says_what_became_of_them(
     await clock_forward(clock, 700, after)
     assert await after.live(IMAGE) == ["j1"], "the request that JobManager never saw has run out"
     again = await loaded(db, clock, jobs)
-    assert again.believed(IMAGE) == ["j1"]
+    assert again.live_in_memory(IMAGE) == ["j1"]
 
 
 async def clock_forward(clock: FakeClock, seconds: float, uses: Uses) -> None:
@@ -151,9 +151,9 @@ async def test_an_end_that_nobody_told_is_found_by_asking(
         await uses.confirm(f"k{number}", f"j{number}")
     jobs.put("j1", JobState.SUCCEEDED)
     del jobs.states["j2"]
-    assert uses.believed(IMAGE) == ["j1", "j2", "j3"]
+    assert uses.live_in_memory(IMAGE) == ["j1", "j2", "j3"]
     await uses.look()
-    assert uses.believed(IMAGE) == ["j3"]
+    assert uses.live_in_memory(IMAGE) == ["j3"]
     assert freed == []
     jobs.put("j3", JobState.FAILED)
     assert await uses.live(IMAGE) == [], "asking for one ref asks JobManager too"
@@ -167,23 +167,23 @@ async def test_a_job_that_ended_before_its_answer_came_needs_nothing(uses: Uses,
     await uses.hold("k1", "ann", [IMAGE])
     uses.on_jobs(news("j1", JobState.SUCCEEDED))
     await uses.confirm("k1", "j1")
-    assert uses.believed(IMAGE) == []
+    assert uses.live_in_memory(IMAGE) == []
 
 
 async def test_a_retried_job_needs_its_image_again(uses: Uses, db: Database, clock: FakeClock, jobs: Jobs) -> None:
     await uses.hold("k1", "ann", [IMAGE])
     await uses.confirm("k1", "j1")
     uses.on_jobs(news("j1", JobState.FAILED))
-    assert uses.believed(IMAGE) == []
+    assert uses.live_in_memory(IMAGE) == []
     uses.on_jobs(news("j1", JobState.PENDING))
-    assert uses.believed(IMAGE) == ["j1"]
+    assert uses.live_in_memory(IMAGE) == ["j1"]
     uses.on_jobs(news("j1", JobState.FAILED))
     await clock.advance(2 * 86_400)
     await uses.look()
     pinned = {"image_digest": DIGEST, "image_source": common.IMAGE_SOURCE_MARKET, "state": "QUEUED"}
     uses.on_jobs(news("j1", JobState.PENDING, **pinned))
-    assert uses.believed(IMAGE) == ["j1"], "also long after its row was pruned: its tasks say what they need"
-    assert (await loaded(db, clock, jobs)).believed(IMAGE) == ["j1"]
+    assert uses.live_in_memory(IMAGE) == ["j1"], "also long after its row was pruned: its tasks say what they need"
+    assert (await loaded(db, clock, jobs)).live_in_memory(IMAGE) == ["j1"]
 
 
 async def test_a_retry_holds_until_the_job_ends_once_more(uses: Uses, jobs: Jobs) -> None:
@@ -197,7 +197,7 @@ async def test_a_retry_holds_until_the_job_ends_once_more(uses: Uses, jobs: Jobs
     assert await uses.live(IMAGE) == ["j1"], "the end before the retry is not the end of the retry"
     uses.on_jobs(news("j1", JobState.PENDING))
     uses.on_jobs(news("j1", JobState.SUCCEEDED))
-    assert uses.believed(IMAGE) == []
+    assert uses.live_in_memory(IMAGE) == []
     assert [use.jobs for use in await uses.of(IMAGE)] == [1], "it is one job"
 
 
@@ -230,7 +230,7 @@ async def test_a_client_that_repeats_its_request_is_counted_once(uses: Uses) -> 
     await uses.hold("k1", "ann", [IMAGE])
     await uses.confirm("k1", "j1")
     assert [use.jobs for use in await uses.of(IMAGE)] == [1]
-    assert uses.believed(IMAGE) == []
+    assert uses.live_in_memory(IMAGE) == []
 
 
 async def test_no_hold_while_it_is_deleted_and_none_after(uses: Uses) -> None:

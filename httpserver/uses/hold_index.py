@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from .store import Hold
+from .store import UseHold
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -24,16 +24,16 @@ class Ref:
 _Key = tuple[str, Ref]
 
 
-class Memory:
+class HoldIndex:
     """See the module. A row is known by its request and its thing; putting it again replaces it."""
 
     def __init__(self) -> None:
-        self._rows: dict[_Key, Hold] = {}
+        self._rows: dict[_Key, UseHold] = {}
         self._of_ref: defaultdict[Ref, set[_Key]] = defaultdict(set)  # without the ended ones
         self._of_job: defaultdict[str, set[_Key]] = defaultdict(set)
         self._of_request: defaultdict[str, set[_Key]] = defaultdict(set)
 
-    def put(self, row: Hold) -> None:
+    def put(self, row: UseHold) -> None:
         """Adds or replaces."""
         key = _key(row)
         self._rows[key] = row
@@ -45,7 +45,7 @@ class Memory:
         else:
             _discard(self._of_ref, key[1], key)
 
-    def remove(self, row: Hold) -> None:
+    def remove(self, row: UseHold) -> None:
         """Forgets it."""
         key = _key(row)
         del self._rows[key]
@@ -58,15 +58,15 @@ class Memory:
         """Whether the request has a row for it, ended or not."""
         return (request_key, ref) in self._rows
 
-    def of_ref(self, ref: Ref) -> list[Hold]:
+    def of_ref(self, ref: Ref) -> list[UseHold]:
         """Rows that have not ended."""
         return self._found(self._of_ref, ref)
 
-    def of_job(self, job_id: str, *, ended: bool) -> list[Hold]:
+    def of_job(self, job_id: str, *, ended: bool) -> list[UseHold]:
         """Rows of the job that have, or have not, ended."""
         return [row for row in self._found(self._of_job, job_id) if (row.ended_at is not None) == ended]
 
-    def open(self, request_key: str) -> list[Hold]:
+    def open(self, request_key: str) -> list[UseHold]:
         """Rows of the request that are no job's yet."""
         return [row for row in self._found(self._of_request, request_key) if row.job_id is None]
 
@@ -83,25 +83,25 @@ class Memory:
         """Ids of jobs that have rows which have not ended."""
         return [job_id for job_id in self._of_job if self.of_job(job_id, ended=False)]
 
-    def ended_before(self, before: float) -> list[Hold]:
+    def ended_before(self, before: float) -> list[UseHold]:
         """Rows that ended before."""
         return [row for row in self._rows.values() if row.ended_at is not None and row.ended_at < before]
 
-    def _found(self, index: defaultdict[K, set[_Key]], at: K) -> list[Hold]:
+    def _found(self, index: defaultdict[K, set[_Key]], at: K) -> list[UseHold]:
         return [self._rows[key] for key in index.get(at, ())]
 
 
-def ref_of(row: Hold) -> Ref:
+def ref_of(row: UseHold) -> Ref:
     """What it holds."""
     return Ref(row.kind, row.key)
 
 
-def refs_of(rows: Iterable[Hold]) -> list[Ref]:
+def refs_of(rows: Iterable[UseHold]) -> list[Ref]:
     """What they hold, each once, in order."""
     return sorted({ref_of(row) for row in rows})
 
 
-def _key(row: Hold) -> _Key:
+def _key(row: UseHold) -> _Key:
     return row.request_key, ref_of(row)
 
 
