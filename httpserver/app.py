@@ -117,7 +117,7 @@ def assemble(
     *,
     uids: range = range(20_000, 60_000),
 ) -> Parts:
-    """The parts behind the routes; those that hold something are released by ``service``."""
+    """Makes the parts behind the routes. ``service`` starts and stops those that need it."""
     accounts = Accounts(db, clock, uid_from=uids.start, uid_to=uids.stop, session_s=settings.session_s)
     layout = Layout(settings.mount)
     mount = MountProbe(layout, cluster)

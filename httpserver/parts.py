@@ -1,4 +1,4 @@
-"""What the routes call, put together by app.py and by tests."""
+"""The parts of the service that the routes call. ``app`` and tests put them together."""
 
 from __future__ import annotations
 

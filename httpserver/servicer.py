@@ -1,4 +1,4 @@
-"""HttpServer's gRPC door: what it answers to the other services about accounts and images."""
+"""HttpServer's gRPC service: what the other services ask it about accounts and images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of headway.toml matters here, as plain values."""
+"""The settings of headway.toml that this service uses, as plain values."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def _int_if_set(message: Message, field: str) -> int | None:
 
 
 def reason(message: common.EndReason, sentence: str = "") -> s.Reason:
-    """The owner's own sentence wins over the one derived here from the word."""
+    """Why something ended. The owning service's sentence wins over the one that is derived here from the word."""
     try:
         end = convert.end_reason(message)
     except ValueError:
@@ -152,8 +152,10 @@ def task(
 
 
 def task_for_others(shown: s.Task) -> s.Task:
-    """Without what the job was pinned to: contents of images, datasets and code may be private, their names in the job
-    file too where they aren't the image's."""
+    """The task without what it was pinned to.
+
+    Contents of images, datasets and code may be private. So may be their names in the job file, but for the image's.
+    """
     return shown.model_copy(
         update={
             "image_digest": None,

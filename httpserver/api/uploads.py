@@ -175,9 +175,9 @@ async def get_upload(kind: str, upload_id: str, account: SignedIn, parts: ThePar
 async def append_to_upload(
     request: Request, kind: str, upload_id: str, account: SignedIn, parts: TheParts, resumable: Resumable = None
 ) -> Response:
-    """Sends a piece. What has come is kept when the line breaks. 409: it does not begin where the stored bytes end;
-    423: another connection sends to this upload; 460: it is not what its checksum says; 507: the disk is full, and the
-    upload can go on from what is stored once there is room."""
+    """Sends a piece. What has come is kept when the line breaks. 409: it does not begin where the stored bytes end.
+    423: another connection sends to this upload. 460: it is not what its checksum says. 507: the disk is full; once
+    there is room, the upload can go on from what is stored."""
     headers = request.headers
     tus.check_version(resumable)
     uploads = parts.uploads

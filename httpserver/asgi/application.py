@@ -1,4 +1,4 @@
-"""The ASGI application: routes behind a gate, every error as problem+json."""
+"""The ASGI application: routes behind the request guard, and every error as problem+json."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def routes(parts: Parts | None) -> FastAPI:
         generate_unique_id_function=_operation_id,
     )
     app.state.parts = parts
-    # Each at once: a router of routers would be gone through anew for every request.
+    # Added one by one: a router that holds routers would be searched anew for every request.
     for module in (
         session, jobs, logs, cluster, files, trash, uploads, images, groups, datasets, code, events, users, registries,
         usage,
@@ -106,7 +106,7 @@ async def _of_http(request: Request, error: Exception) -> Response:
 
 
 async def _of_nobody(request: Request, error: Exception) -> Response:
-    # The gate, which sees the same error next, logs it.
+    # The request guard sees the same error next and logs it.
     return problems.response(HeadwayError(problems.INSIDE), request.scope.get("headway.request_id", ""))
 
 

@@ -1,7 +1,7 @@
-"""HTTP on one connection, with an end to patience: no request may grow or tarry in its head without limit.
+"""HTTP on one connection, with limits on the size of a request's head and on the time that it takes.
 
-uvicorn bounds neither with the fast parser: a client that never finishes its headers would hold its connection for
-ever, and one that sends header lines without end would fill the memory, signed in or not.
+uvicorn with its fast parser limits neither. A client that never finishes its headers would hold its connection for
+ever. One that sends header lines without end would fill the memory, signed in or not.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _KEPT_FILES = 256  # descriptors that are left to the database, other services a
 
 
 def most_connections() -> int:
-    """How many may be open at once: without descriptors, the service could not even ask its neighbours any more."""
+    """How many connections may be open at once. Without free descriptors the service could not ask other services."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return files - min(_KEPT_FILES, files // 4)
 
@@ -37,7 +37,7 @@ _TOO_LARGE = (
 
 
 class _KeepingCycle(RequestResponseCycle):
-    """Hands out what had come before the line was cut; uvicorn drops it, and an upload would have to bring it again."""
+    """Hands out what had come before the connection broke. uvicorn drops it, so uploads would have to send it again."""
 
     async def receive(self) -> ASGIReceiveEvent:
         message = await super().receive()

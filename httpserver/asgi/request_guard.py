@@ -1,4 +1,4 @@
-"""What every request passes before a route sees it: who sent it, from where, how much; and what every answer gets."""
+"""Checks every request before a route sees it: who sent it, from where, and how much. Adds headers to every answer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ log = get_logger(__name__)
 API = "/api/v1"
 _OPEN = frozenset({("POST", f"{API}/session"), ("GET", f"{API}/openapi.json"), ("HEAD", f"{API}/openapi.json")})
 
-# Scripts and styles come from this very server alone, so that text which looks like markup stays text.
+# Browsers load scripts and styles from this server only, so that text which looks like markup stays text.
 _CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; style-src-attr 'unsafe-inline'; img-src 'self' data:; "
     "font-src 'self'; connect-src 'self'; worker-src 'self' blob:; manifest-src 'self'; base-uri 'none'; "
@@ -51,7 +51,7 @@ BODY_PAUSE_S = 60.0
 
 
 class RequestGuard:
-    """The outermost ASGI layer; it also turns whatever nobody caught into a problem."""
+    """The outermost ASGI layer. It also turns errors that nothing else caught into problems."""
 
     def __init__(self, app: ASGIApp, parts: Parts) -> None:
         self._app = app

@@ -1,4 +1,4 @@
-"""The HTTP server itself: uvicorn, started and stopped by the service's life."""
+"""The HTTP server itself: uvicorn, started and stopped with the service."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class WebServer:
             log_config=None,
             access_log=False,
             server_header=False,
-            proxy_headers=False,  # the gate reads them, from trusted proxies only
+            proxy_headers=False,  # the request guard reads them, from trusted proxies only
             ssl_certfile=tls_cert or None,
             ssl_keyfile=tls_key or None,
             timeout_keep_alive=75,

@@ -1,4 +1,7 @@
-"""The built page: files with hashed names for ever, the page itself always fresh, any other path is the page's own."""
+"""The built web page. Browsers keep files with hashed names for ever and ask for the page itself every time.
+
+Any other path is a view of the page.
+"""
 
 from __future__ import annotations
 

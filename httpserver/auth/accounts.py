@@ -1,4 +1,7 @@
-"""Accounts, sessions and tokens: the database first, then the copy in memory that every request is checked against."""
+"""Accounts, sessions and tokens. Changes go to the database first, then into the copy in memory.
+
+Every request is checked against the copy in memory.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ from .tables import tokens as tokens_table
 log = get_logger(__name__)
 
 FIRST_ADMIN = "admin"
-# What a task or the image market means by these names is not an account.
+# Tasks and the image market use these names for something else than accounts.
 RESERVED_NAMES = frozenset({"root", "base", "nobody", "headway"})
 _SESSIONS_PER_ACCOUNT = 100
 _TOKENS_PER_ACCOUNT = 100
@@ -109,7 +112,7 @@ class Accounts:
         """Opens a session.
 
         Raises:
-            NotSignedIn: wrong name or password (told alike), or the account is disabled.
+            NotSignedIn: wrong name or password (the same message for both), or the account is disabled.
             TooMany: too many wrong passwords lately.
         """
         wait_s = self._limits.wait_s(name, client, self._clock.monotonic())
@@ -197,7 +200,7 @@ class Accounts:
     # -- tokens ---------------------------------------------------------------------------------
 
     async def create_token(self, account: Account, name: str, expires_in_s: float | None) -> tuple[StoredToken, str]:
-        """A long-lived token and its value, which is told this once.
+        """A long-lived token and its value, which is shown only now.
 
         Raises:
             TooMany: the account has its full number already.

@@ -29,8 +29,10 @@ class Groups:
         self._when_deleted: list[Callable[[Connection, str], None]] = []
 
     def when_deleted(self, work: Callable[[Connection, str], None]) -> None:
-        """``work(conn, name)`` is part of the transaction that deletes a group: what is shared with it no longer is,
-        also not with a later group of that name."""
+        """``work(conn, name)`` runs in the transaction that deletes a group.
+
+        It ends what is shared with the group, so that a later group of that name inherits nothing.
+        """
         self._when_deleted.append(work)
 
     async def of(self, account: str) -> Collection[str]:
@@ -107,8 +109,9 @@ class Groups:
 
 
 def require_groups(conn: Connection, names: Collection[str]) -> None:
-    """Part of the transaction that shares something with them, so that none is deleted in between and a later one of
-    its name inherits what was meant for it.
+    """Checks that all these groups exist, in the transaction that shares something with them.
+
+    So none is deleted in between, and a later group of its name inherits nothing.
 
     Raises:
         InvalidInput: one of them is no group.

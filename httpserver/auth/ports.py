@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class GroupMembership(Protocol):
-    """Who is in which group; implemented by ``groups.Groups``."""
+    """Who is in which group; implemented by ``auth.groups.Groups``."""
 
     async def of(self, account: str) -> Collection[str]:
         """Names of the groups that the account is in."""

@@ -1,4 +1,4 @@
-"""How many wrong passwords are borne. Pure: the caller brings the time."""
+"""How many wrong passwords are allowed. Pure: the caller passes the time."""
 
 from __future__ import annotations
 
@@ -53,8 +53,10 @@ class FailureLimit:
 
 
 class SignInLimits:
-    """Per name and address tight, per address wider; per name alone wide, so that nobody is locked out by a
-    stranger's guesses soon."""
+    """A small limit per name and address, a larger one per address, and a wide one per name.
+
+    The one per name is wide, so that somebody else's guesses do not soon lock a user out.
+    """
 
     def __init__(self) -> None:
         self._pair = FailureLimit(burst=8, every_s=20)

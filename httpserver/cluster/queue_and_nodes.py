@@ -1,4 +1,4 @@
-"""Queue and nodes, as TaskManager and ResourceManager tell them."""
+"""Queue and nodes, as TaskManager and ResourceManager report them."""
 
 from __future__ import annotations
 

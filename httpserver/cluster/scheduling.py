@@ -15,7 +15,7 @@ from ..schemas import ApiRequest, Scheduling
 
 log = get_logger(__name__)
 
-DISCIPLINES = ("conservative", "easy", "greedy", "strict", "default")  # those of TaskManager; a test compares them
+DISCIPLINES = ("conservative", "easy", "greedy", "strict", "default")  # those of TaskManager
 
 
 class SchedulingPatch(ApiRequest):
@@ -55,7 +55,7 @@ async def set_scheduling(services: ServiceClients, wanted: SchedulingPatch, *, b
         reply: tm.Scheduling = await services.tasks.call("SetScheduling", request, deadline_s=ACT_S)
     except InvalidInput as error:
         if wanted.policy is not None and not error.problems:
-            # Policies are TaskManager's to know, third parties' among them.
+            # Only TaskManager knows all policies, third parties' among them.
             error.problems = (Problem("/policy", error.message, word=wanted.policy),)
         raise
     log.info("scheduling.set", policy=wanted.policy, discipline=wanted.discipline, by=by)

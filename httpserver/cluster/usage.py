@@ -1,7 +1,7 @@
-"""What was used, and what ran, as TaskManager tells it; groups of accounts are known here.
+"""What was used, and what ran. The numbers come from TaskManager; groups of accounts are known only here.
 
-The sums are for everybody who is signed in, since they follow from the states that all see. What somebody ran, task by
-task, is exported for that account and for admins.
+The sums are for everybody who is signed in, since they follow from states that all accounts see. A list of single runs
+is only for the account that ran them and for admins.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class UsageReports:
         self, account: Account, *, begin: str, end: str, user: str, everybody: bool
     ) -> AsyncGenerator[bytes, None]:
         """Ended runs as CSV that ``headway simulate`` reads, piece by piece. TaskManager has begun to answer when this
-        returns; what fails later breaks the answer off.
+        returns; a later failure breaks the answer off.
 
         Raises:
             InvalidInput: the span is none, or both one user's and everybody's are asked for.
@@ -130,7 +130,7 @@ class UsageReports:
             raise NotAllowed("Only an admin may export what others ran; without `user` and `all` it is your own.")
         from_at, to_at = self._span(begin, end)
         request = tm.ListRunsRequest(from_at=from_at, to_at=to_at, owner=owner)
-        # As slow as who reads it: no deadline for the whole.
+        # It is as slow as its reader, so there is no deadline for the whole.
         parts = self._services.tasks.parts("ListRuns", request, deadline_s=None)
         try:
             first = await anext(parts, None)
@@ -175,7 +175,10 @@ class UsageReports:
 def of_groups(
     of_users: Iterable[tm.GetUsageReply.Row], members: Mapping[str, Iterable[str]]
 ) -> list[tm.GetUsageReply.Row]:
-    """The rows of users summed by group; who is in several counts in each, who is in none under an empty name."""
+    """The rows of users summed by group.
+
+    An account in several groups counts in each. Accounts in no group count under an empty name.
+    """
     groups_of: dict[str, list[str]] = {}
     for group, accounts in members.items():
         for account in accounts:

@@ -8,12 +8,12 @@ from ..auth.model import Account
 
 
 class CodeFinder(Protocol):
-    """Whether a job's ``code`` is there; implemented by ``service.Code``."""
+    """Whether a job's ``code`` is there; implemented by ``service.CodeSnapshots``."""
 
     async def find(self, account: Account, digest: str) -> bool:
         """Whether ``sha256:…`` is a whole snapshot of this account. It then counts as used now, so it is not removed
         before the job has taken hold of it.
 
         Raises:
-            MountUnavailable: nobody knows, because the shared mount does not answer.
+            MountUnavailable: the shared mount does not answer.
         """

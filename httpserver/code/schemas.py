@@ -1,4 +1,4 @@
-"""Snapshots of code as the API says them."""
+"""Snapshots of code in the HTTP API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Snapshots of code, as the routes and a submit call them."""
+"""Snapshots of code, as the routes and a submission call them."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class CodeSnapshots:
     # -- for submits ----------------------------------------------------------------------------
 
     async def find(self, account: Account, digest: str) -> bool:
-        """See ports.FindsCode."""
+        """See ``ports.CodeFinder``."""
         if not is_digest(digest):
             return False
         await self._mount.require(MountKind.FULL, MountKind.READ_ONLY)
@@ -119,7 +119,7 @@ class CodeSnapshots:
         """Makes the snapshot if all of its contents are there, else tells which are not.
 
         Raises:
-            InvalidInput: it can't be; all of what is wrong is told.
+            InvalidInput: it can't be made; the problems list everything that is wrong.
             TooLarge: more than a snapshot may have.
         """
         await self._mount.require()

@@ -1,9 +1,11 @@
 """Snapshots of code on the shared mount. Blocking.
 
-    <mount>/code/ACCOUNT/            root's, 0750, of the account's group
-        blobs/SHA256, SHA256-x       each content once; -x where it may be executed
-        sha256-HEX/…                 a snapshot: hard links to blobs, and links; from one rename on
-        .tree-…, .incoming-…, .gone-…  on their way in or out; after a kill they are removed
+```
+<mount>/code/ACCOUNT/            root's, 0750, of the account's group
+    blobs/SHA256, SHA256-x       each content once; -x where it may be executed
+    sha256-HEX/…                 a snapshot: hard links to blobs, and links; from one rename on
+    .tree-…, .incoming-…, .gone-…  on their way in or out; after a kill they are removed
+```
 
 Files are 0444 or 0555 and folders 0555, root's own: tasks of the account read them and nobody changes them.
 """

@@ -1,4 +1,4 @@
-"""Puts the data market together."""
+"""Makes the parts of the data market."""
 
 from __future__ import annotations
 

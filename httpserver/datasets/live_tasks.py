@@ -1,4 +1,4 @@
-"""Whether tasks of an account run: they have its home and may hold open what it publishes."""
+"""Whether tasks of an account run. Running tasks see its home and may have open the files that it publishes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PAGE = 500
 
 
 class JobManagerRunningTasks:
-    """LiveTasks (ports.py), asked of JobManager."""
+    """``ports.RunningTaskLookup`` by asking JobManager."""
 
     def __init__(self, services: ServiceClients) -> None:
         self._services = services

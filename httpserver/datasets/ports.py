@@ -1,4 +1,4 @@
-"""What the data market gives to others, and what it needs from them."""
+"""What the data market gives to other rooms, and what it needs from them."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ class DatasetFinder(Protocol):
 
     async def find(self, account: Account, reference: str) -> PinnedVersion | None:
         """The newest ready version of ``mnist``, or exactly that of ``mnist@2``. None: there is none that this
-        account may see, whatever the reason. A version that is being deleted or published is none either.
+        account may see, whatever the reason. A version that is being deleted or published does not count.
 
         Raises:
-            MountUnavailable: nobody knows, because the shared mount does not answer.
+            MountUnavailable: the shared mount does not answer.
         """
 
     async def usable(self, account: Account) -> Mapping[str, Sequence[str]]:
         """All names that ``find`` would find, each with its versions, the newest last.
 
         Raises:
-            MountUnavailable: nobody knows.
+            MountUnavailable: the shared mount does not answer.
         """
 
 
@@ -41,12 +41,12 @@ class RunningTaskLookup(Protocol):
         """Ids of its jobs that have running tasks.
 
         Raises:
-            Unavailable: nobody can say.
+            Unavailable: JobManager does not answer.
         """
 
 
 class QuotaCheck(Protocol):
-    """Quotas; files.spaces has them."""
+    """Quotas of personal spaces; implemented by ``files.quotas.SpaceQuotas``."""
 
     async def require_quota(self, account: Account, bytes: int) -> None:
         """

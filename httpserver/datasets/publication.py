@@ -1,11 +1,13 @@
 """Publishing one version: hard links, clones or copies of a folder's files, checked and hashed. Blocking.
 
+```
 method = choose(places, source, copy=False)
 work = Publication(places, "mnist", "2", source, method, scanned, stop)
 work.collect()       # links, clones or copies into staging
 work.take_over()     # hard links only: the files become root's and read-only
 info = work.check()  # checksums; nothing may have changed since
 places.publish("mnist", "2")
+```
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ _ROOT_TASKS = (
 
 
 class CopyNeeded(Conflict):
-    """Here a dataset can only be a copy, and nobody asked for one."""
+    """Only a copy is possible here, and the request did not ask for one."""
 
     slug = "copy-needed"
     title = "This folder would have to be copied"
@@ -66,8 +68,10 @@ def choose(
     counted: Callable[[], FolderScan],
     root_tasks: bool = False,
 ) -> Method:
-    """How this folder can be published; tried with its first file. ``counted`` tells what is in it, for the message;
-    ``root_tasks``: the account's tasks may be root in their container, and so over every file of its space.
+    """How this folder can be published. It is tried with the first file.
+
+    ``counted`` gives the numbers for the message. With ``root_tasks`` the account's tasks may be root in their
+    container, and so write to every file of its space.
 
     Raises:
         CopyNeeded: only by a copy, and ``copy`` is False.
@@ -424,7 +428,7 @@ def _in_words() -> Iterator[None]:
 
 
 def as_headway_error(error: OSError) -> HeadwayError:
-    """What the file system said, for the publisher."""
+    """The file system's error as a sentence for the publisher."""
     name = error.filename if isinstance(error.filename, str) and not error.filename.startswith("/") else ""
     what = f"`{shown(name)}`" if name else "Something in the folder"
     code = error.errno

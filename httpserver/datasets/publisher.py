@@ -1,4 +1,4 @@
-"""Publishes and removes versions in the background, and after a start goes on where a kill left it."""
+"""Publishes and removes versions in the background. After a restart it goes on where it was."""
 
 from __future__ import annotations
 
@@ -319,7 +319,7 @@ class DatasetPublisher:
     # -- removing -------------------------------------------------------------------------------
 
     async def remove(self, row: Version) -> bool:
-        """Removes it unless a job needs it, in which case it is left as it is and the answer is False.
+        """Removes it unless a job needs it. Then it stays as it is, and the answer is False.
 
         Raises:
             OSError: the mount does not let it go now.

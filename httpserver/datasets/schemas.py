@@ -1,4 +1,4 @@
-"""The data market as the API says it."""
+"""The data market in the HTTP API."""
 
 from __future__ import annotations
 

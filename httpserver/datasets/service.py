@@ -1,4 +1,4 @@
-"""The data market, as the routes and a submit call it."""
+"""The data market, as the routes and a submission call it."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Datasets:
     # -- for submits ----------------------------------------------------------------------------
 
     async def find(self, account: Account, reference: str) -> PinnedVersion | None:
-        """See ports.FindsDatasets."""
+        """See ``ports.DatasetFinder``."""
         name, _, version = reference.partition("@")
         known = await self._load(name)
         if known is not None:
@@ -86,7 +86,7 @@ class Datasets:
         return PinnedVersion(name, names[-1])
 
     async def usable(self, account: Account) -> Mapping[str, Sequence[str]]:
-        """See ports.FindsDatasets."""
+        """See ``ports.DatasetFinder``."""
         groups = await self._groups.of(account.name)
         known = await self._db.read(store.load)
         by_hand = await self._all_by_hand({d.name for d in known})
@@ -171,7 +171,7 @@ class Datasets:
         Raises:
             InvalidInput: the name, version or path can't be.
             Conflict: the name is somebody else's, or the version is there already.
-            NotFound, NotPublishable, CopyNeeded: see Publisher.look.
+            NotFound, NotPublishable, CopyNeeded: see DatasetPublisher.look.
         """
         _check(body)
         path = "/".join(components(body.path))
@@ -188,7 +188,7 @@ class Datasets:
         now = self._clock.now()
 
         def work(conn: Connection) -> Version:
-            # Once more inside the transaction: of two at once, one is the first.
+            # Checked again inside the transaction: of two requests at once only one may win.
             found = store.load(conn, body.name)
             known = found[0] if found else None
             self._may_publish(account, body, known)
@@ -264,8 +264,10 @@ class Datasets:
             raise InvalidInput(f"There is no account `{strangers[0][:64]}` to share with.")
 
     async def delete(self, account: Account, name: str, version: str | None, *, wait: bool) -> Sequence[str]:
-        """Deletes a version, or all. What is being published is stopped. With ``wait``, versions that live jobs need
-        are out of sight at once and removed when the last of those jobs has ended; the jobs are answered.
+        """Deletes a version, or all. What is being published is stopped.
+
+        With ``wait``, versions that live jobs need are hidden at once and removed when the last of those jobs has
+        ended. The answer names those jobs.
 
         Raises:
             NotFound, NotAllowed: see :meth:`_own`.

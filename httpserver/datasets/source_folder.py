@@ -1,4 +1,4 @@
-"""The folder that is to be published, as it lies in a home: walked without ever leaving it. Blocking."""
+"""The folder in a home that is to be published. The walk never leaves the folder. Blocking."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class FolderScan:
 class SourceFolder:
     """A folder of a home, open as ``root``; everything is looked at with the account's own rights.
 
-    ``published`` are the inodes that earlier versions took over from this account: root's, and fine all the same.
+    ``published`` are the inodes that earlier versions took over from this account. They are root's, and allowed.
     """
 
     def __init__(self, root: int, uid: int, gid: int, published: Collection[int] = ()) -> None:
@@ -152,7 +152,7 @@ class SourceFolder:
             todo.extend(reversed(folders))
 
     def scan(self, limits: DatasetLimits, stop: Callable[[], bool] = lambda: False) -> FolderScan:
-        """What is in it and what of that a dataset can't hold; ends early past a limit or when ``stop`` says so.
+        """Counts what is in it and finds what a dataset can't hold. Ends early past a limit or when ``stop`` says so.
 
         Raises:
             OSError: with the path as its filename.

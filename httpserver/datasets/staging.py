@@ -1,13 +1,15 @@
-"""A version on the shared mount: how it grows beside its place, gets there in one step, and goes again. Blocking.
+"""A version on the shared mount: how it is made, put in its place in one step, and removed again. Blocking.
 
-    <mount>/datasets/.staging-NAME@VERSION/     while it grows, and nobody else's to look into
-        data/  journal  owned  sums  info
-    <mount>/datasets/NAME/VERSION/              the dataset, from one rename on
-    <mount>/datasets/NAME/.VERSION.sha256       checksums; .files: the journal; .json: the info
-    <mount>/datasets/.gone-NAME@VERSION/        on its way out, with data/ journal owned
+```
+<mount>/datasets/.staging-NAME@VERSION/     while it is made; nobody else may look into it
+    data/  journal  owned  sums  info
+<mount>/datasets/NAME/VERSION/              the dataset, from one rename on
+<mount>/datasets/NAME/.VERSION.sha256       checksums; .files: the journal; .json: the info
+<mount>/datasets/.gone-NAME@VERSION/        on its way out, with data/ journal owned
+```
 
-``journal`` tells whose each file was before hard links made it root's, and is whole when ``owned`` is there: only
-after that does anything change hands. So :func:`discard`, after a kill at any moment, gives everything back.
+``journal`` says whose each file was before hard links made it root's. It is whole when ``owned`` is there, and files
+change their owner only after that. So :func:`discard` can give everything back after a kill at any moment.
 """
 
 from __future__ import annotations
@@ -170,8 +172,9 @@ def write_info(staging: Path, info: VersionInfo) -> None:
 
 
 def discard(folder: Path, *, keep: Collection[int] = ()) -> None:
-    """Gives every file that is still in somebody's home back to its owner, but for inodes in ``keep``, which other
-    versions need, and removes the rest. Safe to call again after any failure.
+    """Gives every file that is still in somebody's home back to its owner, and removes the rest.
+
+    Inodes in ``keep`` stay, since other versions need them. Safe to call again after any failure.
 
     Raises:
         OSError: something can't be removed now.

@@ -35,7 +35,7 @@ class Version:
 
     @property
     def key(self) -> str:
-        """As in uses.Ref."""
+        """The key of ``uses.Ref``."""
         return f"{self.dataset}@{self.version}"
 
 

@@ -17,7 +17,7 @@ from .unmanaged import UnmanagedDataset
 def dataset(
     known: Dataset, account: Account, publisher: DatasetPublisher, uses: Uses, used_by: Iterable[AccountUse] = ()
 ) -> s.Dataset:
-    """As this account may see it: what grows or failed is for those who may change it."""
+    """The dataset as this account may see it. Only those who may change it see unfinished and failed versions."""
     may_change = known.may_change(account)
     users, groups = sorted(known.users), sorted(known.groups)
     return s.Dataset(

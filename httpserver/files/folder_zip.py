@@ -34,8 +34,8 @@ class FolderZip:
     """Takes the open folder over, and closes it with :meth:`close`. ``next`` and ``close`` may be called from any
     thread, also at once.
 
-    Links and pipes are left out and named, with what could not be read, in a last file: a file that changes or goes
-    away meanwhile does not break the archive.
+    Links, pipes and what could not be read are left out and named in a last file. So a file that changes or goes away
+    meanwhile does not break the archive.
     """
 
     def __init__(self, folder: int, name: str) -> None:

@@ -1,4 +1,4 @@
-"""The way into an account's home: the mount is really there, and file calls count as the account's."""
+"""Opens an account's home: checks that the mount is there, and makes file calls with the account's rights."""
 
 from __future__ import annotations
 

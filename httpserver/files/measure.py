@@ -1,4 +1,4 @@
-"""How much a home holds. Blocking; runs as Headway itself, since an account could hide a folder from its own eyes."""
+"""How much a home holds. Blocking. It runs as Headway itself, since an account could hide folders from itself."""
 
 from __future__ import annotations
 
@@ -31,23 +31,25 @@ class HomeSize:
 
 
 class MeasuringStopped(Exception):
-    """The measuring was called off."""
+    """The measurement was cancelled."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Works for ``work_s`` seconds, then lets ``rest`` pass the time; ``rest`` answers True to stop."""
+    """The measurement works for ``work_s`` seconds, then calls ``rest``, which waits. ``rest`` answers True to stop."""
 
     work_s: float
     rest: Callable[[], bool]
 
 
 def measure(home: int, uid: int, gid: int, pace: Pace) -> HomeSize:
-    """What is in the open folder ``home``, itself included: blocks, so that a file with holes counts what it takes; a
-    file with several names once; nothing behind links or below other mounts.
+    """Measures the open folder ``home``, itself included.
+
+    It counts blocks, so that a file with holes counts what it takes. A file with several names counts once. Nothing
+    behind links or below other mounts counts.
 
     Raises:
-        Stopped: see Pace.
+        MeasuringStopped: see Pace.
         OSError: the home can't be read at all.
     """
     return _Walk(home, uid, gid, pace).run()

@@ -1,4 +1,4 @@
-"""What the kernel refuses, in words for the one who asked."""
+"""Errors of the file system as sentences for users."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Path = tuple[str, ...]
 
 
 def shown_path(path: Path) -> str:
-    """For sentences."""
+    """The path as sentences show it."""
     return shown("/".join(path)) or "/"
 
 
 @contextlib.contextmanager
 def os_errors_explained(path: Path) -> Iterator[None]:
-    """An OSError inside becomes the HeadwayError that says it of ``path``."""
+    """Turns an OSError inside into a HeadwayError that explains it for ``path``."""
     try:
         yield
     except OSError as error:

@@ -1,8 +1,8 @@
 """Quotas of personal spaces: what is used, who is warned, who is refused.
 
-Tasks write into homes without asking HttpServer, so homes are measured again and again in the background, and soon
-after a task has ended; what comes and goes through HttpServer counts at once. Where the file system itself has a quota,
-it refuses by itself (EDQUOT).
+Tasks write into homes without asking HttpServer. So homes are measured again and again in the background, and soon
+after a task has ended. What comes and goes through HttpServer counts at once. Where the file system itself has a
+quota, it refuses by itself (EDQUOT).
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class SpaceQuotas:
 
         Args:
             bytes: that shall be stored; 0 where it isn't known yet.
-            hold: a name under which they count as used from now on, until :meth:`let_go`; said again, it is replaced.
+            hold: a name under which they count as used until :meth:`let_go`. The same name again replaces it.
 
         Raises:
             StoreFull: the quota is used up, or would be.

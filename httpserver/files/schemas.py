@@ -1,4 +1,4 @@
-"""What the HTTP API says of trash and quotas."""
+"""Trash and quotas in the HTTP API."""
 
 from __future__ import annotations
 

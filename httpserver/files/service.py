@@ -47,7 +47,7 @@ class Files:
         """A file's bytes, or a folder's listing.
 
         Raises:
-            NotFound, NotAllowed, Conflict: see Space.
+            NotFound, NotAllowed, Conflict: see PersonalSpace.
             RangeInvalid: outside of the file.
         """
         owner = self._homes.owner(account, of)
@@ -89,7 +89,7 @@ class Files:
         """A folder with all that is in it, as a streamed archive.
 
         Raises:
-            NotFound, NotAllowed, Conflict: see Space.open_folder.
+            NotFound, NotAllowed, Conflict: see PersonalSpace.open_folder.
         """
         owner = self._homes.owner(account, of)
         name = path[-1] if path else owner.name
@@ -131,7 +131,7 @@ class Files:
 
         Raises:
             StoreFull: no space or quota.
-            Conflict: see Space.begin.
+            Conflict: see PersonalSpace.begin.
         """
         owner = self._homes.owner(account, of)
         await self._spaces.require_quota(owner, length or 0)
@@ -176,7 +176,7 @@ class Files:
         """Deletes; the id in the trash, or None where it was for good: what lies in the trash already, too.
 
         Raises:
-            Conflict, NotFound: see trash_bin.put and Space.delete.
+            Conflict, NotFound: see trash_bin.put and PersonalSpace.delete.
         """
         owner = self._homes.owner(account, of)
         trash_id: str | None = None
@@ -192,14 +192,14 @@ class Files:
         return trash_id
 
     async def mkdir(self, account: Account, path: tuple[str, ...], *, of: str) -> None:
-        """Makes a folder; see Space.make."""
+        """Makes a folder; see PersonalSpace.make."""
         owner = self._homes.owner(account, of)
         self._spaces.refuse_more_files(owner)
         await self._homes.within(owner, lambda space: space.make(path), adds=True)
         self._spaces.one_more(owner)
 
     async def move(self, account: Account, path: tuple[str, ...], body: s.FileMove | None, *, of: str) -> s.FileDone:
-        """Renames; see Space.move.
+        """Renames; see PersonalSpace.move.
 
         Raises:
             InvalidInput: without a body.

@@ -1,4 +1,4 @@
-"""The trash of each personal space over HTTP, and the broom that empties it after a while."""
+"""The trash of each personal space over HTTP, and the background task that empties it after a while."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """What was deleted, kept for a while in the home itself. Blocking, under the account's rights.
 
 ``.headway-trash/<id>`` is the thing, ``.headway-trash/<id>.json`` says where it was. The id begins with the time of the
-deletion, so nothing but the old place is lost with that file, which a full disk may refuse. A task may do to all this
-what it likes: it is the account's own, and it is read as such.
+deletion. So without the second file, which a full disk may refuse, only the old place is lost. A task may change all
+of this, since it is the account's own. So it is read like any untrusted input.
 """
 
 from __future__ import annotations
@@ -39,8 +39,11 @@ _HALF_DONE_S = 600.0  # a note without its thing is of a deletion under way, or 
 
 @dataclass(frozen=True, slots=True)
 class TrashEntry:
-    """One thing in the trash. ``path`` is where it was, None if that isn't known any more; ``size`` is None where it
-    has too many files to be counted by the way."""
+    """One thing in the trash.
+
+    ``path`` is where it was; None if that isn't known any more. ``size`` is None where counting its files would take
+    too long.
+    """
 
     id: str
     path: Path | None
@@ -135,8 +138,8 @@ def empty(space: PersonalSpace) -> None:
 
 
 def sweep(space: PersonalSpace, *, before: float, now: float) -> int:
-    """Deletes for good what was deleted before ``before`` (epoch seconds); how many. What can't be deleted stays and
-    is told in the log."""
+    """Deletes for good what was deleted before ``before`` (epoch seconds); how many. What can't be deleted stays, and
+    the log says so."""
     gone = 0
     with _trash(space, make=False) as trash:
         if trash is None:

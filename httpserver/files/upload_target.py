@@ -155,8 +155,8 @@ def _refuse(folder: int, name: str, path: Path, *, overwrite: bool) -> None:
 
 
 def _publish(source: int, name: str, target: int, new_name: str, *, overwrite: bool, modified_at: float | None) -> bool:
-    """Puts the file in its place in one step, and leaves its old name: so a second call, after a kill, sees that it
-    was done. Whoever calls removes the old name once that is recorded. Answers whether something was replaced."""
+    """Puts the file in its place in one step, and leaves its old name. So a second call, after a kill, sees that it was
+    done. The caller removes the old name once that is recorded. Answers whether something was replaced."""
     ours = _prepared(source, name, target, new_name, modified_at)
     there = _stat(target, new_name)
     if there is None or (there.st_dev, there.st_ino) != (ours.st_dev, ours.st_ino):

@@ -12,15 +12,15 @@ from collections.abc import Iterator
 from .system_calls import open_beneath
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
-# The kernel takes paths of 4,096 bytes; what lies deeper is lifted up first.
+# The kernel takes paths of 4,096 bytes, so what lies deeper is moved up first.
 _DEEP_BYTES = 2_048
 
 
 def remove_account_tree(folder: int, name: str) -> None:
     """Deletes ``name`` in ``folder`` with all that is in it.
 
-    By paths from the parent and without links, so that neither depth nor a folder that is swapped for a link meanwhile
-    can do harm, and no descriptor is held for each level. Folders that the account made read-only are opened up first.
+    It uses paths from the parent and follows no links. So a folder that is swapped for a link meanwhile does no harm,
+    and deep trees need no descriptor for each level. Folders that the account made read-only are made writable first.
 
     Raises:
         OSError: the file system or the account's rights refuse; a part may be gone then.

@@ -22,8 +22,9 @@ def drop_groups() -> None:
 
 @contextmanager
 def acting_as(uid: int, gid: int) -> Iterator[None]:
-    """File calls of this thread count as those of ``uid`` and ``gid``, root's power over files included. Without root
-    there is nothing to change: the process has its own files only.
+    """File calls of this thread have the rights of ``uid`` and ``gid``, also where root could do more.
+
+    Without root there is nothing to change: the process has its own files only.
 
     Raises:
         PermissionError: the kernel did not take them.

@@ -27,9 +27,10 @@ class _How(ctypes.Structure):
 
 
 def open_beneath(root: int, path: str, flags: int, mode: int = 0, *, links: bool = True, mounts: bool = True) -> int:
-    """Opens ``path`` below the folder ``root``; the kernel refuses (EXDEV) every way out of it, by ``..``, by links
-    or by a rename in between. ``links=False`` refuses (ELOOP) every link on the way and at the end, ``mounts=False``
-    (EXDEV) what is mounted below.
+    """Opens ``path`` below the folder ``root``.
+
+    The kernel refuses (EXDEV) every way out of it, by ``..``, by links or by a rename in between. ``links=False``
+    refuses (ELOOP) every link on the way and at the end. ``mounts=False`` refuses (EXDEV) what is mounted below.
 
     Raises:
         OSError: as open does.

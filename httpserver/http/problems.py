@@ -1,4 +1,4 @@
-"""Every failure as one application/problem+json answer."""
+"""Turns every failure into one application/problem+json answer."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class MethodNotAllowed(InvalidInput):
 
 
 class UnsupportedMedia(InvalidInput):
-    """The body's Content-Type is none that is read here."""
+    """The body's Content-Type is not one that is read here."""
 
     http_status = 415
     slug = "unsupported-media-type"
@@ -100,7 +100,7 @@ def _body(error: HeadwayError, request_id: str) -> s.Problem:
 
 
 def from_http(error: HTTPException) -> HeadwayError:
-    """What Starlette itself raises (no such route, wrong method) in our words."""
+    """Errors that Starlette itself raises (no such route, wrong method) as ours."""
     if error.status_code == 404:
         return NotFound("There is nothing at this address.")
     if error.status_code == 405:

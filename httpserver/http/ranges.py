@@ -36,8 +36,7 @@ class ByteRange:
 
 
 def parse(header: str | None) -> ByteRange | None:
-    """None where there is no range, or one that a server may leave unheeded (several ranges, other units, nonsense):
-    the whole is sent then."""
+    """The range in a header. None: there is none, or one that a server may ignore; then the whole is sent."""
     if header is None:
         return None
     match = _RANGE.fullmatch(header)

@@ -1,4 +1,4 @@
-"""What the passes of the scheduler decided while a task waited, as TaskManager tells it."""
+"""What the passes of the scheduler decided while a task waited, as TaskManager reports it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One job as JSON, piece by piece, so that ten thousand tasks cost little memory and hold nobody up."""
+"""One job as JSON, piece by piece, so that ten thousand tasks cost little memory and delay no other request."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from .. import schemas as s
 from .. import views
 from ..peers.clients import PARTS_S, ServiceClients
 
-# So many tasks are turned into JSON before others get their turn: a millisecond or two.
+# So many tasks are turned into JSON before other requests get their turn: a millisecond or two.
 _AT_ONCE = 50
 _NAMED = 500  # tasks that TaskManager is asked about at a time
-# So long it may take for these. A hung one takes calls and answers none; the job is shown without it before people,
-# and clients with a limit, give up.
+# TaskManager's time for an answer. If it hangs, the job is shown without it before people, and clients with a
+# limit, give up.
 _DETAILS_S = 5.0
 
 
@@ -46,7 +46,10 @@ async def attempts(
 
 
 class LiveTaskDetails:
-    """What TaskManager tells of a job's tasks. What it could not tell is in ``missing`` and not asked for again."""
+    """Attempts and queue entries of a job's tasks, asked of TaskManager.
+
+    What it could not answer is named in ``missing`` and not asked for again.
+    """
 
     def __init__(self, services: ServiceClients, job_id: str) -> None:
         self._services = services
@@ -56,11 +59,11 @@ class LiveTaskDetails:
         self._places: Mapping[str, tm.QueueEntry] = {}
 
     def shown(self, task: jm.TaskView, *, job_held: bool) -> s.Task:
-        """With what was told of it."""
+        """The task with its attempts and its queue entry."""
         return views.task(task, self._attempts.get(task.name, ()), self._places.get(task.name), job_held=job_held)
 
     async def ask(self, tasks: Sequence[jm.TaskView]) -> None:
-        """About these alone; of what was asked before nothing is kept."""
+        """Asks for these tasks. Answers for earlier ones are dropped."""
         self._attempts, self._places = {}, {}
         if self.missing or not tasks:
             return
@@ -68,7 +71,7 @@ class LiveTaskDetails:
         await asyncio.gather(self._ask_attempts([task.name for task in tasks]), self._ask_places(waiting))
 
     async def ask_one(self, task: jm.TaskView) -> None:
-        """About this one alone."""
+        """Asks for this task alone."""
         waits = task.state == TaskState.QUEUED
         await asyncio.gather(self._ask_attempts([task.name]), *([self._ask_place(task.name)] if waits else []))
 

@@ -1,4 +1,4 @@
-"""A job file from bytes to the messages that JobManager takes, or to all of its problems. Pure; may take a second."""
+"""Turns a job file into the messages that JobManager takes, or into all of its problems. Pure; may take a second."""
 
 from __future__ import annotations
 
@@ -31,8 +31,11 @@ class Grants:
 
 @dataclass(frozen=True, slots=True)
 class ExaminedJobFile:
-    """``parts`` are serialised SubmitJobParts without a header: the job's tasks, or with problems only names and
-    needs as far as they make sense, so that JobManager can add what is wrong with the graph."""
+    """``parts`` are serialised SubmitJobParts without a header.
+
+    They hold the job's tasks. With problems they hold only names and needs, as far as those make sense, so that
+    JobManager can add what is wrong with the graph.
+    """
 
     problems: tuple[Problem, ...]
     parts: tuple[bytes, ...]
@@ -62,11 +65,10 @@ def all_problems(
     unknown: tuple[UnknownName, ...] = (),
     code: str = "",
 ) -> tuple[Problem, ...]:
-    """All problems of a file together with those that JobManager found in its graph, each at its place, and with the
-    names in it that stand for nothing, wherever they stand.
+    """All problems of a file, each at its place in the file.
 
-    JobManager counts the tasks that it was sent and names needs by the task needed; here that becomes the pointer
-    into the file.
+    ``of_graph`` are those that JobManager found in its graph; ``unknown`` are names in it that don't exist. JobManager
+    counts the tasks that it was sent, and names needs by the task needed. Here both become pointers into the file.
     """
     result = check_job(data, media=media)
     own = _refused(result.spec, grants) if result.spec is not None else []

@@ -1,8 +1,8 @@
 """Jobs as people see them: JobManager's jobs and tasks, with TaskManager's attempts and places in the queue.
 
-Everybody who is signed in sees all jobs with their states, times and reasons, since the queue is shared and "why does
-mine wait" has other people's jobs in it. What a job says (its spec with the environment), what that was pinned to, its
-logs and any action belong to its owner and to admins.
+Everybody who is signed in sees all jobs with their states, times and reasons. The queue is shared, so the answer to
+"why does mine wait" names other people's jobs. Only the owner and admins see a job's spec, its pinned contents and its
+logs, and only they may act on it.
 """
 
 from __future__ import annotations
@@ -118,9 +118,9 @@ class Jobs:
     async def detail(
         self, ref: str, *, account: Account, limit: int, offset: int, attempts: bool
     ) -> AsyncIterator[str]:
-        """A JobDetail as JSON, piece by piece; see ``job_detail``.
+        """A JobDetail as JSON, piece by piece; see ``detail``.
 
-        The job has been found when this returns; what fails later breaks the answer off.
+        The job has been found when this returns; a later failure breaks the answer off.
         """
         job_id = await self.resolve(ref, account)
         request = jm.GetJobRequest(job_id=job_id, with_tasks=limit > 0, tasks_offset=offset, tasks_limit=limit)
@@ -176,7 +176,7 @@ class Jobs:
         return s.TaskDetail(job=views.job(job), task=shown, missing=details.missing)
 
     async def attempts(self, job_id: str) -> Mapping[str, Sequence[tm.AttemptView]]:
-        """All attempts of a job by task name, oldest first; see ``job_detail``."""
+        """All attempts of a job by task name, oldest first; see ``detail``."""
         return await detail.attempts(self._services, job_id)
 
     # -- the owner's own ------------------------------------------------------------------------
@@ -265,7 +265,7 @@ class Jobs:
 
 
 def may_see_all(account: Account, owner: str) -> bool:
-    """Whether what the job says and what it was pinned to is for this account."""
+    """Whether this account may see the spec and the pinned contents of that owner's jobs."""
     return account.admin or account.name == owner
 
 
@@ -280,6 +280,6 @@ def _shown(message: jm.Job) -> s.Job | None:
     try:
         return views.job(message)
     except (ValueError, KeyError) as error:
-        # One strange row must not hide all others.
+        # One row that can't be shown must not hide all others.
         log.error("job.not_shown", job=message.id, exc=error)
         return None

@@ -1,4 +1,4 @@
-"""Takes jobs in: read, checked, and handed to JobManager whole or refused whole with all problems."""
+"""Submits jobs. A job is read and checked, then handed to JobManager whole or refused whole with all problems."""
 
 from __future__ import annotations
 
@@ -264,7 +264,7 @@ class Submit:
     async def _all_problems(
         self, header: jm.JobHeader, found: job_file.ExaminedJobFile, data: bytes, media: Media, grants: job_file.Grants
     ) -> tuple[Problem, ...]:
-        # What is known to be wrong is told also where JobManager can't be asked.
+        # Known problems are reported even if JobManager can't be asked.
         more = await self._problems(header, found, Pins()) if found.parts else ()
         if not more:
             return found.problems

@@ -1,4 +1,4 @@
-"""What past runs say of a job's timeouts: for people to read, never applied."""
+"""Advice on a job's timeouts from past runs. It is for people to read and never applied by itself."""
 
 from __future__ import annotations
 

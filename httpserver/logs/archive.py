@@ -25,7 +25,7 @@ class LogArchiveEntry:
 
 
 async def archive(entries: AsyncIterator[LogArchiveEntry]) -> AsyncIterator[bytes]:
-    """The archive's bytes. What can't be read is named in a last file ``missing.txt`` instead of breaking it off."""
+    """The archive's bytes. What can't be read does not break it off: a last file ``missing.txt`` names it."""
     whole = ZipWriter()
     missing: list[str] = []
     now = time.time()

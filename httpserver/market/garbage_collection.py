@@ -1,8 +1,8 @@
-"""Takes images off the mount that nobody needs any more.
+"""Removes images from the mount that nobody needs any more.
 
-A content stays while a tag points to it, for a day after the last one left it, and as long as a job needs it. It is
-looked at when one of these ends, and once an hour. Rows go first: a kill in between leaves files without rows, which
-the next look takes.
+A content stays while a tag points to it and for a day after. It also stays as long as a job needs it. It is checked
+when one of these ends, and once an hour. Rows go first: a kill in between leaves files without rows, which the next
+check removes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ORPHAN_KEPT_S = 3_600.0
 
 
 class ImageFiles:
-    """The store of images on the mount, from the event loop."""
+    """Calls the store of images on the mount from the event loop."""
 
     def __init__(self, layout: Layout, cluster: str, *, threads: int = 4) -> None:
         self._layout = layout
@@ -52,7 +52,7 @@ class ImageFiles:
         """``work(images, layout)`` in a thread, on the real mount, whatever is unmounted meanwhile.
 
         Raises:
-            MountUnavailable, StoreFull: in the words of whoever meets it.
+            MountUnavailable, StoreFull: the mount is away or full.
         """
 
         def working() -> T:
@@ -88,7 +88,7 @@ class ImageFiles:
 
 @contextmanager
 def os_errors_explained() -> Iterator[None]:
-    """Turns what the file system says into what a person can act on."""
+    """Turns errors of the file system into errors that a person can act on."""
     from headway.archive.disk import as_problems
 
     with as_problems("The folder of the images"):
@@ -109,7 +109,7 @@ class ImageCollector:
         uses.when_freed(lambda ref: self.look_at([ref.key]) if ref.kind == "image" else None)
 
     def look_at(self, digests: Iterable[str]) -> None:
-        """These may be needed by nobody any more."""
+        """Checks these soon: perhaps nobody needs them any more."""
         self._due.update(digests)
         if self._due:
             self._news.set()
@@ -143,7 +143,7 @@ class ImageCollector:
             await self._wait(wait_s)
 
     async def look_around(self) -> None:
-        """Finds what no change told of: contents past their time, files without rows, rows without files.
+        """Finds what no event reported: contents past their time, files without rows, rows without files.
 
         Raises:
             HeadwayError: the mount or the database does not answer.

@@ -1,6 +1,6 @@
-"""Takes archives in, each in a process of its own.
+"""Reads uploaded archives into the store of images, each in a process of its own.
 
-Reading the members of a tar keeps the interpreter busy: in a thread, two archives of many small files made other calls
+Reading the members of a tar keeps the interpreter busy. In a thread, two archives of many small files made other calls
 wait for 250 ms (p99).
 """
 

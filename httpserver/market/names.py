@@ -1,4 +1,4 @@
-"""Names of images: ``owner/name:tag``, and what people write for them."""
+"""Names of images: ``owner/name:tag``, and what people write for them. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the image market gives to others."""
+"""What the image market gives to other rooms."""
 
 from __future__ import annotations
 
@@ -23,11 +23,14 @@ class ResolvedMarketImage:
 
 
 class ImageFinder(Protocol):
-    """How a job's image names become digests; implemented by ``service.Market``."""
+    """How a job's image names become digests; implemented by ``service.ImageMarket``."""
 
     async def find(self, account: Account, image_name: str) -> ResolvedMarketImage | None:
-        """``name``, ``owner/name``, either with ``:tag`` or ``@sha256:…``; a lone ``name`` is the account's own. None:
-        there is none that this account may see, whatever the reason."""
+        """The content that the name means now; a ``name`` without an owner is the account's own.
+
+        Names are ``name`` or ``owner/name``, either with ``:tag`` or ``@sha256:…``. None: there is none that this
+        account may see, whatever the reason.
+        """
 
     async def tagged(self, account: Account, image_name: str) -> TaggedImage | None:
         """The image that the name is of, whatever tag or content it says; None: none that this account may see."""

@@ -1,4 +1,4 @@
-"""Reading the market: what an account may see, found by name or by words, and how it is shown."""
+"""Queries of the image market: what an account may see, by name or by search words."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _HISTORY = 100
 
 
 class MarketMatch(NamedTuple):
-    """An image that the account may see, and which of its tags and contents were meant: empty: all."""
+    """An image that the account may see, and the tag or digest that the request names; both empty: all of it."""
 
     image: Row[Any]
     tag: str

@@ -87,11 +87,11 @@ class ImageMarket:
         return await self._read(lambda conn: store.exists(conn, digest))
 
     async def tagged(self, account: Account, image_name: str) -> TaggedImage | None:
-        """See ports.FindsImages."""
+        """See ``ports.ImageFinder``."""
         return await self._read(lambda conn: queries.tagged(conn, account, image_name))
 
     async def names(self, account: Account, at_most: int) -> list[str]:
-        """See ports.FindsImages."""
+        """See ``ports.ImageFinder``."""
         return await self._read(lambda conn: queries.names(conn, account, at_most))
 
     async def archive(self, account: Account, ref: str) -> ImageDownload:
@@ -113,7 +113,7 @@ class ImageMarket:
         return self._collector.reading(digest)
 
     async def in_thread(self, work: Callable[[], T]) -> T:
-        """Where reading from the mount holds nobody up."""
+        """Runs ``work`` in a thread, where reading from the mount delays nobody."""
         return await self._files.in_thread(work)
 
     # -- looking --------------------------------------------------------------------------------

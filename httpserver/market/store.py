@@ -1,4 +1,4 @@
-"""The market's rows: what changes them, each function inside one transaction."""
+"""Changes of the market's rows. Each function runs inside one transaction."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class QuotaFull(StoreFull):
 
 
 class ImagePush(NamedTuple):
-    """What one push wants."""
+    """What one push asks for."""
 
     name: MarketImageName  # with a tag
     by: str
@@ -41,7 +41,7 @@ class ImagePush(NamedTuple):
 
 
 class PublishedImage(NamedTuple):
-    """What became of it."""
+    """What a push has done."""
 
     image_id: str
     created: bool
@@ -229,7 +229,7 @@ def exists(conn: Connection, digest: str) -> bool:
 
 
 def forget_content(conn: Connection, digest: str) -> None:
-    """Nothing is said of this content any more; it is removed from the mount next."""
+    """Forgets this content. It is removed from the mount next."""
     conn.execute(delete(contents).where((contents.c.digest == digest) & contents.c.untagged_at.is_not(None)))
     conn.execute(delete(infos).where(infos.c.digest == digest))
 

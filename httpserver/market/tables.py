@@ -1,4 +1,4 @@
-"""Tables of the image market and of groups. Times are seconds since the epoch."""
+"""Tables of the image market. Times are seconds since the epoch."""
 
 from __future__ import annotations
 

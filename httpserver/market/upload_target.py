@@ -1,7 +1,7 @@
 """Uploads of images: where they go, and how an uploaded archive becomes an image of the market.
 
 The order makes a kill harmless: the content appears in the store, whole, and then the tag points to it in one
-transaction. In between it is content without rows, which the collector takes if the upload never ends.
+transaction. In between it is content without rows, which garbage collection removes if the upload never ends.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class ImageUploadTarget:
     # -- inside ---------------------------------------------------------------------------------
 
     async def _publish(self, push: ImagePush, info: ImageInfo) -> PublishedImage | None:
-        # The collector takes the same lock: it can't remove what gets its row here. None: it just did.
+        # Garbage collection takes the same lock, so it can't remove what gets its row here. None: it just did.
         async with self._uses.deleting(Ref("image", info.digest)):
             if await self._files.run(lambda images, _: images.info(info.digest)) is None:
                 return None

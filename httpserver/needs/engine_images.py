@@ -1,4 +1,4 @@
-"""What the machines' engines have already. Pure."""
+"""Images that container engines on the nodes have already. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headway.rpc.v1 import resource_manager_pb2 as rm
 
 from ..registries.names import DIGEST, ImageName
 
-# A node tells of at most so many images; one that tells of all of them may have more.
+# A node reports at most so many images; one that reports so many may have more.
 _MOST_TOLD = 500
 _REAL = "docker"
 
@@ -23,7 +23,7 @@ class HeldImage:
     id: str
     digests: frozenset[str]  # in the registry of the name that was looked for
     bytes: int
-    fetched_by_headway: bool = False  # Headway brought it, for some account
+    fetched_by_headway: bool = False  # Headway fetched it, for some account
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +35,11 @@ class EngineImage:
     of_registry: bool  # the digest is one of the registry, so the image can be fetched by it anywhere
     bytes: int
     nodes: tuple[str, ...]
-    fetched_by_headway: bool = False  # Headway brought it wherever it is
+    fetched_by_headway: bool = False  # Headway fetched it on every node that has it
 
 
 class EngineImages:
-    """The nodes that really run containers, as they told of themselves last."""
+    """The nodes that really run containers, as they reported last."""
 
     def __init__(self, nodes: Iterable[rm.Node]) -> None:
         self._nodes = [node for node in nodes if node.status.capacity.runtime == _REAL]
@@ -52,7 +52,7 @@ class EngineImages:
 
     @property
     def all_reported(self) -> bool:
-        """Whether an image that no node told of is on none of them."""
+        """Whether the reports are complete: an image that none of them names is on no node."""
         return not any(
             len(node.status.engine_images) >= _MOST_TOLD
             or any(condition.word == "engine_unavailable" for condition in node.status.conditions)
@@ -69,7 +69,7 @@ class EngineImages:
         return tuple(sorted(counts, key=lambda architecture: (-counts[architecture], architecture)))
 
     def names(self) -> list[str]:
-        """All names that were told of, sorted."""
+        """All names that nodes reported, sorted."""
         return sorted(self._by_name)
 
     def find(self, name: ImageName) -> EngineImage | None:
@@ -83,7 +83,7 @@ class EngineImages:
 
     def _with_digest(self, name: ImageName) -> EngineImage | None:
         # People write both: the digest that a registry shows, and the id that an engine shows.
-        # What Headway brought has an id too, and whoever knows that need not be who may use it.
+        # Images that Headway fetched have ids too. An account that knows such an id may still lack the right to use it.
         for of_registry, index, key in ((True, self._by_repo_digest, name.short), (False, self._by_id, name.digest)):
             if held := index.get(key, ()):
                 size = max(image.bytes for _, image in held)
@@ -101,7 +101,7 @@ class EngineImages:
 
     @cached_property
     def _by_id(self) -> dict[str, list[tuple[str, rm.EngineImage]]]:
-        # Without a name of people it may be one that Headway is bringing just now, or one that jobs may not use.
+        # An image without a name may be one that Headway is fetching just now, or one that jobs may not use.
         return _index((image.id, node, image) for node, image in self._images() if image.names and not image.ours)
 
     def _images(self) -> Iterator[tuple[str, rm.EngineImage]]:
@@ -111,8 +111,8 @@ class EngineImages:
 def agreed(held: Sequence[HeldImage]) -> EngineImage | None:
     """Whether all that have an image under one name have the same.
 
-    A digest of the registry is better than an id: with it any machine can fetch the image, also one of another kind,
-    where the same image has another id.
+    A digest of the registry is better than an id. With it any node can fetch the image, also one of another
+    architecture, where the same image has another id.
     """
     if not held:
         return None

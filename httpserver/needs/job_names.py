@@ -1,4 +1,4 @@
-"""The names in a job that stand for things elsewhere."""
+"""The names of images, datasets and code in a job. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class JobNames:
 
 @dataclass(frozen=True, slots=True)
 class UnknownName:
-    """One name that stands for nothing, wherever in the job it stands; ``message`` is a sentence."""
+    """One name that means nothing, wherever in the job it stands. ``message`` is a sentence."""
 
     field: Literal["image", "datasets", "code"]
     word: str

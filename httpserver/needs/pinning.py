@@ -1,8 +1,8 @@
 """What the names in a job mean at the moment of its submit: images, datasets, code.
 
-An image's name is looked for in the image market, then on the machines' engines, then in the registry that it names;
-the digest found is what all attempts of the task run, whatever becomes of the name. Where nobody can say, the name
-stays a name and the user gets a warning; what is surely nowhere is told before anything is stored.
+An image's name is looked up in the image market, then on the nodes' engines, then in the registry that it names. All
+attempts of the task run the digest that was found, whatever becomes of the name. If nobody knows the digest, the name
+stays a name and the user gets a warning. A name that surely exists nowhere is refused before anything is stored.
 """
 
 from __future__ import annotations
@@ -55,8 +55,11 @@ class RegistryResolver(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ImagePin:
-    """What an image's name means. Without a source nobody could say, or say whether this account may have it: that is
-    asked where the task runs; a digest without a source is the one that was written."""
+    """What an image's name means.
+
+    Without a source nobody knew the content, or whether this account may have it. Then the worker asks again where the
+    task runs. A digest without a source is the one that was written.
+    """
 
     digest: str = ""
     source: common.ImageSource = common.IMAGE_SOURCE_UNKNOWN
@@ -69,7 +72,7 @@ class ImagePin:
 
 @dataclass(frozen=True, slots=True)
 class Pins:
-    """What they mean, and what is wrong with them."""
+    """What the names of a job mean, and which of them mean nothing."""
 
     images: Mapping[str, ImagePin] = field(default_factory=dict)
     datasets: Mapping[str, PinnedVersion] = field(default_factory=dict)
@@ -109,7 +112,7 @@ class Pins:
 class Pinning:
     """See the module. A market that is None is not asked.
 
-    ``nodes`` are as they were told last; ``fetch_nodes`` asks them, for a name that is nowhere else.
+    ``nodes`` answers the last reports of all nodes. ``fetch_nodes`` asks the nodes, for a name that is nowhere else.
     """
 
     def __init__(
@@ -133,7 +136,7 @@ class Pinning:
         """Everything at once; each distinct name is looked up once.
 
         Raises:
-            MountUnavailable: nobody can say whether a dataset or code is there.
+            MountUnavailable: nobody knows whether a dataset or code is there.
         """
         (images, unknown_images), (datasets, unknown_datasets), unknown_code = await asyncio.gather(
             self._pin_images(account, wanted.images),
@@ -318,12 +321,14 @@ def of_registry(answer: OfRegistry, architectures: Sequence[str]) -> ImagePin:
 
 
 def not_pinned(name: str, parsed: ImageName, failure: RegistryFailure | None, *, there: bool) -> ImagePin:
-    """What is known of an image whose registry did not say, or was not asked; ``there``: Headway brought it to a
-    machine for some account, so the registry is asked for this one where the task runs."""
+    """What is known of an image whose registry did not answer, or was not asked.
+
+    ``there``: Headway fetched it to a node for some account. The worker asks the registry for this account then.
+    """
     if failure is None:
         return ImagePin(digest=parsed.digest, warning="" if there else _not_asked(name))
     if parsed.digest:
-        # The digest was written; that it could not be looked for changes nothing about it.
+        # The digest was written, so a failed look-up changes nothing about it.
         warning = f"Whether the image `{name}` is there could not be seen: {failure.message}"
         return ImagePin(digest=parsed.digest, warning=warning)
     return ImagePin(

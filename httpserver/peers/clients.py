@@ -1,4 +1,4 @@
-"""The other services, as HttpServer calls them."""
+"""Clients of the other services."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ServiceClient:
     """One other service.
 
     A call that may be repeated is tried again for a few seconds when the service is away, as at a restart. While it
-    is known to be away calls fail at once, so that a page doesn't hang on a dead service for seconds at every look.
+    is known to be away, calls fail at once, so that a page does not wait for a dead service every time.
     """
 
     def __init__(self, peer: Peer, make_stub: Callable[[Any], Any]) -> None:

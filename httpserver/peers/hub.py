@@ -1,8 +1,8 @@
-"""Live changes for pages: three watches in, any number of event streams out.
+"""Live changes for pages: three watches come in, any number of event streams go out.
 
-Every event gets the next number and goes into one ring; each stream is a place in that ring, not a queue of its
-own. So a slow reader costs nothing, and when the ring has moved past its place it is told to load anew (``reset``).
-Messages are kept as they came and become JSON when somebody is there to read them.
+Every event gets the next number and goes into one ring buffer. A stream is a position in that ring, not a queue of its
+own. So a slow reader costs nothing. When the ring has moved past its position, the page gets a ``reset`` and loads
+anew. Messages stay protobuf until a stream reads them, and become JSON then.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class _Event:
                 make = self.for_others if less and self.for_others is not None else self.make
                 self.texts[less] = make().model_dump_json()
             except (ValueError, KeyError) as error:
-                # One strange row must not end everybody's stream.
+                # One message that can't be shown must not end all streams.
                 log.error("events.not_shown", kind=self.kind, job=self.job_id, exc=error)
                 self.texts[less] = ""
         return self.texts[less]
@@ -80,7 +80,7 @@ class PageEventHub:
         self.streams = 0
 
     def listen_to_jobs(self, changes: Callable[[jm.JobChanges], None], gap: Callable[[], None]) -> None:
-        """Hands on what JobManager tells; ``gap`` when something may have been missed. Neither may block."""
+        """Calls ``changes`` with JobManager's changes, and ``gap`` when some may be missing. Neither may block."""
         self._job_listeners.append(changes)
         self._gap_listeners.append(gap)
 
@@ -141,11 +141,11 @@ class PageEventHub:
                 self._publish("node_gone", "", f"node {gone}", lambda gone=gone: s.NodeGone(id=gone))  # type: ignore[misc]
 
     def nodes(self) -> list[rm.Node]:
-        """All nodes as ResourceManager told them last; none before its first word."""
+        """All nodes as ResourceManager reported them last; none before its first message."""
         return list(self._nodes.values())
 
     def reset(self, reason: str) -> None:
-        """Tells everybody to load anew."""
+        """Makes all pages load anew."""
         for also in self._gap_listeners:
             also()
         self._publish("reset", "", "reset", lambda: s.ResetEvent(reason=reason))
@@ -249,7 +249,7 @@ class PageEventHub:
         return f"event: reset\nid: {self._epoch}-{at}\ndata: {data}\n\n"
 
     async def _wait(self, seconds: float) -> None:
-        # One event object serves all waiters: whoever sees news replaces it.
+        # One event object serves all waiters. Whoever sees it set replaces it.
         if self._news.is_set() and not self._closed:
             self._news = asyncio.Event()
         news = asyncio.ensure_future(self._news.wait())
@@ -275,7 +275,7 @@ def _task_for_others(make: Callable[[], s.TaskEvent]) -> Callable[[], s.TaskEven
 
 def _attempt_event(view: tm.AttemptView) -> Callable[[], s.AttemptEvent]:
     task = view.attempt.task
-    # TaskManager tells nothing of the owner here.
+    # TaskManager does not name the owner here, so nobody sees more than others may.
     return lambda: s.AttemptEvent(
         job_id=task.job_id, task=task.name, attempt=views.attempt_for_others(views.attempt(view))
     )

@@ -21,7 +21,7 @@ _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
 class Readiness:
-    """Looks when asked; nothing runs in the background."""
+    """Checks when asked; nothing runs in the background."""
 
     def __init__(self, health: Health, services: ServiceClients, mount: MountProbe, streams: Callable[[], int]) -> None:
         self._health = health

@@ -1,4 +1,4 @@
-"""Why a registry could not say which image a name means."""
+"""Why a registry did not say which image a name means."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from headway.errors import HeadwayError
 
 
 class FailureKind(Enum):
-    """What went wrong. The first four are the registry's (or the admin's) last word: asking again won't help."""
+    """What went wrong. The first four are final answers of the registry or the admin: asking again won't help."""
 
     ABSENT = "absent"
     DENIED = "denied"

@@ -1,4 +1,4 @@
-"""HTTP to hosts that users choose: bounded in size and time, credentials for one host alone, plain sentences."""
+"""HTTP to hosts that users choose, with limits on size and time. Credentials go to one host only."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 """Which hosts are asked, how, and at which addresses.
 
-Users choose the host by the name of an image, and this service stands inside the network: so it never calls
-addresses that only machines of a cloud or of the network itself answer (link-local ones, among them the metadata
-services), calls this machine itself only where the name says so openly, and connects to exactly the address that was
-checked. An admin can go further and name the registries that may be asked.
+Users choose the host by the name of an image, and this service runs inside the network. So it never calls link-local
+addresses, among them the metadata services of clouds. It calls this machine itself only where the name says so
+openly. It connects to exactly the address that was checked. An admin can go further and list the allowed registries.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ class RegistryHosts:
         return host.lower() in self._insecure or name.lower() in self._insecure or _is_loopback(name)
 
     async def addresses(self, host: str, port: int, registry: str) -> Sequence[str]:
-        """Where to connect to; at most three. ``registry`` is whom it is for, to be told.
+        """Where to connect to; at most three. ``registry`` is named in messages.
 
         Raises:
             RegistryFailure: there is none, or none that may be called.

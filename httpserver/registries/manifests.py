@@ -1,4 +1,4 @@
-"""What registries answer about an image, read with the care that a stranger's words need. Pure."""
+"""Reads manifests and configs that registries answer. Their content is not trusted. Pure."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def read(body: bytes) -> ImageManifest | ImageIndex:
     """An image's manifest or index.
 
     Raises:
-        Unreadable: it is neither.
+        UnreadableManifest: it is neither.
     """
     document = _document(body)
     kind = document.get("mediaType")
@@ -96,7 +96,7 @@ def read_config(body: bytes) -> ImageFacts:
     """From an image's config.
 
     Raises:
-        Unreadable: it is none.
+        UnreadableManifest: it is not one.
     """
     document = _document(body)
     inner = document.get("config")

@@ -1,4 +1,4 @@
-"""The one owner of registry credentials, and who asks registries with them."""
+"""Owns the credentials of registries, and asks registries with them."""
 
 from __future__ import annotations
 
@@ -156,8 +156,10 @@ class Registries:
     async def resolve(
         self, account: str, names: Iterable[ImageName], architectures: Sequence[str], *, within_s: float = RESOLVE_S
     ) -> Mapping[ImageName, ResolvedRegistryImage | RegistryFailure]:
-        """All names at once, each with what its registry says or why that can't be known. Takes no longer than
-        ``within_s``, whatever the registries do."""
+        """Looks up all names at once: what each registry answers, or why it did not answer.
+
+        Takes no longer than ``within_s``, whatever the registries do.
+        """
         wanted = list(dict.fromkeys(names))
         found: dict[ImageName, ResolvedRegistryImage | RegistryFailure] = {}
         if not wanted:

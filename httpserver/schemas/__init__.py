@@ -1,4 +1,4 @@
-"""What the HTTP API says and hears, as pydantic models; OpenAPI, the page's client and the CLI come from here.
+"""Requests and responses of the HTTP API as pydantic models. OpenAPI, the page's client and the CLI come from here.
 
 Instants end in ``_at`` and are seconds since the epoch, durations end in ``_s``, sizes in ``_bytes``; null means "not
 known" or "not yet". Fields are only ever added.

@@ -1,4 +1,4 @@
-"""What all answers and questions share, and the problem that every refusal is."""
+"""What all responses and requests share, and the problem that every refusal is."""
 
 from __future__ import annotations
 

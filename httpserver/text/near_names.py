@@ -1,4 +1,4 @@
-"""What somebody may have meant by a name that stands for nothing. Pure; may take a tenth of a second."""
+"""Suggests existing names for one that does not exist. Pure; may take a tenth of a second."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TOLD = 5
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """``sentence`` is for people; both are empty where nothing comes near."""
+    """``sentence`` is for people. Both are empty where no name is near."""
 
     sentence: str = ""
     suggestion: str = ""

@@ -1,4 +1,4 @@
-"""Refusals that only uploads know."""
+"""Errors of uploads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class WrongVersion(InvalidInput):
 
 
 class BadContentType(InvalidInput):
-    """The body is no piece of an upload."""
+    """The body is not a piece of an upload."""
 
     http_status = 415
     slug = "upload-content-type"

@@ -1,4 +1,4 @@
-"""What becomes of uploads whose bytes have all come: checked, handed to their target, recorded. In the background."""
+"""Finishes complete uploads in the background: checks them, hands them to their target, and records the outcome."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _GIVE_UP_S = 10.0
 
 
 class UploadFinisher:
-    """Killed at any moment, the same upload is finished again by the next start."""
+    """After a kill at any moment, the next start finishes the same upload again."""
 
     def __init__(
         self, records: UploadRecords, disk: UploadFiles, clock: Clock, targets: Mapping[str, UploadTarget]

@@ -1,4 +1,4 @@
-"""One upload in memory."""
+"""One upload in memory, while it is not over."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class LiveUpload:
     record: UploadRecord
     touched_at: float  # the last byte, or the end
     offset: int | None = None  # where the stored bytes end; None: the file was not looked at yet
-    has_unchecked_bytes: bool = False  # the file may hold bytes that were never checked (Record.unchecked_from)
+    has_unchecked_bytes: bool = False  # the file may hold bytes that were never checked (UploadRecord.unchecked_from)
     digest: RunningDigest | None = None  # of the first bytes, where the whole file has a checksum
     holder: SendingRequest | None = None
     writer: UploadWriter | None = None  # while bytes of a piece without a checksum come
@@ -45,8 +45,10 @@ class LiveUpload:
         return "checking" if self.complete else "receiving"
 
     def digest_at(self, offset: int) -> RunningDigest | None:
-        """The digest of the first ``offset`` bytes, to be gone on with; None where none is wanted or it is not known
-        (the server was started anew meanwhile)."""
+        """The digest of the first ``offset`` bytes, to be continued.
+
+        None: the upload has no checksum, or a restart of the server has lost the digest.
+        """
         if self.digest is not None and self.digest.bytes != offset:
             self.digest = None
         if self.digest is None and offset == 0 and tus.sha256_of(self.record.metadata):

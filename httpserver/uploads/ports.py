@@ -1,15 +1,17 @@
-"""What a kind of upload has to bring: where the bytes go, and what becomes of them.
+"""What a kind of upload must provide: where the bytes go, and what happens once they are there.
 
-The server of this package does the rest: it speaks tus, makes the file, writes, counts, hashes and removes it, keeps
-the record, resumes after a kill, expires. The life of one upload, as its target sees it:
+The rest is done here. ``Uploads`` speaks tus, makes the file, writes, counts, hashes and removes it. It keeps the
+record, resumes after a kill, and removes what has expired. The life of one upload, as its target sees it:
 
-    place = await target.begin(account, length, metadata)     # refuses here; afterwards the file is made and filled
-    await target.admit(upload, place, length)                 # only when the length was not known at the beginning:
-                                                              # before each piece, and once it is known
-    outcome = await target.finish(upload, place, watch)       # in the background, once all bytes are there and synced
-    await target.abandon(upload, place)                       # instead, or after a finish that failed
+```
+place = await target.begin(account, length, metadata)     # refuses here; afterwards the file is made and filled
+await target.admit(upload, place, length)                 # only when the length was not known at the beginning:
+                                                          # before each piece, and once it is known
+outcome = await target.finish(upload, place, watch)       # in the background, once all bytes are there and synced
+await target.abandon(upload, place)                       # instead, or after a finish that failed
+```
 
-A kill at any moment: :meth:`Target.finish` is called again from its beginning after the next start.
+After a kill at any moment, the next start calls :meth:`UploadTarget.finish` again from its beginning.
 """
 
 from __future__ import annotations
@@ -51,20 +53,22 @@ class StoredUpload:
     length: int  # bytes; 0 while it isn't known
     metadata: Mapping[str, str]  # Upload-Metadata, decoded; bytes that are no UTF-8 are kept as surrogates
     created_at: float
-    choice: str = ""  # what the user picked after an Outcome with choices
+    choice: str = ""  # what the user picked after an UploadOutcome with choices
 
 
 @dataclass(frozen=True, slots=True)
 class UploadOutcome:
-    """How a finish ended well: either it is done, or the user has to pick one of ``choices``; then the bytes are kept
-    and finish is called again with Stored.choice set."""
+    """How a finish ended well: it is done, or the user has to pick one of ``choices``.
+
+    With choices the bytes are kept, and finish is called again with ``StoredUpload.choice`` set.
+    """
 
     result: Mapping[str, Any] = field(default_factory=dict)  # fit for JSON: {"image": …, "digest": …} or {"path": …}
     choices: tuple[str, ...] = ()
 
 
 class FinishWatch:
-    """How far a finish is, and whether it is still wanted. Both methods may be called from any thread."""
+    """How far a finish is, and whether to go on with it. All methods may be called from any thread."""
 
     def __init__(self) -> None:
         self._cancelled = threading.Event()

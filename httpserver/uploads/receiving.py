@@ -1,4 +1,4 @@
-"""One piece of an upload on its way from the wire to the disk, and the right to send it."""
+"""Writes one piece of an upload from the network to the disk, and decides which request may send."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LOOK_S = 0.05
 
 
 class UploadWriter:
-    """Appends to a file: while a thread writes and hashes, the next bytes are gathered, and no more than those."""
+    """Appends to a file. While a thread writes and hashes, the next bytes are gathered, and no more than those."""
 
     def __init__(
         self, disk: UploadFiles, descriptor: int, offset: int, digest: RunningDigest | None, check: Hash | None

@@ -1,4 +1,4 @@
-"""One piece from its first byte to its last, or to where it breaks off."""
+"""Stores one piece from its first byte to its last, or to where it breaks off."""
 
 from __future__ import annotations
 

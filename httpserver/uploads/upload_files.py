@@ -33,7 +33,7 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 
 
 class UploadFiles:
-    """What blocks runs in a few threads of its own: a disk that is slow slows uploads, and nothing else."""
+    """Blocking calls run in a few threads of their own, so that a slow disk delays uploads and nothing else."""
 
     def __init__(self, layout: Layout, mount: MountProbe, cluster: str, clock: Clock) -> None:
         self._layout = layout
@@ -59,7 +59,7 @@ class UploadFiles:
                 self._mount_good_until = self._clock.monotonic() + _MOUNT_LOOK_S
 
     async def run(self, work: Callable[[], T]) -> T:
-        """``work()`` in one of the threads, its OSErrors in words."""
+        """``work()`` in one of the threads, with OSErrors turned into HeadwayErrors."""
 
         def working() -> T:
             with os_errors_explained():
@@ -230,7 +230,7 @@ class RunningDigest:
 
 @contextlib.contextmanager
 def os_errors_explained() -> Iterator[None]:
-    """OSErrors in words."""
+    """Turns OSErrors into HeadwayErrors that explain them."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What uses.py believes: rows of ``use_holds``, found by thing, by job and by request. No I/O."""
+"""Rows of ``use_holds`` in memory, found by thing, by job and by request. Pure."""
 
 from __future__ import annotations
 

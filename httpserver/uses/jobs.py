@@ -1,4 +1,4 @@
-"""What uses.py asks JobManager."""
+"""What uses ask JobManager."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class JobSnapshot(NamedTuple):
 
 
 class JobLookup(Protocol):
-    """JobManager, as uses.py needs it. Every method raises Unavailable when JobManager does not answer."""
+    """JobManager, as uses need it. Every method raises Unavailable when JobManager does not answer."""
 
     async def now(self, job_id: str) -> JobSnapshot | None:
         """The job; None when JobManager does not know it."""

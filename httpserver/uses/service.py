@@ -1,14 +1,16 @@
 """Which jobs need which images, datasets and snapshots of code, and who has used them.
 
-    await uses.hold(request_key, account, refs)      # durable, before JobManager is asked
-    await uses.confirm(request_key, job_id)          # it took the job
-    await uses.drop(request_key)                     # it refused, for sure
-    async with uses.deleting(ref):                   # no job can get hold of it now
-        if not await uses.live(ref): remove it
+```
+await uses.hold(request_key, account, refs)      # durable, before JobManager is asked
+await uses.confirm(request_key, job_id)          # it took the job
+await uses.drop(request_key)                     # it refused, for sure
+async with uses.deleting(ref):                   # no job can get hold of it now
+    if not await uses.live(ref): remove it
+```
 
-``request_key`` is JobManager's request id (examine.request_id). When nobody can say whether JobManager took the job,
-neither confirm nor drop is called: the hold stays, JobManager is asked later, and a hold of a request that it still
-does not know after ten minutes ends by itself. Ends of jobs come from JobManager's watch; what the watch missed is
+``request_key`` is JobManager's request id (job_file.request_id). When nobody knows whether JobManager took the job,
+neither confirm nor drop is called. Then the hold stays and JobManager is asked later. If it still does not know the
+request after ten minutes, the hold ends by itself. Ends of jobs come from JobManager's watch. What the watch missed is
 found by asking, at start, after each gap and every ten minutes.
 
 The copy in memory decides, and the database follows. A hold is written before it counts as made. Everything else joins
@@ -205,8 +207,10 @@ class Uses:
 
     @asynccontextmanager
     async def deleting(self, ref: Ref) -> AsyncIterator[None]:
-        """While this is open nobody gets hold of ``ref``; whoever wants to waits and then finds it gone or there.
-        One at a time; whoever needs several takes them in order."""
+        """While this is open nobody can hold ``ref``. Holders wait, and then see whether it still exists.
+
+        Only one deletion of a thing runs at a time. Whoever deletes several takes them in sorted order.
+        """
         while (other := self._deleting.get(ref)) is not None:
             await other.wait()
         mine = self._deleting[ref] = asyncio.Event()
@@ -217,7 +221,7 @@ class Uses:
             mine.set()
 
     async def forget(self, ref: Ref) -> None:
-        """It is gone for good; nothing is remembered of who used it."""
+        """Forgets who used it, once it is deleted for good."""
         await self._db.write(lambda conn: store.forget(conn, ref.kind, ref.key))
 
     # -- learning -------------------------------------------------------------------------------
@@ -247,12 +251,12 @@ class Uses:
             self._db.defer(lambda conn: store.good_runs_of(conn, good))
 
     def gap(self) -> None:
-        """Changes may have been missed: all are asked after soon."""
+        """Changes may have been missed, so all jobs are asked for soon."""
         self._asked_all_at = None
         self._gap.set()
 
     async def run(self) -> None:
-        """Asks after what nobody told, until cancelled."""
+        """Asks for what the watch did not report, until cancelled."""
         while True:
             self._gap.clear()
             try:

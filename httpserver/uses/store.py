@@ -1,4 +1,7 @@
-"""What uses.py keeps: which jobs need what, and how often accounts used it. Functions take a connection of a write."""
+"""Tables and statements of uses: which jobs need what, and how often accounts used it.
+
+Functions take the connection of a write transaction.
+"""
 
 from __future__ import annotations
 
@@ -138,7 +141,7 @@ def good_runs_of(conn: Connection, runs: Mapping[str, tuple[str, float]]) -> Non
 
 
 def forget(conn: Connection, kind: str, key: str) -> None:
-    """The thing is gone for good: nothing is remembered of it."""
+    """Forgets all that is known of a thing that is deleted for good."""
     for table in (totals, good_runs):
         conn.execute(delete(table).where((table.c.kind == kind) & (table.c.key == key)))
 

@@ -179,7 +179,7 @@ async def test_a_slip_is_told_among_what_the_account_sees_and_nothing_else(rig: 
         return warning.partition("fetched from its registry when the task starts, which takes time and can fail.")[2]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rig.parts.registries._doors, "_asks", False)
+        patch.setattr(rig.parts.registries._hosts, "_asks", False)
         for name in ("segmentr", "ann/segmentr", "segmentor:9", "segmenter:2x"):
             assert "`ann/segmenter" in (sentence := await told(ann, name))
             assert "segmentor" not in sentence

@@ -416,13 +416,13 @@ async def test_large_removals_hold_nobody_up(rig: Rig, monkeypatch: pytest.Monke
     for number in range(10):
         await guy.put(f"/files/big{number}/x", content=b"", params={"parents": "true"})
     gate = threading.Event()
-    real = space.remove_tree
+    real = space.remove_account_tree
 
     def held(folder: int, name: str) -> None:
         assert gate.wait(60)
         real(folder, name)
 
-    monkeypatch.setattr(space, "remove_tree", held)
+    monkeypatch.setattr(space, "remove_account_tree", held)
     forever = {"recursive": "true", "permanent": "true"}
     removing = [asyncio.create_task(guy.delete(f"/files/big{number}", params=forever)) for number in range(10)]
     try:

@@ -400,7 +400,7 @@ async def test_a_failure_inside_is_a_problem_without_its_details(rig: Rig, monke
     async def broken(*args: object, **kwargs: object) -> None:
         raise RuntimeError("password=hunter2")
 
-    monkeypatch.setattr("httpserver.cluster.queue_and_nodes.Cluster.nodes", broken)
+    monkeypatch.setattr("httpserver.cluster.queue_and_nodes.QueueAndNodes.nodes", broken)
     answer = await ann.get("/nodes")
     assert answer.status_code == 500
     assert answer.headers["content-type"] == "application/problem+json"
