@@ -37,6 +37,35 @@ _KEEP_ALIVE_S = 15.0
 _RETRY_MS = 2000
 _QUEUE_EVERY_S = 1.0
 _PAUSE_S = 1.0
+# What of a node counts for pages: what ``views.node`` shows. A change of anything else makes no event.
+NODE_FIELDS_ON_PAGES = frozenset(
+    {
+        "id",
+        "health",
+        "health_sentence",
+        "admission",
+        "note",
+        "registered_at",
+        "seen_at",
+        "incarnation",
+        "version",
+        "labels",
+    }
+)
+STATUS_FIELDS_ON_PAGES = frozenset(
+    {
+        "capacity",
+        "conditions",
+        "cpu_used",
+        "memory_used_bytes",
+        "memory_total_bytes",
+        "disk_free_bytes",
+        "disk_total_bytes",
+        "load1",
+        "live_attempts",
+        "images",
+    }
+)
 
 
 @dataclass(slots=True)
@@ -129,12 +158,12 @@ class PageEventHub:
         self._queue_due |= changes.queue_changed
 
     def on_nodes(self, changes: rm.NodesChanged) -> None:
-        """From ResourceManager. Its first message after each connection holds all nodes: only what differs is told."""
+        """From ResourceManager. Its first message after each connection holds all nodes; only what differs is sent."""
         known = dict(self._nodes) if changes.reset else {}
         for node in changes.nodes:
             known.pop(node.id, None)
-            if self._nodes.get(node.id) != node:
-                self._nodes[node.id] = node
+            before, self._nodes[node.id] = self._nodes.get(node.id), node
+            if before is None or _on_pages(before) != _on_pages(node):
                 self._publish("node", "", f"node {node.id}", lambda node=node: views.node(node))  # type: ignore[misc]
         for gone in (*changes.removed, *known):
             if self._nodes.pop(gone, None) is not None:
@@ -259,6 +288,12 @@ class PageEventHub:
         finally:
             news.cancel()
             late.cancel()
+
+
+def _on_pages(node: rm.Node) -> tuple[dict[str, Any], dict[str, Any]]:
+    of_node = {field.name: value for field, value in node.ListFields() if field.name in NODE_FIELDS_ON_PAGES}
+    of_status = {field.name: value for field, value in node.status.ListFields() if field.name in STATUS_FIELDS_ON_PAGES}
+    return of_node, of_status
 
 
 def _task_event(job: jm.Job, task: jm.TaskView) -> Callable[[], s.TaskEvent]:

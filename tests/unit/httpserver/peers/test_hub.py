@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
+from google.protobuf.descriptor import FieldDescriptor
 
 from headway.rpc.v1 import common_pb2 as common
 from headway.rpc.v1 import job_manager_pb2 as jm
 from headway.rpc.v1 import resource_manager_pb2 as rm
 from headway.rpc.v1 import task_manager_pb2 as tm
-from httpserver.peers.hub import PageEventHub
+from httpserver import views
+from httpserver.peers.hub import NODE_FIELDS_ON_PAGES, STATUS_FIELDS_ON_PAGES, PageEventHub
 from tests.support.clock import FakeClock
 
 
@@ -171,6 +174,42 @@ async def test_nodes_are_told_when_they_differ_and_when_they_go(hub: PageEventHu
     hub.on_nodes(rm.NodesChanged(reset=True, nodes=[]))
     assert [(e[0], e[2]) for e in parsed(await reader.piece(clock) or "")] == [("node_gone", {"id": "n1"})]
     await reader.close()
+
+
+async def test_a_change_of_a_node_that_no_page_shows_makes_no_event_and_is_kept(hub: PageEventHub, clock: FakeClock):
+    node = rm.Node(id="n1", health="READY", admission="OPEN")
+    hub.on_nodes(rm.NodesChanged(nodes=[node]))
+    events = hub._number
+    moved = rm.Node(id="n1", health="READY", admission="OPEN", address="10.0.0.9:7004")
+    moved.status.engine_images.add(id="sha256:1")
+    hub.on_nodes(rm.NodesChanged(nodes=[moved]))
+    assert hub._number == events
+    assert hub.nodes() == [moved]
+
+
+def test_what_counts_for_pages_is_what_they_show_of_a_node():
+    others: dict[str, Any] = {
+        "health": "DOWN",
+        "admission": "DRAINED",
+        "labels": {"rack": "1"},
+        "images": ["sha256:1"],
+        "capacity": {"cpu_centi": 100},
+        "conditions": [{"word": "disk_full"}],
+        "engine_images": [{"id": "sha256:1"}],
+    }
+    plain = rm.Node(id="n1", health="READY", admission="OPEN")
+
+    def shown(field: FieldDescriptor, *, in_status: bool) -> bool:
+        value = others.get(field.name, "x" if field.type == field.TYPE_STRING else 7)
+        changed = rm.Node()
+        changed.CopyFrom(plain)
+        changed.MergeFrom(rm.Node(status={field.name: value}) if in_status else rm.Node(**{field.name: value}))
+        return views.node(changed) != views.node(plain)
+
+    of_node = [field for field in rm.Node.DESCRIPTOR.fields if field.name != "status"]
+    of_status = rm.Node.DESCRIPTOR.fields_by_name["status"].message_type.fields
+    assert {field.name for field in of_node if shown(field, in_status=False)} == NODE_FIELDS_ON_PAGES
+    assert {field.name for field in of_status if shown(field, in_status=True)} == STATUS_FIELDS_ON_PAGES
 
 
 async def test_somebody_who_is_no_longer_welcome_is_sent_away(hub: PageEventHub, clock: FakeClock):
