@@ -102,9 +102,9 @@ class Groups:
 
     def _checked(self, people: Iterable[str]) -> list[str]:
         wanted = sorted(set(people))
-        strangers = [name for name in wanted if self._accounts.get(name) is None]
-        if strangers:
-            raise InvalidInput(f"There is no account `{strangers[0][:64]}`.")
+        unknown = [name for name in wanted if self._accounts.get(name) is None]
+        if unknown:
+            raise InvalidInput(f"There is no account `{unknown[0][:64]}`.")
         return wanted
 
 

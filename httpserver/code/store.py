@@ -115,7 +115,7 @@ class CodeStore:
                         count += 1
                         tar.members = []  # type: ignore[attr-defined]  # it would remember all of them
             except tarfile.TarError as error:
-                raise BlobRefused(f"This is no whole tar archive of contents: {error}.") from error
+                raise BlobRefused(f"This is not a complete tar archive of contents: {error}.") from error
             with _opened(self._blobs) as blobs:
                 sync_all(blobs)
         return count
@@ -139,8 +139,8 @@ class CodeStore:
                 raise BlobRefused(f"The archive breaks off in the middle of {member.name}; send it again.")
             if found.hexdigest() != member.name:
                 raise BlobRefused(
-                    f"What came as {member.name} is {found.hexdigest()}: the file was changed while it was sent, or "
-                    "the line is bad; send it again."
+                    f"The content named {member.name} has the SHA-256 {found.hexdigest()}: it was changed or damaged "
+                    "while it was sent; send it again."
                 )
             self._finish(temporary, self._blobs / member.name, executable=False)
         finally:
@@ -294,4 +294,4 @@ def _told(error: OSError) -> HeadwayError:
         return StoreFull("The shared folder is full; the snapshot was not stored.")
     if error.errno == errno.ENAMETOOLONG:
         return InvalidInput("A path in the snapshot is too long for the shared folder.")
-    return MountUnavailable(f"The shared folder does not do what it should ({error.strerror}).")
+    return MountUnavailable(f"The shared folder reports an error: {error.strerror}.")

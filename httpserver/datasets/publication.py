@@ -336,8 +336,8 @@ class Publication:
                     before = os.fstat(descriptor)
                     if before.st_uid != 0 or before.st_mode & 0o7222 or open_for_writing(descriptor):
                         raise ChangedMeanwhile(
-                            f"`{shown(line.path)}` is open for writing by some program, so it can't be frozen; end "
-                            "that program, or publish with --copy (in the API: copy: true)."
+                            f"`{shown(line.path)}` is open for writing by some program, so it can't be made read-only; "
+                            "end that program, or publish with --copy (in the API: copy: true)."
                         )
                     found = self._hash(descriptor)
                     _same(before, os.fstat(descriptor), line.path)
@@ -448,4 +448,4 @@ def as_headway_error(error: OSError) -> HeadwayError:
         return NotAllowed(f"{what} can't be read or taken over ({error.strerror}), so nothing was published.")
     if code == errno.ENAMETOOLONG:
         return NotPublishable(f"{what} has a path that is too long.")
-    return MountUnavailable(f"The shared folder does not do what it should ({error.strerror}); nothing was published.")
+    return MountUnavailable(f"The shared folder reports an error ({error.strerror}); nothing was published.")

@@ -259,9 +259,9 @@ class Datasets:
         return await self.get(account, name)
 
     def _refuse_strangers(self, wanted: ShareChange) -> None:
-        strangers = sorted({name for name in wanted.users if self._accounts.get(name) is None})
-        if strangers:
-            raise InvalidInput(f"There is no account `{strangers[0][:64]}` to share with.")
+        unknown = sorted({name for name in wanted.users if self._accounts.get(name) is None})
+        if unknown:
+            raise InvalidInput(f"There is no account `{unknown[0][:64]}` to share with.")
 
     async def delete(self, account: Account, name: str, version: str | None, *, wait: bool) -> Sequence[str]:
         """Deletes a version, or all. What is being published is stopped.

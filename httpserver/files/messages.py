@@ -35,8 +35,8 @@ def _in_words(error: OSError, path: Path) -> HeadwayError:
         return NotAllowed(f"The account's own rights don't allow this with `{name}`.")
     if code == errno.EXDEV:
         return NotAllowed(
-            f"`{name}` leads through a link out of the personal space; one with an absolute target does, also to "
-            "/root/nfs: make it relative (`ln -sr`)."
+            f"`{name}` leads through a link out of the personal space. A link with an absolute target always does, "
+            "also one to /root/nfs: make it relative (`ln -sr`)."
         )
     if code == errno.ELOOP:
         return NotAllowed(f"`{name}` leads through links in a circle, or through more than are followed.")

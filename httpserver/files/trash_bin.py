@@ -104,9 +104,9 @@ def restore(space: PersonalSpace, id: str, to: Path | None) -> Path:
             raise NotFound("This is not in the trash, or not any more.")
         place = to or item.path
         if not place:
-            raise InvalidInput("Where this was is not known any more: say where `to` put it.")
+            raise InvalidInput("The old place of this is not known any more: name a new one with `to`.")
         if place[0] == TRASH:
-            raise InvalidInput("It can't be restored to inside of the trash.")
+            raise InvalidInput("Nothing can be restored to a place inside the trash.")
         with os_errors_explained(place):
             space.make(place[:-1])
             with space.folder(place[:-1]) as folder:

@@ -117,5 +117,5 @@ def from_http(error: HTTPException) -> HeadwayError:
 def from_validation(error: RequestValidationError) -> HeadwayError:
     """FastAPI's findings about parameters and body, each at its place."""
     problems = [request_problems.problem(item) for item in error.errors()]
-    first = problems[0].message if problems else "It is not as it should be."
+    first = problems[0].message if problems else "It is not valid."
     return InvalidInput(first if len(problems) == 1 else f"{len(problems)} things are wrong.", problems=problems)

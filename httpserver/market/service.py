@@ -257,9 +257,9 @@ class ImageMarket:
         return found
 
     def _shares(self, wanted: ShareChange) -> set[tuple[str, str]]:
-        strangers = sorted({name for name in wanted.users if self._accounts.get(name) is None})
-        if strangers:
-            raise InvalidInput(f"There is no account `{strangers[0][:64]}` to share with.")
+        unknown = sorted({name for name in wanted.users if self._accounts.get(name) is None})
+        if unknown:
+            raise InvalidInput(f"There is no account `{unknown[0][:64]}` to share with.")
         return {("user", name) for name in wanted.users} | {("group", name) for name in wanted.groups}
 
 

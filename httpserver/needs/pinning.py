@@ -83,7 +83,7 @@ class Pins:
         """A sentence for each image that may be another one when the task starts, as far as people read on."""
         told = [pin.warning for pin in self.images.values() if pin.warning]
         if len(told) > _WARNINGS:
-            return [*told[:_WARNINGS], f"{len(told) - _WARNINGS} more images could not be fixed either."]
+            return [*told[:_WARNINGS], f"{len(told) - _WARNINGS} more images could not be looked up either."]
         return told
 
     def refs(self, account: str, wanted: JobNames) -> list[Ref]:
@@ -329,10 +329,10 @@ def not_pinned(name: str, parsed: ImageName, failure: RegistryFailure | None, *,
         return ImagePin(digest=parsed.digest, warning="" if there else _not_asked(name))
     if parsed.digest:
         # The digest was written, so a failed look-up changes nothing about it.
-        warning = f"Whether the image `{name}` is there could not be seen: {failure.message}"
+        warning = f"Headway could not check whether the image `{name}` exists: {failure.message}"
         return ImagePin(digest=parsed.digest, warning=warning)
     return ImagePin(
-        warning=f"No machine has the image `{name}` yet, and which one it is could not be fixed now: {failure.message} "
+        warning=f"No machine has the image `{name}` yet, and its digest could not be looked up now: {failure.message} "
         "It is looked up when the task starts, which takes time and can fail."
     )
 
@@ -347,7 +347,7 @@ def _not_asked(name: str) -> str:
 def _no_name(name: str, parsed: ImageName | None) -> UnknownName:
     if parsed is None:
         return UnknownName("image", name, f"{name!r} is not an image's name.")
-    sentence = f"`{name}` is what Headway itself calls an image on its machines: write the name that the image market "
+    sentence = f"`{name}` is Headway's own name for an image on its machines: write the name that the image market "
     return UnknownName("image", name, f"{sentence}or its registry knows it by.")
 
 

@@ -186,7 +186,7 @@ class _Talk:
         realm = urlsplit(asked.get("realm", ""))
         good = realm.scheme == "https" or (realm.scheme == "http" and self._plain)
         if not good or not realm.hostname or realm.username is not None:
-            raise self._strange("names no usable place to sign in")
+            raise self._strange("names no usable address to sign in")
         query = {"service": asked.get("service", "")}
         if self._name.repository:
             query["scope"] = f"repository:{self._name.repository}:pull"
@@ -228,7 +228,7 @@ class _Talk:
             return RegistryFailure(FailureKind.LIMITED, f"The registry {registry} has been asked too often for now.")
         if answer.status >= 500:
             return RegistryFailure(
-                FailureKind.UNREACHABLE, f"The registry {registry} is not well: it answers with {answer.status}."
+                FailureKind.UNREACHABLE, f"The registry {registry} has an error now: it answers with {answer.status}."
             )
         return self._strange(f"answers with {answer.status}, which is not understood")
 

@@ -67,9 +67,9 @@ class RegistryHttp:
             moved = urljoin(url, answer.headers.get("location", ""))
             scheme = urlsplit(moved).scheme
             if scheme not in ("http", "https") or (url.startswith("https:") and scheme != "https"):
-                raise self._strange("sends elsewhere in a way that is not followed")
+                raise self._strange("redirects to an address that is not allowed")
             url = moved
-        raise self._strange("sends elsewhere again and again")
+        raise self._strange("redirects too often")
 
     async def _once(self, method: str, url: str, headers: Mapping[str, str], limit: int) -> RegistryResponse:
         origin = _origin(url)
@@ -90,7 +90,7 @@ class RegistryHttp:
         parts = urlsplit(origin)
         host, scheme = parts.hostname or "", parts.scheme
         if scheme == "http" and not self._hosts.plain(parts.netloc):
-            raise self._strange("asks for plain http, which would show passwords to everybody on the way")
+            raise self._strange("asks for plain http, which would send passwords unencrypted")
         verify = await self._hosts.tls()
         proxy = self._hosts.proxy(scheme, host)
         if proxy is not None:
@@ -100,7 +100,7 @@ class RegistryHttp:
 
     async def _body(self, response: httpx.Response, limit: int) -> bytes:
         if response.headers.get("content-encoding", "identity") != "identity":
-            raise self._strange("answers in a packed form that was not asked for")
+            raise self._strange("answers with a compression that was not asked for")
         body = bytearray()
         async for chunk in response.aiter_raw():
             body += chunk
@@ -128,7 +128,7 @@ class RegistryHttp:
                 FailureKind.UNREACHABLE, f"The registry {self._registry} can't be reached: nobody listens there."
             )
         if isinstance(error, httpx.NetworkError | httpx.RemoteProtocolError):
-            return RegistryFailure(FailureKind.UNREACHABLE, f"The registry {self._registry} broke the connection off.")
+            return RegistryFailure(FailureKind.UNREACHABLE, f"The registry {self._registry} closed the connection.")
         return self._strange("answers something that is not understood")
 
 

@@ -113,7 +113,7 @@ class RegistryHosts:
 def _not_called(host: str) -> RegistryFailure:
     return RegistryFailure(
         FailureKind.NOT_HERE,
-        f"{host} is no registry that Headway asks: its address is one inside this machine or network.",
+        f"{host} is not a registry that Headway asks: its address is inside this machine or network.",
     )
 
 

@@ -84,7 +84,9 @@ class Vault:
                 "a further line and start again, or store the password again."
             ) from error
         if (of, where) != (account, registry) or not isinstance(password, str):
-            raise SecretsUnusable(f"The password for {registry} is another one's: store it again.")
+            raise SecretsUnusable(
+                f"The stored password for {registry} belongs to another account or registry: store it again."
+            )
         return password
 
     def is_current(self, text: str) -> bool:

@@ -10,7 +10,7 @@ class WrongVersion(InvalidInput):
 
     http_status = 412
     slug = "tus-version"
-    title = "This version of the upload protocol is not spoken here"
+    title = "This version of the upload protocol is not supported"
 
 
 class BadContentType(InvalidInput):

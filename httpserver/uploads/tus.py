@@ -63,7 +63,7 @@ def check_version(value: str | None) -> None:
     """
     if value != VERSION:
         said = "has no header Tus-Resumable" if value is None else f"speaks tus {value[:20]}"
-        raise WrongVersion(f"This request {said}; here tus {VERSION} is spoken: send `Tus-Resumable: {VERSION}`.")
+        raise WrongVersion(f"This request {said}; Headway supports tus {VERSION}: send `Tus-Resumable: {VERSION}`.")
 
 
 def check_content_type(value: str | None) -> None:

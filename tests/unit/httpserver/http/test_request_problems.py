@@ -84,7 +84,7 @@ def test_a_body_and_a_parameter_of_another_form() -> None:
         request_problems.problem({"type": "json_invalid", "loc": ("body", 7)}).message == "The body is no valid JSON."
     )
     assert request_problems.problem({"type": "news", "loc": ("body", "a"), "msg": "Raw"}).message == (
-        "`a` is not as it should be."
+        "`a` is not valid."
     )
 
 

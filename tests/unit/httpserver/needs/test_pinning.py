@@ -286,7 +286,7 @@ async def test_no_id_and_no_name_of_headways_own_leads_to_what_it_brought():
         for name in own:
             told = await pinned(name, registries, machine)
             assert isinstance(told, UnknownName), name
-            assert "is what Headway itself calls" in told.message
+            assert "is Headway's own name" in told.message
         assert registries.asked == []
         for name in (f"x@{A}", f"x@{B}"):
             told = await pinned(name, registries, machine)
