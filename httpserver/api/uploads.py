@@ -110,7 +110,7 @@ async def create_upload(
             piece = UploadPiece(0, checksum, _body_bytes(request))
             offset = await uploads.append(upload, piece, None, request.stream().__aiter__())
         except BaseException:
-            # Nobody was told its address yet, so nobody could go on with it.
+            # No client knows its address yet, so nobody could go on with it.
             await asyncio.shield(uploads.delete(upload))
             raise
     said_to = {"Location": f"/api/v1/uploads/{kind}/{upload.record.id}"}

@@ -33,7 +33,7 @@ from ..filesystem.system_calls import sync_all
 
 _CHUNK = 1 << 20
 _TREE, _INCOMING, _GONE = ".tree-", ".incoming-", ".gone-"
-_RUN = secrets.token_hex(4)  # tells what this process has in hand from what one before it left
+_RUN = secrets.token_hex(4)  # separates what this process is working on from what an earlier one left
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # What somebody has sent and not used yet may still be wanted by the POST that follows.
 _UNUSED_BLOB_S = 86_400.0
@@ -156,7 +156,7 @@ class CodeStore:
         """Makes the snapshot of contents that are all there; answers its digest. Nothing is done where it is there.
 
         Raises:
-            BlobRefused: a content has another size than said.
+            BlobRefused: a content has another size than announced.
             StoreFull: no space.
         """
         digest = digest_of(files, links)

@@ -191,10 +191,10 @@ class SourceFolder:
         """The same for a link at ``path``."""
         if link_stays_inside(path, target):
             return ""
-        told = f"`{shown(target)[:200]}`"
+        shown_to = f"`{shown(target)[:200]}`"
         if target.startswith("/"):
-            return f"is a link with an absolute target, {told}; what is in the folder needs a relative one (ln -sr)"
-        return f"is a link out of the folder, to {told}"
+            return f"is a link with an absolute target, {shown_to}; links in the folder need relative ones (ln -sr)"
+        return f"is a link out of the folder, to {shown_to}"
 
     def why_not_file(self, info: os.stat_result) -> str:
         """The same for a plain file, from its facts alone."""

@@ -182,7 +182,7 @@ def discard(folder: Path, *, keep: Collection[int] = ()) -> None:
     if (folder / "owned").exists() and (folder / "data").is_dir():
         _give_all_back(folder, keep)
     with _opened(folder.parent) as parent:
-        # The data first: while some of it is there, the journal still tells whose it was.
+        # The data first: while some of it is there, the journal still says whose it was.
         remove_own_tree(parent, f"{folder.name}/data")
         remove_own_tree(parent, folder.name)
 
@@ -224,7 +224,7 @@ def _second_name(source: Path, target: Path) -> None:
 
 
 def _in_use(entry: os.DirEntry[str]) -> bool:
-    # A probe lives for a moment, and no row tells of it.
+    # A probe lives for a moment and has no row.
     return entry.name.startswith(PROBE) and time.time() - entry.stat(follow_symlinks=False).st_mtime < _PROBE_LIFE_S
 
 

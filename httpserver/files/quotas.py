@@ -61,7 +61,7 @@ class _Usage:
     ended_at: float = -math.inf
     took_s: float = 0.0
     changed: bool = False  # something was deleted since
-    told: str = "ok"
+    logged_state: str = "ok"
 
     def estimate(self) -> int:
         held = sum(self.holds.values())
@@ -311,9 +311,9 @@ class SpaceQuotas:
             os.close(root)
 
     def _tell(self, account: Account, usage: _Usage, state: str) -> None:
-        if state == usage.told:
+        if state == usage.logged_state:
             return
-        usage.told = state
+        usage.logged_state = state
         tell: Callable[..., None] = log.info if state == "ok" else log.warning
         tell(
             f"space.{state}", account=account.name, used_bytes=usage.used_bytes, quota_bytes=self.quota_of(account) or 0

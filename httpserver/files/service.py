@@ -127,7 +127,7 @@ class Files:
         of: str,
     ) -> tuple[int, bool]:
         """Writes a file; answers its size and whether it replaced one. A body that breaks off changes nothing.
-        ``length`` is None when the client has not said it.
+        ``length`` is None when the client did not send it.
 
         Raises:
             StoreFull: no space or quota.

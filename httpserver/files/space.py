@@ -21,7 +21,7 @@ from .messages import Path, os_errors_explained, shown_path
 
 TRASH = ".headway-trash"  # in the home; see trash_bin
 UPLOADS = ".headway-uploads"  # in the home, while uploads are under way
-RUN = f"{UPLOAD}{secrets.token_hex(4)}"  # tells what this process writes there from what a killed one left
+RUN = f"{UPLOAD}{secrets.token_hex(4)}"  # separates what this process writes there from what a killed one left
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -32,7 +32,7 @@ def acting_as(uid: int, gid: int) -> Iterator[None]:
     if os.geteuid() != 0:
         yield
         return
-    # They are per thread, and tell the value before, never an error: the second call tells whether the first worked.
+    # Both calls work per thread and answer the value before, never an error. A second call shows whether it worked.
     _libc.setfsgid(gid)
     _libc.setfsuid(uid)
     try:

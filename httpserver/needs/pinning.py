@@ -36,7 +36,7 @@ T = TypeVar("T")
 _AT_ONCE = 32
 _HINTED = 20  # so many names are compared with those that there are
 _NAMES_COMPARED = 2000
-_NODES_TOLD = 5
+_NODES_NAMED = 5
 _WARNINGS = 20
 
 
@@ -81,10 +81,10 @@ class Pins:
     @property
     def warnings(self) -> list[str]:
         """A sentence for each image that may be another one when the task starts, as far as people read on."""
-        told = [pin.warning for pin in self.images.values() if pin.warning]
-        if len(told) > _WARNINGS:
-            return [*told[:_WARNINGS], f"{len(told) - _WARNINGS} more images could not be looked up either."]
-        return told
+        warnings = [pin.warning for pin in self.images.values() if pin.warning]
+        if len(warnings) > _WARNINGS:
+            return [*warnings[:_WARNINGS], f"{len(warnings) - _WARNINGS} more images could not be looked up either."]
+        return warnings
 
     def refs(self, account: str, wanted: JobNames) -> list[Ref]:
         """What must not be deleted while the job lives."""
@@ -190,11 +190,11 @@ class Pinning:
             engines = EngineImages(await self._fetch_nodes()) or engines
             asked = {name: (parsed, found or engines.find(parsed)) for name, (parsed, found) in asked.items()}
         for name, (parsed, found) in asked.items():
-            told = decide(name, parsed, found, answers.get(parsed), engines)
-            if isinstance(told, UnknownName):
-                unknown.append(told)
+            decided = decide(name, parsed, found, answers.get(parsed), engines)
+            if isinstance(decided, UnknownName):
+                unknown.append(decided)
             else:
-                pins[name] = told
+                pins[name] = decided
         lost = [name.word for name in unknown] + [name for name, pin in pins.items() if pin.warning and not pin.nodes]
         hints = await self._hints(account, lost[:_HINTED], engines)
         for name in hints.keys() & pins.keys():
@@ -299,11 +299,11 @@ def of_market(image: OfMarket) -> ImagePin:
 def of_engines(name: str, parsed: ImageName, found: EngineImage) -> ImagePin:
     """The pin of what engines have, or a warning if they have different things."""
     if not found.digest:
-        told = ", ".join(found.nodes[:_NODES_TOLD]) + (" and others" if len(found.nodes) > _NODES_TOLD else "")
+        machines = ", ".join(found.nodes[:_NODES_NAMED]) + (" and others" if len(found.nodes) > _NODES_NAMED else "")
         return ImagePin(
             nodes=found.nodes,
-            warning=f"The machines {told} have different images under the name `{name}`, so which one runs depends on "
-            "the machine: put the right one in the image market, or name it by its digest.",
+            warning=f"The machines {machines} have different images under the name `{name}`, so which one runs depends "
+            "on the machine: put the right one in the image market, or name it by its digest.",
         )
     source = common.IMAGE_SOURCE_REGISTRY if found.of_registry else common.IMAGE_SOURCE_ENGINE
     return ImagePin(digest=parsed.digest or found.digest, source=source, bytes=found.bytes, nodes=found.nodes)

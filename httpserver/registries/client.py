@@ -102,9 +102,9 @@ class _Talk:
         name = self._name
         path = f"{name.repository}/manifests/{name.reference}"
         answer = await self._ask("HEAD", path, limit=0)
-        told: str = answer.headers.get("docker-content-digest", "")
-        if answer.status == 200 and DIGEST.fullmatch(told) and told == (name.digest or told):
-            return told
+        digest: str = answer.headers.get("docker-content-digest", "")
+        if answer.status == 200 and DIGEST.fullmatch(digest) and digest == (name.digest or digest):
+            return digest
         if answer.status == 404:
             raise self._absent()
         if answer.status != 200 and answer.status not in (400, 405, 501):

@@ -234,7 +234,7 @@ class Registries:
     def _remember(self, registry: str, failure: RegistryFailure) -> None:
         now = self._clock.monotonic()
         if registry in self._failed and now < self._failed[registry][0]:
-            return  # the same failure told again must not make it last for ever
+            return  # the same failure again must not make it last for ever
         if len(self._failed) >= _MOST_REMEMBERED:
             self._failed = {host: entry for host, entry in self._failed.items() if now < entry[0]}
             if len(self._failed) >= _MOST_REMEMBERED:

@@ -8,13 +8,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class ApiResponse(BaseModel):
-    """Base of everything answered: a field with a default is still always present."""
+    """Base of all response bodies. A field with a default is still always present."""
 
     model_config = ConfigDict(json_schema_serialization_defaults_required=True, frozen=True)
 
 
 class ApiRequest(BaseModel):
-    """Base of everything asked: unknown keys are refused, so that a typing slip is told."""
+    """Base of all request bodies. Unknown keys are refused, so that a typing error is reported."""
 
     model_config = ConfigDict(extra="forbid", str_strip_whitespace=False)
 

@@ -1,4 +1,4 @@
-"""What the stream of events tells."""
+"""Messages of the event stream."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 _CUTOFF = 0.7
 _NAMES_COMPARED = 4000
 _CHARACTERS_COMPARED = 200
-_TOLD = 5
+_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +69,9 @@ def _did_you_mean(name: str) -> Hint:
     return Hint(f"Did you mean `{name}`?", name)
 
 
-def _listed(what: str, words: Sequence[str]) -> str:
-    shown = [f"`{word}`" for word in words[:_TOLD]]
-    if len(words) == 1:
+def _listed(what: str, names: Sequence[str]) -> str:
+    shown = [f"`{word}`" for word in names[:_NAMED]]
+    if len(names) == 1:
         return f"only the {what} {shown[0]}"
-    last = f"{len(words) - _TOLD} more" if len(words) > _TOLD else shown.pop()
+    last = f"{len(names) - _NAMED} more" if len(names) > _NAMED else shown.pop()
     return f"the {what}s {', '.join(shown)} and {last}"

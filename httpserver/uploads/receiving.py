@@ -99,7 +99,7 @@ class SendingRequest:
     """The one request that may write to an upload now."""
 
     def __init__(self) -> None:
-        self._heard = 0
+        self._received = 0
         self._waiting: asyncio.Timeout | None = None
         self._why: HeadwayError | None = None
         self._released = asyncio.Event()
@@ -123,7 +123,7 @@ class SendingRequest:
             raise self._why from None
         finally:
             self._waiting = None
-        self._heard += 1
+        self._received += 1
         return data
 
     def cut(self, why: HeadwayError) -> None:
@@ -149,12 +149,12 @@ class SendingRequest:
     async def yields_to_another(self, why: HeadwayError) -> bool:
         """Whether another may have the upload: this one has ended, or was silent for a while and so was cut. A client
         whose line is dead goes on by another long before this one would be given up."""
-        heard, loop = self._heard, asyncio.get_running_loop()
+        received, loop = self._received, asyncio.get_running_loop()
         until = loop.time() + PATIENCE_S
         while loop.time() < until:
             if self._released.is_set():
                 return True
-            if self._heard != heard or self._waiting is None:
+            if self._received != received or self._waiting is None:
                 return False
             await asyncio.sleep(_LOOK_S)
         self.cut(why)

@@ -18,7 +18,7 @@ from .tables import uploads as table
 
 
 class RecordState(StrEnum):
-    """What is recorded of an upload's progress; whether all bytes have come, the file tells."""
+    """What is recorded of an upload's progress. The file itself shows whether all bytes have come."""
 
     OPEN = "open"  # bytes come, or are being checked
     CHOOSE = "choose"

@@ -1,4 +1,4 @@
-"""The table of uploads. Where the bytes end is not stored: the file itself tells."""
+"""The table of uploads. Where the bytes end is not stored, since the file itself shows it."""
 
 from __future__ import annotations
 

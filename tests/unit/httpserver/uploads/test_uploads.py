@@ -366,7 +366,7 @@ async def test_a_stop_keeps_what_came_and_takes_no_more(house: House):
     wire = Wire()
     sending = asyncio.create_task(house.uploads.append(upload, UploadPiece(0), None, wire))
     wire.send(b"abc")
-    await eventually(lambda: upload.writer is not None and upload.holder is not None and upload.holder._heard)
+    await eventually(lambda: upload.writer is not None and upload.holder is not None and upload.holder._received)
     house.uploads.refuse()
     with pytest.raises(Stopping):
         await sending
@@ -383,7 +383,7 @@ async def test_a_cancelled_request_leaves_the_upload_usable(house: House):
     wire = Wire()
     sending = asyncio.create_task(house.uploads.append(upload, UploadPiece(0), None, wire))
     wire.send(b"abc")
-    await eventually(lambda: upload.holder is not None and upload.holder._heard)
+    await eventually(lambda: upload.holder is not None and upload.holder._received)
     sending.cancel()
     with pytest.raises(asyncio.CancelledError):
         await sending
@@ -544,7 +544,7 @@ async def test_deleting_ends_what_comes(house: House):
     wire = Wire()
     sending = asyncio.create_task(house.uploads.append(upload, UploadPiece(0), None, wire))
     wire.send(b"abc")
-    await eventually(lambda: upload.holder is not None and upload.holder._heard)
+    await eventually(lambda: upload.holder is not None and upload.holder._received)
     await house.uploads.delete(upload)
     with pytest.raises(UploadOver):
         await sending
