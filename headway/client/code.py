@@ -24,6 +24,7 @@ from typing import IO, Any
 
 from pathspec import GitIgnoreSpec
 
+from ..backoff import grown_s
 from ..errors import HeadwayError, InvalidInput, TooLarge
 from ..snapshot import SnapFile, SnapLink, digest_of, link_stays_inside, problem_of_path, too_big
 from .code_cache import HashCache
@@ -171,7 +172,7 @@ def _send_all(http: Client, packed: Packed, on_progress: Progress) -> None:
                 raise
             if failures >= _TRIES:
                 raise
-            time.sleep(min(10.0, 0.2 * 2**failures))
+            time.sleep(grown_s(failures, first_s=0.2, most_s=10.0))
         else:
             if failures >= _TRIES:
                 raise HeadwayError("The server asks for the same files again and again; its log may say why.")

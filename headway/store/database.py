@@ -22,6 +22,7 @@ from sqlalchemy import Connection, Engine, MetaData, create_engine, event, make_
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError
 
+from ..backoff import grown_s
 from ..errors import ConfigInvalid, HeadwayError, StoreUnavailable
 from ..logs import get_logger
 from .faults import translated
@@ -33,6 +34,7 @@ Work = Callable[[Connection], T]
 _READERS = 3
 _BUSY_TIMEOUT_S = 5.0
 _DEFER_S = 0.5
+_LONGEST_DEFER_S = 10.0  # after failures
 _LOCK_WAIT_S = 10.0
 
 
@@ -194,7 +196,7 @@ class Database:
 
     def _arm_flush(self) -> None:
         if self._flush is None and not self._closed:
-            delay_s = min(10.0, _DEFER_S * 2**self._flush_failures)
+            delay_s = grown_s(self._flush_failures, first_s=_DEFER_S, most_s=_LONGEST_DEFER_S)
             self._flush = self._loop.call_later(delay_s, self._start_flush)
 
     def _start_flush(self) -> None:
@@ -207,7 +209,7 @@ class Database:
             await self.write(lambda conn: None)
             self._flush_failures = 0
         except HeadwayError as error:
-            self._flush_failures = min(self._flush_failures + 1, 8)
+            self._flush_failures += 1
             log.warning("store.clean_up_delayed", room=self.room, reason=str(error))
             self._arm_flush()
         except Exception as error:
