@@ -137,7 +137,7 @@ E = TypeVar("E", bound=StrEnum)
 
 
 @dataclass(frozen=True, slots=True)
-class Machine(Generic[S, E]):
+class StateMachine(Generic[S, E]):
     """A total table: ``moves`` and ``ignored`` may not overlap; every other pair raises."""
 
     name: str
@@ -187,7 +187,7 @@ _TASK_RESULTS = {
 }
 _TASK_WAITING_OR_RUNNING = frozenset({_T.QUEUED, _T.RUNNING, _T.STOPPING})
 
-TASK: Machine[TaskState, TaskEventKind] = Machine(
+TASK: StateMachine[TaskState, TaskEventKind] = StateMachine(
     "task",
     TaskState,
     TaskEventKind,
@@ -235,7 +235,7 @@ _ATTEMPT_RESULTS = {
     _AE.LOST: _A.LOST,
 }
 
-ATTEMPT: Machine[AttemptState, AttemptEventKind] = Machine(
+ATTEMPT: StateMachine[AttemptState, AttemptEventKind] = StateMachine(
     "attempt",
     AttemptState,
     AttemptEventKind,
@@ -267,7 +267,7 @@ ATTEMPT: Machine[AttemptState, AttemptEventKind] = Machine(
 _J, _JE = JobState, JobEventKind
 _JOB_LIVE = frozenset({_J.PENDING, _J.RUNNING, _J.STOPPING})
 
-JOB: Machine[JobState, JobEventKind] = Machine(
+JOB: StateMachine[JobState, JobEventKind] = StateMachine(
     "job",
     JobState,
     JobEventKind,

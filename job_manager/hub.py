@@ -21,29 +21,29 @@ _BEHIND_AT_MOST = 50_000  # jobs and tasks not yet taken
 
 
 @dataclass(slots=True)
-class Change:
+class JobChange:
     """A job as it is now, and those of its tasks that changed, by name."""
 
     job: job_manager_pb2.Job
     tasks: dict[str, job_manager_pb2.TaskView] = field(default_factory=dict)
 
 
-class Watch:
+class JobSubscription:
     """One watcher's unread changes."""
 
     def __init__(self) -> None:
-        self._unread: dict[str, Change] = {}
+        self._unread: dict[str, JobChange] = {}
         self._behind = 0
         self._ready = asyncio.Event()
         self._closed = False
 
-    def put(self, changes: Iterable[Change]) -> None:
+    def put(self, changes: Iterable[JobChange]) -> None:
         if self._cut_off:
             return
         for change in changes:
             known = self._unread.get(change.job.id)
             if known is None:
-                self._unread[change.job.id] = Change(change.job, dict(change.tasks))
+                self._unread[change.job.id] = JobChange(change.job, dict(change.tasks))
                 self._behind += 1 + len(change.tasks)
                 continue
             known.job = change.job
@@ -91,24 +91,24 @@ class Watch:
         return self._behind > _BEHIND_AT_MOST
 
 
-class Hub:
+class JobEventHub:
     """All watchers. Belongs to the event loop."""
 
     def __init__(self) -> None:
-        self._watches: set[Watch] = set()
+        self._watches: set[JobSubscription] = set()
 
     @property
     def watched(self) -> bool:
         return bool(self._watches)
 
-    def publish(self, changes: Iterable[Change]) -> None:
+    def publish(self, changes: Iterable[JobChange]) -> None:
         found = list(changes)
         for watch in self._watches if found else ():
             watch.put(found)
 
     @contextmanager
-    def watch(self) -> Iterator[Watch]:
-        watch = Watch()
+    def watch(self) -> Iterator[JobSubscription]:
+        watch = JobSubscription()
         self._watches.add(watch)
         try:
             yield watch

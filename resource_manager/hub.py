@@ -13,7 +13,7 @@ from headway.rpc.v1 import resource_manager_pb2
 _FIRST_BYTES = 3_500_000
 
 
-class Watch:
+class NodeSubscription:
     """One watcher's unread changes. Bounded by the number of nodes, since only the latest of each is kept."""
 
     def __init__(self, nodes: Iterable[resource_manager_pb2.Node]) -> None:
@@ -57,11 +57,11 @@ class Watch:
         return messages
 
 
-class Hub:
+class NodeEventHub:
     """All watchers. Belongs to the event loop."""
 
     def __init__(self) -> None:
-        self._watches: set[Watch] = set()
+        self._watches: set[NodeSubscription] = set()
 
     def publish(self, node_id: str, node: resource_manager_pb2.Node | None) -> None:
         """A node as it is now; None: it is gone."""
@@ -69,8 +69,8 @@ class Hub:
             watch.put(node_id, node)
 
     @contextmanager
-    def watch(self, nodes: Iterable[resource_manager_pb2.Node]) -> Iterator[Watch]:
-        watch = Watch(nodes)
+    def watch(self, nodes: Iterable[resource_manager_pb2.Node]) -> Iterator[NodeSubscription]:
+        watch = NodeSubscription(nodes)
         self._watches.add(watch)
         try:
             yield watch

@@ -33,7 +33,7 @@ from ..mount import Layout
 from .compose import Composed, StoredLayer, composed
 from .config import parse_config
 from .disk import as_problems, bytes_below, make_folder, sync_folder, take_away, write_durably
-from .model import ImageDamaged, ImageInfo, Limits
+from .model import ArchiveLimits, ImageDamaged, ImageInfo
 
 log = logging.getLogger("headway.archive")
 
@@ -296,7 +296,9 @@ class ImageStore:
                 used.update(str(layer["file"]) for layer in document["layers"])
             except (ImageDamaged, KeyError, TypeError):
                 # Its layers are spared whatever file they lie in: a damaged description can be made anew.
-                config = parse_config((Path(entry.path) / "config.json").read_bytes(), "of a stored image", Limits())
+                config = parse_config(
+                    (Path(entry.path) / "config.json").read_bytes(), "of a stored image", ArchiveLimits()
+                )
                 for diff_id in config.diff_ids:
                     used.update(path.name for path in self._files_of(diff_id))
         return used

@@ -11,7 +11,7 @@ import posixpath
 from enum import Enum
 
 from .model import ArchiveRefused
-from .tar import Kind, Member, shown
+from .tar import Member, MemberKind, shown
 
 _MOST = 500_000  # names of a layer, about 150 bytes each
 _MOST_LINKS = 200_000
@@ -69,12 +69,12 @@ class Unpacking:
             return
         thing = _Thing.OTHER
         match member.kind:
-            case Kind.DIR:
+            case MemberKind.DIR:
                 thing = _Thing.FOLDER
-            case Kind.SYMLINK:
+            case MemberKind.SYMLINK:
                 thing = _Thing.LINK
                 self._links[path] = member.link
-            case Kind.HARDLINK:
+            case MemberKind.HARDLINK:
                 self._check_hard_link(path, member)
         if self._last_real != parent:
             self._things[hash(posixpath.join(self._last_real, base))] = thing

@@ -10,7 +10,7 @@ import click
 
 from ..units import counted, parse_size
 from .common import ago, client, output_option, print_json, safe, size, span, table, tone
-from .starts import preview_command, promised, starts_about
+from .start_times import preview_command, promised, starts_about
 
 
 @click.group(invoke_without_command=True)

@@ -29,8 +29,8 @@ from .common import (
     tone,
 )
 from .history import show_history
-from .starts import place_line
-from .terms import in_words
+from .priority import priority_lines
+from .start_times import place_line
 
 
 @click.command()
@@ -210,7 +210,7 @@ def explain(reference: Reference, history: bool, limit: int, output: str) -> Non
             now = time.time()
             if task["place"]["position"]:
                 click.echo(f"  place {task['place']['position']} in the queue, which rests on:")
-                for line in in_words(task["place"]["terms"], now):
+                for line in priority_lines(task["place"]["terms"], now):
                     click.echo(f"    {line}")
             if starts := place_line(task["place"], now):
                 click.echo(f"  {starts}")

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 import click
 
 from ..client import Client
-from ..client.usage import Usage
+from ..client.usage import UsageClient
 from ..units import counted
 from ..when import BadSpan, parse_span
 from .common import client, output_option, print_json, safe, span, table, whole_file
@@ -64,7 +64,7 @@ def usage(
         return
     whose = user or ("" if everybody or by in ("user", "group") else "me")
     with client() as http:
-        found = Usage(http).sums(by=by or "user", begin=begin, end=end, user=whose, most=limit)
+        found = UsageClient(http).sums(by=by or "user", begin=begin, end=end, user=whose, most=limit)
     if output == "json":
         print_json(found)
     elif by is None and whose:
@@ -171,12 +171,12 @@ class _Lines:
 def _write_trace(http: Client, place: Path, **asked: Any) -> None:
     if str(place) == "-":
         lines = _Lines(sys.stdout.buffer)
-        Usage(http).trace(lines, **asked)  # type: ignore[arg-type]
+        UsageClient(http).trace(lines, **asked)  # type: ignore[arg-type]
         sys.stdout.flush()
     else:
         with whole_file(place) as file, progress("past runs", None) as step:
             lines = _Lines(file)
-            Usage(http).trace(lines, progress=step, **asked)  # type: ignore[arg-type]
+            UsageClient(http).trace(lines, progress=step, **asked)  # type: ignore[arg-type]
     runs = lines.count - 1  # the first line names the columns
     if runs <= 0:
         click.echo("headway: no run of this span has ended: the trace has a header and no rows", err=True)

@@ -57,7 +57,7 @@ class _Changed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
+class PackedCode:
     """What is in a folder."""
 
     root: Path
@@ -85,7 +85,7 @@ class Packed:
 
 def pack(
     folder: Path, *, max_bytes: int = MAX_BYTES, max_files: int = MAX_FILES, cache: HashCache | None = None
-) -> Packed:
+) -> PackedCode:
     """Everything of a folder that is not ignored, hashed.
 
     Raises:
@@ -120,12 +120,12 @@ def pack(
             hashes.put(path, info, sha256)
         out.append(SnapFile(path, sha256, info.st_size, bool(info.st_mode & 0o100)))
     hashes.save()
-    return Packed(root, tuple(out), tuple(SnapLink(path, target) for path, target in links))
+    return PackedCode(root, tuple(out), tuple(SnapLink(path, target) for path, target in links))
 
 
 def upload_code(
     http: Client, folder: Path, *, on_progress: Progress = lambda done, total: None, cache: HashCache | None = None
-) -> Packed:
+) -> PackedCode:
     """Packs a folder and sends what the server lacks; a line that breaks is taken up again.
 
     Raises:
@@ -146,7 +146,7 @@ def upload_code(
     )
 
 
-def _send_all(http: Client, packed: Packed, on_progress: Progress) -> None:
+def _send_all(http: Client, packed: PackedCode, on_progress: Progress) -> None:
     manifest = packed.to_json()
     of_hash = {file.sha256: file for file in packed.files}
     failures = sent = 0

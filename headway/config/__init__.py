@@ -8,32 +8,32 @@ Every value is checked, alone and against the others, before any service starts;
 `ConfigInvalid`, one sentence each, with file, line and key.
 """
 
-from .loading import Loaded, default_path, default_state, load
+from .loading import LoadedConfig, default_path, default_state, load
 from .sections import (
-    Cluster,
+    ClusterSection,
     HeadwayConfig,
-    HttpServer,
-    JobManager,
-    Limits,
-    Log,
-    Peers,
-    ResourceManager,
-    TaskManager,
-    Worker,
+    HttpServerSection,
+    JobManagerSection,
+    LimitsSection,
+    LogSection,
+    PeersSection,
+    ResourceManagerSection,
+    TaskManagerSection,
+    WorkerSection,
 )
 
 __all__ = [
-    "Cluster",
+    "ClusterSection",
     "HeadwayConfig",
-    "HttpServer",
-    "JobManager",
-    "Limits",
-    "Loaded",
-    "Log",
-    "Peers",
-    "ResourceManager",
-    "TaskManager",
-    "Worker",
+    "HttpServerSection",
+    "JobManagerSection",
+    "LimitsSection",
+    "LoadedConfig",
+    "LogSection",
+    "PeersSection",
+    "ResourceManagerSection",
+    "TaskManagerSection",
+    "WorkerSection",
     "default_path",
     "default_state",
     "load",

@@ -41,7 +41,7 @@ class Section(BaseModel):
         return checked_number(value, cls.model_fields[info.field_name or ""].annotation)
 
 
-class Cluster(Section):
+class ClusterSection(Section):
     """What all services of a cluster share; the same on every machine."""
 
     name: str = Field(
@@ -58,8 +58,8 @@ class Cluster(Section):
         default="/var/lib/headway",
         description="where services keep databases and files of their own; never on the shared mount",
     )
-    heartbeat_s: Seconds = Field(default=10.0, description="how often a Worker reports to TaskManager")
-    lease_s: Seconds = Field(default=120.0, description="a Worker that is silent so long has lost its attempts")
+    heartbeat_s: Seconds = Field(default=10.0, description="how often a WorkerSection reports to TaskManagerSection")
+    lease_s: Seconds = Field(default=120.0, description="a WorkerSection that is silent so long has lost its attempts")
     lease_stop_s: Seconds = Field(
         default=30.0, description="how long before the end of the lease the launcher starts to stop the task"
     )
@@ -75,7 +75,7 @@ class Cluster(Section):
     simulated: bool = Field(default=False, description="shown everywhere: on this cluster nothing really runs")
 
 
-class HttpServer(Section):
+class HttpServerSection(Section):
     """The web page and the HTTP API."""
 
     bind: Host = Field(
@@ -151,7 +151,7 @@ class HttpServer(Section):
     )
 
 
-class JobManager(Section):
+class JobManagerSection(Section):
     """Jobs and their tasks."""
 
     bind: Address = Field(default="127.0.0.1:7001", description="where it listens")
@@ -159,7 +159,7 @@ class JobManager(Section):
     max_tasks_per_job: int = Field(default=10_000, ge=1, description="a job with more tasks is refused")
 
 
-class ShortReserve(Section):
+class ShortReserveSection(Section):
     """GPUs that are kept for short tasks."""
 
     gpus: int = Field(
@@ -171,8 +171,8 @@ class ShortReserve(Section):
     above: Seconds = Field(default=3_600.0, description="from which timeout on a task is long")
 
 
-class Limits(Section):
-    """What TaskManager admits."""
+class LimitsSection(Section):
+    """What TaskManagerSection admits."""
 
     max_timeout: MaxTimeout = Field(
         default={0: 7 * 86_400.0},
@@ -197,10 +197,10 @@ class Limits(Section):
         le=1_000_000,
         description="GPUs that the running tasks of one account may hold together; 0: no limit",
     )
-    short_reserve: ShortReserve = ShortReserve()
+    short_reserve: ShortReserveSection = ShortReserveSection()
 
 
-class TaskManager(Section):
+class TaskManagerSection(Section):
     """Queue, placement, attempts."""
 
     bind: Address = Field(default="127.0.0.1:7002", description="where it listens")
@@ -255,21 +255,21 @@ class TaskManager(Section):
     booked_stop_s: Seconds = Field(
         default=30.0, description="what a plan allows for a stop, and more for a task with a longer grace"
     )
-    limits: Limits = Limits()
+    limits: LimitsSection = LimitsSection()
 
 
-class ResourceManager(Section):
+class ResourceManagerSection(Section):
     """Nodes and their health."""
 
     bind: Address = Field(default="127.0.0.1:7003", description="where it listens")
     database: str = Field(default="", description=_DATABASE)
-    poll_s: Seconds = Field(default=10.0, description="how often each Worker is asked for its status")
+    poll_s: Seconds = Field(default=10.0, description="how often each WorkerSection is asked for its status")
     suspect_after_s: Seconds = Field(default=30.0, description="a silent node is SUSPECT: it gets no new work")
     down_after_s: Seconds = Field(default=90.0, description="a silent node is DOWN")
     usage_days: int = Field(default=30, ge=1, description="how long readings are kept")
 
 
-class Worker(Section):
+class WorkerSection(Section):
     """One machine that runs containers."""
 
     bind: Address = Field(default="127.0.0.1:7004", description="where it listens")
@@ -324,17 +324,17 @@ class Worker(Section):
     )
 
 
-class Peers(Section):
+class PeersSection(Section):
     """Where the services reach each other; by default where they listen in the same file."""
 
     http_server: OptionalAddress = Field(default="", description="HttpServer's `grpc_bind`")
-    job_manager: OptionalAddress = Field(default="", description="JobManager")
-    task_manager: OptionalAddress = Field(default="", description="TaskManager")
-    resource_manager: OptionalAddress = Field(default="", description="ResourceManager")
+    job_manager: OptionalAddress = Field(default="", description="JobManagerSection")
+    task_manager: OptionalAddress = Field(default="", description="TaskManagerSection")
+    resource_manager: OptionalAddress = Field(default="", description="ResourceManagerSection")
 
 
-class Log(Section):
-    """Log lines of the services."""
+class LogSection(Section):
+    """LogSection lines of the services."""
 
     level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="least level that is written"
@@ -350,11 +350,11 @@ class Log(Section):
 class HeadwayConfig(Section):
     """The whole file."""
 
-    cluster: Cluster = Cluster()
-    httpserver: HttpServer = HttpServer()
-    job_manager: JobManager = JobManager()
-    task_manager: TaskManager = TaskManager()
-    resource_manager: ResourceManager = ResourceManager()
-    worker: Worker = Worker()
-    peers: Peers = Peers()
-    log: Log = Log()
+    cluster: ClusterSection = ClusterSection()
+    httpserver: HttpServerSection = HttpServerSection()
+    job_manager: JobManagerSection = JobManagerSection()
+    task_manager: TaskManagerSection = TaskManagerSection()
+    resource_manager: ResourceManagerSection = ResourceManagerSection()
+    worker: WorkerSection = WorkerSection()
+    peers: PeersSection = PeersSection()
+    log: LogSection = LogSection()

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from importlib.metadata import entry_points
 from urllib.parse import urlsplit
 
-from ..config import HeadwayConfig, Loaded
+from ..config import HeadwayConfig, LoadedConfig
 from ..config.checks import is_public
 from ..errors import ConfigInvalid, Unavailable
 from ..model.limits import reserve_leaves_none
@@ -49,7 +49,7 @@ def _suggest(host: str, port: int) -> int:
     return next((other for other in range(start + 1, start + 100) if can_bind(host, other)), start + 1)
 
 
-def gpus_suffice(loaded: Loaded) -> None:
+def gpus_suffice(loaded: LoadedConfig) -> None:
     """Looks at limits that depend on the number of GPUs, where that is known before anything runs: simulated ones, on
     a machine that no other can join.
 
@@ -66,7 +66,7 @@ def gpus_suffice(loaded: Loaded) -> None:
         raise ConfigInvalid(f"{at}: [task_manager.limits.short_reserve] gpus is {reserve.gpus}. {sentence}")
 
 
-def services_agree(loaded: Loaded) -> None:
+def services_agree(loaded: LoadedConfig) -> None:
     """Asks the code of services that is installed here whether it can take the configuration.
 
     A check is a function that takes a ``HeadwayConfig``. It is named by the entry points ``headway.config_checks``,

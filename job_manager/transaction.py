@@ -5,40 +5,42 @@ from __future__ import annotations
 from sqlalchemy import Connection
 
 from . import store
+from .cache import JobCache
 from .job import LiveJob
-from .memory import Memory
-from .waiting_count import Counted
+from .waiting_counter import WaitingCounter
 
 
-class Desk:
+class JobTransaction:
     """``now`` is by the wall clock, ``steady`` by the one by which tasks age (``headway.steady``), in epoch seconds.
     ``touched`` are the jobs that may have changed, ``new`` those among them that this transaction makes."""
 
-    def __init__(self, conn: Connection, memory: Memory, counted: Counted, *, now: float, steady: float) -> None:
+    def __init__(
+        self, conn: Connection, cache: JobCache, waiting_counter: WaitingCounter, *, now: float, steady: float
+    ) -> None:
         self.conn = conn
         self.now = now
         self.steady = steady
-        self._counted = counted
+        self._waiting_counter = waiting_counter
         self.touched: dict[str, LiveJob] = {}
         self.new: set[str] = set()
-        self._memory = memory
+        self._cache = cache
 
     def job(self, job_id: str) -> LiveJob | None:
-        live = self._memory.get(job_id)
+        live = self._cache.get(job_id)
         if live is None:
             live = store.load_job(self.conn, job_id)
             if live is None:
                 return None
-            self._memory.put(live)
+            self._cache.put(live)
         if job_id not in self.touched:
-            self._counted.touch(live)
+            self._waiting_counter.touch(live)
         self.touched[job_id] = live
         return live
 
     def add(self, live: LiveJob) -> None:
-        self._memory.put(live)
+        self._cache.put(live)
         self.touched[live.record.id] = live
-        self._counted.add(live)
+        self._waiting_counter.add(live)
         self.new.add(live.record.id)
 
     def admit(self, owner: str, more: int) -> None:
@@ -47,4 +49,4 @@ class Desk:
         Raises:
             TooManyWaiting: it may not.
         """
-        self._counted.admit(self.conn, owner, more)
+        self._waiting_counter.admit(self.conn, owner, more)

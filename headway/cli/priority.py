@@ -9,7 +9,7 @@ from .common import safe, span
 _PRIORITIES = {-1: "low", 0: "normal", 1: "high"}
 
 
-def in_words(terms: Mapping[str, float], now: float) -> list[str]:
+def priority_lines(terms: Mapping[str, float], now: float) -> list[str]:
     """A line for each. ``now``: by the wall clock, in epoch seconds; a policy counts submissions from the epoch, and
     what people can compare is the same sum counted from now."""
     rest = dict(terms)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from headway.cli import cluster, jobs, starts
+from headway.cli import cluster, jobs, start_times
 from headway.cli.main import cli
 from headway.cli.submit import _print_dry_run
 
@@ -83,7 +83,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
     def client() -> Any:
         yield made
 
-    for module in (cluster, jobs, starts):
+    for module in (cluster, jobs, start_times):
         monkeypatch.setattr(module, "client", client)
     monkeypatch.setattr(time, "time", lambda: NOW)
     return made

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headway.cli.terms import in_words
+from headway.cli.priority import priority_lines
 
 NOW = 1_800_000_000.0
 
@@ -59,4 +59,4 @@ NOW = 1_800_000_000.0
     ],
 )  # fmt: skip
 def test_each_policys_terms_in_words(terms: dict[str, float], want: list[str]) -> None:
-    assert in_words(terms, NOW) == want
+    assert priority_lines(terms, NOW) == want

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from headway.states import Admission, Machine
+from headway.states import Admission, StateMachine
 
 
 class AdmissionEvent(StrEnum):
@@ -18,7 +18,7 @@ class AdmissionEvent(StrEnum):
 
 
 _A, _E = Admission, AdmissionEvent
-ADMISSION: Machine[Admission, AdmissionEvent] = Machine(
+ADMISSION: StateMachine[Admission, AdmissionEvent] = StateMachine(
     "node admission",
     Admission,
     AdmissionEvent,
