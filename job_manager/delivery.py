@@ -1,7 +1,7 @@
 """Brings stored commands to TaskManager.
 
-A stored command is a few dozen bytes; the task's spec, its owner and the like are joined here, since they never
-change, so that a job of 10,000 tasks is not stored twice.
+A stored command is a few dozen bytes. The task's spec, its owner and the like never change, so they are joined here.
+So a job of 10,000 tasks is not stored twice.
 """
 
 from __future__ import annotations

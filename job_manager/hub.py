@@ -1,7 +1,7 @@
-"""Hands committed changes to those who watch.
+"""Sends committed changes to subscribers.
 
-What a watcher has not taken yet is merged per job, the latest winning, so a burst costs it one message. One that
-falls too far behind is cut off and starts anew with a fresh look.
+What a subscriber has not taken yet is merged per job; the latest wins, so a burst costs it one message. One that falls
+too far behind is cut off, and starts anew with a fresh look.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class JobChange:
 
 
 class JobSubscription:
-    """One watcher's unread changes."""
+    """One subscriber's unread changes."""
 
     def __init__(self) -> None:
         self._unread: dict[str, JobChange] = {}
@@ -92,30 +92,30 @@ class JobSubscription:
 
 
 class JobEventHub:
-    """All watchers. Belongs to the event loop."""
+    """All subscribers. Belongs to the event loop."""
 
     def __init__(self) -> None:
-        self._watches: set[JobSubscription] = set()
+        self._subscriptions: set[JobSubscription] = set()
 
     @property
     def watched(self) -> bool:
-        return bool(self._watches)
+        return bool(self._subscriptions)
 
     def publish(self, changes: Iterable[JobChange]) -> None:
         found = list(changes)
-        for watch in self._watches if found else ():
-            watch.put(found)
+        for subscription in self._subscriptions if found else ():
+            subscription.put(found)
 
     @contextmanager
     def watch(self) -> Iterator[JobSubscription]:
-        watch = JobSubscription()
-        self._watches.add(watch)
+        subscription = JobSubscription()
+        self._subscriptions.add(subscription)
         try:
-            yield watch
+            yield subscription
         finally:
-            self._watches.discard(watch)
+            self._subscriptions.discard(subscription)
 
     def close(self) -> None:
-        """Ends all watches; for the stop of the service."""
-        for watch in self._watches:
-            watch.close()
+        """Ends all subscriptions; for the stop of the service."""
+        for subscription in self._subscriptions:
+            subscription.close()

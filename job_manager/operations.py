@@ -97,9 +97,11 @@ class JobOperations:
         await self._inbox.close()
 
     async def settle(self) -> None:
-        """At start: read the clock by which tasks age, and look at every job with a waiting task again. Each change was
-        stored together with what follows from it, so there should be nothing to do; if there is, that task would have
-        waited for ever."""
+        """At start: read the clock by which tasks age, and look at every job with a waiting task again.
+
+        Each change was stored together with what follows from it, so there should be nothing to do. Without this look a
+        task whose change got lost would wait for ever.
+        """
         await self._inbox.submit(lambda tx: None)
         for job_id in await self._db.read(store.waiting_job_ids):
             moved = await self._inbox.submit(partial(_settle, job_id=job_id))
@@ -150,7 +152,7 @@ class JobOperations:
         return await self._store(header, dag, packed, tuple(warnings))
 
     async def check_waiting(self, owner: str, more: int) -> None:
-        """Whether an account may have so many more waiting tasks, at this moment.
+        """Checks that an account may have so many more waiting tasks at this moment.
 
         Raises:
             TooManyWaiting: it may not.

@@ -1,7 +1,7 @@
 """What an event means for the other tasks of its job.
 
-Pure: states and one event go in, moves come out. Each task carries two counters, how many of its needs have not
-ended and how many ended in a way that rules it out, so a job costs one look at each edge over its whole life, and
+Pure: states and one event go in, changes of states come out. Each task carries two counters: how many of its needs have
+not ended, and how many ended in a way that rules it out. So a job costs one look at each edge over its whole life, and
 nothing here recurses.
 
 A need is met by: ``success`` SUCCEEDED; ``failure`` FAILED, TIMED_OUT or OUT_OF_MEMORY; ``any`` every end, SKIPPED
@@ -27,8 +27,11 @@ RETRYABLE = TASK_FAILURES | {TaskState.CANCELLED, TaskState.SKIPPED}
 
 @dataclass(frozen=True, slots=True)
 class TaskStateChange:
-    """One task moved: apply in order. ``cause`` goes with SKIPPED: the need that ruled it out, by task number, and
-    the task at the root of it (the same one unless that need was itself skipped)."""
+    """One task's new state; apply them in order.
+
+    ``cause`` goes with SKIPPED, as two task numbers: the need that ruled the task out, and the task at the root of it.
+    They are the same unless that need was itself skipped.
+    """
 
     task: int
     event: TaskEventKind
@@ -118,7 +121,7 @@ class Reactor:
         """A user wants one task, or all, run again: what failed, was cancelled or skipped.
 
         With one task go the tasks below it that were skipped. A task stays as it is when its needs would rule it
-        out at once; so the answer is empty where there is nothing to run again.
+        out at once. So the answer is empty where there is nothing to run again.
         """
         moved: list[TaskStateChange] = []
         again = self.again(task)

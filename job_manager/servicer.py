@@ -1,4 +1,4 @@
-"""JobManager's gRPC door: messages in, answers out."""
+"""JobManager's gRPC service: messages in, answers out."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ _IN_AT_MOST = 500
 
 
 def steady_anchor(conn: Connection, clock: Clock) -> Anchor:
-    """Of the clock by which tasks age; in a new life of the machine it goes on behind all that have not ended."""
+    """The anchor of the clock by which tasks age. After a boot it goes on behind all tasks that have not ended."""
     row = conn.execute(select(steady)).first()
     kept = Anchor(row.boot_id, row.offset_s) if row is not None else None
     if kept is not None and kept.boot_id == clock.boot_id():

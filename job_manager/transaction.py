@@ -11,8 +11,11 @@ from .waiting_counter import WaitingCounter
 
 
 class JobTransaction:
-    """``now`` is by the wall clock, ``steady`` by the one by which tasks age (``headway.steady``), in epoch seconds.
-    ``touched`` are the jobs that may have changed, ``new`` those among them that this transaction makes."""
+    """The connection, the time and the jobs of one transaction.
+
+    ``now`` is by the wall clock, ``steady`` by the one by which tasks age (``headway.steady``); both are epoch seconds.
+    ``touched`` are the jobs that may have changed, ``new`` those among them that this transaction makes.
+    """
 
     def __init__(
         self, conn: Connection, cache: JobCache, waiting_counter: WaitingCounter, *, now: float, steady: float
@@ -44,7 +47,7 @@ class JobTransaction:
         self.new.add(live.record.id)
 
     def admit(self, owner: str, more: int) -> None:
-        """Nothing if an account may have so many more waiting tasks.
+        """Checks that an account may have so many more waiting tasks.
 
         Raises:
             TooManyWaiting: it may not.

@@ -1,7 +1,7 @@
 """The count of waiting tasks by account, exact within each transaction and kept from one to the next.
 
-Counting anew for each submission would cost a look at all live jobs of its account; so an account is counted once,
-and from then on what each transaction changes is added.
+Counting anew for each submission would cost a look at all live jobs of its account. So an account is counted once; from
+then on what each transaction changes is added.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class WaitingCounter:
         self._refuse(owner, self._committed[owner] + self._change(owner), more)
 
     def check(self, conn: Connection, owner: str, more: int) -> None:
-        """As committed last, in a transaction that only reads.
+        """Checks against what was committed last, in a transaction that only reads.
 
         Raises:
             TooManyWaiting: with so many more there would be too many.

@@ -1,4 +1,4 @@
-"""May a node take work: what operators say of it, and when a drain is over. Pure."""
+"""Whether a node may take work: what operators say of it, and when a drain is over. Pure."""
 
 from __future__ import annotations
 

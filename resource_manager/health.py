@@ -1,7 +1,7 @@
-"""Is a node alive. Pure, and by the monotonic clock only: neither the wall clock here nor the Worker's matters.
+"""Whether a node is alive. Pure, and by the monotonic clock only: no wall clock matters, here or at the Worker.
 
-A node is SUSPECT after some silence and DOWN after more. One answer makes a SUSPECT node READY again; a DOWN one has
-to answer twice, so that a machine that comes and goes does not come and go in the cluster as well.
+A node is SUSPECT after some silence and DOWN after more. One answer makes a SUSPECT node READY again; a DOWN one has to
+answer twice. So a machine that comes and goes does not come and go in the cluster as well.
 """
 
 from __future__ import annotations
@@ -57,7 +57,10 @@ class SilenceLimits:
 
 @dataclass(frozen=True, slots=True)
 class HealthState:
-    """A node's signs of life; ``seen`` is a monotonic instant, of the last one or of this service's own start."""
+    """How a node is, and when it last answered.
+
+    ``seen`` is a monotonic instant: that of its last answer, or of this service's own start.
+    """
 
     health: NodeHealth
     seen: float
@@ -67,7 +70,7 @@ class HealthState:
 
 
 def at_start(monotonic: float) -> HealthState:
-    """Of a node known from before this service's own restart: no new work until it answers."""
+    """The state of a node that was known before this service started: no new work until it answers."""
     return HealthState(NodeHealth.SUSPECT, monotonic, answered_before=False)
 
 
@@ -86,7 +89,7 @@ def on_failure(state: HealthState, failure: str) -> HealthState:
 
 
 def on_time(state: HealthState, monotonic: float, limits: SilenceLimits) -> HealthState:
-    """As time passes."""
+    """The state after time has passed without a new answer."""
     silent_s = monotonic - state.seen
     if silent_s < limits.suspect_after_s:
         return state

@@ -1,6 +1,6 @@
-"""What is known of the nodes, and which changes are worth telling. Pure.
+"""What is known of the nodes, and which changes are published. Pure.
 
-A node's status stays the message that its Worker sent: nothing here decides by more than a few of its fields, and
+A node's status stays the message that its Worker sent. Nothing here decides by more than a few of its fields;
 everything else passes through to those who show it.
 """
 

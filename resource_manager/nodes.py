@@ -1,6 +1,6 @@
-"""The nodes of the cluster: stored first, then known, then told.
+"""The nodes of the cluster: a change is stored first, then known, then published.
 
-What operators say and who is registered is committed at once; readings are written once a minute, all in one
+What operators say and who is registered is committed at once. Readings are written once a minute, all in one
 transaction, so that an idle cluster costs next to nothing.
 """
 

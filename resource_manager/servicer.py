@@ -1,4 +1,4 @@
-"""ResourceManager's gRPC door: messages in, answers out."""
+"""ResourceManager's gRPC service: messages in, answers out."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Config:
 
     @property
     def platform(self) -> str:
-        """Such as linux/amd64."""
+        """The platform, such as linux/amd64."""
         return "/".join(part for part in (self.os, self.architecture, self.variant) if part)
 
     def variable(self, name: str) -> str:
@@ -98,12 +98,12 @@ def _clean(texts: Iterable[str] | None) -> tuple[str, ...]:
 
 
 def _folder(path: str) -> str:
-    """As a container has it: absolute, and not above its root."""
+    """The path as a container has it: absolute, and not above its root."""
     return posixpath.normpath(f"/{path}").replace("//", "/") if path else ""
 
 
 def _steps(history: Sequence[documents.JsonObject | None], layers: int) -> tuple[str, ...]:
-    """Of each layer, the step of the build that made it, where the history fits."""
+    """The step of the build that made each layer, where the history fits."""
     found = [
         documents.clean(step.get("created_by") or "", _CREATED_BY)
         for step in (one or documents.JsonObject() for one in history)

@@ -43,7 +43,7 @@ def ingest(
 ) -> ImageInfo:
     """Checks an uploaded archive to its last byte and keeps its image. Blocking; minutes for tens of GB.
 
-    ``choose`` says which image is meant where there are several: a tag of the archive, a platform such as
+    ``choose`` says which image is meant where there are several. It is a tag of the archive, a platform such as
     linux/arm64, or the digest of a config. ``on_progress`` hears how many bytes of how many are done; ``cancelled``
     is asked all the time. The same archive may be taken in again, also at the same moment: it is stored once. On
     failure nothing is left.

@@ -1,7 +1,7 @@
 """What is in an image, seen while its layers stream past: a shell, Python, CUDA, frameworks.
 
 Only names that tell something are kept, so that a layer of a million files costs no memory. Layers are laid over each
-other as engines do it: a whiteout takes away what lies in lower layers, a folder over a link or file replaces it.
+other as engines do it. A whiteout takes away what lies in lower layers; a folder over a link or file replaces it.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class Meter:
             )
 
     def grow(self, count: int) -> None:
-        """So many unpacked bytes more."""
+        """Counts so many unpacked bytes more."""
         self._unpacked(count)
 
 

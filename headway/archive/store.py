@@ -6,9 +6,9 @@
     images/.ingest/ID/              work of one ingest or removal, held by a lock while it lives
 
 An ingest keeps a hard link, in its own folder, to every layer that its image needs. So a layer can be removed from
-`layers` at any moment, and is there again when the image appears; only that moment, and the removal of layers, hold
-`images/.lock`. Locks are those of files (flock), so that they end with the process that held them: what a killed one
-left can be told from what is being worked on, by any process.
+`layers` at any moment, and is there again when the image appears. Only that moment and the removal of layers hold
+`images/.lock`. Locks are those of files (flock), so that they end with the process that held them. So any process can
+tell what a killed one left from what is being worked on.
 """
 
 from __future__ import annotations

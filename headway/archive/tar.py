@@ -1,8 +1,8 @@
 """Tar headers, read one after another from a stream, with a limit on everything.
 
-The standard library's reader takes headers of any size into memory, follows sparse maps and forgives a cut end, so
-it isn't used on what a stranger uploaded. This one reads what engines write and read: ustar, GNU long names and pax.
-It refuses sparse members (a few bytes that grow on somebody's disk) and kinds it doesn't know.
+The standard library's reader takes headers of any size into memory, follows sparse maps and forgives a cut end.
+An upload may be hostile, so this module has a reader of its own. It reads what engines write and read: ustar, GNU long
+names and pax. It refuses sparse members (a few bytes that grow on somebody's disk) and kinds it doesn't know.
 """
 
 from __future__ import annotations

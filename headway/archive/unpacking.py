@@ -1,8 +1,8 @@
 """What an engine would meet if it unpacked a layer: what each member needs to be there already.
 
-Engines unpack a layer into an empty folder of its own (overlay2, tried with Docker Engine 20.10: the strictest of all),
-so links lead to what came before them in the same layer and to nothing else. Nothing is unpacked here; names are kept
-as hashes, and past a number of them this looks no further: an engine then says itself what it can't unpack.
+Engines unpack a layer into an empty folder of its own (overlay2 of Docker Engine 20.10, the strictest, was tried).
+So a link leads only to what came before it in the same layer. Nothing is unpacked here; names are kept as hashes. Past
+a number of names this looks no further: an engine then says itself what it can't unpack.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The uploaded file itself: how it is packed, what members it has, and their content.
 
-A plain tar is read by offsets. A packed one is unpacked twice, as a stream: once to learn what is in it, keeping
-nothing but the small documents, and once to take the layers out. So nothing is ever unpacked to a temporary folder,
-and the order in which a tool wrote the members doesn't matter.
+A plain tar is read by offsets. A packed one is unpacked twice, as a stream. The first time tells what is in
+it and keeps nothing but the small documents; the second time takes the layers out. So nothing is ever unpacked to a
+temporary folder, and the order in which a tool wrote the members doesn't matter.
 """
 
 from __future__ import annotations

@@ -21,11 +21,13 @@ _FORMS = "2026-11-01 (UTC), 2026-11-01T14:30Z, or 7d (ago)"
 
 
 @click.command()
-@click.option("--by", type=click.Choice(_BY), help="What a row is.")
+@click.option("--by", type=click.Choice(_BY), help="What each row sums up.")
 @click.option("--from", "begin", metavar="DATE", default="", help=f"{_FORMS}. Default: 30 days before the end.")
-@click.option("--to", "end", metavar="DATE", default="", help="Likewise; not in the span. Default: now.")
-@click.option("--user", metavar="NAME", default="", help="Of this account.")
-@click.option("--all", "everybody", is_flag=True, help="Everybody's.")
+@click.option(
+    "--to", "end", metavar="DATE", default="", help="The end, in the same form; not part of the span. Default: now."
+)
+@click.option("--user", metavar="NAME", default="", help="Usage of this account only.")
+@click.option("--all", "everybody", is_flag=True, help="Usage of all accounts.")
 @click.option("-n", "--limit", type=click.IntRange(0), default=100, show_default=True, help="Rows; 0 for all.")
 @click.option(
     "--trace",
@@ -46,12 +48,12 @@ def usage(
     trace: Path | None,
     output: str,
 ) -> None:
-    """Show what was used: GPU, CPU and memory hours, waits, and how much of the booked time was used.
+    """Show usage: GPU, CPU and memory hours, waiting times, and how much of the booked time was used.
 
-    Your own; everybody's with --all, and by user or group. Others' runs in a trace are for admins.
+    It is your own unless you say --all, or --by user or group. Only admins get others' runs in a trace.
     """
     if user and everybody:
-        raise click.UsageError("say --user NAME or --all, not both")
+        raise click.UsageError("--user NAME and --all exclude each other")
     try:
         parse_span(begin, end, time.time())
     except BadSpan as error:

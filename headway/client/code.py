@@ -73,7 +73,7 @@ class PackedCode:
         return sum(file.size_bytes for file in self.files)
 
     def to_json(self) -> dict[str, Any]:
-        """As POST /code takes it."""
+        """The folder as POST /code takes it."""
         return {
             "files": [
                 {"path": f.path, "sha256": f.sha256, "size_bytes": f.size_bytes, "executable": f.executable}
@@ -320,7 +320,7 @@ def _ignores_in(folder: Path, path: str, *, down: str = "", names: Sequence[str]
 
 
 def _ignores_above(root: Path) -> list[_Ignore]:
-    """Of the folders between a repository's top and ``root``, which git would read too."""
+    """The ignore files of the folders between a repository's top and ``root``, which git reads too."""
     above: list[Path] = []
     for parent in (root, *root.parents):
         above.append(parent)

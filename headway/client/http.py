@@ -34,8 +34,8 @@ T = TypeVar("T")
 class Client:
     """Talks to one server. Every call may raise :class:`NoService` or :class:`Refused`.
 
-    Calls that can be repeated safely are: reads, and mutating calls with their request id; they are tried again
-    when the connection breaks, so that a lost answer never makes a second job.
+    Reads can be repeated safely, and so can mutating calls, by their request id. They are tried again when the
+    connection breaks. A lost answer never makes a second job.
     """
 
     def __init__(self, profile: Profile, *, timeout_s: float = 30.0, transport: httpx.BaseTransport | None = None):
@@ -86,7 +86,7 @@ class Client:
         raise AssertionError("unreachable")
 
     def patiently(self, call: Callable[[], T]) -> T:
-        """For what waits anyway: a service that is being started again is waited for, a minute at most."""
+        """Makes a call that may wait: a service that is being started again gets a minute to answer."""
         for _ in range(_PATIENCE):
             try:
                 return call()

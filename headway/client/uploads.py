@@ -2,8 +2,8 @@
 
     upload(client, "files", Path("data.tar"), {"path": "data.tar"}, bar.update)
 
-Where the upload of a file lies is remembered below ``$XDG_STATE_HOME/headway/uploads`` until it is over: the same file
-sent again with the same words goes on where it was.
+Where the upload of a file lies is remembered below ``$XDG_STATE_HOME/headway/uploads`` until it is over. The same file,
+sent again with the same metadata, goes on where it was.
 """
 
 from __future__ import annotations

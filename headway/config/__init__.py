@@ -4,7 +4,7 @@
     loaded.config.cluster.lease_s                 # 120.0
     loaded.sources["cluster.lease_s"]             # "default", "headway.toml:7", "HEADWAY_CLUSTER__LEASE_S"
 
-Every value is checked, alone and against the others, before any service starts; all problems come in one
+Every value is checked, alone and against the others, before any service starts. All problems come in one
 `ConfigInvalid`, one sentence each, with file, line and key.
 """
 

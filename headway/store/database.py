@@ -1,9 +1,11 @@
 """A database with one writer thread and a few readers.
 
-db = await Database.open("/var/lib/headway/jobs.db", room="job_manager")
-count = await db.write(lambda conn: conn.execute(insert(jobs), rows).rowcount)     # ONE transaction
-rows = await db.read(lambda conn: conn.execute(select(jobs)).all())
-await db.close()
+How it is used:
+
+    db = await Database.open("/var/lib/headway/jobs.db", room="job_manager")
+    count = await db.write(lambda conn: conn.execute(insert(jobs), rows).rowcount)     # ONE transaction
+    rows = await db.read(lambda conn: conn.execute(select(jobs)).all())
+    await db.close()
 """
 
 from __future__ import annotations
@@ -46,9 +48,9 @@ def after_commit(conn: Connection, call: Callable[[], None]) -> None:
 class Database:
     """SQLite (WAL, synchronous=FULL) or PostgreSQL behind the same two calls.
 
-    Writes run one after another in one thread, each function in exactly one transaction, so a function sees the
-    state that its transaction will commit against. A function must not keep the connection, and must bear being run
-    anew by its caller after `StoreUnavailable`: a broken connection can hide a commit that happened.
+    Writes run one after another in one thread, each function in exactly one transaction. So a function sees the state
+    that its transaction will commit against. A function must not keep the connection. After `StoreUnavailable` its
+    caller may run it anew, and it must bear that: a broken connection can hide a commit that happened.
     """
 
     def __init__(self, url: URL, room: str) -> None:

@@ -50,8 +50,9 @@ def _suggest(host: str, port: int) -> int:
 
 
 def gpus_suffice(loaded: LoadedConfig) -> None:
-    """Looks at limits that depend on the number of GPUs, where that is known before anything runs: simulated ones, on
-    a machine that no other can join.
+    """Looks at limits that depend on the number of GPUs, where that number is known before anything runs.
+
+    It is known where GPUs are simulated, on a machine that no other can join.
 
     Raises:
         ConfigInvalid: they rule something out for good.
@@ -84,7 +85,7 @@ def services_agree(loaded: LoadedConfig) -> None:
 
 
 def free_ports(count: int, avoid: Iterable[int]) -> list[int]:
-    """So many ports of the loopback that nobody uses, in one row where possible.
+    """Finds so many ports of the loopback that nobody uses, in one row where possible.
 
     Raises:
         ConfigInvalid: there are none.

@@ -1,7 +1,7 @@
 """The state folder of `headway up`: lock, token, ports, headway.toml, shared folder. Starts nothing.
 
-The first start writes headway.toml; from then on the file belongs to the person, and `up` changes only the keys
-that an option names, and the internal ports when another program has taken one.
+The first start writes headway.toml; from then on the file belongs to the person. `up` changes only the keys that an
+option names, and the internal ports when another program has taken one.
 """
 
 from __future__ import annotations
