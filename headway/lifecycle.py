@@ -246,7 +246,7 @@ class Service:
         left_s = self._release_s
         while self._tasks and left_s > 0:
             # More than once: asyncio.wait_for of Python 3.11 loses a cancellation that comes in the same turn as
-            # the result it waits for, and the loop around it would go on.
+            # its result. The loop around it would go on.
             for task in self._tasks:
                 task.cancel()
             await asyncio.wait(list(self._tasks), timeout=min(left_s, _CANCEL_AGAIN_S))

@@ -199,8 +199,8 @@ TASK: StateMachine[TaskState, TaskEventKind] = StateMachine(
         (_T.QUEUED, _TE.CANCEL_REQUESTED): _T.STOPPING,
         (_T.RUNNING, _TE.REQUEUED): _T.QUEUED,
         (_T.RUNNING, _TE.CANCEL_REQUESTED): _T.STOPPING,
-        # A start report and its end can travel in one message, and an attempt may end before it started
-        # (image not found), so QUEUED ends as RUNNING does.
+        # A start report and its end can travel in one message, and an attempt may end before it started, when its
+        # image isn't found, say. So QUEUED ends as RUNNING does.
         **{(s, e): r for s in sorted(_TASK_WAITING_OR_RUNNING) for e, r in _TASK_RESULTS.items()},
         **{(s, _TE.RETRIED): _T.BLOCKED for s in (_T.FAILED, _T.TIMED_OUT, _T.OUT_OF_MEMORY, _T.CANCELLED, _T.SKIPPED)},
     },

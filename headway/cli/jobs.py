@@ -73,8 +73,8 @@ def _ran(job: dict[str, Any]) -> float | None:
 
 
 def _task_ran(task: dict[str, Any]) -> float | None:
-    # The end of the process, by the launcher's clock: what the task itself tells includes the time until the news of
-    # it came, which is long when a service was away.
+    # The launcher's clock knows the end of the process. The task's own end includes the time until the news of it came,
+    # which is long when a service was away.
     measured = [a["phases"].get("running_s") for a in task["attempts"] if a["number"] == task["attempt"]]
     if task["ended_at"] is not None and measured and measured[0] is not None:
         return float(measured[0])

@@ -58,8 +58,8 @@ class ClusterSection(Section):
         default="/var/lib/headway",
         description="where services keep databases and files of their own; never on the shared mount",
     )
-    heartbeat_s: Seconds = Field(default=10.0, description="how often a WorkerSection reports to TaskManagerSection")
-    lease_s: Seconds = Field(default=120.0, description="a WorkerSection that is silent so long has lost its attempts")
+    heartbeat_s: Seconds = Field(default=10.0, description="how often a Worker reports to TaskManager")
+    lease_s: Seconds = Field(default=120.0, description="a Worker that is silent so long has lost its attempts")
     lease_stop_s: Seconds = Field(
         default=30.0, description="how long before the end of the lease the launcher starts to stop the task"
     )
@@ -172,7 +172,7 @@ class ShortReserveSection(Section):
 
 
 class LimitsSection(Section):
-    """What TaskManagerSection admits."""
+    """What TaskManager admits."""
 
     max_timeout: MaxTimeout = Field(
         default={0: 7 * 86_400.0},
@@ -263,7 +263,7 @@ class ResourceManagerSection(Section):
 
     bind: Address = Field(default="127.0.0.1:7003", description="where it listens")
     database: str = Field(default="", description=_DATABASE)
-    poll_s: Seconds = Field(default=10.0, description="how often each WorkerSection is asked for its status")
+    poll_s: Seconds = Field(default=10.0, description="how often each Worker is asked for its status")
     suspect_after_s: Seconds = Field(default=30.0, description="a silent node is SUSPECT: it gets no new work")
     down_after_s: Seconds = Field(default=90.0, description="a silent node is DOWN")
     usage_days: int = Field(default=30, ge=1, description="how long readings are kept")
@@ -328,13 +328,13 @@ class PeersSection(Section):
     """Where the services reach each other; by default where they listen in the same file."""
 
     http_server: OptionalAddress = Field(default="", description="HttpServer's `grpc_bind`")
-    job_manager: OptionalAddress = Field(default="", description="JobManagerSection")
-    task_manager: OptionalAddress = Field(default="", description="TaskManagerSection")
-    resource_manager: OptionalAddress = Field(default="", description="ResourceManagerSection")
+    job_manager: OptionalAddress = Field(default="", description="JobManager")
+    task_manager: OptionalAddress = Field(default="", description="TaskManager")
+    resource_manager: OptionalAddress = Field(default="", description="ResourceManager")
 
 
 class LogSection(Section):
-    """LogSection lines of the services."""
+    """Log lines of the services."""
 
     level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="least level that is written"

@@ -14,8 +14,8 @@ from ..config.checks import is_public
 from ..errors import ConfigInvalid, Unavailable
 from ..model.limits import reserve_leaves_none
 
-# Internal doors live in rows of ten from here: below the range from which the kernel takes ports for outgoing
-# connections, so that they stay the same from start to start.
+# Internal ports lie in rows of ten from here. Rows are below the range from which the kernel takes outgoing ports, so
+# that they stay the same from start to start.
 _FIRST_ROW = 7_000
 _LAST_ROW = 9_990
 _DEFAULT_SOCKET = "/var/run/docker.sock"

@@ -1,4 +1,4 @@
-"""JobOperations with a real database, and nobody behind them."""
+"""JobManager with a real database, and nobody behind them."""
 
 from __future__ import annotations
 
