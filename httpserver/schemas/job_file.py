@@ -14,7 +14,7 @@ from pydantic import Field, create_model
 from headway.jobfile.spec import RESOURCES, TASK
 from headway.jobfile.table import Table, TaskField
 
-from .base import Ask, NeedOn, Priority
+from .base import ApiRequest, NeedOn, Priority
 
 
 def of_table(name: str, table: Table, **others: Any) -> Any:
@@ -30,7 +30,7 @@ def of_table(name: str, table: Table, **others: Any) -> Any:
         # An empty list would be an example too.
         told: dict[str, Any] = {"examples": list(row.examples)} if row.examples else {}
         fields[row.key] = (kind | None, Field(None, description=_about(row), **told))
-    return create_model(name, __base__=Ask, **fields)
+    return create_model(name, __base__=ApiRequest, **fields)
 
 
 def _about(row: TaskField) -> str:
@@ -52,7 +52,7 @@ class JobFileTask(JobFileDefaults):
     needs: list[str] | dict[str, NeedOn] | None = Field(None, description=_about(TASK["needs"]))
 
 
-class JobFile(Ask):
+class JobFile(ApiRequest):
     """A job file; docs/interfaces.md says what each field means."""
 
     version: Literal[1]

@@ -127,8 +127,8 @@ export interface paths {
         put?: never;
         /**
          * Submit Job
-         * @description Takes a job whole or refuses it whole with all its problems (422), or because the account would have more waiting
-         *     tasks than it may (429).
+         * @description Takes a job whole or refuses it whole with all its problems (422). An account that would have more waiting tasks
+         *     than it may is refused too (429).
          */
         post: operations["submit_job"];
         delete?: never;
@@ -809,9 +809,9 @@ export interface paths {
         head: operations["get_upload_offset"];
         /**
          * Append To Upload
-         * @description Sends a piece. What has come is kept when the line breaks. 409: it does not begin where the stored bytes end;
-         *     423: another connection sends to this upload; 460: it is not what its checksum says; 507: the disk is full, and the
-         *     upload can go on from what is stored once there is room.
+         * @description Sends a piece. What has come is kept when the line breaks. 409: it does not begin where the stored bytes end.
+         *     423: another connection sends to this upload. 460: it is not what its checksum says. 507: the disk is full; once
+         *     there is room, the upload can go on from what is stored.
          */
         patch: operations["append_to_upload"];
         trace?: never;
@@ -1025,8 +1025,8 @@ export interface paths {
         put?: never;
         /**
          * Offer Code
-         * @description Names all files of a folder. The answer is the snapshot's digest, and which contents have to be sent first; with
-         *     none missing the snapshot is there, to be named as `code` by tasks of one's jobs.
+         * @description Names all files of a folder. The answer is the snapshot's digest, and which contents have to be sent first.
+         *     With none missing the snapshot is there, and tasks of one's jobs can name it as `code`.
          */
         post: operations["offer_code"];
         delete?: never;
