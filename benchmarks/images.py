@@ -18,7 +18,7 @@ from headway.mount import prepare_local
 from tests.support.dockerd import Engine, start_engine
 from tests.support.images import Entry, import_image, layer
 from tests.support.waiting import eventually
-from worker.images import DiskWatermarks, ImageManager, MountedImageMarket
+from worker.images import DiskWatermarks, ImageManager, MountedMarketArchives
 from worker.launcher import launcher_path
 from worker.machine.mount import MountWatch
 from worker.model import ImageSource, WantedImage
@@ -87,7 +87,7 @@ async def _measure(engine: Engine, archive: Path, folder: Path) -> tuple[list[fl
         node_id="n1",
         runtime=runtime,
         journal=store.images,
-        market=MountedImageMarket(layout, "benchmark", mounted),
+        market=MountedMarketArchives(layout, "benchmark", mounted),
         credentials=none,
         disk=no_disk,
         needed=lambda: (),

@@ -25,9 +25,9 @@ from .attempt.disk_usage import AttemptDiskUsage
 from .attempt.leases import Lease
 from .attempt.reporter import AttemptReporter
 from .attempt.task_controller import TaskController
-from .images import DiskWatermarks, ImageManager, ImagePrefetcher, MountedImageMarket
+from .images import DiskWatermarks, ImageManager, ImagePrefetcher, MountedMarketArchives
 from .logs.copier import LogCopier
-from .logs.reader import AttemptLogReader
+from .logs.reader import WorkerLogReader
 from .machine.conditions import Conditions
 from .machine.disk_watch import DiskWatch
 from .machine.engine_watch import EngineWatch
@@ -131,7 +131,7 @@ async def build(
         node_id=node_id,
         runtime=runtime,
         journal=store.images,
-        market=MountedImageMarket(Layout(cluster.mount), cluster.name, mounted),
+        market=MountedMarketArchives(Layout(cluster.mount), cluster.name, mounted),
         credentials=HttpServerClient(http_server).credentials,
         disk=lambda: disks.of(runtime.data_folders()),
         needed=needed_images,
@@ -226,7 +226,7 @@ async def build(
 
     registration = Registration(register, report_status, conditions, clock)
     server = RpcServer(service, bind=settings.bind, token=cluster.token)
-    reader = AttemptLogReader(controller.find, runtime, copier, mounted, clock)
+    reader = WorkerLogReader(controller.find, runtime, copier, mounted, clock)
     servicer = WorkerService(
         service,
         controller,

@@ -68,7 +68,7 @@ class NotEnoughDisk(RuntimeRefused):
 
 
 @dataclass(frozen=True, slots=True)
-class ImageFacts:
+class LocalImage:
     """An image on the engine, and its config. ``id`` is the engine's content id."""
 
     id: str
@@ -131,7 +131,7 @@ class StartOrder:
     """Everything that a container is made from. No path in it was typed by a user."""
 
     attempt: AttemptId
-    image: ImageFacts
+    image: LocalImage
     spec: LaunchSpec  # for the launcher: argv, environment, user, limits of the run
     command: str | None  # the script's text, for /headway/attempt/command; None for an argv
     lease_until_boot_ns: int | None  # first content of the lease; None: without limit
@@ -252,7 +252,7 @@ class Runtime(Protocol):
         """A cheap question to find out whether the engine answers. Raises EngineUnavailable."""
         ...
 
-    async def find_image(self, wanted: WantedImage) -> ImageFacts | None:
+    async def find_image(self, wanted: WantedImage) -> LocalImage | None:
         """The image, if the engine has it: by its digest, else by a name that people of this machine gave it.
 
         It asks the engine only when events may have been missed. Raises EngineUnavailable, or RuntimeRefused for an
@@ -260,7 +260,7 @@ class Runtime(Protocol):
         """
         ...
 
-    async def load_image(self, wanted: WantedImage, archive: ImageArchive) -> ImageFacts:
+    async def load_image(self, wanted: WantedImage, archive: ImageArchive) -> LocalImage:
         """Load an image of the market. After a failure nothing of it stays. The archive is closed in any case.
 
         Raises EngineUnavailable, RuntimeRefused, MountUnavailable.
@@ -274,7 +274,7 @@ class Runtime(Protocol):
         """
         ...
 
-    async def pull_image(self, wanted: WantedImage, credentials: RegistryCredentials | None) -> ImageFacts:
+    async def pull_image(self, wanted: WantedImage, credentials: RegistryCredentials | None) -> LocalImage:
         """Fetch an image from its registry, by its digest only. Raises EngineUnavailable, RuntimeRefused."""
         ...
 

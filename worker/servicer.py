@@ -15,7 +15,7 @@ from headway.rpc.v1.worker_pb2_grpc import WorkerServicer
 from . import wire
 from .attempt.admission import RefuseLaunch
 from .attempt.task_controller import TaskController
-from .logs.reader import AttemptLogReader
+from .logs.reader import WorkerLogReader
 from .model import WantedImage
 from .node.heartbeat import Heartbeat
 from .node.status import StatusReader
@@ -28,7 +28,7 @@ class WorkerService(WorkerServicer):
         self,
         service: Service,
         controller: TaskController,
-        logs: AttemptLogReader,
+        logs: WorkerLogReader,
         status: StatusReader,
         heartbeat: Heartbeat,
         clock: Clock,

@@ -30,7 +30,7 @@ from tests.support.registry import PASSWORD, PROGRAM, USER, Registry
 from tests.support.small_disks import small_disks
 from tests.support.waiting import eventually, soon
 from tests.support.worker_house import a_launch, an_attempt, worker_house
-from worker.images import DiskWatermarks, ImageManager, MountedImageMarket
+from worker.images import DiskWatermarks, ImageManager, MountedMarketArchives
 from worker.machine.disk_watch import read_disks
 from worker.machine.disks import DiskReading
 from worker.machine.mount import MountWatch
@@ -68,7 +68,7 @@ class Market:
             node_id="n1",
             runtime=self.subject.runtime,
             journal=self.store.images,
-            market=MountedImageMarket(self.layout, "test", self.mounted),
+            market=MountedMarketArchives(self.layout, "test", self.mounted),
             credentials=self._credentials,
             disk=self._disk,
             needed=lambda: self.needed,

@@ -10,13 +10,13 @@ from headway.jobfile.spec import RunAs
 from ..box import CONTAINER_ATTEMPT_DIR
 from ..container_paths import HOME, NFS_DIR
 from ..model import LaunchAttempt
-from ..ports import ImageFacts
+from ..ports import LocalImage
 
 _DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _MIB = 1 << 20
 
 
-def task_environment(launch: LaunchAttempt, image: ImageFacts, *, now: float) -> dict[str, str]:
+def task_environment(launch: LaunchAttempt, image: LocalImage, *, now: float) -> dict[str, str]:
     """All variables of the user's process.
 
     Later ones replace earlier ones: the image's, the platform's defaults, the user's own, and last Headway's facts.
@@ -56,7 +56,7 @@ def _facts(launch: LaunchAttempt, now: float) -> dict[str, str]:
     }
 
 
-def _user_name(launch: LaunchAttempt, image: ImageFacts) -> str:
+def _user_name(launch: LaunchAttempt, image: LocalImage) -> str:
     if launch.spec.user is RunAs.ACCOUNT:
         return launch.owner.name
     name = image.user.partition(":")[0]

@@ -9,13 +9,13 @@ from ..box import CONTAINER_COMMAND, LaunchSpec
 from ..box import LogLimitAction as BoxLogLimitAction
 from ..container_paths import CODE_DIR, HOME
 from ..model import LaunchAttempt
-from ..ports import ImageFacts
+from ..ports import LocalImage
 from .environment import task_environment
 
 _SHELLS = {Shell.SH: ("/bin/sh", "-e"), Shell.BASH: ("bash", "-e", "-o", "pipefail")}
 
 
-def argv(launch: LaunchAttempt, image: ImageFacts) -> tuple[str, ...]:
+def argv(launch: LaunchAttempt, image: LocalImage) -> tuple[str, ...]:
     """The arguments of exec. For a script they are its shell and the script's path.
 
     With ``entrypoint: replace`` the command replaces ENTRYPOINT and CMD. With ``image`` it is ENTRYPOINT's arguments.
@@ -30,7 +30,7 @@ def argv(launch: LaunchAttempt, image: ImageFacts) -> tuple[str, ...]:
     return words
 
 
-def working_dir(launch: LaunchAttempt, image: ImageFacts) -> str:
+def working_dir(launch: LaunchAttempt, image: LocalImage) -> str:
     """Where the process starts: the task's setting, its code, the image's setting, or else the root folder."""
     return launch.spec.working_dir or (CODE_DIR if launch.spec.code else image.working_dir) or "/"
 
@@ -44,7 +44,7 @@ def dataset_versions(launch: LaunchAttempt) -> dict[str, str]:
     return versions
 
 
-def launch_spec(launch: LaunchAttempt, image: ImageFacts, *, now: float, lease_grace_s: float) -> LaunchSpec:
+def launch_spec(launch: LaunchAttempt, image: LocalImage, *, now: float, lease_grace_s: float) -> LaunchSpec:
     """The launcher's spec.
 
     Raises:

@@ -21,7 +21,7 @@ from .. import wire
 from ..alarms import Alarm
 from ..box import EndRecord, StartedRecord, StopWord
 from ..model import AttemptRecord, AttemptStage, EndDecision, ExtendAttempt, LaunchAttempt
-from ..ports import AttemptProgress, ContainerFacts, ContainerState, ImageFacts, RuntimeRefused, StartOrder
+from ..ports import AttemptProgress, ContainerFacts, ContainerState, LocalImage, RuntimeRefused, StartOrder
 from . import end_decision
 from .container import AttemptContainer, StepTimedOut
 from .context import ExecutorContext
@@ -195,7 +195,7 @@ class TaskExecutor:
         record.times = replace(record.times, container_started_at=facts.started_at or context.clock.now())
         self._log_line(f"Container {facts.id[:12] or record.attempt.folder} is started.")
 
-    async def _image(self) -> ImageFacts:
+    async def _image(self) -> LocalImage:
         context, spec = self._context, self.launch.spec
         wanted, reported = self.launch.image, False
 
@@ -350,7 +350,7 @@ class TaskExecutor:
     def _evidence(self) -> EndEvidence:
         launch, record = self.launch, self.record
         spec = launch.spec
-        image = ImageFacts(record.image_id)
+        image = LocalImage(record.image_id)
         words = argv(launch, image)
         return EndEvidence(
             node=self._context.node_id,

@@ -8,8 +8,15 @@ from __future__ import annotations
 
 from .disk_space import DiskWatermarks
 from .manager import ImageManager
-from .market import MountedImageMarket
-from .ports import ImageMarket, ImageProvider
+from .market import MountedMarketArchives
+from .ports import ImageProvider, MarketArchives
 from .prefetch import ImagePrefetcher
 
-__all__ = ["DiskWatermarks", "ImageManager", "ImageMarket", "ImagePrefetcher", "ImageProvider", "MountedImageMarket"]
+__all__ = [
+    "DiskWatermarks",
+    "ImageManager",
+    "ImagePrefetcher",
+    "ImageProvider",
+    "MarketArchives",
+    "MountedMarketArchives",
+]

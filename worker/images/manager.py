@@ -22,7 +22,7 @@ from ..model import ImageSource, WantedImage
 from ..ports import (
     EngineImage,
     EngineUnavailable,
-    ImageFacts,
+    LocalImage,
     NotEnoughDisk,
     RegistryCredentials,
     Runtime,
@@ -33,7 +33,7 @@ from .disk_space import DiskWatermarks, ImageDiskSpace
 from .eviction import FetchedImage
 from .ledger import ImageUseLedger
 from .permissions import ImagePermissions
-from .ports import ImageJournal, ImageMarket, MarketImageInfo
+from .ports import ImageJournal, MarketArchives, MarketImageInfo
 from .resolver import ImageResolver
 
 log = get_logger(__name__)
@@ -47,7 +47,7 @@ _LISTING_WAIT_S = 3.0
 class _Fetch:
     """A running fetch. ``urgent``: a task waits for it, so other images may be removed for it."""
 
-    task: asyncio.Task[ImageFacts]
+    task: asyncio.Task[LocalImage]
     urgent: bool
 
 
@@ -60,7 +60,7 @@ class ImageManager:
         node_id: str,
         runtime: Runtime,
         journal: ImageJournal,
-        market: ImageMarket,
+        market: MarketArchives,
         credentials: Callable[[WantedImage], Awaitable[RegistryCredentials | None]],
         disk: Callable[[], Awaitable[DiskReading | None]],
         needed: Callable[[], Iterable[str]],
@@ -96,7 +96,7 @@ class ImageManager:
 
     # -- for starts -----------------------------------------------------------------------------------
 
-    async def prepare(self, wanted: WantedImage, on_fetch: Callable[[], None]) -> ImageFacts:
+    async def prepare(self, wanted: WantedImage, on_fetch: Callable[[], None]) -> LocalImage:
         """See ``ports.ImageProvider``."""
         pinned = wanted.source is ImageSource.REGISTRY  # at submit, when its registry was asked for this account
         facts = await self._find_usable(wanted)
@@ -191,13 +191,13 @@ class ImageManager:
 
     # -- finding ----------------------------------------------------------------------------------------
 
-    async def _find_usable(self, wanted: WantedImage) -> ImageFacts | None:
+    async def _find_usable(self, wanted: WantedImage) -> LocalImage | None:
         """The image, if it is there and this account may use it without a question to the registry."""
         if wanted.source is ImageSource.UNKNOWN and wanted.key in self._ledger:
             return None  # it was fetched for another account perhaps
         return await self._find(wanted)
 
-    async def _find(self, wanted: WantedImage) -> ImageFacts | None:
+    async def _find(self, wanted: WantedImage) -> LocalImage | None:
         await self._disk_space.wait_until_removed(wanted.key)
         facts = await self._runtime.find_image(wanted)
         if facts is not None and self._disk_space.is_being_removed(facts.id):
@@ -229,7 +229,7 @@ class ImageManager:
                 elsewhere=pinned,
             )
 
-    async def _fetched(self, wanted: WantedImage, *, urgent: bool) -> ImageFacts:
+    async def _fetched(self, wanted: WantedImage, *, urgent: bool) -> LocalImage:
         key = wanted.key
         while True:
             fetch = self._fetches.get(key)
@@ -249,12 +249,12 @@ class ImageManager:
                         await self._permissions.revoke(wanted)
                     raise
 
-    def _fetch_over(self, key: str, task: asyncio.Task[ImageFacts]) -> None:
+    def _fetch_over(self, key: str, task: asyncio.Task[LocalImage]) -> None:
         self._fetches.pop(key, None)
         if not task.cancelled():
             task.exception()  # those who wait have got it, if there are any
 
-    async def _fetch(self, wanted: WantedImage) -> ImageFacts:
+    async def _fetch(self, wanted: WantedImage) -> LocalImage:
         async with self._turns:
             facts = await self._find(wanted)
             if facts is not None:
@@ -270,7 +270,7 @@ class ImageManager:
             )
             return facts
 
-    async def _load(self, wanted: WantedImage) -> ImageFacts:
+    async def _load(self, wanted: WantedImage) -> LocalImage:
         info = await self._market.info(wanted)
         layers = [digest for digest, _size in info.layers]
         there = await self._runtime.layers_there(layers)
@@ -283,7 +283,7 @@ class ImageManager:
             log.info("image.loaded_whole", image=wanted.name, reason=str(error))
             return await self._load_without(wanted, info, 0)
 
-    async def _load_without(self, wanted: WantedImage, info: MarketImageInfo, there: int) -> ImageFacts:
+    async def _load_without(self, wanted: WantedImage, info: MarketImageInfo, there: int) -> LocalImage:
         rest = info.layers[there:]
         above = {digest for digest, _size in rest}
         omit = [digest for digest, _size in info.layers[:there] if digest not in above]
@@ -296,7 +296,7 @@ class ImageManager:
         finally:
             archive.close()
 
-    async def _pulled(self, wanted: WantedImage) -> ImageFacts:
+    async def _pulled(self, wanted: WantedImage) -> LocalImage:
         credentials = await self._credentials(wanted)
         async with self._reserve(wanted, eviction.pull_peak_bytes(wanted.size_bytes), wanted.size_bytes):
             return await self._fetch_and_record(
@@ -311,8 +311,8 @@ class ImageManager:
         return self._disk_space.reserved(wanted.name, needs, stays=stays, urgent=urgent)
 
     async def _fetch_and_record(
-        self, wanted: WantedImage, size: int, fetch: Callable[[], Awaitable[ImageFacts]], names: tuple[str, ...] = ()
-    ) -> ImageFacts:
+        self, wanted: WantedImage, size: int, fetch: Callable[[], Awaitable[LocalImage]], names: tuple[str, ...] = ()
+    ) -> LocalImage:
         """Fetch it, mark it and store an entry. The intent is stored first, so a kill in between loses nothing."""
         now = self._clock.now()
         entry = FetchedImage(wanted.key, "", names, size, now, now)

@@ -25,8 +25,8 @@ _AHEAD = 8  # chunks that are read before the engine has taken those before
 _POLL_S = 1.0
 
 
-class MountedImageMarket:
-    """``ports.ImageMarket`` on a real mount."""
+class MountedMarketArchives:
+    """``ports.MarketArchives`` on a real mount."""
 
     def __init__(self, layout: Layout, cluster: str, mounted: SharedMount, *, silence_s: float = _SILENCE_S) -> None:
         self._layout = layout

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ..model import WantedImage
-from ..ports import ImageArchive, ImageFacts
+from ..ports import ImageArchive, LocalImage
 from .eviction import FetchedImage
 
 
@@ -25,7 +25,7 @@ class SizedArchive(ImageArchive, Protocol):
     size: int
 
 
-class ImageMarket(Protocol):
+class MarketArchives(Protocol):
     """The market's images on the shared mount."""
 
     async def info(self, wanted: WantedImage) -> MarketImageInfo:
@@ -60,7 +60,7 @@ class ImageJournal(Protocol):
 class ImageProvider(Protocol):
     """What the start of an attempt needs of images."""
 
-    async def prepare(self, wanted: WantedImage, on_fetch: Callable[[], None]) -> ImageFacts:
+    async def prepare(self, wanted: WantedImage, on_fetch: Callable[[], None]) -> LocalImage:
         """The image, fetched if it is not there. That may take minutes. ``on_fetch`` is called before a fetch.
 
         Raises EngineUnavailable (try again), RuntimeRefused, MountUnavailable.

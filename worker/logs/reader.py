@@ -73,7 +73,7 @@ class _Marks:
     record: int = 0
 
 
-class AttemptLogReader:
+class WorkerLogReader:
     """See the module."""
 
     def __init__(

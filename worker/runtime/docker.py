@@ -34,8 +34,8 @@ from ..ports import (
     EngineImage,
     EngineUnavailable,
     ImageArchive,
-    ImageFacts,
     ImageRemoval,
+    LocalImage,
     RegistryCredentials,
     RuntimeRefused,
     StartOrder,
@@ -134,16 +134,16 @@ class DockerRuntime(BoxedRuntime):
 
     # -- images -----------------------------------------------------------------------------------
 
-    async def find_image(self, wanted: WantedImage) -> ImageFacts | None:
+    async def find_image(self, wanted: WantedImage) -> LocalImage | None:
         return await self._images.find(wanted)
 
-    async def load_image(self, wanted: WantedImage, archive: ImageArchive) -> ImageFacts:
+    async def load_image(self, wanted: WantedImage, archive: ImageArchive) -> LocalImage:
         return await self._images.load(wanted, archive)
 
     async def resolve_image(self, wanted: WantedImage, credentials: RegistryCredentials | None) -> str:
         return await self._images.resolve(wanted, credentials)
 
-    async def pull_image(self, wanted: WantedImage, credentials: RegistryCredentials | None) -> ImageFacts:
+    async def pull_image(self, wanted: WantedImage, credentials: RegistryCredentials | None) -> LocalImage:
         return await self._images.pull(wanted, credentials)
 
     async def mark_image(self, image_id: str) -> None:

@@ -20,8 +20,8 @@ from ..ports import (
     EngineImage,
     EngineUnavailable,
     ImageArchive,
-    ImageFacts,
     ImageRemoval,
+    LocalImage,
     RegistryCredentials,
     RuntimeRefused,
 )
@@ -46,7 +46,7 @@ class DockerImages:
         self._engine = engine
         self._node = node
         self._local = local
-        self._known: dict[tuple[str, ImageSource], ImageFacts] = {}
+        self._known: dict[tuple[str, ImageSource], LocalImage] = {}
         self._listing: list[EngineImage] | None = None
         self._layers: dict[str, tuple[str, ...]] = {}  # by image id: never changes
         self._trusted = False
@@ -63,7 +63,7 @@ class DockerImages:
         self._known.clear()
         self._listing = None
 
-    async def find(self, wanted: WantedImage) -> ImageFacts | None:
+    async def find(self, wanted: WantedImage) -> LocalImage | None:
         """See ``ports.Runtime.find_image``."""
         # An answer about a digest does not count for a name.
         key = (wanted.key, wanted.source)
@@ -78,7 +78,7 @@ class DockerImages:
             self._known[key] = facts
         return facts
 
-    async def load(self, wanted: WantedImage, archive: ImageArchive) -> ImageFacts:
+    async def load(self, wanted: WantedImage, archive: ImageArchive) -> LocalImage:
         """See ``ports.Runtime.load_image``."""
         try:
             made = await self._engine.fetch(lambda api: load(api, archive))
@@ -121,7 +121,7 @@ class DockerImages:
         except EngineUnavailable as error:
             raise self._slow(wanted, error, asks_for=wanted.account) from error
 
-    async def pull(self, wanted: WantedImage, credentials: RegistryCredentials | None) -> ImageFacts:
+    async def pull(self, wanted: WantedImage, credentials: RegistryCredentials | None) -> LocalImage:
         """See ``ports.Runtime.pull_image``."""
         image = wanted.name
         repository, _tag = parse_repository_tag(image)
@@ -193,7 +193,7 @@ class DockerImages:
                 self._listing = listing
         return listing
 
-    async def _look(self, wanted: WantedImage) -> ImageFacts | None:
+    async def _look(self, wanted: WantedImage) -> LocalImage | None:
         def look(api: APIClient) -> dict[str, Any] | None:
             for name in _names(wanted):
                 with contextlib.suppress(ImageNotFound, NotFound):
@@ -220,7 +220,7 @@ class DockerImages:
             return pull_refusal(text, node=self._node, image=wanted.name, asks_for=asks_for)
         return error
 
-    async def _by_name(self, name: str) -> ImageFacts | None:
+    async def _by_name(self, name: str) -> LocalImage | None:
         try:
             return image_facts(await self._engine.call(lambda api: _inspect(api, name)))
         except APIError:
@@ -232,7 +232,7 @@ class DockerImages:
         except APIError as error:
             raise EngineUnavailable(f"The container engine answered: {text_of(error)}") from error
 
-    def _check(self, wanted: WantedImage, facts: ImageFacts) -> None:
+    def _check(self, wanted: WantedImage, facts: LocalImage) -> None:
         if self.architecture and facts.architecture and facts.architecture != self.architecture:
             raise RuntimeRefused(
                 f"The image {wanted.name} is for {facts.architecture} machines, but {self._node} is "
@@ -241,10 +241,10 @@ class DockerImages:
             )
 
 
-def image_facts(found: Mapping[str, Any]) -> ImageFacts:
+def image_facts(found: Mapping[str, Any]) -> LocalImage:
     """The facts in the engine's answer about one image."""
     config = found.get("Config") or {}
-    return ImageFacts(
+    return LocalImage(
         id=str(found["Id"]),
         env=tuple(config.get("Env") or ()),
         entrypoint=tuple(config.get("Entrypoint") or ()),

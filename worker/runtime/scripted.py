@@ -37,8 +37,8 @@ from ..ports import (
     EngineImage,
     EngineUnavailable,
     ImageArchive,
-    ImageFacts,
     ImageRemoval,
+    LocalImage,
     RegistryCredentials,
     RuntimeRefused,
     StartOrder,
@@ -122,19 +122,19 @@ class ScriptedRuntime:
 
     # -- one attempt ------------------------------------------------------------------------------
 
-    async def find_image(self, wanted: WantedImage) -> ImageFacts | None:
+    async def find_image(self, wanted: WantedImage) -> LocalImage | None:
         # Every image is there, since nothing runs in it.
-        return ImageFacts(id=wanted.digest or _IMAGE_ID, architecture=_architecture())
+        return LocalImage(id=wanted.digest or _IMAGE_ID, architecture=_architecture())
 
-    async def load_image(self, wanted: WantedImage, archive: ImageArchive) -> ImageFacts:
+    async def load_image(self, wanted: WantedImage, archive: ImageArchive) -> LocalImage:
         archive.close()
-        return ImageFacts(id=wanted.digest, architecture=_architecture())
+        return LocalImage(id=wanted.digest, architecture=_architecture())
 
     async def resolve_image(self, wanted: WantedImage, credentials: RegistryCredentials | None) -> str:
         return wanted.digest or _IMAGE_ID
 
-    async def pull_image(self, wanted: WantedImage, credentials: RegistryCredentials | None) -> ImageFacts:
-        return ImageFacts(id=wanted.digest or _IMAGE_ID, architecture=_architecture())
+    async def pull_image(self, wanted: WantedImage, credentials: RegistryCredentials | None) -> LocalImage:
+        return LocalImage(id=wanted.digest or _IMAGE_ID, architecture=_architecture())
 
     async def mark_image(self, image_id: str) -> None:
         pass

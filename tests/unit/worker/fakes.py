@@ -29,8 +29,8 @@ from worker.ports import (
     EngineImage,
     EngineUnavailable,
     ImageArchive,
-    ImageFacts,
     ImageRemoval,
+    LocalImage,
     RegistryCredentials,
     RuntimeRefused,
     StartOrder,
@@ -82,7 +82,7 @@ class FakeRuntime:
         self._answer()
         return EngineFacts("20.10")
 
-    async def prepare(self, wanted: WantedImage, on_fetch: Callable[[], None]) -> ImageFacts:
+    async def prepare(self, wanted: WantedImage, on_fetch: Callable[[], None]) -> LocalImage:
         """As ``images.ports.Images``: tests of lives don't care how an image comes."""
         self._answer()
         self.wanted.append(wanted)
@@ -91,7 +91,7 @@ class FakeRuntime:
             await self.image_gate.wait()
         if self.refusal is not None:
             raise self.refusal
-        return ImageFacts("sha256:feed", env=("A=b",))
+        return LocalImage("sha256:feed", env=("A=b",))
 
     async def start(self, order: StartOrder) -> ContainerFacts:
         self._answer()
@@ -151,16 +151,16 @@ class FakeRuntime:
         self._answer()
         return dict(self.containers)
 
-    async def find_image(self, wanted: WantedImage) -> ImageFacts | None:
+    async def find_image(self, wanted: WantedImage) -> LocalImage | None:
         raise AssertionError("the keeper of images asks nothing of this runtime")
 
-    async def load_image(self, wanted: WantedImage, archive: ImageArchive) -> ImageFacts:
+    async def load_image(self, wanted: WantedImage, archive: ImageArchive) -> LocalImage:
         raise AssertionError("the keeper of images asks nothing of this runtime")
 
     async def resolve_image(self, wanted: WantedImage, credentials: RegistryCredentials | None) -> str:
         raise AssertionError("the keeper of images asks nothing of this runtime")
 
-    async def pull_image(self, wanted: WantedImage, credentials: RegistryCredentials | None) -> ImageFacts:
+    async def pull_image(self, wanted: WantedImage, credentials: RegistryCredentials | None) -> LocalImage:
         raise AssertionError("the keeper of images asks nothing of this runtime")
 
     async def mark_image(self, image_id: str) -> None:

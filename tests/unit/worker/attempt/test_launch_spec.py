@@ -10,13 +10,13 @@ from tests.unit.worker.builders import a_launch
 from worker.attempt.launch_spec import argv, launch_spec
 from worker.box import LogLimitAction as BoxLogLimitAction
 from worker.model import LaunchAttempt, Owner
-from worker.ports import ImageFacts
+from worker.ports import LocalImage
 
-PLAIN = ImageFacts("sha256:1", env=("PATH=/opt/bin", "HOME=/nowhere", "NVIDIA_VISIBLE_DEVICES=all", "broken"))
-SERVER = ImageFacts("sha256:2", entrypoint=("python", "-m", "http.server"), cmd=("8000",), user="app:app")
+PLAIN = LocalImage("sha256:1", env=("PATH=/opt/bin", "HOME=/nowhere", "NVIDIA_VISIBLE_DEVICES=all", "broken"))
+SERVER = LocalImage("sha256:2", entrypoint=("python", "-m", "http.server"), cmd=("8000",), user="app:app")
 
 
-def env_of(launch: LaunchAttempt, image: ImageFacts = PLAIN) -> dict[str, str]:
+def env_of(launch: LaunchAttempt, image: LocalImage = PLAIN) -> dict[str, str]:
     return dict(launch_spec(launch, image, now=1_800_000_000.9, lease_grace_s=10).env)
 
 
@@ -34,7 +34,7 @@ def env_of(launch: LaunchAttempt, image: ImageFacts = PLAIN) -> dict[str, str]:
         ),
     ],
 )
-def test_what_is_executed(more: dict[str, object], image: ImageFacts, want: tuple[str, ...]) -> None:
+def test_what_is_executed(more: dict[str, object], image: LocalImage, want: tuple[str, ...]) -> None:
     assert argv(a_launch(**more), image) == want
 
 
@@ -62,7 +62,7 @@ def test_the_environment_of_a_task() -> None:
 
 def test_prints_of_python_show_at_once_unless_the_image_says_otherwise() -> None:
     assert env_of(a_launch())["PYTHONUNBUFFERED"] == "1"
-    assert env_of(a_launch(), ImageFacts("x", env=("PYTHONUNBUFFERED=",)))["PYTHONUNBUFFERED"] == ""
+    assert env_of(a_launch(), LocalImage("x", env=("PYTHONUNBUFFERED=",)))["PYTHONUNBUFFERED"] == ""
 
 
 def test_no_task_without_gpus_sees_one_whatever_image_and_user_say() -> None:
@@ -112,5 +112,5 @@ def test_limits_in_the_launchers_units() -> None:
     ("own", "image", "want"), [(None, "", "/"), (None, "/app", "/app"), ("/root/nfs", "/app", "/root/nfs")]
 )
 def test_the_working_folder(own: str | None, image: str, want: str) -> None:
-    spec = launch_spec(a_launch(working_dir=own), ImageFacts("x", working_dir=image), now=0.0, lease_grace_s=1)
+    spec = launch_spec(a_launch(working_dir=own), LocalImage("x", working_dir=image), now=0.0, lease_grace_s=1)
     assert spec.workdir == want

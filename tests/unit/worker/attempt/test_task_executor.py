@@ -477,9 +477,7 @@ async def test_time_that_came_too_late_is_never_said_to_have_counted(one: One) -
     one.rig.runtime.end(one.attempt, EndRecord(BoxEnd.TIMED_OUT, signal=15, run_ns=600 * NS, timeout_ms=600_000))
     end = await one.end()
     assert (end.kind, end.timeout_s) == ("TIMED_OUT", 600.0)
-    assert end.reason.detail == (
-        "It ran past its timeout of 10m and was ended. Its extension to 20m came too late."
-    )
+    assert end.reason.detail == ("It ran past its timeout of 10m and was ended. Its extension to 20m came too late.")
     assert not one.executor.extend(ExtendAttempt(one.attempt, 3_000.0)), "it has ended"
 
 

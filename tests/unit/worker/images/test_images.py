@@ -26,8 +26,8 @@ from worker.peers import registry_of
 from worker.ports import (
     EngineImage,
     EngineUnavailable,
-    ImageFacts,
     ImageRemoval,
+    LocalImage,
     NotEnoughDisk,
     RegistryCredentials,
     RuntimeRefused,
@@ -79,17 +79,17 @@ class World:
 
     # -- the runtime --------------------------------------------------------------------------------
 
-    async def find_image(self, wanted: WantedImage) -> ImageFacts | None:
+    async def find_image(self, wanted: WantedImage) -> LocalImage | None:
         await asyncio.sleep(0)
         if self.away:
             raise EngineUnavailable("away")
         if wanted.digest in self.on_engine:
-            return ImageFacts(wanted.digest)
+            return LocalImage(wanted.digest)
         held = [i for i in self.on_engine.values() if wanted.source is not ImageSource.UNKNOWN or not i.marked]
         by_name = [i.id for i in held if wanted.key in (*i.names, *i.repo_digests)]
-        return ImageFacts(by_name[0]) if by_name else None
+        return LocalImage(by_name[0]) if by_name else None
 
-    async def load_image(self, wanted: WantedImage, archive: Any) -> ImageFacts:
+    async def load_image(self, wanted: WantedImage, archive: Any) -> LocalImage:
         self.loads.append(wanted.name)
         return await self._arrive(wanted.digest, EngineImage(wanted.digest, size_bytes=GIB))
 
@@ -103,13 +103,13 @@ class World:
             raise RuntimeRefused("not for you", word=EndWord.IMAGE_PULL_FAILED)
         return meant[0]
 
-    async def pull_image(self, wanted: WantedImage, credentials: RegistryCredentials | None) -> ImageFacts:
+    async def pull_image(self, wanted: WantedImage, credentials: RegistryCredentials | None) -> LocalImage:
         assert wanted.digest, "only what is pinned is pulled"
         self.pulls.append((wanted.name, credentials))
         image_id = digest(900 + len(self.pulls))
         return await self._arrive(image_id, EngineImage(image_id, (), (wanted.key,), GIB))
 
-    async def _arrive(self, image_id: str, image: EngineImage) -> ImageFacts:
+    async def _arrive(self, image_id: str, image: EngineImage) -> LocalImage:
         self.loading += 1
         self.most_loading = max(self.most_loading, self.loading)
         try:
@@ -120,7 +120,7 @@ class World:
         finally:
             self.loading -= 1
         self.on_engine[image_id] = image
-        return ImageFacts(image_id)
+        return LocalImage(image_id)
 
     async def mark_image(self, image_id: str) -> None:
         image = self.on_engine[image_id]
@@ -644,7 +644,7 @@ def test_least_recent_counts_all_entries_of_an_image() -> None:
 
 
 def test_code_is_where_a_task_begins() -> None:
-    image = ImageFacts("x", working_dir="/app")
+    image = LocalImage("x", working_dir="/app")
     assert working_dir(a_launch(code=digest(1)), image) == "/root/code"
     assert working_dir(a_launch(code=digest(1), working_dir="/root/nfs"), image) == "/root/nfs"
     assert working_dir(a_launch(), image) == "/app"

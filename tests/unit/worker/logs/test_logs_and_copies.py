@@ -18,7 +18,7 @@ from tests.unit.worker.builders import an_attempt
 from tests.unit.worker.fakes import Rig, a_rig
 from worker.box import IndexRecord, Stream, pack_index
 from worker.logs import spool_copy as spools
-from worker.logs.reader import AttemptLogReader, LogChunk
+from worker.logs.reader import LogChunk, WorkerLogReader
 from worker.model import AttemptRecord, AttemptStage, AttemptTimes
 
 ATTEMPT = an_attempt()
@@ -37,7 +37,7 @@ class Desk:
         )
         self.target = rig.mount.job_folder(ATTEMPT)
         context = rig.context
-        self.reader = AttemptLogReader(lambda _: self.record, rig.runtime, context.copier, rig.mount, rig.clock)
+        self.reader = WorkerLogReader(lambda _: self.record, rig.runtime, context.copier, rig.mount, rig.clock)
 
     def begin(self) -> None:
         self.rig.context.copier.begin(ATTEMPT, self.target, self.spool / "stdout", self.spool / "stderr")

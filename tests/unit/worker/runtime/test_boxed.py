@@ -12,7 +12,7 @@ from tests.support.waiting import eventually
 from tests.unit.worker.builders import an_attempt
 from worker import box as boxes
 from worker.box import BoxEnd, EndRecord, LaunchSpec, StartedRecord, StopWord
-from worker.ports import ImageFacts, StartOrder
+from worker.ports import LocalImage, StartOrder
 from worker.runtime.boxed import BoxedRuntime
 
 ATTEMPT = an_attempt()
@@ -28,7 +28,7 @@ def runtime(tmp_path: Path) -> BoxedRuntime:
 def an_order(lease: int | None = None) -> StartOrder:
     return StartOrder(
         attempt=ATTEMPT,
-        image=ImageFacts("x"),
+        image=LocalImage("x"),
         spec=LaunchSpec(args=("true",), env={}, user="1:1", timeout_ms=1),
         command="echo hi",
         lease_until_boot_ns=lease,

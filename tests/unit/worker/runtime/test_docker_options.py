@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.worker_house import an_attempt
 from worker.box import Box, LaunchSpec
-from worker.ports import ImageFacts, StartOrder
+from worker.ports import LocalImage, StartOrder
 from worker.runtime.docker_images import came_from_registry
 from worker.runtime.docker_options import WorkerIdentity, container_config, container_name, folder_of
 
@@ -22,7 +22,7 @@ def an_order(**fields: Any) -> StartOrder:
     spec = LaunchSpec(args=("true",), env={"A": "secret"}, user="20000:20000", timeout_ms=1000)
     order = StartOrder(
         attempt=an_attempt(),
-        image=ImageFacts("sha256:1"),
+        image=LocalImage("sha256:1"),
         spec=replace(spec, drop_caps=fields.pop("drop_caps", True)),
         command=None,
         lease_until_boot_ns=None,

@@ -12,7 +12,7 @@ from headway.model.reasons import EndWord
 from tests.support.clock import FakeClock
 from tests.unit.worker.builders import an_attempt
 from worker.box import BoxEnd, LaunchSpec, StopWord, Stream
-from worker.ports import ContainerState, ImageFacts, RuntimeRefused, StartOrder
+from worker.ports import ContainerState, LocalImage, RuntimeRefused, StartOrder
 from worker.runtime.script import Script, ScriptedRun, ScriptedStop, ends_at
 from worker.runtime.scripted import ScriptedRuntime
 
@@ -94,7 +94,7 @@ class World:
     def order(self, *, lease_s: float | None = None, **env: object) -> StartOrder:
         return StartOrder(
             attempt=an_attempt(),
-            image=ImageFacts("scripted"),
+            image=LocalImage("scripted"),
             spec=LaunchSpec(
                 args=("true",),
                 env={f"HEADWAY_SCRIPTED_{name.upper()}": str(value) for name, value in env.items()},
