@@ -1,6 +1,6 @@
 """What is admitted: how long a task may ask to run, what one account may hold, and what is kept for short tasks.
 
-How many tasks of an account may wait is JobManager's to say (`job_manager/waiting.py`), which has all of them.
+How many tasks of an account may wait is JobManager's to say (`job_manager/waiting_limit.py`), which has all of them.
 """
 
 from __future__ import annotations

@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from headway.backoff import Backoff
 from headway.ids import AttemptId
 from headway.logs import get_logger
 from headway.units import format_duration
+from headway.waiting import wait
 
-from ..naps import nap
 from ..ports import ContainerFacts, ContainerState, EngineUnavailable
 from .context import ExecutorContext
 
@@ -41,7 +42,7 @@ class AttemptContainer:
         """Wait until the container has ended after its end record. None: it can't be killed."""
         context = self._context
         # The runtime nudges when the container is gone. Frequent questions would cost the engine more than a start.
-        pause_s = 0.2
+        pauses = Backoff(0.2, 1.0)
         kill_at = context.clock.monotonic() + context.limits.exit_s
         while True:
             self._changed.clear()
@@ -57,13 +58,12 @@ class AttemptContainer:
                     return facts
                 if context.clock.monotonic() >= kill_at:
                     return await self.kill()
-            await nap(context.clock, pause_s, self._changed)
-            pause_s = min(1.0, 2 * pause_s)
+            await wait(self._changed, pauses.next_s(), context.clock)
 
     async def kill(self) -> ContainerFacts | None:
         """KILL through the engine until the container has ended. None: that did not work in time."""
         context, attempt = self._context, self._attempt
-        left_s, pause_s = context.limits.kill_s, 0.05
+        left_s, pauses = context.limits.kill_s, Backoff(0.05, 5.0)
         while left_s > 0:
             try:
                 await context.runtime.check()
@@ -79,8 +79,7 @@ class AttemptContainer:
                     return facts
             except EngineUnavailable as error:
                 log.warning("attempt.kill_failed", attempt=str(attempt), reason=str(error))
-            await context.clock.sleep(pause_s)
-            pause_s = min(5.0, 2 * pause_s)
+            await context.clock.sleep(pauses.next_s())
             left_s -= context.clock.monotonic() - began_at
         return None
 
@@ -97,7 +96,7 @@ class AttemptContainer:
     async def until_answered(self, call: Callable[[], Awaitable[T]], *, limit_s: float | None = None) -> T:
         """Repeat a call until the engine answers. Raises StepTimedOut after ``limit_s``."""
         context = self._context
-        pause_s = 0.5
+        pauses = Backoff(0.5, 15.0)
         give_up_at = None if limit_s is None else context.clock.monotonic() + limit_s
         while True:
             try:
@@ -114,5 +113,4 @@ class AttemptContainer:
                     raise StepTimedOut(
                         f"The container engine of {context.node_id} did not answer for {limit}."
                     ) from error
-            await context.clock.sleep(pause_s)
-            pause_s = min(15.0, 2 * pause_s)
+            await context.clock.sleep(pauses.next_s())

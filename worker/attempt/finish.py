@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 
+from headway.backoff import Backoff
 from headway.errors import HeadwayError, MountUnavailable, StoreFull
 from headway.jobfile.spec import RunAs
 from headway.logs import get_logger
@@ -152,7 +153,7 @@ class AttemptFinish:
     async def _publish(self, folder: str) -> None:
         """Copy the logs to the folder in the home that the user asked for."""
         context, owner, logs = self._context, self._launch.owner, self._context.mounted.job_folder(self._record.attempt)
-        pause_s = 1.0
+        pauses = Backoff(1.0, 256.0, factor=4.0)
         for last in (False, False, False, False, False, True):
             try:
                 home = await context.mounted.home(owner)
@@ -165,15 +166,14 @@ class AttemptFinish:
                 if last:
                     log.warning("logs.not_published", attempt=str(self._record.attempt), reason=str(error))
                     return
-            await context.clock.sleep(pause_s)
-            pause_s *= 4
+            await context.clock.sleep(pauses.next_s())
 
     async def _put(self, *, proven: bool) -> None:
         """Store the record, however long the disk stays full.
 
         ``proven``: the end is known without the container.
         """
-        pause_s = 0.5
+        pauses = Backoff(0.5, 15.0)
         self._record.changed_at = self._context.clock.now()
         while True:
             try:
@@ -185,5 +185,4 @@ class AttemptFinish:
                     # The container itself may fill the disk, so its removal may be what makes space.
                     with contextlib.suppress(EngineUnavailable):
                         await self._context.runtime.remove(self._record.attempt)
-            await self._context.clock.sleep(pause_s)
-            pause_s = min(15.0, 2 * pause_s)
+            await self._context.clock.sleep(pauses.next_s())

@@ -26,7 +26,7 @@ _POLL_S = 1.0
 
 
 class MountedMarketArchives:
-    """``ports.ImageMarket`` on a real mount."""
+    """``ports.MarketArchives`` on a real mount."""
 
     def __init__(self, layout: Layout, cluster: str, mounted: SharedMount, *, silence_s: float = _SILENCE_S) -> None:
         self._layout = layout

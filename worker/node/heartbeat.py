@@ -13,11 +13,11 @@ from headway.clock import Clock
 from headway.errors import Fenced, HeadwayError
 from headway.ids import AttemptId
 from headway.logs import get_logger
+from headway.waiting import wait
 
 from ..attempt.leases import Lease, later_lease, lease_after_answer
 from ..box import StopWord
 from ..model import ExtendAttempt
-from ..naps import nap
 
 log = get_logger(__name__)
 
@@ -134,4 +134,4 @@ class Heartbeat:
             self._now.clear()
             answered = await self.send_once()
             pause_s = self._every_s if answered else min(self._every_s, 2.0)
-            await nap(self._clock, pause_s, self._now)
+            await wait(self._now, pause_s, self._clock)
