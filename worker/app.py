@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Collection, Coroutine
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -198,18 +198,16 @@ async def build(
         show_names=settings.local_images,
     )
 
-    def set_lease(lease: Lease) -> None:
-        context.lease = lease
-
-    async def renew(lease: Lease) -> None:
-        await context.runtime.renew(dict.fromkeys(controller.live(), lease.until_boot_ns))
+    async def renew(lease: Lease, discarded: Collection[AttemptId]) -> None:
+        live = [attempt for attempt in controller.live() if attempt not in discarded]
+        await context.runtime.renew(dict.fromkeys(live, lease.until_boot_ns))
 
     heartbeat = Heartbeat(
         tasks.heartbeat,
         clock,
         every_s=cluster.heartbeat_s,
         lease_stop_s=cluster.lease_stop_s,
-        set_lease=set_lease,
+        set_lease=controller.lease_answered,
         renew=renew,
         stop=controller.stop,
         discard=controller.discard,

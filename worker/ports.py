@@ -12,7 +12,7 @@ from headway.errors import HeadwayError, Unavailable
 from headway.ids import AttemptId
 from headway.model.reasons import EndWord
 
-from .box import EndRecord, LaunchSpec, StartedRecord, StopWord, Stream
+from .box import BoxStanding, EndRecord, LaunchSpec, StartedRecord, StopWord, Stream
 from .model import WantedImage
 
 # --- errors of a runtime -------------------------------------------------------------------------------
@@ -145,6 +145,7 @@ class StartOrder:
     code: Path | None = None  # a snapshot of code; bound read-only at /root/code
     job_name: str = ""  # for people who look at the engine; labels only
     owner: str = ""
+    launch: bytes = b""  # as the Worker stores it; left in the box too, for a Worker whose store was lost
 
 
 class ContainerState(enum.StrEnum):
@@ -211,9 +212,9 @@ class Runtime(Protocol):
     *Making one.* ``DockerRuntime.from_config(config, attempts_dir)`` in ``runtime/docker.py``. The files of the box
     belong to ``runtime.boxed.BoxedRuntime``. ``tests/contracts/test_runtime.py`` tests every runtime.
 
-    *Identity.* A container belongs to exactly one attempt. It is found by its name ``headway-<attempt.folder>``, and by
-    labels with node id, job, task and number. An attempt never has a second one: ``start`` looks first, and adopts a
-    container whose answer got lost.
+    *Identity.* A container belongs to exactly one attempt. It is found by its name (the cluster's and the attempt's),
+    and by labels with cluster, node id, job, task and number. A container without these labels is never touched. An
+    attempt never has a second one: ``start`` looks first, and adopts a container whose answer got lost.
 
     *Order of calls.* ``open`` comes once. For each attempt the image comes first (``images.ImageManager``), then
     ``start``. ``progress``, ``inspect``, ``renew``, ``stop`` and ``kill`` may follow at any time. ``remove`` is last.
@@ -305,8 +306,9 @@ class Runtime(Protocol):
         A container of this attempt that runs or has exited is left alone, and its facts are returned: nothing runs
         twice. It returns when the engine has started the container. The user's process starts a moment later
         (``progress``).
-        Raises EngineUnavailable, RuntimeRefused. A container that could not be started is removed before RuntimeRefused
-        is raised. If the engine does not answer then, ``remove`` does it.
+        The box counts more than the engine's answer: if a launcher has taken the ticket, the start has worked.
+        Raises EngineUnavailable, RuntimeRefused. Before RuntimeRefused is raised the ticket is withdrawn, so the
+        program never runs. The container is removed, then or by ``remove``.
         """
         ...
 
@@ -316,6 +318,36 @@ class Runtime(Protocol):
 
     async def inspect(self, attempt: AttemptId) -> ContainerFacts:
         """Ask the engine. ABSENT if there is no such container. Raises EngineUnavailable."""
+        ...
+
+    async def standing(self, attempt: AttemptId) -> BoxStanding:
+        """What the box proves about the attempt (docs/box.md). The engine is not asked."""
+        ...
+
+    async def withdraw(self, attempt: AttemptId) -> bool:
+        """Take the launch ticket back. True: the program has not started and never will. Safe twice.
+
+        False: it was started, or nothing is proven. The engine is not asked.
+        """
+        ...
+
+    async def launcher_lives(self, attempt: AttemptId) -> bool:
+        """Whether a launcher holds the lock of the box. The engine is not asked."""
+        ...
+
+    async def is_inhabited(self, attempt: AttemptId) -> bool:
+        """Whether anything of the attempt lives: its launcher, or a process that sees its box as a mount.
+
+        It looks at every process of the machine, so it is for cases without a record. The engine is not asked.
+        """
+        ...
+
+    async def boxes(self) -> Collection[AttemptId]:
+        """All attempts that have a box on this disk, whoever remembers them. Blocks no event loop."""
+        ...
+
+    async def stored_launch(self, attempt: AttemptId) -> bytes | None:
+        """The launch that ``StartOrder`` left in the box. None: there is none."""
         ...
 
     async def stop(self, attempt: AttemptId, word: StopWord, grace_ms: int | None = None) -> None:
@@ -335,6 +367,10 @@ class Runtime(Protocol):
 
     async def renew(self, until_boot_ns: Mapping[AttemptId, int | None]) -> None:
         """Write leases: an instant of the boot clock, or None for no limit. Attempts without a box are skipped."""
+        ...
+
+    async def kill_launcher(self, attempt: AttemptId) -> bool:
+        """KILL the launcher, and so its whole container, without the engine. True: no launcher lives any more."""
         ...
 
     async def kill(self, attempt: AttemptId) -> None:
@@ -358,6 +394,14 @@ class Runtime(Protocol):
 
     async def images(self) -> Sequence[EngineImage]:
         """All images on the engine. It is as cheap as ``find_image``. Raises EngineUnavailable."""
+        ...
+
+    def engine_was_away(self, at: float) -> bool:
+        """Whether the engine stopped or started around then (epoch seconds), or may have: nobody watched it."""
+        ...
+
+    async def engine_goes_away(self, within_s: float) -> bool:
+        """Wait for up to ``within_s`` whether the engine stops. True: it does not answer any more."""
         ...
 
     def data_folders(self) -> Sequence[Path]:

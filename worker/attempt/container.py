@@ -39,43 +39,67 @@ class AttemptContainer:
         self._reported = False
 
     async def exited(self) -> ContainerFacts | None:
-        """Wait until the container has ended after its end record. None: it can't be killed."""
+        """Wait until launcher and container have ended, after the end record. None: they can't be killed."""
         context = self._context
         # The runtime nudges when the container is gone. Frequent questions would cost the engine more than a start.
         pauses = Backoff(0.2, 1.0)
         kill_at = context.clock.monotonic() + context.limits.exit_s
         while True:
             self._changed.clear()
-            try:
-                facts = await context.runtime.inspect(self._attempt)
-            except EngineUnavailable:
-                context.on_engine_trouble()
+            facts = await self.facts_now()
+            lives = await context.runtime.launcher_lives(self._attempt)
+            if not lives and facts is not None and facts.state is not ContainerState.RUNNING:
+                return facts
+            if context.clock.monotonic() >= kill_at:
                 # The record proves the end. A silent engine delays only what comes after.
-                if context.clock.monotonic() >= kill_at:
-                    return ContainerFacts(ContainerState.EXITED)
-            else:
-                if facts.state is not ContainerState.RUNNING:
-                    return facts
-                if context.clock.monotonic() >= kill_at:
-                    return await self.kill()
+                return ContainerFacts(ContainerState.EXITED) if facts is None and not lives else await self.kill()
             await wait(self._changed, pauses.next_s(), context.clock)
 
+    async def facts_now(self) -> ContainerFacts | None:
+        """What the engine says at this moment. None: it does not answer."""
+        try:
+            return await self._context.runtime.inspect(self._attempt)
+        except EngineUnavailable:
+            self._context.on_engine_trouble()
+            return None
+
+    async def last_facts(self) -> ContainerFacts:
+        """What the engine knows of a container that has ended. An engine that is silent for long knows nothing."""
+        context = self._context
+        try:
+            facts = await self.until_answered(
+                lambda: context.runtime.inspect(self._attempt), limit_s=context.limits.exit_s
+            )
+        except StepTimedOut:
+            return ContainerFacts(ContainerState.EXITED)
+        if facts.state is ContainerState.RUNNING:
+            # It has not noticed yet, or it has lost sight of what it started.
+            return await self.kill() or ContainerFacts(ContainerState.EXITED)
+        return facts
+
     async def kill(self) -> ContainerFacts | None:
-        """KILL through the engine until the container has ended. None: that did not work in time."""
+        """KILL launcher and container until both have ended. None: that did not work in time.
+
+        The launcher is killed through its box, so a silent engine keeps nothing alive. Then the engine is asked.
+        """
         context, attempt = self._context, self._attempt
         left_s, pauses = context.limits.kill_s, Backoff(0.05, 5.0)
         while left_s > 0:
+            began_at = context.clock.monotonic()
+            await context.runtime.kill_launcher(attempt)
+            lives = await context.runtime.is_inhabited(attempt)
             try:
                 await context.runtime.check()
             except EngineUnavailable:
                 context.on_engine_trouble()
+                if not lives:
+                    return ContainerFacts(ContainerState.EXITED)
                 await context.clock.sleep(2.0)
                 continue  # time does not count while the engine is silent
-            began_at = context.clock.monotonic()
             try:
                 await context.runtime.kill(attempt)
                 facts = await context.runtime.inspect(attempt)
-                if facts.state is not ContainerState.RUNNING:
+                if facts.state is not ContainerState.RUNNING and not lives:
                     return facts
             except EngineUnavailable as error:
                 log.warning("attempt.kill_failed", attempt=str(attempt), reason=str(error))

@@ -17,6 +17,7 @@ from ..box import BoxEnd, EndRecord, StartStage, StopWord
 from ..model import EndDecision
 from ..ports import ContainerFacts, ContainerState
 
+_TERMINATED = 143  # 128 + SIGTERM
 _KILLED = 137  # 128 + SIGKILL, as engines report it
 _ROUNDED_S = 0.001  # the launcher counts in milliseconds
 _ENGINE_RESTARTED = 255  # what Docker reports for containers that it lost during its own restart
@@ -39,6 +40,7 @@ class EndEvidence:
     overran: bool = False  # the launcher did not end it in time, so the Worker killed it
     ever_started: bool = False  # the user's process has run
     rebooted: bool = False  # the machine has rebooted since the start
+    engine_was_away: bool = False  # the engine stopped or started around the end, so it may be who ended it
 
 
 def decide(record: EndRecord | None, container: ContainerFacts, evidence: EndEvidence) -> EndDecision:
@@ -52,6 +54,8 @@ def decide(record: EndRecord | None, container: ContainerFacts, evidence: EndEvi
             f"{format_size(record.dropped_bytes)} of output were dropped, because it printed more than its limit of "
             f"{format_size(evidence.log_limit_bytes)}."
         )
+    if record.left:
+        warnings.append(_left_sentence(record))
     match record.reason:
         case BoxEnd.EXITED:
             if out_of_memory and record.exit_code == 0:
@@ -75,7 +79,34 @@ def decide(record: EndRecord | None, container: ContainerFacts, evidence: EndEvi
             )
         case BoxEnd.START_FAILED:
             return EndDecision(_start_failed(record, evidence), tuple(warnings), record.stage is StartStage.SETUP)
+    reason = _of_engine(reason, evidence)
     return EndDecision(reason, tuple(warnings), elsewhere=reason.platform_retry)
+
+
+def _left_sentence(record: EndRecord) -> str:
+    names = record.left_names.replace("/", ", ")
+    one = record.left == 1
+    return (
+        f"{'A process was' if one else f'{record.left} processes were'} still running in the background when the "
+        f"command ended, and {'was' if one else 'were'} ended with it: {names}. Use `wait` at the end of a script."
+    )
+
+
+def looks_killed_outside(record: EndRecord | None, container: ContainerFacts) -> bool:
+    """Whether nobody of Headway ended it, so that it may have been the engine in going or coming."""
+    if record is None:
+        return container.exit_code in (None, _KILLED, _TERMINATED, _ENGINE_RESTARTED)
+    if record.reason is BoxEnd.STOPPED:
+        return record.stop_word is StopWord.KILLED_OUTSIDE
+    return record.reason is BoxEnd.EXITED and record.signal == signals.SIGKILL and not record.oom_kills
+
+
+def _of_engine(reason: EndReason, evidence: EndEvidence) -> EndReason:
+    """An engine without live-restore ends its containers when it stops. That is no fault of the task or of people."""
+    if reason.word is not EndWord.KILLED_OUTSIDE or not evidence.engine_was_away:
+        return reason
+    detail = f"The container engine of {evidence.node} stopped or restarted, and ended it."
+    return EndReason(EndWord.PLATFORM_ERROR, reason.exit_code, reason.signal, detail)
 
 
 def _exited(record: EndRecord, evidence: EndEvidence, out_of_memory: bool) -> EndReason:
@@ -170,7 +201,7 @@ def _no_shell(shell: str) -> str:
 
 
 def _without_record(container: ContainerFacts, evidence: EndEvidence) -> EndDecision:
-    reason = _reason_without_record(container, evidence)
+    reason = _of_engine(_reason_without_record(container, evidence), evidence)
     return EndDecision(reason, elsewhere=reason.platform_retry)
 
 

@@ -36,3 +36,34 @@ def later_lease(one: Lease, other: Lease) -> Lease:
     if one.until_boot_ns is None or other.until_boot_ns is None:
         return other
     return one if one.until_boot_ns >= other.until_boot_ns else other
+
+
+def first_lease(
+    *,
+    launched_enforced: bool,
+    lease_s: float,
+    stop_s: float,
+    arrived_s: float | None,
+    answered: Lease | None,
+) -> Lease | None:
+    """The lease with which an attempt may begin. None: nothing is known that would let it begin.
+
+    TaskManager counts from the launch that it sent, so the time counts from the arrival of the launch, however long
+    image and engine take. Only an answered heartbeat moves it on.
+
+    Args:
+        launched_enforced: whether the launch said that leases are enforced.
+        lease_s: of the launch, in seconds.
+        arrived_s: boot clock when the launch came. None: in another boot, or before a restart of this Worker with
+            leases that were not enforced.
+        answered: what the last answered heartbeat of this Worker's life gave. None: there was none yet.
+    """
+    if answered is not None and not answered.enforced and not launched_enforced:
+        return answered
+    by_arrival = None
+    if arrived_s is not None:
+        by_arrival = lease_after_answer(sent_s=arrived_s, lease_s=lease_s, enforced=launched_enforced, stop_s=stop_s)
+    if answered is None or not answered.enforced:
+        # The launch was sent while leases are enforced: an older answer that says otherwise does not count.
+        return by_arrival if by_arrival is not None else answered
+    return answered if by_arrival is None or not by_arrival.enforced else later_lease(answered, by_arrival)

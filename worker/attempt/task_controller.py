@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from headway.errors import HeadwayError
@@ -20,6 +20,7 @@ from ..model import AttemptRecord, AttemptStage, AttemptTimes, Condition, Extend
 from ..ports import ContainerState, EngineUnavailable
 from .admission import RefuseLaunch, verdict
 from .context import ExecutorContext
+from .leases import Lease
 from .platform_log import platform_log_line
 from .task_executor import TaskExecutor
 
@@ -56,6 +57,7 @@ class TaskController:
         self._executors: dict[AttemptId, TaskExecutor] = {}
         self._lives: dict[AttemptId, asyncio.Task[None]] = {}
         self._boxes_left: dict[AttemptId, float] = {}  # ended: when (monotonic) its box may be removed
+        self._orphans: set[AttemptId] = set()  # of these only a box is known, in which something may still run
         self._forget_at = 0.0
         self._closed = False
 
@@ -63,7 +65,8 @@ class TaskController:
 
     def live(self) -> list[AttemptId]:
         """Attempts that may still have a container here, or whose end TaskManager does not know yet."""
-        return [a for a, x in self._executors.items() if x.record.stage in (AttemptStage.LIVE, AttemptStage.ENDED)]
+        live = [a for a, x in self._executors.items() if x.record.stage in (AttemptStage.LIVE, AttemptStage.ENDED)]
+        return [*live, *self._orphans]
 
     def using_resources(self) -> list[TaskExecutor]:
         """Attempts whose resources are in use."""
@@ -94,7 +97,13 @@ class TaskController:
                 continue
             if record is None:
                 record = AttemptRecord(
-                    launch.attempt, AttemptStage.LIVE, data, AttemptTimes(accepted_at=now), changed_at=now
+                    launch.attempt,
+                    AttemptStage.LIVE,
+                    data,
+                    AttemptTimes(accepted_at=now),
+                    changed_at=now,
+                    arrived_s=context.clock.monotonic(),
+                    arrived_boot_id=context.boot_id,
                 )
                 record.platform_log = platform_log_line(now, f"Accepted by {context.node_id}.") + self._scripted_line(
                     now
@@ -188,6 +197,12 @@ class TaskController:
             if executor is not None:
                 executor.acked()
 
+    def lease_answered(self, lease: Lease) -> None:
+        """A heartbeat was answered: attempts that waited for it may begin."""
+        self._context.lease = lease
+        for executor in self._executors.values():
+            executor.lease_answered()
+
     def nudge(self, attempt: AttemptId) -> None:
         """The runtime says that something may have changed."""
         executor = self._executors.get(attempt)
@@ -199,7 +214,9 @@ class TaskController:
     async def adopt(self) -> None:
         """At start: continue all attempts that the store holds."""
         taken = 0
-        for record in await self._context.store.load():
+        records = await self._context.store.load()
+        known = {record.attempt for record in records}
+        for record in [*records, *await self._from_boxes(known)]:
             self._records[record.attempt] = record
             if record.stage is AttemptStage.DONE or record.launch is None:
                 if record.launch is not None:
@@ -209,6 +226,7 @@ class TaskController:
                 launch = wire.stored_launch(record.launch)
             except (ValueError, KeyError) as error:
                 log.error("attempt.unreadable", attempt=str(record.attempt), exc=error)
+                await self._end_orphan(record.attempt)
                 continue
             if record.stage is AttemptStage.LIVE:
                 record.platform_log += platform_log_line(
@@ -222,6 +240,39 @@ class TaskController:
             taken += 1
         log.info("attempts.adopted", count=taken)
 
+    async def _from_boxes(self, known: Collection[AttemptId]) -> list[AttemptRecord]:
+        """Records anew, of attempts that have a box while the store has lost them: what a box proves still counts."""
+        context, made = self._context, []
+        now = context.clock.now()
+        for attempt in await context.runtime.boxes():
+            if attempt in known:
+                continue
+            launch = await context.runtime.stored_launch(attempt)
+            log.warning("attempt.record_lost", attempt=str(attempt), from_box=launch is not None)
+            if launch is None:
+                await self._end_orphan(attempt)
+                continue
+            record = AttemptRecord(attempt, AttemptStage.LIVE, launch, AttemptTimes(accepted_at=now), changed_at=now)
+            # Its box was made, whatever becomes of it.
+            record.boot_id = context.boot_id
+            made.append(record)
+        if made:
+            await context.store.put_many(made)
+        return made
+
+    async def _end_orphan(self, attempt: AttemptId) -> None:
+        """End an attempt of which nothing is known but its box. It counts as live until nothing of it runs."""
+        runtime = self._context.runtime
+        if not await runtime.withdraw(attempt):
+            self._orphans.add(attempt)
+            with contextlib.suppress(OSError):
+                await runtime.stop(attempt, StopWord.PLATFORM)
+
+    async def _look_at_orphans(self) -> None:
+        for attempt in list(self._orphans):
+            if not await self._context.runtime.is_inhabited(attempt):
+                self._orphans.discard(attempt)
+
     async def sweep(self) -> None:
         """Compare the engine with the records.
 
@@ -234,6 +285,7 @@ class TaskController:
             del self._boxes_left[attempt]
             await context.runtime.remove_box(attempt)
         self._forget_old()
+        await self._look_at_orphans()
         try:
             containers = await context.runtime.list()
         except EngineUnavailable:
@@ -241,7 +293,11 @@ class TaskController:
             return
         for attempt, facts in containers.items():
             record = self._records.get(attempt)
-            if attempt not in self._executors and (record is None or record.stage is AttemptStage.DONE):
+            if (
+                attempt not in self._executors
+                and attempt not in self._orphans
+                and (record is None or record.stage is AttemptStage.DONE)
+            ):
                 log.warning("container.reaped", attempt=str(attempt), state=facts.state.value)
                 with contextlib.suppress(EngineUnavailable):
                     await context.runtime.remove(attempt)

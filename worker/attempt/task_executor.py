@@ -16,10 +16,11 @@ from headway.logs import get_logger
 from headway.model.reasons import EndReason, EndWord
 from headway.states import AttemptEventKind
 from headway.units import format_duration
+from headway.waiting import wait
 
 from .. import wire
 from ..alarms import Alarm
-from ..box import EndRecord, StartedRecord, StopWord
+from ..box import BoxStanding, EndRecord, StartedRecord, StopWord
 from ..model import AttemptRecord, AttemptStage, EndDecision, ExtendAttempt, LaunchAttempt
 from ..ports import AttemptProgress, ContainerFacts, ContainerState, LocalImage, RuntimeRefused, StartOrder
 from . import end_decision
@@ -28,7 +29,7 @@ from .context import ExecutorContext
 from .end_decision import EndEvidence
 from .finish import AttemptFinish, begin_copy
 from .launch_spec import argv, dataset_versions, launch_spec, working_dir
-from .leases import later_lease, lease_after_answer
+from .leases import Lease, first_lease
 from .platform_log import platform_log_line
 from .time_limit import TimeLimit
 
@@ -37,6 +38,9 @@ T = TypeVar("T")
 
 _NS = 1_000_000_000
 _OVER = frozenset({ContainerState.EXITED, ContainerState.ABSENT})
+_NOT_BEGUN = frozenset({BoxStanding.UNUSED, BoxStanding.MAY_START})
+# Without a record of the end, processes are looked for: a launcher that was killed may be survived for a moment.
+_NOT_PROVEN = frozenset({BoxStanding.UNKNOWN, BoxStanding.UNUSED, BoxStanding.OVER})
 
 
 class TaskExecutor:
@@ -55,6 +59,9 @@ class TaskExecutor:
         self._cancelled_by_stop = False
         self._stop_ordered = False
         self._overran = False
+        self._waits_for_lease = False
+        self._rebooted = False  # its box is of another boot
+        self._look_again = False  # soon, though nobody nudges
         self._alarm: Alarm | None = None
         self._container = AttemptContainer(context, record.attempt, self._changed, self._log_line)
         self._limit = TimeLimit(context, record, launch, self._log_line)
@@ -65,6 +72,11 @@ class TaskExecutor:
     def nudge(self) -> None:
         """Something may have changed."""
         self._changed.set()
+
+    def lease_answered(self) -> None:
+        """A heartbeat was answered."""
+        if self._waits_for_lease:
+            self._changed.set()
 
     def acked(self) -> None:
         """TaskManager has stored the end, or does not want it."""
@@ -110,9 +122,14 @@ class TaskExecutor:
         await self._finish.clean_up()
 
     async def _until_end(self) -> tuple[EndDecision, EndRecord | None]:
-        runtime, attempt = self._context.runtime, self.record.attempt
-        progress = await runtime.progress(attempt)
-        if progress.started is None and progress.end is None and not await self._container_is_there():
+        """Goes on from what the box proves, wherever in its life the attempt is."""
+        standing = await self._context.runtime.standing(self.record.attempt)
+        if standing is BoxStanding.NEVER_STARTED:
+            # Withdrawn before a restart of this Worker, which is why: that was not stored.
+            return self._decision_of_never(), None
+        # A box that was made, and is gone, proves nothing.
+        was_begun = standing is BoxStanding.UNUSED and bool(self.record.boot_id)
+        if standing in _NOT_BEGUN and not was_begun:
             decision = await self._begin()
             if decision is not None:
                 return decision, None
@@ -120,16 +137,21 @@ class TaskExecutor:
             begin_copy(self._context, self.record)
         return await self._watch()
 
-    async def _container_is_there(self) -> bool:
-        if not self._adopted:
-            return False
-        facts = await self._container.until_answered(lambda: self._context.runtime.inspect(self.record.attempt))
-        return facts.state in (ContainerState.RUNNING, ContainerState.EXITED)
-
     # -- beginning ----------------------------------------------------------------------------------
 
     async def _begin(self) -> EndDecision | None:
-        """Prepare the image, the box and the container. None: the container was started."""
+        """Prepare the image, the box and the container. None: a launcher has begun, or is about to."""
+        try:
+            decision = await self._try_to_begin()
+        finally:
+            self._beginning = False
+        if decision is None or await self._never_starts():
+            return decision
+        self._log_line("Its launcher was quicker: the task runs.")
+        begin_copy(self._context, self.record)
+        return None
+
+    async def _try_to_begin(self) -> EndDecision | None:
         record = self.record
         if record.stop is not None:
             return self._decision_of_stop()
@@ -141,9 +163,8 @@ class TaskExecutor:
             if not self._cancelled_by_stop or self._task is None:
                 raise
             self._task.uncancel()
+            return self._decision_of_stop()
         except StepTimedOut as error:
-            self._beginning = False
-            record.unsafe = not await self._container.remove()
             return EndDecision(EndReason(EndWord.START_FAILED, detail=str(error)), elsewhere=True)
         except RuntimeRefused as error:
             return EndDecision(EndReason(error.word, detail=_sentence(error)), elsewhere=error.elsewhere)
@@ -151,12 +172,13 @@ class TaskExecutor:
             return EndDecision(EndReason(EndWord.MOUNT_UNAVAILABLE, detail=_sentence(error)), elsewhere=True)
         except InvalidInput as error:
             return EndDecision(EndReason(EndWord.IMAGE_BAD, detail=_sentence(error)))
-        finally:
-            self._beginning = False
-        # A stop cancelled the start. The engine may be creating the container at this moment.
-        await self._context.runtime.stop(record.attempt, record.stop or StopWord.CANCELLED, 0)
-        record.unsafe = not await self._container.remove()
-        return self._decision_of_stop()
+
+    async def _never_starts(self) -> bool:
+        """Take the launch ticket back, before anybody says that the attempt never started.
+
+        False: a launcher has taken it, so the attempt counts as running. Its stop order is given in ``_watch``.
+        """
+        return await self._context.runtime.withdraw(self.record.attempt)
 
     async def _prepare_and_start(self) -> None:
         context, launch, record = self._context, self.launch, self.record
@@ -167,13 +189,14 @@ class TaskExecutor:
             record.image_id = image.id
             self._log_line(f"Image {spec.image} is {image.id}.")
         command = spec.command if isinstance(spec.command, str) else None
+        lease = await self._first_lease()
         now = context.clock.now()
         order = StartOrder(
             attempt=record.attempt,
             image=image,
             spec=launch_spec(launch, image, now=now, lease_grace_s=limits.lease_grace_s),
             command=command,
-            lease_until_boot_ns=self._first_lease(),
+            lease_until_boot_ns=lease.until_boot_ns,
             cpus_centi=spec.resources.cpus_centi,
             memory_bytes=spec.resources.memory_bytes,
             shm_bytes=spec.resources.shm_bytes,
@@ -186,8 +209,10 @@ class TaskExecutor:
             code=await context.mounted.code(launch.owner.name, spec.code) if spec.code else None,
             job_name=launch.job_name,
             owner=launch.owner.name,
+            launch=record.launch or b"",
         )
         record.boot_id = context.boot_id
+        context.store.put_later(record)
         self._report(AttemptEventKind.CONTAINER_STARTING)
         facts = await self._container.until_answered(lambda: context.runtime.start(order), limit_s=limits.create_s)
         record.container_id = facts.id
@@ -216,16 +241,29 @@ class TaskExecutor:
                 elsewhere=True,
             ) from error
 
-    def _first_lease(self) -> int | None:
-        context, launch = self._context, self.launch
-        if not launch.lease_enforced and not context.lease.enforced:
-            return None
-        # The launch itself shows that TaskManager lives, and grants a lease. After a restart of TaskManager it may come
-        # before the first answered heartbeat. The old lease would end the new attempt at once.
-        fresh = lease_after_answer(
-            sent_s=context.clock.monotonic(), lease_s=launch.lease_s, enforced=True, stop_s=context.limits.lease_stop_s
-        )
-        return (later_lease(context.lease, fresh) if context.lease.enforced else fresh).until_boot_ns
+    async def _first_lease(self) -> Lease:
+        """The lease with which it begins. Past its deadline it waits for an answered heartbeat, which may discard it."""
+        context, launch, record = self._context, self.launch, self.record
+        arrival_counts = record.arrived_boot_id == context.boot_id and (launch.lease_enforced or not self._adopted)
+        waited = False
+        while True:
+            self._changed.clear()
+            lease = first_lease(
+                launched_enforced=launch.lease_enforced,
+                lease_s=launch.lease_s,
+                stop_s=context.limits.lease_stop_s,
+                arrived_s=record.arrived_s if arrival_counts else None,
+                answered=context.lease,
+            )
+            now_ns = round(context.clock.monotonic() * _NS)
+            if lease is not None and (lease.until_boot_ns is None or lease.until_boot_ns > now_ns):
+                self._waits_for_lease = False
+                return lease
+            if not waited:
+                waited = self._waits_for_lease = True
+                self._log_line("It begins when TaskManager has answered: it may have been given to another machine.")
+                log.info("attempt.waits_for_lease", attempt=str(record.attempt))
+            await self._changed.wait()
 
     # -- watching -----------------------------------------------------------------------------------
 
@@ -249,6 +287,8 @@ class TaskExecutor:
             if record.stop is not None and not self._stop_ordered:
                 self._stop_ordered = changed = True
                 await self._order_stop(record.stop)
+                if await runtime.standing(attempt) in _NOT_BEGUN and await runtime.withdraw(attempt):
+                    return self._decision_of_stop(), None
             elif record.stop is None and progress.started is not None and await self._limit.send_to_launcher():
                 changed = True
                 self._alarm_at(self._overdue_at(progress.started))
@@ -256,15 +296,36 @@ class TaskExecutor:
                 self._alarm_at(self._overdue_at(progress.started))
             elif self._alarm.at <= context.clock.monotonic():
                 return await self._overdue(progress)
-            # Woken without a change, or adopted: the container itself may be gone.
-            if self._adopted if first else not changed:
-                facts = await self._container.until_answered(lambda: runtime.inspect(attempt))
-                if facts.state in _OVER or (facts.state is ContainerState.CREATED and self._adopted):
-                    # The record is written before the container ends, so look once more.
-                    last = await runtime.progress(attempt)
-                    return await self._settle(last.end, facts), last.end
+            # Woken without a change, or adopted: the launcher itself may be gone.
+            if (self._adopted if first else not changed) and await self._is_over():
+                # The record is written before the launcher ends, so look once more.
+                last = await runtime.progress(attempt)
+                return await self._settle(last.end, await self._container.last_facts()), last.end
             first = False
+            await self._wait_for_change()
+
+    async def _is_over(self) -> bool:
+        """Whether nothing of the attempt runs any more. The box decides, the engine is only asked what it knows."""
+        runtime, attempt = self._context.runtime, self.record.attempt
+        standing = await runtime.standing(attempt)
+        self._rebooted = standing is BoxStanding.OTHER_BOOT
+        if standing is BoxStanding.MAY_START:
+            # The container was started, and no launcher has come yet. If the container has ended, none will.
+            facts = await self._container.facts_now()
+            self._look_again = True
+            return facts is not None and facts.state in _OVER and await runtime.withdraw(attempt)
+        if standing in _NOT_PROVEN and await runtime.is_inhabited(attempt):
+            standing = BoxStanding.RUNS
+        # The engine tells of the container's end. It may have lost sight of it, so the box is looked at again.
+        self._look_again = standing is BoxStanding.RUNS
+        return standing is not BoxStanding.RUNS
+
+    async def _wait_for_change(self) -> None:
+        if not self._look_again:
             await self._changed.wait()
+            return
+        self._look_again = False
+        await wait(self._changed, self._context.limits.look_s, self._context.clock)
 
     async def _order_stop(self, word: StopWord) -> None:
         context, grace_s = self._context, self.launch.spec.grace_s
@@ -333,7 +394,16 @@ class TaskExecutor:
             facts = await self._container.exited()
             if facts is None:
                 return self._cannot_kill()
-        return end_decision.decide(end, facts, self._evidence())
+        return end_decision.decide(end, facts, self._evidence(await self._engine_went(end, facts)))
+
+    async def _engine_went(self, end: EndRecord | None, facts: ContainerFacts) -> bool:
+        """Whether the engine, in going or coming, may be what ended it. Asked only where it looks like that."""
+        if not end_decision.looks_killed_outside(end, facts) or self.record.stop is not None:
+            return False
+        runtime, context = self._context.runtime, self._context
+        at = end.ended_wall_ns / _NS if end is not None else context.clock.now()
+        # A graceful stop of an engine ends its containers first, and only then stops answering.
+        return runtime.engine_was_away(at) or await runtime.engine_goes_away(context.limits.engine_goes_s)
 
     def _cannot_kill(self) -> EndDecision:
         node = self._context.node_id
@@ -344,10 +414,17 @@ class TaskExecutor:
             EndReason(EndWord.PLATFORM_ERROR, detail=f"It could not be killed on worker {node}."), elsewhere=True
         )
 
+    def _decision_of_never(self) -> EndDecision:
+        """Of an attempt whose ticket was withdrawn by an earlier life of this Worker."""
+        if self.record.stop is not None:
+            return self._decision_of_stop()
+        detail = f"It was not started on {self._context.node_id}: its worker was restarted while it was refused."
+        return EndDecision(EndReason(EndWord.START_FAILED, detail=detail), elsewhere=True)
+
     def _decision_of_stop(self) -> EndDecision:
         return end_decision.decide(None, ContainerFacts(ContainerState.ABSENT), self._evidence())
 
-    def _evidence(self) -> EndEvidence:
+    def _evidence(self, engine_was_away: bool = False) -> EndEvidence:
         launch, record = self.launch, self.record
         spec = launch.spec
         image = LocalImage(record.image_id)
@@ -364,7 +441,8 @@ class TaskExecutor:
             stop_detail=record.stop_detail,
             overran=self._overran,
             ever_started=record.times.process_started_at is not None,
-            rebooted=bool(record.boot_id) and record.boot_id != self._context.boot_id,
+            rebooted=self._rebooted or (bool(record.boot_id) and record.boot_id != self._context.boot_id),
+            engine_was_away=engine_was_away,
         )
 
     # -- helpers ------------------------------------------------------------------------------------

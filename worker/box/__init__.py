@@ -15,6 +15,7 @@ The box is a folder on the machine's local disk, bind-mounted into the container
       ticket            Worker to launcher: the program may be started, once. The launcher takes it by a rename to
                         ticket.taken, the Worker withdraws it by a rename to ticket.withdrawn
       spec              Worker to launcher: what to start and how
+      launch            the Worker's own copy of the launch, for a Worker whose store was lost
       lease             Worker to launcher: `none`, or the boot-time nanosecond at which to end the container
       limits            Worker to launcher: a changed timeout
       stop              Worker to launcher: end the container, and why
@@ -34,6 +35,7 @@ from .layout import CONTAINER_ATTEMPT_DIR, CONTAINER_BOX_DIR, CONTAINER_COMMAND,
 from .orders import (
     read_deadline,
     read_end,
+    read_launch,
     read_lease,
     read_limits,
     read_started,
@@ -115,6 +117,7 @@ __all__ = [
     "read_deadline",
     "read_end",
     "read_index",
+    "read_launch",
     "read_lease",
     "read_limits",
     "read_spec",

@@ -31,6 +31,7 @@ class Box:
     ticket_taken: Path = field(init=False)
     ticket_withdrawn: Path = field(init=False)
     spec: Path = field(init=False)
+    launch: Path = field(init=False)
     lease: Path = field(init=False)
     limits: Path = field(init=False)
     stop: Path = field(init=False)
@@ -55,7 +56,20 @@ class Box:
             "ticket_withdrawn": run / "ticket.withdrawn",
             "launcher_log": run / "launcher.log",
         }
-        names = ("ticket", "spec", "lease", "limits", "stop", "started", "taken", "stdout", "stderr", "index", "end")
+        names = (
+            "ticket",
+            "spec",
+            "launch",
+            "lease",
+            "limits",
+            "stop",
+            "started",
+            "taken",
+            "stdout",
+            "stderr",
+            "index",
+            "end",
+        )
         paths.update({name: run / name for name in names})
         for name, path in paths.items():
             object.__setattr__(self, name, path)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
-from .files import encode_value, number, optional_number, read_pairs, read_small, write_atomic
+from .files import encode_value, number, open_regular, optional_number, read_pairs, read_small, write_atomic
 from .layout import Box
 from .records import BoxEnd, BoxError, BoxStopOrder, EndRecord, StartedRecord, StartStage, StopWord
 
@@ -12,6 +13,15 @@ from .records import BoxEnd, BoxError, BoxStopOrder, EndRecord, StartedRecord, S
 def write_lease(box: Box, until_boot_ns: int | None) -> None:
     """Let the attempt run until an instant of the boot clock (`boottime_ns`). None: without limit."""
     write_atomic(box.lease, b"none\n" if until_boot_ns is None else b"%d\n" % until_boot_ns)
+
+
+def read_launch(box: Box) -> bytes | None:
+    """The launch that the Worker stored beside the spec. None: there is none."""
+    try:
+        with os.fdopen(open_regular(box.launch), "rb") as file:
+            return file.read() or None
+    except OSError:
+        return None
 
 
 def read_lease(box: Box) -> int | None:

@@ -44,6 +44,7 @@ class BoxStanding(enum.StrEnum):
     RUNS = "runs"  # a launcher lives: the program runs, will run, or has just ended
     NEVER_STARTED = "never_started"  # the ticket was withdrawn: the program never runs
     ENDED = "ended"  # the launcher has recorded the end
+    OTHER_BOOT = "other_boot"  # made before the machine booted, and without a record: nothing of it lives
     OVER = "over"  # the launcher is dead without a record: the program may have run, and does not any more
     UNKNOWN = "unknown"  # files are missing or broken: nothing is proven
 
@@ -74,7 +75,7 @@ def judge(facts: BoxFacts) -> BoxStanding:
     if not facts.same_boot:
         # Nothing of another boot lives. A rename of that boot may not have reached the disk, so the ticket proves
         # nothing; the launcher takes none of another boot.
-        return BoxStanding.OVER
+        return BoxStanding.OTHER_BOOT
     if facts.locked:
         return BoxStanding.RUNS
     if facts.locked is None or facts.ticket is Ticket.MISSING:
@@ -99,7 +100,8 @@ def look(box: Box, *, attempt: str, boot_id: str) -> BoxFacts:
     has_end, broken = _has_end(box)
     there = pairs.get("attempt", attempt)
     return BoxFacts(
-        laid_out=ticket is not Ticket.MISSING or locked is not None or has_end or broken,
+        # A box of an older Headway has neither lock nor ticket. Whoever has read its spec may run.
+        laid_out=ticket is not Ticket.MISSING or locked is not None or has_end or os.path.lexists(box.spec),
         ticket=ticket,
         same_boot=pairs.get("boot_id", boot_id) == boot_id,
         same_attempt=there == attempt,
@@ -227,7 +229,10 @@ def kill_launcher(box: Box, *, within_s: float) -> bool:
 
 
 def inhabitants(box: Box) -> list[int]:
-    """Processes that see this box as a mount, as those of its container do, whatever became of the launcher."""
+    """Processes that see this box as a mount, as those of its container do, whatever became of the launcher.
+
+    It looks at all processes of the machine. A box that was removed meanwhile is found as well.
+    """
     place = _mounted_as(box.run.resolve()), _mounted_as(box.root.resolve())
     wanted = {one for one in place if one is not None}
     found = []
@@ -245,7 +250,7 @@ def inhabitants(box: Box) -> list[int]:
 def _source(line: str) -> tuple[str, str] | None:
     """Device and path inside its file system of what a line of mountinfo mounts."""
     words = line.split(" ", 5)
-    return (words[2], words[3]) if len(words) > 4 else None
+    return (words[2], words[3].removesuffix("//deleted")) if len(words) > 4 else None
 
 
 def _mounted_as(path: Path) -> tuple[str, str] | None:

@@ -6,7 +6,7 @@ Orders are stops, discards and extensions. It uses neither the engine nor the mo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from headway.clock import Clock
@@ -47,7 +47,7 @@ class Heartbeat:
         every_s: float,
         lease_stop_s: float,
         set_lease: Callable[[Lease], None],
-        renew: Callable[[Lease], Awaitable[None]],
+        renew: Callable[[Lease, Collection[AttemptId]], Awaitable[None]],
         stop: Callable[[Sequence[tuple[AttemptId, StopWord]]], Awaitable[None]],
         discard: Callable[[Sequence[AttemptId]], Awaitable[None]],
         extend: Callable[[Sequence[ExtendAttempt]], Awaitable[None]],
@@ -75,7 +75,7 @@ class Heartbeat:
         """TaskManager stops as planned, so leases have no limit until it is back. The files say so afterwards."""
         self.lease = Lease()
         self._set_lease(self.lease)
-        await self._renew(self.lease)
+        await self._renew(self.lease, ())
 
     async def send_once(self) -> bool:
         """Send one heartbeat and do what the answer says. False: TaskManager did not answer.
@@ -92,7 +92,7 @@ class Heartbeat:
             log.error("heartbeat.fenced", advice="give each machine a `worker.node_id` of its own")
             self.lease = Lease(round(sent_s * 1e9))
             self._set_lease(self.lease)
-            await self._renew(self.lease)
+            await self._renew(self.lease, ())
             raise
         except HeadwayError as error:
             if not self._silent:
@@ -109,10 +109,7 @@ class Heartbeat:
         if lease.enforced != self.lease.enforced:
             log.info("lease.mode", enforced=lease.enforced)
         changed_mode = lease.enforced != self.lease.enforced
-        self.lease = later_lease(self.lease, lease)
-        self._set_lease(self.lease)
-        if lease.enforced or changed_mode:
-            await self._renew(self.lease)
+        # What was given to others comes first: with a fresh lease it might begin, or go on, beside them.
         if answer.discard:
             await self._discard(answer.discard)
         if answer.stop:
@@ -120,6 +117,10 @@ class Heartbeat:
                 await self._stop(answer.stop)
             except HeadwayError as error:
                 log.warning("stop.not_stored", reason=str(error))
+        self.lease = later_lease(self.lease, lease)
+        self._set_lease(self.lease)
+        if lease.enforced or changed_mode:
+            await self._renew(self.lease, answer.discard)
         if answer.extend:
             try:
                 await self._extend(answer.extend)

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
@@ -21,13 +21,15 @@ from headway.ids import AttemptId
 from headway.logs import get_logger
 
 from .. import box as boxes
-from ..box import Box, StopWord, Stream
+from ..box import Box, BoxStanding, StopWord, Stream
+from ..model import attempt_of_folder
 from ..ports import AttemptProgress, StartOrder
 
 log = get_logger(__name__)
 
 T = TypeVar("T")
 
+_KILL_S = 10.0  # for the kernel to end all processes of a container
 _WATCHED = ("started", "taken", "end")
 
 
@@ -37,9 +39,10 @@ class BoxedRuntime:
     A subclass calls ``lay_out`` before it creates a container. Its ``open`` and ``close`` call those of this class.
     """
 
-    def __init__(self, attempts_dir: Path, launcher: Path | None) -> None:
+    def __init__(self, attempts_dir: Path, launcher: Path | None, *, boot_id: str = "") -> None:
         self._attempts_dir = attempts_dir
         self._launcher = launcher
+        self._boot_id = boot_id or boxes.boot_id()
         self._watch = BoxWatch()
         # Threads of their own: an engine that hangs must never delay the renewal of a lease.
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="box")
@@ -59,18 +62,20 @@ class BoxedRuntime:
         return Box(self._attempts_dir / attempt.folder / "box")
 
     async def lay_out(self, order: StartOrder) -> Box:
-        """Make the box ready for the container, and watch it. Safe twice: a started launcher's files stay as they are.
+        """Make the box ready for the container, and watch it. Safe twice: what a launcher may have read stays.
 
-        Raises OSError, or ValueError for a value that no process can have.
+        The ticket comes last, and only once. Raises OSError, or ValueError for a value that no process can have.
         """
         box = self.box(order.attempt)
 
         def lay_out() -> None:
-            if box.started.exists() or box.end.exists():
+            if self._judge(order.attempt) not in (BoxStanding.UNUSED, BoxStanding.MAY_START):
                 return
             boxes.create(box.root, launcher=self._launcher, command=order.command)
             boxes.write_spec(box, order.spec)
             boxes.write_lease(box, order.lease_until_boot_ns)
+            boxes.write_atomic(box.launch, order.launch)
+            boxes.write_ticket(box, attempt=order.attempt.folder, boot_id=self._boot_id)
 
         await self._in_thread(lay_out)
         self.watch(order.attempt)
@@ -91,6 +96,50 @@ class BoxedRuntime:
             end = boxes.read_end(box)
             return AttemptProgress(started=_started(box), end=end, timeout_ms=_taken(box))
         return AttemptProgress(started=_started(box), timeout_ms=_taken(box))
+
+    async def standing(self, attempt: AttemptId) -> BoxStanding:
+        # As in progress: a few small files.
+        return self._judge(attempt)
+
+    def _judge(self, attempt: AttemptId) -> BoxStanding:
+        return boxes.judge(boxes.look(self.box(attempt), attempt=attempt.folder, boot_id=self._boot_id))
+
+    async def withdraw(self, attempt: AttemptId) -> bool:
+        return await self._in_thread(lambda: self._withdraw(attempt))
+
+    def _withdraw(self, attempt: AttemptId) -> bool:
+        """Blocks. A box that was never made needs no withdrawal."""
+        if self._judge(attempt) is BoxStanding.UNUSED:
+            return True
+        try:
+            return boxes.withdraw(self.box(attempt))
+        except OSError as error:
+            log.warning("ticket.not_withdrawn", attempt=str(attempt), reason=str(error))
+            return False
+
+    async def launcher_lives(self, attempt: AttemptId) -> bool:
+        return boxes.is_locked(self.box(attempt)) is True
+
+    async def is_inhabited(self, attempt: AttemptId) -> bool:
+        box = self.box(attempt)
+        if boxes.is_locked(box):
+            return True
+        # In a thread of asyncio's: it looks at every process of the machine.
+        return bool(await asyncio.to_thread(boxes.inhabitants, box))
+
+    async def boxes(self) -> Collection[AttemptId]:
+        def find() -> list[AttemptId]:
+            found = (attempt_of_folder(folder.name) for folder in self._attempts_dir.iterdir())
+            return [attempt for attempt in found if attempt is not None and self.box(attempt).run.is_dir()]
+
+        return await self._in_thread(find)
+
+    async def stored_launch(self, attempt: AttemptId) -> bytes | None:
+        return await self._in_thread(lambda: boxes.read_launch(self.box(attempt)))
+
+    async def kill_launcher(self, attempt: AttemptId) -> bool:
+        # In a thread of asyncio's: it waits for the kernel, and must not keep a lease from being renewed.
+        return await asyncio.to_thread(boxes.kill_launcher, self.box(attempt), within_s=_KILL_S)
 
     async def stop(self, attempt: AttemptId, word: StopWord, grace_ms: int | None = None) -> None:
         box = self.box(attempt)

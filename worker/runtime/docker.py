@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import datetime
@@ -23,6 +24,7 @@ from headway.ids import AttemptId
 from headway.logs import get_logger
 from headway.model.reasons import EndWord
 
+from ..box import BoxStanding
 from ..launcher import launcher_path
 from ..model import WantedImage, attempt_of_folder
 from ..ports import (
@@ -43,11 +45,12 @@ from ..ports import (
 from .boxed import BoxedRuntime
 from .docker_disk import EngineFolders, container_files
 from .docker_engine import DockerEngine, KeyedLock, StartSlots
-from .docker_errors import start_refusal, text_of
+from .docker_errors import engine_in_trouble, is_left_over, start_refusal, text_of
 from .docker_events import EngineEvents
 from .docker_gpus import GpuProbe
 from .docker_images import DockerImages
 from .docker_options import WorkerIdentity, container_config, container_name, folder_of
+from .docker_outages import EngineOutages
 
 if TYPE_CHECKING:
     from headway.config import HeadwayConfig
@@ -56,6 +59,9 @@ log = get_logger(__name__)
 T = TypeVar("T")
 
 _ABSENT = ContainerFacts(ContainerState.ABSENT)
+# A launcher lives or has lived: whatever the engine says, this start has worked.
+_BEGUN = frozenset({BoxStanding.RUNS, BoxStanding.ENDED, BoxStanding.OVER})
+_LOOK_S = 0.5
 _STATES = {
     "created": ContainerState.CREATED,
     "running": ContainerState.RUNNING,
@@ -89,6 +95,7 @@ class DockerRuntime(BoxedRuntime):
         self._images = DockerImages(engine, node=identity.node, local=local_images)
         self._gpu_probe = GpuProbe(engine, identity.node)
         self._folders = EngineFolders(engine)
+        self._outages = EngineOutages()
         self._events = EngineEvents(engine, on_connect=self._connected, on_loss=self._lost, on_event=self._engine_event)
         # More starts at once would only wait for each other in the engine.
         self._starts = StartSlots(min(16, max(8, 2 * (os.cpu_count() or 1))))
@@ -165,7 +172,7 @@ class DockerRuntime(BoxedRuntime):
         return self._folders.found
 
     async def files(self, attempt: AttemptId) -> ContainerFiles:
-        name, here = container_name(attempt.folder), self._folders.found
+        name, here = self._name(attempt), self._folders.found
         return await self._engine_call(lambda api: container_files(api, name, here))
 
     # -- one attempt ------------------------------------------------------------------------------
@@ -214,7 +221,9 @@ class DockerRuntime(BoxedRuntime):
     async def kill(self, attempt: AttemptId) -> None:
         def kill(api: APIClient) -> None:
             try:
-                api.kill(container_name(attempt.folder), "KILL")
+                container = self._own(api, attempt)
+                if container is not None:
+                    api.kill(container, "KILL")
             except NotFound:
                 return
             except APIError as error:
@@ -226,7 +235,9 @@ class DockerRuntime(BoxedRuntime):
     async def remove(self, attempt: AttemptId) -> None:
         def remove(api: APIClient) -> None:
             try:
-                api.remove_container(container_name(attempt.folder), v=True, force=True)
+                container = self._own(api, attempt)
+                if container is not None:
+                    api.remove_container(container, v=True, force=True)
             except NotFound:
                 return
             except APIError as error:
@@ -252,44 +263,100 @@ class DockerRuntime(BoxedRuntime):
     def _create_and_start(
         self, api: APIClient, order: StartOrder, config: dict[str, Any], cancelled: Callable[[], bool]
     ) -> ContainerFacts:
-        name = container_name(order.attempt.folder)
+        attempt, container = order.attempt, ""
         try:
-            try:
-                container = _create(api, config, name)
-            except APIError as error:
-                if error.status_code != 409:
-                    raise
-                before = self._inspect(api, order.attempt)
-                if before.state is not ContainerState.CREATED:
-                    if before.state is ContainerState.ABSENT:
-                        # The engine is about to make it, for a call that was cancelled.
-                        raise EngineUnavailable(f"The container engine is still busy with {name}.") from error
-                    return before
-                container = before.id
+            container, before = self._create(api, order, config)
+            if before is not None:
+                return before
             if cancelled():
                 raise EngineUnavailable("The start was cancelled.")
             api.start(container)
         except APIError as error:
+            # The box decides: an engine that was killed while it started a container knows nothing of its processes.
+            if self._judge(attempt) in _BEGUN:
+                return ContainerFacts(ContainerState.RUNNING, id=container, image_id=order.image.id)
+            if engine_in_trouble(error) or is_left_over(error):
+                if is_left_over(error):
+                    self._clean_up(api, attempt)
+                raise EngineUnavailable(f"The container engine could not start it: {text_of(error)}") from error
             refusal = start_refusal(error, node=self._identity.node, image=order.image.id)
-            self._clean_up(api, name)
+            self._refuse(api, attempt, refusal)
             raise refusal from error
         return ContainerFacts(ContainerState.RUNNING, id=container, image_id=order.image.id)
 
-    @staticmethod
-    def _clean_up(api: APIClient, name: str) -> None:
+    def _create(self, api: APIClient, order: StartOrder, config: dict[str, Any]) -> tuple[str, ContainerFacts | None]:
+        """The id of a container that was never started; or the facts of one that was."""
+        name = self._name(order.attempt)
         try:
-            api.remove_container(name, v=True, force=True)
+            return str(api.create_container_from_config(config, name)["Id"]), None  # type: ignore[no-untyped-call]
+        except APIError as error:
+            if error.status_code != 409:
+                raise
+            found = self._find(api, name)
+            if found is None:
+                # The engine is about to make it, for a call that was cancelled.
+                raise EngineUnavailable(f"The container engine is still busy with {name}.") from error
+            if not self._is_own(found, order.attempt):
+                refusal = RuntimeRefused(
+                    f"The engine of {self._identity.node} has a container named {name} that is not Headway's; its "
+                    "owner has to rename or remove it",
+                    word=EndWord.START_FAILED,
+                    elsewhere=True,
+                )
+                if self._withdraw(order.attempt):
+                    raise refusal from error
+                return "", ContainerFacts(ContainerState.RUNNING, image_id=order.image.id)
+            facts = container_facts(found)
+            return facts.id, None if facts.state is ContainerState.CREATED else facts
+
+    def _refuse(self, api: APIClient, attempt: AttemptId, refusal: RuntimeRefused) -> None:
+        """Make sure that the program never runs, before anybody says so.
+
+        Raises EngineUnavailable where a launcher was quicker: the call is repeated, and finds that it runs.
+        """
+        if not self._withdraw(attempt):
+            raise EngineUnavailable(f"The start failed, but its launcher lives. {refusal.message}")
+        self._clean_up(api, attempt)
+
+    def _clean_up(self, api: APIClient, attempt: AttemptId) -> None:
+        try:
+            container = self._own(api, attempt)
+            if container is not None:
+                api.remove_container(container, v=True, force=True)
         except NotFound:
             return
         except APIError as error:
-            log.warning("container.not_removed", container=name, reason=text_of(error))
+            log.warning("container.not_removed", container=self._name(attempt), reason=text_of(error))
+
+    def _name(self, attempt: AttemptId) -> str:
+        return container_name(self._identity.cluster, attempt.folder)
+
+    def _find(self, api: APIClient, name: str) -> Mapping[str, Any] | None:
+        """The engine's answer about the container of this name, whoever's it is."""
+        try:
+            found: Mapping[str, Any] = api.inspect_container(name)
+        except NotFound:
+            return None
+        return found
+
+    def _is_own(self, found: Mapping[str, Any], attempt: AttemptId) -> bool:
+        return self._attempt_of(found.get("Name", ""), (found.get("Config") or {}).get("Labels")) == attempt
+
+    def _own(self, api: APIClient, attempt: AttemptId) -> str | None:
+        """The id of the attempt's container. None: there is none. A name alone makes no container ours."""
+        found = self._find(api, self._name(attempt))
+        if found is None:
+            return None
+        if not self._is_own(found, attempt):
+            log.warning("container.foreign", container=found.get("Name", ""))
+            return None
+        return str(found["Id"])
 
     def _inspect(self, api: APIClient, attempt: AttemptId) -> ContainerFacts:
-        try:
-            found = api.inspect_container(container_name(attempt.folder))
-        except NotFound:
+        found = self._find(api, self._name(attempt))
+        if found is None:
             return _ABSENT
-        if self._attempt_of(found.get("Name", ""), (found.get("Config") or {}).get("Labels")) != attempt:
+        if not self._is_own(found, attempt):
             log.warning("container.foreign", container=found.get("Name", ""))
             return _ABSENT
         return container_facts(found)
@@ -330,13 +397,28 @@ class DockerRuntime(BoxedRuntime):
         folder = folder_of(name, labels, self._identity)
         return None if folder is None else attempt_of_folder(folder)
 
+    def engine_was_away(self, at: float) -> bool:
+        return self._outages.cover(at)
+
+    async def engine_goes_away(self, within_s: float) -> bool:
+        until = time.monotonic() + within_s
+        while time.monotonic() < until:
+            try:
+                await self.check()
+            except EngineUnavailable:
+                return True
+            await asyncio.sleep(_LOOK_S)
+        return False
+
     def _connected(self) -> None:
+        self._outages.over(time.time())
         log.info("engine.connected", url=self._engine.url)
         self._images.trust(True)
         for attempt in list(self._known_attempts):
             self._on_change(attempt)
 
     def _lost(self) -> None:
+        self._outages.began(time.time())
         self._images.trust(False)
         self._gpu_probe.forget()
         self._folders.forget()
@@ -349,10 +431,6 @@ class DockerRuntime(BoxedRuntime):
         attempt = self._attempt_of(attributes.get("name", ""), attributes)
         if attempt is not None:
             self._on_change(attempt)
-
-
-def _create(api: APIClient, config: dict[str, Any], name: str) -> str:
-    return str(api.create_container_from_config(config, name)["Id"])  # type: ignore[no-untyped-call]
 
 
 def container_facts(found: Mapping[str, Any]) -> ContainerFacts:

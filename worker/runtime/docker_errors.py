@@ -19,6 +19,9 @@ _TROUBLE = (
     "removal of container",  # in progress: the next try finds it gone
     "is marked for removal",
 )
+# What an engine says of a start whose processes it has lost sight of: it was killed while it started them. runc's own
+# refusals have the same words for files of an image, and name runc.
+_LEFT_OVER = re.compile(r"already in use|already exists|file exists|failed to start shim", re.IGNORECASE)
 _NO_DISK = re.compile(r"no space left on device|disk quota exceeded", re.IGNORECASE)
 _NO_GPU_RUNTIME = re.compile(r"could not select device driver|unknown or invalid runtime name: nvidia|CDI device inj")
 _GPU = re.compile(r"nvidia|nvml|libcuda|unresolvable CDI", re.IGNORECASE)
@@ -79,6 +82,12 @@ def engine_in_trouble(error: EngineError) -> bool:
     return error.status_code == 503 or (
         any(word in text for word in _TROUBLE) and "oci runtime" not in text and "runc" not in text
     )
+
+
+def is_left_over(error: EngineError) -> bool:
+    """Whether an earlier start of the same container stands in the way. That is no refusal: the box tells what runs."""
+    text = text_of(error)
+    return _LEFT_OVER.search(text) is not None and not re.search("oci runtime|runc", text, re.IGNORECASE)
 
 
 def start_refusal(error: EngineError, *, node: str, image: str) -> RuntimeRefused:

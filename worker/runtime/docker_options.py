@@ -41,9 +41,10 @@ class WorkerIdentity:
         return [f"{name}={value}" for name, value in self.labels().items()]
 
 
-def container_name(folder: str) -> str:
-    """The only name of an attempt's container. ``folder`` is ``AttemptId.folder``."""
-    return f"headway-{folder}"
+def container_name(cluster: str, folder: str) -> str:
+    """The only name of an attempt's container. It has the cluster's name and ``AttemptId.folder``."""
+    prefix = cluster if cluster.startswith("headway") else f"headway-{cluster}"
+    return f"{prefix}-{folder}"
 
 
 def folder_of(name: str, labels: dict[str, str] | None, identity: WorkerIdentity) -> str | None:
@@ -55,7 +56,7 @@ def folder_of(name: str, labels: dict[str, str] | None, identity: WorkerIdentity
     if any(labels.get(key) != value for key, value in identity.labels().items()):
         return None
     folder = labels.get(f"{_LABEL}attempt", "")
-    return folder if folder and name.removeprefix("/") == container_name(folder) else None
+    return folder if folder and name.removeprefix("/") == container_name(identity.cluster, folder) else None
 
 
 def container_config(order: StartOrder, box: Box, identity: WorkerIdentity, *, pids_limit: int) -> dict[str, Any]:

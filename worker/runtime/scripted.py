@@ -26,7 +26,7 @@ from headway.model.reasons import EndWord
 
 from .. import box as boxes
 from ..alarms import Alarm, Alarms
-from ..box import Box, EndRecord, StartedRecord, StopWord, Stream
+from ..box import Box, BoxStanding, EndRecord, StartedRecord, StopWord, Stream
 from ..model import WantedImage, attempt_of_folder
 from ..ports import (
     AttemptProgress,
@@ -188,6 +188,40 @@ class ScriptedRuntime:
     async def inspect(self, attempt: AttemptId) -> ContainerFacts:
         live = self._live.get(attempt)
         return _ABSENT if live is None else self._facts(attempt, live)
+
+    async def standing(self, attempt: AttemptId) -> BoxStanding:
+        live = self._live.get(attempt)
+        if live is None:
+            return BoxStanding.UNUSED
+        if live.cut_off:
+            return BoxStanding.OTHER_BOOT
+        live.freeze_if_over(self._now_ns())
+        return BoxStanding.RUNS if live.frozen is None else BoxStanding.ENDED
+
+    async def withdraw(self, attempt: AttemptId) -> bool:
+        return attempt not in self._live
+
+    async def launcher_lives(self, attempt: AttemptId) -> bool:
+        return await self.standing(attempt) is BoxStanding.RUNS
+
+    async def is_inhabited(self, attempt: AttemptId) -> bool:
+        return await self.standing(attempt) is BoxStanding.RUNS
+
+    async def boxes(self) -> Collection[AttemptId]:
+        return list(self._live)
+
+    async def stored_launch(self, attempt: AttemptId) -> bytes | None:
+        return None
+
+    async def kill_launcher(self, attempt: AttemptId) -> bool:
+        await self.stop(attempt, StopWord.PLATFORM, 0)
+        return await self.standing(attempt) is not BoxStanding.RUNS
+
+    def engine_was_away(self, at: float) -> bool:
+        return False
+
+    async def engine_goes_away(self, within_s: float) -> bool:
+        return False
 
     async def stop(self, attempt: AttemptId, word: StopWord, grace_ms: int | None = None) -> None:
         live = self._live.get(attempt)

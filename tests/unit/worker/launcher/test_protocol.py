@@ -86,7 +86,7 @@ def test_a_ticket_of_another_boot_starts_nothing(launch: Runs) -> None:
     run = launch.launch(box)
     assert run.process.wait(10) == 125
     assert box.ticket.exists()
-    assert standing(box) is BoxStanding.OVER
+    assert standing(box) is BoxStanding.OTHER_BOOT
 
 
 @pytest.mark.parametrize("missing", ["lock", "ticket"])
