@@ -21,7 +21,7 @@ from task_manager.simulate.trace import KNOWN, parse_trace
 from task_manager.store import tables
 from tests.integration.http_rig import Rig, a_rig
 from tests.support.attempts import an_attempt, keep
-from tests.unit.task_manager.house import GiB, a_task
+from tests.unit.task_manager.rig import GiB, a_task
 
 DAY = 86_400.0
 H = 3_600.0

@@ -18,7 +18,7 @@ from task_manager.planning.scheduling_pass import Discipline, PassSettings
 from task_manager.simulate import cluster, command, workload
 from task_manager.simulate.records import Record
 from tests.support.scheduling import Cluster
-from tests.unit.task_manager.house import a_node, a_task
+from tests.unit.task_manager.rig import a_node, a_task
 
 GPUS = 8
 KEYS: dict[str, Callable[[Waiting], float]] = {

@@ -20,7 +20,7 @@ from task_manager.planning.plan import Discipline, PassInput, PassSettings, Plan
 from task_manager.planning.scheduling_pass import plan
 from tests.property.test_promises import Stream
 from tests.support.scheduling import Cluster
-from tests.unit.task_manager.house import a_node, a_task
+from tests.unit.task_manager.rig import a_node, a_task
 
 _DAYS = 28
 

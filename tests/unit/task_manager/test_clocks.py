@@ -15,7 +15,7 @@ from task_manager.decisions.decision_log import DecisionLog
 from task_manager.engine.events import Tick
 from task_manager.order.policies import by_name
 from tests.support.clock import FakeClock
-from tests.unit.task_manager.house import SETTINGS, House, a_house, a_node, a_task, tid
+from tests.unit.task_manager.rig import SETTINGS, House, a_house, a_node, a_task, tid
 
 BARE = replace(SETTINGS, start_limit_s=0.0, stop_limit_s=0.0)
 HOUR_S = 3_600.0
