@@ -17,11 +17,11 @@ from headway.store import Database
 
 from . import wire
 from .answers.advice_queries import Advisor
+from .answers.decision_log import DecisionLog
 from .answers.extension_requests import MoreTime
 from .answers.preview_queries import Previews
 from .answers.queries import Desk
 from .answers.usage_queries import Ledger
-from .decisions.decision_log import DecisionLog
 from .dispatch.dispatcher import Dispatcher
 from .dispatch.image_prefetch import Prefetcher
 from .engine.engine import Engine

@@ -14,11 +14,11 @@ from headway.rpc.v1.task_manager_pb2_grpc import TaskManagerServicer
 
 from . import wire
 from .answers.advice_queries import Advisor
+from .answers.decision_log import DecisionLog
 from .answers.extension_requests import MoreTime
 from .answers.preview_queries import Previews
 from .answers.queries import Desk
 from .answers.usage_queries import Ledger
-from .decisions.decision_log import DecisionLog
 from .engine.engine import Engine
 from .engine.events import BeatAnswer, Extend, NodeDeclaredLost, SetScheduling
 from .hub import Hub

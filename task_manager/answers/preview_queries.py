@@ -17,7 +17,7 @@ from headway.rpc import convert
 from headway.rpc.v1 import task_manager_pb2 as pb
 
 from .. import wire
-from ..engine import passes
+from ..engine import pass_input
 from ..engine.engine import Engine
 from ..engine.pass_input import apart
 from ..model import Node, Task
@@ -55,7 +55,7 @@ class Previews:
         async with self._turn:
             async with self._engine.reading() as book:
                 here = self._engine.here()
-                there = passes.seen_now(book, self._engine.settings, here.mono)
+                there = pass_input.seen_now(book, self._engine.settings, here.mono)
                 nodes = list(book.nodes.values())
                 reply = pb.PreviewQueueReply(
                     at=here.now,

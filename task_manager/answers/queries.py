@@ -12,7 +12,7 @@ from headway.states import AttemptState, NodeHealth
 from headway.store import Database
 
 from .. import wire
-from ..engine import leases, passes
+from ..engine import leases, pass_input
 from ..engine.engine import Engine
 from ..engine.state import Book
 from ..model import Attempt, Task
@@ -131,7 +131,7 @@ class Desk:
             self._overtaken = None
         elif self._overtaken is None or self._overtaken.plan is not book.plan:
             self._overtaken = Overtaken(book.plan, book.queue.key_of)
-        rooms = passes.rooms(book, settings, here.mono)
+        rooms = pass_input.rooms(book, settings, here.mono)
         return Entries(book, settings, rooms, self._overtaken, here, self._engine.ahead_s(here))
 
     def view(self, attempt: Attempt) -> task_manager_pb2.AttemptView:

@@ -12,7 +12,7 @@ from headway.logs import get_logger
 from headway.store import Database
 
 from .. import wire
-from ..engine import passes
+from ..engine import pass_input
 from ..engine.engine import Engine
 from ..model import Task
 from ..planning.image_forecast import HEADS, Head, Wanted, wishes
@@ -55,7 +55,7 @@ class Prefetcher:
             tasks = [task for task_id in ids if (task := book.tasks[task_id]).shape.image]
             if not tasks and not any(images for _incarnation, images in self._told.values()):
                 return
-            rooms = passes.rooms(book, self._engine.settings)
+            rooms = pass_input.rooms(book, self._engine.settings)
             plan = book.plan
             where = {task_id: place.node_id for task_id, place in plan.reservations.items()} if plan else {}
             incarnations = {room.node.id: book.incarnation(room.node.id) for room in rooms}

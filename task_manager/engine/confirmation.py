@@ -7,14 +7,10 @@ database: they are taken back by nothing but a heartbeat, and after a start they
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, func, or_, select
-
 from headway.ids import NodeId
-from headway.model.reasons import EndWord
-from headway.states import AttemptState, NodeHealth
+from headway.states import NodeHealth
 
 from ..settings import Settings
-from ..store.tables import attempts
 from . import leases
 from .state import Book
 
@@ -43,23 +39,6 @@ def answers(book: Book, settings: Settings, node_id: NodeId) -> bool:
         return True
     # ResourceManager's word of another day proves nothing, once there was time to hear the node itself.
     return node is not None and node.health is NodeHealth.READY and (book.nodes_live or not silent)
-
-
-def load(conn: Connection) -> list[NodeId]:
-    """The nodes on which something was given up, and nothing was placed since."""
-    lost = attempts.c.state == AttemptState.LOST.value
-    word = attempts.c.reason.contains(f'"{EndWord.NODE_LOST.value}"', autoescape=True)
-    last_at = func.max(attempts.c.freed_at).label("last_at")
-    rows = conn.execute(select(attempts.c.node_id, last_at).where(lost, word).group_by(attempts.c.node_id)).all()
-    return [NodeId(row.node_id) for row in rows if not _placed_since(conn, row.node_id, row.last_at)]
-
-
-def _placed_since(conn: Connection, node_id: str, at: float | None) -> bool:
-    if at is None:
-        return False
-    there = (attempts.c.node_id == node_id, attempts.c.placed_at >= at)
-    still_or_later = or_(attempts.c.freed_at.is_(None), attempts.c.freed_at >= at)  # these have an index
-    return conn.execute(select(attempts.c.number).where(*there, still_or_later).limit(1)).first() is not None
 
 
 def _set(book: Book, node_id: NodeId, sentence: str) -> None:

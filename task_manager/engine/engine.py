@@ -27,28 +27,17 @@ from ..model import Task
 from ..order.policy import Policy
 from ..planning.admission import contradictions
 from ..settings import Settings
-from ..store import queue_store
-from . import confirmation, extension, leases, passes, reports
-from .commands import on_command
+from ..store import confirmation_store, queue_store
+from . import confirmation, extension, node_events
+from .batch import apply, named_tasks
 from .events import (
-    Beat,
     Commands,
-    Enqueue,
     Event,
-    Extend,
     ExtendOrder,
-    LaunchAnswers,
-    NodeDeclaredLost,
-    NodesChanged,
-    NodesUnknown,
-    PlannedStop,
-    Reports,
-    SetScheduling,
     StopOrder,
-    StopsDelivered,
     Tick,
 )
-from .scheduling_choice import Steering, on_set
+from .scheduling_choice import Steering
 from .state import Book
 from .turn import Told, Turn, unknown_tasks
 
@@ -57,8 +46,6 @@ log = get_logger(__name__)
 _TICK_S = 2.0
 _ASLEEP_S = 8.0  # some ticks have not come: the process, its machine or its disk stood still
 _SLOW_S = 1.0  # a turn that takes longer holds up all others; mostly a policy of somebody else
-# All ends of an instant come before its arrivals, so that what they free is there for the pass.
-_RANK: dict[type, int] = {Reports: 0, LaunchAnswers: 0, StopsDelivered: 0, Commands: 2}
 
 
 class Outgoing:
@@ -198,7 +185,7 @@ class Engine:
                 raise
             self._heard = heard
             self._planned_stop = turn.planned_stop
-            self.steering.took(turn)
+            self.steering.commit(turn.settings, book.policy, turn.chosen, turn.states)
             if record is not None:
                 self._recorder.wrote(record)
             queue_changed = bool(turn.launches or turn.chosen) or waiting_before != len(book.queue) + len(book.held)
@@ -221,7 +208,7 @@ class Engine:
         self.book.woke(here.mono)
 
     async def _past(self, events: Sequence[Event]) -> dict[TaskId, Task]:
-        unknown = unknown_tasks(self.book, _named(events))
+        unknown = unknown_tasks(self.book, named_tasks(events))
         if not unknown:
             return {}
         return await self._db.read(lambda conn: queue_store.load_tasks(conn, unknown))
@@ -258,7 +245,7 @@ class Engine:
     async def _reload(self) -> None:
         here = self.here()
         stored = await self._db.read(lambda conn: queue_store.load(conn, here))
-        in_doubt = await self._db.read(confirmation.load)
+        in_doubt = await self._db.read(confirmation_store.load)
         self._heard = stored.heard
         before = self.book
         self._recorder.start(stored.last_decision)
@@ -285,7 +272,7 @@ class Engine:
         book.commit()
         self.book = book
         self._stale = False
-        passes.tell_contradictions([], contradictions(self.settings.limits, book.gpus))
+        node_events.tell_contradictions([], contradictions(self.settings.limits, book.gpus))
         log.info("queue.loaded", waiting=len(book.queue) + len(book.held), running=len(book.attempts))
 
     def _new_book(self) -> Book:
@@ -330,77 +317,3 @@ class Engine:
         self._waker = None
         with contextlib.suppress(HeadwayError):  # the next tick comes anyway
             await self.submit(Tick())
-
-
-def apply(turn: Turn, events: Sequence[Event]) -> list[Any]:
-    """Applies a batch and runs one pass; answers are in the order of the events. Pure but for the book.
-
-    A refused event is answered with its error; the others count.
-    """
-    book = turn.book
-    book.wake()
-    answers: list[Any] = [None] * len(events)
-    for index in sorted(range(len(events)), key=lambda i: _RANK.get(type(events[i]), 1)):
-        try:
-            answers[index] = _apply_one(turn, events[index])
-        except HeadwayError as error:
-            answers[index] = error
-    if book.pass_needed:
-        passes.run_pass(turn)
-    elif book.rough_due:
-        passes.estimate_anew(turn)
-    return answers
-
-
-def _apply_one(turn: Turn, event: Event) -> Any:
-    match event:
-        case Commands():
-            for command in event.commands:
-                on_command(turn, command)
-        case Reports():
-            return [r.attempt for r in event.reports if reports.on_report(turn, r)]
-        case Beat():
-            return reports.on_beat(turn, event)
-        case LaunchAnswers():
-            reports.on_launch_answers(turn, event)
-        case StopsDelivered():
-            reports.on_stops_delivered(turn, event)
-        case NodesChanged():
-            passes.on_nodes_changed(turn, event)
-        case NodesUnknown():
-            turn.book.nodes_live = False
-        case Extend():
-            return extension.on_extend(turn, event)
-        case NodeDeclaredLost():
-            return passes.on_node_declared_lost(turn, event.node_id, event.by)
-        case SetScheduling() if turn.steering is not None:
-            on_set(turn, turn.steering, event)
-        case Tick():
-            passes.on_tick(turn)
-            if turn.steering is not None:
-                turn.steering.save_now_and_then(turn)
-        case PlannedStop():
-            turn.planned_stop = True
-            if turn.steering is not None:
-                turn.steering.save(turn)
-            for node_id, lease in list(turn.book.leases.items()):
-                turn.book.put_lease(node_id, leases.suspend(lease))
-    return None
-
-
-def _named(events: Sequence[Event]) -> Iterable[TaskId]:
-    for event in events:
-        match event:
-            case Commands():
-                for command in event.commands:
-                    # Only an order to enqueue needs the past: the others are for tasks in hand.
-                    if isinstance(command, Enqueue):
-                        yield command.task.id
-            case Reports():
-                for report in event.reports:
-                    yield report.attempt.task
-            case Beat():
-                for attempt_id in event.live:
-                    yield attempt_id.task
-            case Extend():
-                yield event.task_id

@@ -30,7 +30,7 @@ from headway.units import MAX_DURATION_S, counted, format_duration, round_durati
 from ..model import Attempt, Extension, Task
 from ..planning import scheduling_pass
 from ..planning.admission import Holdings, Limits, long_hold
-from . import pass_input, passes
+from . import pass_input
 from .events import Extend, ExtendOrder
 from .turn import Turn
 
@@ -184,7 +184,7 @@ def on_extend(turn: Turn, asked: Extend) -> Attempt:
                     f"{format_duration(seconds)}; ask for other time with another Idempotency-Key."
                 )
             return attempt
-    there = passes.seen_now(turn.book, turn.settings)
+    there = pass_input.seen_now(turn.book, turn.settings)
     moved = moved_promises(there, asked.task_id, seconds, scheduling_pass.plan)
     limits, gpus = turn.settings.limits, turn.book.gpus
     kept = over_reserve(attempt, seconds, limits, pass_input.holdings(turn.book, limits), gpus=gpus)

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from headway.ids import TaskId
+from headway.ids import NodeId, TaskId
 
 from ..clocks import Reading
 from ..model import Attempt, Task
@@ -21,6 +21,7 @@ from ..planning.bookings import Booking, Place
 from ..planning.placement import Room
 from ..planning.plan import Estimate, PassInput, PassSettings, Plan, Why
 from ..settings import Settings
+from . import leases
 from .state import Book, Flight
 
 PASS_S = 1.0  # what a pass and the way to it may take, on top of a promised start
@@ -46,7 +47,7 @@ def pass_settings(settings: Settings) -> PassSettings:
     )
 
 
-def pass_input(book: Book, settings: Settings, rooms: Iterable[Room], at_s: float | None = None) -> PassInput:
+def _pass_input(book: Book, settings: Settings, rooms: Iterable[Room], at_s: float | None = None) -> PassInput:
     """The snapshot of this turn; ``at_s``: for that moment by the boot clock, which may be later."""
     wanted, at_s = pass_settings(settings), book.mono if at_s is None else at_s
     return PassInput(
@@ -66,6 +67,28 @@ def pass_input(book: Book, settings: Settings, rooms: Iterable[Room], at_s: floa
         last_used=book.gpu_last_used,
         ahead_s=book.ahead_s,
     )
+
+
+def why_silent(book: Book, settings: Settings, node_id: NodeId, at_s: float | None = None) -> str:
+    """Why a node's last word is not to be trusted; empty when it is. ``at_s``: at that moment by the boot clock, which
+    may be later than that of the turn."""
+    at_s = book.mono if at_s is None else at_s
+    lease = book.leases.get(node_id)
+    if not book.nodes_live and (lease is None or not lease.heard):
+        return f"{node_id} has not been heard since TaskManager started"
+    if leases.silent(lease, started_s=book.first_seen(node_id), now_s=at_s, settings=settings.leases):
+        return f"{node_id} does not answer"
+    return ""
+
+
+def rooms(book: Book, settings: Settings, at_s: float | None = None) -> list[Room]:
+    """What is left of every node, and why some take nothing; at the moment of the turn, or at ``at_s``."""
+    return book.rooms(lambda node_id: why_silent(book, settings, node_id, at_s))
+
+
+def seen_now(book: Book, settings: Settings, at_s: float | None = None) -> PassInput:
+    """What a pass of this turn sees; ``at_s``: with nodes that are silent by then."""
+    return _pass_input(book, settings, rooms(book, settings, at_s), at_s)
 
 
 def holdings(book: Book, limits: Limits) -> Holdings:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from headway.errors import InvalidInput
 from headway.logs import get_logger
@@ -20,16 +19,10 @@ from ..order.policy import Policy
 from ..planning.plan import Discipline
 from ..settings import Settings
 
-if TYPE_CHECKING:
-    from .events import SetScheduling
-    from .turn import Turn
-
 log = get_logger(__name__)
 
 POLICY, DISCIPLINE = "policy", "discipline"
 DEFAULT = "default"  # as configured
-_SAVED_EVERY_S = 60.0
-_TASKS_PER_INTERVAL = 1_000  # a long queue makes long states, so they are saved less often
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,18 +97,19 @@ class Steering:
         there = self.chosen.get(POLICY)
         return self.configured_text if there is None else there.value
 
-    def took(self, turn: Turn) -> None:
-        """The turn is on disk."""
-        self.settings = turn.settings
-        if POLICY in turn.chosen:
+    def commit(
+        self, settings: Settings, policy: Policy, chosen: Mapping[str, Chosen | None], states: Mapping[str, str]
+    ) -> None:
+        """A turn is on disk: these settings and this policy act, and this is what it stored."""
+        self.settings, self.policy = settings, policy
+        if POLICY in chosen:
             self.problem = ""
-        for name, chosen in turn.chosen.items():
-            if chosen is None:
+        for name, choice in chosen.items():
+            if choice is None:
                 self.chosen.pop(name, None)
             else:
-                self.chosen[name] = chosen
-        self.policy = turn.book.policy
-        self.states.update(turn.states)
+                self.chosen[name] = choice
+        self.states.update(states)
 
     def restore(self, policy: Policy) -> None:
         """Gives a policy back what it had learnt; without it, it learns anew."""
@@ -128,56 +122,27 @@ class Steering:
             let_ours_pass(error)
             log.warning("policy.state_not_restored", policy=policy.name, reason=words(error))
 
-    def save(self, turn: Turn) -> None:
-        """Puts down what the acting policy has learnt, if it has learnt anything since the last time."""
-        self.saved_s = turn.book.mono
-        policy = turn.book.policy
+    def learnt(self, policy: Policy) -> str:
+        """What a policy has learnt, as text; empty where that is nothing new since the last time."""
         try:
             state = policy.state()
             text = json.dumps(state, allow_nan=False) if state else ""
         except BaseException as error:
             let_ours_pass(error)
             log.warning("policy.state_not_saved", policy=policy.name, reason=words(error))
-            return
-        if text and text != self.states.get(policy.name):
-            turn.states[policy.name] = text
+            return ""
+        return text if text != self.states.get(policy.name) else ""
 
-    def save_now_and_then(self, turn: Turn) -> None:
-        """As ``save``, when it is time."""
-        every_s = _SAVED_EVERY_S * (1 + len(turn.book.queue) // _TASKS_PER_INTERVAL)
-        if turn.book.mono - self.saved_s >= every_s:
-            self.save(turn)
+    def discipline(self, text: str) -> Discipline:
+        """The discipline of this name.
 
-
-def on_set(turn: Turn, steering: Steering, event: SetScheduling) -> None:
-    """Another policy or discipline from this turn on.
-
-    Raises:
-        InvalidInput: there is no such one; nothing has changed.
-    """
-    asked = None if event.policy is None else event.policy.strip()
-    named = None if event.discipline is None else event.discipline.strip()
-    policy = steering.make(asked) if asked is not None else None
-    discipline = _discipline(steering, named) if named is not None else None
-    for name, value in ((POLICY, asked), (DISCIPLINE, named)):
-        if value is not None:
-            turn.chosen[name] = None if value == DEFAULT else Chosen(value, event.by, turn.now)
-    if policy is not None:
-        steering.save(turn)  # of the one that goes
-        if policy is not turn.book.policy:
-            steering.restore(policy)
-            turn.book.change_policy(policy)
-    if discipline is not None:
-        turn.settings = replace(turn.settings, discipline=discipline)
-    turn.book.pass_needed = True
-    log.warning("scheduling.set", policy=asked, discipline=named, by=event.by)
-
-
-def _discipline(steering: Steering, text: str) -> Discipline:
-    if text == DEFAULT:
-        return steering.configured.discipline
-    try:
-        return Discipline(text)
-    except ValueError:
-        known = ", ".join(Discipline)
-        raise InvalidInput(f"There is no discipline {text!r}; there are {known}, and {DEFAULT}.") from None
+        Raises:
+            InvalidInput: there is none.
+        """
+        if text == DEFAULT:
+            return self.configured.discipline
+        try:
+            return Discipline(text)
+        except ValueError:
+            known = ", ".join(Discipline)
+            raise InvalidInput(f"There is no discipline {text!r}; there are {known}, and {DEFAULT}.") from None

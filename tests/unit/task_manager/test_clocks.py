@@ -10,8 +10,8 @@ import pytest
 
 from headway.rpc.v1 import task_manager_pb2 as pb
 from task_manager import clocks
+from task_manager.answers.decision_log import DecisionLog
 from task_manager.clocks import Heard, Reading
-from task_manager.decisions.decision_log import DecisionLog
 from task_manager.engine.events import Tick
 from task_manager.order.policies import by_name
 from tests.support.clock import FakeClock

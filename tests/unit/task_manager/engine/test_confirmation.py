@@ -10,8 +10,8 @@ import pytest
 from headway.errors import Conflict
 from headway.ids import AttemptId
 from headway.states import NodeHealth
-from task_manager.engine import confirmation
 from task_manager.engine.events import NodeDeclaredLost, NodesUnknown
+from task_manager.store import confirmation_store
 from tests.support.clock import FakeClock
 from tests.unit.task_manager.rig import House, a_house, a_node, a_task, tid
 
@@ -114,7 +114,7 @@ async def test_a_restart_of_task_manager_forgets_no_machine_that_was_given_up(ho
     await house.restart()
     await one_gpu(house)
     assert house.running() == [SECOND]
-    assert await house.db.read(confirmation.load) == []
+    assert await house.db.read(confirmation_store.load) == []
 
 
 async def test_a_machine_whose_leases_ran_out_gets_nothing_before_it_has_ended_what_it_ran(house: House) -> None:

@@ -10,7 +10,7 @@ import pytest
 from headway.rpc.v1 import common_pb2
 from headway.rpc.v1 import task_manager_pb2 as pb
 from task_manager.answers.scheduling_view import scheduling
-from task_manager.engine import pass_input, passes
+from task_manager.engine import pass_input
 from task_manager.planning.admission import Limits, ShortReserve
 from task_manager.planning.preview import JOB, preview
 from tests.support.clock import FakeClock
@@ -140,7 +140,7 @@ async def test_a_limit_that_is_reached_is_told_beside_what_has_to_come_free(tmp_
         for name, told in why.items():
             entry = await house.desk.explain(tid(name))
             assert {r.word: r.sentence for r in entry.reasons} == told
-        there = passes.seen_now(house.engine.book, house.engine.settings)
+        there = pass_input.seen_now(house.engine.book, house.engine.settings)
         asked = pass_input.apart(there, house.engine.here(), 0.0)()
         more = a_task("more", job=JOB, gpus=1, at=now, timeout=900, owner="a")
         (start,) = preview(asked, [more], list(house.engine.book.nodes.values()), most=1)

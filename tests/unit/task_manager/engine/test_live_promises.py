@@ -13,7 +13,7 @@ from headway.errors import PromisesMove
 from headway.ids import NodeId
 from headway.rpc.v1 import task_manager_pb2 as pb
 from headway.states import NodeHealth
-from task_manager.decisions.decision_log import DecisionLog
+from task_manager.answers.decision_log import DecisionLog
 from task_manager.engine.events import Extend, NodesChanged
 from task_manager.order.policies import by_name
 from task_manager.planning.admission import Limits, ShortReserve

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from task_manager.engine import passes as engine_passes
+from task_manager.engine import pass_input, queue_pass
 from task_manager.engine.events import Commands, Hold
 from task_manager.order.policies import by_name
 from task_manager.planning.plan import Discipline
@@ -29,7 +29,7 @@ def passes(house: House, monkeypatch: pytest.MonkeyPatch) -> list[int]:
         made.append(len(seen.queue))
         return plan(seen)
 
-    monkeypatch.setattr(engine_passes, "plan", counted)
+    monkeypatch.setattr(queue_pass, "plan", counted)
     return made
 
 
@@ -131,7 +131,7 @@ async def test_under_a_rule_that_sorts_again_each_task_takes_a_pass(
 
 def plan_now(house: House) -> Any:
     """What a pass would say at this moment."""
-    return plan(engine_passes.seen_now(house.engine.book, house.settings))
+    return plan(pass_input.seen_now(house.engine.book, house.settings))
 
 
 @pytest.mark.parametrize("discipline", list(Discipline))

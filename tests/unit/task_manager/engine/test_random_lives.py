@@ -17,7 +17,7 @@ from headway.ids import AttemptId, TaskId
 from headway.model.reasons import EndReason, EndWord
 from headway.states import ATTEMPT_LIVE, TASK_ENDED
 from headway.store import Database
-from task_manager.engine import passes
+from task_manager.engine import pass_input
 from task_manager.engine.events import Report, Reports, Tick
 from task_manager.model import Node, Task
 from task_manager.order.queue import id_of
@@ -239,7 +239,7 @@ class Life:
         for task in book.tasks.values():
             assert (task.id in book.attempts) != task.waiting
             assert (task.id in book.queue) == task.waiting
-        rooms = passes.rooms(book, house.settings)
+        rooms = pass_input.rooms(book, house.settings)
         for shape, lanes in book.queue.shelves.items():
             keys = [key for lane in lanes.values() for key in lane]
             if any(fits(shape, room) for room in rooms if not room.closed):

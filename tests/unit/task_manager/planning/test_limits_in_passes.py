@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from task_manager.engine import pass_input, passes
+from task_manager.engine import pass_input, queue_pass
 from task_manager.order import policies
 from task_manager.order.policy import Fifo
 from task_manager.order.queue import TaskQueue
@@ -169,13 +169,13 @@ async def test_a_task_that_was_tried_in_vain_and_goes_lets_the_next_one_be_tried
     tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No pass ran, and what might have started waited for the next event."""
-    real = passes.seen_now
+    real = queue_pass.seen_now
 
     def few(*args: Any) -> Any:
         seen = real(*args)
         return replace(seen, settings=replace(seen.settings, filled=1))
 
-    monkeypatch.setattr(passes, "seen_now", few)
+    monkeypatch.setattr(queue_pass, "seen_now", few)
     settings = replace(SETTINGS, reserved=1, discipline=Discipline.CONSERVATIVE)
     async with a_house(tmp_path, clock, settings=settings, order=policies.by_name("fifo")) as house:
         await house.nodes(a_node(gpus=2))

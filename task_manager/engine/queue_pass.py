@@ -1,123 +1,24 @@
-"""What nodes and time bring: snapshots, silence, lost machines; and the pass that starts tasks."""
+"""The pass over the queue: what it decided becomes bookings, events and log lines."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from headway.errors import Conflict
-from headway.ids import AttemptId, NodeId, TaskId
+from headway.ids import AttemptId, TaskId
 from headway.logs import get_logger
 from headway.states import AttemptState, TaskEventKind, TaskState
 
 from ..decisions.frames import frame
 from ..model import Attempt
-from ..planning.admission import contradictions
 from ..planning.bookings import MovedPromise
-from ..planning.placement import Room
-from ..planning.plan import PassInput
 from ..planning.scheduling_pass import Placement, Plan, plan, rough
 from ..settings import Settings
-from . import confirmation, leases
-from .events import NodesChanged
-from .leases import LiveLease
-from .pass_input import PASS_S, pass_input
+from .pass_input import PASS_S, seen_now
 from .state import Book
-from .turn import LIVE_BEFORE_START, Turn
+from .turn import Turn
 
 log = get_logger(__name__)
-
-
-def on_nodes_changed(turn: Turn, change: NodesChanged) -> None:
-    """Takes ResourceManager's word. What runs on a node that has gone from the list goes on: only its lease tells."""
-    book, limits = turn.book, turn.settings.limits
-    before = contradictions(limits, book.gpus)
-    if change.reset:
-        there = {node.id for node in change.nodes}
-        for node_id in [node_id for node_id in book.nodes if node_id not in there]:
-            book.remove_node(node_id)
-        if not book.nodes_live:
-            book.nodes_live = True
-            book.pass_needed = True
-    for node_id in change.removed:
-        book.remove_node(node_id)
-    for node in change.nodes:
-        book.put_node(node)
-    tell_contradictions(before, contradictions(limits, book.gpus))
-
-
-def tell_contradictions(before: Sequence[str], now: Sequence[str]) -> None:
-    """Limits that rule something out for good must not go unseen; a start is not refused for them, since a machine may
-    be away for a while, and the tasks that wait say the same."""
-    if now and now != before:
-        log.error("limits.contradict", reason=" ".join(now))
-    elif before and not now:
-        log.info("limits.agree_again")
-
-
-def on_node_declared_lost(turn: Turn, node_id: NodeId, by: str) -> int:
-    """Gives up all attempts of a node; returns how many.
-
-    Raises:
-        Conflict: the node answers, so what it runs is not lost.
-    """
-    if confirmation.answers(turn.book, turn.settings, node_id):
-        raise Conflict(
-            f"The machine {node_id} answers, so what runs there is not lost: cordon or drain it, cancel its tasks, "
-            "or stop its worker and wait until it counts as silent."
-        )
-    attempts = turn.book.on_node(node_id)
-    for attempt in attempts:
-        turn.lose(attempt, f"{by or 'An operator'} declared the machine {node_id} lost.")
-    confirmation.given_up(turn.book, node_id)
-    log.warning("node.declared_lost", node=node_id, by=by, attempts=len(attempts))
-    return len(attempts)
-
-
-def on_tick(turn: Turn) -> None:
-    """Ends pauses, leases and starts that took too long."""
-    book, settings = turn.book, turn.settings
-    book.wake()
-    live = [
-        LiveLease(attempt.id, attempt.node_id, book.flights[attempt.id.task].launched_s)
-        for attempt in book.attempts.values()
-    ]
-    for attempt_id in leases.expired(
-        live, book.leases, started_s=book.started_s, now_s=book.mono, settings=settings.leases
-    ):
-        attempt = book.attempts[attempt_id.task]
-        turn.lose(attempt, f"{attempt.node_id} was silent for longer than its lease.")
-    for attempt in list(book.attempts.values()):
-        if attempt.state in LIVE_BEFORE_START and _started_too_late(book, attempt, settings):
-            turn.request_stop(attempt, "platform")
-
-
-def _started_too_late(book: Book, attempt: Attempt, settings: Settings) -> bool:
-    first_s = book.flights[attempt.id.task].placed_s
-    return book.mono - first_s > settings.start_limit_s
-
-
-def why_silent(book: Book, settings: Settings, node_id: NodeId, at_s: float | None = None) -> str:
-    """Why a node's last word is not to be trusted; empty when it is. ``at_s``: at that moment by the boot clock, which
-    may be later than that of the turn."""
-    at_s = book.mono if at_s is None else at_s
-    lease = book.leases.get(node_id)
-    if not book.nodes_live and (lease is None or not lease.heard):
-        return f"{node_id} has not been heard since TaskManager started"
-    if leases.silent(lease, started_s=book.first_seen(node_id), now_s=at_s, settings=settings.leases):
-        return f"{node_id} does not answer"
-    return ""
-
-
-def rooms(book: Book, settings: Settings, at_s: float | None = None) -> list[Room]:
-    """What is left of every node, and why some take nothing; at the moment of the turn, or at ``at_s``."""
-    return book.rooms(lambda node_id: why_silent(book, settings, node_id, at_s))
-
-
-def seen_now(book: Book, settings: Settings, at_s: float | None = None) -> PassInput:
-    """What a pass of this turn sees; ``at_s``: with nodes that are silent by then."""
-    return pass_input(book, settings, rooms(book, settings, at_s), at_s)
 
 
 def run_pass(turn: Turn) -> None:

@@ -12,8 +12,8 @@ from sqlalchemy import select
 from headway.errors import InvalidInput, NotFound, StoreFull
 from headway.rpc.v1 import task_manager_pb2 as pb
 from headway.store import Database
+from task_manager.answers.decision_log import DecisionLog
 from task_manager.decisions import frames
-from task_manager.decisions.decision_log import DecisionLog
 from task_manager.decisions.frames import Frame
 from task_manager.order import policies
 from task_manager.planning.admission import Limits

@@ -13,9 +13,9 @@ from headway.logs import get_logger
 from headway.rpc.v1 import task_manager_pb2 as pb
 from headway.store import Database
 
+from ..decisions.sentences import told
 from ..model import Attempt, Task
 from ..store import decision_store, queue_store
-from .sentences import told
 
 log = get_logger(__name__)
 

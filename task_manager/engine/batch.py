@@ -1,0 +1,107 @@
+"""One batch of events: each goes to the module that decides about it, and then one pass runs if it is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from headway.errors import HeadwayError
+from headway.ids import TaskId
+
+from . import extension, leases, node_events, queue_pass, reports
+from .commands import on_command
+from .events import (
+    Beat,
+    Commands,
+    Enqueue,
+    Event,
+    Extend,
+    LaunchAnswers,
+    NodeDeclaredLost,
+    NodesChanged,
+    NodesUnknown,
+    PlannedStop,
+    Reports,
+    SetScheduling,
+    StopsDelivered,
+    Tick,
+)
+from .scheduling_commands import on_set_scheduling, save_policy_state, save_policy_state_if_due
+from .turn import Turn
+
+# All ends of an instant come before its arrivals, so that what they free is there for the pass.
+_RANK: dict[type, int] = {Reports: 0, LaunchAnswers: 0, StopsDelivered: 0, Commands: 2}
+
+
+def apply(turn: Turn, events: Sequence[Event]) -> list[Any]:
+    """Applies a batch and runs one pass; answers are in the order of the events. Pure but for the book.
+
+    A refused event is answered with its error; the others count.
+    """
+    book = turn.book
+    book.wake()
+    answers: list[Any] = [None] * len(events)
+    for index in sorted(range(len(events)), key=lambda i: _RANK.get(type(events[i]), 1)):
+        try:
+            answers[index] = _apply_one(turn, events[index])
+        except HeadwayError as error:
+            answers[index] = error
+    if book.pass_needed:
+        queue_pass.run_pass(turn)
+    elif book.rough_due:
+        queue_pass.estimate_anew(turn)
+    return answers
+
+
+def _apply_one(turn: Turn, event: Event) -> Any:
+    match event:
+        case Commands():
+            for command in event.commands:
+                on_command(turn, command)
+        case Reports():
+            return [r.attempt for r in event.reports if reports.on_report(turn, r)]
+        case Beat():
+            return reports.on_beat(turn, event)
+        case LaunchAnswers():
+            reports.on_launch_answers(turn, event)
+        case StopsDelivered():
+            reports.on_stops_delivered(turn, event)
+        case NodesChanged():
+            node_events.on_nodes_changed(turn, event)
+        case NodesUnknown():
+            turn.book.nodes_live = False
+        case Extend():
+            return extension.on_extend(turn, event)
+        case NodeDeclaredLost():
+            return node_events.on_node_declared_lost(turn, event.node_id, event.by)
+        case SetScheduling() if turn.steering is not None:
+            on_set_scheduling(turn, turn.steering, event)
+        case Tick():
+            node_events.on_tick(turn)
+            if turn.steering is not None:
+                save_policy_state_if_due(turn, turn.steering)
+        case PlannedStop():
+            turn.planned_stop = True
+            if turn.steering is not None:
+                save_policy_state(turn, turn.steering)
+            for node_id, lease in list(turn.book.leases.items()):
+                turn.book.put_lease(node_id, leases.suspend(lease))
+    return None
+
+
+def named_tasks(events: Sequence[Event]) -> Iterable[TaskId]:
+    for event in events:
+        match event:
+            case Commands():
+                for command in event.commands:
+                    # Only an order to enqueue needs the past: the others are for tasks in hand.
+                    if isinstance(command, Enqueue):
+                        yield command.task.id
+            case Reports():
+                for report in event.reports:
+                    yield report.attempt.task
+            case Beat():
+                for attempt_id in event.live:
+                    yield attempt_id.task
+            case Extend():
+                yield event.task_id
