@@ -16,7 +16,7 @@ _LATER_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ClockReading:
     """What the clocks here say at one moment: ``now`` by the wall clock in epoch seconds, ``mono`` in seconds since the
     boot that ``boot_id`` names."""
 
@@ -26,7 +26,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class SteadyOffset:
     """JobManager's steady clock is the boot clock here plus ``offset_s``, while both machines live on: its one since
     ``of_boot_id``, this one since ``boot_id``."""
 
@@ -35,17 +35,19 @@ class Heard:
     offset_s: float
 
 
-def heard(before: Heard | None, of_boot_id: str, steady: float, here: Reading) -> Heard | None:
+def updated_offset(
+    before: SteadyOffset | None, of_boot_id: str, steady: float, here: ClockReading
+) -> SteadyOffset | None:
     """What is known once JobManager has told its clock. A message that took long tells it too early, never too late."""
     if not of_boot_id:
         return before
-    said = Heard(of_boot_id, here.boot_id, steady - here.mono)
+    said = SteadyOffset(of_boot_id, here.boot_id, steady - here.mono)
     if before is None or (before.of_boot_id, before.boot_id) != (said.of_boot_id, said.boot_id):
         return said
     return said if said.offset_s > before.offset_s + _LATER_S else before
 
 
-def ahead_s(known: Heard | None, here: Reading) -> float:
+def ahead_s(known: SteadyOffset | None, here: ClockReading) -> float:
     """By how many seconds the steady clock is ahead of the wall clock here; 0 unless one of them was set."""
     if known is None or known.boot_id != here.boot_id:
         return 0.0

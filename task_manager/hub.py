@@ -22,7 +22,7 @@ class _Watcher:
     behind: bool = False
 
 
-class Hub:
+class QueueEventHub:
     """Each watcher has the latest state of each attempt that changed since it last looked; no history piles up."""
 
     def __init__(self) -> None:

@@ -14,9 +14,9 @@ from headway.rpc.v1.worker_pb2_grpc import WorkerStub
 from headway.store import OutboxRow
 
 from . import wire
-from .engine.events import Accepted, ExtendOrder, NodesChanged, Refused, StopOrder
+from .engine.events import ExtendAttempt, LaunchAccepted, LaunchRefused, NodesChanged, StopAttempt
 from .planning.image_forecast import Wanted
-from .ports import Launch
+from .ports import LaunchOrder
 
 _LAUNCH_DEADLINE_S = 20.0
 _STOP_DEADLINE_S = 10.0
@@ -25,7 +25,7 @@ _PREPARE_DEADLINE_S = 5.0
 _EVENTS_DEADLINE_S = 20.0
 
 
-class WorkerPeers:
+class WorkerConnections:
     """``ports.Workers`` over gRPC; connections are kept by address."""
 
     def __init__(self, token: str, clock: Clock) -> None:
@@ -33,17 +33,17 @@ class WorkerPeers:
         self._clock = clock
         self._peers: dict[str, tuple[Peer, WorkerStub]] = {}
 
-    async def launch(self, address: str, launches: Sequence[Launch]) -> list[Accepted | Refused]:
+    async def launch(self, address: str, launches: Sequence[LaunchOrder]) -> list[LaunchAccepted | LaunchRefused]:
         peer, stub = self._peer(address)
         reply = await peer.call(stub.Launch, wire.launch_request(launches), deadline_s=_LAUNCH_DEADLINE_S)
         return wire.verdicts(reply)
 
-    async def stop(self, address: str, orders: Sequence[StopOrder]) -> None:
+    async def stop(self, address: str, orders: Sequence[StopAttempt]) -> None:
         peer, stub = self._peer(address)
         request = worker_pb2.StopRequest(orders=wire.stop_orders(orders))
         await peer.call(stub.Stop, request, deadline_s=_STOP_DEADLINE_S)
 
-    async def extend(self, address: str, orders: Sequence[ExtendOrder]) -> None:
+    async def extend(self, address: str, orders: Sequence[ExtendAttempt]) -> None:
         peer, stub = self._peer(address)
         request = worker_pb2.ExtendRequest(orders=wire.extend_orders(orders))
         await peer.call(stub.Extend, request, deadline_s=_STOP_DEADLINE_S)
@@ -69,7 +69,7 @@ class WorkerPeers:
         return known
 
 
-class ResourceManagerPeer:
+class NodeSourcePeer:
     """``ports.NodeWatch`` over gRPC."""
 
     def __init__(self, peer: Peer) -> None:

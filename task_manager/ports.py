@@ -6,13 +6,13 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from .engine.events import Accepted, ExtendOrder, NodesChanged, Refused, StopOrder
+from .engine.events import ExtendAttempt, LaunchAccepted, LaunchRefused, NodesChanged, StopAttempt
 from .model import Attempt
 from .planning.image_forecast import Wanted
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class LaunchOrder:
     """One attempt to be started, with what JobManager sent of its task (a serialised EnqueueTask)."""
 
     attempt: Attempt
@@ -24,7 +24,7 @@ class Launch:
 class Workers(Protocol):
     """The Workers, by address. Any call may take up to its deadline and fail; all are safe to repeat."""
 
-    async def launch(self, address: str, launches: Sequence[Launch]) -> list[Accepted | Refused]:
+    async def launch(self, address: str, launches: Sequence[LaunchOrder]) -> list[LaunchAccepted | LaunchRefused]:
         """Asks a Worker to take these, in one call; one verdict each.
 
         Safe to repeat: a Worker that has an attempt already says accepted. After a failure it is open whether the
@@ -36,7 +36,7 @@ class Workers(Protocol):
         """
         ...
 
-    async def stop(self, address: str, orders: Sequence[StopOrder]) -> None:
+    async def stop(self, address: str, orders: Sequence[StopAttempt]) -> None:
         """Orders attempts to stop; one that the Worker never saw will be refused if it comes.
 
         Raises:
@@ -44,7 +44,7 @@ class Workers(Protocol):
         """
         ...
 
-    async def extend(self, address: str, orders: Sequence[ExtendOrder]) -> None:
+    async def extend(self, address: str, orders: Sequence[ExtendAttempt]) -> None:
         """Tells of more time for attempts; whether their launchers count by it is told by reports.
 
         Raises:
@@ -73,7 +73,7 @@ class Workers(Protocol):
         ...
 
 
-class NodeWatch(Protocol):
+class NodeSource(Protocol):
     """ResourceManager's word on nodes."""
 
     def watch(self) -> AsyncGenerator[NodesChanged, None]:

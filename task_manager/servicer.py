@@ -13,34 +13,34 @@ from headway.rpc.v1 import task_manager_pb2 as pb
 from headway.rpc.v1.task_manager_pb2_grpc import TaskManagerServicer
 
 from . import wire
-from .answers.advice_queries import Advisor
+from .answers.advice_queries import TimeoutAdvisor
 from .answers.decision_log import DecisionLog
-from .answers.extension_requests import MoreTime
-from .answers.preview_queries import Previews
-from .answers.queries import Desk
-from .answers.usage_queries import Ledger
+from .answers.extension_requests import ExtensionRequests
+from .answers.preview_queries import PreviewQueries
+from .answers.queries import QueueQueries
+from .answers.usage_queries import UsageQueries
 from .engine.engine import Engine
-from .engine.events import BeatAnswer, Extend, NodeDeclaredLost, SetScheduling
-from .hub import Hub
+from .engine.events import ExtendTask, HeartbeatAnswer, NodeDeclaredLost, SetScheduling
+from .hub import QueueEventHub
 
 log = get_logger(__name__)
 
 _VIEWS_IN_ONE_MESSAGE = 100  # made in a few milliseconds, so that others get their turn between two
 
 
-class Servicer(TaskManagerServicer):
+class TaskManagerService(TaskManagerServicer):
     """Takes calls in; decides nothing."""
 
     def __init__(
         self,
         engine: Engine,
-        desk: Desk,
-        hub: Hub,
-        more_time: MoreTime,
-        advisor: Advisor,
-        previews: Previews,
+        desk: QueueQueries,
+        hub: QueueEventHub,
+        more_time: ExtensionRequests,
+        advisor: TimeoutAdvisor,
+        previews: PreviewQueries,
         decisions: DecisionLog,
-        ledger: Ledger,
+        ledger: UsageQueries,
     ) -> None:
         self._engine = engine
         self._desk = desk
@@ -59,7 +59,7 @@ class Servicer(TaskManagerServicer):
         return await self._desk.check(request)
 
     async def Heartbeat(self, request: pb.HeartbeatRequest, context: Any) -> pb.HeartbeatReply:
-        answer: BeatAnswer = await self._engine.submit(wire.beat(request))
+        answer: HeartbeatAnswer = await self._engine.submit(wire.heartbeat(request))
         return pb.HeartbeatReply(
             lease_s=self._engine.settings.leases.lease_s,
             lease_enforced=answer.enforced,
@@ -99,7 +99,9 @@ class Servicer(TaskManagerServicer):
         return pb.DeclareNodeLostReply(attempts_lost=lost)
 
     async def ExtendTask(self, request: pb.ExtendTaskRequest, context: Any) -> pb.ExtendTaskReply:
-        asked = Extend(convert.task_id(request.task), request.seconds, request.by, request.force, request.request_id)
+        asked = ExtendTask(
+            convert.task_id(request.task), request.seconds, request.by, request.force, request.request_id
+        )
         answer = await self._more_time.give(asked)
         return pb.ExtendTaskReply(
             attempt=self._desk.view(answer.attempt), delivered=answer.delivered, sentence=answer.sentence

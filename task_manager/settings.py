@@ -13,7 +13,7 @@ from .planning.plan import Discipline
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class TaskManagerSettings:
     """Times in seconds."""
 
     leases: LeaseSettings = field(default_factory=LeaseSettings)

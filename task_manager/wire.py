@@ -12,26 +12,26 @@ from headway.rpc.v1 import common_pb2, job_manager_pb2, resource_manager_pb2, ta
 from headway.states import Admission, NodeHealth
 
 from .engine.events import (
-    Accepted,
-    Beat,
-    Cancel,
-    Command,
-    Commands,
-    Enqueue,
-    ExtendOrder,
-    Hold,
+    AttemptReport,
+    AttemptReports,
+    CancelTask,
+    EnqueueTask,
+    ExtendAttempt,
+    HeartbeatReceived,
+    HoldTask,
+    LaunchAccepted,
+    LaunchRefused,
     NodesChanged,
-    Refused,
-    Release,
-    Report,
-    Reports,
-    StopOrder,
+    ReleaseTask,
+    StopAttempt,
+    TaskCommand,
+    TaskCommands,
 )
-from .engine.phases import phases
-from .engine.turn import Told
+from .engine.phases import phases_of
+from .engine.turn import OutgoingTaskEvent
 from .model import Attempt, Condition, Extension, Gpu, Node, Shape, Task
 from .planning.image_forecast import Wanted
-from .ports import Launch
+from .ports import LaunchOrder
 
 # Tasks of a job are mostly alike: one object serves all of a shape.
 _shapes: dict[Shape, Shape] = {}
@@ -41,23 +41,23 @@ _MOST_SHAPES = 10_000
 # -- from JobManager --------------------------------------------------------------------------------
 
 
-def commands(request: task_manager_pb2.ApplyTaskCommandsRequest) -> Commands:
+def commands(request: task_manager_pb2.ApplyTaskCommandsRequest) -> TaskCommands:
     found = tuple(found for message in request.commands if (found := _command(message)) is not None)
-    return Commands(found, request.steady_boot_id, request.steady_now)
+    return TaskCommands(found, request.steady_boot_id, request.steady_now)
 
 
-def _command(message: task_manager_pb2.TaskCommand) -> Command | None:
+def _command(message: task_manager_pb2.TaskCommand) -> TaskCommand | None:
     match message.WhichOneof("command"):
         case "enqueue":
-            return Enqueue(task(message.enqueue, message.seq), message.enqueue.SerializeToString())
+            return EnqueueTask(task(message.enqueue, message.seq), message.enqueue.SerializeToString())
         case "cancel":
             cancel = message.cancel
-            return Cancel(convert.task_id(cancel.task), cancel.generation, message.seq, cancel.by)
+            return CancelTask(convert.task_id(cancel.task), cancel.generation, message.seq, cancel.by)
         case "hold":
-            return Hold(convert.task_id(message.hold.task), message.hold.generation, message.seq)
+            return HoldTask(convert.task_id(message.hold.task), message.hold.generation, message.seq)
         case "release":
             release = message.release
-            return Release(convert.task_id(release.task), release.generation, message.seq, release.submitted_at)
+            return ReleaseTask(convert.task_id(release.task), release.generation, message.seq, release.submitted_at)
     return None
 
 
@@ -118,7 +118,7 @@ def shape(
     return _shapes.setdefault(made, made)
 
 
-def told(event: Told) -> tuple[str, bytes]:
+def outgoing_event(event: OutgoingTaskEvent) -> tuple[str, bytes]:
     """An event for JobManager's outbox: kind and message."""
     message = job_manager_pb2.TaskEvent(
         task=convert.task_to_pb(event.task_id),
@@ -144,15 +144,15 @@ def task_events(payloads: Iterable[bytes]) -> job_manager_pb2.ReportTaskEventsRe
 # -- from and to Workers ------------------------------------------------------------------------------
 
 
-def reports(request: task_manager_pb2.ReportAttemptsRequest) -> Reports:
-    return Reports(tuple(_report(message) for message in request.reports))
+def reports(request: task_manager_pb2.ReportAttemptsRequest) -> AttemptReports:
+    return AttemptReports(tuple(_report(message) for message in request.reports))
 
 
-def _report(message: task_manager_pb2.AttemptReport) -> Report:
+def _report(message: task_manager_pb2.AttemptReport) -> AttemptReport:
     def known(field: str) -> float | None:
         return getattr(message, field) if message.HasField(field) else None  # type: ignore[arg-type, no-any-return]
 
-    return Report(
+    return AttemptReport(
         attempt=convert.attempt_id(message.attempt),
         node_id=NodeId(message.node_id),
         kind=message.kind,
@@ -182,8 +182,8 @@ def _end_reason(message: common_pb2.EndReason) -> EndReason:
         return EndReason(EndWord.PLATFORM_ERROR, detail=f"Its worker said: {message.word}. {message.detail}".strip())
 
 
-def beat(request: task_manager_pb2.HeartbeatRequest) -> Beat:
-    return Beat(
+def heartbeat(request: task_manager_pb2.HeartbeatRequest) -> HeartbeatReceived:
+    return HeartbeatReceived(
         node_id=NodeId(request.node_id),
         incarnation=request.incarnation,
         address=request.address,
@@ -193,13 +193,13 @@ def beat(request: task_manager_pb2.HeartbeatRequest) -> Beat:
     )
 
 
-def stop_orders(orders: Iterable[StopOrder]) -> list[task_manager_pb2.StopOrder]:
+def stop_orders(orders: Iterable[StopAttempt]) -> list[task_manager_pb2.StopOrder]:
     return [
         task_manager_pb2.StopOrder(attempt=convert.attempt_to_pb(order.attempt), word=order.word) for order in orders
     ]
 
 
-def extend_orders(orders: Iterable[ExtendOrder]) -> list[task_manager_pb2.ExtendOrder]:
+def extend_orders(orders: Iterable[ExtendAttempt]) -> list[task_manager_pb2.ExtendOrder]:
     return [
         task_manager_pb2.ExtendOrder(
             attempt=convert.attempt_to_pb(order.attempt),
@@ -216,7 +216,7 @@ def extension(one: Extension) -> task_manager_pb2.Extension:
     )
 
 
-def launch_request(launches: Sequence[Launch]) -> worker_pb2.LaunchRequest:
+def launch_request(launches: Sequence[LaunchOrder]) -> worker_pb2.LaunchRequest:
     request = worker_pb2.LaunchRequest()
     for launch in launches:
         attempt = launch.attempt
@@ -238,7 +238,7 @@ def launch_request(launches: Sequence[Launch]) -> worker_pb2.LaunchRequest:
     return request
 
 
-def wanted(enqueue: bytes) -> Wanted | None:
+def wanted_image(enqueue: bytes) -> Wanted | None:
     """The image of a task (a serialised EnqueueTask), if a Worker can bring it ahead."""
     message = task_manager_pb2.EnqueueTask.FromString(enqueue)
     spec = message.spec
@@ -261,14 +261,14 @@ def prepare_request(images: Iterable[Wanted]) -> worker_pb2.PrepareImagesRequest
     return request
 
 
-def verdicts(reply: worker_pb2.LaunchReply) -> list[Accepted | Refused]:
-    found: list[Accepted | Refused] = []
+def verdicts(reply: worker_pb2.LaunchReply) -> list[LaunchAccepted | LaunchRefused]:
+    found: list[LaunchAccepted | LaunchRefused] = []
     for verdict in reply.verdicts:
         attempt = convert.attempt_id(verdict.attempt)
         if verdict.accepted:
-            found.append(Accepted(attempt, verdict.accepted_at or None))
+            found.append(LaunchAccepted(attempt, verdict.accepted_at or None))
         else:
-            found.append(Refused(attempt, verdict.slug, verdict.sentence, verdict.again_later))
+            found.append(LaunchRefused(attempt, verdict.slug, verdict.sentence, verdict.again_later))
     return found
 
 
@@ -319,7 +319,7 @@ _ADMISSIONS = frozenset(admission.value for admission in Admission)
 
 def attempt_view(attempt: Attempt, sentence: str = "") -> task_manager_pb2.AttemptView:
     """``sentence`` is what there is to say of one that has not ended."""
-    times = phases(attempt)
+    times = phases_of(attempt)
     deadline = attempt.started_at + attempt.timeout_s if attempt.started_at is not None else None
     view = task_manager_pb2.AttemptView(
         attempt=convert.attempt_to_pb(attempt.id),

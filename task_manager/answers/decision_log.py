@@ -13,7 +13,7 @@ from headway.logs import get_logger
 from headway.rpc.v1 import task_manager_pb2 as pb
 from headway.store import Database
 
-from ..decisions.sentences import told
+from ..decisions.sentences import describe_pass
 from ..model import Attempt, Task
 from ..store import decision_store, queue_store
 
@@ -56,7 +56,7 @@ class DecisionLog:
             if len(ids) > limit:
                 reply.next_before = ids[limit - 1]
             found = [
-                told(kept, number, at, task, _came_at(waits, at))
+                describe_pass(kept, number, at, task, _came_at(waits, at))
                 for first, last in _runs(ids[:limit])
                 for number, at, kept in decision_store.frames(conn, first, last)
                 # Else a pass of the instant before it came, or one that the wall clock alone takes for later.

@@ -12,15 +12,15 @@ from headway.errors import Conflict
 from headway.units import round_duration
 
 from ..engine.engine import Engine
-from ..engine.events import Extend
-from ..hub import Hub
+from ..engine.events import ExtendTask
+from ..hub import QueueEventHub
 from ..model import Attempt
 
 _PATIENCE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ExtensionAnswer:
     """``delivered``: the launcher counts by the new timeout."""
 
     attempt: Attempt
@@ -28,15 +28,15 @@ class Answer:
     sentence: str
 
 
-class MoreTime:
+class ExtensionRequests:
     """See the module."""
 
-    def __init__(self, engine: Engine, hub: Hub, clock: Clock) -> None:
+    def __init__(self, engine: Engine, hub: QueueEventHub, clock: Clock) -> None:
         self._engine = engine
         self._hub = hub
         self._clock = clock
 
-    async def give(self, asked: Extend) -> Answer:
+    async def give(self, asked: ExtendTask) -> ExtensionAnswer:
         """Grants it, stored when this returns.
 
         Raises:
@@ -51,13 +51,13 @@ class MoreTime:
         if not attempt.live:
             raise Conflict(f"The task {attempt.id.task} ended ({attempt.state.value}) before it could get more time.")
         if attempt.extension_pending:
-            return Answer(
+            return ExtensionAnswer(
                 attempt,
                 False,
                 f"{attempt.id.task} is granted {more} more, {total} in all, but {attempt.node_id} has not confirmed it "
                 "yet: if it does not hear of it in time, the task ends at its earlier limit.",
             )
-        return Answer(attempt, True, f"{attempt.id.task} has {more} more; its timeout is {total} now.")
+        return ExtensionAnswer(attempt, True, f"{attempt.id.task} has {more} more; its timeout is {total} now.")
 
     async def _followed(self, changes: AsyncGenerator[tuple[list[Attempt], bool], None], attempt: Attempt) -> Attempt:
         """The attempt once its launcher counts by the new timeout or it has ended, or as it is after a while."""

@@ -19,7 +19,7 @@ from headway.rpc.v1 import task_manager_pb2 as pb
 from .. import wire
 from ..engine import pass_input
 from ..engine.engine import Engine
-from ..engine.pass_input import apart
+from ..engine.pass_input import detached_pass_input
 from ..model import Node, Task
 from ..order.guard import let_ours_pass, words
 from ..planning import preview
@@ -31,7 +31,7 @@ _MOST_STARTS = 200
 _MOST_TASKS = 10_000
 
 
-class Previews:
+class PreviewQueries:
     """One at a time, in a thread: a pass for each set takes a while, and nobody waits for it but who asked."""
 
     def __init__(self, engine: Engine) -> None:
@@ -55,7 +55,7 @@ class Previews:
         async with self._turn:
             async with self._engine.reading() as book:
                 here = self._engine.here()
-                there = pass_input.seen_now(book, self._engine.settings, here.mono)
+                there = pass_input.current_pass_input(book, self._engine.settings, here.mono)
                 nodes = list(book.nodes.values())
                 reply = pb.PreviewQueueReply(
                     at=here.now,
@@ -65,7 +65,7 @@ class Previews:
                     discipline=self._engine.settings.discipline.value,
                 )
                 try:
-                    make_snapshot = apart(there, here, self._engine.ahead_s(here))
+                    make_snapshot = detached_pass_input(there, here, self._engine.ahead_s(here))
                 except BaseException as error:  # a third party's policy may have learnt what can't be copied
                     let_ours_pass(error)
                     sentence = f"Nothing can be previewed under the policy {book.policy.name}: it can't be copied"

@@ -14,20 +14,20 @@ from headway.store import Database
 from .. import wire
 from ..engine import leases, pass_input
 from ..engine.engine import Engine
-from ..engine.state import Book
+from ..engine.state import EngineState
 from ..model import Attempt, Task
 from ..planning.overtaking import Overtaken
 from ..planning.submit_check import Gate
 from ..store import queue_store
 from . import scheduling_view
-from .queue_entries import Entries
+from .queue_entries import QueueEntries
 
 _PAGE = 500  # attempts in one part of a list: well under 1 MB
 _MOST_ENTRIES = 1_000
 _AT_ONCE = 100  # entries are made in a few milliseconds; then others get their turn
 
 
-class Desk:
+class QueueQueries:
     """Questions of pages and people."""
 
     def __init__(self, engine: Engine, db: Database) -> None:
@@ -125,14 +125,14 @@ class Desk:
             raise NotFound(f"Task {task_id} has no {which}.")
         return task_manager_pb2.LocateAttemptReply(attempt=self.view(attempt), worker_address=self._address(attempt))
 
-    def _entries(self, book: Book) -> Entries:
+    def _entries(self, book: EngineState) -> QueueEntries:
         settings, here = self._engine.settings, self._engine.here()
         if book.plan is None:
             self._overtaken = None
         elif self._overtaken is None or self._overtaken.plan is not book.plan:
             self._overtaken = Overtaken(book.plan, book.queue.key_of)
-        rooms = pass_input.rooms(book, settings, here.mono)
-        return Entries(book, settings, rooms, self._overtaken, here, self._engine.ahead_s(here))
+        rooms = pass_input.free_resources(book, settings, here.mono)
+        return QueueEntries(book, settings, rooms, self._overtaken, here, self._engine.ahead_s(here))
 
     def view(self, attempt: Attempt) -> task_manager_pb2.AttemptView:
         """As pages show it."""
@@ -152,7 +152,7 @@ class Desk:
         lease = engine.book.leases.get(attempt.node_id)
         first_s = engine.book.first_seen(attempt.node_id)
         now_s = engine.mono()
-        silent = leases.silent(lease, started_s=first_s, now_s=now_s, settings=engine.settings.leases)
+        silent = leases.is_silent(lease, started_s=first_s, now_s=now_s, settings=engine.settings.leases)
         if attempt.state is AttemptState.STOPPING:
             if silent:
                 return (
@@ -165,13 +165,13 @@ class Desk:
         return f"{attempt.node_id} does not answer; the task may still be running there." if silent else ""
 
 
-def _named(book: Book, job_id: JobId, names: Iterable[str]) -> list[tuple[Task, int | None]]:
+def _named(book: EngineState, job_id: JobId, names: Iterable[str]) -> list[tuple[Task, int | None]]:
     """Those of a job's tasks of these names that wait, each as it comes in the list."""
     found = (book.tasks.get(TaskId(job_id, name)) for name in names)
     return [(task, None) for task in found if task is not None and task.waiting]
 
 
-def _page(book: Book, offset: int, limit: int, job_id: JobId) -> list[tuple[Task, int | None]]:
+def _page(book: EngineState, offset: int, limit: int, job_id: JobId) -> list[tuple[Task, int | None]]:
     """The queue's, or of it one job's, with positions where they are known already; held tasks come last."""
     ids = book.queue.page_of_job(job_id, offset, limit) if job_id else book.queue.page(offset, limit)
     if len(ids) < limit:

@@ -7,21 +7,21 @@ from headway.rpc import convert
 from headway.rpc.v1 import common_pb2, task_manager_pb2
 
 from .. import wire
-from ..clocks import Reading
+from ..clocks import ClockReading
 from ..engine import pass_input
-from ..engine.state import Book
+from ..engine.state import EngineState
 from ..model import Shape, Task
 from ..planning import explain
 from ..planning.admission import ruled_out
 from ..planning.overtaking import Overtaken
 from ..planning.placement import Room
-from ..settings import Settings
+from ..settings import TaskManagerSettings
 from . import scheduling_view
 
 _PRIORITIES = {rank: convert.priority_to_pb(name) for name, rank in convert.PRIORITY_RANK.items()}
 
 
-class Entries:
+class QueueEntries:
     """Of the book at this moment, which must not change as long as entries are made.
 
     ``rooms``: what is left of every known node. ``overtaken``: of the book's plan. ``ahead_s``: the steady clock of the
@@ -30,11 +30,11 @@ class Entries:
 
     def __init__(
         self,
-        book: Book,
-        settings: Settings,
+        book: EngineState,
+        settings: TaskManagerSettings,
         rooms: list[Room],
         overtaken: Overtaken | None,
-        here: Reading,
+        here: ClockReading,
         ahead_s: float,
     ) -> None:
         self._book = book

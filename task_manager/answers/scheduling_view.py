@@ -7,8 +7,8 @@ from itertools import islice
 
 from headway.rpc.v1 import task_manager_pb2 as pb
 
-from ..engine.scheduling_choice import DISCIPLINE, POLICY, Steering
-from ..engine.state import Book
+from ..engine.scheduling_choice import DISCIPLINE, POLICY, SchedulingChoice
+from ..engine.state import EngineState
 from ..model import Task
 from ..order.guard import let_ours_pass
 from ..order.policy import common_terms
@@ -17,7 +17,7 @@ from ..planning.admission import contradictions
 _TERMS = 20  # shown of one task
 
 
-def scheduling(book: Book, steering: Steering) -> pb.Scheduling:
+def scheduling(book: EngineState, steering: SchedulingChoice) -> pb.Scheduling:
     """What acts, who said so, and what is wrong with it."""
     configured = steering.configured
     said = pb.Scheduling(
@@ -39,7 +39,7 @@ def scheduling(book: Book, steering: Steering) -> pb.Scheduling:
     return said
 
 
-def terms(book: Book, task: Task, steady: float) -> dict[str, float]:
+def terms(book: EngineState, task: Task, steady: float) -> dict[str, float]:
     """The parts of a task's priority by the rule that orders now; a third party's rule may fail at it."""
     try:
         parts = islice(book.queue.acting.terms(task, steady).items(), _TERMS)

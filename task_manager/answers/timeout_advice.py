@@ -28,7 +28,7 @@ _STEPS = ((120, 10), (600, 60), (1_800, 120), (3_600, 300), (10_800, 900), (43_2
 _LAST_STEP = 21_600
 
 
-class Basis(StrEnum):
+class AdviceBasis(StrEnum):
     """What the runs have in common with the task, all by the same account."""
 
     COMMAND = "command"  # image and command
@@ -36,7 +36,7 @@ class Basis(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class PastRun:
     """A past run: how long it took, or the timeout that ended it."""
 
     seconds: float
@@ -44,10 +44,10 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Experience:
+class RunTimeStatistics:
     """What the latest runs say, whatever is asked for now. Times in seconds, of those that succeeded."""
 
-    runs: tuple[Run, ...]
+    runs: tuple[PastRun, ...]
     suggested_s: float
     succeeded: int
     timed_out: int
@@ -70,7 +70,7 @@ class Experience:
 
 
 @dataclass(frozen=True, slots=True)
-class CutShort:
+class MostlyTimedOut:
     """Most of the latest runs were ended by their timeouts: how long they need is not known. Times in seconds."""
 
     succeeded: int
@@ -78,20 +78,20 @@ class CutShort:
     longest_limit_s: float
 
 
-def learn(runs: Iterable[Run]) -> Experience | CutShort | None:
+def learn(runs: Iterable[PastRun]) -> RunTimeStatistics | MostlyTimedOut | None:
     """What the runs say; None: too little."""
     runs = tuple(runs)
     times = sorted(run.seconds for run in runs if not run.timed_out)
     cut_off = [run.seconds for run in runs if run.timed_out]
     if len(cut_off) >= FEWEST and (len(times) < FEWEST or len(cut_off) > len(times)):
-        return CutShort(len(times), len(cut_off), max(cut_off))
+        return MostlyTimedOut(len(times), len(cut_off), max(cut_off))
     if len(times) < FEWEST:
         return None
     usual_s = times[math.ceil(_QUANTILE * len(times)) - 1] if len(times) >= _MANY else times[-1]
     # One that hung until a limit far off says nothing; one that was cut off near the others' times would have gone on.
     near = [limit for limit in cut_off if limit <= _REACH * times[-1]]
     needed_s = max(usual_s, *near) * _WIDE_MARGIN if near else usual_s * _MARGIN
-    return Experience(
+    return RunTimeStatistics(
         runs, rounded_up(needed_s), len(times), len(cut_off), times[0], times[(len(times) - 1) // 2], times[-1], usual_s
     )
 
@@ -103,7 +103,12 @@ def rounded_up(seconds: float) -> float:
 
 
 def sentence(
-    experience: Experience, basis: Basis, asked_s: float, *, task: str = "", seniority_per_s: float | None = None
+    experience: RunTimeStatistics,
+    basis: AdviceBasis,
+    asked_s: float,
+    *,
+    task: str = "",
+    seniority_per_s: float | None = None,
 ) -> str:
     """The advice for people. ``seniority_per_s``: how many seconds of waiting one second of timeout costs, where the
     queue's rule is such; ``task``: the name that the runs share."""
@@ -129,7 +134,7 @@ def sentence(
     return "".join(words)
 
 
-def warning(cut_short: CutShort, basis: Basis, asked_s: float) -> str:
+def warning(cut_short: MostlyTimedOut, basis: AdviceBasis, asked_s: float) -> str:
     """For people, where no timeout can be suggested."""
     ended = f"{cut_short.timed_out} runs of {_what(basis)} by you were ended by a timeout of up to "
     ended += f"{_said(cut_short.longest_limit_s)} before they were done"
@@ -140,13 +145,13 @@ def warning(cut_short: CutShort, basis: Basis, asked_s: float) -> str:
     return words
 
 
-def _what(basis: Basis, task: str = "") -> str:
-    if basis is Basis.COMMAND:
+def _what(basis: AdviceBasis, task: str = "") -> str:
+    if basis is AdviceBasis.COMMAND:
         return "this command"
     return f"tasks named {task}" if task else "tasks of this name"
 
 
-def _took(experience: Experience) -> str:
+def _took(experience: RunTimeStatistics) -> str:
     shortest, usual, longest = (_said(s) for s in (experience.shortest_s, experience.usual_s, experience.longest_s))
     if shortest == longest:
         return f"about {longest}"
@@ -155,7 +160,7 @@ def _took(experience: Experience) -> str:
     return f"{shortest} to {longest}"
 
 
-def _share(experience: Experience, timeout_s: float) -> str:
+def _share(experience: RunTimeStatistics, timeout_s: float) -> str:
     count = experience.killed(timeout_s)
     percent = 100 * experience.killed_share(timeout_s)
     shown = "under 1" if 0 < percent < 1 else f"{percent:.0f}"

@@ -11,7 +11,7 @@ from headway.clock import Clock
 from headway.rpc.v1 import task_manager_pb2 as pb
 from headway.store import Database
 
-from ..engine.usage import MOST_ROWS, By, Span, Usage, checked
+from ..engine.usage import MOST_ROWS, TimeSpan, UsageGrouping, UsageSummary, checked_grouping
 from ..store import usage_store
 from . import usage_wire
 
@@ -19,7 +19,7 @@ _PAGE = 500  # runs in one part: some milliseconds of the loop
 _ROWS = 100
 
 
-class Ledger:
+class UsageQueries:
     """See the module."""
 
     def __init__(self, db: Database, clock: Clock) -> None:
@@ -33,11 +33,11 @@ class Ledger:
         Raises:
             InvalidInput: no such rows, no span, or too many days.
         """
-        span = Span(request.from_at, request.to_at)
-        by = checked(request.by, span)
+        span = TimeSpan(request.from_at, request.to_at)
+        by = checked_grouping(request.by, span)
         limit = min(request.limit or _ROWS, MOST_ROWS)
 
-        def read(conn: Connection) -> Usage:
+        def read(conn: Connection) -> UsageSummary:
             return usage_store.load_usage(
                 conn, by, span, owner=request.owner, now=self._clock.now(), limit=limit, offset=request.offset
             )
@@ -51,8 +51,8 @@ class Ledger:
 
     async def runs(self, request: pb.ListRunsRequest) -> AsyncIterator[pb.ListRunsReply]:
         """Ended runs in the order in which they were queued, in parts; at least one part."""
-        span = Span(request.from_at, request.to_at)
-        checked(By.USER, span)
+        span = TimeSpan(request.from_at, request.to_at)
+        checked_grouping(UsageGrouping.USER, span)
         after = usage_store.FROM_THE_FIRST
         while True:
             found = await self._db.read(
@@ -66,7 +66,7 @@ class Ledger:
             last = found[-1]
             after = (last.queued_at, last.attempt.task.job_id, last.attempt.task.name, last.attempt.number)
 
-    def _done(self, reading: asyncio.Future[Usage]) -> None:
+    def _done(self, reading: asyncio.Future[UsageSummary]) -> None:
         self._free.release()
         if not reading.cancelled():
             reading.exception()  # its caller may be gone

@@ -16,7 +16,7 @@ from ..planning.admission import Limits, ShortReserve
 from ..planning.bookings import Booking, Place
 from ..planning.placement import CpuTasks
 from ..planning.plan import Discipline, PassSettings, Placement, Wait, Why
-from .frames import Frame, Head, Left, Seen
+from .frames import Frame, FrameHeader, FrameNodeCapacity, FrameTask
 
 V = TypeVar("V")
 _LEVEL = 3
@@ -107,16 +107,16 @@ def _node_key(row: str) -> NodeId:
 # -- rows -----------------------------------------------------------------------------------------
 
 
-def _head(head: Head) -> list[Any]:
+def _head(head: FrameHeader) -> list[Any]:
     return [
         head.now_s, head.wall_s, head.policy, head.gpus, head.waiting, head.waiting_gpu_s, head.failure, head.whole,
         head.ahead_s,
     ]  # fmt: skip
 
 
-def _head_of(row: list[Any], settings: PassSettings) -> Head:
+def _head_of(row: list[Any], settings: PassSettings) -> FrameHeader:
     now_s, wall_s, policy, gpus, waiting, waiting_gpu_s, failure, whole, *ahead_s = row  # old frames have none
-    return Head(now_s, wall_s, policy, settings, gpus, waiting, waiting_gpu_s, failure, whole, *ahead_s)
+    return FrameHeader(now_s, wall_s, policy, settings, gpus, waiting, waiting_gpu_s, failure, whole, *ahead_s)
 
 
 def _settings(settings: PassSettings) -> dict[str, Any]:
@@ -150,7 +150,7 @@ def _shape_of(row: list[Any]) -> Shape:
     return Shape(*row[:3], *([tuple(row[3])] if len(row) > 3 else ()), *row[4:])
 
 
-def _task(seen: Seen) -> list[Any]:
+def _task(seen: FrameTask) -> list[Any]:
     task = seen.task
     return [
         task.owner, task.priority, task.submitted_at, task.tail_timeout_s, _shape(task.shape), task.timeout_s,
@@ -159,7 +159,7 @@ def _task(seen: Seen) -> list[Any]:
     ]  # fmt: skip
 
 
-def _task_of(task_id: TaskId, row: list[Any]) -> Seen:
+def _task_of(task_id: TaskId, row: list[Any]) -> FrameTask:
     (
         owner, priority, submitted_at, tail_timeout_s, shape, timeout_s, retries, user_failures, spent_s, avoid, held,
         attempt, number, queued, runnable, closes_at, *later,
@@ -170,7 +170,7 @@ def _task_of(task_id: TaskId, row: list[Any]) -> Seen:
         attempt=attempt, user_failures=user_failures, avoid=tuple(NodeId(node) for node in avoid), spent_s=spent_s,
         grace_s=later[0] if later else 0.0,  # versions before kept none
     )  # fmt: skip
-    return Seen(task, number, queued, runnable, closes_at)
+    return FrameTask(task, number, queued, runnable, closes_at)
 
 
 def _node(node: Node) -> list[Any]:
@@ -192,13 +192,13 @@ def _node_of(node_id: NodeId, row: list[Any]) -> Node:
     )  # fmt: skip
 
 
-def _left(left: Left) -> list[Any]:
+def _left(left: FrameNodeCapacity) -> list[Any]:
     return [left.order, left.cpu_centi, left.memory_bytes, left.free, left.used, left.closed]
 
 
-def _left_of(_: NodeId, row: list[Any]) -> Left:
+def _left_of(_: NodeId, row: list[Any]) -> FrameNodeCapacity:
     order, cpu, memory, free, used, closed = row
-    return Left(order, cpu, memory, tuple(free), tuple(used), closed)
+    return FrameNodeCapacity(order, cpu, memory, tuple(free), tuple(used), closed)
 
 
 def _booking(booking: Booking) -> list[Any]:

@@ -25,7 +25,7 @@ _MOST_NUMBERS = 50  # of a rule that re-sorts, so many keys are kept for people
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class FrameHeader:
     """What there is once in a pass. Times in seconds, as in `PassInput`."""
 
     now_s: float
@@ -41,7 +41,7 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class FrameTask:
     """A task as a pass saw it. ``number`` is its key under a static rule, else 0: the order stands in `Frame.order`."""
 
     task: Task
@@ -52,7 +52,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class FrameNodeCapacity:
     """What was left of a node before the pass. ``free``: places in `Node.gpus`, ``used``: when each was last used."""
 
     order: int
@@ -67,10 +67,10 @@ class Left:
 class Frame:
     """One pass."""
 
-    head: Head
-    tasks: Mapping[TaskId, Seen]
+    head: FrameHeader
+    tasks: Mapping[TaskId, FrameTask]
     nodes: Mapping[NodeId, Node]  # of their images those that some task names
-    left: Mapping[NodeId, Left]
+    left: Mapping[NodeId, FrameNodeCapacity]
     running: Mapping[TaskId, Booking]
     places: Mapping[TaskId, Place]  # stored ones before the pass
     waits: Mapping[TaskId, Wait]
@@ -80,7 +80,7 @@ class Frame:
     outlived: tuple[TaskId, ...]  # of the running ones, in the order in which the pass saw them
 
 
-def frame(inp: PassInput, said: Plan, policy: str) -> Frame:
+def frame_of(inp: PassInput, said: Plan, policy: str) -> Frame:
     """What is worth keeping of a pass that was just made and not carried out yet. ``policy``: as it was asked for."""
     looked = dict.fromkeys(placement.task_id for placement in said.placements)
     looked.update(dict.fromkeys(said.waits))
@@ -97,7 +97,7 @@ def frame(inp: PassInput, said: Plan, policy: str) -> Frame:
         number = key[1] if key is not None and static else 0.0
         closes = promises.closing(inp, inp.tasks[task_id]) if task_id in said.reservations else None
         runnable = key is not None and inp.queue.is_runnable(task_id)
-        tasks[task_id] = Seen(inp.tasks[task_id], number, key is not None, runnable, closes)
+        tasks[task_id] = FrameTask(inp.tasks[task_id], number, key is not None, runnable, closes)
     order: tuple[TaskId, ...] = ()
     numbers: dict[TaskId, float] = {}
     if not static:
@@ -106,7 +106,7 @@ def frame(inp: PassInput, said: Plan, policy: str) -> Frame:
         numbers = {t: keys[t][1] for t in (*order[:_MOST_NUMBERS], *started[:_MOST_NUMBERS]) if t in keys}
     images = {seen.task.shape.image for seen in tasks.values()} - {""}
     return Frame(
-        head=Head(
+        head=FrameHeader(
             inp.now_s, inp.wall_s, policy, inp.settings, inp.view.gpus, len(inp.queue), inp.view.waiting_gpu_s,
             inp.queue.failure, whole, inp.ahead_s,
         ),
@@ -129,13 +129,13 @@ def _bare(node: Node, images: Set[str]) -> Node:
     return node if len(there) == len(node.images) else replace(node, images=frozenset(there))
 
 
-def _left(room: Room, inp: PassInput) -> Left:
+def _left(room: Room, inp: PassInput) -> FrameNodeCapacity:
     if not room.gpus:
-        return Left(room.order, room.cpu_centi, room.memory_bytes, (), (), room.closed)
+        return FrameNodeCapacity(room.order, room.cpu_centi, room.memory_bytes, (), (), room.closed)
     free = {gpu.uuid for gpu in room.gpus}
     places = tuple(i for i, gpu in enumerate(room.node.gpus) if gpu.uuid in free)
     used = tuple(inp.last_used(room.node.gpus[i].uuid) for i in places)
-    return Left(room.order, room.cpu_centi, room.memory_bytes, places, used, room.closed)
+    return FrameNodeCapacity(room.order, room.cpu_centi, room.memory_bytes, places, used, room.closed)
 
 
 # -- the way back -----------------------------------------------------------------------------------
@@ -143,15 +143,15 @@ def _left(room: Room, inp: PassInput) -> Left:
 
 def replay(kept: Frame) -> Plan:
     """The plan of the pass again, by the code of today."""
-    return plan(snapshot(kept))
+    return plan(pass_input_of(kept))
 
 
-def is_same(kept: Frame, said: Plan) -> bool:
+def decides_the_same(kept: Frame, said: Plan) -> bool:
     """Whether a plan decides what the pass decided."""
     return said.placements == kept.placements and said.waits == kept.waits
 
 
-def snapshot(kept: Frame) -> PassInput:
+def pass_input_of(kept: Frame) -> PassInput:
     """What the pass saw."""
     head = kept.head
     rule = _Recorded(kept)
@@ -166,7 +166,7 @@ def snapshot(kept: Frame) -> PassInput:
         ahead_s=head.ahead_s,
         queue=queue,
         tasks={task_id: seen.task for task_id, seen in kept.tasks.items()},
-        rooms=rooms(kept),
+        rooms=free_resources_of(kept),
         running=[b for b in kept.running.values() if b.task_id not in last] + [kept.running[t] for t in kept.outlived],
         places=kept.places,
         policy=rule,
@@ -176,7 +176,7 @@ def snapshot(kept: Frame) -> PassInput:
     )
 
 
-def rooms(kept: Frame) -> list[Room]:
+def free_resources_of(kept: Frame) -> list[Room]:
     """What was left of every node before the pass."""
     found = []
     for node_id, left in sorted(kept.left.items(), key=lambda item: item[1].order):

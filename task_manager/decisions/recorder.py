@@ -11,7 +11,7 @@ _WHOLE_EVERY_S = 3_600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class FrameRecord:
     """One frame on its way to disk, as it differs from ``before``."""
 
     id: int
@@ -21,7 +21,7 @@ class Record:
     before: Frame | None
 
 
-class Recorder:
+class FrameRecorder:
     """Keeps the last frame that is on disk, and nothing else."""
 
     def __init__(self) -> None:
@@ -35,13 +35,13 @@ class Recorder:
         self._next_id = last_id + 1
         self._last = None
 
-    def record(self, frame: Frame, now: float) -> Record:
+    def record(self, frame: Frame, now: float) -> FrameRecord:
         """What to write for a frame; nothing counts before ``wrote``."""
         number = self._next_id
         whole = self._last is None or number - self._base >= _CHAIN or abs(now - self._base_at) >= _WHOLE_EVERY_S
-        return Record(number, number if whole else self._base, now, frame, None if whole else self._last)
+        return FrameRecord(number, number if whole else self._base, now, frame, None if whole else self._last)
 
-    def wrote(self, record: Record) -> None:
+    def wrote(self, record: FrameRecord) -> None:
         """It is on disk."""
         self._next_id = record.id + 1
         self._last = record.frame

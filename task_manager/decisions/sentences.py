@@ -21,13 +21,15 @@ from ..planning import explain
 from ..planning.admission import Holdings, reached, ruled_out
 from ..planning.plan import Discipline, Placement, Why
 from . import frames
-from .frames import Frame, Seen
+from .frames import Frame, FrameTask
 
 _STARTS_SHOWN = 50
 _LIMITS = frozenset({Why.USER_LIMIT, Why.SHORT_RESERVE, Why.NOT_ADMITTED})
 
 
-def told(kept: Frame, number: int, at: float, task: Task, came_at: float | None = None) -> pb.ListDecisionsReply.Pass:
+def describe_pass(
+    kept: Frame, number: int, at: float, task: Task, came_at: float | None = None
+) -> pb.ListDecisionsReply.Pass:
     """Who started in this pass, and why the task, which waited then, did not, or that it did.
 
     ``at``: when it was; ``came_at``: since when the task waited then, None: not known; both by the wall clock.
@@ -147,13 +149,13 @@ class _Pass:
             return None
         again = frames.replay(kept)
         place = again.reservations.get(self.id)
-        if place is None or not frames.is_same(kept, again):
+        if place is None or not frames.decides_the_same(kept, again):
             return None
         return place.start_s + kept.head.wall_s - kept.head.now_s
 
     def _sight(self, starts: tuple[Placement, ...]) -> explain.Sight:
         """The cluster once these tasks have started."""
-        kept, rooms = self.kept, frames.rooms(self.kept)
+        kept, rooms = self.kept, frames.free_resources_of(self.kept)
         by_id = {room.node.id: room for room in rooms}
         for placement in starts:
             if placement.task_id in kept.tasks:
@@ -202,7 +204,7 @@ class _Pass:
             return f"{what}: {why}."
         return f"{what}." if ahead is False else ""
 
-    def _why_ahead(self, other: Seen) -> str:
+    def _why_ahead(self, other: FrameTask) -> str:
         first, second, policy = other.task, self.task, self.kept.head.policy
         if first.priority > second.priority:
             return f"{first.id} has the higher priority."
@@ -248,7 +250,7 @@ class _Pass:
         return bool(self._sight(()).of_nodes(self.task.shape))
 
 
-def _key_of(kept: Frame, task: Task, seen: Seen | None) -> Key | None:
+def _key_of(kept: Frame, task: Task, seen: FrameTask | None) -> Key | None:
     """Its key in the order of the pass; None: it did not age, or that is not known.
 
     What was not looked at has none in the frame. The rule of that pass gives it, if it is one of ours that never

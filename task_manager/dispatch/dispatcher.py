@@ -17,10 +17,10 @@ from headway.logs import get_logger
 from headway.states import AttemptState
 from headway.store import Database
 
-from ..engine.engine import Engine, Outgoing
-from ..engine.events import ExtendOrder, LaunchAnswers, Refused, StopOrder, StopsDelivered
+from ..engine.engine import Engine, OrderSender
+from ..engine.events import ExtendAttempt, LaunchesAnswered, LaunchRefused, StopAttempt, StopsDelivered
 from ..model import Attempt
-from ..ports import Launch, Workers
+from ..ports import LaunchOrder, Workers
 from ..store import queue_store
 
 log = get_logger(__name__)
@@ -32,7 +32,7 @@ _LONGEST_LAUNCH_PAUSE_S = 5.0
 _LONGEST_STOP_PAUSE_S = 30.0
 
 
-class Dispatcher(Outgoing):
+class Dispatcher(OrderSender):
     """Three lanes per node, so that a launch that hangs holds up no stop order and no more time."""
 
     def __init__(self, engine: Engine, db: Database, clock: Clock, workers: Workers) -> None:
@@ -41,8 +41,8 @@ class Dispatcher(Outgoing):
         self._clock = clock
         self._workers = workers
         self._launches: dict[NodeId, _Lane[AttemptId]] = {}
-        self._stops: dict[NodeId, _Lane[StopOrder]] = {}
-        self._extends: dict[NodeId, _Lane[ExtendOrder]] = {}
+        self._stops: dict[NodeId, _Lane[StopAttempt]] = {}
+        self._extends: dict[NodeId, _Lane[ExtendAttempt]] = {}
         self._closed = False
 
     def launch(self, attempts: Iterable[AttemptId]) -> None:
@@ -51,13 +51,13 @@ class Dispatcher(Outgoing):
             if attempt is not None and not self._closed:
                 self._launch_lane(attempt.node_id).add(attempt_id, attempt_id)
 
-    def stop(self, orders: Iterable[StopOrder]) -> None:
+    def stop(self, orders: Iterable[StopAttempt]) -> None:
         for order in orders:
             attempt = self._engine.book.attempt(order.attempt)
             if attempt is not None and not self._closed:
                 self._stop_lane(attempt.node_id).add(order.attempt, order)
 
-    def extend(self, orders: Iterable[ExtendOrder]) -> None:
+    def extend(self, orders: Iterable[ExtendAttempt]) -> None:
         for order in orders:
             attempt = self._engine.book.attempt(order.attempt)
             if attempt is not None and not self._closed:
@@ -94,14 +94,14 @@ class Dispatcher(Outgoing):
             self._launches[node_id] = lane
         return lane
 
-    def _stop_lane(self, node_id: NodeId) -> _Lane[StopOrder]:
+    def _stop_lane(self, node_id: NodeId) -> _Lane[StopAttempt]:
         lane = self._stops.get(node_id)
         if lane is None:
             lane = _Lane(self._clock, lambda items: self._send_stops(node_id, items), _LONGEST_STOP_PAUSE_S)
             self._stops[node_id] = lane
         return lane
 
-    def _extend_lane(self, node_id: NodeId) -> _Lane[ExtendOrder]:
+    def _extend_lane(self, node_id: NodeId) -> _Lane[ExtendAttempt]:
         lane = self._extends.get(node_id)
         if lane is None:
             lane = _Lane(self._clock, lambda orders: self._send_extends(node_id, orders), _LONGEST_STOP_PAUSE_S)
@@ -122,13 +122,13 @@ class Dispatcher(Outgoing):
             return [a.id for a in attempts]
         lease = self._engine.book.leases.get(node_id)
         launches = [
-            Launch(a, specs[a.id.task], self._engine.settings.leases.lease_s, lease is not None and lease.granted)
+            LaunchOrder(a, specs[a.id.task], self._engine.settings.leases.lease_s, lease is not None and lease.granted)
             for a in attempts
             if a.id.task in specs
         ]
         return await self._call_launch(node_id, address, launches)
 
-    async def _call_launch(self, node_id: NodeId, address: str, launches: list[Launch]) -> list[AttemptId]:
+    async def _call_launch(self, node_id: NodeId, address: str, launches: list[LaunchOrder]) -> list[AttemptId]:
         if not launches:
             return []
         for launch in launches:
@@ -146,14 +146,14 @@ class Dispatcher(Outgoing):
                 for launch in launches:
                     again += await self._call_launch(node_id, address, [launch])
                 return again
-            verdicts = [Refused(launches[0].attempt.id, error.slug, str(error), again_later=True)]
+            verdicts = [LaunchRefused(launches[0].attempt.id, error.slug, str(error), again_later=True)]
         except BaseException:
             for launch in launches:
                 self._touch(launch.attempt, uncertain=True)
             raise
         for launch in launches:
             self._touch(launch.attempt)
-        await self._engine.submit(LaunchAnswers(node_id, tuple(verdicts)))
+        await self._engine.submit(LaunchesAnswered(node_id, tuple(verdicts)))
         answered = {verdict.attempt for verdict in verdicts}
         return [launch.attempt.id for launch in launches if launch.attempt.id not in answered]
 
@@ -182,7 +182,7 @@ class Dispatcher(Outgoing):
 
     # -- stop orders ------------------------------------------------------------------------------
 
-    async def _send_stops(self, node_id: NodeId, orders: list[StopOrder]) -> list[StopOrder]:
+    async def _send_stops(self, node_id: NodeId, orders: list[StopAttempt]) -> list[StopAttempt]:
         live = [order for order in orders if self._engine.book.attempt(order.attempt) is not None]
         if not live:
             return []
@@ -199,7 +199,7 @@ class Dispatcher(Outgoing):
 
     # -- more time --------------------------------------------------------------------------------
 
-    async def _send_extends(self, node_id: NodeId, orders: list[ExtendOrder]) -> list[ExtendOrder]:
+    async def _send_extends(self, node_id: NodeId, orders: list[ExtendAttempt]) -> list[ExtendAttempt]:
         live = [order for order in orders if self._engine.book.attempt(order.attempt) is not None]
         address = self.address(node_id)
         if not live or not address:

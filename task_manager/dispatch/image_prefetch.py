@@ -25,7 +25,7 @@ log = get_logger(__name__)
 _EVERY_S = 1.0
 
 
-class Prefetcher:
+class ImagePrefetcher:
     """A side task: looks at the head of the queue every second, and sends a Worker its list when that has changed or
     the Worker was started anew."""
 
@@ -55,7 +55,7 @@ class Prefetcher:
             tasks = [task for task_id in ids if (task := book.tasks[task_id]).shape.image]
             if not tasks and not any(images for _incarnation, images in self._told.values()):
                 return
-            rooms = pass_input.rooms(book, self._engine.settings)
+            rooms = pass_input.free_resources(book, self._engine.settings)
             plan = book.plan
             where = {task_id: place.node_id for task_id, place in plan.reservations.items()} if plan else {}
             incarnations = {room.node.id: book.incarnation(room.node.id) for room in rooms}
@@ -72,7 +72,7 @@ class Prefetcher:
         heads = []
         for task in tasks:
             key = (task.id, task.generation)
-            image = images[key] if key in images else wire.wanted(specs[task.id]) if task.id in specs else None
+            image = images[key] if key in images else wire.wanted_image(specs[task.id]) if task.id in specs else None
             current[key] = image
             if image is not None:
                 heads.append(Head(task.shape, image, where.get(task.id)))

@@ -11,26 +11,26 @@ from headway.ids import TaskId
 from . import extension, leases, node_events, queue_pass, reports
 from .commands import on_command
 from .events import (
-    Beat,
-    Commands,
-    Enqueue,
+    AttemptReports,
+    EnqueueTask,
     Event,
-    Extend,
-    LaunchAnswers,
+    ExtendTask,
+    HeartbeatReceived,
+    LaunchesAnswered,
     NodeDeclaredLost,
     NodesChanged,
     NodesUnknown,
-    PlannedStop,
-    Reports,
     SetScheduling,
+    StopPlanned,
     StopsDelivered,
-    Tick,
+    TaskCommands,
+    TimePassed,
 )
 from .scheduling_commands import on_set_scheduling, save_policy_state, save_policy_state_if_due
 from .turn import Turn
 
 # All ends of an instant come before its arrivals, so that what they free is there for the pass.
-_RANK: dict[type, int] = {Reports: 0, LaunchAnswers: 0, StopsDelivered: 0, Commands: 2}
+_RANK: dict[type, int] = {AttemptReports: 0, LaunchesAnswered: 0, StopsDelivered: 0, TaskCommands: 2}
 
 
 def apply(turn: Turn, events: Sequence[Event]) -> list[Any]:
@@ -49,38 +49,38 @@ def apply(turn: Turn, events: Sequence[Event]) -> list[Any]:
     if book.pass_needed:
         queue_pass.run_pass(turn)
     elif book.rough_due:
-        queue_pass.estimate_anew(turn)
+        queue_pass.update_rough_estimates(turn)
     return answers
 
 
 def _apply_one(turn: Turn, event: Event) -> Any:
     match event:
-        case Commands():
+        case TaskCommands():
             for command in event.commands:
                 on_command(turn, command)
-        case Reports():
+        case AttemptReports():
             return [r.attempt for r in event.reports if reports.on_report(turn, r)]
-        case Beat():
-            return reports.on_beat(turn, event)
-        case LaunchAnswers():
-            reports.on_launch_answers(turn, event)
+        case HeartbeatReceived():
+            return reports.on_heartbeat(turn, event)
+        case LaunchesAnswered():
+            reports.on_launches_answered(turn, event)
         case StopsDelivered():
             reports.on_stops_delivered(turn, event)
         case NodesChanged():
             node_events.on_nodes_changed(turn, event)
         case NodesUnknown():
             turn.book.nodes_live = False
-        case Extend():
+        case ExtendTask():
             return extension.on_extend(turn, event)
         case NodeDeclaredLost():
             return node_events.on_node_declared_lost(turn, event.node_id, event.by)
         case SetScheduling() if turn.steering is not None:
             on_set_scheduling(turn, turn.steering, event)
-        case Tick():
-            node_events.on_tick(turn)
+        case TimePassed():
+            node_events.on_time_passed(turn)
             if turn.steering is not None:
                 save_policy_state_if_due(turn, turn.steering)
-        case PlannedStop():
+        case StopPlanned():
             turn.planned_stop = True
             if turn.steering is not None:
                 save_policy_state(turn, turn.steering)
@@ -92,16 +92,16 @@ def _apply_one(turn: Turn, event: Event) -> Any:
 def named_tasks(events: Sequence[Event]) -> Iterable[TaskId]:
     for event in events:
         match event:
-            case Commands():
+            case TaskCommands():
                 for command in event.commands:
                     # Only an order to enqueue needs the past: the others are for tasks in hand.
-                    if isinstance(command, Enqueue):
+                    if isinstance(command, EnqueueTask):
                         yield command.task.id
-            case Reports():
+            case AttemptReports():
                 for report in event.reports:
                     yield report.attempt.task
-            case Beat():
+            case HeartbeatReceived():
                 for attempt_id in event.live:
                     yield attempt_id.task
-            case Extend():
+            case ExtendTask():
                 yield event.task_id

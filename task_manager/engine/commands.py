@@ -9,15 +9,15 @@ from headway.model.reasons import EndReason, EndWord
 from headway.states import TaskState
 
 from ..model import Task
-from .events import Cancel, Command, Enqueue, Hold, Release
+from .events import CancelTask, EnqueueTask, HoldTask, ReleaseTask, TaskCommand
 from .turn import Turn
 
 log = get_logger(__name__)
 
 
-def on_command(turn: Turn, command: Command) -> None:
+def on_command(turn: Turn, command: TaskCommand) -> None:
     """Applies one order."""
-    if isinstance(command, Enqueue):
+    if isinstance(command, EnqueueTask):
         _enqueue(turn, command)
         return
     task = turn.book.tasks.get(command.task_id)
@@ -26,11 +26,11 @@ def on_command(turn: Turn, command: Command) -> None:
         return
     task = replace(task, command_seq=max(task.command_seq, command.seq))
     match command:
-        case Cancel():
+        case CancelTask():
             _cancel(turn, task, command.by)
-        case Hold():
+        case HoldTask():
             turn.book.put_task(replace(task, held=True))
-        case Release():
+        case ReleaseTask():
             queued_at = turn.now if task.held and task.waiting else task.queued_at
             turn.book.put_task(replace(task, held=False, submitted_at=command.submitted_at, queued_at=queued_at))
 
@@ -39,7 +39,7 @@ def _seen(task: Task, seq: int) -> bool:
     return 0 < seq <= task.command_seq
 
 
-def _enqueue(turn: Turn, command: Enqueue) -> None:
+def _enqueue(turn: Turn, command: EnqueueTask) -> None:
     task = command.task
     known = turn.task(task.id)
     if known is not None:

@@ -10,17 +10,17 @@ from __future__ import annotations
 from headway.ids import NodeId
 from headway.states import NodeHealth
 
-from ..settings import Settings
+from ..settings import TaskManagerSettings
 from . import leases
-from .state import Book
+from .state import EngineState
 
 
-def given_up(book: Book, node_id: NodeId) -> None:
+def require_confirmation(book: EngineState, node_id: NodeId) -> None:
     """Attempts of a node were given up, or the node itself: from now on it is to be heard first."""
     _set(book, node_id, f"{node_id} was given up and has not been heard since")
 
 
-def heard(book: Book, node_id: NodeId, still_there: int) -> None:
+def on_heartbeat(book: EngineState, node_id: NodeId, still_there: int) -> None:
     """A heartbeat came; ``still_there``: how many attempts it lists that were given up here."""
     if still_there:
         what = "an attempt that was" if still_there == 1 else f"{still_there} attempts that were"
@@ -29,10 +29,10 @@ def heard(book: Book, node_id: NodeId, still_there: int) -> None:
         _set(book, node_id, "")
 
 
-def answers(book: Book, settings: Settings, node_id: NodeId) -> bool:
+def is_answering(book: EngineState, settings: TaskManagerSettings, node_id: NodeId) -> bool:
     """Whether a node is there, as far as anybody knows: its heartbeats come, or ResourceManager says so."""
     lease, node = book.leases.get(node_id), book.nodes.get(node_id)
-    silent = leases.silent(
+    silent = leases.is_silent(
         lease, started_s=book.first_seen(node_id), now_s=book.mono, settings=settings.leases
     )  # fmt: skip
     if lease is not None and lease.heard and not silent:
@@ -41,7 +41,7 @@ def answers(book: Book, settings: Settings, node_id: NodeId) -> bool:
     return node is not None and node.health is NodeHealth.READY and (book.nodes_live or not silent)
 
 
-def _set(book: Book, node_id: NodeId, sentence: str) -> None:
+def _set(book: EngineState, node_id: NodeId, sentence: str) -> None:
     if book.doubts.get(node_id, "") == sentence:
         return
     if sentence:

@@ -20,26 +20,26 @@ from headway.states import AttemptState
 from headway.store import Batcher, Database
 
 from .. import clocks
-from ..clocks import Heard, Reading
-from ..decisions.recorder import Record, Recorder
-from ..hub import Hub
+from ..clocks import ClockReading, SteadyOffset
+from ..decisions.recorder import FrameRecord, FrameRecorder
+from ..hub import QueueEventHub
 from ..model import Task
 from ..order.policy import Policy
 from ..planning.admission import contradictions
-from ..settings import Settings
+from ..settings import TaskManagerSettings
 from ..store import confirmation_store, queue_store
 from . import confirmation, extension, node_events
 from .batch import apply, named_tasks
 from .events import (
-    Commands,
     Event,
-    ExtendOrder,
-    StopOrder,
-    Tick,
+    ExtendAttempt,
+    StopAttempt,
+    TaskCommands,
+    TimePassed,
 )
-from .scheduling_choice import Steering
-from .state import Book
-from .turn import Told, Turn, unknown_tasks
+from .scheduling_choice import SchedulingChoice
+from .state import EngineState
+from .turn import OutgoingTaskEvent, Turn, unknown_tasks
 
 log = get_logger(__name__)
 
@@ -48,16 +48,16 @@ _ASLEEP_S = 8.0  # some ticks have not come: the process, its machine or its dis
 _SLOW_S = 1.0  # a turn that takes longer holds up all others; mostly a policy of somebody else
 
 
-class Outgoing:
+class OrderSender:
     """What is to be done once a turn is on disk; see ``dispatcher.Dispatcher``."""
 
     def launch(self, attempts: Iterable[AttemptId]) -> None:
         """Sends launches, again where they were sent before."""
 
-    def stop(self, orders: Iterable[StopOrder]) -> None:
+    def stop(self, orders: Iterable[StopAttempt]) -> None:
         """Sends stop orders."""
 
-    def extend(self, orders: Iterable[ExtendOrder]) -> None:
+    def extend(self, orders: Iterable[ExtendAttempt]) -> None:
         """Tells of more time."""
 
 
@@ -68,19 +68,19 @@ class Engine:
         self,
         db: Database,
         clock: Clock,
-        settings: Settings,
+        settings: TaskManagerSettings,
         policy: Policy,
-        hub: Hub,
-        encode: Callable[[Told], tuple[str, bytes]],
+        hub: QueueEventHub,
+        encode: Callable[[OutgoingTaskEvent], tuple[str, bytes]],
     ) -> None:
         self._db = db
         self._clock = clock
-        self.steering = Steering(settings, policy)
-        self._recorder = Recorder()
+        self.steering = SchedulingChoice(settings, policy)
+        self._recorder = FrameRecorder()
         self._hub = hub
         self._encode = encode
-        self.outgoing = Outgoing()
-        self._heard: Heard | None = None  # of JobManager's steady clock
+        self.outgoing = OrderSender()
+        self._heard: SteadyOffset | None = None  # of JobManager's steady clock
         self.book = self._new_book()
         self._started_s = clock.monotonic()
         self._ticked_s: float | None = None  # boot clock: when `run` last went on
@@ -110,7 +110,7 @@ class Engine:
         return await self._inbox.submit(event)
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> TaskManagerSettings:
         """What decisions depend on, as it counts now."""
         return self.steering.settings
 
@@ -122,16 +122,16 @@ class Engine:
         """The boot clock, in seconds."""
         return self._clock.monotonic()
 
-    def here(self) -> Reading:
+    def here(self) -> ClockReading:
         """Both clocks at this moment."""
-        return Reading(self._clock.now(), self._clock.monotonic(), self._clock.boot_id())
+        return ClockReading(self._clock.now(), self._clock.monotonic(), self._clock.boot_id())
 
-    def ahead_s(self, here: Reading) -> float:
+    def ahead_s(self, here: ClockReading) -> float:
         """By how many seconds the clock by which tasks age is ahead of the wall clock."""
         return clocks.ahead_s(self._heard, here)
 
     @contextlib.asynccontextmanager
-    async def reading(self) -> AsyncIterator[Book]:
+    async def reading(self) -> AsyncIterator[EngineState]:
         """The book between two turns, when it says exactly what is on disk."""
         async with self._settled:
             yield self.book
@@ -142,7 +142,7 @@ class Engine:
             self._ticked_s = self._clock.monotonic()
             await self._clock.sleep(_TICK_S)
             try:
-                await self.submit(Tick())
+                await self.submit(TimePassed())
             except HeadwayError as error:
                 log.warning("tick.failed", reason=str(error))
 
@@ -198,7 +198,7 @@ class Engine:
         self._arm()
         return answers
 
-    def _look_whether_it_slept(self, here: Reading) -> None:
+    def _look_whether_it_slept(self, here: ClockReading) -> None:
         """A process that was stopped for a while heard nobody, which is no silence of others; what is on its way is
         waited for as after a start."""
         if self._ticked_s is None or here.mono - self._ticked_s <= _ASLEEP_S:
@@ -213,16 +213,16 @@ class Engine:
             return {}
         return await self._db.read(lambda conn: queue_store.load_tasks(conn, unknown))
 
-    def _hear(self, events: Sequence[Event], here: Reading) -> Heard | None:
+    def _hear(self, events: Sequence[Event], here: ClockReading) -> SteadyOffset | None:
         found = self._heard
         for event in events:
-            if isinstance(event, Commands):
-                found = clocks.heard(found, event.steady_boot_id, event.steady_now, here)
+            if isinstance(event, TaskCommands):
+                found = clocks.updated_offset(found, event.steady_boot_id, event.steady_now, here)
         return found
 
-    def _changes(self, turn: Turn, record: Record | None, heard: Heard | None) -> queue_store.Changes:
+    def _changes(self, turn: Turn, record: FrameRecord | None, heard: SteadyOffset | None) -> queue_store.TurnChanges:
         book = turn.book
-        return queue_store.Changes(
+        return queue_store.TurnChanges(
             tasks=list(book.dirty_tasks.values()),
             new_tasks=frozenset(task_id for task_id in turn.specs if task_id not in turn.past),
             specs=list(turn.specs.items()),
@@ -262,7 +262,7 @@ class Engine:
             heard = before.leases.get(node_id)
             book.leases[node_id] = heard if heard is not None else lease
         for node_id in in_doubt:
-            confirmation.given_up(book, node_id)
+            confirmation.require_confirmation(book, node_id)
         book.doubts.update(before.doubts)
         for task in stored.tasks:
             book.adopt(task, None)
@@ -272,12 +272,12 @@ class Engine:
         book.commit()
         self.book = book
         self._stale = False
-        node_events.tell_contradictions([], contradictions(self.settings.limits, book.gpus))
+        node_events.log_contradictions([], contradictions(self.settings.limits, book.gpus))
         log.info("queue.loaded", waiting=len(book.queue) + len(book.held), running=len(book.attempts))
 
-    def _new_book(self) -> Book:
+    def _new_book(self) -> EngineState:
         here = self.here()
-        return Book(
+        return EngineState(
             self.steering.policy,
             here,
             ahead_s=clocks.ahead_s(self._heard, here),
@@ -291,13 +291,13 @@ class Engine:
             a.id for a in self.book.attempts.values() if a.answered_at is None and a.state is AttemptState.PLACED
         ]
         stopping = [
-            StopOrder(a.id, a.stop_word or "cancelled")
+            StopAttempt(a.id, a.stop_word or "cancelled")
             for a in self.book.attempts.values()
             if a.state is AttemptState.STOPPING
         ]
         self.outgoing.launch(unanswered)
         self.outgoing.stop(stopping)
-        self.outgoing.extend(extension.order(a) for a in self.book.attempts.values() if extension.is_due(a))
+        self.outgoing.extend(extension.extend_order(a) for a in self.book.attempts.values() if extension.is_due(a))
         self._arm()
 
     # -- waking at the end of a pause ---------------------------------------------------------------
@@ -316,4 +316,4 @@ class Engine:
         self._wakes_at_s = None
         self._waker = None
         with contextlib.suppress(HeadwayError):  # the next tick comes anyway
-            await self.submit(Tick())
+            await self.submit(TimePassed())

@@ -11,7 +11,7 @@ from ..model import Extension, Node, Task
 
 
 @dataclass(frozen=True, slots=True)
-class Enqueue:
+class EnqueueTask:
     """JobManager hands a task over. ``spec`` is kept on disk only, until the launch."""
 
     task: Task
@@ -19,7 +19,7 @@ class Enqueue:
 
 
 @dataclass(frozen=True, slots=True)
-class Cancel:
+class CancelTask:
     task_id: TaskId
     generation: int
     seq: int
@@ -27,34 +27,34 @@ class Cancel:
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class HoldTask:
     task_id: TaskId
     generation: int
     seq: int
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class ReleaseTask:
     task_id: TaskId
     generation: int
     seq: int
     submitted_at: float
 
 
-Command = Enqueue | Cancel | Hold | Release
+TaskCommand = EnqueueTask | CancelTask | HoldTask | ReleaseTask
 
 
 @dataclass(frozen=True, slots=True)
-class Commands:
+class TaskCommands:
     """One message of JobManager, in order."""
 
-    commands: tuple[Command, ...]
+    commands: tuple[TaskCommand, ...]
     steady_boot_id: str = ""  # of JobManager's machine; empty: its clock was not told
     steady_now: float = 0.0  # its steady clock when it sent them, in epoch seconds
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class AttemptReport:
     """One change of one attempt as its Worker saw it; unset facts are not known (yet)."""
 
     attempt: AttemptId
@@ -78,14 +78,14 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class Reports:
+class AttemptReports:
     """One message of a Worker; the answer is the attempts to discard."""
 
-    reports: tuple[Report, ...]
+    reports: tuple[AttemptReport, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Beat:
+class HeartbeatReceived:
     """A Worker's heartbeat; the answer is a `BeatAnswer`."""
 
     node_id: NodeId
@@ -97,13 +97,13 @@ class Beat:
 
 
 @dataclass(frozen=True, slots=True)
-class StopOrder:
+class StopAttempt:
     attempt: AttemptId
     word: str
 
 
 @dataclass(frozen=True, slots=True)
-class ExtendOrder:
+class ExtendAttempt:
     """Its launcher is to count by this timeout, which has all extensions in it."""
 
     attempt: AttemptId
@@ -112,21 +112,21 @@ class ExtendOrder:
 
 
 @dataclass(frozen=True, slots=True)
-class BeatAnswer:
+class HeartbeatAnswer:
     enforced: bool
     discard: tuple[AttemptId, ...]
-    stop: tuple[StopOrder, ...]
-    extend: tuple[ExtendOrder, ...] = ()
+    stop: tuple[StopAttempt, ...]
+    extend: tuple[ExtendAttempt, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
+class LaunchAccepted:
     attempt: AttemptId
     accepted_at: float | None
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class LaunchRefused:
     attempt: AttemptId
     slug: str
     sentence: str
@@ -134,11 +134,11 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
-class LaunchAnswers:
+class LaunchesAnswered:
     """What a Worker said to launches."""
 
     node_id: NodeId
-    verdicts: tuple[Accepted | Refused, ...]
+    verdicts: tuple[LaunchAccepted | LaunchRefused, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ class NodeDeclaredLost:
 
 
 @dataclass(frozen=True, slots=True)
-class Extend:
+class ExtendTask:
     """Somebody who may asks for more time for a running task; the answer is the attempt with it."""
 
     task_id: TaskId
@@ -192,26 +192,26 @@ class SetScheduling:
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
+class TimePassed:
     """Time has passed."""
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedStop:
+class StopPlanned:
     """TaskManager is about to stop: suspend all leases."""
 
 
 Event = (
-    Commands
-    | Reports
-    | Beat
-    | LaunchAnswers
+    TaskCommands
+    | AttemptReports
+    | HeartbeatReceived
+    | LaunchesAnswered
     | StopsDelivered
     | NodesChanged
     | NodesUnknown
     | NodeDeclaredLost
-    | Extend
+    | ExtendTask
     | SetScheduling
-    | Tick
-    | PlannedStop
+    | TimePassed
+    | StopPlanned
 )

@@ -31,7 +31,7 @@ from ..model import Attempt, Extension, Task
 from ..planning import scheduling_pass
 from ..planning.admission import Holdings, Limits, long_hold
 from . import pass_input
-from .events import Extend, ExtendOrder
+from .events import ExtendAttempt, ExtendTask
 from .turn import Turn
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ _SLACK_S = 0.001  # sums of the same seconds differ by less
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class PromiseDelay:
     """A promised start that would not hold, by the pass's clock. ``start_s`` None: nobody knows when it starts then."""
 
     task_id: TaskId
@@ -56,9 +56,9 @@ class Moved:
     start_s: float | None
 
 
-def moved_promises(
+def delayed_promises(
     snapshot: PassInput, task_id: TaskId, more_s: float, plan: Callable[[PassInput], Plan]
-) -> tuple[Moved, ...]:
+) -> tuple[PromiseDelay, ...]:
     """The promises that would move if the running task held what it has for ``more_s`` longer, first promised first.
 
     Asked of ``plan`` itself, the pass that decides: once as things are, once with the longer booking. What is lost
@@ -80,7 +80,7 @@ def moved_promises(
     return tuple(sorted((m for m in after if m.task_id not in before), key=lambda m: (m.promised_s, m.task_id)))
 
 
-def _broken(plan: Plan, promised: dict[TaskId, float]) -> list[Moved]:
+def _broken(plan: Plan, promised: dict[TaskId, float]) -> list[PromiseDelay]:
     starting = {placement.task_id for placement in plan.placements}
     moved = []
     for task_id, promised_s in promised.items():
@@ -88,7 +88,7 @@ def _broken(plan: Plan, promised: dict[TaskId, float]) -> list[Moved]:
             continue
         place = plan.places.get(task_id) or plan.reservations.get(task_id)
         if place is None or place.start_s > promised_s + _SLACK_S:
-            moved.append(Moved(task_id, promised_s, None if place is None else place.start_s))
+            moved.append(PromiseDelay(task_id, promised_s, None if place is None else place.start_s))
     return moved
 
 
@@ -96,7 +96,13 @@ def _broken(plan: Plan, promised: dict[TaskId, float]) -> list[Moved]:
 
 
 def refusal(
-    attempt: Attempt, seconds: float, *, limit_s: float | None, moved: Sequence[Moved], force: bool, kept: str = ""
+    attempt: Attempt,
+    seconds: float,
+    *,
+    limit_s: float | None,
+    moved: Sequence[PromiseDelay],
+    force: bool,
+    kept: str = "",
 ) -> HeadwayError | None:
     """Why a live attempt gets no more time; None: it does. ``limit_s`` is the longest timeout of this cluster,
     ``kept`` what `over_reserve` says."""
@@ -125,7 +131,7 @@ def refusal(
     return kind(" ".join([*sentences, "An admin can grant it all the same."]))
 
 
-def over_reserve(attempt: Attempt, seconds: float, limits: Limits, holdings: Holdings, *, gpus: int) -> str:
+def short_reserve_conflict(attempt: Attempt, seconds: float, limits: Limits, holdings: Holdings, *, gpus: int) -> str:
     """Why so much more time would make it one of the long tasks, which hold what they may already, as a sentence;
     empty where it would not. ``gpus``: of the cluster."""
     reserve, asked = limits.short_reserve, attempt.shape.gpus
@@ -142,7 +148,7 @@ def over_reserve(attempt: Attempt, seconds: float, limits: Limits, holdings: Hol
     )
 
 
-def _sentence(attempt: Attempt, seconds: float, moved: Sequence[Moved]) -> str:
+def _sentence(attempt: Attempt, seconds: float, moved: Sequence[PromiseDelay]) -> str:
     named = [_waits(one) for one in moved[:_MOST_NAMED]]
     if len(moved) > _MOST_NAMED:
         named.append(f"{len(moved) - _MOST_NAMED} more")
@@ -152,7 +158,7 @@ def _sentence(attempt: Attempt, seconds: float, moved: Sequence[Moved]) -> str:
     )
 
 
-def _waits(moved: Moved) -> str:
+def _waits(moved: PromiseDelay) -> str:
     if moved.start_s is None:
         return f"{moved.task_id} by an unknown time"
     return f"{moved.task_id} by {format_duration(max(1.0, float(math.ceil(moved.start_s - moved.promised_s))))}"
@@ -161,7 +167,7 @@ def _waits(moved: Moved) -> str:
 # -- giving it ----------------------------------------------------------------------------------------
 
 
-def on_extend(turn: Turn, asked: Extend) -> Attempt:
+def on_extend(turn: Turn, asked: ExtendTask) -> Attempt:
     """Grants it or raises why not; the same request again is answered as the first time.
 
     Raises:
@@ -184,10 +190,10 @@ def on_extend(turn: Turn, asked: Extend) -> Attempt:
                     f"{format_duration(seconds)}; ask for other time with another Idempotency-Key."
                 )
             return attempt
-    there = pass_input.seen_now(turn.book, turn.settings)
-    moved = moved_promises(there, asked.task_id, seconds, scheduling_pass.plan)
+    there = pass_input.current_pass_input(turn.book, turn.settings)
+    moved = delayed_promises(there, asked.task_id, seconds, scheduling_pass.plan)
     limits, gpus = turn.settings.limits, turn.book.gpus
-    kept = over_reserve(attempt, seconds, limits, pass_input.holdings(turn.book, limits), gpus=gpus)
+    kept = short_reserve_conflict(attempt, seconds, limits, pass_input.holdings(turn.book, limits), gpus=gpus)
     limit_s = limits.max_timeout_s(gpus)
     refused = refusal(attempt, seconds, limit_s=limit_s, moved=moved, force=asked.force, kept=kept)
     if refused is not None:
@@ -195,7 +201,7 @@ def on_extend(turn: Turn, asked: Extend) -> Attempt:
     given = Extension(turn.now, asked.by, seconds, asked.force and bool(moved or kept), asked.request_id)
     longer = replace(attempt, timeout_s=round(attempt.timeout_s + seconds, 3), extensions=(*attempt.extensions, given))
     turn.book.put_attempt(longer)
-    turn.extends.append(order(longer))
+    turn.extends.append(extend_order(longer))
     turn.book.pass_needed = True  # what waits is told anew
     log.info(
         "attempt.extended", attempt=str(attempt.id), by=asked.by, seconds=seconds, timeout_s=longer.timeout_s,
@@ -215,9 +221,9 @@ def _nothing_runs(task: Task | None, task_id: TaskId) -> HeadwayError:
     )
 
 
-def order(attempt: Attempt) -> ExtendOrder:
+def extend_order(attempt: Attempt) -> ExtendAttempt:
     """What its Worker is told."""
-    return ExtendOrder(attempt.id, attempt.timeout_s, attempt.extensions)
+    return ExtendAttempt(attempt.id, attempt.timeout_s, attempt.extensions)
 
 
 def is_due(attempt: Attempt) -> bool:
@@ -225,7 +231,7 @@ def is_due(attempt: Attempt) -> bool:
     return attempt.extension_pending and attempt.state is AttemptState.RUNNING
 
 
-def at_end(attempt: Attempt, reason: EndReason) -> tuple[Attempt, EndReason]:
+def with_effective_timeout(attempt: Attempt, reason: EndReason) -> tuple[Attempt, EndReason]:
     """An ended attempt with the timeout that it really had: time that its launcher did not take was never given."""
     if not attempt.extensions:
         return attempt, reason

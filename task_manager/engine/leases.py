@@ -51,14 +51,14 @@ class NodeLease:
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
+class LeaseGrant:
     """What is answered to a heartbeat."""
 
     lease: NodeLease
     enforced: bool
 
 
-def on_heartbeat(
+def renew(
     before: NodeLease | None,
     *,
     incarnation: int,
@@ -68,7 +68,7 @@ def on_heartbeat(
     other_workers: bool,
     planned_stop: bool,
     now_s: float,
-) -> Grant:
+) -> LeaseGrant:
     """Renews a node's leases. ``files_suspended`` is what the Worker says its lease files hold now."""
     enforced = other_workers and not stopping and not planned_stop
     # Proven enforced only if the files hold deadlines, and no answer that may still be under way says otherwise:
@@ -76,7 +76,7 @@ def on_heartbeat(
     settled = enforced and not files_suspended and before is not None and before.granted
     suspended = not settled and (not enforced or files_suspended or before is None or before.suspended)
     lease = NodeLease(incarnation, address, now_s, suspended, enforced, stopping, heard=True)
-    return Grant(lease, enforced)
+    return LeaseGrant(lease, enforced)
 
 
 def suspend(lease: NodeLease) -> NodeLease:
@@ -85,7 +85,7 @@ def suspend(lease: NodeLease) -> NodeLease:
 
 
 @dataclass(frozen=True, slots=True)
-class LiveLease:
+class AttemptLease:
     """A live attempt as far as leases care; ``launched_s``: when a launch of it was last under way."""
 
     attempt: AttemptId
@@ -93,8 +93,8 @@ class LiveLease:
     launched_s: float
 
 
-def expired(
-    attempts: Iterable[LiveLease],
+def expired_attempts(
+    attempts: Iterable[AttemptLease],
     nodes: dict[NodeId, NodeLease],
     *,
     started_s: float,
@@ -113,7 +113,7 @@ def expired(
     return lost
 
 
-def silent(lease: NodeLease | None, *, started_s: float, now_s: float, settings: LeaseSettings) -> bool:
+def is_silent(lease: NodeLease | None, *, started_s: float, now_s: float, settings: LeaseSettings) -> bool:
     """Whether a node has not been heard for so long that it gets no new work."""
     heard_s = started_s if lease is None else max(lease.heard_s, started_s)
     return now_s - heard_s > settings.silence_s

@@ -10,11 +10,11 @@ from headway.logs import get_logger
 
 from ..model import Attempt
 from ..planning.admission import contradictions
-from ..settings import Settings
+from ..settings import TaskManagerSettings
 from . import confirmation, leases
 from .events import NodesChanged
-from .leases import LiveLease
-from .state import Book
+from .leases import AttemptLease
+from .state import EngineState
 from .turn import LIVE_BEFORE_START, Turn
 
 log = get_logger(__name__)
@@ -35,10 +35,10 @@ def on_nodes_changed(turn: Turn, change: NodesChanged) -> None:
         book.remove_node(node_id)
     for node in change.nodes:
         book.put_node(node)
-    tell_contradictions(before, contradictions(limits, book.gpus))
+    log_contradictions(before, contradictions(limits, book.gpus))
 
 
-def tell_contradictions(before: Sequence[str], now: Sequence[str]) -> None:
+def log_contradictions(before: Sequence[str], now: Sequence[str]) -> None:
     """Limits that rule something out for good must not go unseen; a start is not refused for them, since a machine may
     be away for a while, and the tasks that wait say the same."""
     if now and now != before:
@@ -53,7 +53,7 @@ def on_node_declared_lost(turn: Turn, node_id: NodeId, by: str) -> int:
     Raises:
         Conflict: the node answers, so what it runs is not lost.
     """
-    if confirmation.answers(turn.book, turn.settings, node_id):
+    if confirmation.is_answering(turn.book, turn.settings, node_id):
         raise Conflict(
             f"The machine {node_id} answers, so what runs there is not lost: cordon or drain it, cancel its tasks, "
             "or stop its worker and wait until it counts as silent."
@@ -61,20 +61,20 @@ def on_node_declared_lost(turn: Turn, node_id: NodeId, by: str) -> int:
     attempts = turn.book.on_node(node_id)
     for attempt in attempts:
         turn.lose(attempt, f"{by or 'An operator'} declared the machine {node_id} lost.")
-    confirmation.given_up(turn.book, node_id)
+    confirmation.require_confirmation(turn.book, node_id)
     log.warning("node.declared_lost", node=node_id, by=by, attempts=len(attempts))
     return len(attempts)
 
 
-def on_tick(turn: Turn) -> None:
+def on_time_passed(turn: Turn) -> None:
     """Ends pauses, leases and starts that took too long."""
     book, settings = turn.book, turn.settings
     book.wake()
     live = [
-        LiveLease(attempt.id, attempt.node_id, book.flights[attempt.id.task].launched_s)
+        AttemptLease(attempt.id, attempt.node_id, book.flights[attempt.id.task].launched_s)
         for attempt in book.attempts.values()
     ]
-    for attempt_id in leases.expired(
+    for attempt_id in leases.expired_attempts(
         live, book.leases, started_s=book.started_s, now_s=book.mono, settings=settings.leases
     ):
         attempt = book.attempts[attempt_id.task]
@@ -84,6 +84,6 @@ def on_tick(turn: Turn) -> None:
             turn.request_stop(attempt, "platform")
 
 
-def _started_too_late(book: Book, attempt: Attempt, settings: Settings) -> bool:
+def _started_too_late(book: EngineState, attempt: Attempt, settings: TaskManagerSettings) -> bool:
     first_s = book.flights[attempt.id.task].placed_s
     return book.mono - first_s > settings.start_limit_s

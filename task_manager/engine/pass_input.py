@@ -13,16 +13,16 @@ from dataclasses import replace
 
 from headway.ids import NodeId, TaskId
 
-from ..clocks import Reading
+from ..clocks import ClockReading
 from ..model import Attempt, Task
 from ..order.policy import ClusterView
 from ..planning.admission import Holdings, Limits
 from ..planning.bookings import Booking, Place
 from ..planning.placement import Room
 from ..planning.plan import Estimate, PassInput, PassSettings, Plan, Why
-from ..settings import Settings
+from ..settings import TaskManagerSettings
 from . import leases
-from .state import Book, Flight
+from .state import AttemptTracking, EngineState
 
 PASS_S = 1.0  # what a pass and the way to it may take, on top of a promised start
 # In another life of the machine places are read by the wall clock, each by what it was when it was stored: set by the
@@ -34,7 +34,7 @@ _AWAITED_S = 0.2
 _NEVER = frozenset({Why.NO_NODE, Why.NOT_ADMITTED})  # as things are it does not start
 
 
-def pass_settings(settings: Settings) -> PassSettings:
+def pass_settings(settings: TaskManagerSettings) -> PassSettings:
     """What a pass needs of the settings."""
     return PassSettings(
         discipline=settings.discipline,
@@ -47,7 +47,9 @@ def pass_settings(settings: Settings) -> PassSettings:
     )
 
 
-def _pass_input(book: Book, settings: Settings, rooms: Iterable[Room], at_s: float | None = None) -> PassInput:
+def _pass_input(
+    book: EngineState, settings: TaskManagerSettings, rooms: Iterable[Room], at_s: float | None = None
+) -> PassInput:
     """The snapshot of this turn; ``at_s``: for that moment by the boot clock, which may be later."""
     wanted, at_s = pass_settings(settings), book.mono if at_s is None else at_s
     return PassInput(
@@ -69,35 +71,35 @@ def _pass_input(book: Book, settings: Settings, rooms: Iterable[Room], at_s: flo
     )
 
 
-def why_silent(book: Book, settings: Settings, node_id: NodeId, at_s: float | None = None) -> str:
+def why_silent(book: EngineState, settings: TaskManagerSettings, node_id: NodeId, at_s: float | None = None) -> str:
     """Why a node's last word is not to be trusted; empty when it is. ``at_s``: at that moment by the boot clock, which
     may be later than that of the turn."""
     at_s = book.mono if at_s is None else at_s
     lease = book.leases.get(node_id)
     if not book.nodes_live and (lease is None or not lease.heard):
         return f"{node_id} has not been heard since TaskManager started"
-    if leases.silent(lease, started_s=book.first_seen(node_id), now_s=at_s, settings=settings.leases):
+    if leases.is_silent(lease, started_s=book.first_seen(node_id), now_s=at_s, settings=settings.leases):
         return f"{node_id} does not answer"
     return ""
 
 
-def rooms(book: Book, settings: Settings, at_s: float | None = None) -> list[Room]:
+def free_resources(book: EngineState, settings: TaskManagerSettings, at_s: float | None = None) -> list[Room]:
     """What is left of every node, and why some take nothing; at the moment of the turn, or at ``at_s``."""
     return book.rooms(lambda node_id: why_silent(book, settings, node_id, at_s))
 
 
-def seen_now(book: Book, settings: Settings, at_s: float | None = None) -> PassInput:
+def current_pass_input(book: EngineState, settings: TaskManagerSettings, at_s: float | None = None) -> PassInput:
     """What a pass of this turn sees; ``at_s``: with nodes that are silent by then."""
-    return _pass_input(book, settings, rooms(book, settings, at_s), at_s)
+    return _pass_input(book, settings, free_resources(book, settings, at_s), at_s)
 
 
-def holdings(book: Book, limits: Limits) -> Holdings:
+def holdings(book: EngineState, limits: Limits) -> Holdings:
     """GPUs that live attempts hold, as these limits count them."""
     attempts = book.attempts.values()
     return Holdings.of(limits, ((book.tasks[one.id.task].owner, one.shape.gpus, one.timeout_s) for one in attempts))
 
 
-def apart(there: PassInput, here: Reading, ahead_s: float) -> Callable[[], PassInput]:
+def detached_pass_input(there: PassInput, here: ClockReading, ahead_s: float) -> Callable[[], PassInput]:
     """The snapshot at this moment as one of its own, which stays as it is while the book goes on, for one pass that
     starts all that can start. Taking note of it is quick; what takes longer is left to the call, in whatever thread."""
     settings = replace(there.settings, starts=sys.maxsize)
@@ -114,7 +116,7 @@ def apart(there: PassInput, here: Reading, ahead_s: float) -> Callable[[], PassI
 
 
 def booking(
-    attempt: Attempt, flight: Flight, task: Task, settings: PassSettings, now_s: float, patience_s: float
+    attempt: Attempt, flight: AttemptTracking, task: Task, settings: PassSettings, now_s: float, patience_s: float
 ) -> Booking:
     """What a live attempt holds, and until when at most: booked alike from its start, once that is known.
 
@@ -135,7 +137,9 @@ def booking(
     )  # fmt: skip
 
 
-def estimated_start(book: Book, task: Task, position: int, *, now: float, mono: float) -> tuple[float, bool] | None:
+def estimated_start(
+    book: EngineState, task: Task, position: int, *, now: float, mono: float
+) -> tuple[float, bool] | None:
     """When the waiting task at this position starts, as of the last pass, by the wall clock, and whether that is a
     rough figure; None where nothing can be told."""
     if book.plan is None or not book.queue.is_runnable(task.id):
@@ -156,12 +160,12 @@ def estimate_of(plan: Plan, task: Task, position: int) -> Estimate | None:
     return estimate if estimate is not None and math.isfinite(estimate.start_s) else None
 
 
-def promised_start(book: Book, task_id: TaskId, *, now: float, mono: float) -> float | None:
+def promised_start(book: EngineState, task_id: TaskId, *, now: float, mono: float) -> float | None:
     """No later than this it starts, by the wall clock, rounded up; None: nothing is promised."""
     place = book.places.get(task_id)
-    return None if place is None else shown_promise(place, now=now, mono=mono)
+    return None if place is None else displayed_promise(place, now=now, mono=mono)
 
 
-def shown_promise(place: Place, *, now: float, mono: float) -> float | None:
+def displayed_promise(place: Place, *, now: float, mono: float) -> float | None:
     """A promised start as people are told it: by the wall clock, rounded up; None: nothing is promised."""
     return None if place.promised_s is None else math.ceil(now + place.promised_s - mono) + PASS_S

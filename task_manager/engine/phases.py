@@ -22,7 +22,7 @@ class Phases:
     running_s: float | None
 
 
-def phases(attempt: Attempt) -> Phases:
+def phases_of(attempt: Attempt) -> Phases:
     """The five phases of an attempt as far as they are over."""
     return Phases(
         scheduling_s=_span(attempt.queued_at, attempt.placed_at),

@@ -9,13 +9,13 @@ from headway.ids import AttemptId, TaskId
 from headway.logs import get_logger
 from headway.states import AttemptState, TaskEventKind, TaskState
 
-from ..decisions.frames import frame
+from ..decisions.frames import frame_of
 from ..model import Attempt
 from ..planning.bookings import MovedPromise
 from ..planning.scheduling_pass import Placement, Plan, plan, rough
-from ..settings import Settings
-from .pass_input import PASS_S, seen_now
-from .state import Book
+from ..settings import TaskManagerSettings
+from .pass_input import PASS_S, current_pass_input
+from .state import EngineState
 from .turn import Turn
 
 log = get_logger(__name__)
@@ -28,10 +28,10 @@ def run_pass(turn: Turn) -> None:
     if not book.queue.ready and not book.places and not book.queue.to_be_tried_again:
         book.plan, book.next_pass_s = None, None
         return
-    seen = seen_now(book, turn.settings)
+    seen = current_pass_input(book, turn.settings)
     said = plan(seen)
     if said.placements and turn.settings.decisions_days and turn.steering is not None:
-        turn.frame = frame(seen, said, turn.policy_text)
+        turn.frame = frame_of(seen, said, turn.policy_text)
     _tell(book, said)
     _tell_missed(book, said, turn.settings)
     moved = _moved(book, said)
@@ -44,15 +44,15 @@ def run_pass(turn: Turn) -> None:
     book.pass_needed = book.rough_due = False
 
 
-def estimate_anew(turn: Turn) -> None:
+def update_rough_estimates(turn: Turn) -> None:
     """Rough estimates after tasks came or went without a pass."""
     book = turn.book
     book.rough_due = False
     if book.plan is not None:
-        book.plan = replace(book.plan, rough=rough(seen_now(book, turn.settings)))
+        book.plan = replace(book.plan, rough=rough(current_pass_input(book, turn.settings)))
 
 
-def _moved(book: Book, said: Plan) -> dict[TaskId, MovedPromise]:
+def _moved(book: EngineState, said: Plan) -> dict[TaskId, MovedPromise]:
     """The starts that waiting tasks were promised and that no longer hold: the first of each, and the latest cause."""
     started = {placement.task_id for placement in said.placements}
     found = {
@@ -71,7 +71,7 @@ def _moved(book: Book, said: Plan) -> dict[TaskId, MovedPromise]:
     return found
 
 
-def _tell(book: Book, said: Plan) -> None:
+def _tell(book: EngineState, said: Plan) -> None:
     """What must not happen unseen."""
     before, shift_s = book.plan, book.now - book.mono
     for lost in said.dropped:
@@ -91,7 +91,7 @@ def _utc(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
 
 
-def _tell_missed(book: Book, said: Plan, settings: Settings) -> None:
+def _tell_missed(book: EngineState, said: Plan, settings: TaskManagerSettings) -> None:
     """A start that is later than promised, though nothing moved the promise before: its cause is not known here, but
     for TaskManager's own absence."""
     for placement in said.placements:

@@ -16,8 +16,17 @@ from headway.states import ATTEMPT, AttemptEventKind, AttemptState
 
 from ..model import Attempt
 from . import confirmation, extension, leases
-from .events import Accepted, Beat, BeatAnswer, LaunchAnswers, Refused, Report, StopOrder, StopsDelivered
-from .state import Flight
+from .events import (
+    AttemptReport,
+    HeartbeatAnswer,
+    HeartbeatReceived,
+    LaunchAccepted,
+    LaunchesAnswered,
+    LaunchRefused,
+    StopAttempt,
+    StopsDelivered,
+)
+from .state import AttemptTracking
 from .turn import Turn, merge_known
 
 log = get_logger(__name__)
@@ -34,7 +43,7 @@ _ENDS = frozenset(
 )
 
 
-def on_report(turn: Turn, report: Report) -> bool:
+def on_report(turn: Turn, report: AttemptReport) -> bool:
     """Takes one report; answers whether the Worker is to discard the attempt."""
     attempt = turn.book.attempt(report.attempt)
     if attempt is None:
@@ -51,7 +60,7 @@ def on_report(turn: Turn, report: Report) -> bool:
         reason = report.reason
         if reason is None:
             reason = EndReason(EndWord.PLATFORM_ERROR, detail="Its worker told no reason for the end.")
-        ended, reason = extension.at_end(_with_facts(attempt, report, attempt.state), reason)
+        ended, reason = extension.with_effective_timeout(_with_facts(attempt, report, attempt.state), reason)
         turn.end_attempt(ended, reason, elsewhere=report.elsewhere)
         return False
     if kind is AttemptEventKind.PROCESS_STARTED:
@@ -69,7 +78,7 @@ def _runs_since(turn: Turn, attempt: Attempt) -> None:
         flight.running_s = turn.book.mono
 
 
-def _with_facts(attempt: Attempt, report: Report, state: AttemptState) -> Attempt:
+def _with_facts(attempt: Attempt, report: AttemptReport, state: AttemptState) -> Attempt:
     return replace(
         attempt,
         state=state,
@@ -88,14 +97,14 @@ def _with_facts(attempt: Attempt, report: Report, state: AttemptState) -> Attemp
     )
 
 
-def on_launch_answers(turn: Turn, answers: LaunchAnswers) -> None:
+def on_launches_answered(turn: Turn, answers: LaunchesAnswered) -> None:
     """Takes a Worker's verdicts. An end may have been reported before the answer to its launch came."""
     for verdict in answers.verdicts:
         attempt = turn.book.attempt(verdict.attempt)
         if attempt is None:
             continue
         flight = turn.book.flights[attempt.id.task]
-        if isinstance(verdict, Accepted):
+        if isinstance(verdict, LaunchAccepted):
             flight.uncertain = False
             _accepted(turn, attempt, verdict.accepted_at)
         else:
@@ -108,7 +117,7 @@ def _accepted(turn: Turn, attempt: Attempt, accepted_at: float | None) -> None:
         turn.book.put_attempt(replace(attempt, answered_at=turn.now, accepted_at=accepted_at))
 
 
-def _refused(turn: Turn, attempt: Attempt, flight: Flight, verdict: Refused) -> None:
+def _refused(turn: Turn, attempt: Attempt, flight: AttemptTracking, verdict: LaunchRefused) -> None:
     if attempt.answered_at is not None or attempt.state not in (AttemptState.PLACED, AttemptState.STOPPING):
         return  # it was accepted meanwhile: an answer to an older try
     anew = verdict.slug == Fenced.slug and verdict.again_later  # the Worker was started again since
@@ -134,7 +143,7 @@ def on_stops_delivered(turn: Turn, delivered: StopsDelivered) -> None:
                 turn.relaunches.append(attempt_id)
 
 
-def on_beat(turn: Turn, beat: Beat) -> BeatAnswer:
+def on_heartbeat(turn: Turn, beat: HeartbeatReceived) -> HeartbeatAnswer:
     """Takes a heartbeat.
 
     Raises:
@@ -144,7 +153,7 @@ def on_beat(turn: Turn, beat: Beat) -> BeatAnswer:
     before = book.leases.get(beat.node_id)
     if before is not None and before.incarnation > beat.incarnation:
         raise Fenced(f"A later start of the worker {beat.node_id} has been heard; this one is superseded.")
-    grant = leases.on_heartbeat(
+    grant = leases.renew(
         before,
         incarnation=beat.incarnation,
         address=beat.address,
@@ -154,7 +163,7 @@ def on_beat(turn: Turn, beat: Beat) -> BeatAnswer:
         planned_stop=turn.planned_stop,
         now_s=book.mono,
     )
-    was_silent = leases.silent(
+    was_silent = leases.is_silent(
         before, started_s=book.first_seen(beat.node_id), now_s=book.mono, settings=turn.settings.leases
     )
     book.put_lease(beat.node_id, grant.lease)
@@ -166,21 +175,21 @@ def on_beat(turn: Turn, beat: Beat) -> BeatAnswer:
     discard = tuple(a for a in beat.live if _confirm(turn, beat, a))
     moved = before is not None and before.incarnation < beat.incarnation and before.address != beat.address
     _look_for_missing(turn, beat, moved=moved)
-    confirmation.heard(book, beat.node_id, len(discard))
+    confirmation.on_heartbeat(book, beat.node_id, len(discard))
     stop = tuple(
-        StopOrder(attempt.id, attempt.stop_word or "cancelled")
+        StopAttempt(attempt.id, attempt.stop_word or "cancelled")
         for attempt in book.on_node(beat.node_id)
         if attempt.state is AttemptState.STOPPING
     )
-    extend = tuple(extension.order(a) for a in book.on_node(beat.node_id) if extension.is_due(a))
-    return BeatAnswer(grant.enforced, discard, stop, extend)
+    extend = tuple(extension.extend_order(a) for a in book.on_node(beat.node_id) if extension.is_due(a))
+    return HeartbeatAnswer(grant.enforced, discard, stop, extend)
 
 
-def _worker_count(turn: Turn, beat: Beat) -> int:
+def _worker_count(turn: Turn, beat: HeartbeatReceived) -> int:
     return len(turn.book.nodes.keys() | {beat.node_id})
 
 
-def _confirm(turn: Turn, beat: Beat, attempt_id: AttemptId) -> bool:
+def _confirm(turn: Turn, beat: HeartbeatReceived, attempt_id: AttemptId) -> bool:
     """The machine has this attempt. Answers whether to discard it there."""
     attempt = turn.book.attempt(attempt_id)
     if attempt is None:
@@ -195,7 +204,7 @@ def _confirm(turn: Turn, beat: Beat, attempt_id: AttemptId) -> bool:
     return False
 
 
-def _look_for_missing(turn: Turn, beat: Beat, *, moved: bool) -> None:
+def _look_for_missing(turn: Turn, beat: HeartbeatReceived, *, moved: bool) -> None:
     # A name that comes from elsewhere may be a second machine's: then the first one may still run what it had, until
     # its next heartbeat is refused and its launchers have ended it. A lease is ample for that.
     patience_s = turn.settings.leases.lease_s if moved else 0.0

@@ -17,7 +17,7 @@ from ..order import policies
 from ..order.guard import let_ours_pass, words
 from ..order.policy import Policy
 from ..planning.plan import Discipline
-from ..settings import Settings
+from ..settings import TaskManagerSettings
 
 log = get_logger(__name__)
 
@@ -26,7 +26,7 @@ DEFAULT = "default"  # as configured
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class AdminChoice:
     """What an admin set."""
 
     value: str
@@ -35,14 +35,14 @@ class Chosen:
 
 
 @dataclass(slots=True)
-class Steering:
+class SchedulingChoice:
     """What acts now, as of the last commit; one object of the engine, changed between turns only."""
 
-    configured: Settings
+    configured: TaskManagerSettings
     configured_policy: Policy
-    chosen: dict[str, Chosen] = field(default_factory=dict)
+    chosen: dict[str, AdminChoice] = field(default_factory=dict)
     states: dict[str, str] = field(default_factory=dict)  # of policies by name, as stored
-    settings: Settings = field(init=False)
+    settings: TaskManagerSettings = field(init=False)
     policy: Policy = field(init=False)
     problem: str = ""  # why what an admin set can't act
     saved_s: float = 0.0  # boot clock
@@ -50,7 +50,7 @@ class Steering:
     def __post_init__(self) -> None:
         self.settings, self.policy = self.configured, self.configured_policy
 
-    def load(self, chosen: Mapping[str, Chosen], states: Mapping[str, str]) -> None:
+    def load(self, chosen: Mapping[str, AdminChoice], states: Mapping[str, str]) -> None:
         """Takes over what is stored. A policy that can't be had any more leaves the queue to the configured one."""
         was = self.chosen.get(POLICY)
         self.chosen, self.states = dict(chosen), dict(states)
@@ -98,7 +98,11 @@ class Steering:
         return self.configured_text if there is None else there.value
 
     def commit(
-        self, settings: Settings, policy: Policy, chosen: Mapping[str, Chosen | None], states: Mapping[str, str]
+        self,
+        settings: TaskManagerSettings,
+        policy: Policy,
+        chosen: Mapping[str, AdminChoice | None],
+        states: Mapping[str, str],
     ) -> None:
         """A turn is on disk: these settings and this policy act, and this is what it stored."""
         self.settings, self.policy = settings, policy

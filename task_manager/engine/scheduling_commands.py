@@ -7,7 +7,7 @@ from dataclasses import replace
 from headway.logs import get_logger
 
 from .events import SetScheduling
-from .scheduling_choice import DEFAULT, DISCIPLINE, POLICY, Chosen, Steering
+from .scheduling_choice import DEFAULT, DISCIPLINE, POLICY, AdminChoice, SchedulingChoice
 from .turn import Turn
 
 log = get_logger(__name__)
@@ -16,7 +16,7 @@ _SAVED_EVERY_S = 60.0
 _TASKS_PER_INTERVAL = 1_000  # a long queue makes long states, so they are saved less often
 
 
-def on_set_scheduling(turn: Turn, steering: Steering, event: SetScheduling) -> None:
+def on_set_scheduling(turn: Turn, steering: SchedulingChoice, event: SetScheduling) -> None:
     """Another policy or discipline from this turn on.
 
     Raises:
@@ -28,7 +28,7 @@ def on_set_scheduling(turn: Turn, steering: Steering, event: SetScheduling) -> N
     discipline = steering.discipline(named) if named is not None else None
     for name, value in ((POLICY, asked), (DISCIPLINE, named)):
         if value is not None:
-            turn.chosen[name] = None if value == DEFAULT else Chosen(value, event.by, turn.now)
+            turn.chosen[name] = None if value == DEFAULT else AdminChoice(value, event.by, turn.now)
     if policy is not None:
         save_policy_state(turn, steering)  # of the one that goes
         if policy is not turn.book.policy:
@@ -40,7 +40,7 @@ def on_set_scheduling(turn: Turn, steering: Steering, event: SetScheduling) -> N
     log.warning("scheduling.set", policy=asked, discipline=named, by=event.by)
 
 
-def save_policy_state(turn: Turn, steering: Steering) -> None:
+def save_policy_state(turn: Turn, steering: SchedulingChoice) -> None:
     """Stores what the acting policy has learnt, if that is anything new."""
     steering.saved_s = turn.book.mono
     text = steering.learnt(turn.book.policy)
@@ -48,7 +48,7 @@ def save_policy_state(turn: Turn, steering: Steering) -> None:
         turn.states[turn.book.policy.name] = text
 
 
-def save_policy_state_if_due(turn: Turn, steering: Steering) -> None:
+def save_policy_state_if_due(turn: Turn, steering: SchedulingChoice) -> None:
     """As ``save_policy_state``, now and then."""
     every_s = _SAVED_EVERY_S * (1 + len(turn.book.queue) // _TASKS_PER_INTERVAL)
     if turn.book.mono - steering.saved_s >= every_s:

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from headway.ids import AttemptId, NodeId, TaskId
 
-from ..clocks import Reading
+from ..clocks import ClockReading
 from ..model import Attempt, Node, Task
 from ..order.policy import Policy
 from ..order.queue import TaskQueue
@@ -31,7 +31,7 @@ V = TypeVar("V")
 
 
 @dataclass(slots=True)
-class Flight:
+class AttemptTracking:
     """What is known about the launch of a live attempt; rebuilt by asking the Worker again, so never stored."""
 
     sent: bool = False  # a launch may have left: the Worker may know of it
@@ -46,7 +46,7 @@ class Flight:
 
 
 @dataclass(frozen=True, slots=True)
-class Unfit:
+class UnfitNode:
     """A node that refused work, until its status changes or the time is over."""
 
     seen: Node | None
@@ -65,13 +65,13 @@ class DoubleBooked(Exception):
     """Two live attempts claim one GPU: a bug, never to be written down."""
 
 
-class Book:
+class EngineState:
     """Tasks, live attempts, queue, nodes, leases."""
 
     def __init__(
         self,
         policy: Policy,
-        here: Reading,
+        here: ClockReading,
         *,
         ahead_s: float = 0.0,
         limits: Limits | None = None,
@@ -81,7 +81,7 @@ class Book:
         self.started_s = self.mono  # silence is counted from here at the earliest
         self.tasks: dict[TaskId, Task] = {}  # those that have not ended
         self.attempts: dict[TaskId, Attempt] = {}  # live ones: a task has at most one
-        self.flights: dict[TaskId, Flight] = {}
+        self.flights: dict[TaskId, AttemptTracking] = {}
         self.held: dict[TaskId, None] = {}
         self.queue = TaskQueue(policy, limits=limits)
         self.policy = policy
@@ -93,7 +93,7 @@ class Book:
         self.next_pass_s: float | None = None  # boot clock: when one is due though nothing happens
         self.nodes: dict[NodeId, Node] = {}
         self.leases: dict[NodeId, NodeLease] = {}
-        self.unfit: dict[NodeId, Unfit] = {}
+        self.unfit: dict[NodeId, UnfitNode] = {}
         self.doubts: dict[NodeId, str] = {}  # why what is free on a node may not be free (``doubts``)
         self.nodes_live = False  # the nodes are as ResourceManager says now, not as it once said
         self.pass_needed = True
@@ -109,7 +109,7 @@ class Book:
 
     # -- turns ------------------------------------------------------------------------------------
 
-    def begin(self, here: Reading, ahead_s: float) -> None:
+    def begin(self, here: ClockReading, ahead_s: float) -> None:
         """Starts a turn at this instant. ``ahead_s``: the steady clock of the wall clock."""
         self.here, self.ahead_s = here, ahead_s
         self.now, self.mono = here.now, here.mono
@@ -215,7 +215,7 @@ class Book:
 
     def mark_unfit(self, node_id: NodeId, until_s: float, sentence: str) -> None:
         """No new work for a node until what ResourceManager says of it changes, ``until_s`` at the latest."""
-        self.unfit[node_id] = Unfit(self.nodes.get(node_id), until_s, sentence)
+        self.unfit[node_id] = UnfitNode(self.nodes.get(node_id), until_s, sentence)
 
     def wake(self) -> None:
         """Makes tasks runnable whose pause is over."""
@@ -247,7 +247,7 @@ class Book:
         if task is not None:
             self._set_task(task.id, task)
         if attempt is not None:
-            flight = Flight(sent=True, uncertain=True, placed_s=self.mono, launched_s=self.mono)
+            flight = AttemptTracking(sent=True, uncertain=True, placed_s=self.mono, launched_s=self.mono)
             same_life = attempt.boot_id == self.here.boot_id
             flight.booked_s = attempt.placed_s if same_life else self._ago(attempt.placed_at)
             if attempt.started_at is not None:
@@ -382,7 +382,7 @@ class Book:
             return pause[0]
         return self.mono + min(max(0.0, task.not_before - self.now), _LONGEST_PAUSE_S)
 
-    def _set_attempt(self, key: TaskId, attempt: Attempt | None, flight: Flight | None) -> None:
+    def _set_attempt(self, key: TaskId, attempt: Attempt | None, flight: AttemptTracking | None) -> None:
         if attempt is not None:
             for uuid in attempt.gpu_uuids:
                 if self._gpus.get(uuid, key) != key:
@@ -401,7 +401,7 @@ class Book:
         if attempt is None:
             return
         self.attempts[key] = attempt
-        self.flights[key] = flight if flight is not None else Flight()
+        self.flights[key] = flight if flight is not None else AttemptTracking()
         usage = self._usage.setdefault(attempt.node_id, _Usage())
         usage.cpu_centi += attempt.shape.cpu_centi
         usage.memory_bytes += attempt.shape.memory_bytes

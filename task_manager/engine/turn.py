@@ -17,17 +17,17 @@ from headway.states import ATTEMPT, AttemptEventKind, AttemptState, TaskEventKin
 
 from ..decisions.frames import Frame
 from ..model import Attempt, Task
-from ..settings import Settings
+from ..settings import TaskManagerSettings
 from . import confirmation, phases, retry, usage
-from .events import ExtendOrder, StopOrder
-from .scheduling_choice import POLICY, Chosen, Steering
-from .state import Book
+from .events import ExtendAttempt, StopAttempt
+from .scheduling_choice import POLICY, AdminChoice, SchedulingChoice
+from .state import EngineState
 
 log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class OutgoingTaskEvent:
     """One event for JobManager."""
 
     task_id: TaskId
@@ -48,18 +48,18 @@ class Turn:
     ``past`` holds what the database knows of tasks that are named by this batch and not in the book.
     """
 
-    book: Book
-    settings: Settings
+    book: EngineState
+    settings: TaskManagerSettings
     past: Mapping[TaskId, Task] = field(default_factory=dict)
     specs: dict[TaskId, bytes] = field(default_factory=dict)  # of tasks enqueued in this turn
-    told: list[Told] = field(default_factory=list)
+    told: list[OutgoingTaskEvent] = field(default_factory=list)
     launches: list[AttemptId] = field(default_factory=list)
     relaunches: list[AttemptId] = field(default_factory=list)
-    stops: list[StopOrder] = field(default_factory=list)
-    extends: list[ExtendOrder] = field(default_factory=list)
+    stops: list[StopAttempt] = field(default_factory=list)
+    extends: list[ExtendAttempt] = field(default_factory=list)
     planned_stop: bool = False
-    steering: Steering | None = None  # None: nobody can steer, as in tests of single rules
-    chosen: dict[str, Chosen | None] = field(default_factory=dict)  # what an admin sets in this turn
+    steering: SchedulingChoice | None = None  # None: nobody can steer, as in tests of single rules
+    chosen: dict[str, AdminChoice | None] = field(default_factory=dict)  # what an admin sets in this turn
     states: dict[str, str] = field(default_factory=dict)  # of policies, to be stored
     frame: Frame | None = None  # of the pass, if it placed something
 
@@ -99,7 +99,7 @@ class Turn:
         seq = task.event_seq + 1
         number = of.id.number if of is not None else task.attempt
         self.told.append(
-            Told(
+            OutgoingTaskEvent(
                 task.id,
                 task.generation,
                 seq,
@@ -128,7 +128,7 @@ class Turn:
             self.end_attempt(attempt, EndReason(EndWord.CANCELLED))
             return
         self.book.put_attempt(attempt)
-        self.stops.append(StopOrder(attempt.id, word))
+        self.stops.append(StopAttempt(attempt.id, word))
 
     def end_attempt(
         self, attempt: Attempt, reason: EndReason, *, disowned: bool = False, elsewhere: bool = False
@@ -176,14 +176,16 @@ class Turn:
         decision = retry.after_refusal(task, node_id=attempt.node_id, now=self.now, others=others)
         self._follow(decision, task, ended, reason)
 
-    def _follow(self, decision: retry.Requeue | retry.End, task: Task, attempt: Attempt, reason: EndReason) -> None:
-        if isinstance(decision, retry.Requeue):
+    def _follow(
+        self, decision: retry.RequeueTask | retry.EndTask, task: Task, attempt: Attempt, reason: EndReason
+    ) -> None:
+        if isinstance(decision, retry.RequeueTask):
             self.book.put_task(self.tell(decision.task, TaskEventKind.REQUEUED, reason, attempt))
         else:
             self.end_task(task, decision.state, decision.reason, attempt)
         log.info(
             "attempt.ended", attempt=str(attempt.id), node=attempt.node_id, state=attempt.state.value,
-            reason=reason.word.value, again=isinstance(decision, retry.Requeue),
+            reason=reason.word.value, again=isinstance(decision, retry.RequeueTask),
         )  # fmt: skip
 
     def end_task(self, task: Task, state: TaskState, reason: EndReason, attempt: Attempt | None = None) -> None:
@@ -195,13 +197,13 @@ class Turn:
     def lose(self, attempt: Attempt, sentence: str) -> None:
         """The attempt's machine is given up, or has lost it."""
         self.end_attempt(attempt, EndReason(EndWord.NODE_LOST, detail=sentence), disowned=True)
-        confirmation.given_up(self.book, attempt.node_id)
+        confirmation.require_confirmation(self.book, attempt.node_id)
 
     def live(self, node_id: NodeId) -> Sequence[Attempt]:
         return self.book.on_node(node_id)
 
 
-def unknown_tasks(book: Book, named: Iterable[TaskId]) -> set[TaskId]:
+def unknown_tasks(book: EngineState, named: Iterable[TaskId]) -> set[TaskId]:
     """Those of the tasks named by a batch that the database has to be asked about."""
     return {task_id for task_id in named if task_id not in book.tasks}
 

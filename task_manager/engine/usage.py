@@ -22,7 +22,7 @@ MOST_DAYS = 400  # in one answer
 MOST_ROWS = 1_000
 
 
-class By(StrEnum):
+class UsageGrouping(StrEnum):
     """What rows are made of."""
 
     USER = "user"
@@ -32,7 +32,7 @@ class By(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class TimeSpan:
     """From one instant up to another, which is not in it."""
 
     from_at: float
@@ -40,7 +40,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Sums:
+class UsageSums:
     """What attempts used. A started one counts in ``started`` and ``wait_s`` if it was placed within the span; an ended
     one in the fields below if it ended there."""
 
@@ -60,26 +60,26 @@ class Sums:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class UsageRow:
     """The sums of one user, job, day (``2026-11-01``) or node. ``job_name`` and ``owner`` are of a job."""
 
     key: str
-    sums: Sums
+    sums: UsageSums
     job_name: str = ""
     owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class UsageSummary:
     """One page of rows, and the sums of all."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[UsageRow, ...]
     rows_in_all: int
-    total: Sums
+    total: UsageSums
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class PastRunRow:
     """A run that ended, as a trace tells it: what was asked for, and what came of it. Times in seconds."""
 
     attempt: AttemptId
@@ -106,18 +106,18 @@ def freed_at(attempt: Attempt, now: float) -> float:
     return max(now, earliest)
 
 
-def checked(by: str, span: Span) -> By:
+def checked_grouping(by: str, span: TimeSpan) -> UsageGrouping:
     """What rows are made of, if that can be answered.
 
     Raises:
         InvalidInput: it can't: no such rows, no span, or too many days.
     """
-    if by not in list(By):
-        raise InvalidInput(f"Usage is summed by {', '.join(By)}, not by {by[:40]!r}.")
+    if by not in list(UsageGrouping):
+        raise InvalidInput(f"Usage is summed by {', '.join(UsageGrouping)}, not by {by[:40]!r}.")
     if not (math.isfinite(span.from_at) and math.isfinite(span.to_at)) or span.from_at < 0:
         raise InvalidInput("A span of time has a beginning and an end, both from 1970 on.")
     if span.from_at >= span.to_at:
         raise InvalidInput("The span of time ends before it begins.")
-    if by == By.DAY and span.to_at - span.from_at > MOST_DAYS * DAY_S:
+    if by == UsageGrouping.DAY and span.to_at - span.from_at > MOST_DAYS * DAY_S:
         raise InvalidInput(f"Days are told for {MOST_DAYS} of them at most: ask for a shorter span.")
-    return By(by)
+    return UsageGrouping(by)

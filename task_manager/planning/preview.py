@@ -13,7 +13,7 @@ from headway.ids import JobId, TaskId
 from headway.model.reasons import WaitReason
 from headway.units import format_duration
 
-from ..engine.pass_input import estimate_of, shown_promise
+from ..engine.pass_input import displayed_promise, estimate_of
 from ..model import Node, Task
 from ..order.policy import ClusterView
 from . import explain, promises, scheduling_pass
@@ -108,7 +108,7 @@ class _Look:
 
     def _promised(self, task_id: TaskId) -> float | None:
         place = self._plan.places.get(task_id)
-        return None if place is None else shown_promise(place, now=self._asked.wall_s, mono=self._asked.now_s)
+        return None if place is None else displayed_promise(place, now=self._asked.wall_s, mono=self._asked.now_s)
 
     def _promise_from(self, task: Task) -> float | None:
         if self._asked.settings.discipline not in _BINDING:

@@ -13,7 +13,7 @@ from headway.logs import get_logger
 
 from ..decisions import frame_codec
 from ..decisions.frames import Frame
-from ..decisions.recorder import Record
+from ..decisions.recorder import FrameRecord
 from .tables import decisions
 
 log = get_logger(__name__)
@@ -21,7 +21,7 @@ log = get_logger(__name__)
 _PRUNED_AT_ONCE = 2_000
 
 
-def write(conn: Connection, record: Record) -> None:
+def write(conn: Connection, record: FrameRecord) -> None:
     """Stores one frame."""
     frame = frame_codec.encode(record.frame, record.before)
     conn.execute(insert(decisions), {"id": record.id, "base": record.base, "at": record.at, "frame": frame})

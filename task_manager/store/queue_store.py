@@ -15,13 +15,13 @@ from headway.ids import AttemptId, JobId, NodeId, TaskId
 from headway.model.reasons import EndReason, EndWord
 from headway.states import ATTEMPT_LIVE, TASK_ENDED, Admission, AttemptState, NodeHealth, TaskState
 
-from ..clocks import Heard, Reading
-from ..decisions.recorder import Record
+from ..clocks import ClockReading, SteadyOffset
+from ..decisions.recorder import FrameRecord
 from ..engine.leases import NodeLease
-from ..engine.scheduling_choice import Chosen
+from ..engine.scheduling_choice import AdminChoice
 from ..model import Attempt, Condition, Extension, Gpu, Node, Shape, Task
 from ..planning.bookings import MovedPromise, Place
-from . import booking_store, decision_store, scheduling_store
+from . import decision_store, reservation_store, scheduling_store
 from .tables import JOB_MANAGER, attempts, node_leases, nodes, outbox, steady, task_specs, tasks
 
 T = TypeVar("T")
@@ -29,7 +29,7 @@ _IN_AT_MOST = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class TurnChanges:
     """What one turn writes."""
 
     tasks: Sequence[Task]
@@ -41,16 +41,16 @@ class Changes:
     leases: Sequence[tuple[NodeId, NodeLease]]
     places: Sequence[tuple[TaskId, Place | None]]
     events: Sequence[tuple[str, bytes]]  # kind and message for JobManager
-    here: Reading
+    here: ClockReading
     moved: Sequence[tuple[TaskId, MovedPromise | None]] = ()
-    heard: Heard | None = None  # None: nothing new
-    record: Record | None = None  # of the decision log
-    chosen: Mapping[str, Chosen | None] = field(default_factory=dict)
+    heard: SteadyOffset | None = None  # None: nothing new
+    record: FrameRecord | None = None  # of the decision log
+    chosen: Mapping[str, AdminChoice | None] = field(default_factory=dict)
     states: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredState:
     """What a start finds."""
 
     tasks: list[Task]
@@ -59,10 +59,10 @@ class Stored:
     leases: list[tuple[NodeId, NodeLease]]
     places: dict[TaskId, Place]
     moved: dict[TaskId, MovedPromise]
-    chosen: dict[str, Chosen]
+    chosen: dict[str, AdminChoice]
     states: dict[str, str]
     last_decision: int
-    heard: Heard | None
+    heard: SteadyOffset | None
 
 
 # -- writing --------------------------------------------------------------------------------------
@@ -94,7 +94,7 @@ _ATTEMPT_KEY = ("job_id", "name", "number")
 _SPEC = ("job_id", "name", "enqueue")
 
 
-def write(conn: Connection, changes: Changes) -> None:
+def write(conn: Connection, changes: TurnChanges) -> None:
     """Writes a turn's changes, all or nothing."""
     sql = _Sql(conn)
     enqueued = {task_id for task_id, _blob in changes.specs}
@@ -127,8 +127,8 @@ def write(conn: Connection, changes: Changes) -> None:
                 "incarnation": lease.incarnation,
             },
         )
-    booking_store.write(conn, changes.places, changes.here)
-    booking_store.write_moved(conn, changes.moved, changes.here)
+    reservation_store.write(conn, changes.places, changes.here)
+    reservation_store.write_moved(conn, changes.moved, changes.here)
     scheduling_store.write(conn, changes.chosen, changes.states, changes.here.now)
     if changes.heard is not None:
         conn.execute(delete(steady))
@@ -179,7 +179,7 @@ def _write_nodes(conn: Connection, changed: Sequence[tuple[NodeId, Node | None]]
 # -- reading --------------------------------------------------------------------------------------
 
 
-def load(conn: Connection, here: Reading) -> Stored:
+def load(conn: Connection, here: ClockReading) -> StoredState:
     """All that has not ended, and the nodes as last told."""
     live_tasks = [state.value for state in TaskState if state not in TASK_ENDED]
     live_attempts = [state.value for state in ATTEMPT_LIVE]
@@ -200,9 +200,9 @@ def load(conn: Connection, here: Reading) -> Stored:
     ]
     set_there = scheduling_store.load(conn)
     row = conn.execute(select(steady)).first()
-    heard = Heard(row.of_boot_id, row.boot_id, row.offset_s) if row is not None else None
-    places, moved = booking_store.load(conn, here), booking_store.load_moved(conn, here)
-    return Stored(found, running, known, leases, places, moved, *set_there, decision_store.last_id(conn), heard)
+    heard = SteadyOffset(row.of_boot_id, row.boot_id, row.offset_s) if row is not None else None
+    places, moved = reservation_store.load(conn, here), reservation_store.load_moved(conn, here)
+    return StoredState(found, running, known, leases, places, moved, *set_there, decision_store.last_id(conn), heard)
 
 
 def load_tasks(conn: Connection, ids: Iterable[TaskId]) -> dict[TaskId, Task]:

@@ -17,7 +17,7 @@ from headway.rpc.v1 import common_pb2
 from headway.rpc.v1 import task_manager_pb2 as pb
 from task_manager.app import build
 from task_manager.engine.leases import LeaseSettings
-from task_manager.settings import Settings
+from task_manager.settings import TaskManagerSettings
 from tests.support.ports import free_port
 from tests.support.task_manager_neighbours import Neighbours, enqueue_message
 from tests.support.waiting import eventually
@@ -37,7 +37,7 @@ async def task_manager(folder: Path, neighbours: Neighbours, port: int, **more: 
         token=TOKEN,
         job_manager=neighbours.address,
         resource_manager=neighbours.address,
-        settings=more.pop("settings", Settings()),
+        settings=more.pop("settings", TaskManagerSettings()),
     )
     running = asyncio.create_task(service.run(signals=False))
     stub = await neighbours.meet(f"127.0.0.1:{port}")
@@ -72,7 +72,7 @@ async def test_five_hundred_tasks_flow_through(tmp_path: Path, neighbours: Neigh
 async def test_a_restart_keeps_the_queue_and_what_runs(tmp_path: Path, neighbours: Neighbours) -> None:
     neighbours.machine.holding = True
     port = free_port()
-    settings = replace(Settings(), leases=LeaseSettings(heartbeat_s=10))
+    settings = replace(TaskManagerSettings(), leases=LeaseSettings(heartbeat_s=10))
     async with task_manager(tmp_path, neighbours, port, settings=settings) as stub:
         await enqueue(stub, *(enqueue_message(JOB, f"t{i:02d}", i + 1, gpus=1) for i in range(6)))
         await eventually(lambda: len(neighbours.machine.live) == 2)

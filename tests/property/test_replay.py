@@ -41,7 +41,7 @@ class Recorded(Cluster):
     def step(self) -> Plan:
         seen = self.snapshot()
         said = plan(seen)
-        kept = frames.frame(seen, said, "any")
+        kept = frames.frame_of(seen, said, "any")
         blob = frame_codec.encode(kept, self.before)
         again = frame_codec.decode(blob, self.before)
         assert_same(again, kept)
@@ -79,7 +79,7 @@ def assert_same(one: Frame, other: Frame) -> None:
     assert {t: bare(s) for t, s in one.tasks.items()} == {t: bare(s) for t, s in other.tasks.items()}
 
 
-def bare(seen: frames.Seen) -> frames.Seen:
+def bare(seen: frames.FrameTask) -> frames.FrameTask:
     task = replace(seen.task, generation=1, job_name="", queued_at=0.0, not_before=0.0)
     return replace(seen, task=task)
 
@@ -140,7 +140,7 @@ def test_what_is_too_much_is_left_out_and_said(monkeypatch: pytest.MonkeyPatch) 
         cluster.enqueue(task)
     seen = cluster.snapshot()
     said = plan(seen)
-    kept = frame_codec.decode(frame_codec.encode(frames.frame(seen, said, "fifo"), None), None)
+    kept = frame_codec.decode(frame_codec.encode(frames.frame_of(seen, said, "fifo"), None), None)
     assert not kept.head.whole
     assert len(kept.tasks) == 3
     assert kept.placements == said.placements
@@ -152,7 +152,7 @@ def test_what_an_older_version_kept_is_read() -> None:
     cluster = Cluster([a_node()], policies.by_name("fifo"))
     cluster.enqueue(a_task("t", grace_s=600.0))
     seen = cluster.snapshot()
-    said = json.loads(zlib.decompress(frame_codec.encode(frames.frame(seen, plan(seen), "fifo"), None)))
+    said = json.loads(zlib.decompress(frame_codec.encode(frames.frame_of(seen, plan(seen), "fifo"), None)))
     assert said["tasks"][0].pop() == 600.0
     said["settings"]["limits"]["queued_tasks_per_user"] = None  # JobManager's to count since
     old = frame_codec.decode(zlib.compress(json.dumps(said).encode()), None)
@@ -170,12 +170,12 @@ def test_of_two_that_outlived_their_bookings_the_same_is_blamed() -> None:
     (promised,) = cluster.places
     cluster.now = 10.0
     seen = cluster.snapshot()
-    before = frames.frame(seen, plan(seen), "fifo")
+    before = frames.frame_of(seen, plan(seen), "fifo")
     blamed = set()
     for running in (list(seen.running), list(reversed(seen.running))):
         turned = replace(seen, running=running)
         said = plan(turned)
-        again = frame_codec.decode(frame_codec.encode(frames.frame(turned, said, "fifo"), before), before)
+        again = frame_codec.decode(frame_codec.encode(frames.frame_of(turned, said, "fifo"), before), before)
         assert [lost.task_id for lost in said.dropped] == [promised]
         assert frames.replay(again).dropped == said.dropped
         blamed.add(said.dropped[0].cause)

@@ -18,38 +18,38 @@ from headway.rpc.v1 import job_manager_pb2, task_manager_pb2
 from headway.states import Admission, NodeHealth
 from headway.store import Database
 from task_manager import wire
-from task_manager.answers.queries import Desk
+from task_manager.answers.queries import QueueQueries
 from task_manager.dispatch.dispatcher import Dispatcher
 from task_manager.engine.engine import Engine
 from task_manager.engine.events import (
-    Accepted,
-    Beat,
-    BeatAnswer,
-    Cancel,
-    Commands,
-    Enqueue,
-    ExtendOrder,
+    AttemptReport,
+    AttemptReports,
+    CancelTask,
+    EnqueueTask,
+    ExtendAttempt,
+    HeartbeatAnswer,
+    HeartbeatReceived,
+    LaunchAccepted,
+    LaunchRefused,
     NodesChanged,
-    Refused,
-    Report,
-    Reports,
-    StopOrder,
-    Tick,
+    StopAttempt,
+    TaskCommands,
+    TimePassed,
 )
 from task_manager.engine.leases import LeaseSettings
-from task_manager.hub import Hub
+from task_manager.hub import QueueEventHub
 from task_manager.model import Condition, Gpu, Node, Shape, Task
 from task_manager.order import policy
 from task_manager.planning.image_forecast import Wanted
-from task_manager.ports import Launch
-from task_manager.settings import Settings
+from task_manager.ports import LaunchOrder
+from task_manager.settings import TaskManagerSettings
 from task_manager.store import tables
 from task_manager.store.tables import outbox
 from tests.support.clock import FakeClock
 
 GiB = 1 << 30
 JOB = JobId("j0000000000000001")
-SETTINGS = Settings(leases=LeaseSettings(lease_s=120, heartbeat_s=10), arrivals_s=0.0)
+SETTINGS = TaskManagerSettings(leases=LeaseSettings(lease_s=120, heartbeat_s=10), arrivals_s=0.0)
 
 
 def tid(name: str, job: str = JOB) -> TaskId:
@@ -107,44 +107,44 @@ class FakeWorkers:
     """Takes launches into ``has``; says what the test tells it to."""
 
     def __init__(self) -> None:
-        self.has: dict[str, dict[AttemptId, Launch]] = {}
+        self.has: dict[str, dict[AttemptId, LaunchOrder]] = {}
         self.launched: list[AttemptId] = []
-        self.stopped: list[StopOrder] = []
-        self.extended: list[ExtendOrder] = []
+        self.stopped: list[StopAttempt] = []
+        self.extended: list[ExtendAttempt] = []
         self.suspended: list[str] = []
         self.wishes: list[tuple[str, list[str]]] = []  # address and names, in the order told
         self.remembered_as_stopped: set[AttemptId] = set()
-        self.refuse: dict[str, Refused | str] = {}  # by address: the word why
+        self.refuse: dict[str, LaunchRefused | str] = {}  # by address: the word why
         self.again_later = False
         self.away: set[str] = set()  # nothing arrives
         self.mute: set[str] = set()  # all arrives, no answer comes back
         self.gate: asyncio.Event | None = None  # launches wait here before they arrive
         self.at_gate: set[AttemptId] = set()
 
-    async def launch(self, address: str, launches: Sequence[Launch]) -> list[Accepted | Refused]:
+    async def launch(self, address: str, launches: Sequence[LaunchOrder]) -> list[LaunchAccepted | LaunchRefused]:
         if self.gate is not None:
             self.at_gate.update(launch.attempt.id for launch in launches)
             await self.gate.wait()
         if address in self.away:
             raise Unavailable("away")
-        verdicts: list[Accepted | Refused] = []
+        verdicts: list[LaunchAccepted | LaunchRefused] = []
         for launch in launches:
             attempt = launch.attempt.id
             here = self.has.setdefault(address, {})
             if attempt in self.remembered_as_stopped:
-                verdicts.append(Refused(attempt, "fenced", "a stop came before its launch", False))
+                verdicts.append(LaunchRefused(attempt, "fenced", "a stop came before its launch", False))
             elif address in self.refuse and attempt not in here:
-                verdicts.append(Refused(attempt, str(self.refuse[address]), "no", self.again_later))
+                verdicts.append(LaunchRefused(attempt, str(self.refuse[address]), "no", self.again_later))
             else:
                 if attempt not in here:
                     self.launched.append(attempt)
                 here[attempt] = launch
-                verdicts.append(Accepted(attempt, None))
+                verdicts.append(LaunchAccepted(attempt, None))
         if address in self.mute:
             raise Unavailable("no answer")
         return verdicts
 
-    async def stop(self, address: str, orders: Sequence[StopOrder]) -> None:
+    async def stop(self, address: str, orders: Sequence[StopAttempt]) -> None:
         if address in self.away:
             raise Unavailable("away")
         for order in orders:
@@ -154,7 +154,7 @@ class FakeWorkers:
         if address in self.mute:
             raise Unavailable("no answer")
 
-    async def extend(self, address: str, orders: Sequence[ExtendOrder]) -> None:
+    async def extend(self, address: str, orders: Sequence[ExtendAttempt]) -> None:
         if address in self.away:
             raise Unavailable("away")
         self.extended.extend(orders)
@@ -179,14 +179,14 @@ class FakeWorkers:
 class House:
     folder: Path
     clock: FakeClock
-    settings: Settings = SETTINGS
+    settings: TaskManagerSettings = SETTINGS
     workers: FakeWorkers = field(default_factory=FakeWorkers)
     order: policy.Policy = field(default_factory=policy.AgingSjf)
     db: Database = field(init=False)
     engine: Engine = field(init=False)
     dispatcher: Dispatcher = field(init=False)
-    desk: Desk = field(init=False)
-    hub: Hub = field(init=False)
+    desk: QueueQueries = field(init=False)
+    hub: QueueEventHub = field(init=False)
     seq: int = 0
     url: str = ""
     steady: tuple[str, float] = ("", 0.0)  # JobManager's clock, told with what is enqueued
@@ -195,11 +195,11 @@ class House:
         self.db = await Database.open(
             self.url or str(self.folder / "task_manager.db"), room="task_manager", metadata=tables.metadata
         )
-        self.hub = Hub()
-        self.engine = Engine(self.db, self.clock, self.settings, self.order, self.hub, wire.told)
+        self.hub = QueueEventHub()
+        self.engine = Engine(self.db, self.clock, self.settings, self.order, self.hub, wire.outgoing_event)
         self.dispatcher = Dispatcher(self.engine, self.db, self.clock, self.workers)
         self.engine.outgoing = self.dispatcher
-        self.desk = Desk(self.engine, self.db)
+        self.desk = QueueQueries(self.engine, self.db)
         await self.engine.start()
 
     async def kill(self) -> None:
@@ -223,18 +223,18 @@ class House:
             message = task_manager_pb2.EnqueueTask(job_name=task.job_name)
             message.spec.name = task.id.name
             blob = spec if spec is not None else message.SerializeToString()
-            commands.append(Enqueue(replace(task, command_seq=self.seq), blob))
-        await self.engine.submit(Commands(tuple(commands), *self.steady))
+            commands.append(EnqueueTask(replace(task, command_seq=self.seq), blob))
+        await self.engine.submit(TaskCommands(tuple(commands), *self.steady))
         await self.settle()
 
     async def cancel(self, task_id: TaskId, generation: int = 1) -> None:
         self.seq += 1
-        await self.engine.submit(Commands((Cancel(task_id, generation, self.seq, "ann"),)))
+        await self.engine.submit(TaskCommands((CancelTask(task_id, generation, self.seq, "ann"),)))
         await self.settle()
 
     async def report(self, attempt: AttemptId, kind: str, node: str = "n1", **facts: Any) -> list[AttemptId]:
-        report = Report(attempt, NodeId(node), kind, self.clock.now(), **facts)
-        discard: list[AttemptId] = await self.engine.submit(Reports((report,)))
+        report = AttemptReport(attempt, NodeId(node), kind, self.clock.now(), **facts)
+        discard: list[AttemptId] = await self.engine.submit(AttemptReports((report,)))
         await self.settle()
         return discard
 
@@ -243,11 +243,11 @@ class House:
         self.workers.has.get(f"{node}:7004", {}).pop(attempt, None)
         return await self.report(attempt, reason.attempt_state.value, node, reason=reason)
 
-    async def beat(self, node: str = "n1", *, incarnation: int = 1, **facts: Any) -> BeatAnswer:
+    async def beat(self, node: str = "n1", *, incarnation: int = 1, **facts: Any) -> HeartbeatAnswer:
         live = facts.pop("live", None)
         if live is None:
             live = tuple(self.workers.has.get(f"{node}:7004", {}))
-        beat = Beat(
+        beat = HeartbeatReceived(
             NodeId(node),
             incarnation,
             facts.pop("address", f"{node}:7004"),
@@ -255,7 +255,7 @@ class House:
             facts.pop("stopping", False),
             facts.pop("files_suspended", False),
         )
-        answer: BeatAnswer = await self.engine.submit(beat)
+        answer: HeartbeatAnswer = await self.engine.submit(beat)
         await self.settle()
         return answer
 
@@ -267,7 +267,7 @@ class House:
             if second % 10 == 0:
                 for node in beats:
                     await self.beat(node)
-        await self.engine.submit(Tick())
+        await self.engine.submit(TimePassed())
         await self.settle()
 
     async def settle(self) -> None:

@@ -11,8 +11,8 @@ import pytest
 from headway.rpc.v1 import task_manager_pb2 as pb
 from task_manager import clocks
 from task_manager.answers.decision_log import DecisionLog
-from task_manager.clocks import Heard, Reading
-from task_manager.engine.events import Tick
+from task_manager.clocks import ClockReading, SteadyOffset
+from task_manager.engine.events import TimePassed
 from task_manager.order.policies import by_name
 from tests.support.clock import FakeClock
 from tests.unit.task_manager.rig import SETTINGS, House, a_house, a_node, a_task, tid
@@ -22,24 +22,28 @@ HOUR_S = 3_600.0
 
 
 def test_what_a_slow_message_tells_is_mended_by_a_quicker_one() -> None:
-    here = Reading(1_000.0, 50.0, "mine")
-    slow = clocks.heard(None, "theirs", 8_190.0, here)
-    assert slow == Heard("theirs", "mine", 8_140.0)
-    assert clocks.heard(slow, "theirs", 8_200.0, here) == Heard("theirs", "mine", 8_150.0)
-    assert clocks.heard(slow, "theirs", 8_190.2, here) is slow, "as good: nothing to write down"
-    assert clocks.heard(slow, "theirs", 8_180.0, here) is slow, "a slower one tells nothing"
-    assert clocks.heard(slow, "", 0.0, here) is slow
-    assert clocks.heard(slow, "another", 900.0, here) == Heard("another", "mine", 850.0), "its machine started anew"
-    assert clocks.heard(slow, "theirs", 900.0, replace(here, boot_id="next")) == Heard("theirs", "next", 850.0)
+    here = ClockReading(1_000.0, 50.0, "mine")
+    slow = clocks.updated_offset(None, "theirs", 8_190.0, here)
+    assert slow == SteadyOffset("theirs", "mine", 8_140.0)
+    assert clocks.updated_offset(slow, "theirs", 8_200.0, here) == SteadyOffset("theirs", "mine", 8_150.0)
+    assert clocks.updated_offset(slow, "theirs", 8_190.2, here) is slow, "as good: nothing to write down"
+    assert clocks.updated_offset(slow, "theirs", 8_180.0, here) is slow, "a slower one tells nothing"
+    assert clocks.updated_offset(slow, "", 0.0, here) is slow
+    assert clocks.updated_offset(slow, "another", 900.0, here) == SteadyOffset("another", "mine", 850.0), (
+        "its machine started anew"
+    )
+    assert clocks.updated_offset(slow, "theirs", 900.0, replace(here, boot_id="next")) == SteadyOffset(
+        "theirs", "next", 850.0
+    )
 
 
 def test_clocks_that_nobody_set_are_taken_for_one() -> None:
-    here = Reading(1_000.0, 50.0, "mine")
+    here = ClockReading(1_000.0, 50.0, "mine")
     assert clocks.ahead_s(None, here) == 0
-    assert clocks.ahead_s(Heard("theirs", "mine", 951.0), here) == 0
-    assert clocks.ahead_s(Heard("theirs", "mine", 8_150.0), here) == 7_200
-    assert clocks.ahead_s(Heard("theirs", "mine", -6_250.0), here) == -7_200
-    assert clocks.ahead_s(Heard("theirs", "before", 8_150.0), here) == 0, "of another life of this machine"
+    assert clocks.ahead_s(SteadyOffset("theirs", "mine", 951.0), here) == 0
+    assert clocks.ahead_s(SteadyOffset("theirs", "mine", 8_150.0), here) == 7_200
+    assert clocks.ahead_s(SteadyOffset("theirs", "mine", -6_250.0), here) == -7_200
+    assert clocks.ahead_s(SteadyOffset("theirs", "before", 8_150.0), here) == 0, "of another life of this machine"
 
 
 async def entry(house: House, name: str) -> pb.QueueEntry:
@@ -152,7 +156,7 @@ async def test_a_task_manager_that_was_stopped_for_a_while_takes_nobody_for_sile
         await house.advance(590, beats=("n1", "n2"))
         assert (await entry(house, "waits")).HasField("promised_start")
         clock.tick(60)
-        await house.engine.submit(Tick())
+        await house.engine.submit(TimePassed())
         await house.end(house.only_attempt(tid("runs")))
         assert {attempt.task.name for attempt in house.running()} == {"large", "waits"}
         found = [record for record in caplog.records if record.getMessage().startswith(("promise.", "turn."))]

@@ -123,7 +123,7 @@ async def test_under_greedy_and_a_rule_that_re_sorts(tmp_path: Path, clock: Fake
         assert one.key == pytest.approx(-0.6, abs=0.1)
         assert "discipline greedy" in one.started[0].sentence
         for frame in await kept(house):
-            assert frames.is_same(frame, frames.replay(frame))
+            assert frames.decides_the_same(frame, frames.replay(frame))
 
 
 async def test_pages_of_passes(house: House) -> None:
@@ -164,7 +164,7 @@ async def test_the_log_of_a_life_replays_also_over_restarts_and_whole_frames(hou
     assert len(frames_there) > 70
     for frame in frames_there:
         assert frame.head.whole
-        assert frames.is_same(frame, frames.replay(frame))
+        assert frames.decides_the_same(frame, frames.replay(frame))
     bases = await house.db.read(lambda conn: list(conn.execute(select(tables.decisions.c.base).distinct()).scalars()))
     assert len(bases) >= 3, "a start begins with a whole frame"
 
@@ -202,7 +202,7 @@ async def test_a_turn_that_is_not_stored_leaves_no_trace_in_the_log(
     await house.enqueue(a_task("b", gpus=1))
     there = await kept(house)
     assert [frame.placements[0].task_id.name for frame in there] == ["a", "b"]
-    assert all(frames.is_same(frame, frames.replay(frame)) for frame in there)
+    assert all(frames.decides_the_same(frame, frames.replay(frame)) for frame in there)
 
 
 async def test_without_days_nothing_is_kept(tmp_path: Path, clock: FakeClock) -> None:

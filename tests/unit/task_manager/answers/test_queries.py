@@ -11,7 +11,7 @@ import pytest
 from headway.errors import InvalidInput
 from headway.rpc.v1 import common_pb2
 from headway.rpc.v1 import task_manager_pb2 as pb
-from task_manager.engine.events import Commands, Hold
+from task_manager.engine.events import HoldTask, TaskCommands
 from tests.support.clock import FakeClock
 from tests.unit.task_manager.rig import House, a_house, a_node, a_task
 
@@ -32,7 +32,7 @@ async def test_a_page_of_a_job_has_its_tasks_alone_with_their_positions_in_the_w
             await house.enqueue(a_task(f"a{number}", job=ANNS, timeout=100 + 2 * number))
             await house.enqueue(a_task(f"b{number}", job=BOBS, timeout=101 + 2 * number))
         held = a_task("a1", job=ANNS)
-        await house.engine.submit(Commands((Hold(held.id, 1, 0),)))
+        await house.engine.submit(TaskCommands((HoldTask(held.id, 1, 0),)))
         mine = [("1", "a0", 1), ("1", "a2", 4), ("1", "a3", 6), ("1", "a1", 0)]
         assert await page(house, job_id=ANNS) == mine
         for size in (1, 2, 3):
@@ -48,7 +48,7 @@ async def test_named_tasks_of_a_job_are_told_with_their_positions(tmp_path: Path
         for number in range(4):
             await house.enqueue(a_task(f"a{number}", job=ANNS, timeout=100 + 2 * number))
             await house.enqueue(a_task(f"b{number}", job=BOBS, timeout=101 + 2 * number))
-        await house.engine.submit(Commands((Hold(a_task("a1", job=ANNS).id, 1, 0),)))
+        await house.engine.submit(TaskCommands((HoldTask(a_task("a1", job=ANNS).id, 1, 0),)))
         await house.cancel(a_task("a2", job=ANNS).id)
         named = ["a3", "a1", "a2", "b0", "never"]
         assert await page(house, job_id=ANNS, tasks=named) == [("1", "a3", 5), ("1", "a1", 0)]

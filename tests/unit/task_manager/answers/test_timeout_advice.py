@@ -14,8 +14,17 @@ from headway.model.reasons import EndReason, EndWord
 from headway.rpc import convert
 from headway.rpc.v1 import common_pb2, task_manager_pb2
 from task_manager import wire
-from task_manager.answers.advice_queries import Advisor, seniority_per_s
-from task_manager.answers.timeout_advice import Basis, CutShort, Experience, Run, learn, rounded_up, sentence, warning
+from task_manager.answers.advice_queries import TimeoutAdvisor, seniority_per_s
+from task_manager.answers.timeout_advice import (
+    AdviceBasis,
+    MostlyTimedOut,
+    PastRun,
+    RunTimeStatistics,
+    learn,
+    rounded_up,
+    sentence,
+    warning,
+)
 from task_manager.order.policies import by_name
 from tests.support.clock import FakeClock
 from tests.support.postgres import Postgres
@@ -24,8 +33,8 @@ from tests.unit.task_manager.rig import House, a_house, a_node, a_task, exited, 
 M = 60.0
 
 
-def runs(*seconds: float, timed_out: tuple[float, ...] = ()) -> list[Run]:
-    return [*(Run(s) for s in seconds), *(Run(s, timed_out=True) for s in timed_out)]
+def runs(*seconds: float, timed_out: tuple[float, ...] = ()) -> list[PastRun]:
+    return [*(PastRun(s) for s in seconds), *(PastRun(s, timed_out=True) for s in timed_out)]
 
 
 @pytest.mark.parametrize(
@@ -44,15 +53,15 @@ def runs(*seconds: float, timed_out: tuple[float, ...] = ()) -> list[Run]:
         (runs(50, 50, 50, timed_out=(120,)), 60, 1 / 4),
     ],
 )
-def test_advice(past: list[Run], want_s: float, want_share: float) -> None:
+def test_advice(past: list[PastRun], want_s: float, want_share: float) -> None:
     found = learn(past)
-    assert isinstance(found, Experience)
+    assert isinstance(found, RunTimeStatistics)
     assert found.suggested_s == want_s
     assert found.killed_share(found.suggested_s) == pytest.approx(want_share)
 
 
 @pytest.mark.parametrize("past", [[], runs(5, 5), runs(5, timed_out=(9, 9))])
-def test_too_few_that_succeeded_say_nothing(past: list[Run]) -> None:
+def test_too_few_that_succeeded_say_nothing(past: list[PastRun]) -> None:
     assert learn(past) is None
 
 
@@ -80,11 +89,11 @@ def test_too_few_that_succeeded_say_nothing(past: list[Run]) -> None:
     ],
 )
 def test_where_most_were_ended_by_timeouts_that_is_said_and_nothing_suggested(
-    past: list[Run], asked_s: float, want: str
+    past: list[PastRun], asked_s: float, want: str
 ) -> None:
     found = learn(past)
-    assert isinstance(found, CutShort)
-    assert warning(found, Basis.COMMAND, asked_s) == want
+    assert isinstance(found, MostlyTimedOut)
+    assert warning(found, AdviceBasis.COMMAND, asked_s) == want
 
 
 @pytest.mark.parametrize(
@@ -97,36 +106,36 @@ def test_timeouts_are_such_as_people_write(seconds: float, want: float) -> None:
 
 def test_the_sentence_of_the_brief() -> None:
     found = learn(runs(*[3 * M] * 11, 9 * M))
-    assert isinstance(found, Experience)
-    assert sentence(found, Basis.COMMAND, 12 * M) == (
+    assert isinstance(found, RunTimeStatistics)
+    assert sentence(found, AdviceBasis.COMMAND, 12 * M) == (
         "12 runs of this command by you took 3m to 9m; 12m would have killed none of them (0 %)."
     )
 
 
 def test_the_sentence_says_what_is_not_known_and_what_a_shorter_one_gives() -> None:
     found = learn(runs(3 * M, 4 * M, 9 * M, timed_out=(10 * M, 5 * M)))
-    assert isinstance(found, Experience)
-    assert sentence(found, Basis.TASK, 86_400, seniority_per_s=2.0) == (
+    assert isinstance(found, RunTimeStatistics)
+    assert sentence(found, AdviceBasis.TASK, 86_400, seniority_per_s=2.0) == (
         "3 runs of tasks of this name by you took 3m to 9m, 2 more were ended by a timeout of up to 10m before they "
         "were done; 16m would have killed none of all 5 (0 %), and perhaps 2 of those that were cut short before that. "
         "This one asks for 1d; with 16m it would have its turn as if submitted 1d23h28m earlier."
     )
-    assert "submitted" not in sentence(found, Basis.TASK, 86_400), "the queue's rule does not say so"
+    assert "submitted" not in sentence(found, AdviceBasis.TASK, 86_400), "the queue's rule does not say so"
 
 
 def test_a_timeout_that_is_too_short_is_said_to_be() -> None:
     found = learn(runs(3 * M, 4 * M, 9 * M))
-    assert isinstance(found, Experience)
-    assert sentence(found, Basis.COMMAND, 5 * M).endswith(
+    assert isinstance(found, RunTimeStatistics)
+    assert sentence(found, AdviceBasis.COMMAND, 5 * M).endswith(
         " The 5m that it asks for would have killed 1 of them (33 %)."
     )
 
 
 def test_odd_ones_are_told_apart_from_the_usual() -> None:
     found = learn(runs(*[5 * M] * 39, 7_200))
-    assert isinstance(found, Experience)
+    assert isinstance(found, RunTimeStatistics)
     assert "took 5m to 2h, 95 % of them at most 5m; 6m would have killed 1 of them (2 %)." in sentence(
-        found, Basis.COMMAND, 6 * M
+        found, AdviceBasis.COMMAND, 6 * M
     )
 
 
@@ -177,7 +186,7 @@ async def test_runs_of_the_command_come_first_then_those_of_the_name(house: Hous
     await ran(house, "c", (LARGE, 7), (EndReason(EndWord.OUT_OF_MEMORY, None, 9), 4.0))
     await ran(house, "d", (8, 9), (OK, 10.0), (OK, 10.0))
     await ran(house, "e", (10, 9), (OK, 10.0))
-    reply = await Advisor(house.engine, house.db).advise(
+    reply = await TimeoutAdvisor(house.engine, house.db).advise(
         asked((LARGE, 9, 600.0), (8, 9, 600.0), (8, 9, 60.0), (LARGE, 1, 600.0), (0, 0, 60.0), (99, 99, 60.0))
     )
     assert list(reply.index) == [1, 2, 3, 1, 0, 0]
@@ -192,7 +201,7 @@ async def test_runs_of_the_command_come_first_then_those_of_the_name(house: Hous
 async def test_a_command_that_only_ran_into_its_timeouts_has_a_warning_and_no_figure(house: House) -> None:
     await ran(house, "a", (5, 7), (OUT, 300.0), (OUT, 300.0), (OUT, 300.0))
     await ran(house, "b", (6, 7), (OK, 10.0), (OK, 10.0), (OK, 10.0))
-    reply = await Advisor(house.engine, house.db).advise(asked((5, 7, 300.0), (9, 7, 300.0)))
+    reply = await TimeoutAdvisor(house.engine, house.db).advise(asked((5, 7, 300.0), (9, 7, 300.0)))
     warned, suggested = reply.advice
     assert (warned.basis, warned.succeeded, warned.timed_out) == ("command", 0, 3)
     assert "too little then" in warned.sentence
@@ -206,7 +215,7 @@ async def test_a_job_of_ten_thousand_commands_costs_a_few_queries(house: House) 
     await ran(house, "a", (5, 7), (OK, 100.0), (OK, 120.0), (OK, 200.0))
     queries: list[str] = []
     event.listen(house.db._read_engine, "before_cursor_execute", lambda *args: queries.append(args[2]))
-    reply = await Advisor(house.engine, house.db).advise(
+    reply = await TimeoutAdvisor(house.engine, house.db).advise(
         asked((5, 7, 60.0), *((1_000 + i, 20_000 + i, 60.0) for i in range(10_000)))
     )
     assert list(reply.index[:2]) == [1, 0]

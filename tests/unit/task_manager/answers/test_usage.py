@@ -18,8 +18,18 @@ from headway.model.reasons import EndReason, EndWord
 from headway.rpc.v1 import task_manager_pb2 as pb
 from headway.states import ATTEMPT_ENDED, AttemptState
 from headway.store import Database
-from task_manager.answers.usage_queries import Ledger
-from task_manager.engine.usage import DAY_S, MOST_DAYS, By, Row, Run, Span, Sums, checked, freed_at
+from task_manager.answers.usage_queries import UsageQueries
+from task_manager.engine.usage import (
+    DAY_S,
+    MOST_DAYS,
+    PastRunRow,
+    TimeSpan,
+    UsageGrouping,
+    UsageRow,
+    UsageSums,
+    checked_grouping,
+    freed_at,
+)
 from task_manager.model import Attempt, Task
 from task_manager.store import tables, usage_store
 from task_manager.store.usage_store import FROM_THE_FIRST, After
@@ -53,12 +63,19 @@ def an_attempt(task: Task, number: int = 1, *, at: float = DAY_0, **facts: Any) 
 
 
 async def usage(
-    db: Database, by: By, from_at: float, to_at: float, *, owner: str = "", now: float = DAY_0 + 10 * DAY_S, **page: int
-) -> tuple[dict[str, Sums], Sums]:
-    """Sums by key, in their order, and of all."""
+    db: Database,
+    by: UsageGrouping,
+    from_at: float,
+    to_at: float,
+    *,
+    owner: str = "",
+    now: float = DAY_0 + 10 * DAY_S,
+    **page: int,
+) -> tuple[dict[str, UsageSums], UsageSums]:
+    """UsageSums by key, in their order, and of all."""
     page = {"limit": 1_000, "offset": 0} | page
     found = await db.read(
-        lambda conn: usage_store.load_usage(conn, by, Span(from_at, to_at), owner=owner, now=now, **page)
+        lambda conn: usage_store.load_usage(conn, by, TimeSpan(from_at, to_at), owner=owner, now=now, **page)
     )
     return {row.key: row.sums for row in found.rows}, found.total
 
@@ -66,22 +83,22 @@ async def usage(
 async def test_an_attempt_counts_with_its_part_of_the_span(db: Database) -> None:
     task = a_task("a", gpus=2, cpu=400, memory=8 * GiB, timeout=4 * H)
     await keep(db, [task], [an_attempt(task, at=DAY_0 + H, to=DAY_0 + 4 * H)])
-    rows, total = await usage(db, By.USER, DAY_0, DAY_0 + DAY_S)
-    whole = Sums(
+    rows, total = await usage(db, UsageGrouping.USER, DAY_0, DAY_0 + DAY_S)
+    whole = UsageSums(
         gpu_s=6 * H, cpu_s=12 * H, memory_byte_s=24 * H * GiB, attempts=1, tasks=1, started=1, wait_s=60.0, ended=1,
         timed_out=0, booked_gpu_s=8 * H, used_gpu_s=6 * H,
     )  # fmt: skip
     assert rows == {"ann": whole}
     assert total == whole
     # Its start lies before this span, its end in it: what counts by instants counts once.
-    rows, _ = await usage(db, By.USER, DAY_0 + 2 * H, DAY_0 + 9 * H)
+    rows, _ = await usage(db, UsageGrouping.USER, DAY_0 + 2 * H, DAY_0 + 9 * H)
     assert rows["ann"] == replace(whole, gpu_s=4 * H, cpu_s=8 * H, memory_byte_s=16 * H * GiB, started=0, wait_s=0.0)
-    rows, _ = await usage(db, By.USER, DAY_0, DAY_0 + 2 * H)
-    assert rows["ann"] == Sums(
+    rows, _ = await usage(db, UsageGrouping.USER, DAY_0, DAY_0 + 2 * H)
+    assert rows["ann"] == UsageSums(
         gpu_s=2 * H, cpu_s=4 * H, memory_byte_s=8 * H * GiB, attempts=1, tasks=1, started=1, wait_s=60.0
     )
     for from_at, to_at in [(DAY_0, DAY_0 + H), (DAY_0 + 4 * H, DAY_0 + 9 * H)]:
-        assert await usage(db, By.USER, from_at, to_at) == ({}, Sums())
+        assert await usage(db, UsageGrouping.USER, from_at, to_at) == ({}, UsageSums())
 
 
 async def test_what_runs_counts_until_now_and_what_was_lost_for_what_it_held(db: Database) -> None:
@@ -95,12 +112,12 @@ async def test_what_runs_counts_until_now_and_what_was_lost_for_what_it_held(db:
             an_attempt(refused, to=DAY_0, state=AttemptState.LOST, run_s=None, started_at=None),
         ],
     )
-    rows, _ = await usage(db, By.USER, DAY_0 - H, DAY_0 + DAY_S, now=DAY_0 + 3 * H)
-    assert rows["ann"] == Sums(
+    rows, _ = await usage(db, UsageGrouping.USER, DAY_0 - H, DAY_0 + DAY_S, now=DAY_0 + 3 * H)
+    assert rows["ann"] == UsageSums(
         gpu_s=5 * H, cpu_s=5 * H, memory_byte_s=5 * H * GiB, attempts=3, tasks=3, started=3, wait_s=180.0, ended=2
     )
     # A clock that was set back takes nothing away from others.
-    rows, _ = await usage(db, By.USER, DAY_0 - H, DAY_0 + DAY_S, now=DAY_0 - 2 * H)
+    rows, _ = await usage(db, UsageGrouping.USER, DAY_0 - H, DAY_0 + DAY_S, now=DAY_0 - 2 * H)
     assert rows["ann"].gpu_s == 2 * H
 
 
@@ -115,14 +132,14 @@ async def test_days_are_those_of_utc_and_add_up(db: Database) -> None:
             an_attempt(short, at=DAY_0 + DAY_S + 22 * H, to=DAY_0 + 2 * DAY_S),
         ],
     )
-    days, total = await usage(db, By.DAY, DAY_0, DAY_0 + 5 * DAY_S)
+    days, total = await usage(db, UsageGrouping.DAY, DAY_0, DAY_0 + 5 * DAY_S)
     assert list(days) == ["2024-10-04", "2024-10-05", "2024-10-06"]
     assert [sums.gpu_s for sums in days.values()] == [H, 26 * H, H]
     assert [(s.started, s.ended, s.timed_out) for s in days.values()] == [(1, 0, 0), (1, 1, 0), (0, 1, 1)]
     assert [(s.attempts, s.tasks) for s in days.values()] == [(1, 1), (2, 2), (1, 1)]
     assert (total.attempts, total.tasks, total.gpu_s, total.timed_out) == (2, 2, 28 * H, 1)
     # A span that begins and ends within days.
-    days, _ = await usage(db, By.DAY, DAY_0 + 23.5 * H, DAY_0 + DAY_S + 23 * H)
+    days, _ = await usage(db, UsageGrouping.DAY, DAY_0 + 23.5 * H, DAY_0 + DAY_S + 23 * H)
     assert [sums.gpu_s for sums in days.values()] == [H / 2, 24 * H]
 
 
@@ -140,29 +157,29 @@ async def test_users_jobs_and_nodes(db: Database) -> None:
             an_attempt(cpu, to=DAY_0 + H, node="n2"),
         ],
     )
-    rows, total = await usage(db, By.USER, DAY_0, DAY_0 + DAY_S)
+    rows, total = await usage(db, UsageGrouping.USER, DAY_0, DAY_0 + DAY_S)
     assert {key: (s.gpu_s, s.attempts, s.tasks) for key, s in rows.items()} == {
         "bo": (4 * H, 1, 1),
         "ann": (2 * H, 3, 2),
     }
     assert list(rows) == ["bo", "ann"], "who used most comes first"
     assert total.gpu_s == 6 * H
-    rows, total = await usage(db, By.NODE, DAY_0, DAY_0 + DAY_S)
+    rows, total = await usage(db, UsageGrouping.NODE, DAY_0, DAY_0 + DAY_S)
     assert {key: (s.gpu_s, s.cpu_s) for key, s in rows.items()} == {"n1": (5 * H, 2 * H), "n2": (H, 9 * H)}
-    rows, total = await usage(db, By.JOB, DAY_0, DAY_0 + DAY_S, owner="ann")
+    rows, total = await usage(db, UsageGrouping.JOB, DAY_0, DAY_0 + DAY_S, owner="ann")
     assert list(rows) == ["j1"]
     assert (total.gpu_s, total.cpu_s) == (2 * H, 10 * H)
     found = await db.read(
         lambda conn: usage_store.load_usage(
-            conn, By.JOB, Span(DAY_0, DAY_0 + DAY_S), owner="", now=DAY_0, limit=1, offset=0
+            conn, UsageGrouping.JOB, TimeSpan(DAY_0, DAY_0 + DAY_S), owner="", now=DAY_0, limit=1, offset=0
         )
     )
     assert found.rows_in_all == 2
     assert [(row.key, row.job_name, row.owner) for row in found.rows] == [("j2", "the other's", "bo")]
-    rows, total = await usage(db, By.JOB, DAY_0, DAY_0 + DAY_S, limit=1, offset=1)
+    rows, total = await usage(db, UsageGrouping.JOB, DAY_0, DAY_0 + DAY_S, limit=1, offset=1)
     assert list(rows) == ["j1"]
     assert total.gpu_s == 6 * H
-    days, _ = await usage(db, By.DAY, DAY_0, DAY_0 + DAY_S, limit=1, offset=1)
+    days, _ = await usage(db, UsageGrouping.DAY, DAY_0, DAY_0 + DAY_S, limit=1, offset=1)
     assert days == {}
 
 
@@ -179,7 +196,7 @@ async def test_timeouts_are_used_by_what_ended_of_itself_or_at_them(db: Database
     never = a_task("never", gpus=1, timeout=4 * H)  # its image was not found
     attempts.append(an_attempt(never, to=DAY_0 + 60, state=AttemptState.FAILED, run_s=None, started_at=None))
     await keep(db, [*tasks.values(), never], attempts)
-    rows, _ = await usage(db, By.USER, DAY_0, DAY_0 + DAY_S)
+    rows, _ = await usage(db, UsageGrouping.USER, DAY_0, DAY_0 + DAY_S)
     assert (rows["ann"].booked_gpu_s, rows["ann"].used_gpu_s) == (12 * H, 6 * H)
     assert rows["ann"].timed_out == 1
 
@@ -206,15 +223,15 @@ def random_lives(rng: random.Random) -> tuple[list[Task], list[Attempt]]:
     return tasks, attempts
 
 
-def by_hand(attempts: list[Attempt], by: By, span: Span, now: float) -> dict[str, Sums]:
+def by_hand(attempts: list[Attempt], by: UsageGrouping, span: TimeSpan, now: float) -> dict[str, UsageSums]:
     """As slowly and plainly as can be."""
-    sums: dict[str, dict[str, float]] = defaultdict(lambda: dict.fromkeys(asdict(Sums()), 0))
+    sums: dict[str, dict[str, float]] = defaultdict(lambda: dict.fromkeys(asdict(UsageSums()), 0))
     tasks = defaultdict(set)
     of_themselves = {"SUCCEEDED", "FAILED", "TIMED_OUT", "OUT_OF_MEMORY"}
     for a in attempts:
         end = a.freed_at if a.freed_at is not None else max(now, a.placed_at)
         pieces = [(span.from_at, span.to_at, "")]
-        if by is By.DAY:
+        if by is UsageGrouping.DAY:
             pieces = []
             for day in range(20_000 - 3, 20_000 + 20):
                 low, high = max(span.from_at, day * DAY_S), min(span.to_at, (day + 1) * DAY_S)
@@ -223,7 +240,12 @@ def by_hand(attempts: list[Attempt], by: By, span: Span, now: float) -> dict[str
         for low, high, day_key in pieces:
             if not (a.placed_at < high and (end > low or (end == a.placed_at >= low))):
                 continue
-            key = {By.USER: a.owner, By.JOB: a.id.task.job_id, By.NODE: a.node_id, By.DAY: day_key}[by]
+            key = {
+                UsageGrouping.USER: a.owner,
+                UsageGrouping.JOB: a.id.task.job_id,
+                UsageGrouping.NODE: a.node_id,
+                UsageGrouping.DAY: day_key,
+            }[by]
             row = sums[key]
             seconds = min(end, high) - max(a.placed_at, low)
             row["gpu_s"] += len(a.gpu_uuids) * seconds
@@ -240,7 +262,7 @@ def by_hand(attempts: list[Attempt], by: By, span: Span, now: float) -> dict[str
                 if a.state.value in of_themselves and a.run_s is not None:
                     row["booked_gpu_s"] += len(a.gpu_uuids) * a.timeout_s
                     row["used_gpu_s"] += len(a.gpu_uuids) * min(a.run_s, a.timeout_s)
-    return {key: Sums(**(row | {"tasks": len(tasks[key])})) for key, row in sums.items()}  # type: ignore[arg-type]
+    return {key: UsageSums(**(row | {"tasks": len(tasks[key])})) for key, row in sums.items()}  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -251,18 +273,18 @@ async def test_the_database_sums_as_one_would_by_hand(db: Database, seed: int) -
     now = DAY_0 + 7 * DAY_S
     for _ in range(6):
         from_at = DAY_0 + rng.choice([0.0, rng.uniform(-1, 5) * DAY_S])
-        span = Span(from_at, from_at + rng.choice([DAY_S, 3 * DAY_S, rng.uniform(1, 6) * DAY_S]))
-        for by in By:
+        span = TimeSpan(from_at, from_at + rng.choice([DAY_S, 3 * DAY_S, rng.uniform(1, 6) * DAY_S]))
+        for by in UsageGrouping:
             for owner in ("", "ann"):
                 mine = [a for a in attempts if owner in ("", a.owner)]
                 found, total = await usage(db, by, span.from_at, span.to_at, owner=owner, now=now)
                 want = by_hand(mine, by, span, now)
-                if by is By.DAY:
+                if by is UsageGrouping.DAY:
                     found = {str(_day_number(key)): sums for key, sums in found.items()}
                 assert found.keys() == want.keys()
                 for key, sums in found.items():
                     assert asdict(sums) == pytest.approx(asdict(want[key]), rel=1e-9, abs=1e-3), (by, key)
-                everything = by_hand(mine, By.NODE, span, now)
+                everything = by_hand(mine, UsageGrouping.NODE, span, now)
                 assert total.gpu_s == pytest.approx(sum(one.gpu_s for one in everything.values()))
                 assert total.attempts == sum(one.attempts for one in everything.values())
 
@@ -326,17 +348,19 @@ async def test_a_life_through_the_engine(url: str, tmp_path: Path, clock: FakeCl
         assert [run.timed_out for run in runs] == [False, True]
 
 
-async def _of(house: House, began: float) -> Row:
-    span = Span(began, began + 86_400)
+async def _of(house: House, began: float) -> UsageRow:
+    span = TimeSpan(began, began + 86_400)
     found = await house.db.read(
-        lambda conn: usage_store.load_usage(conn, By.USER, span, owner="ann", now=house.clock.now(), limit=10, offset=0)
+        lambda conn: usage_store.load_usage(
+            conn, UsageGrouping.USER, span, owner="ann", now=house.clock.now(), limit=10, offset=0
+        )
     )
     (row,) = found.rows
     return row
 
 
 async def _runs(house: House, began: float, owner: str = "ann") -> list[pb.PastRun]:
-    ledger = Ledger(house.db, house.clock)
+    ledger = UsageQueries(house.db, house.clock)
     request = pb.ListRunsRequest(from_at=began, to_at=began + 86_400, owner=owner)
     return [run async for part in ledger.runs(request) for run in part.runs]
 
@@ -349,7 +373,7 @@ async def test_runs_come_page_by_page_each_once_in_the_order_of_the_queue(db: Da
     # Many are queued at one instant, as the tasks of a job are.
     attempts = [an_attempt(task, to=DAY_0 + 60, queued_at=DAY_0 - 5 * (i % 3)) for i, task in enumerate(tasks)]
     await keep(db, tasks, attempts)
-    span, seen, after = Span(DAY_0 - 100, DAY_0 + 1), [], FROM_THE_FIRST
+    span, seen, after = TimeSpan(DAY_0 - 100, DAY_0 + 1), [], FROM_THE_FIRST
     while page := await runs_of(db, span, owner="ann", after=after, limit=7):
         seen += page
         last = page[-1]
@@ -357,13 +381,13 @@ async def test_runs_come_page_by_page_each_once_in_the_order_of_the_queue(db: Da
     assert [run.queued_at for run in seen] == sorted(a.queued_at for a in attempts)
     assert {run.attempt for run in seen} == {a.id for a in attempts}
     assert len(seen) == 30
-    assert len(await runs_of(db, Span(DAY_0 - 5, DAY_0))) == 10
+    assert len(await runs_of(db, TimeSpan(DAY_0 - 5, DAY_0))) == 10
     assert await runs_of(db, span, owner="bo") == []
 
 
 async def runs_of(
-    db: Database, span: Span, owner: str = "", after: After = FROM_THE_FIRST, limit: int = 99
-) -> list[Run]:
+    db: Database, span: TimeSpan, owner: str = "", after: After = FROM_THE_FIRST, limit: int = 99
+) -> list[PastRunRow]:
     return await db.read(lambda conn: usage_store.load_runs(conn, span, owner=owner, after=after, limit=limit))
 
 
@@ -379,7 +403,7 @@ async def test_only_what_ran_and_ended_is_a_run(db: Database) -> None:
     never = a_task("never")
     attempts.append(an_attempt(never, to=DAY_0 + 9, state=AttemptState.FAILED, run_s=None, started_at=None))
     await keep(db, [*states.values(), never], attempts)
-    found = await runs_of(db, Span(DAY_0 - 100, DAY_0 + 1))
+    found = await runs_of(db, TimeSpan(DAY_0 - 100, DAY_0 + 1))
     assert {run.attempt.task.name for run in found} == {
         "SUCCEEDED", "FAILED", "TIMED_OUT", "OUT_OF_MEMORY", "CANCELLED",
     }  # fmt: skip
@@ -390,13 +414,13 @@ async def test_each_question_is_answered_by_an_index(tmp_path: Path) -> None:
     db = await Database.open(str(tmp_path / "tm.db"), room="task_manager", metadata=tables.metadata)
     asked: list[tuple[str, Any]] = []
     event.listen(db._read_engine, "before_cursor_execute", lambda *call: asked.append(call[2:4]))
-    span, plans = Span(DAY_0, DAY_0 + DAY_S), {}
+    span, plans = TimeSpan(DAY_0, DAY_0 + DAY_S), {}
     try:
         for owner in ("", "ann"):
             asked.clear()
             await runs_of(db, span, owner=owner)
-            await usage(db, By.USER, DAY_0, DAY_0 + DAY_S, owner=owner)
-            await usage(db, By.DAY, DAY_0, DAY_0 + DAY_S, owner=owner)
+            await usage(db, UsageGrouping.USER, DAY_0, DAY_0 + DAY_S, owner=owner)
+            await usage(db, UsageGrouping.DAY, DAY_0, DAY_0 + DAY_S, owner=owner)
             plans[owner] = [await _plan(db, *question) for question in list(asked) if question[0] != "BEGIN"]
     finally:
         await db.close()
@@ -421,23 +445,23 @@ async def _plan(db: Database, statement: str, parameters: Any) -> str:
 @pytest.mark.parametrize(
     ("by", "span", "want"),
     [
-        ("week", Span(0, 1), "not by 'week'"),
-        ("user", Span(5, 5), "ends before it begins"),
-        ("user", Span(9, 5), "ends before it begins"),
-        ("user", Span(float("nan"), 5), "from 1970 on"),
-        ("user", Span(0, float("inf")), "from 1970 on"),
-        ("user", Span(-1, 5), "from 1970 on"),
-        ("day", Span(0, MOST_DAYS * DAY_S + 1), "400 of them at most"),
+        ("week", TimeSpan(0, 1), "not by 'week'"),
+        ("user", TimeSpan(5, 5), "ends before it begins"),
+        ("user", TimeSpan(9, 5), "ends before it begins"),
+        ("user", TimeSpan(float("nan"), 5), "from 1970 on"),
+        ("user", TimeSpan(0, float("inf")), "from 1970 on"),
+        ("user", TimeSpan(-1, 5), "from 1970 on"),
+        ("day", TimeSpan(0, MOST_DAYS * DAY_S + 1), "400 of them at most"),
     ],
 )
-def test_what_is_no_question(by: str, span: Span, want: str) -> None:
+def test_what_is_no_question(by: str, span: TimeSpan, want: str) -> None:
     with pytest.raises(InvalidInput, match=want):
-        checked(by, span)
+        checked_grouping(by, span)
 
 
 def test_all_time_but_for_days() -> None:
-    assert checked("job", Span(0, 1e10)) is By.JOB
-    assert checked("day", Span(0, MOST_DAYS * DAY_S)) is By.DAY
+    assert checked_grouping("job", TimeSpan(0, 1e10)) is UsageGrouping.JOB
+    assert checked_grouping("day", TimeSpan(0, MOST_DAYS * DAY_S)) is UsageGrouping.DAY
 
 
 async def test_attempts_of_before_get_what_is_kept_now(url: str) -> None:

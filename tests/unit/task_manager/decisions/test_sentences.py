@@ -11,7 +11,7 @@ from headway.ids import NodeId
 from headway.rpc import convert
 from headway.rpc.v1 import task_manager_pb2 as pb
 from task_manager.decisions import frame_codec, frames
-from task_manager.decisions.sentences import told
+from task_manager.decisions.sentences import describe_pass
 from task_manager.model import Task
 from task_manager.order import policies
 from task_manager.planning import explain
@@ -33,10 +33,10 @@ class Log(Cluster):
     def step(self) -> Plan:
         self.seen = self.snapshot()
         self.plan = plan(self.seen)
-        kept = frames.frame(self.seen, self.plan, self.policy_text)
+        kept = frames.frame_of(self.seen, self.plan, self.policy_text)
         self.kept = frame_codec.decode(frame_codec.encode(kept, None), None)
         if self.plan.placements:
-            self.said = {task.id: told(self.kept, 1, self.now, task) for task in self.tasks.values()}
+            self.said = {task.id: describe_pass(self.kept, 1, self.now, task) for task in self.tasks.values()}
             for task in self.tasks.values():
                 self.look(task, self.said[task.id])
         return super().step()
@@ -116,7 +116,7 @@ def test_a_promised_start_is_a_reason_for_those_that_came_later() -> None:
     what = f"{tid('small')} was behind {tid('large')} and started on n1 all the same: that start had been promised"
     assert sentences(log.of("large"))["small"] == f"{what}, and a promise is kept whoever is ahead by then."
     assert log.kept.places[tid("small")].given_at == 2.0
-    later = told(log.kept, 1, log.now, log.tasks[tid("large")], came_at=3.0)
+    later = describe_pass(log.kept, 1, log.now, log.tasks[tid("large")], came_at=3.0)
     assert sentences(later)["small"] == f"{what} before {tid('large')} came, and what comes later goes around that."
 
 

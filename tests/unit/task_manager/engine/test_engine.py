@@ -16,7 +16,16 @@ from headway.ids import AttemptId, NodeId
 from headway.model.reasons import EndReason, EndWord
 from headway.states import Admission, NodeHealth
 from headway.store import Database
-from task_manager.engine.events import Cancel, Commands, Enqueue, Hold, NodeDeclaredLost, Release, Report, Reports
+from task_manager.engine.events import (
+    AttemptReport,
+    AttemptReports,
+    CancelTask,
+    EnqueueTask,
+    HoldTask,
+    NodeDeclaredLost,
+    ReleaseTask,
+    TaskCommands,
+)
 from task_manager.model import Task
 from task_manager.order.policy import AgingSjf, View
 from task_manager.store import queue_store
@@ -50,7 +59,7 @@ async def test_a_task_is_placed_launched_and_its_end_is_told(house: House) -> No
 
 async def test_an_order_delivered_twice_counts_once(house: House) -> None:
     await house.nodes(a_node())
-    order = Commands((Enqueue(replace(a_task(), command_seq=5), b""),))
+    order = TaskCommands((EnqueueTask(replace(a_task(), command_seq=5), b""),))
     await house.engine.submit(order)
     await house.engine.submit(order)
     await house.settle()
@@ -149,8 +158,8 @@ async def test_a_pause_is_neither_stretched_nor_cut_by_a_hold_after_the_clock_wa
     await house.enqueue(a_task())
     await house.end(AttemptId(tid("t"), 1), EndReason(EndWord.START_FAILED))
     house.clock.step_wall(step_s)
-    for command in (Hold(tid("t"), 1, 2), Release(tid("t"), 1, 3, house.clock.now())):
-        await house.engine.submit(Commands((command,)))
+    for command in (HoldTask(tid("t"), 1, 2), ReleaseTask(tid("t"), 1, 3, house.clock.now())):
+        await house.engine.submit(TaskCommands((command,)))
     await house.settle()
     assert house.running() == []
     await house.advance(6)
@@ -176,17 +185,17 @@ async def test_duplicate_late_and_foreign_reports_change_nothing(house: House) -
 async def test_an_end_may_come_before_the_answer_to_its_launch(house: House) -> None:
     await house.nodes(a_node())
     house.workers.gate = asyncio.Event()
-    await house.engine.submit(Commands((Enqueue(a_task(), b""),)))
+    await house.engine.submit(TaskCommands((EnqueueTask(a_task(), b""),)))
     await house.clock.settle()
-    await house.engine.submit(Reports((_end_report(house, AttemptId(tid("t"), 1)),)))
+    await house.engine.submit(AttemptReports((_end_report(house, AttemptId(tid("t"), 1)),)))
     house.workers.gate.set()
     await house.settle()
     assert (await house.told())[-1] == ("t", "SUCCEEDED", 1, "exited")
     assert house.running() == []
 
 
-def _end_report(house: House, attempt: AttemptId) -> Report:
-    return Report(attempt, NodeId("n1"), "SUCCEEDED", house.clock.now(), exited(0))
+def _end_report(house: House, attempt: AttemptId) -> AttemptReport:
+    return AttemptReport(attempt, NodeId("n1"), "SUCCEEDED", house.clock.now(), exited(0))
 
 
 async def test_cancel_of_a_waiting_task_ends_it_at_once(house: House) -> None:
@@ -232,9 +241,9 @@ async def test_cancel_while_the_launch_is_under_way(house: House) -> None:
     """The stop overtook the launch, which leaked a container: now the late launch is refused."""
     await house.nodes(a_node())
     house.workers.gate = asyncio.Event()
-    await house.engine.submit(Commands((Enqueue(a_task(), b""),)))
+    await house.engine.submit(TaskCommands((EnqueueTask(a_task(), b""),)))
     await eventually(lambda: house.workers.at_gate == {AttemptId(tid("t"), 1)})
-    await house.engine.submit(Commands((Cancel(tid("t"), 1, 99, "ann"),)))
+    await house.engine.submit(TaskCommands((CancelTask(tid("t"), 1, 99, "ann"),)))
     await eventually(lambda: house.workers.remembered_as_stopped == {AttemptId(tid("t"), 1)})
     house.workers.gate.set()
     await house.settle()
@@ -297,13 +306,13 @@ async def test_refusals_of_the_only_machine_are_asked_again_with_growing_pauses(
 
 async def test_hold_and_release(house: House) -> None:
     await house.enqueue(a_task())
-    await house.engine.submit(Commands((Hold(tid("t"), 1, 50),)))
+    await house.engine.submit(TaskCommands((HoldTask(tid("t"), 1, 50),)))
     await house.nodes(a_node())
     assert house.running() == []
-    await house.engine.submit(Commands((Release(tid("t"), 1, 51, 123.0),)))
+    await house.engine.submit(TaskCommands((ReleaseTask(tid("t"), 1, 51, 123.0),)))
     await house.settle()
     # Delivered again, late: what was done is not undone.
-    await house.engine.submit(Commands((Hold(tid("t"), 1, 50),)))
+    await house.engine.submit(TaskCommands((HoldTask(tid("t"), 1, 50),)))
     await house.settle()
     assert house.engine.book.tasks[tid("t")].submitted_at == 123.0
     assert not house.engine.book.tasks[tid("t")].held

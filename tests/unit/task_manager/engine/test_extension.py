@@ -23,14 +23,14 @@ from headway.ids import AttemptId, NodeId, TaskId
 from headway.model.reasons import EndReason, EndWord
 from headway.states import AttemptState
 from headway.store import Database
-from task_manager.answers.extension_requests import MoreTime
+from task_manager.answers.extension_requests import ExtensionRequests
 from task_manager.engine import extension
-from task_manager.engine.events import Extend, ExtendOrder
-from task_manager.engine.extension import Moved, moved_promises, refusal
+from task_manager.engine.events import ExtendAttempt, ExtendTask
+from task_manager.engine.extension import PromiseDelay, delayed_promises, refusal
 from task_manager.model import Attempt, Shape
 from task_manager.planning.admission import Limits, ShortReserve
 from task_manager.planning.bookings import Booking, Place
-from task_manager.settings import Settings
+from task_manager.settings import TaskManagerSettings
 from task_manager.store import queue_store, tables
 from tests.support.clock import FakeClock
 from tests.unit.task_manager.rig import SETTINGS, House, a_house, a_node, a_task, tid
@@ -53,7 +53,7 @@ async def running(house: House, **facts: Any) -> None:
 
 
 async def extend(house: House, seconds: float = 300.0, task: str = "run", **more: Any) -> Attempt:
-    attempt: Attempt = await house.engine.submit(Extend(tid(task), seconds, "ann", **more))
+    attempt: Attempt = await house.engine.submit(ExtendTask(tid(task), seconds, "ann", **more))
     await house.settle()
     return attempt
 
@@ -66,7 +66,7 @@ async def test_it_is_stored_told_and_said_again_until_the_launcher_counts_by_it(
     longer = await extend(house)
     assert (longer.timeout_s, longer.extension_pending) == (900.0, True)
     assert orders(house) == [(RUN, 900.0)]
-    assert (await house.beat()).extend == (ExtendOrder(RUN, 900.0, longer.extensions),)
+    assert (await house.beat()).extend == (ExtendAttempt(RUN, 900.0, longer.extensions),)
     await house.report(RUN, "PROCESS_STARTED", timeout_s=900.0)
     assert not house.engine.book.attempts[tid("run")].extension_pending
     assert (await house.beat()).extend == ()
@@ -151,7 +151,7 @@ async def test_what_does_not_run_is_refused_in_a_sentence(house: House) -> None:
 
 
 async def test_the_clusters_limit_holds_for_all(tmp_path: Path, clock: FakeClock) -> None:
-    settings: Settings = replace(SETTINGS, limits=Limits(max_timeouts=((0, 900.0),)))
+    settings: TaskManagerSettings = replace(SETTINGS, limits=Limits(max_timeouts=((0, 900.0),)))
     async with a_house(tmp_path, clock, settings=settings) as house:
         await running(house)
         with pytest.raises(Conflict, match=r"limit of 15m; it can have 5m more"):
@@ -162,7 +162,7 @@ async def test_the_clusters_limit_holds_for_all(tmp_path: Path, clock: FakeClock
 
 
 async def test_more_time_does_not_get_around_the_short_reserve(tmp_path: Path, clock: FakeClock) -> None:
-    settings: Settings = replace(SETTINGS, limits=Limits(short_reserve=ShortReserve(1, 600.0)))
+    settings: TaskManagerSettings = replace(SETTINGS, limits=Limits(short_reserve=ShortReserve(1, 600.0)))
     async with a_house(tmp_path, clock, settings=settings) as house:
         await house.nodes(a_node(gpus=4))
         await house.enqueue(a_task("three", gpus=3, timeout=540.0), a_task("one", gpus=1, timeout=540.0))
@@ -197,7 +197,7 @@ async def test_it_is_stored_with_what_past_runs_are_found_by(house: House) -> No
 
 def asked(house: House, seconds: float = 300.0) -> Any:
     return asyncio.ensure_future(
-        MoreTime(house.engine, house.hub, house.clock).give(Extend(tid("run"), seconds, "ann"))
+        ExtensionRequests(house.engine, house.hub, house.clock).give(ExtendTask(tid("run"), seconds, "ann"))
     )
 
 
@@ -275,8 +275,8 @@ def one_after_the_other(snapshot: Any) -> Any:
 
 def test_promises_that_hold_are_no_reason() -> None:
     snapshot: Any = Snapshot((booking("run", 100.0),), {tid("a"): place(150.0, 150.0), tid("b"): place(210, None)})
-    assert moved_promises(snapshot, tid("run"), 50.0, one_after_the_other) == ()
-    assert moved_promises(replace(snapshot, places={}), tid("run"), 9_999.0, one_after_the_other) == ()
+    assert delayed_promises(snapshot, tid("run"), 50.0, one_after_the_other) == ()
+    assert delayed_promises(replace(snapshot, places={}), tid("run"), 9_999.0, one_after_the_other) == ()
 
 
 def test_promises_that_move_are_named_in_their_order_and_by_how_long() -> None:
@@ -289,20 +289,24 @@ def test_promises_that_move_are_named_in_their_order_and_by_how_long() -> None:
             tid("other"): place(100.0, 100.0, "n2"),
         },
     )
-    assert moved_promises(snapshot, tid("run"), 30.0, one_after_the_other) == (
-        Moved(tid("first"), 101.0, 130.0),
-        Moved(tid("late"), 170.0, 190.0),
+    assert delayed_promises(snapshot, tid("run"), 30.0, one_after_the_other) == (
+        PromiseDelay(tid("first"), 101.0, 130.0),
+        PromiseDelay(tid("late"), 170.0, 190.0),
     )
 
 
 def test_what_is_lost_either_way_is_not_blamed_on_more_time() -> None:
     snapshot: Any = Snapshot((booking("run", 100.0),), {tid("a"): place(50.0, 50.0)})
-    assert moved_promises(snapshot, tid("run"), 30.0, one_after_the_other) == ()
+    assert delayed_promises(snapshot, tid("run"), 30.0, one_after_the_other) == ()
 
 
 def test_the_refusal_names_how_many_wait_how_long_and_an_admin_may_go_over_it() -> None:
     attempt = Attempt(RUN, 1, AttemptState.RUNNING, NodeId("n1"), 1, Shape(1, 1), (), 600.0, 1, 0.0, 0.0)
-    moved = [Moved(tid("a"), 100.0, 820.0), Moved(tid("b"), 100.0, 100.5), Moved(tid("c"), 100.0, None)]
+    moved = [
+        PromiseDelay(tid("a"), 100.0, 820.0),
+        PromiseDelay(tid("b"), 100.0, 100.5),
+        PromiseDelay(tid("c"), 100.0, None),
+    ]
     refused = refusal(attempt, 1_800.0, limit_s=None, moved=moved, force=False)
     assert isinstance(refused, PromisesMove)
     assert refused.http_status == 409

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from task_manager.engine.extension import Moved, moved_promises
+from task_manager.engine.extension import PromiseDelay, delayed_promises
 from task_manager.order.policy import AgingSjf
 from task_manager.planning.admission import Limits
 from task_manager.planning.scheduling_pass import PassSettings, plan
@@ -15,8 +15,8 @@ def a_cluster(nodes: int) -> Cluster:
     return Cluster([a_node(f"n{i}", gpus=1) for i in range(1, nodes + 1)], AgingSjf(), settings)
 
 
-def moved(cluster: Cluster, name: str, more_s: float) -> tuple[Moved, ...]:
-    return moved_promises(cluster.snapshot(), tid(name), more_s, plan)
+def moved(cluster: Cluster, name: str, more_s: float) -> tuple[PromiseDelay, ...]:
+    return delayed_promises(cluster.snapshot(), tid(name), more_s, plan)
 
 
 def test_those_behind_on_the_only_node_are_named_with_their_new_starts() -> None:
@@ -27,8 +27,8 @@ def test_those_behind_on_the_only_node_are_named_with_their_new_starts() -> None
     assert sorted(cluster.places) == [tid("first"), tid("second")]
     before = dict(cluster.places)
     assert moved(cluster, "runs", 120.0) == (
-        Moved(tid("first"), 500.0, 620.0),
-        Moved(tid("second"), 560.0, 680.0),
+        PromiseDelay(tid("first"), 500.0, 620.0),
+        PromiseDelay(tid("second"), 560.0, 680.0),
     )
     assert cluster.places == before, "asking changes nothing"
     assert [place.promised_s for _, place in sorted(cluster.places.items())] == [500.0, 560.0]

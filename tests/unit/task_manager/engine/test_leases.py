@@ -11,8 +11,8 @@ from headway.errors import Fenced
 from headway.ids import AttemptId
 from headway.model.reasons import EndReason, EndWord
 from headway.states import NodeHealth
-from task_manager.engine.events import NodeDeclaredLost, PlannedStop
-from task_manager.engine.leases import NodeLease, on_heartbeat
+from task_manager.engine.events import NodeDeclaredLost, StopPlanned
+from task_manager.engine.leases import NodeLease, renew
 from tests.support.clock import FakeClock
 from tests.unit.task_manager.rig import House, a_house, a_node, a_task, exited, tid
 
@@ -69,7 +69,7 @@ def test_leases_count_as_enforced_only_when_proven(
     want_enforced: bool,
     want_suspended: bool,
 ) -> None:
-    grant = on_heartbeat(
+    grant = renew(
         before,
         incarnation=1,
         address="n1",
@@ -152,7 +152,7 @@ async def test_after_its_own_start_task_manager_expires_nothing_for_a_whole_leas
 
 async def test_a_planned_stop_of_task_manager_suspends_all_leases_on_disk_first(house: House) -> None:
     await two_machines(house)
-    await house.engine.submit(PlannedStop())
+    await house.engine.submit(StopPlanned())
     await house.dispatcher.suspend_leases(1.0)
     assert sorted(house.workers.suspended) == ["n1:7004", "n2:7004"]
     house.clock.tick(5000)
@@ -170,7 +170,7 @@ async def test_a_planned_stop_of_task_manager_suspends_all_leases_on_disk_first(
 
 async def test_a_heartbeat_during_a_planned_stop_is_answered_with_suspension(house: House) -> None:
     await two_machines(house)
-    await house.engine.submit(PlannedStop())
+    await house.engine.submit(StopPlanned())
     assert not (await house.beat("n1")).enforced
 
 

@@ -140,8 +140,8 @@ async def test_a_limit_that_is_reached_is_told_beside_what_has_to_come_free(tmp_
         for name, told in why.items():
             entry = await house.desk.explain(tid(name))
             assert {r.word: r.sentence for r in entry.reasons} == told
-        there = pass_input.seen_now(house.engine.book, house.engine.settings)
-        asked = pass_input.apart(there, house.engine.here(), 0.0)()
+        there = pass_input.current_pass_input(house.engine.book, house.engine.settings)
+        asked = pass_input.detached_pass_input(there, house.engine.here(), 0.0)()
         more = a_task("more", job=JOB, gpus=1, at=now, timeout=900, owner="a")
         (start,) = preview(asked, [more], list(house.engine.book.nodes.values()), most=1)
         assert {"user_limit", busy, "kept_for_short_tasks"} <= {reason.word for reason in start.reasons}

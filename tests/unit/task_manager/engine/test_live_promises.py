@@ -14,7 +14,7 @@ from headway.ids import NodeId
 from headway.rpc.v1 import task_manager_pb2 as pb
 from headway.states import NodeHealth
 from task_manager.answers.decision_log import DecisionLog
-from task_manager.engine.events import Extend, NodesChanged
+from task_manager.engine.events import ExtendTask, NodesChanged
 from task_manager.order.policies import by_name
 from task_manager.planning.admission import Limits, ShortReserve
 from task_manager.planning.plan import Discipline
@@ -241,8 +241,8 @@ async def test_more_time_is_refused_where_a_promised_start_would_move(
         await house.enqueue(a_task("waits", gpus=1, at=now, timeout=60))
         await house.advance(61, beats=("n1",))
         with pytest.raises(PromisesMove, match=r"1 task would start later than promised: .*/waits by 10m"):
-            await house.engine.submit(Extend(tid("runs"), 600.0, "ann"))
-        await house.engine.submit(Extend(tid("runs"), 600.0, "chief", force=True))
+            await house.engine.submit(ExtendTask(tid("runs"), 600.0, "ann"))
+        await house.engine.submit(ExtendTask(tid("runs"), 600.0, "chief", force=True))
         await house.settle()
         (told,) = [record for record in caplog.records if record.getMessage() == "promise.moved"]
         assert f"{tid('runs')} on n1 was given more time" in str(vars(told))

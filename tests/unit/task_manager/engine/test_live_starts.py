@@ -9,18 +9,20 @@ from pathlib import Path
 import pytest
 
 from headway.ids import NodeId
-from task_manager.engine.events import Report, Reports
+from task_manager.engine.events import AttemptReport, AttemptReports
 from task_manager.engine.leases import LeaseSettings
 from task_manager.order import policies
 from task_manager.planning.plan import Discipline
-from task_manager.settings import Settings
+from task_manager.settings import TaskManagerSettings
 from tests.support.clock import FakeClock
 from tests.support.scheduling import fixture_rows
 from tests.unit.task_manager.rig import House, a_house, a_node, a_task, exited, tid
 
 # Nobody needs to be heard. The end of a run is heard of in the instant in which it must have come, but behind the pass
 # that is due then: a hundredth of a second keeps that from being called late.
-EXACT = Settings(LeaseSettings(lease_s=1e9, heartbeat_s=1e9), start_limit_s=1e9, booked_start_s=0.0, booked_stop_s=0.01)
+EXACT = TaskManagerSettings(
+    LeaseSettings(lease_s=1e9, heartbeat_s=1e9), start_limit_s=1e9, booked_start_s=0.0, booked_stop_s=0.01
+)
 
 
 STARTS = fixture_rows("table2_like_starts.csv")
@@ -73,9 +75,9 @@ async def test_two_hundred_tasks_of_a_second_keep_eight_slots_busy(tmp_path: Pat
             assert set(running) <= set(house.workers.launched)
             await clock.advance(1)
             ends = tuple(
-                Report(attempt, NodeId("n1"), "SUCCEEDED", clock.now(), reason=exited()) for attempt in running
+                AttemptReport(attempt, NodeId("n1"), "SUCCEEDED", clock.now(), reason=exited()) for attempt in running
             )
-            await house.engine.submit(Reports(ends))
+            await house.engine.submit(AttemptReports(ends))
             await house.settle()
             left -= len(running)
         assert clock.now() - began == 25

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headway.rpc.v1 import task_manager_pb2 as pb
-from task_manager.engine.events import Extend
+from task_manager.engine.events import ExtendTask
 from task_manager.order.policies import by_name
 from tests.support.clock import FakeClock
 from tests.unit.task_manager.rig import SETTINGS, House, a_house, a_node, a_task, tid
@@ -45,7 +45,7 @@ async def test_who_loses_a_promise_is_told_by_how_much_and_why(
     async with a_house(tmp_path, clock, settings=BARE, order=by_name("fifo")) as house:
         await runs_and_waits(house, clock)
         before = (await entry(house, "two")).promised_start
-        await house.engine.submit(Extend(tid("one"), 120.0, by="root", request_id="r", force=True))
+        await house.engine.submit(ExtendTask(tid("one"), 120.0, by="root", request_id="r", force=True))
         await house.settle()
         assert (await entry(house, "two")).promised_start - before == pytest.approx(120, abs=1)
         cause = f"{tid('one')} on n1 was given more time"

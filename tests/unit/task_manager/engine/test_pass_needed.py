@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from task_manager.engine import pass_input, queue_pass
-from task_manager.engine.events import Commands, Hold
+from task_manager.engine.events import HoldTask, TaskCommands
 from task_manager.order.policies import by_name
 from task_manager.planning.plan import Discipline
 from task_manager.planning.scheduling_pass import plan
@@ -48,7 +48,7 @@ async def test_what_was_kept_for_a_task_that_goes_starts_others_at_once(
         if how == "cancelled":
             await house.cancel(tid("large"))
         else:
-            await house.engine.submit(Commands((Hold(tid("large"), 1, 99),)))
+            await house.engine.submit(TaskCommands((HoldTask(tid("large"), 1, 99),)))
         assert [attempt.task.name for attempt in house.running()] == ["runs", "long"]
 
 
@@ -131,7 +131,7 @@ async def test_under_a_rule_that_sorts_again_each_task_takes_a_pass(
 
 def plan_now(house: House) -> Any:
     """What a pass would say at this moment."""
-    return plan(pass_input.seen_now(house.engine.book, house.settings))
+    return plan(pass_input.current_pass_input(house.engine.book, house.settings))
 
 
 @pytest.mark.parametrize("discipline", list(Discipline))
@@ -157,7 +157,7 @@ async def test_a_pass_that_was_left_out_would_have_said_nothing_new(
                 await house.cancel(rng.choice(waiting[:6]))
             elif act < 0.4 and waiting:
                 house.seq += 1
-                await house.engine.submit(Commands((Hold(rng.choice(waiting[:6]), 1, house.seq),)))
+                await house.engine.submit(TaskCommands((HoldTask(rng.choice(waiting[:6]), 1, house.seq),)))
             else:
                 came = True
                 await house.enqueue(

@@ -18,7 +18,7 @@ from headway.model.reasons import EndReason, EndWord
 from headway.states import ATTEMPT_LIVE, TASK_ENDED
 from headway.store import Database
 from task_manager.engine import pass_input
-from task_manager.engine.events import Report, Reports, Tick
+from task_manager.engine.events import AttemptReport, AttemptReports, TimePassed
 from task_manager.model import Node, Task
 from task_manager.order.queue import id_of
 from task_manager.planning.placement import fits
@@ -129,8 +129,8 @@ class Life:
             return
         node, attempt = self.chance.choice(there)
         reason = self.really_ended.setdefault(attempt, self.chance.choice(REASONS))
-        report = Report(attempt, a_node(node).id, reason.attempt_state.value, self.house.clock.now(), reason)
-        await self.house.engine.submit(Reports((report,) * self.chance.choice([1, 2])))
+        report = AttemptReport(attempt, a_node(node).id, reason.attempt_state.value, self.house.clock.now(), reason)
+        await self.house.engine.submit(AttemptReports((report,) * self.chance.choice([1, 2])))
         self.house.workers.has[f"{node}:7004"].pop(attempt, None)
         self.ended_by_report[attempt] = reason
 
@@ -140,8 +140,8 @@ class Life:
             if attempt in self.ended_by_report:
                 reason = self.ended_by_report[attempt]
                 for node in NODES:
-                    report = Report(attempt, a_node(node).id, reason.attempt_state.value, 0.0, reason)
-                    await self.house.engine.submit(Reports((report,)))
+                    report = AttemptReport(attempt, a_node(node).id, reason.attempt_state.value, 0.0, reason)
+                    await self.house.engine.submit(AttemptReports((report,)))
 
     async def progress(self) -> None:
         there = [(n, a) for n in NODES for a in self.house.workers.has.get(f"{n}:7004", {})]
@@ -222,7 +222,7 @@ class Life:
         assert len(where) == len(set(where)), "a task runs twice at once"
         house, book = self.house, self.house.engine.book
         if house.engine._stale or book.pass_needed:
-            await house.engine.submit(Tick())  # as it comes every two seconds
+            await house.engine.submit(TimePassed())  # as it comes every two seconds
             await house.settle()
             book = house.engine.book
         cards: list[str] = []
@@ -239,7 +239,7 @@ class Life:
         for task in book.tasks.values():
             assert (task.id in book.attempts) != task.waiting
             assert (task.id in book.queue) == task.waiting
-        rooms = pass_input.rooms(book, house.settings)
+        rooms = pass_input.free_resources(book, house.settings)
         for shape, lanes in book.queue.shelves.items():
             keys = [key for lane in lanes.values() for key in lane]
             if any(fits(shape, room) for room in rooms if not room.closed):

@@ -13,7 +13,7 @@ import pytest
 from headway.errors import InvalidInput, StoreFull
 from headway.rpc.v1 import task_manager_pb2 as pb
 from headway.store import Database
-from task_manager.engine.events import PlannedStop, SetScheduling
+from task_manager.engine.events import SetScheduling, StopPlanned
 from task_manager.model import Task
 from task_manager.order import policies
 from task_manager.order.dynamic_policies import Adaptive
@@ -186,7 +186,7 @@ async def test_what_a_policy_has_learnt_outlives_a_planned_stop_and_a_change(tmp
         await house.report(house.only_attempt(tid("run")), "PROCESS_STARTED", process_started_at=clock.now())
         await _end_after(house, "run", 25.0)
         assert order.rho == pytest.approx(0.25)
-        await house.engine.submit(PlannedStop())
+        await house.engine.submit(StopPlanned())
         house.order = Adaptive()
         await house.restart()
         assert house.order.rho == pytest.approx(0.25)
@@ -273,7 +273,7 @@ async def test_a_policy_that_fails_is_told_and_loses_nothing(tmp_path: Path, clo
         want = "its key is nan" if how == "nan" else "no licence"
         assert want in told.failure
         assert told.failure.endswith("aging_sjf orders the queue until it works again")
-        await house.engine.submit(PlannedStop())
+        await house.engine.submit(StopPlanned())
         await house.restart()
         assert (await seen(house))[0] == ["b", "a", "c"]
         order.fails = ""

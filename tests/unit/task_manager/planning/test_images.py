@@ -13,7 +13,7 @@ from headway.ids import NodeId
 from headway.model.reasons import WaitWord
 from headway.rpc.v1 import common_pb2, resource_manager_pb2, task_manager_pb2
 from task_manager import wire
-from task_manager.dispatch.image_prefetch import Prefetcher
+from task_manager.dispatch.image_prefetch import ImagePrefetcher
 from task_manager.model import Node, Shape
 from task_manager.order.policy import AgingSjf
 from task_manager.order.queue import TaskQueue
@@ -229,11 +229,11 @@ def spec(source: int, digest: str = D1) -> bytes:
     ],
 )
 def test_what_is_brought_ahead_has_a_digest(source: int, digest: str, want: int | None) -> None:
-    found = wire.wanted(spec(source, digest))
+    found = wire.wanted_image(spec(source, digest))
     assert (found.source if found else None) == want
 
 
-async def queued(house: House, source: int = common_pb2.IMAGE_SOURCE_MARKET, **node: Any) -> Prefetcher:
+async def queued(house: House, source: int = common_pb2.IMAGE_SOURCE_MARKET, **node: Any) -> ImagePrefetcher:
     """A task that has to wait for a running one, and its image's prefetcher."""
     await house.nodes(a_node("n1", cpu=100, **node), a_node("n2", cpu=50))
     await house.beat("n1")
@@ -241,7 +241,7 @@ async def queued(house: House, source: int = common_pb2.IMAGE_SOURCE_MARKET, **n
     shape = Shape(100, GiB, image=D1, needs_image_there=source == common_pb2.IMAGE_SOURCE_ENGINE)
     await house.enqueue(a_task("first"))
     await house.enqueue(replace(a_task("second"), shape=shape), spec=spec(source))
-    return Prefetcher(house.engine, house.db, house.clock, house.workers, house.dispatcher.address)
+    return ImagePrefetcher(house.engine, house.db, house.clock, house.workers, house.dispatcher.address)
 
 
 async def test_a_worker_is_told_once_and_again_after_its_restart(clock: FakeClock, tmp_path: Path) -> None:

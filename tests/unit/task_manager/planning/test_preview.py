@@ -16,7 +16,7 @@ from headway.rpc import convert
 from headway.rpc.v1 import common_pb2
 from headway.rpc.v1 import task_manager_pb2 as pb
 from task_manager import wire
-from task_manager.answers.preview_queries import Previews
+from task_manager.answers.preview_queries import PreviewQueries
 from task_manager.model import Task
 from task_manager.order import policies
 from task_manager.order.dynamic_policies import Fair
@@ -47,7 +47,7 @@ async def previewed(house: House, *sets: list[Task], **more: Any) -> list[list[p
     request = pb.PreviewQueueRequest(
         sets=[pb.PreviewQueueRequest.Set(tasks=[as_asked(task) for task in tasks]) for tasks in sets], **more
     )
-    previews = Previews(house.engine)
+    previews = PreviewQueries(house.engine)
     try:
         reply = await previews.preview(request)
     finally:
@@ -176,7 +176,7 @@ async def test_variants_are_compared_as_if_alone_and_say_when_a_start_can_be_pro
 
 
 async def test_a_node_that_fell_silent_since_the_last_turn_takes_nothing(tmp_path: Path, clock: FakeClock) -> None:
-    """Previews used to trust a node up to the next turn, two seconds at most."""
+    """PreviewQueries used to trust a node up to the next turn, two seconds at most."""
     async with a_house(tmp_path, clock, settings=BARE) as house:
         await house.nodes(a_node(gpus=1))
         await house.beat()

@@ -11,7 +11,7 @@ from headway.ids import AttemptId
 from headway.model.reasons import EndReason, EndWord
 from headway.store import Database
 from headway.store.migrations import differences
-from task_manager.engine.events import Extend
+from task_manager.engine.events import ExtendTask
 from task_manager.store import queue_store, tables
 from tests.support.clock import FakeClock
 from tests.support.postgres import Postgres
@@ -43,7 +43,7 @@ async def test_a_whole_life_and_a_restart(house: House) -> None:
         waiting,
     )
     await house.report(AttemptId(tid("run"), 1), "PROCESS_STARTED", process_started_at=5.25, warnings=("odd",))
-    await house.engine.submit(Extend(tid("run"), 30.0, "ann", request_id="r1"))
+    await house.engine.submit(ExtendTask(tid("run"), 30.0, "ann", request_id="r1"))
     await house.report(AttemptId(tid("run"), 1), "PROCESS_STARTED", timeout_s=90.0)
     await house.end(AttemptId(tid("fail"), 1), EndReason(EndWord.EXITED, None, 11, "Its process was ended."))
     await house.end(AttemptId(tid("fail"), 2), exited(3))

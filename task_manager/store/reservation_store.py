@@ -14,12 +14,12 @@ from sqlalchemy import Connection, Row, Table, delete, insert, select
 
 from headway.ids import JobId, NodeId, TaskId
 
-from ..clocks import Reading
+from ..clocks import ClockReading
 from ..planning.bookings import MovedPromise, Place
 from .tables import moved_promises, places
 
 
-def write(conn: Connection, changed: Sequence[tuple[TaskId, Place | None]], here: Reading) -> None:
+def write(conn: Connection, changed: Sequence[tuple[TaskId, Place | None]], here: ClockReading) -> None:
     """Stores places, or takes them out."""
     by_s = here.now - here.mono
     for task_id, place in changed:
@@ -38,7 +38,7 @@ def write(conn: Connection, changed: Sequence[tuple[TaskId, Place | None]], here
         _put(conn, places, task_id, row)
 
 
-def load(conn: Connection, here: Reading) -> dict[TaskId, Place]:
+def load(conn: Connection, here: ClockReading) -> dict[TaskId, Place]:
     """All places."""
     found = {}
     for row in conn.execute(select(places)):
@@ -54,7 +54,7 @@ def load(conn: Connection, here: Reading) -> dict[TaskId, Place]:
     return found
 
 
-def write_moved(conn: Connection, changed: Sequence[tuple[TaskId, MovedPromise | None]], here: Reading) -> None:
+def write_moved(conn: Connection, changed: Sequence[tuple[TaskId, MovedPromise | None]], here: ClockReading) -> None:
     """Stores promises that no longer hold, or forgets them."""
     for task_id, moved in changed:
         row = None
@@ -68,7 +68,7 @@ def write_moved(conn: Connection, changed: Sequence[tuple[TaskId, MovedPromise |
         _put(conn, moved_promises, task_id, row)
 
 
-def load_moved(conn: Connection, here: Reading) -> dict[TaskId, MovedPromise]:
+def load_moved(conn: Connection, here: ClockReading) -> dict[TaskId, MovedPromise]:
     """All promises that no longer hold."""
     return {
         TaskId(JobId(row.job_id), row.name): MovedPromise(
@@ -84,6 +84,6 @@ def _put(conn: Connection, table: Table, task_id: TaskId, row: dict[str, Any] | 
         conn.execute(insert(table), {"job_id": task_id.job_id, "name": task_id.name, **row})
 
 
-def _shift_s(row: Row[Any], in_its_life_s: float, here: Reading) -> float:
+def _shift_s(row: Row[Any], in_its_life_s: float, here: ClockReading) -> float:
     """From the wall clock of a row to the boot clock."""
     return in_its_life_s if row.boot_id == here.boot_id else here.mono - here.now
