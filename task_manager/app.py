@@ -133,7 +133,7 @@ async def build(
     workers = workers or WorkerConnections(token, clock)
     service.on_stop(workers.close)
     dispatcher = Dispatcher(engine, db, clock, workers)
-    engine.outgoing = dispatcher
+    engine.order_sender = dispatcher
 
     async def planned_stop() -> None:
         # Told to disk first: what a Worker may have been told must be known after the next start.

@@ -36,20 +36,20 @@ class SteadyOffset:
 
 
 def updated_offset(
-    before: SteadyOffset | None, of_boot_id: str, steady: float, here: ClockReading
+    before: SteadyOffset | None, of_boot_id: str, steady: float, reading: ClockReading
 ) -> SteadyOffset | None:
     """What is known once JobManager has told its clock. A message that took long tells it too early, never too late."""
     if not of_boot_id:
         return before
-    said = SteadyOffset(of_boot_id, here.boot_id, steady - here.mono)
+    said = SteadyOffset(of_boot_id, reading.boot_id, steady - reading.mono)
     if before is None or (before.of_boot_id, before.boot_id) != (said.of_boot_id, said.boot_id):
         return said
     return said if said.offset_s > before.offset_s + _LATER_S else before
 
 
-def ahead_s(known: SteadyOffset | None, here: ClockReading) -> float:
+def ahead_s(known: SteadyOffset | None, reading: ClockReading) -> float:
     """By how many seconds the steady clock is ahead of the wall clock here; 0 unless one of them was set."""
-    if known is None or known.boot_id != here.boot_id:
+    if known is None or known.boot_id != reading.boot_id:
         return 0.0
-    found = here.mono + known.offset_s - here.now
+    found = reading.mono + known.offset_s - reading.now
     return found if abs(found) > _ALIKE_S else 0.0

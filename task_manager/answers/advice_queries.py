@@ -35,7 +35,7 @@ class TimeoutAdvisor:
         by_command = await self._learn("command_print", (asked.command_print for asked in request.asked))
         unknown = (asked.task_print for asked in request.asked if asked.command_print not in by_command)
         by_task = await self._learn("task_print", unknown)
-        per_s = seniority_per_s(self._engine.book.policy)
+        per_s = seniority_per_s(self._engine.state.policy)
         reply = pb.SuggestTimeoutsReply()
         known: dict[tuple[AdviceBasis, int, float], int] = {}
         for asked in request.asked:

@@ -53,27 +53,27 @@ class PreviewQueries:
             raise InvalidInput(f"A preview is of at most {_MOST_TASKS} tasks.")
         most = min(request.most or _MOST_STARTS, _MOST_TASKS)
         async with self._turn:
-            async with self._engine.reading() as book:
-                here = self._engine.here()
-                there = pass_input.current_pass_input(book, self._engine.settings, here.mono)
-                nodes = list(book.nodes.values())
+            async with self._engine.consistent_state() as state:
+                reading = self._engine.read_clocks()
+                there = pass_input.current_pass_input(state, self._engine.settings, reading.mono)
+                nodes = list(state.nodes.values())
                 reply = pb.PreviewQueueReply(
-                    at=here.now,
-                    total_waiting=len(book.queue) + len(book.held),
-                    total_running=len(book.attempts),
-                    policy=book.policy.name,
+                    at=reading.now,
+                    total_waiting=len(state.queue) + len(state.held),
+                    total_running=len(state.attempts),
+                    policy=state.policy.name,
                     discipline=self._engine.settings.discipline.value,
                 )
                 try:
-                    make_snapshot = detached_pass_input(there, here, self._engine.ahead_s(here))
+                    make_snapshot = detached_pass_input(there, reading, self._engine.ahead_s(reading))
                 except BaseException as error:  # a third party's policy may have learnt what can't be copied
                     let_ours_pass(error)
-                    sentence = f"Nothing can be previewed under the policy {book.policy.name}: it can't be copied"
+                    sentence = f"Nothing can be previewed under the policy {state.policy.name}: it can't be copied"
                     raise Conflict(f"{sentence} ({words(error)}).") from error
             loop = asyncio.get_running_loop()
             found = await loop.run_in_executor(self._thread, _all, make_snapshot, request, nodes, most)
         for starts in found:
-            reply.sets.add(starts=[_start(start, here.now) for start in starts])
+            reply.sets.add(starts=[_start(start, reading.now) for start in starts])
         return reply
 
     async def close(self) -> None:

@@ -30,19 +30,19 @@ class QueueEntries:
 
     def __init__(
         self,
-        book: EngineState,
+        state: EngineState,
         settings: TaskManagerSettings,
         rooms: list[Room],
         overtaken: Overtaken | None,
-        here: ClockReading,
+        reading: ClockReading,
         ahead_s: float,
     ) -> None:
-        self._book = book
+        self._state = state
         self._settings = settings
-        self._now = here.now
-        self._mono = here.mono
+        self._now = reading.now
+        self._mono = reading.mono
         self._ahead_s = ahead_s
-        holdings = pass_input.holdings(book, settings.limits)
+        holdings = pass_input.holdings(state, settings.limits)
         self._sight = explain.Sight(rooms, settings.cpu_tasks, settings.limits, holdings)
         self._overtaken = overtaken
         self._resources: dict[Shape, common_pb2.Resources] = {}
@@ -52,7 +52,7 @@ class QueueEntries:
         if not task.waiting:
             position = 0
         elif position is None:
-            position = self._book.queue.position(task.id)
+            position = self._state.queue.position(task.id)
         resources = self._resources.get(task.shape)
         if resources is None:
             resources = self._resources[task.shape] = wire.resources(task.shape)
@@ -65,7 +65,7 @@ class QueueEntries:
             timeout_s=task.timeout_s,
             submitted_at=task.submitted_at - self._ahead_s,
             priority=_PRIORITIES[task.priority],
-            terms=scheduling_view.terms(self._book, task, self._now + self._ahead_s),
+            terms=scheduling_view.terms(self._state, task, self._now + self._ahead_s),
             held=task.held,
             attempt=task.attempt + 1 if task.waiting else task.attempt,
             state=task.state.value,
@@ -76,29 +76,29 @@ class QueueEntries:
         return entry
 
     def _reasons(self, task: Task, position: int) -> list[WaitReason]:
-        book, plan, overtaken = self._book, self._book.plan, self._overtaken
+        state, plan, overtaken = self._state, self._state.plan, self._overtaken
         found = explain.reasons(
             task,
             self._sight,
             ahead=max(0, position - 1),
-            pause_s=book.pause_s(task, self._mono),
+            pause_s=state.pause_s(task, self._mono),
             wait=plan.wait_of(task) if plan is not None else None,
-            promised=task.id in book.places,
-            overtaken_by=overtaken.by(task, self._sight, since_at=book.ordered_at) if overtaken is not None else (),
+            promised=task.id in state.reservations,
+            overtaken_by=overtaken.by(task, self._sight, since_at=state.ordered_at) if overtaken is not None else (),
         )
-        moved = book.moved.get(task.id)
+        moved = state.moved_promises.get(task.id)
         if moved is not None:
-            place = book.places.get(task.id) or (plan.reservations.get(task.id) if plan is not None else None)
+            place = state.reservations.get(task.id) or (plan.reservations.get(task.id) if plan is not None else None)
             found.append(explain.of_moved(moved, None if place is None else place.start_s))
         return found
 
     def _starts(self, entry: task_manager_pb2.QueueEntry, task: Task, position: int) -> None:
-        book, now, mono = self._book, self._now, self._mono
-        estimate = pass_input.estimated_start(book, task, position, now=now, mono=mono)
+        state, now, mono = self._state, self._now, self._mono
+        estimate = pass_input.estimated_start(state, task, position, now=now, mono=mono)
         if estimate is not None and not ruled_out(
             self._settings.limits, task.shape, task.timeout_s, gpus=self._sight.gpus
         ):
             entry.estimated_start, entry.estimate_rough = estimate
-        promised = pass_input.promised_start(book, task.id, now=now, mono=mono)
+        promised = pass_input.promised_start(state, task.id, now=now, mono=mono)
         if promised is not None:
             entry.promised_start = promised

@@ -17,21 +17,21 @@ from ..planning.admission import contradictions
 _TERMS = 20  # shown of one task
 
 
-def scheduling(book: EngineState, steering: SchedulingChoice) -> pb.Scheduling:
+def scheduling(state: EngineState, scheduling_choice: SchedulingChoice) -> pb.Scheduling:
     """What acts, who said so, and what is wrong with it."""
-    configured = steering.configured
+    configured = scheduling_choice.configured
     said = pb.Scheduling(
-        policy=steering.asked_text,
-        discipline=steering.settings.discipline.value,
-        configured_policy=steering.configured_text,
+        policy=scheduling_choice.asked_text,
+        discipline=scheduling_choice.settings.discipline.value,
+        configured_policy=scheduling_choice.configured_text,
         configured_discipline=configured.discipline.value,
-        failure=steering.problem,
-        contradictions=contradictions(steering.settings.limits, book.gpus),
+        failure=scheduling_choice.problem,
+        contradictions=contradictions(scheduling_choice.settings.limits, state.gpus),
     )
-    if book.queue.failure:
-        fails = f"{book.queue.failure}; aging_sjf orders the queue until it works again"
-        said.failure = "; ".join(filter(None, (steering.problem, fails)))
-    policy, discipline = steering.chosen.get(POLICY), steering.chosen.get(DISCIPLINE)
+    if state.queue.failure:
+        fails = f"{state.queue.failure}; aging_sjf orders the queue until it works again"
+        said.failure = "; ".join(filter(None, (scheduling_choice.problem, fails)))
+    policy, discipline = scheduling_choice.admin_choices.get(POLICY), scheduling_choice.admin_choices.get(DISCIPLINE)
     if policy is not None:
         said.policy_set_by, said.policy_set_at = policy.by, policy.at
     if discipline is not None:
@@ -39,10 +39,10 @@ def scheduling(book: EngineState, steering: SchedulingChoice) -> pb.Scheduling:
     return said
 
 
-def terms(book: EngineState, task: Task, steady: float) -> dict[str, float]:
+def terms(state: EngineState, task: Task, steady: float) -> dict[str, float]:
     """The parts of a task's priority by the rule that orders now; a third party's rule may fail at it."""
     try:
-        parts = islice(book.queue.acting.terms(task, steady).items(), _TERMS)
+        parts = islice(state.queue.acting.terms(task, steady).items(), _TERMS)
         said = [(str(name), float(value)) for name, value in parts]
     except BaseException as error:
         let_ours_pass(error)

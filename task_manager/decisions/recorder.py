@@ -41,7 +41,7 @@ class FrameRecorder:
         whole = self._last is None or number - self._base >= _CHAIN or abs(now - self._base_at) >= _WHOLE_EVERY_S
         return FrameRecord(number, number if whole else self._base, now, frame, None if whole else self._last)
 
-    def wrote(self, record: FrameRecord) -> None:
+    def committed(self, record: FrameRecord) -> None:
         """It is on disk."""
         self._next_id = record.id + 1
         self._last = record.frame

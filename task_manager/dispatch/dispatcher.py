@@ -33,39 +33,39 @@ _LONGEST_STOP_PAUSE_S = 30.0
 
 
 class Dispatcher(OrderSender):
-    """Three lanes per node, so that a launch that hangs holds up no stop order and no more time."""
+    """Three queues per node, so that a launch that hangs holds up no stop order and no more time."""
 
     def __init__(self, engine: Engine, db: Database, clock: Clock, workers: Workers) -> None:
         self._engine = engine
         self._db = db
         self._clock = clock
         self._workers = workers
-        self._launches: dict[NodeId, _Lane[AttemptId]] = {}
-        self._stops: dict[NodeId, _Lane[StopAttempt]] = {}
-        self._extends: dict[NodeId, _Lane[ExtendAttempt]] = {}
+        self._launches: dict[NodeId, _DeliveryQueue[AttemptId]] = {}
+        self._stops: dict[NodeId, _DeliveryQueue[StopAttempt]] = {}
+        self._extends: dict[NodeId, _DeliveryQueue[ExtendAttempt]] = {}
         self._closed = False
 
     def launch(self, attempts: Iterable[AttemptId]) -> None:
         for attempt_id in attempts:
-            attempt = self._engine.book.attempt(attempt_id)
+            attempt = self._engine.state.attempt(attempt_id)
             if attempt is not None and not self._closed:
-                self._launch_lane(attempt.node_id).add(attempt_id, attempt_id)
+                self._launch_queue(attempt.node_id).add(attempt_id, attempt_id)
 
     def stop(self, orders: Iterable[StopAttempt]) -> None:
         for order in orders:
-            attempt = self._engine.book.attempt(order.attempt)
+            attempt = self._engine.state.attempt(order.attempt)
             if attempt is not None and not self._closed:
-                self._stop_lane(attempt.node_id).add(order.attempt, order)
+                self._stop_queue(attempt.node_id).add(order.attempt, order)
 
     def extend(self, orders: Iterable[ExtendAttempt]) -> None:
         for order in orders:
-            attempt = self._engine.book.attempt(order.attempt)
+            attempt = self._engine.state.attempt(order.attempt)
             if attempt is not None and not self._closed:
-                self._extend_lane(attempt.node_id).add(order.attempt, order)
+                self._extend_queue(attempt.node_id).add(order.attempt, order)
 
     async def suspend_leases(self, within_s: float) -> None:
         """Tells every Worker at once that TaskManager stops as planned; those that don't answer in time are left."""
-        nodes = {*self._engine.book.nodes, *self._engine.book.leases}
+        nodes = {*self._engine.state.nodes, *self._engine.state.leases}
         addresses = {address for node_id in nodes if (address := self.address(node_id))}
         if not addresses:
             return
@@ -75,11 +75,11 @@ class Dispatcher(OrderSender):
             call.cancel()
 
     async def close(self) -> None:
-        """Ends all lanes; what was not delivered is sent after the next start."""
+        """Ends all queues; what was not delivered is sent after the next start."""
         self._closed = True
-        lanes: list[_Lane[Any]] = [*self._launches.values(), *self._stops.values(), *self._extends.values()]
-        for lane in lanes:
-            await lane.close()
+        queues: list[_DeliveryQueue[Any]] = [*self._launches.values(), *self._stops.values(), *self._extends.values()]
+        for queue in queues:
+            await queue.close()
 
     async def _suspend(self, address: str) -> None:
         try:
@@ -87,26 +87,30 @@ class Dispatcher(OrderSender):
         except HeadwayError as error:
             log.info("leases.suspension_untold", address=address, reason=str(error))
 
-    def _launch_lane(self, node_id: NodeId) -> _Lane[AttemptId]:
-        lane = self._launches.get(node_id)
-        if lane is None:
-            lane = _Lane(self._clock, lambda items: self._send_launches(node_id, items), _LONGEST_LAUNCH_PAUSE_S)
-            self._launches[node_id] = lane
-        return lane
+    def _launch_queue(self, node_id: NodeId) -> _DeliveryQueue[AttemptId]:
+        queue = self._launches.get(node_id)
+        if queue is None:
+            queue = _DeliveryQueue(
+                self._clock, lambda items: self._send_launches(node_id, items), _LONGEST_LAUNCH_PAUSE_S
+            )
+            self._launches[node_id] = queue
+        return queue
 
-    def _stop_lane(self, node_id: NodeId) -> _Lane[StopAttempt]:
-        lane = self._stops.get(node_id)
-        if lane is None:
-            lane = _Lane(self._clock, lambda items: self._send_stops(node_id, items), _LONGEST_STOP_PAUSE_S)
-            self._stops[node_id] = lane
-        return lane
+    def _stop_queue(self, node_id: NodeId) -> _DeliveryQueue[StopAttempt]:
+        queue = self._stops.get(node_id)
+        if queue is None:
+            queue = _DeliveryQueue(self._clock, lambda items: self._send_stops(node_id, items), _LONGEST_STOP_PAUSE_S)
+            self._stops[node_id] = queue
+        return queue
 
-    def _extend_lane(self, node_id: NodeId) -> _Lane[ExtendAttempt]:
-        lane = self._extends.get(node_id)
-        if lane is None:
-            lane = _Lane(self._clock, lambda orders: self._send_extends(node_id, orders), _LONGEST_STOP_PAUSE_S)
-            self._extends[node_id] = lane
-        return lane
+    def _extend_queue(self, node_id: NodeId) -> _DeliveryQueue[ExtendAttempt]:
+        queue = self._extends.get(node_id)
+        if queue is None:
+            queue = _DeliveryQueue(
+                self._clock, lambda orders: self._send_extends(node_id, orders), _LONGEST_STOP_PAUSE_S
+            )
+            self._extends[node_id] = queue
+        return queue
 
     # -- launches ---------------------------------------------------------------------------------
 
@@ -120,7 +124,7 @@ class Dispatcher(OrderSender):
         attempts = [a for a in (self._to_launch(a.id) for a in attempts) if a is not None]
         if not address:
             return [a.id for a in attempts]
-        lease = self._engine.book.leases.get(node_id)
+        lease = self._engine.state.leases.get(node_id)
         launches = [
             LaunchOrder(a, specs[a.id.task], self._engine.settings.leases.lease_s, lease is not None and lease.granted)
             for a in attempts
@@ -159,31 +163,31 @@ class Dispatcher(OrderSender):
 
     def _to_launch(self, attempt_id: AttemptId) -> Attempt | None:
         """The attempt if its launch has to be sent now."""
-        book = self._engine.book
-        attempt = book.attempt(attempt_id)
+        state = self._engine.state
+        attempt = state.attempt(attempt_id)
         if attempt is None or attempt.answered_at is not None:
             return None
-        flight = book.flights[attempt_id.task]
-        if flight.uncertain and book.incarnation(attempt.node_id) > attempt.incarnation:
+        tracking = state.tracking[attempt_id.task]
+        if tracking.uncertain and state.incarnation(attempt.node_id) > attempt.incarnation:
             return None  # the Worker was started anew: its next heartbeat says whether it has the attempt
         if attempt.state is AttemptState.PLACED:
             return attempt
         # Once the Worker knows that it is to be stopped, the same launch asks harmlessly whether it was there.
-        return attempt if attempt.state is AttemptState.STOPPING and flight.stop_delivered else None
+        return attempt if attempt.state is AttemptState.STOPPING and tracking.stop_delivered else None
 
     def _touch(self, attempt: Attempt, *, sent: bool = False, uncertain: bool = False) -> None:
-        flight = self._engine.book.flights.get(attempt.id.task)
-        current = self._engine.book.attempt(attempt.id)
-        if flight is None or current is None:
+        tracking = self._engine.state.tracking.get(attempt.id.task)
+        current = self._engine.state.attempt(attempt.id)
+        if tracking is None or current is None:
             return
-        flight.launched_s = self._clock.monotonic()
-        flight.sent |= sent
-        flight.uncertain |= uncertain
+        tracking.launched_s = self._clock.monotonic()
+        tracking.sent |= sent
+        tracking.uncertain |= uncertain
 
     # -- stop orders ------------------------------------------------------------------------------
 
     async def _send_stops(self, node_id: NodeId, orders: list[StopAttempt]) -> list[StopAttempt]:
-        live = [order for order in orders if self._engine.book.attempt(order.attempt) is not None]
+        live = [order for order in orders if self._engine.state.attempt(order.attempt) is not None]
         if not live:
             return []
         address = self.address(node_id)
@@ -200,7 +204,7 @@ class Dispatcher(OrderSender):
     # -- more time --------------------------------------------------------------------------------
 
     async def _send_extends(self, node_id: NodeId, orders: list[ExtendAttempt]) -> list[ExtendAttempt]:
-        live = [order for order in orders if self._engine.book.attempt(order.attempt) is not None]
+        live = [order for order in orders if self._engine.state.attempt(order.attempt) is not None]
         address = self.address(node_id)
         if not live or not address:
             return live
@@ -213,14 +217,14 @@ class Dispatcher(OrderSender):
 
     def address(self, node_id: NodeId) -> str:
         """Where its Worker listens; empty: not known."""
-        book = self._engine.book
-        lease, node = book.leases.get(node_id), book.nodes.get(node_id)
+        state = self._engine.state
+        lease, node = state.leases.get(node_id), state.nodes.get(node_id)
         if lease is not None and (node is None or lease.incarnation >= node.incarnation) and lease.address:
             return lease.address
         return node.address if node is not None else ""
 
 
-class _Lane(Generic[T]):
+class _DeliveryQueue(Generic[T]):
     """Hands items to ``send`` in batches, one call at a time; those that it returns are tried again after a pause."""
 
     def __init__(self, clock: Clock, send: Callable[[list[T]], Awaitable[list[T]]], longest_pause_s: float) -> None:

@@ -50,17 +50,17 @@ class ImagePrefetcher:
 
     async def round(self) -> None:
         """Look once, and tell what has changed."""
-        async with self._engine.reading() as book:
-            ids = [task_id for task_id in book.queue.page(0, HEADS) if book.queue.is_runnable(task_id)]
-            tasks = [task for task_id in ids if (task := book.tasks[task_id]).shape.image]
+        async with self._engine.consistent_state() as state:
+            ids = [task_id for task_id in state.queue.page(0, HEADS) if state.queue.is_runnable(task_id)]
+            tasks = [task for task_id in ids if (task := state.tasks[task_id]).shape.image]
             if not tasks and not any(images for _incarnation, images in self._told.values()):
                 return
-            rooms = pass_input.free_resources(book, self._engine.settings)
-            plan = book.plan
+            rooms = pass_input.free_resources(state, self._engine.settings)
+            plan = state.plan
             where = {task_id: place.node_id for task_id, place in plan.reservations.items()} if plan else {}
-            incarnations = {room.node.id: book.incarnation(room.node.id) for room in rooms}
+            incarnations = {room.node.id: state.incarnation(room.node.id) for room in rooms}
         lists = wishes(await self._heads(tasks, where), rooms, self._engine.settings.cpu_tasks)
-        await asyncio.gather(*(self._tell(room, lists, incarnations) for room in rooms))
+        await asyncio.gather(*(self._log_promises_and_failures(room, lists, incarnations) for room in rooms))
         for node_id in set(self._told).difference(incarnations):
             del self._told[node_id]
 
@@ -79,7 +79,7 @@ class ImagePrefetcher:
         self._images = current
         return heads
 
-    async def _tell(
+    async def _log_promises_and_failures(
         self, room: Room, lists: Mapping[NodeId, tuple[Wanted, ...]], incarnations: Mapping[NodeId, int]
     ) -> None:
         node_id = room.node.id

@@ -1,4 +1,4 @@
-"""One batch of events: each goes to the module that decides about it, and then one pass runs if it is needed."""
+"""One batch of events: each goes to the module that decides about it; then one pass runs if it is needed."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ from .events import (
 from .scheduling_commands import on_set_scheduling, save_policy_state, save_policy_state_if_due
 from .turn import Turn
 
-# All ends of an instant come before its arrivals, so that what they free is there for the pass.
+# Ends are applied before arrivals, so that the pass can use what they free.
 _RANK: dict[type, int] = {AttemptReports: 0, LaunchesAnswered: 0, StopsDelivered: 0, TaskCommands: 2}
 
 
 def apply(turn: Turn, events: Sequence[Event]) -> list[Any]:
-    """Applies a batch and runs one pass; answers are in the order of the events. Pure but for the book.
+    """Applies a batch and runs one pass; the answers are in the order of the events. It changes nothing but the state.
 
-    A refused event is answered with its error; the others count.
+    The answer to a refused event is its error; the other events take effect.
     """
-    book = turn.book
-    book.wake()
+    state = turn.state
+    state.end_pauses()
     answers: list[Any] = [None] * len(events)
     for index in sorted(range(len(events)), key=lambda i: _RANK.get(type(events[i]), 1)):
         try:
             answers[index] = _apply_one(turn, events[index])
         except HeadwayError as error:
             answers[index] = error
-    if book.pass_needed:
+    if state.pass_needed:
         queue_pass.run_pass(turn)
-    elif book.rough_due:
+    elif state.rough_due:
         queue_pass.update_rough_estimates(turn)
     return answers
 
@@ -69,23 +69,23 @@ def _apply_one(turn: Turn, event: Event) -> Any:
         case NodesChanged():
             node_events.on_nodes_changed(turn, event)
         case NodesUnknown():
-            turn.book.nodes_live = False
+            turn.state.nodes_live = False
         case ExtendTask():
             return extension.on_extend(turn, event)
         case NodeDeclaredLost():
             return node_events.on_node_declared_lost(turn, event.node_id, event.by)
-        case SetScheduling() if turn.steering is not None:
-            on_set_scheduling(turn, turn.steering, event)
+        case SetScheduling() if turn.scheduling_choice is not None:
+            on_set_scheduling(turn, turn.scheduling_choice, event)
         case TimePassed():
             node_events.on_time_passed(turn)
-            if turn.steering is not None:
-                save_policy_state_if_due(turn, turn.steering)
+            if turn.scheduling_choice is not None:
+                save_policy_state_if_due(turn, turn.scheduling_choice)
         case StopPlanned():
             turn.planned_stop = True
-            if turn.steering is not None:
-                save_policy_state(turn, turn.steering)
-            for node_id, lease in list(turn.book.leases.items()):
-                turn.book.put_lease(node_id, leases.suspend(lease))
+            if turn.scheduling_choice is not None:
+                save_policy_state(turn, turn.scheduling_choice)
+            for node_id, lease in list(turn.state.leases.items()):
+                turn.state.put_lease(node_id, leases.suspend(lease))
     return None
 
 
@@ -94,7 +94,7 @@ def named_tasks(events: Sequence[Event]) -> Iterable[TaskId]:
         match event:
             case TaskCommands():
                 for command in event.commands:
-                    # Only an order to enqueue needs the past: the others are for tasks in hand.
+                    # Only a command to enqueue needs the database: the others are about tasks that are in memory.
                     if isinstance(command, EnqueueTask):
                         yield command.task.id
             case AttemptReports():

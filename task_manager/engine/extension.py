@@ -1,8 +1,8 @@
-"""More time for a running task: who may have it, what it costs others, and what is told of it.
+"""More time for a running task: who may get it, and what it costs others.
 
-It is granted at once when nobody's promised start moves and the short reserve is kept. The attempt is the booking, so
-granting it is one change of the attempt: on disk first, then told to its Worker until the launcher counts by it. The
-launcher alone holds the timeout; what it did not take before it struck was never given.
+A request is granted at once if no promised start moves and the short reserve is kept. The attempt is the booking, so a
+grant changes the attempt. The change is stored first; then it is sent to the Worker until the launcher uses it. Only
+the launcher enforces the timeout. An extension that it did not receive in time was never given.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _SLACK_S = 0.001  # sums of the same seconds differ by less
 
 @dataclass(frozen=True, slots=True)
 class PromiseDelay:
-    """A promised start that would not hold, by the pass's clock. ``start_s`` None: nobody knows when it starts then."""
+    """A promised start that would not hold, by the clock of the pass. ``start_s`` None: the new start is not known."""
 
     task_id: TaskId
     promised_s: float
@@ -59,10 +59,10 @@ class PromiseDelay:
 def delayed_promises(
     snapshot: PassInput, task_id: TaskId, more_s: float, plan: Callable[[PassInput], Plan]
 ) -> tuple[PromiseDelay, ...]:
-    """The promises that would move if the running task held what it has for ``more_s`` longer, first promised first.
+    """The promises that would move if the running task kept its resources for ``more_s`` longer, earliest first.
 
-    Asked of ``plan`` itself, the pass that decides: once as things are, once with the longer booking. What is lost
-    either way is nobody's doing here.
+    ``plan``, the pass that decides, runs twice: once with the bookings as they are, once with the longer booking. A
+    promise that breaks in both is not this request's fault.
     """
     longer = [
         replace(booking, until_s=booking.until_s + more_s, timeout_s=booking.timeout_s + more_s)
@@ -104,8 +104,8 @@ def refusal(
     force: bool,
     kept: str = "",
 ) -> HeadwayError | None:
-    """Why a live attempt gets no more time; None: it does. ``limit_s`` is the longest timeout of this cluster,
-    ``kept`` what `over_reserve` says."""
+    """Why a live attempt gets no more time; None: it does. ``limit_s`` is the longest timeout of this cluster;
+    ``kept`` comes from `short_reserve_conflict`."""
     if attempt.state is AttemptState.STOPPING:
         return Conflict(f"The task {attempt.id.task} is being stopped; it gets no more time.")
     if attempt.state is not AttemptState.RUNNING:
@@ -132,8 +132,10 @@ def refusal(
 
 
 def short_reserve_conflict(attempt: Attempt, seconds: float, limits: Limits, holdings: Holdings, *, gpus: int) -> str:
-    """Why so much more time would make it one of the long tasks, which hold what they may already, as a sentence;
-    empty where it would not. ``gpus``: of the cluster."""
+    """Why it may not become a long task: long tasks hold all the GPUs that they may. A sentence; empty: it may.
+
+    ``gpus``: of the cluster.
+    """
     reserve, asked = limits.short_reserve, attempt.shape.gpus
     if reserve is None or not asked:
         return ""
@@ -168,18 +170,18 @@ def _waits(moved: PromiseDelay) -> str:
 
 
 def on_extend(turn: Turn, asked: ExtendTask) -> Attempt:
-    """Grants it or raises why not; the same request again is answered as the first time.
+    """Grants more time, or raises why not; the same request again gets the same answer.
 
     Raises:
-        NotFound, Conflict, InvalidInput: there is nothing to give time to, or it may not have it.
+        NotFound, Conflict, InvalidInput: nothing runs, or it may not have more time.
         PromisesMove: others would start later than promised.
-        KeptForShortTasks: it would be long, and long tasks hold all that they may.
+        KeptForShortTasks: it would become a long task, and those hold all that they may.
         IdempotencyMismatch: the request id came with another amount before.
     """
     seconds = round(asked.seconds, 3)
     if not (math.isfinite(asked.seconds) and seconds > 0):
         raise InvalidInput("More time is a duration above zero, such as 30m.")
-    attempt = turn.book.attempts.get(asked.task_id)
+    attempt = turn.state.attempts.get(asked.task_id)
     if attempt is None:
         raise _nothing_runs(turn.task(asked.task_id), asked.task_id)
     for one in attempt.extensions:
@@ -190,19 +192,19 @@ def on_extend(turn: Turn, asked: ExtendTask) -> Attempt:
                     f"{format_duration(seconds)}; ask for other time with another Idempotency-Key."
                 )
             return attempt
-    there = pass_input.current_pass_input(turn.book, turn.settings)
+    there = pass_input.current_pass_input(turn.state, turn.settings)
     moved = delayed_promises(there, asked.task_id, seconds, scheduling_pass.plan)
-    limits, gpus = turn.settings.limits, turn.book.gpus
-    kept = short_reserve_conflict(attempt, seconds, limits, pass_input.holdings(turn.book, limits), gpus=gpus)
+    limits, gpus = turn.settings.limits, turn.state.gpus
+    kept = short_reserve_conflict(attempt, seconds, limits, pass_input.holdings(turn.state, limits), gpus=gpus)
     limit_s = limits.max_timeout_s(gpus)
     refused = refusal(attempt, seconds, limit_s=limit_s, moved=moved, force=asked.force, kept=kept)
     if refused is not None:
         raise refused
     given = Extension(turn.now, asked.by, seconds, asked.force and bool(moved or kept), asked.request_id)
     longer = replace(attempt, timeout_s=round(attempt.timeout_s + seconds, 3), extensions=(*attempt.extensions, given))
-    turn.book.put_attempt(longer)
+    turn.state.put_attempt(longer)
     turn.extends.append(extend_order(longer))
-    turn.book.pass_needed = True  # what waits is told anew
+    turn.state.pass_needed = True  # other tasks may start later now
     log.info(
         "attempt.extended", attempt=str(attempt.id), by=asked.by, seconds=seconds, timeout_s=longer.timeout_s,
         forced=given.forced,
@@ -222,17 +224,17 @@ def _nothing_runs(task: Task | None, task_id: TaskId) -> HeadwayError:
 
 
 def extend_order(attempt: Attempt) -> ExtendAttempt:
-    """What its Worker is told."""
+    """The order for its Worker."""
     return ExtendAttempt(attempt.id, attempt.timeout_s, attempt.extensions)
 
 
 def is_due(attempt: Attempt) -> bool:
-    """Whether its Worker is to be told (again)."""
+    """Whether the order has to be sent (again)."""
     return attempt.extension_pending and attempt.state is AttemptState.RUNNING
 
 
 def with_effective_timeout(attempt: Attempt, reason: EndReason) -> tuple[Attempt, EndReason]:
-    """An ended attempt with the timeout that it really had: time that its launcher did not take was never given."""
+    """An ended attempt with the timeout that it really had: without extensions that its launcher did not receive."""
     if not attempt.extensions:
         return attempt, reason
     had_s = attempt.counted_s if attempt.counted_s is not None else attempt.launched_timeout_s

@@ -1,7 +1,7 @@
 """Where the time of one attempt went.
 
-Placing is told by TaskManager's clock, the rest by the Worker's. Two clocks never agree to the millisecond, and people
-set them, so an instant is believed only where it can be true, and no phase is ever negative.
+The placement is by TaskManager's clock, the rest by the Worker's. Two clocks never agree to the millisecond, and people
+set them. So an instant counts only where it can be true, and no phase is ever negative.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def phases_of(attempt: Attempt) -> Phases:
 
 
 def _dispatch(attempt: Attempt) -> float | None:
-    # The Worker's own instant is sharper than the moment its answer was read here, if it lies before that.
+    # The Worker's own instant is more exact than the moment at which its answer arrived, if it lies before that.
     seen = attempt.answered_at
     told = attempt.accepted_at
     if told is not None and told >= attempt.placed_at and (seen is None or told <= seen):

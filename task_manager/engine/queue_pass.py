@@ -22,58 +22,58 @@ log = get_logger(__name__)
 
 
 def run_pass(turn: Turn) -> None:
-    """One pass over the queue; every placement is a booking from here on."""
-    book = turn.book
-    book.pass_needed = False
-    if not book.queue.ready and not book.places and not book.queue.to_be_tried_again:
-        book.plan, book.next_pass_s = None, None
+    """Runs one pass over the queue; every placement is a booking from here on."""
+    state = turn.state
+    state.pass_needed = False
+    if not state.queue.ready and not state.reservations and not state.queue.to_be_tried_again:
+        state.plan, state.next_pass_s = None, None
         return
-    seen = current_pass_input(book, turn.settings)
+    seen = current_pass_input(state, turn.settings)
     said = plan(seen)
-    if said.placements and turn.settings.decisions_days and turn.steering is not None:
+    if said.placements and turn.settings.decisions_days and turn.scheduling_choice is not None:
         turn.frame = frame_of(seen, said, turn.policy_text)
-    _tell(book, said)
-    _tell_missed(book, said, turn.settings)
-    moved = _moved(book, said)
+    _log_promises_and_failures(state, said)
+    _log_missed_promises(state, said, turn.settings)
+    moved = _moved(state, said)
     for placement in said.placements:
         _place(turn, placement)
-    book.put_places(said.places, moved)
-    book.plan, book.planned_s = said, book.mono
-    book.next_pass_s = book.mono if said.more else said.next_wake_s
-    # Placing is no reason for another pass: it only takes.
-    book.pass_needed = book.rough_due = False
+    state.put_reservations(said.places, moved)
+    state.plan, state.planned_s = said, state.mono
+    state.next_pass_s = state.mono if said.more else said.next_wake_s
+    # A placement is no reason for another pass: it frees nothing.
+    state.pass_needed = state.rough_due = False
 
 
 def update_rough_estimates(turn: Turn) -> None:
-    """Rough estimates after tasks came or went without a pass."""
-    book = turn.book
-    book.rough_due = False
-    if book.plan is not None:
-        book.plan = replace(book.plan, rough=rough(current_pass_input(book, turn.settings)))
+    """Renews the rough estimates after tasks came or went without a pass."""
+    state = turn.state
+    state.rough_due = False
+    if state.plan is not None:
+        state.plan = replace(state.plan, rough=rough(current_pass_input(state, turn.settings)))
 
 
-def _moved(book: EngineState, said: Plan) -> dict[TaskId, MovedPromise]:
-    """The starts that waiting tasks were promised and that no longer hold: the first of each, and the latest cause."""
+def _moved(state: EngineState, said: Plan) -> dict[TaskId, MovedPromise]:
+    """The promises to waiting tasks that no longer hold: the first promise of each task, and the latest cause."""
     started = {placement.task_id for placement in said.placements}
     found = {
         task_id: moved
-        for task_id, moved in book.moved.items()
-        if task_id not in started and task_id in book.tasks and book.tasks[task_id].waiting
+        for task_id, moved in state.moved_promises.items()
+        if task_id not in started and task_id in state.tasks and state.tasks[task_id].waiting
     }
     for lost in said.dropped:
-        if lost.task_id not in started and not book.tasks[lost.task_id].held:  # who put it on hold knows
+        if lost.task_id not in started and not state.tasks[lost.task_id].held:  # whoever put it on hold knows why
             before = found.get(lost.task_id)
             found[lost.task_id] = MovedPromise(before.promised_s if before else lost.promised_s, lost.cause)
     for task_id, moved in list(found.items()):
         place = said.places.get(task_id)
         if place is not None and place.promised_s is not None and place.promised_s <= moved.promised_s:
-            del found[task_id]  # as good as it was
+            del found[task_id]  # the new promise is as good as the lost one
     return found
 
 
-def _tell(book: EngineState, said: Plan) -> None:
-    """What must not happen unseen."""
-    before, shift_s = book.plan, book.now - book.mono
+def _log_promises_and_failures(state: EngineState, said: Plan) -> None:
+    """Logs promises that moved, and a policy that has begun to fail."""
+    before, shift_s = state.plan, state.now - state.mono
     for lost in said.dropped:
         now_s = lost.now_s
         log.warning(
@@ -91,30 +91,30 @@ def _utc(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
 
 
-def _tell_missed(book: EngineState, said: Plan, settings: TaskManagerSettings) -> None:
-    """A start that is later than promised, though nothing moved the promise before: its cause is not known here, but
-    for TaskManager's own absence."""
+def _log_missed_promises(state: EngineState, said: Plan, settings: TaskManagerSettings) -> None:
+    """Logs a start that is later than promised although nothing moved the promise before. The only cause that is
+    known here is TaskManager's own absence."""
     for placement in said.placements:
-        place = book.places.get(placement.task_id)
-        if place is not None and place.promised_s is not None and book.mono > place.promised_s + PASS_S:
-            late_s, cause = round(book.mono - place.promised_s, 3), ""
-            if place.promised_s < book.started_s:
+        place = state.reservations.get(placement.task_id)
+        if place is not None and place.promised_s is not None and state.mono > place.promised_s + PASS_S:
+            late_s, cause = round(state.mono - place.promised_s, 3), ""
+            if place.promised_s < state.started_s:
                 cause = "TaskManager was not running when it was due"
-            elif place.promised_s < book.started_s + settings.leases.silence_s:
-                cause = "TaskManager had just started, and heard first from the machines what had ended"
+            elif place.promised_s < state.started_s + settings.leases.silence_s:
+                cause = "TaskManager had just started, and waited for the machines to report what had ended"
             log.warning("promise.missed", task=str(placement.task_id), node=placement.node_id, by_s=late_s, cause=cause)
 
 
 def _place(turn: Turn, placement: Placement) -> None:
-    book = turn.book
-    task = book.tasks[placement.task_id]
-    node = book.nodes[placement.node_id]
+    state = turn.state
+    task = state.tasks[placement.task_id]
+    node = state.nodes[placement.node_id]
     attempt = Attempt(
         id=AttemptId(task.id, task.attempt + 1),
         generation=task.generation,
         state=AttemptState.PLACED,
         node_id=node.id,
-        incarnation=book.incarnation(node.id),
+        incarnation=state.incarnation(node.id),
         shape=task.shape,
         gpu_uuids=placement.gpu_uuids,
         timeout_s=task.timeout_s,
@@ -123,13 +123,13 @@ def _place(turn: Turn, placement: Placement) -> None:
         queued_at=task.queued_at,
         placed_at=turn.now,
         owner=task.owner,
-        boot_id=book.here.boot_id,
-        placed_s=book.mono,
+        boot_id=state.reading.boot_id,
+        placed_s=state.mono,
     )
-    book.put_attempt(attempt)
-    book.flights[task.id].placed_s = book.flights[task.id].booked_s = book.mono
+    state.put_attempt(attempt)
+    state.tracking[task.id].placed_s = state.tracking[task.id].booked_s = state.mono
     started = TaskEventKind.ATTEMPT_STARTED
-    book.put_task(turn.tell(task, started, of=attempt, state=TaskState.RUNNING, not_before=0.0))
+    state.put_task(turn.emit(task, started, of=attempt, state=TaskState.RUNNING, not_before=0.0))
     turn.launches.append(attempt.id)
     log.info(
         "attempt.placed", attempt=str(attempt.id), node=node.id, gpus=len(placement.gpu_uuids),

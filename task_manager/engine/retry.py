@@ -1,8 +1,8 @@
-"""What follows the end of an attempt: another one, or the end of the task.
+"""What follows the end of an attempt: another attempt, or the end of the task.
 
-Three budgets, kept apart: the user's own retries for failures of the user's process; a small one for faults of the
-platform; and a larger one for attempts that were lost with their machine, which is nobody's fault, but a task that
-brings down every machine it meets must end some day.
+There are three separate budgets. The user's own retries are for failures of the user's process. A small budget is for
+faults of the platform. A larger one is for attempts that were lost with their node. That is nobody's fault, but a task
+that brings down every node must end some day.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class RetrySettings:
 
 @dataclass(frozen=True, slots=True)
 class RequeueTask:
-    """The task goes back into the queue, its age kept. ``task`` has the counters and the pause already."""
+    """The task goes back into the queue and keeps its age. ``task`` already has the new counters and the pause."""
 
     task: Task
 
@@ -58,7 +58,7 @@ def after_end(
 ) -> RequeueTask | EndTask:
     """Decides after an attempt of ``task`` on ``node_id`` ended with ``reason``.
 
-    ``elsewhere``: the Worker says that it can't run this task.
+    ``elsewhere``: the Worker says that it can't run this task, but another node may.
     """
     if reason.succeeded:
         return EndTask(TaskState.SUCCEEDED, reason)
@@ -92,7 +92,7 @@ def after_refusal(task: Task, *, node_id: NodeId, now: float, others: bool) -> R
 
 
 def disown(task: Task, number: int) -> Task:
-    """Remembers that an attempt was given up here while a Worker may still have it."""
+    """Remembers that an attempt was declared lost here while a Worker may still have it."""
     return replace(task, disowned=(*task.disowned, number)[-_REMEMBERED_NUMBERS:])
 
 

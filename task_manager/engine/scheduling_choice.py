@@ -1,7 +1,7 @@
-"""Which policy and discipline act, who said so, and what policies have learnt.
+"""Which policy and discipline are in use, who chose them, and what policies have learnt.
 
-The configuration says what acts at first; an admin may say otherwise on the running queue, which is stored and counts
-until it is taken back. Tasks keep their places in line with the new rule, and promises that were given stay.
+The configuration chooses at first. An admin may choose another one for the running queue. That choice is stored and
+counts until it is taken back. Waiting tasks stay in the queue and get the new order. Promised starts stay.
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ class AdminChoice:
 
 @dataclass(slots=True)
 class SchedulingChoice:
-    """What acts now, as of the last commit; one object of the engine, changed between turns only."""
+    """What is in use since the last commit. The engine has one object, and changes it only between turns."""
 
     configured: TaskManagerSettings
     configured_policy: Policy
-    chosen: dict[str, AdminChoice] = field(default_factory=dict)
-    states: dict[str, str] = field(default_factory=dict)  # of policies by name, as stored
+    admin_choices: dict[str, AdminChoice] = field(default_factory=dict)
+    policy_states: dict[str, str] = field(default_factory=dict)  # of policies by name, as stored
     settings: TaskManagerSettings = field(init=False)
     policy: Policy = field(init=False)
-    problem: str = ""  # why what an admin set can't act
+    problem: str = ""  # why what an admin set can't be used
     saved_s: float = 0.0  # boot clock
 
     def __post_init__(self) -> None:
         self.settings, self.policy = self.configured, self.configured_policy
 
     def load(self, chosen: Mapping[str, AdminChoice], states: Mapping[str, str]) -> None:
-        """Takes over what is stored. A policy that can't be had any more leaves the queue to the configured one."""
-        was = self.chosen.get(POLICY)
-        self.chosen, self.states = dict(chosen), dict(states)
-        there = self.chosen.get(POLICY)
+        """Takes over what is stored. If a stored policy can't be loaded any more, the configured one orders the queue."""
+        was = self.admin_choices.get(POLICY)
+        self.admin_choices, self.policy_states = dict(chosen), dict(states)
+        there = self.admin_choices.get(POLICY)
         if there != was:
             self.policy, self.problem = self.configured_policy, ""
             if there is not None:
@@ -64,7 +64,7 @@ class SchedulingChoice:
                     why = error.message.rstrip(".")
                     self.problem = f"{there.value} can't be had ({why}); {self.configured_text} orders the queue"
                     log.error("policy.unusable", reason=self.problem, instead=self.policy.name)
-        named = self.chosen.get(DISCIPLINE)
+        named = self.admin_choices.get(DISCIPLINE)
         discipline = Discipline(named.value) if named is not None else self.configured.discipline
         self.settings = replace(self.configured, discipline=discipline)
 
@@ -88,13 +88,13 @@ class SchedulingChoice:
 
     @property
     def policy_text(self) -> str:
-        """What acts, with its parameters, as it was asked for."""
+        """The policy in use with its parameters, as it was asked for."""
         return self.configured_text if self.problem else self.asked_text
 
     @property
     def asked_text(self) -> str:
-        """What an admin set, though it may not be had, else what is configured."""
-        there = self.chosen.get(POLICY)
+        """What an admin set, even if it can't be loaded; else what is configured."""
+        there = self.admin_choices.get(POLICY)
         return self.configured_text if there is None else there.value
 
     def commit(
@@ -104,25 +104,25 @@ class SchedulingChoice:
         chosen: Mapping[str, AdminChoice | None],
         states: Mapping[str, str],
     ) -> None:
-        """A turn is on disk: these settings and this policy act, and this is what it stored."""
+        """A turn is on disk: these settings and this policy are in use, and these choices and states are stored."""
         self.settings, self.policy = settings, policy
         if POLICY in chosen:
             self.problem = ""
         for name, choice in chosen.items():
             if choice is None:
-                self.chosen.pop(name, None)
+                self.admin_choices.pop(name, None)
             else:
-                self.chosen[name] = choice
-        self.states.update(states)
+                self.admin_choices[name] = choice
+        self.policy_states.update(states)
 
     def restore(self, policy: Policy) -> None:
-        """Gives a policy back what it had learnt; without it, it learns anew."""
-        text = self.states.get(policy.name)
+        """Gives a policy its stored state back; without one it starts to learn anew."""
+        text = self.policy_states.get(policy.name)
         if text is None:
             return
         try:
             policy.restore(json.loads(text))
-        except BaseException as error:  # also what one of another version can't read
+        except BaseException as error:  # a policy of another version may not be able to read it
             let_ours_pass(error)
             log.warning("policy.state_not_restored", policy=policy.name, reason=words(error))
 
@@ -135,7 +135,7 @@ class SchedulingChoice:
             let_ours_pass(error)
             log.warning("policy.state_not_saved", policy=policy.name, reason=words(error))
             return ""
-        return text if text != self.states.get(policy.name) else ""
+        return text if text != self.policy_states.get(policy.name) else ""
 
     def discipline(self, text: str) -> Discipline:
         """The discipline of this name.

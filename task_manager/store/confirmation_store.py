@@ -12,7 +12,7 @@ from .tables import attempts
 
 
 def load(conn: Connection) -> list[NodeId]:
-    """The nodes on which something was given up, and nothing was placed since."""
+    """The nodes on which an attempt was declared lost, and on which nothing was placed since."""
     lost = attempts.c.state == AttemptState.LOST.value
     word = attempts.c.reason.contains(f'"{EndWord.NODE_LOST.value}"', autoescape=True)
     last_at = func.max(attempts.c.freed_at).label("last_at")

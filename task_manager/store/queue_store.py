@@ -39,14 +39,14 @@ class TurnChanges:
     new_attempts: frozenset[AttemptId]
     nodes: Sequence[tuple[NodeId, Node | None]]
     leases: Sequence[tuple[NodeId, NodeLease]]
-    places: Sequence[tuple[TaskId, Place | None]]
+    reservations: Sequence[tuple[TaskId, Place | None]]
     events: Sequence[tuple[str, bytes]]  # kind and message for JobManager
-    here: ClockReading
-    moved: Sequence[tuple[TaskId, MovedPromise | None]] = ()
-    heard: SteadyOffset | None = None  # None: nothing new
+    reading: ClockReading
+    moved_promises: Sequence[tuple[TaskId, MovedPromise | None]] = ()
+    steady_offset: SteadyOffset | None = None  # None: nothing new
     record: FrameRecord | None = None  # of the decision log
-    chosen: Mapping[str, AdminChoice | None] = field(default_factory=dict)
-    states: Mapping[str, str] = field(default_factory=dict)
+    admin_choices: Mapping[str, AdminChoice | None] = field(default_factory=dict)
+    policy_states: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +57,12 @@ class StoredState:
     attempts: list[Attempt]
     nodes: list[Node]
     leases: list[tuple[NodeId, NodeLease]]
-    places: dict[TaskId, Place]
-    moved: dict[TaskId, MovedPromise]
-    chosen: dict[str, AdminChoice]
-    states: dict[str, str]
+    reservations: dict[TaskId, Place]
+    moved_promises: dict[TaskId, MovedPromise]
+    admin_choices: dict[str, AdminChoice]
+    policy_states: dict[str, str]
     last_decision: int
-    heard: SteadyOffset | None
+    steady_offset: SteadyOffset | None
 
 
 # -- writing --------------------------------------------------------------------------------------
@@ -127,15 +127,15 @@ def write(conn: Connection, changes: TurnChanges) -> None:
                 "incarnation": lease.incarnation,
             },
         )
-    reservation_store.write(conn, changes.places, changes.here)
-    reservation_store.write_moved(conn, changes.moved, changes.here)
-    scheduling_store.write(conn, changes.chosen, changes.states, changes.here.now)
-    if changes.heard is not None:
+    reservation_store.write(conn, changes.reservations, changes.reading)
+    reservation_store.write_moved(conn, changes.moved_promises, changes.reading)
+    scheduling_store.write(conn, changes.admin_choices, changes.policy_states, changes.reading.now)
+    if changes.steady_offset is not None:
         conn.execute(delete(steady))
-        conn.execute(insert(steady), {"id": 1, **asdict(changes.heard)})
+        conn.execute(insert(steady), {"id": 1, **asdict(changes.steady_offset)})
     if changes.record is not None:
         decision_store.write(conn, changes.record)
-    outbox.add_many(conn, JOB_MANAGER, changes.events, changes.here.now)
+    outbox.add_many(conn, JOB_MANAGER, changes.events, changes.reading.now)
 
 
 class _Sql:
@@ -179,7 +179,7 @@ def _write_nodes(conn: Connection, changed: Sequence[tuple[NodeId, Node | None]]
 # -- reading --------------------------------------------------------------------------------------
 
 
-def load(conn: Connection, here: ClockReading) -> StoredState:
+def load(conn: Connection, reading: ClockReading) -> StoredState:
     """All that has not ended, and the nodes as last told."""
     live_tasks = [state.value for state in TaskState if state not in TASK_ENDED]
     live_attempts = [state.value for state in ATTEMPT_LIVE]
@@ -194,15 +194,17 @@ def load(conn: Connection, here: ClockReading) -> StoredState:
         (
             NodeId(row.id),
             # Its heartbeats of before the start count for nothing but this.
-            NodeLease(row.incarnation, row.address, heard_s=float("-inf"), suspended=row.suspended),
+            NodeLease(row.incarnation, row.address, last_heartbeat_s=float("-inf"), suspended=row.suspended),
         )
         for row in conn.execute(select(node_leases))
     ]
     set_there = scheduling_store.load(conn)
     row = conn.execute(select(steady)).first()
-    heard = SteadyOffset(row.of_boot_id, row.boot_id, row.offset_s) if row is not None else None
-    places, moved = reservation_store.load(conn, here), reservation_store.load_moved(conn, here)
-    return StoredState(found, running, known, leases, places, moved, *set_there, decision_store.last_id(conn), heard)
+    steady_offset = SteadyOffset(row.of_boot_id, row.boot_id, row.offset_s) if row is not None else None
+    places, moved = reservation_store.load(conn, reading), reservation_store.load_moved(conn, reading)
+    return StoredState(
+        found, running, known, leases, places, moved, *set_there, decision_store.last_id(conn), steady_offset
+    )
 
 
 def load_tasks(conn: Connection, ids: Iterable[TaskId]) -> dict[TaskId, Task]:

@@ -19,9 +19,9 @@ from ..planning.bookings import MovedPromise, Place
 from .tables import moved_promises, places
 
 
-def write(conn: Connection, changed: Sequence[tuple[TaskId, Place | None]], here: ClockReading) -> None:
+def write(conn: Connection, changed: Sequence[tuple[TaskId, Place | None]], reading: ClockReading) -> None:
     """Stores places, or takes them out."""
-    by_s = here.now - here.mono
+    by_s = reading.now - reading.mono
     for task_id, place in changed:
         row = None
         if place is not None:
@@ -31,18 +31,18 @@ def write(conn: Connection, changed: Sequence[tuple[TaskId, Place | None]], here
                 "start_at": place.start_s + by_s,
                 "duration_s": place.duration_s,
                 "promised_at": None if place.promised_s is None else place.promised_s + by_s,
-                "boot_id": here.boot_id,
+                "boot_id": reading.boot_id,
                 "start_s": place.start_s,
                 "given_at": place.given_at,
             }
         _put(conn, places, task_id, row)
 
 
-def load(conn: Connection, here: ClockReading) -> dict[TaskId, Place]:
+def load(conn: Connection, reading: ClockReading) -> dict[TaskId, Place]:
     """All places."""
     found = {}
     for row in conn.execute(select(places)):
-        by_s = _shift_s(row, row.start_s - row.start_at, here)
+        by_s = _shift_s(row, row.start_s - row.start_at, reading)
         found[TaskId(JobId(row.job_id), row.name)] = Place(
             NodeId(row.node_id),
             tuple((kind, count) for kind, count in json.loads(row.gpus)),
@@ -54,25 +54,25 @@ def load(conn: Connection, here: ClockReading) -> dict[TaskId, Place]:
     return found
 
 
-def write_moved(conn: Connection, changed: Sequence[tuple[TaskId, MovedPromise | None]], here: ClockReading) -> None:
+def write_moved(conn: Connection, changed: Sequence[tuple[TaskId, MovedPromise | None]], reading: ClockReading) -> None:
     """Stores promises that no longer hold, or forgets them."""
     for task_id, moved in changed:
         row = None
         if moved is not None:
             row = {
-                "promised_at": moved.promised_s + here.now - here.mono,
-                "boot_id": here.boot_id,
+                "promised_at": moved.promised_s + reading.now - reading.mono,
+                "boot_id": reading.boot_id,
                 "promised_s": moved.promised_s,
                 "cause": moved.cause,
             }
         _put(conn, moved_promises, task_id, row)
 
 
-def load_moved(conn: Connection, here: ClockReading) -> dict[TaskId, MovedPromise]:
+def load_moved(conn: Connection, reading: ClockReading) -> dict[TaskId, MovedPromise]:
     """All promises that no longer hold."""
     return {
         TaskId(JobId(row.job_id), row.name): MovedPromise(
-            row.promised_at + _shift_s(row, row.promised_s - row.promised_at, here), row.cause
+            row.promised_at + _shift_s(row, row.promised_s - row.promised_at, reading), row.cause
         )
         for row in conn.execute(select(moved_promises))
     }
@@ -84,6 +84,6 @@ def _put(conn: Connection, table: Table, task_id: TaskId, row: dict[str, Any] | 
         conn.execute(insert(table), {"job_id": task_id.job_id, "name": task_id.name, **row})
 
 
-def _shift_s(row: Row[Any], in_its_life_s: float, here: ClockReading) -> float:
+def _shift_s(row: Row[Any], in_its_life_s: float, reading: ClockReading) -> float:
     """From the wall clock of a row to the boot clock."""
-    return in_its_life_s if row.boot_id == here.boot_id else here.mono - here.now
+    return in_its_life_s if row.boot_id == reading.boot_id else reading.mono - reading.now

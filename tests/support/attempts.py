@@ -48,8 +48,8 @@ async def keep(db: Database, tasks: Sequence[Task], attempts: Sequence[Attempt])
         new_attempts=frozenset(attempt.id for attempt in attempts),
         nodes=[],
         leases=[],
-        places=[],
+        reservations=[],
         events=[],
-        here=ClockReading(0.0, 0.0),
+        reading=ClockReading(0.0, 0.0),
     )
     await db.write(lambda conn: queue_store.write(conn, changes))

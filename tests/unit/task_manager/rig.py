@@ -185,7 +185,7 @@ class House:
     db: Database = field(init=False)
     engine: Engine = field(init=False)
     dispatcher: Dispatcher = field(init=False)
-    desk: QueueQueries = field(init=False)
+    queries: QueueQueries = field(init=False)
     hub: QueueEventHub = field(init=False)
     seq: int = 0
     url: str = ""
@@ -198,8 +198,8 @@ class House:
         self.hub = QueueEventHub()
         self.engine = Engine(self.db, self.clock, self.settings, self.order, self.hub, wire.outgoing_event)
         self.dispatcher = Dispatcher(self.engine, self.db, self.clock, self.workers)
-        self.engine.outgoing = self.dispatcher
-        self.desk = QueueQueries(self.engine, self.db)
+        self.engine.order_sender = self.dispatcher
+        self.queries = QueueQueries(self.engine, self.db)
         await self.engine.start()
 
     async def kill(self) -> None:
@@ -292,14 +292,14 @@ class House:
         return [job_manager_pb2.TaskEvent.FromString(row) for row in rows]
 
     def state(self, task_id: TaskId) -> str:
-        task = self.engine.book.tasks.get(task_id)
+        task = self.engine.state.tasks.get(task_id)
         return task.state.value if task is not None else "gone"
 
     def running(self) -> list[AttemptId]:
-        return [attempt.id for attempt in self.engine.book.attempts.values()]
+        return [attempt.id for attempt in self.engine.state.attempts.values()]
 
     def only_attempt(self, task_id: TaskId) -> AttemptId:
-        return self.engine.book.attempts[task_id].id
+        return self.engine.state.attempts[task_id].id
 
 
 @asynccontextmanager

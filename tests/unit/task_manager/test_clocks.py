@@ -47,7 +47,7 @@ def test_clocks_that_nobody_set_are_taken_for_one() -> None:
 
 
 async def entry(house: House, name: str) -> pb.QueueEntry:
-    return await house.desk.explain(tid(name))
+    return await house.queries.explain(tid(name))
 
 
 @pytest.mark.parametrize("step_s", [2 * HOUR_S, -2 * HOUR_S])

@@ -157,7 +157,7 @@ async def test_the_log_of_a_life_replays_also_over_restarts_and_whole_frames(hou
             await house.nodes(a_node(gpus=2), a_node("n2", gpus=2))
         await house.clock.advance(1)
         for attempt in house.running():
-            node = house.engine.book.attempts[attempt.task].node_id
+            node = house.engine.state.attempts[attempt.task].node_id
             await house.end(attempt, node=node)
             break
     frames_there = await kept(house)

@@ -20,7 +20,7 @@ ANNS, BOBS = "j0000000000000001", "j0000000000000002"
 
 async def page(house: House, **asked: Any) -> list[tuple[str, str, int]]:
     """Job, task and position of each entry."""
-    reply = await house.desk.queue(pb.GetQueueRequest(**asked))
+    reply = await house.queries.queue(pb.GetQueueRequest(**asked))
     return [(entry.task.job_id[-1], entry.task.name, entry.position) for entry in reply.entries]
 
 
@@ -61,7 +61,7 @@ async def test_others_get_their_turn_while_a_long_page_is_made(tmp_path: Path, c
     async with a_house(tmp_path, clock) as house:
         await house.nodes(a_node(gpus=1))
         await house.enqueue(*(a_task(f"t{number}", gpus=1) for number in range(1_001)))
-        asked = asyncio.ensure_future(house.desk.queue(pb.GetQueueRequest(limit=1_000)))
+        asked = asyncio.ensure_future(house.queries.queue(pb.GetQueueRequest(limit=1_000)))
         turns = 0
         while not asked.done():
             turns += 1
@@ -90,7 +90,7 @@ async def test_resources_are_checked_while_a_turn_is_on_its_way_to_disk(tmp_path
             await asyncio.wait_for(writes.wait(), 5)
             request = pb.CheckResourcesRequest()
             request.shapes.add(resources=common_pb2.Resources(cpu_centi=100, gpus=1), timeout_s=60)
-            reply = await asyncio.wait_for(house.desk.check(request), 5)
+            reply = await asyncio.wait_for(house.queries.check(request), 5)
             assert reply.nodes_known == 1
         finally:
             gate.set()

@@ -230,7 +230,7 @@ async def test_a_run_is_found_again_by_what_a_later_submit_computes(house: House
     await house.engine.submit(wire.commands(request))
     await house.settle()
     await house.restart()
-    attempt = house.engine.book.attempts[tid("t")]
+    attempt = house.engine.state.attempts[tid("t")]
     later = common_pb2.TaskSpec()
     later.CopyFrom(spec)
     later.env.add(name="LR", value="0.1")

@@ -45,7 +45,7 @@ async def declared_lost(house: House) -> None:
 
 
 async def why(house: House, name: str) -> list[str]:
-    return [reason.sentence for reason in (await house.desk.explain(tid(name))).reasons]
+    return [reason.sentence for reason in (await house.queries.explain(tid(name))).reasons]
 
 
 async def test_a_machine_that_is_heard_can_not_be_declared_lost(house: House) -> None:
@@ -60,7 +60,7 @@ async def test_a_machine_that_is_heard_can_not_be_declared_lost(house: House) ->
     await house.settle()
     assert house.running() == [FIRST]
     assert [kind for _, kind, _, _ in await house.told()] == ["ATTEMPT_STARTED"]
-    assert not house.engine.book.doubts
+    assert not house.engine.state.unconfirmed
 
 
 async def test_a_machine_that_resource_manager_hears_can_not_be_declared_lost(house: House) -> None:
@@ -80,7 +80,7 @@ async def test_a_machine_that_was_declared_lost_gets_nothing_before_it_is_heard(
     await one_gpu(house)  # heard by ResourceManager first
     await house.advance(1)
     assert house.running() == []
-    assert await why(house, "t") == ["n1 was given up and has not been heard since."]
+    assert await why(house, "t") == ["n1 was declared lost and has sent no heartbeat since."]
     await house.beat("n1", incarnation=2, live=())
     assert house.running() == [OTHER]  # whose start was promised
 
@@ -91,7 +91,7 @@ async def test_what_was_given_up_keeps_its_machine_closed_until_it_has_ended(hou
     for _ in range(3):
         assert (await house.beat("n1", live=(FIRST,))).discard == (FIRST,)
         assert house.running() == []
-        assert await why(house, "t") == ["n1 still has to end an attempt that was given up."]
+        assert await why(house, "t") == ["n1 still has to end an attempt that was declared lost."]
         house.clock.tick(10)
     await house.beat("n1", live=())
     assert house.running() == [OTHER]  # whose start was promised

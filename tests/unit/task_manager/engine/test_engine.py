@@ -51,7 +51,7 @@ async def test_a_task_is_placed_launched_and_its_end_is_told(house: House) -> No
     await house.end(attempt)
     assert await house.told() == [("train", "ATTEMPT_STARTED", 1, ""), ("train", "SUCCEEDED", 1, "exited")]
     assert [e.seq for e in await house.events()] == [1, 2]
-    assert not house.engine.book.tasks
+    assert not house.engine.state.tasks
     stored = await house.db.read(lambda conn: queue_store.load_attempt(conn, tid("train"), 1))
     assert stored is not None
     assert (stored.state.value, stored.reason) == ("SUCCEEDED", exited(0))
@@ -90,7 +90,7 @@ async def test_retries_n_means_n_plus_one_runs(house: House, retries: int, want_
     await house.nodes(a_node())
     await house.enqueue(a_task(retries=retries))
     for number in range(1, want_runs + 1):
-        assert house.engine.book.attempts[tid("t")].of_runs == want_runs
+        assert house.engine.state.attempts[tid("t")].of_runs == want_runs
         await house.end(AttemptId(tid("t"), number), exited(1))
     assert house.state(tid("t")) == "gone"
     assert len(house.workers.launched) == want_runs
@@ -102,7 +102,7 @@ async def test_faults_of_the_platform_pause_longer_each_time_and_spare_the_users
     fault = EndReason(EndWord.START_FAILED)
     starts = []
     for number in (1, 2, 3, 4):
-        while tid("t") not in house.engine.book.attempts:
+        while tid("t") not in house.engine.state.attempts:
             await house.advance(1)
         starts.append(house.clock.monotonic())
         if number < 4:
@@ -119,7 +119,7 @@ async def test_a_platform_retry_prefers_another_machine(house: House) -> None:
     await house.enqueue(a_task())
     await house.end(AttemptId(tid("t"), 1), EndReason(EndWord.START_FAILED))
     await house.advance(6)
-    assert house.engine.book.attempts[tid("t")].node_id == "n2"
+    assert house.engine.state.attempts[tid("t")].node_id == "n2"
 
 
 async def test_a_pause_is_not_stretched_by_a_clock_that_is_set_back(house: House) -> None:
@@ -136,7 +136,7 @@ async def test_a_pause_is_told_by_the_clock_that_ends_it(house: House, step_s: f
     """The wall clock alone told 10819 s of a pause of 19, or nothing."""
 
     async def left() -> list[str]:
-        return [r.sentence[:26] for r in (await house.desk.explain(tid("t"))).reasons if r.word == "retry_pause"]
+        return [r.sentence[:26] for r in (await house.queries.explain(tid("t"))).reasons if r.word == "retry_pause"]
 
     await house.nodes(a_node())
     await house.enqueue(a_task())
@@ -179,7 +179,7 @@ async def test_duplicate_late_and_foreign_reports_change_nothing(house: House) -
     assert house.running() == [second]
     await house.report(second, "PROCESS_STARTED")
     await house.report(second, "CONTAINER_STARTING")
-    assert house.engine.book.attempts[tid("t")].state.value == "RUNNING"
+    assert house.engine.state.attempts[tid("t")].state.value == "RUNNING"
 
 
 async def test_an_end_may_come_before_the_answer_to_its_launch(house: House) -> None:
@@ -272,7 +272,7 @@ async def test_a_launch_without_an_answer_is_sent_again_the_same(house: House) -
     house.workers.mute.clear()
     await house.advance(10)
     assert house.workers.launched == [AttemptId(tid("t"), 1)]
-    assert house.engine.book.attempts[tid("t")].answered_at is not None
+    assert house.engine.state.attempts[tid("t")].answered_at is not None
 
 
 async def test_a_refused_launch_uses_no_retry_and_tries_another_machine(house: House) -> None:
@@ -280,15 +280,15 @@ async def test_a_refused_launch_uses_no_retry_and_tries_another_machine(house: H
     house.workers.refuse["n1:7004"] = "launch-refused"
     house.workers.again_later = True
     await house.enqueue(a_task("a"), a_task("b"))
-    assert [a.node_id for a in house.engine.book.attempts.values()] == ["n2", "n2"]
+    assert [a.node_id for a in house.engine.state.attempts.values()] == ["n2", "n2"]
     assert {a.number for a in house.running()} == {2}
     # The node is left alone until its status changes.
     await house.enqueue(a_task("c"))
-    assert house.engine.book.attempts[tid("c")].node_id == "n2"
+    assert house.engine.state.attempts[tid("c")].node_id == "n2"
     house.workers.refuse.clear()
     await house.nodes(a_node("n1", cpu=900), reset=False)
     await house.enqueue(a_task("d"))
-    assert house.engine.book.attempts[tid("d")].node_id == "n1"
+    assert house.engine.state.attempts[tid("d")].node_id == "n1"
 
 
 async def test_refusals_of_the_only_machine_are_asked_again_with_growing_pauses(house: House) -> None:
@@ -296,12 +296,12 @@ async def test_refusals_of_the_only_machine_are_asked_again_with_growing_pauses(
     house.workers.refuse["n1:7004"] = "disk-full"
     await house.enqueue(a_task())
     await house.advance(30)
-    tries = house.engine.book.tasks[tid("t")].attempt
+    tries = house.engine.state.tasks[tid("t")].attempt
     assert 4 <= tries <= 7
     house.workers.refuse.clear()
     await house.advance(60, beats=["n1"])
     assert len(house.workers.launched) == 1
-    assert house.engine.book.tasks[tid("t")].platform_failures == 0
+    assert house.engine.state.tasks[tid("t")].platform_failures == 0
 
 
 async def test_hold_and_release(house: House) -> None:
@@ -314,8 +314,8 @@ async def test_hold_and_release(house: House) -> None:
     # Delivered again, late: what was done is not undone.
     await house.engine.submit(TaskCommands((HoldTask(tid("t"), 1, 50),)))
     await house.settle()
-    assert house.engine.book.tasks[tid("t")].submitted_at == 123.0
-    assert not house.engine.book.tasks[tid("t")].held
+    assert house.engine.state.tasks[tid("t")].submitted_at == 123.0
+    assert not house.engine.state.tasks[tid("t")].held
     assert len(house.running()) == 1
 
 
@@ -338,10 +338,10 @@ async def test_after_a_restart_the_queue_has_the_same_order_and_ages(house: Hous
     tasks = [a_task(f"t{i}", at=1000.0 + 7 * (i % 5), timeout=50.0 + 13 * (i % 7)) for i in range(20)]
     await house.enqueue(a_task("first", at=0.0, timeout=1))
     await house.enqueue(*tasks)
-    before = house.engine.book.queue.page(0, 100)
+    before = house.engine.state.queue.page(0, 100)
     assert len(before) == 20
     await house.restart()
-    assert house.engine.book.queue.page(0, 100) == before
+    assert house.engine.state.queue.page(0, 100) == before
     assert house.running() == [AttemptId(tid("first"), 1)]
     await house.end(AttemptId(tid("first"), 1))
     kinds = [e for e in await house.told() if e[0] == "first"]
@@ -354,7 +354,7 @@ async def test_after_a_restart_without_resource_manager_only_heard_nodes_get_wor
     await house.enqueue(a_task())
     assert house.running() == []
     await house.beat("n2")
-    assert [a.node_id for a in house.engine.book.attempts.values()] == ["n2"]
+    assert [a.node_id for a in house.engine.state.attempts.values()] == ["n2"]
 
 
 async def test_a_full_disk_stores_nothing_and_the_same_order_works_later(house: House) -> None:
@@ -367,8 +367,8 @@ async def test_a_full_disk_stores_nothing_and_the_same_order_works_later(house: 
     house.db.write = full.__get__(house.db)  # type: ignore[method-assign]
     with pytest.raises(StoreFull):
         await house.enqueue(a_task())
-    assert not house.engine.book.tasks
-    assert not house.engine.book.attempts
+    assert not house.engine.state.tasks
+    assert not house.engine.state.attempts
     house.db.write = real.__get__(house.db)  # type: ignore[method-assign]
     await house.enqueue(a_task())
     assert house.workers.launched == [AttemptId(tid("t"), 1)]
@@ -379,7 +379,7 @@ async def test_ten_one_gpu_tasks_on_two_cards_never_run_more_than_two_at_once(ho
     await house.enqueue(*(a_task(f"t{i}", gpus=1) for i in range(10)))
     done = 0
     while house.running():
-        running = house.engine.book.attempts.values()
+        running = house.engine.state.attempts.values()
         cards = [uuid for a in running for uuid in a.gpu_uuids]
         assert len(cards) == len(set(cards)) <= 2
         await house.end(house.running()[0])
@@ -410,7 +410,7 @@ async def test_nodes_that_may_not_take_work_get_none(house: House) -> None:
     )
     await house.enqueue(a_task())
     assert house.running() == []
-    entry = await house.desk.explain(tid("t"))
+    entry = await house.queries.explain(tid("t"))
     words = [reason.word for reason in entry.reasons]
     assert words == ["node_drained", "disk_full"]
     assert "only 1 GiB is left" in entry.reasons[1].sentence
@@ -439,10 +439,10 @@ async def test_watchers_see_an_attempt_after_its_commit(house: House) -> None:
 async def test_lists_and_places_of_attempts(house: House) -> None:
     await house.nodes(a_node(memory=4 * GiB))
     await house.enqueue(*(a_task(f"t{i}", memory=3 * GiB, at=float(i)) for i in range(3)))
-    located = await house.desk.locate(tid("t0"), 0)
+    located = await house.queries.locate(tid("t0"), 0)
     assert (located.worker_address, located.attempt.attempt.number) == ("n1:7004", 1)
     await house.end(AttemptId(tid("t0"), 1))
-    parts = [part async for part in house.desk.attempts(tid("t").job_id, "")]
+    parts = [part async for part in house.queries.attempts(tid("t").job_id, "")]
     assert [(a.attempt.task.name, a.state) for part in parts for a in part.attempts] == [
         ("t0", "SUCCEEDED"),
         ("t1", "PLACED"),

@@ -68,7 +68,7 @@ async def test_it_is_stored_told_and_said_again_until_the_launcher_counts_by_it(
     assert orders(house) == [(RUN, 900.0)]
     assert (await house.beat()).extend == (ExtendAttempt(RUN, 900.0, longer.extensions),)
     await house.report(RUN, "PROCESS_STARTED", timeout_s=900.0)
-    assert not house.engine.book.attempts[tid("run")].extension_pending
+    assert not house.engine.state.attempts[tid("run")].extension_pending
     assert (await house.beat()).extend == ()
     again = await extend(house, 60.0)
     assert again.timeout_s == 960.0
@@ -85,7 +85,7 @@ async def test_it_survives_a_kill_of_taskmanager(house: House) -> None:
     house.workers.away.clear()
     await house.restart()
     await house.settle()
-    assert house.engine.book.attempts[tid("run")] == longer
+    assert house.engine.state.attempts[tid("run")] == longer
     assert orders(house) == [(RUN, 900.0)]
 
 
@@ -121,7 +121,7 @@ async def test_another_attempt_has_the_tasks_own_timeout(tmp_path: Path, clock: 
         await extend(house)
         await house.report(RUN, "PROCESS_STARTED", timeout_s=900.0)
         await house.end(RUN, EndReason(EndWord.EXITED, 3))
-        assert house.engine.book.attempts[tid("run")].timeout_s == 600.0
+        assert house.engine.state.attempts[tid("run")].timeout_s == 600.0
 
 
 @pytest.mark.parametrize("seconds", [0.0, -5.0, float("nan"), float("inf"), 0.0001])

@@ -88,9 +88,9 @@ async def test_a_silent_machine_loses_its_attempts_after_the_lease_and_not_befor
     assert house.running() == [FIRST]
     await pass_time(house, 10)
     assert house.running() == [SECOND]
-    assert house.engine.book.attempts[tid("t")].node_id == "n2"
+    assert house.engine.state.attempts[tid("t")].node_id == "n2"
     assert (await house.told())[-2:] == [("t", "REQUEUED", 1, "node_lost"), ("t", "ATTEMPT_STARTED", 2, "")]
-    task = house.engine.book.tasks[tid("t")]
+    task = house.engine.state.tasks[tid("t")]
     assert (task.user_failures, task.platform_failures, task.submitted_at) == (0, 0, 0.0)
     # Back again: its copy is to be discarded, its result does not count.
     assert (await house.beat("n1", live=(FIRST,))).discard == (FIRST,)
@@ -106,7 +106,7 @@ async def test_a_wall_clock_that_steps_loses_nothing(house: House, step: float) 
     assert house.running() == [FIRST]
     await house.report(FIRST, "PROCESS_STARTED", process_started_at=house.clock.now())
     await house.end(FIRST)
-    view = (await house.desk.locate(tid("t"), 1)).attempt
+    view = (await house.queries.locate(tid("t"), 1)).attempt
     phases = view.phases
     for value in (phases.scheduling_s, phases.dispatch_s, phases.startup_s, phases.preparing_s, phases.running_s):
         assert value >= 0
@@ -158,7 +158,7 @@ async def test_a_planned_stop_of_task_manager_suspends_all_leases_on_disk_first(
     house.clock.tick(5000)
     await house.restart()
     await house.nodes(a_node("n1"), a_node("n2"))
-    assert all(lease.suspended for lease in house.engine.book.leases.values())
+    assert all(lease.suspended for lease in house.engine.state.leases.values())
     await pass_time(house, 1000)
     assert house.running() == [FIRST]
     # Heard again and confirmed, they count again.
@@ -230,7 +230,7 @@ async def test_a_launch_without_an_answer_to_a_worker_that_was_started_anew_is_n
     await house.nodes(a_node("n1"), a_node("n2"))
     house.workers.mute.add("n1:7004")
     await house.enqueue(a_task())
-    assert house.engine.book.attempts[tid("t")].node_id == "n1"
+    assert house.engine.state.attempts[tid("t")].node_id == "n1"
     house.workers.mute.clear()
     house.workers.refuse["n1:7004"] = Fenced.slug
     house.workers.again_later = True
@@ -238,7 +238,7 @@ async def test_a_launch_without_an_answer_to_a_worker_that_was_started_anew_is_n
     await house.advance(8)
     assert house.running() == [FIRST]
     await house.beat("n1", incarnation=2, live=(FIRST,))
-    assert house.engine.book.attempts[tid("t")].answered_at is not None
+    assert house.engine.state.attempts[tid("t")].answered_at is not None
     await house.end(FIRST)
     assert (await house.told())[-1] == ("t", "SUCCEEDED", 1, "exited")
 
@@ -277,7 +277,7 @@ async def test_a_cancel_on_a_dead_machine_says_so_and_ends_with_the_lease(house:
     house.workers.away.add("n1:7004")
     await house.cancel(tid("t"))
     await pass_time(house, 40)
-    view = (await house.desk.locate(tid("t"), 0)).attempt
+    view = (await house.queries.locate(tid("t"), 0)).attempt
     assert view.state == "STOPPING"
     assert "does not answer" in view.sentence
     await pass_time(house, 100)
@@ -289,7 +289,7 @@ async def test_a_silent_machine_gets_no_new_work(house: House) -> None:
     await house.nodes(a_node("n1"), a_node("n2"))
     await pass_time(house, 40)
     await house.enqueue(a_task())
-    assert [a.node_id for a in house.engine.book.attempts.values()] == ["n2"]
+    assert [a.node_id for a in house.engine.state.attempts.values()] == ["n2"]
 
 
 async def test_a_task_that_brings_down_every_machine_ends_some_day(house: House) -> None:
@@ -299,7 +299,7 @@ async def test_a_task_that_brings_down_every_machine_ends_some_day(house: House)
         if house.state(tid("t")) == "gone":
             break
         for _ in range(70):
-            if tid("t") in house.engine.book.attempts:
+            if tid("t") in house.engine.state.attempts:
                 break
             house.clock.tick(1)
             await house.beat("n1")

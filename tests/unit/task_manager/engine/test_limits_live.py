@@ -27,7 +27,7 @@ def told(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 def shown(house: House) -> list[str]:
-    return list(scheduling(house.engine.book, house.engine.steering).contradictions)
+    return list(scheduling(house.engine.state, house.engine.scheduling_choice).contradictions)
 
 
 async def test_a_reserve_as_large_as_the_cluster_is_told_whenever_that_becomes_so(
@@ -69,7 +69,7 @@ async def test_what_waits_for_more_gpus_says_so_has_no_estimate_and_starts_once_
             "many": [("user_limit", "one account may hold 4"), ("no_such_node_yet", "the largest has 2")],
         }
         for name, reasons in want.items():
-            entry = await house.desk.explain(tid(name))
+            entry = await house.queries.explain(tid(name))
             assert not entry.HasField("estimated_start")
             assert [reason.word for reason in entry.reasons] == [word for word, _ in reasons], name
             for reason, (_, part) in zip(entry.reasons, reasons, strict=True):
@@ -85,9 +85,9 @@ async def test_a_check_answers_what_limits_and_nodes_refuse_and_whether_machines
     for gpus, timeout_s in ((1, 60.0), (1, 7_200.0), (5, 86_401.0), (0, 59.0)):
         request.shapes.add(resources=common_pb2.Resources(cpu_centi=100, gpus=gpus), timeout_s=timeout_s)
     async with a_house(tmp_path, clock, settings=LIMITED) as house:
-        none_yet = await house.desk.check(request)
+        none_yet = await house.queries.check(request)
         await house.nodes(a_node(gpus=2))
-        with_two = await house.desk.check(request)
+        with_two = await house.queries.check(request)
     for_ever = [[], [], [("/timeout", True), ("/resources/gpus", True)], [("/timeout", True)]]
     assert [[(r.field, r.for_ever) for r in v.refusals] for v in none_yet.verdicts] == for_ever
     assert [[(r.field, r.for_ever) for r in v.refusals] for v in with_two.verdicts] == [
@@ -107,7 +107,7 @@ async def test_the_shortest_timeout_lets_starts_be_promised_sooner(tmp_path: Pat
             await house.nodes(a_node(gpus=1))
             await house.enqueue(a_task("runs", gpus=1, at=now, timeout=600))
             await house.enqueue(a_task("waits", gpus=1, at=now - 10, timeout=70))
-            assert (await house.desk.explain(tid("waits"))).HasField("promised_start") == sooner
+            assert (await house.queries.explain(tid("waits"))).HasField("promised_start") == sooner
 
 
 async def test_a_limit_that_is_reached_is_told_beside_what_has_to_come_free(tmp_path: Path, clock: FakeClock) -> None:
@@ -125,7 +125,7 @@ async def test_a_limit_that_is_reached_is_told_beside_what_has_to_come_free(tmp_
             a_task("none", at=now, cpu=10_000, timeout=900, owner="a"),
         )  # fmt: skip
         assert len(house.running()) == 4
-        page = await house.desk.queue(pb.GetQueueRequest())
+        page = await house.queries.queue(pb.GetQueueRequest())
         why = {e.task.name: {r.word: r.sentence for r in e.reasons} for e in page.entries}
         busy = "waiting_for_gpu"
         assert list(why["mine"])[:2] == ["user_limit", busy]
@@ -138,10 +138,10 @@ async def test_a_limit_that_is_reached_is_told_beside_what_has_to_come_free(tmp_
         )
         assert not {"user_limit", "kept_for_short_tasks"} & (set(why["free"]) | set(why["none"]))
         for name, told in why.items():
-            entry = await house.desk.explain(tid(name))
+            entry = await house.queries.explain(tid(name))
             assert {r.word: r.sentence for r in entry.reasons} == told
-        there = pass_input.current_pass_input(house.engine.book, house.engine.settings)
-        asked = pass_input.detached_pass_input(there, house.engine.here(), 0.0)()
+        there = pass_input.current_pass_input(house.engine.state, house.engine.settings)
+        asked = pass_input.detached_pass_input(there, house.engine.read_clocks(), 0.0)()
         more = a_task("more", job=JOB, gpus=1, at=now, timeout=900, owner="a")
-        (start,) = preview(asked, [more], list(house.engine.book.nodes.values()), most=1)
+        (start,) = preview(asked, [more], list(house.engine.state.nodes.values()), most=1)
         assert {"user_limit", busy, "kept_for_short_tasks"} <= {reason.word for reason in start.reasons}

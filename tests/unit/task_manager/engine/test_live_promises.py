@@ -26,7 +26,7 @@ BARE = replace(SETTINGS, start_limit_s=0.0, stop_limit_s=0.0)
 
 
 async def entry(house: House, name: str) -> pb.QueueEntry:
-    return await house.desk.explain(tid(name))
+    return await house.queries.explain(tid(name))
 
 
 async def running(house: House, name: str) -> None:
@@ -140,7 +140,7 @@ async def test_promises_survive_restarts_though_the_clocks_are_some_moments_apar
 
 async def promises_of(house: House) -> dict[str, float]:
     """The promised starts of all that wait."""
-    entries = (await house.desk.queue(pb.GetQueueRequest(limit=1_000))).entries
+    entries = (await house.queries.queue(pb.GetQueueRequest(limit=1_000))).entries
     return {entry.task.name: entry.promised_start for entry in entries if entry.HasField("promised_start")}
 
 

@@ -42,7 +42,7 @@ async def _lived(house: House, rows: list[dict[str, float]]) -> dict[int, float]
             await house.enqueue(task)
         else:
             await house.end(house.only_attempt(tid(f"t{i:02d}")))
-        for attempt in house.engine.book.attempts.values():
+        for attempt in house.engine.state.attempts.values():
             number = int(attempt.id.task.name[1:])
             if number not in starts:
                 starts[number] = attempt.placed_at
@@ -71,7 +71,7 @@ async def test_two_hundred_tasks_of_a_second_keep_eight_slots_busy(tmp_path: Pat
         while left:
             running = house.running()
             assert len(running) == min(8, left)
-            assert {attempt.placed_at for attempt in house.engine.book.attempts.values()} == {clock.now()}
+            assert {attempt.placed_at for attempt in house.engine.state.attempts.values()} == {clock.now()}
             assert set(running) <= set(house.workers.launched)
             await clock.advance(1)
             ends = tuple(

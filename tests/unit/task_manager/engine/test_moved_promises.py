@@ -18,7 +18,7 @@ BARE = replace(SETTINGS, start_limit_s=0.0, stop_limit_s=0.0)
 
 
 async def entry(house: House, name: str) -> pb.QueueEntry:
-    return await house.desk.explain(tid(name))
+    return await house.queries.explain(tid(name))
 
 
 async def moved(house: House, name: str) -> list[str]:
@@ -60,7 +60,7 @@ async def test_who_loses_a_promise_is_told_by_how_much_and_why(
         await house.end(house.only_attempt(tid("one")))
         assert [attempt.task.name for attempt in house.running()] == ["two"]
         assert await moved(house, "day") == [], "as good as it was, and better"
-        assert house.engine.book.moved == {}
+        assert house.engine.state.moved_promises == {}
 
 
 async def test_a_promise_that_was_given_after_another_task_came_is_no_reason(tmp_path: Path, clock: FakeClock) -> None:

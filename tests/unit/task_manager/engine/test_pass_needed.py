@@ -73,7 +73,7 @@ async def test_a_task_that_can_neither_start_nor_be_reserved_for_takes_no_pass(
         made = passes(house, monkeypatch)
         await house.enqueue(a_task("behind", gpus=1, at=now, timeout=1_000))
         assert made == []
-        entry = await house.desk.explain(tid("behind"))
+        entry = await house.queries.explain(tid("behind"))
         assert (entry.position, entry.estimate_rough) == (5, True)
         fifth = plan_now(house).rough.at(5, a_task(gpus=1).shape)
         assert entry.estimated_start == pytest.approx(fifth.start_s - house.engine.mono() + now)
@@ -81,7 +81,7 @@ async def test_a_task_that_can_neither_start_nor_be_reserved_for_takes_no_pass(
         assert made == [6], "it has a reservation"
         await house.enqueue(a_task("other", gpus=0, at=now, timeout=2_000))
         assert made == [6, 7]
-        assert tid("other") in house.engine.book.attempts, "it could start"
+        assert tid("other") in house.engine.state.attempts, "it could start"
         await house.enqueue(a_task("shape", gpus=1, cpu=200, at=now, timeout=2_000))
         assert made == [6, 7, 7], "nobody knows yet whether there is room for such a one"
 
@@ -98,18 +98,18 @@ async def test_tasks_that_can_not_start_share_a_pass_where_many_come(
         for number in range(3):
             await house.enqueue(a_task(f"ahead{number}", gpus=1, at=now, timeout=50 + number))
         assert made == [], "none of them can start, and the last pass has only just been"
-        entry = await house.desk.explain(tid("ahead0"))
+        entry = await house.queries.explain(tid("ahead0"))
         assert (entry.position, entry.estimate_rough) == (1, True)
         await house.enqueue(a_task("other", gpus=0, at=now, timeout=2_000))
         assert made == [8], "it could start"
-        assert tid("other") in house.engine.book.attempts
+        assert tid("other") in house.engine.state.attempts
         await house.enqueue(a_task("next", gpus=1, at=now, timeout=45))
         assert made == [8, 8], "a pass that started something may have left something out"
         await house.enqueue(a_task("last", gpus=1, at=now, timeout=40))
         assert made == [8, 8]
         await clock.advance(0.2)
         await eventually(lambda: made == [8, 8, 9])
-        entry = await house.desk.explain(tid("last"))
+        entry = await house.queries.explain(tid("last"))
         assert (entry.position, entry.estimate_rough) == (1, False)
         await clock.advance(1.0)
         await house.enqueue(a_task("late", gpus=1, at=now, timeout=30))
@@ -131,7 +131,7 @@ async def test_under_a_rule_that_sorts_again_each_task_takes_a_pass(
 
 def plan_now(house: House) -> Any:
     """What a pass would say at this moment."""
-    return plan(pass_input.current_pass_input(house.engine.book, house.settings))
+    return plan(pass_input.current_pass_input(house.engine.state, house.settings))
 
 
 @pytest.mark.parametrize("discipline", list(Discipline))
@@ -146,13 +146,13 @@ async def test_a_pass_that_was_left_out_would_have_said_nothing_new(
         await house.nodes(a_node("n1", gpus=4, cpu=400), a_node("n2", gpus=2, cpu=400), a_node("n3", cpu=200))
         left_out = 0
         for number in range(200):
-            before = house.engine.book.plan
+            before = house.engine.state.plan
             act = rng.random()
             came = False
-            waiting = list(house.engine.book.queue.in_order())
+            waiting = list(house.engine.state.queue.in_order())
             if act < 0.25 and house.running():
                 attempt = rng.choice(house.running())
-                await house.end(attempt, node=house.engine.book.attempts[attempt.task].node_id)
+                await house.end(attempt, node=house.engine.state.attempts[attempt.task].node_id)
             elif act < 0.35 and waiting:
                 await house.cancel(rng.choice(waiting[:6]))
             elif act < 0.4 and waiting:
@@ -166,12 +166,12 @@ async def test_a_pass_that_was_left_out_would_have_said_nothing_new(
                         cpu=rng.choice([100, 200]),
                     )
                 )  # fmt: skip
-            book = house.engine.book
+            state = house.engine.state
             now = plan_now(house)
             assert now.placements == ()
-            if book.plan is not None and came and before is not None and book.plan.waits is before.waits:
+            if state.plan is not None and came and before is not None and state.plan.waits is before.waits:
                 left_out += 1
-                assert dict(now.reservations) == {t: p for t, p in before.reservations.items() if t in book.queue}
-                assert dict(now.waits) == {t: w for t, w in before.waits.items() if t in book.queue}
-                assert now.rough == book.plan.rough
+                assert dict(now.reservations) == {t: p for t, p in before.reservations.items() if t in state.queue}
+                assert dict(now.waits) == {t: w for t, w in before.waits.items() if t in state.queue}
+                assert now.rough == state.plan.rough
         assert left_out

@@ -220,38 +220,38 @@ class Life:
         there = [a for n in NODES for a in self.house.workers.has.get(f"{n}:7004", {})]
         where = [a.task for a in there if a not in self.really_ended]
         assert len(where) == len(set(where)), "a task runs twice at once"
-        house, book = self.house, self.house.engine.book
-        if house.engine._stale or book.pass_needed:
+        house, state = self.house, self.house.engine.state
+        if house.engine._stale or state.pass_needed:
             await house.engine.submit(TimePassed())  # as it comes every two seconds
             await house.settle()
-            book = house.engine.book
+            state = house.engine.state
         cards: list[str] = []
         cpu: dict[str, int] = defaultdict(int)
-        for attempt in book.attempts.values():
+        for attempt in state.attempts.values():
             cards += attempt.gpu_uuids
             cpu[attempt.node_id] += attempt.shape.cpu_centi
             assert len(attempt.gpu_uuids) == attempt.shape.gpus
-            assert attempt.id.task not in book.queue
-            assert attempt.id.number == book.tasks[attempt.id.task].attempt
+            assert attempt.id.task not in state.queue
+            assert attempt.id.number == state.tasks[attempt.id.task].attempt
         assert len(cards) == len(set(cards)), "one GPU in two attempts"
         for name, used in cpu.items():
             assert used <= self.node(name).cpu_centi
-        for task in book.tasks.values():
-            assert (task.id in book.attempts) != task.waiting
-            assert (task.id in book.queue) == task.waiting
-        rooms = pass_input.free_resources(book, house.settings)
-        for shape, lanes in book.queue.shelves.items():
+        for task in state.tasks.values():
+            assert (task.id in state.attempts) != task.waiting
+            assert (task.id in state.queue) == task.waiting
+        rooms = pass_input.free_resources(state, house.settings)
+        for shape, lanes in state.queue.shelves.items():
             keys = [key for lane in lanes.values() for key in lane]
             if any(fits(shape, room) for room in rooms if not room.closed):
                 # Only where a task ahead has a reservation that it would delay.
-                waits = [book.plan.waits[id_of(key)] for key in keys] if book.plan is not None else []
+                waits = [state.plan.waits[id_of(key)] for key in keys] if state.plan is not None else []
                 assert house.settings.discipline is not Discipline.GREEDY, "a task that fits is left waiting"
                 assert waits, "a task that fits is left waiting"
                 assert all(wait.why is Why.RESERVED for wait in waits), f"a task that fits is left waiting: {waits}"
-        stored = await house.db.read(lambda conn: queue_store.load(conn, house.engine.here()))
-        assert {t.id: t for t in stored.tasks} == book.tasks
+        stored = await house.db.read(lambda conn: queue_store.load(conn, house.engine.read_clocks()))
+        assert {t.id: t for t in stored.tasks} == state.tasks
         live = {a.id: (a.state, a.node_id, a.gpu_uuids) for a in stored.attempts}
-        assert live == {a.id: (a.state, a.node_id, a.gpu_uuids) for a in book.attempts.values()}
+        assert live == {a.id: (a.state, a.node_id, a.gpu_uuids) for a in state.attempts.values()}
         rows = await house.db.read(lambda conn: conn.execute(select(attempts_table)).all())
         running = [(r.job_id, r.name) for r in rows if r.state in {s.value for s in ATTEMPT_LIVE}]
         assert len(running) == len(set(running)), "two live attempts of one task"
@@ -267,12 +267,12 @@ class Life:
             await self.house.advance(4)
             for node in NODES:
                 await self.beat_of(node)
-            if not self.house.engine.book.tasks:
+            if not self.house.engine.state.tasks:
                 return
             for node in NODES:
                 for attempt in list(workers.has.get(f"{node}:7004", {})):
                     await self.house.end(attempt, exited(0), node)
-        left = {str(k): str(v) for k, v in self.house.engine.book.tasks.items()}
+        left = {str(k): str(v) for k, v in self.house.engine.state.tasks.items()}
         raise AssertionError(f"never ended: {left}")
 
 

@@ -56,7 +56,7 @@ async def put(house: House, policy: str | None = None, discipline: str | None = 
 
 
 async def seen(house: House) -> tuple[list[str], pb.Scheduling]:
-    reply = await house.desk.queue(pb.GetQueueRequest())
+    reply = await house.queries.queue(pb.GetQueueRequest())
     return [entry.task.name for entry in reply.entries], reply.scheduling
 
 
@@ -92,9 +92,9 @@ async def test_white_space_around_is_no_part_of_what_is_set(house: House) -> Non
 
 async def test_parameters_of_the_configuration_count_for_a_policy_by_its_name(house: House) -> None:
     await put(house, "aging_sjf")
-    assert house.engine.book.policy == policies.by_name("aging_sjf:beta=2")
+    assert house.engine.state.policy == policies.by_name("aging_sjf:beta=2")
     await put(house, "aging_sjf:beta=3")
-    assert house.engine.book.policy == policies.by_name("aging_sjf:beta=3")
+    assert house.engine.state.policy == policies.by_name("aging_sjf:beta=3")
 
 
 async def test_a_discipline_is_set_and_counts_at_once(house: House) -> None:
@@ -144,12 +144,12 @@ async def test_a_promise_stays_whatever_is_set(
         await house.nodes(a_node(gpus=1))
         await house.enqueue(a_task("run", gpus=1, at=now, timeout=600))
         await house.enqueue(a_task("long", gpus=1, at=now - 1_000, timeout=300))
-        promised = (await house.desk.explain(tid("long"))).promised_start
+        promised = (await house.queries.explain(tid("long"))).promised_start
         assert promised == pytest.approx(now + 600, abs=2)
         await put(house, policy, discipline)
         for i in range(3):
             await house.enqueue(a_task(f"short{i}", gpus=1, at=now + 10, timeout=20, priority=i))
-        assert (await house.desk.explain(tid("long"))).promised_start <= promised
+        assert (await house.queries.explain(tid("long"))).promised_start <= promised
         await house.restart()
         await house.nodes(a_node(gpus=1))
         await house.end(house.only_attempt(tid("run")))
@@ -192,7 +192,7 @@ async def test_what_a_policy_has_learnt_outlives_a_planned_stop_and_a_change(tmp
         assert house.order.rho == pytest.approx(0.25)
         await put(house, "fifo")
         await put(house, "adaptive:c_min=10")
-        acting = house.engine.book.policy
+        acting = house.engine.state.policy
         assert isinstance(acting, Adaptive)
         assert (acting.c_min, acting.rho) == (10.0, pytest.approx(0.25))
 
@@ -252,7 +252,7 @@ class Wordy(AgingSjf):
 async def test_of_the_terms_of_a_policy_only_what_can_be_shown_is_told(tmp_path: Path, clock: FakeClock) -> None:
     async with a_house(tmp_path, clock, settings=BARE, order=Wordy()) as house:
         await a_queue(house)
-        reply = await house.desk.queue(pb.GetQueueRequest())
+        reply = await house.queries.queue(pb.GetQueueRequest())
         told = dict(reply.entries[0].terms)
         assert told["good"] == 3.0
         assert set(told) == {"good", *(f"t{i}" for i in range(16))}
@@ -319,9 +319,9 @@ async def test_a_policy_that_is_gone_leaves_the_queue_as_configured(
         assert (told.policy, told.policy_set_by, told.configured_policy) == ("passing", "root", "aging_sjf")
         assert told.failure.startswith("passing can't be had (There is no scheduling policy 'passing'; there are ")
         assert told.failure.endswith("); aging_sjf orders the queue")
-        reply = await house.desk.queue(pb.GetQueueRequest())
+        reply = await house.queries.queue(pb.GetQueueRequest())
         assert reply.policy == "aging_sjf", "what acts"
-        assert house.engine.steering.policy_text == "aging_sjf", "what the decision log tells"
+        assert house.engine.scheduling_choice.policy_text == "aging_sjf", "what the decision log tells"
         await put(house, "fifo")
         names, told = await seen(house)
         assert (names, told.policy, told.failure) == (["a", "b"], "fifo", "")

@@ -165,7 +165,7 @@ async def test_what_an_image_asks_outlives_a_restart(clock: FakeClock, tmp_path:
         await house.nodes(a_node(architecture="amd64"))
         await house.enqueue(task)
         await house.restart()
-        assert house.engine.book.tasks[task.id].shape == shape
+        assert house.engine.state.tasks[task.id].shape == shape
         node = a_node(architecture="arm64", images=frozenset({D1}))
         await house.nodes(node)
         await house.beat()
@@ -178,7 +178,7 @@ async def test_check_resources_knows_the_image(clock: FakeClock, tmp_path: Path)
         request.shapes.add(resources=common_pb2.Resources(cpu_centi=100), timeout_s=60, image_architecture=architecture)
     async with a_house(tmp_path, clock) as house:
         await house.nodes(a_node(architecture="amd64"))
-        reply = await house.desk.check(request)
+        reply = await house.queries.check(request)
     assert [len(verdict.refusals) for verdict in reply.verdicts] == [0, 1]
 
 

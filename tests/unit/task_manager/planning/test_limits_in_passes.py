@@ -169,13 +169,13 @@ async def test_a_task_that_was_tried_in_vain_and_goes_lets_the_next_one_be_tried
     tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No pass ran, and what might have started waited for the next event."""
-    real = queue_pass.seen_now
+    real = queue_pass.current_pass_input
 
     def few(*args: Any) -> Any:
         seen = real(*args)
         return replace(seen, settings=replace(seen.settings, filled=1))
 
-    monkeypatch.setattr(queue_pass, "seen_now", few)
+    monkeypatch.setattr(queue_pass, "current_pass_input", few)
     settings = replace(SETTINGS, reserved=1, discipline=Discipline.CONSERVATIVE)
     async with a_house(tmp_path, clock, settings=settings, order=policies.by_name("fifo")) as house:
         await house.nodes(a_node(gpus=2))
@@ -185,11 +185,11 @@ async def test_a_task_that_was_tried_in_vain_and_goes_lets_the_next_one_be_tried
         await house.enqueue(a_task("long1", gpus=1, at=now + 2, timeout=36_000))
         await house.enqueue(a_task("long2", gpus=1, at=now + 3, timeout=36_000))
         await house.enqueue(a_task("short", gpus=1, at=now + 4, timeout=60))
-        assert house.engine.book.plan is not None
-        assert house.engine.book.plan.cut
+        assert house.engine.state.plan is not None
+        assert house.engine.state.plan.cut
         assert [attempt.task.name for attempt in house.running()] == ["runs"]
         await house.cancel(tid("long1"))
-        assert house.engine.book.plan.waits.keys() >= {tid("long2")}, "a pass has looked at the next one"
+        assert house.engine.state.plan.waits.keys() >= {tid("long2")}, "a pass has looked at the next one"
         await house.cancel(tid("long2"))
         assert [attempt.task.name for attempt in house.running()] == ["runs", "short"]
 

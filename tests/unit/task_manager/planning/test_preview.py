@@ -66,7 +66,7 @@ async def same_as_submitted(house: House, tasks: list[Task]) -> None:
     assert {start.task for start in said} == {task.id.name for task in tasks}
     await house.enqueue(*tasks)
     for start in said:
-        entry = await house.desk.explain(tid(start.task, tasks[0].id.job_id))
+        entry = await house.queries.explain(tid(start.task, tasks[0].id.job_id))
         if start.refused:
             assert (entry.state, entry.HasField("estimated_start")) == ("QUEUED", False), "a limit holds it"
             continue
@@ -126,7 +126,7 @@ async def test_a_preview_is_what_the_task_then_gets(
             )
             if house.running() and rng.random() < 0.4:
                 attempt = rng.choice(house.running())
-                await house.end(attempt, node=house.engine.book.attempts[attempt.task].node_id)
+                await house.end(attempt, node=house.engine.state.attempts[attempt.task].node_id)
             await clock.advance(rng.choice([1.0, 7.0, 40.0]))
             await house.beat("n1")
             await house.beat("n2")
@@ -140,14 +140,24 @@ async def test_the_live_queue_does_not_know_that_somebody_asked(tmp_path: Path, 
         await house.nodes(a_node(gpus=1))
         for number in range(5):
             await house.enqueue(a_task(f"t{number}", gpus=1, at=clock.now(), timeout=100))
-        book, learnt = house.engine.book, house.engine.book.policy.state()
-        before = (list(book.queue.in_order()), dict(book.tasks), dict(book.places), book.queue.waiting_gpu_s, book.plan)
+        state, learnt = house.engine.state, house.engine.state.policy.state()
+        before = (
+            list(state.queue.in_order()),
+            dict(state.tasks),
+            dict(state.reservations),
+            state.queue.waiting_gpu_s,
+            state.plan,
+        )
         await previewed(house, [a_task("x", gpus=1, timeout=10)], [a_task("y", gpus=1, timeout=9_000, priority=1)])
         assert before == (
-            list(book.queue.in_order()), dict(book.tasks), dict(book.places), book.queue.waiting_gpu_s, book.plan
-        )  # fmt: skip
-        assert book.policy.state() == learnt
-        assert not book.dirty
+            list(state.queue.in_order()),
+            dict(state.tasks),
+            dict(state.reservations),
+            state.queue.waiting_gpu_s,
+            state.plan,
+        )
+        assert state.policy.state() == learnt
+        assert not state.dirty
 
 
 async def test_variants_are_compared_as_if_alone_and_say_when_a_start_can_be_promised(
@@ -213,7 +223,7 @@ async def test_a_rule_that_learnt_what_cannot_be_copied_orders_the_queue_and_has
             await previewed(house, [a_task("v")])
         await house.end(house.running()[0])
         assert len(house.running()) == 1
-        assert house.engine.book.queue.failure == ""
+        assert house.engine.state.queue.failure == ""
 
 
 async def test_what_is_never_taken_is_told_and_has_no_start(tmp_path: Path, clock: FakeClock) -> None:
@@ -237,7 +247,7 @@ async def test_a_task_that_no_machine_can_run_has_no_estimate_in_the_queue(tmp_p
         await house.nodes(a_node(gpus=1))
         await house.enqueue(a_task("runs", gpus=1, at=clock.now()))
         await house.enqueue(a_task("giant", gpus=8, at=clock.now()))
-        entry = await house.desk.explain(tid("giant"))
+        entry = await house.queries.explain(tid("giant"))
         assert not entry.HasField("estimated_start")
         assert [reason.word for reason in entry.reasons] == ["no_such_node_yet"]
 

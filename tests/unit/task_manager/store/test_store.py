@@ -48,15 +48,15 @@ async def test_a_whole_life_and_a_restart(house: House) -> None:
     await house.end(AttemptId(tid("fail"), 1), EndReason(EndWord.EXITED, None, 11, "Its process was ended."))
     await house.end(AttemptId(tid("fail"), 2), exited(3))
     await house.beat("n1")
-    book = house.engine.book
-    tasks, attempts, nodes = dict(book.tasks), dict(book.attempts), dict(book.nodes)
+    state = house.engine.state
+    tasks, attempts, nodes = dict(state.tasks), dict(state.attempts), dict(state.nodes)
     assert sorted(t.name for t in tasks) == ["held", "run", "wait"]
     await house.restart()
-    book = house.engine.book
-    assert book.tasks == tasks
-    assert book.attempts == attempts
-    assert book.nodes == nodes
-    assert book.leases[node.id].suspended
+    state = house.engine.state
+    assert state.tasks == tasks
+    assert state.attempts == attempts
+    assert state.nodes == nodes
+    assert state.leases[node.id].suspended
     ended = await house.db.read(lambda conn: queue_store.load_tasks(conn, [tid("fail")]))
     assert ended[tid("fail")].reason == exited(3)
     found = await house.db.read(lambda conn: queue_store.load_attempts(conn, tid("x").job_id, [], ("", 0), 2))
@@ -73,7 +73,7 @@ async def test_a_manual_retry_replaces_the_task_and_its_spec(house: House) -> No
     await house.enqueue(a_task(generation=2, timeout=20), spec=b"\x1a\x01b")
     specs = await house.db.read(lambda conn: queue_store.load_specs(conn, [tid("t")]))
     assert specs == {tid("t"): b"\x1a\x01b"}
-    stored = (await house.db.read(lambda conn: queue_store.load(conn, house.engine.here()))).tasks
+    stored = (await house.db.read(lambda conn: queue_store.load(conn, house.engine.read_clocks()))).tasks
     assert [(t.timeout_s, t.generation, t.attempt) for t in stored] == [(20, 2, 2)]
     assert (await house.db.read(lambda conn: queue_store.load_attempt(conn, tid("t"), 1))) is not None
 
