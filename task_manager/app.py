@@ -54,7 +54,7 @@ async def serve(config: HeadwayConfig) -> None:
     """Runs until asked to stop.
 
     Raises:
-        ConfigInvalid: a policy that this version does not have.
+        ConfigInvalid: this version does not have the configured policy.
         HeadwayError: it could not start, or a part of it ended.
     """
     service = Service("task-manager")
@@ -73,7 +73,7 @@ async def serve(config: HeadwayConfig) -> None:
 
 
 def settings_of(config: HeadwayConfig) -> TaskManagerSettings:
-    """What decisions need to know of the configuration."""
+    """The settings of TaskManager from the configuration."""
     mine = config.task_manager
     return TaskManagerSettings(
         leases=LeaseSettings(lease_s=config.cluster.lease_s, heartbeat_s=config.cluster.heartbeat_s),
@@ -117,7 +117,7 @@ async def build(
     workers: Workers | None = None,
     nodes: NodeSource | None = None,
 ) -> RpcServer:
-    """Everything of one TaskManager, registered with ``service``; the two managers are addresses."""
+    """Builds all parts of one TaskManager and registers them with ``service``; the two managers are addresses."""
     clock = clock or SystemClock()
     order = order or policy.AgingSjf()
     db = await Database.open(database, room="task_manager")
@@ -136,7 +136,7 @@ async def build(
     engine.order_sender = dispatcher
 
     async def planned_stop() -> None:
-        # Told to disk first: what a Worker may have been told must be known after the next start.
+        # Stored first: the next start must know what Workers may have been told.
         try:
             await engine.submit(StopPlanned())
             await dispatcher.suspend_leases(_SUSPEND_WITHIN_S)
@@ -172,7 +172,7 @@ async def build(
 
 
 async def watch_nodes(engine: Engine, nodes: NodeSource, clock: Clock) -> None:
-    """Follows ResourceManager; while it is away the nodes stay as it last told."""
+    """Follows ResourceManager; while it is away, the nodes stay as they were last reported."""
     pause_s = _FIRST_PAUSE_S
     while True:
         try:

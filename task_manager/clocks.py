@@ -1,24 +1,24 @@
 """Which clock counts for what.
 
-* The boot clock: passes, bookings, places, leases. It never steps, and starts anew with the machine.
-* The steady clock (``headway.steady``), JobManager's: since when a task ages. What is compared with that (whose turn it
-  is, and when nobody can come ahead any more) is by the same clock.
-* The wall clock: what is shown, and what is stored for another life of the machine.
+* The boot clock: passes, bookings, reservations, leases. It never jumps, and starts anew with the machine.
+* JobManager's steady clock (``headway.steady``): since when a task ages. What is compared with that is by the same
+  clock: whose turn it is, and when no new task can overtake any more.
+* The wall clock: what is shown, and what is stored for the time after a reboot.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-# What two clocks that the network sets are apart, and what a message takes: nobody has set one of them.
+# Two clocks that the network sets differ by this at most, with the time of a message: nobody has set one of them.
 _ALIKE_S = 2.0
 _LATER_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class ClockReading:
-    """What the clocks here say at one moment: ``now`` by the wall clock in epoch seconds, ``mono`` in seconds since the
-    boot that ``boot_id`` names."""
+    """Both clocks of this machine at one moment. ``now``: wall clock in epoch seconds. ``mono``: seconds since the boot
+    that ``boot_id`` names."""
 
     now: float
     mono: float
@@ -27,8 +27,8 @@ class ClockReading:
 
 @dataclass(frozen=True, slots=True)
 class SteadyOffset:
-    """JobManager's steady clock is the boot clock here plus ``offset_s``, while both machines live on: its one since
-    ``of_boot_id``, this one since ``boot_id``."""
+    """JobManager's steady clock is the boot clock here plus ``offset_s``, as long as neither machine reboots.
+    ``of_boot_id``: the boot of its machine; ``boot_id``: of this one."""
 
     of_boot_id: str
     boot_id: str
@@ -38,7 +38,7 @@ class SteadyOffset:
 def updated_offset(
     before: SteadyOffset | None, of_boot_id: str, steady: float, reading: ClockReading
 ) -> SteadyOffset | None:
-    """What is known once JobManager has told its clock. A message that took long tells it too early, never too late."""
+    """The offset after a message with JobManager's clock. A slow message makes it too small, never too large."""
     if not of_boot_id:
         return before
     said = SteadyOffset(of_boot_id, reading.boot_id, steady - reading.mono)
@@ -48,7 +48,7 @@ def updated_offset(
 
 
 def ahead_s(known: SteadyOffset | None, reading: ClockReading) -> float:
-    """By how many seconds the steady clock is ahead of the wall clock here; 0 unless one of them was set."""
+    """By how many seconds the steady clock is ahead of the wall clock here; 0 unless somebody set one of them."""
     if known is None or known.boot_id != reading.boot_id:
         return 0.0
     found = reading.mono + known.offset_s - reading.now

@@ -1,4 +1,4 @@
-"""The other services as TaskManager needs them."""
+"""Calls to the other services."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class NodeSourcePeer:
 
 
 class JobManagerPeer:
-    """Takes TaskManager's events."""
+    """Sends TaskManager's events to JobManager."""
 
     def __init__(self, peer: Peer) -> None:
         self._peer = peer

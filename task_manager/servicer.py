@@ -1,4 +1,4 @@
-"""TaskManager's gRPC door."""
+"""TaskManager's gRPC service."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from .hub import QueueEventHub
 
 log = get_logger(__name__)
 
-_VIEWS_IN_ONE_MESSAGE = 100  # made in a few milliseconds, so that others get their turn between two
+_VIEWS_IN_ONE_MESSAGE = 100  # they take a few milliseconds; then other calls get their turn
 
 
 class TaskManagerService(TaskManagerServicer):
-    """Takes calls in; decides nothing."""
+    """Takes calls, and passes them on; it decides nothing."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class TaskManagerService(TaskManagerServicer):
     async def WatchAttempts(self, request: pb.WatchAttemptsRequest, context: Any) -> AsyncIterator[pb.AttemptChanges]:
         async with contextlib.aclosing(self._hub.watch()) as changes:
             async for attempts, queue_changed in changes:
-                # The first is empty: it tells the watcher that from here on nothing is missed.
+                # The first message is empty: after it the watcher misses nothing.
                 for start in range(0, max(1, len(attempts)), _VIEWS_IN_ONE_MESSAGE):
                     part = [self._queries.view(attempt) for attempt in attempts[start : start + _VIEWS_IN_ONE_MESSAGE]]
                     yield pb.AttemptChanges(attempts=part, queue_changed=queue_changed and start == 0)

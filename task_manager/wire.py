@@ -1,4 +1,4 @@
-"""TaskManager's messages: from the wire into what this room works with, and back."""
+"""Converts TaskManager's messages into its entities and events, and back."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from .model import Attempt, Condition, Extension, Gpu, Node, Shape, Task
 from .planning.image_forecast import Wanted
 from .ports import LaunchOrder
 
-# Tasks of a job are mostly alike: one object serves all of a shape.
+# Tasks of a job are mostly alike: all tasks of a shape share one object.
 _shapes: dict[Shape, Shape] = {}
 _MOST_SHAPES = 10_000
 
@@ -99,7 +99,7 @@ def shape(
     digest: str = "",
     source: int = common_pb2.IMAGE_SOURCE_UNKNOWN,
 ) -> Shape:
-    """What a task asks of a node, for itself and for its image."""
+    """What a task and its image need of a node."""
     pinned = bool(digest) and source != common_pb2.IMAGE_SOURCE_UNKNOWN
     made = Shape(
         message.cpu_centi,
@@ -108,7 +108,7 @@ def shape(
         tuple(sorted(message.gpu_models)),
         message.gpu_memory_bytes,
         architecture,
-        # An image that could use GPUs may well run without any.
+        # An image that can use GPUs may also run without any.
         require_cuda if message.gpus else "",
         digest if pinned else "",
         pinned and source == common_pb2.IMAGE_SOURCE_ENGINE,
@@ -178,7 +178,7 @@ def _end_reason(message: common_pb2.EndReason) -> EndReason:
     try:
         return convert.end_reason(message)
     except ValueError:
-        # A Worker of a newer version: the end is a fact, its word can't be kept.
+        # The Worker has a newer version: the end is a fact, but its word is unknown here.
         return EndReason(EndWord.PLATFORM_ERROR, detail=f"Its worker said: {message.word}. {message.detail}".strip())
 
 
@@ -239,12 +239,12 @@ def launch_request(launches: Sequence[LaunchOrder]) -> worker_pb2.LaunchRequest:
 
 
 def wanted_image(enqueue: bytes) -> Wanted | None:
-    """The image of a task (a serialised EnqueueTask), if a Worker can bring it ahead."""
+    """The image of a task (a serialised EnqueueTask), if a Worker can prefetch it."""
     message = task_manager_pb2.EnqueueTask.FromString(enqueue)
     spec = message.spec
     if not spec.image_digest or spec.image_source == common_pb2.IMAGE_SOURCE_ENGINE:
         return None
-    # A digest without a source is one of a registry that was not asked: it may come, and is asked for at the start.
+    # A digest without a source is from a registry that was not asked. It may exist there; the start asks for it.
     source = spec.image_source or common_pb2.IMAGE_SOURCE_REGISTRY
     return Wanted(spec.image, spec.image_digest, source, message.owner.name)
 
@@ -282,7 +282,7 @@ def nodes_changed(message: resource_manager_pb2.NodesChanged) -> NodesChanged:
 
 
 def node(message: resource_manager_pb2.Node) -> Node:
-    """A node without its readings. A word of a newer version counts as the state that takes no work."""
+    """A node without its readings. An unknown word of a newer version counts as a state that takes no work."""
     capacity = message.status.capacity
     return Node(
         id=NodeId(message.id),
@@ -314,11 +314,11 @@ _HEALTHS = frozenset(health.value for health in NodeHealth)
 _ADMISSIONS = frozenset(admission.value for admission in Admission)
 
 
-# -- for pages and people -----------------------------------------------------------------------------
+# -- for pages and clients -----------------------------------------------------------------------------
 
 
 def attempt_view(attempt: Attempt, sentence: str = "") -> task_manager_pb2.AttemptView:
-    """``sentence`` is what there is to say of one that has not ended."""
+    """``sentence`` is about an attempt that has not ended."""
     times = phases_of(attempt)
     deadline = attempt.started_at + attempt.timeout_s if attempt.started_at is not None else None
     view = task_manager_pb2.AttemptView(

@@ -1,4 +1,4 @@
-"""Looks past runs up for a whole job at once: a few queries for thousands of tasks, a bounded number of rows each."""
+"""Looks up past runs for a whole job at once: a few queries for thousands of tasks, each of a bounded size."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ Column = Literal["command_print", "task_print"]
 
 
 class TimeoutAdvisor:
-    """Answers what past runs say of timeouts."""
+    """Suggests timeouts from past runs."""
 
     def __init__(self, engine: Engine, db: Database) -> None:
         self._engine = engine
         self._db = db
 
     async def advise(self, request: pb.SuggestTimeoutsRequest) -> pb.SuggestTimeoutsReply:
-        """By the command; where too little is known of it, by the task's name."""
+        """Suggests by the command; if too few of its runs are known, by the task's name."""
         by_command = await self._learn("command_print", (asked.command_print for asked in request.asked))
         unknown = (asked.task_print for asked in request.asked if asked.command_print not in by_command)
         by_task = await self._learn("task_print", unknown)
@@ -68,7 +68,7 @@ class TimeoutAdvisor:
 
 
 def load_runs(conn: Connection, column: Column, prints: Sequence[int]) -> dict[int, list[PastRun]]:
-    """The latest runs of each print, by one query; see ``coach`` for which of them count."""
+    """The latest runs of each fingerprint, by one query; see ``timeout_advice`` for which of them count."""
     by = attempts.c[column]
     latest = (
         select(by.label("print"), attempts.c.state, attempts.c.run_s, attempts.c.timeout_s)
@@ -88,7 +88,7 @@ def load_runs(conn: Connection, column: Column, prints: Sequence[int]) -> dict[i
 
 
 def seniority_per_s(policy: Policy) -> float | None:
-    """How many seconds of waiting one second of timeout costs; None: the rule is not such."""
+    """How many seconds of waiting one second of timeout costs; None: the policy does not work like that."""
     return policy.beta / policy.gamma if isinstance(policy, AgingSjf) and policy.gamma else None
 
 

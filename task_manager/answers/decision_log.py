@@ -1,4 +1,4 @@
-"""Questions to the decision log, and its end: what is older than the configured days is forgotten."""
+"""Answers from the decision log, and deletes what is older than the configured number of days."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MOST_ATTEMPTS = 500
 
 
 class DecisionLog:
-    """See the module. ``days``: how long it is kept; 0: there is none."""
+    """Reads and prunes the log. ``days``: how long it is kept; 0: there is no log."""
 
     def __init__(self, db: Database, clock: Clock, days: int) -> None:
         self._db = db
@@ -39,10 +39,10 @@ class DecisionLog:
 
         Raises:
             NotFound: JobManager never handed it over.
-            InvalidInput: too many are asked for.
+            InvalidInput: too many passes are asked for.
         """
         if limit > _MOST_PASSES:
-            raise InvalidInput(f"At most {_MOST_PASSES} passes are told at a time; {limit} were asked for.")
+            raise InvalidInput(f"At most {_MOST_PASSES} passes can be listed at a time; {limit} were asked for.")
         limit, now = limit or _PASSES, self._clock.now()
 
         def read(conn: Connection) -> pb.ListDecisionsReply:
@@ -59,7 +59,7 @@ class DecisionLog:
                 describe_pass(kept, number, at, task, _came_at(waits, at))
                 for first, last in _runs(ids[:limit])
                 for number, at, kept in decision_store.frames(conn, first, last)
-                # Else a pass of the instant before it came, or one that the wall clock alone takes for later.
+                # Leaves out a pass just before the task came, and one that only seems later by the wall clock.
                 if task_id in kept.tasks or any(came < at <= min(left, now) for came, left in waits)
             ]
             reply.passes.extend(sorted(found, key=lambda one: -one.id))
@@ -68,7 +68,7 @@ class DecisionLog:
         return await self._db.read(read)
 
     async def run(self) -> None:
-        """Forgets now and then; a side task."""
+        """Prunes the log from time to time; a side task."""
         while True:
             try:
                 while await self.forget():
@@ -78,13 +78,13 @@ class DecisionLog:
             await self._clock.sleep(_PRUNED_EVERY_S)
 
     async def forget(self) -> int:
-        """Forgets some of what is too old; returns how many passes."""
+        """Deletes some passes that are too old; returns how many."""
         before_at = self._clock.now() - self._days * _DAY_S
         return await self._db.write(lambda conn: decision_store.prune(conn, before_at))
 
 
 def _waits(task: Task, attempts: Iterable[Attempt]) -> list[tuple[float, float]]:
-    """When it waited, from and up to; an attempt's own start is in it."""
+    """The spans in which it waited; the start of an attempt belongs to its span."""
     found = [(attempt.queued_at, attempt.placed_at) for attempt in attempts]
     if task.waiting:
         found.append((task.queued_at, float("inf")))
@@ -94,12 +94,12 @@ def _waits(task: Task, attempts: Iterable[Attempt]) -> list[tuple[float, float]]
 
 
 def _came_at(waits: Iterable[tuple[float, float]], at: float) -> float | None:
-    """Since when it waited then; None: by the wall clock it did not."""
+    """Since when it was waiting then; None: by the wall clock it was not."""
     return max((came for came, left in waits if came <= at <= left), default=None)
 
 
 def _runs(ids: Iterable[int]) -> list[tuple[int, int]]:
-    """Ids that follow each other, as first and last."""
+    """Ranges of consecutive ids, as first and last."""
     found: list[tuple[int, int]] = []
     for number in sorted(ids):
         if found and found[-1][1] == number - 1:

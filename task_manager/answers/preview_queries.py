@@ -1,7 +1,7 @@
-"""Answers what tasks that nobody has submitted would get.
+"""Previews: when tasks that nobody has submitted would start.
 
-The live queue is held up only while note is taken of it: about 2 ms with 10,000 waiting tasks, 25 ms with 100,000. A
-pass for each set comes after, in a thread.
+The live queue stops only while it is copied: about 2 ms with 10,000 waiting tasks, 25 ms with 100,000. After that, one
+pass for each set runs in a thread.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ _MOST_TASKS = 10_000
 
 
 class PreviewQueries:
-    """One at a time, in a thread: a pass for each set takes a while, and nobody waits for it but who asked."""
+    """Makes one preview at a time, in a thread: a pass for each set takes a while, and must not delay others."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._turn = asyncio.Lock()
-        # Of its own, and of one thread: answers that nobody waits for any more must not pile up beside each other.
+        # A pool of one thread: answers that nobody waits for any more must not run at the same time.
         self._thread = ThreadPoolExecutor(1, "preview")
 
     async def preview(self, request: pb.PreviewQueueRequest) -> pb.PreviewQueueReply:
-        """See the message.
+        """Answers when the tasks of each set would start; see the message.
 
         Raises:
             InvalidInput: too many sets or tasks, or two tasks of one name in a set.
-            Conflict: the policy that acts can't be copied.
+            Conflict: the policy in use can't be copied.
         """
         if len(request.sets) > MOST_SETS:
             raise InvalidInput(f"A preview is of at most {MOST_SETS} variants, not {len(request.sets)}.")
@@ -66,7 +66,7 @@ class PreviewQueries:
                 )
                 try:
                     make_snapshot = detached_pass_input(there, reading, self._engine.ahead_s(reading))
-                except BaseException as error:  # a third party's policy may have learnt what can't be copied
+                except BaseException as error:  # a third-party policy may have a state that can't be copied
                     let_ours_pass(error)
                     sentence = f"Nothing can be previewed under the policy {state.policy.name}: it can't be copied"
                     raise Conflict(f"{sentence} ({words(error)}).") from error
@@ -77,7 +77,7 @@ class PreviewQueries:
         return reply
 
     async def close(self) -> None:
-        """What is under way is given up."""
+        """Cancels what is under way."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 

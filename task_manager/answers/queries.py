@@ -1,4 +1,4 @@
-"""Answers to questions: the queue, why a task waits, where an attempt is. Reads, never changes."""
+"""Queries of the queue: its pages, why a task waits, where an attempt runs. They change nothing."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from .queue_entries import QueueEntries
 
 _PAGE = 500  # attempts in one part of a list: well under 1 MB
 _MOST_ENTRIES = 1_000
-_AT_ONCE = 100  # entries are made in a few milliseconds; then others get their turn
+_AT_ONCE = 100  # so many entries take a few milliseconds; then other calls get their turn
 
 
 class QueueQueries:
-    """Questions of pages and people."""
+    """Reads the queue for pages and clients."""
 
     def __init__(self, engine: Engine, db: Database) -> None:
         self._engine = engine
@@ -36,9 +36,9 @@ class QueueQueries:
         self._overtaken: Overtaken | None = None  # of the last plan that was asked about
 
     async def check(self, request: task_manager_pb2.CheckResourcesRequest) -> task_manager_pb2.CheckResourcesReply:
-        """Would these be taken into the queue?"""
+        """Checks whether these would be accepted into the queue."""
         settings = self._engine.settings
-        # Without waiting for the turn under way: nodes are ResourceManager's facts, whatever becomes of the turn.
+        # This does not wait for the turn under way: nodes come from ResourceManager, whether or not the turn succeeds.
         nodes = list(self._engine.state.nodes.values())
         gate = Gate(nodes, settings.limits, settings.cpu_tasks)
         reply = task_manager_pb2.CheckResourcesReply(nodes_known=len(nodes))
@@ -54,7 +54,7 @@ class QueueQueries:
         return reply
 
     async def queue(self, request: task_manager_pb2.GetQueueRequest) -> task_manager_pb2.GetQueueReply:
-        """One page of the waiting tasks in their order, held ones last and without a position; or what is named.
+        """One page of the waiting tasks in their order; held tasks come last and have no position. Or the named tasks.
 
         Raises:
             InvalidInput: too many tasks are named.
@@ -82,12 +82,12 @@ class QueueQueries:
             )
 
     async def scheduling(self) -> task_manager_pb2.Scheduling:
-        """What orders the queue, and who said so."""
+        """Which policy and discipline order the queue, and who chose them."""
         async with self._engine.consistent_state() as state:
             return scheduling_view.scheduling(state, self._engine.scheduling_choice)
 
     async def explain(self, task_id: TaskId) -> task_manager_pb2.QueueEntry:
-        """All about one task.
+        """The entry of one task.
 
         Raises:
             NotFound: JobManager never handed it over.
@@ -137,7 +137,7 @@ class QueueQueries:
         return QueueEntries(state, settings, rooms, self._overtaken, reading, self._engine.ahead_s(reading))
 
     def view(self, attempt: Attempt) -> task_manager_pb2.AttemptView:
-        """As pages show it."""
+        """The attempt as pages show it."""
         return wire.attempt_view(attempt, self._sentence(attempt) if attempt.live else "")
 
     def _address(self, attempt: Attempt) -> str:
@@ -158,23 +158,23 @@ class QueueQueries:
         if attempt.state is AttemptState.STOPPING:
             if silent:
                 return (
-                    f"Stopping: {attempt.node_id} does not answer. It ends when the machine is back, when its lease "
-                    "is over, or when an administrator declares the machine lost."
+                    f"Stopping: {attempt.node_id} does not answer. The task ends when the machine is back, when its "
+                    "lease expires, or when an administrator declares the machine lost."
                 )
             if attempt.stop_at is not None and engine.now() - attempt.stop_at > engine.settings.stop_limit_s:
-                return f"Stopping: {attempt.node_id} has not managed to end it yet."
+                return f"Stopping: {attempt.node_id} has not stopped the task yet."
             return "Stopping."
         return f"{attempt.node_id} does not answer; the task may still be running there." if silent else ""
 
 
 def _named(state: EngineState, job_id: JobId, names: Iterable[str]) -> list[tuple[Task, int | None]]:
-    """Those of a job's tasks of these names that wait, each as it comes in the list."""
+    """The waiting tasks of a job that have these names, in the order of the names."""
     found = (state.tasks.get(TaskId(job_id, name)) for name in names)
     return [(task, None) for task in found if task is not None and task.waiting]
 
 
 def _page(state: EngineState, offset: int, limit: int, job_id: JobId) -> list[tuple[Task, int | None]]:
-    """The queue's, or of it one job's, with positions where they are known already; held tasks come last."""
+    """A page of the queue, or of one job's waiting tasks; held tasks come last. Positions only where known."""
     ids = state.queue.page_of_job(job_id, offset, limit) if job_id else state.queue.page(offset, limit)
     if len(ids) < limit:
         waiting = state.queue.count_of_job(job_id) if job_id else len(state.queue)

@@ -1,4 +1,4 @@
-"""Waiting tasks as pages show them: all that is asked at one moment, found once for all of them."""
+"""Waiting tasks as pages show them. What all entries of one moment need is found once."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _PRIORITIES = {rank: convert.priority_to_pb(name) for name, rank in convert.PRIO
 
 
 class QueueEntries:
-    """Of the book at this moment, which must not change as long as entries are made.
+    """Makes entries from the engine's state, which must not change meanwhile.
 
-    ``rooms``: what is left of every known node. ``overtaken``: of the book's plan. ``ahead_s``: the steady clock of the
-    wall clock.
+    ``rooms``: what is free on every known node. ``overtaken``: of the state's plan. ``ahead_s``: by how much the steady
+    clock is ahead of the wall clock.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class QueueEntries:
         self._resources: dict[Shape, common_pb2.Resources] = {}
 
     def entry(self, task: Task, position: int | None = None) -> task_manager_pb2.QueueEntry:
-        """``position``: in the whole queue, from 1; None: to be looked up."""
+        """``position``: in the whole queue, from 1; None: it is looked up."""
         if not task.waiting:
             position = 0
         elif position is None:

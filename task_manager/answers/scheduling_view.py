@@ -1,4 +1,4 @@
-"""What orders the queue, for pages and people."""
+"""Which policy and discipline order the queue, as pages show it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TERMS = 20  # shown of one task
 
 
 def scheduling(state: EngineState, scheduling_choice: SchedulingChoice) -> pb.Scheduling:
-    """What acts, who said so, and what is wrong with it."""
+    """What is in use, who chose it, and what is wrong with it."""
     configured = scheduling_choice.configured
     said = pb.Scheduling(
         policy=scheduling_choice.asked_text,
@@ -40,7 +40,7 @@ def scheduling(state: EngineState, scheduling_choice: SchedulingChoice) -> pb.Sc
 
 
 def terms(state: EngineState, task: Task, steady: float) -> dict[str, float]:
-    """The parts of a task's priority by the rule that orders now; a third party's rule may fail at it."""
+    """The terms of a task's priority under the policy in use. If a third-party policy fails, the common terms."""
     try:
         parts = islice(state.queue.acting.terms(task, steady).items(), _TERMS)
         said = [(str(name), float(value)) for name, value in parts]

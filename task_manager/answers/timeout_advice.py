@@ -1,10 +1,9 @@
-"""What past runs say of a timeout. It advises; nobody applies it but the person whose task it is.
+"""Suggests a timeout from past runs. It only advises: the owner of the task decides.
 
-Which runs count: those that succeeded give run times. One that its own timeout ended ran at least so long, and what it
-would have needed is not known: it counts among the runs that a timeout may kill, and pulls the advice up where its
-limit lay within reach of the run times. All others (failed early, cancelled, lost) say nothing of how long the work
-takes. Where several were ended by their timeouts, and more than succeeded (or hardly any did), that alone is said, and
-no timeout is suggested: any figure would be a guess.
+Runs that succeeded give run times. A run that its timeout ended ran at least that long, and how long it needed is not
+known. It counts among the runs that a timeout may kill. It raises the suggestion if its timeout was near the run times.
+All other runs (failed early, cancelled, lost) say nothing about how long the work takes. If timeouts ended several
+runs, and more than succeeded, no timeout is suggested: any figure would be a guess.
 """
 
 from __future__ import annotations
@@ -16,20 +15,20 @@ from enum import StrEnum
 
 from headway.units import format_duration
 
-FEWEST = 3  # runs that succeeded (or that a timeout ended), else nothing is said
-LATEST = 200  # runs looked at
-_MANY = 20  # from here on the longest few may be odd ones
+FEWEST = 3  # runs that succeeded (or that a timeout ended); with fewer there is no advice
+LATEST = 200  # so many past runs count
+_MANY = 20  # from so many runs on, the longest few are left out as exceptions
 _QUANTILE = 0.95
 _MARGIN, _WIDE_MARGIN = 1.2, 1.5
-_REACH = 2.0  # a limit up to so many times the longest run time cut off work that went well
-_MUCH = 1.5  # more than so many times the advice is worth a word
-# Up to (seconds) in steps of (seconds): timeouts that people write.
+_REACH = 2.0  # a timeout up to so many times the longest run time probably ended healthy work
+_MUCH = 1.5  # from so many times the suggestion on, the sentence says that less would do
+# (up to, step) in seconds: suggestions are rounded to timeouts that people write.
 _STEPS = ((120, 10), (600, 60), (1_800, 120), (3_600, 300), (10_800, 900), (43_200, 1_800), (172_800, 3_600))
 _LAST_STEP = 21_600
 
 
 class AdviceBasis(StrEnum):
-    """What the runs have in common with the task, all by the same account."""
+    """What the runs have in common with the task; all are of the same account."""
 
     COMMAND = "command"  # image and command
     TASK = "task"  # the name
@@ -45,7 +44,7 @@ class PastRun:
 
 @dataclass(frozen=True, slots=True)
 class RunTimeStatistics:
-    """What the latest runs say, whatever is asked for now. Times in seconds, of those that succeeded."""
+    """The run times of the latest runs. Times in seconds, of the runs that succeeded."""
 
     runs: tuple[PastRun, ...]
     suggested_s: float
@@ -54,24 +53,24 @@ class RunTimeStatistics:
     shortest_s: float
     median_s: float
     longest_s: float
-    usual_s: float  # nearly all of them took no longer
+    usual_s: float  # nearly all runs took no longer
 
     def killed_share(self, timeout_s: float) -> float:
-        """Of all runs, which share this timeout would have ended for certain; 0 to 1."""
+        """Which share of all runs this timeout would surely have ended; 0 to 1."""
         return self.killed(timeout_s) / len(self.runs)
 
     def killed(self, timeout_s: float) -> int:
-        """How many of them."""
+        """How many runs this timeout would surely have ended."""
         return sum(run.seconds >= timeout_s if run.timed_out else run.seconds > timeout_s for run in self.runs)
 
     def unknown(self, timeout_s: float) -> int:
-        """How many more it may have ended: a shorter timeout ended them before, and what they needed is not known."""
+        """How many more it might have ended: a shorter timeout ended them, so what they needed is not known."""
         return sum(run.timed_out and run.seconds < timeout_s for run in self.runs)
 
 
 @dataclass(frozen=True, slots=True)
 class MostlyTimedOut:
-    """Most of the latest runs were ended by their timeouts: how long they need is not known. Times in seconds."""
+    """Timeouts ended most of the latest runs, so how long they need is not known. Times in seconds."""
 
     succeeded: int
     timed_out: int
@@ -79,7 +78,7 @@ class MostlyTimedOut:
 
 
 def learn(runs: Iterable[PastRun]) -> RunTimeStatistics | MostlyTimedOut | None:
-    """What the runs say; None: too little."""
+    """Statistics of these runs; None: there are too few."""
     runs = tuple(runs)
     times = sorted(run.seconds for run in runs if not run.timed_out)
     cut_off = [run.seconds for run in runs if run.timed_out]
@@ -88,7 +87,7 @@ def learn(runs: Iterable[PastRun]) -> RunTimeStatistics | MostlyTimedOut | None:
     if len(times) < FEWEST:
         return None
     usual_s = times[math.ceil(_QUANTILE * len(times)) - 1] if len(times) >= _MANY else times[-1]
-    # One that hung until a limit far off says nothing; one that was cut off near the others' times would have gone on.
+    # A run that hung until a far timeout says nothing. One that was ended near the others' run times needed more time.
     near = [limit for limit in cut_off if limit <= _REACH * times[-1]]
     needed_s = max(usual_s, *near) * _WIDE_MARGIN if near else usual_s * _MARGIN
     return RunTimeStatistics(
@@ -97,7 +96,7 @@ def learn(runs: Iterable[PastRun]) -> RunTimeStatistics | MostlyTimedOut | None:
 
 
 def rounded_up(seconds: float) -> float:
-    """To a timeout that a person would write, at least 10 s."""
+    """Rounds up to a timeout that a person would write, at least 10 s."""
     step = next((step for most, step in _STEPS if seconds <= most), _LAST_STEP)
     return float(max(1, math.ceil(seconds / step)) * step)
 
@@ -110,8 +109,8 @@ def sentence(
     task: str = "",
     seniority_per_s: float | None = None,
 ) -> str:
-    """The advice for people. ``seniority_per_s``: how many seconds of waiting one second of timeout costs, where the
-    queue's rule is such; ``task``: the name that the runs share."""
+    """The advice as a sentence. ``seniority_per_s``: how many seconds of waiting one second of timeout costs, if the
+    policy works like that. ``task``: the name that the runs share."""
     what = _what(basis, task)
     suggested = format_duration(experience.suggested_s)
     words = [f"{experience.succeeded} runs of {what} by you took {_took(experience)}"]
@@ -135,7 +134,7 @@ def sentence(
 
 
 def warning(cut_short: MostlyTimedOut, basis: AdviceBasis, asked_s: float) -> str:
-    """For people, where no timeout can be suggested."""
+    """The sentence where no timeout can be suggested."""
     ended = f"{cut_short.timed_out} runs of {_what(basis)} by you were ended by a timeout of up to "
     ended += f"{_said(cut_short.longest_limit_s)} before they were done"
     done = f"only {cut_short.succeeded} succeeded" if cut_short.succeeded else "none succeeded"
@@ -171,7 +170,7 @@ def _share(experience: RunTimeStatistics, timeout_s: float) -> str:
 
 
 def _said(seconds: float) -> str:
-    """As exact as it matters to people: tenths up to ten seconds, seconds up to an hour, then minutes."""
+    """A rounded duration: tenths up to ten seconds, seconds up to an hour, then minutes."""
     if seconds < 10:
         return format_duration(max(0.1, round(seconds, 1)))
     return format_duration(round(seconds) if seconds < 3_600 else 60 * round(seconds / 60))

@@ -1,4 +1,4 @@
-"""Answers what was used, and what ran. Reads, never changes."""
+"""Queries of usage and of past runs. They change nothing."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ..engine.usage import MOST_ROWS, TimeSpan, UsageGrouping, UsageSummary, che
 from ..store import usage_store
 from . import usage_wire
 
-_PAGE = 500  # runs in one part: some milliseconds of the loop
+_PAGE = 500  # runs in one part: they take the event loop some milliseconds
 _ROWS = 100
 
 
 class UsageQueries:
-    """See the module."""
+    """Reads usage and past runs."""
 
     def __init__(self, db: Database, clock: Clock) -> None:
         self._db = db
@@ -31,7 +31,7 @@ class UsageQueries:
         """One page of sums over a span.
 
         Raises:
-            InvalidInput: no such rows, no span, or too many days.
+            InvalidInput: there is no such grouping, no such span, or there are too many days.
         """
         span = TimeSpan(request.from_at, request.to_at)
         by = checked_grouping(request.by, span)
@@ -42,10 +42,10 @@ class UsageQueries:
                 conn, by, span, owner=request.owner, now=self._clock.now(), limit=limit, offset=request.offset
             )
 
-        # Years of a busy cluster take seconds: one at a time, so that pages always find a reader.
+        # Years of a busy cluster take seconds. Only one such query runs at a time, so that pages always find a reader.
         await self._free.acquire()
         reading = asyncio.ensure_future(self._db.read(read))
-        # A caller that goes away does not end what the database is at.
+        # The query goes on in the database when the caller goes away.
         reading.add_done_callback(self._done)
         return usage_wire.usage(await asyncio.shield(reading))
 

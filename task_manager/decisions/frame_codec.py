@@ -1,4 +1,4 @@
-"""Frames as bytes: a whole one now and then, between them what changed since the one before. zlib around JSON."""
+"""Frames as bytes: compressed JSON. Some frames are whole; the others hold what changed since the one before."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PARTS = ("tasks", "nodes", "left", "running", "places", "waits")
 
 
 def encode(now: Frame, before: Frame | None) -> bytes:
-    """``now`` as it differs from ``before``; whole without it."""
+    """``now`` as the difference from ``before``; without ``before``, the whole frame."""
     said: dict[str, Any] = {"v": _VERSION, "head": _head(now.head)}
     if before is None or before.head.settings != now.head.settings:
         said["settings"] = _settings(now.head.settings)

@@ -1,7 +1,7 @@
-"""What a pass saw and decided, small enough to be kept, and the way back: a frame replays to the identical plan.
+"""A frame: what one pass saw and decided, small enough to be stored. A replay of it makes the identical plan.
 
-Of the queue a frame holds the tasks that the pass looked at. Those that it did not look at decided nothing: the walk
-goes by the order of the keys and stops by counting, so with them left out it takes the very same steps.
+A frame holds only the tasks that the pass looked at. The others decided nothing: a pass goes through the queue in the
+order of the keys and stops by counting. Without them, it takes the very same steps.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from ..planning.placement import Room
 from ..planning.plan import PassInput, PassSettings, Placement, Plan, Wait
 from ..planning.scheduling_pass import plan
 
-MOST_TASKS = 3_000  # a pass that looked at more is kept without the rest, and does not replay
-_MOST_NUMBERS = 50  # of a rule that re-sorts, so many keys are kept for people
+MOST_TASKS = 3_000  # a frame has no more tasks; a pass that looked at more can't be replayed
+_MOST_NUMBERS = 50  # so many keys are kept to be shown, under a policy that sorts the queue anew
 
 
 @dataclass(frozen=True, slots=True)
 class FrameHeader:
-    """What there is once in a pass. Times in seconds, as in `PassInput`."""
+    """What a pass has once. Times in seconds, as in `PassInput`."""
 
     now_s: float
     wall_s: float
@@ -35,25 +35,25 @@ class FrameHeader:
     gpus: int
     waiting: int  # tasks in the queue
     waiting_gpu_s: float
-    failure: str  # why `aging_sjf` stood in
-    whole: bool  # whether all that was looked at is in the frame
+    failure: str  # why `aging_sjf` was used instead
+    whole: bool  # whether the frame has all tasks that the pass looked at
     ahead_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class FrameTask:
-    """A task as a pass saw it. ``number`` is its key under a static rule, else 0: the order stands in `Frame.order`."""
+    """A task as a pass saw it. ``number`` is its key under a static policy; else it is 0, and `Frame.order` counts."""
 
     task: Task
     number: float
-    queued: bool  # ages; False: on hold
+    queued: bool  # False: on hold
     runnable: bool
-    closes_at: float | None  # from when on (steady clock) nobody can come ahead, where the pass asked
+    closes_at: float | None  # steady clock: from then on no new task can overtake it; None: not asked
 
 
 @dataclass(frozen=True, slots=True)
 class FrameNodeCapacity:
-    """What was left of a node before the pass. ``free``: places in `Node.gpus`, ``used``: when each was last used."""
+    """What was free on a node before the pass. ``free``: indexes in `Node.gpus`; ``used``: when each was last used."""
 
     order: int
     cpu_centi: int
@@ -65,23 +65,23 @@ class FrameNodeCapacity:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One pass."""
+    """One stored pass."""
 
     head: FrameHeader
     tasks: Mapping[TaskId, FrameTask]
-    nodes: Mapping[NodeId, Node]  # of their images those that some task names
+    nodes: Mapping[NodeId, Node]  # with only those images that some task names
     left: Mapping[NodeId, FrameNodeCapacity]
     running: Mapping[TaskId, Booking]
-    places: Mapping[TaskId, Place]  # stored ones before the pass
+    places: Mapping[TaskId, Place]  # reservations that were stored before the pass
     waits: Mapping[TaskId, Wait]
     placements: tuple[Placement, ...]
-    order: tuple[TaskId, ...]  # of the tasks, under a rule that re-sorts
-    numbers: Mapping[TaskId, float]  # keys under such a rule, of the first and of those that started
-    outlived: tuple[TaskId, ...]  # of the running ones, in the order in which the pass saw them
+    order: tuple[TaskId, ...]  # of the tasks, under a policy that sorts the queue anew
+    numbers: Mapping[TaskId, float]  # keys under such a policy: of the first tasks, and of those that started
+    outlived: tuple[TaskId, ...]  # running tasks beyond the end of their booking, in the order of the pass
 
 
 def frame_of(inp: PassInput, said: Plan, policy: str) -> Frame:
-    """What is worth keeping of a pass that was just made and not carried out yet. ``policy``: as it was asked for."""
+    """The frame of a pass that was just made and not applied yet. ``policy``: as it was asked for."""
     looked = dict.fromkeys(placement.task_id for placement in said.placements)
     looked.update(dict.fromkeys(said.waits))
     looked.update(dict.fromkeys(said.reservations))
@@ -124,7 +124,7 @@ def frame_of(inp: PassInput, said: Plan, policy: str) -> Frame:
 
 
 def _bare(node: Node, images: Set[str]) -> Node:
-    # Engines have up to a thousand images, of which the queue asks for few.
+    # Nodes have up to a thousand images; the queue asks for few of them.
     there = node.images & images
     return node if len(there) == len(node.images) else replace(node, images=frozenset(there))
 
@@ -138,16 +138,16 @@ def _left(room: Room, inp: PassInput) -> FrameNodeCapacity:
     return FrameNodeCapacity(room.order, room.cpu_centi, room.memory_bytes, places, used, room.closed)
 
 
-# -- the way back -----------------------------------------------------------------------------------
+# -- replay -----------------------------------------------------------------------------------
 
 
 def replay(kept: Frame) -> Plan:
-    """The plan of the pass again, by the code of today."""
+    """Makes the plan of the pass again, with the code of today."""
     return plan(pass_input_of(kept))
 
 
 def decides_the_same(kept: Frame, said: Plan) -> bool:
-    """Whether a plan decides what the pass decided."""
+    """Whether a plan decides the same as the stored pass."""
     return said.placements == kept.placements and said.waits == kept.waits
 
 
@@ -177,7 +177,7 @@ def pass_input_of(kept: Frame) -> PassInput:
 
 
 def free_resources_of(kept: Frame) -> list[Room]:
-    """What was left of every node before the pass."""
+    """What was free on every node before the pass."""
     found = []
     for node_id, left in sorted(kept.left.items(), key=lambda item: item[1].order):
         node = kept.nodes[node_id]
@@ -203,7 +203,7 @@ class _Used:
 
 
 class _Recorded(Policy):
-    """The order that a pass found, whatever rule made it."""
+    """A policy that repeats the order of a stored pass."""
 
     __slots__ = ("_closes", "_numbers")
 
@@ -223,7 +223,7 @@ class _Recorded(Policy):
 
 
 def in_order(kept: Frame) -> Sequence[TaskId]:
-    """The tasks that aged, in the order of that pass."""
+    """The tasks that were not on hold, in the order of that pass."""
     if kept.order:
         return kept.order
     keys: dict[TaskId, Key] = {t: rank(seen.task, seen.number) for t, seen in kept.tasks.items() if seen.queued}

@@ -1,7 +1,7 @@
-"""What a kept pass says of one task, in words: by the predicates that decided.
+"""What a stored pass says about one task, in sentences; the code that decided gives the reasons.
 
-Of tasks that the pass did not look at the frame holds nothing; what is told of these follows from the cluster as it was
-and from the task itself, and what does not follow is not told.
+The frame holds nothing about tasks that the pass did not look at. A sentence about such a task follows from the cluster
+as it was, and from the task itself. Where nothing follows, there is no sentence.
 """
 
 from __future__ import annotations
@@ -30,15 +30,16 @@ _LIMITS = frozenset({Why.USER_LIMIT, Why.SHORT_RESERVE, Why.NOT_ADMITTED})
 def describe_pass(
     kept: Frame, number: int, at: float, task: Task, came_at: float | None = None
 ) -> pb.ListDecisionsReply.Pass:
-    """Who started in this pass, and why the task, which waited then, did not, or that it did.
+    """Which tasks started in this pass, and why the given task, which was waiting, did not; or that it did.
 
-    ``at``: when it was; ``came_at``: since when the task waited then, None: not known; both by the wall clock.
+    ``at``: when the pass ran. ``came_at``: since when the task was waiting then; None: not known. Both are by the wall
+    clock.
     """
     one = _Pass(kept, task, came_at)
     said = pb.ListDecisionsReply.Pass(
         id=number,
         at=at,
-        policy=f"{kept.head.policy} (failed: aging_sjf stood in)" if kept.head.failure else kept.head.policy,
+        policy=f"{kept.head.policy} (failed: aging_sjf was used)" if kept.head.failure else kept.head.policy,
         discipline=kept.head.settings.discipline.value,
         started_in_all=len(kept.placements),
         started_itself=task.id in one.started,
@@ -64,14 +65,14 @@ def describe_pass(
 
 
 class _Pass:
-    """A kept pass, and a task that waited then."""
+    """A stored pass, and a task that was waiting then."""
 
     def __init__(self, kept: Frame, task: Task, came_at: float | None) -> None:
         self.kept = kept
         self._came_at = came_at
         self.id = task.id
         self.seen = kept.tasks.get(task.id)
-        # Only one that still waits can be on hold: a release, too, begins its wait anew.
+        # Only a task that still waits can be on hold: after a release its wait begins anew.
         self.on_hold_now = self.seen is None and task.waiting and task.held
         self.task = self.seen.task if self.seen is not None else replace(task, held=False)
         self.started = {placement.task_id for placement in kept.placements}
@@ -82,7 +83,7 @@ class _Pass:
     # -- the order ----------------------------------------------------------------------------------
 
     def number(self, task_id: TaskId) -> float | None:
-        """A task's key under the rule that ordered; None: it is not known."""
+        """A task's key under the policy of that pass; None: it is not known."""
         if self.kept.order:
             return self.kept.numbers.get(task_id)
         if task_id == self.id:
@@ -91,7 +92,7 @@ class _Pass:
         return seen.number if seen is not None and seen.queued else None
 
     def is_ahead(self, task_id: TaskId) -> bool | None:
-        """Whether another task that the pass looked at was ahead of this one; None: that is not known."""
+        """Whether another task of the frame was ahead of this one; None: that is not known."""
         if task_id in self.place and self.id in self.place:
             return self.place[task_id] < self.place[self.id]
         other = self.kept.tasks.get(task_id)
@@ -107,7 +108,7 @@ class _Pass:
     # -- why it waited ------------------------------------------------------------------------------
 
     def reasons(self) -> list[WaitReason]:
-        """Why it did not start, as things were after the starts of the pass."""
+        """Why it did not start, judged by what was free after the starts of the pass."""
         place, queued = self.place.get(self.id, 0), sum(1 for seen in self.kept.tasks.values() if seen.queued)
         ahead = sum(1 for one in self.order[: max(0, place - 1)] if one not in self.started)
         found = explain.reasons(
@@ -118,7 +119,7 @@ class _Pass:
             wait=self.kept.waits.get(self.id),
         )
         if self.on_hold_now:
-            sentence = "It is on hold now; since when is not kept."
+            sentence = "It is on hold now; the log does not say since when."
             return [WaitReason(WaitWord.HELD, sentence), *found]
         if self._paused():
             return [WaitReason(WaitWord.RETRY_PAUSE, "It was in a pause before its next try."), *found]
@@ -127,23 +128,21 @@ class _Pass:
         return found
 
     def _why_unseen(self) -> str:
-        """There was room, and no limit was reached."""
+        """Why the pass did not look at it, although there was room and no limit was reached."""
         head, alike = self.kept.head, self.kept.waits.items()
         if not head.whole:
-            return "The pass looked at more tasks than are kept of it; what it said of this one is not known."
+            return "The pass looked at more tasks than the log keeps, so its decision about this one is not known."
         for other, wait in alike:
             task = self.kept.tasks[other].task
             if wait.why is Why.USER_LIMIT and (task.owner, task.shape) == (self.task.owner, self.task.shape):
-                return f"The pass did not look at it, since a limit held {other}, which asks for the same."
+                return f"The pass did not look at it, since a limit held {other}, which needs the same resources."
         if len(self.kept.placements) >= head.settings.starts:
-            return (
-                f"The pass had started {head.settings.starts} tasks, as many as one may, and left the rest to the next."
-            )
+            return f"The pass had started {head.settings.starts} tasks, the most that one pass may start."
         looked = counted(len(self.kept.waits.keys() | self.started), "task")
-        return f"The pass looked at {looked}, as many as it may, and it was not among these."
+        return f"The pass looked at {looked}, the most that it may, and this one was not among them."
 
     def reserved(self) -> float | None:
-        """When it was to start, by the wall clock; None: it had no place, or a newer version would decide otherwise."""
+        """Its reserved start, by the wall clock; None: it had none, or this version would decide differently."""
         kept = self.kept
         if self.seen is None or not kept.head.whole:
             return None
@@ -174,7 +173,7 @@ class _Pass:
         return self.seen is not None and self.seen.queued and not self.seen.runnable
 
     def _is_limited(self) -> bool:
-        """Whether a limit kept it from a start, with all that was ahead of it started: whatever room there was."""
+        """Whether a limit kept it from starting, once all tasks ahead of it had started, even if there was room."""
         wait, limits, gpus = self.kept.waits.get(self.id), self.kept.head.settings.limits, self.kept.head.gpus
         if wait is not None and wait.why in _LIMITS:
             return True
@@ -187,7 +186,7 @@ class _Pass:
     # -- why another one started --------------------------------------------------------------------
 
     def why_that_one(self, placement: Placement) -> str:
-        """Why another task started in this pass; empty where all that is known is that it did."""
+        """Why another task started in this pass; empty: not known."""
         other = self.kept.tasks.get(placement.task_id)
         if placement.task_id == self.id or other is None:
             return ""
@@ -195,10 +194,13 @@ class _Pass:
         if ahead:
             return self._why_ahead(other)
         if self.id in self.started:
-            return f"{placement.task_id} was behind {self.id} and fitted beside it, on {placement.node_id}."
+            return (
+                f"{placement.task_id} was behind {self.id} in the queue, but there was room for both; it started on "
+                f"{placement.node_id}."
+            )
         what = f"{placement.task_id} started on {placement.node_id}"
         if ahead is False:
-            what = f"{placement.task_id} was behind {self.id} and started on {placement.node_id} all the same"
+            what = f"{placement.task_id} was behind {self.id} but started on {placement.node_id}"
         why = self._why_past(placement)
         if why:
             return f"{what}: {why}."
@@ -216,19 +218,19 @@ class _Pass:
         if theirs == own:
             return f"{first.id} was ahead of {second.id}: their keys are equal, and {_tie(first, second)}."
         return (
-            f"{first.id} was ahead of {second.id}: its key is {_numbers(theirs, own)} the other's, and the smallest "
-            f"goes first ({policy})."
+            f"{first.id} was ahead of {second.id}: its key is {_number(theirs, own)}, the other's is "
+            f"{_number(own, theirs)}, and the smallest key goes first ({policy})."
         )
 
     def _why_past(self, placement: Placement) -> str:
-        """Why one that was not ahead started though this one did not, as a clause; empty: that is not known."""
+        """Why a task that was not ahead started and this one did not, as a clause; empty: not known."""
         wait = self.kept.waits.get(self.id)
         if self.task.held:
             return f"{self.id} was on hold"
         if self._paused():
             return f"{self.id} was in a pause before its next try"
         if self._is_limited():
-            return f"a limit held {self.id}, and a limit blocks nobody else"
+            return f"a limit held {self.id}, and a limit does not hold up other tasks"
         if wait is not None and wait.why is Why.NO_NODE:
             return f"no machine could take {self.id} then"
         place = self.kept.places.get(placement.task_id)
@@ -236,14 +238,14 @@ class _Pass:
         is_due = place is not None and place.start_s <= self.kept.head.now_s
         if place is not None and place.promised_s is not None and (is_due or in_its_way):
             if place.given_at is None or self._came_at is None or place.given_at > self._came_at:
-                return "that start had been promised, and a promise is kept whoever is ahead by then"
-            return f"that start had been promised before {self.id} came, and what comes later goes around that"
+                return "its start had been promised, and a promise is kept even if another task is ahead by then"
+            return f"its start had been promised before {self.id} came, and a later task can't delay it"
         if wait is None:
             return "" if self.on_hold_now or not self._had_no_room() else f"no machine had room for {self.id}"
         discipline = self.kept.head.settings.discipline
         if discipline is Discipline.GREEDY and wait.why is Why.NO_ROOM:
-            return f"what fits starts (discipline greedy), and {self.id} did not fit"
-        return f"it fitted beside everything booked and so delayed no reservation; {self.id} had to wait"
+            return f"the discipline greedy starts every task that has room, and there was none for {self.id}"
+        return f"it could start without delaying any reservation, and {self.id} could not"
 
     def _had_no_room(self) -> bool:
         """Whether no machine had room for it even before anything started."""
@@ -251,10 +253,10 @@ class _Pass:
 
 
 def _key_of(kept: Frame, task: Task, seen: FrameTask | None) -> Key | None:
-    """Its key in the order of the pass; None: it did not age, or that is not known.
+    """Its key in the order of the pass; None: it was on hold, or the key is not known.
 
-    What was not looked at has none in the frame. The rule of that pass gives it, if it is one of ours that never
-    changes its mind and gives those that were looked at the keys that they had.
+    The frame has no key of a task that the pass did not look at. A built-in static policy can compute it again. That
+    counts only if it also gives the tasks of the frame the keys that they had.
     """
     if kept.order:
         return None
@@ -277,11 +279,11 @@ def _tie(first: Task, second: Task) -> str:
     if first.submitted_at != second.submitted_at:
         return f"{first.id} was submitted first"
     if first.id.job_id == second.id.job_id and first.tail_timeout_s != second.tail_timeout_s:
-        return f"more is still to come below {first.id} in their job"
-    return "ties go by name"
+        return f"more work depends on {first.id} in their job"
+    return "the name decides"
 
 
-def _numbers(one: float, other: float) -> str:
-    """Two keys, as exactly as is needed to tell them apart."""
-    short = [f"{value:.3f}".rstrip("0").rstrip(".") for value in (one, other)]
-    return ", ".join(short if short[0] != short[1] else (f"{one!r}", f"{other!r}"))
+def _number(key: float, other: float) -> str:
+    """A key, as exactly as is needed to tell it from the other one."""
+    short, short_other = (f"{value:.3f}".rstrip("0").rstrip(".") for value in (key, other))
+    return short if short != short_other else f"{key!r}"

@@ -1,6 +1,6 @@
-"""Carries launches and stop orders to the Workers, each Worker's in one call at a time.
+"""Sends launches, stop orders and longer timeouts to the Workers; one call of each kind at a time to each Worker.
 
-A placement is a booking already on disk, so nothing is lost here: a launch without an answer is sent again, the same,
+A placement is a booking that is already on disk, so nothing is lost here. A launch without an answer is sent again
 until the Worker accepts or refuses it, or the attempt ends in another way.
 """
 
@@ -33,7 +33,7 @@ _LONGEST_STOP_PAUSE_S = 30.0
 
 
 class Dispatcher(OrderSender):
-    """Three queues per node, so that a launch that hangs holds up no stop order and no more time."""
+    """Has three queues for each node, so that a launch that hangs delays no stop order and no extension."""
 
     def __init__(self, engine: Engine, db: Database, clock: Clock, workers: Workers) -> None:
         self._engine = engine
@@ -64,7 +64,7 @@ class Dispatcher(OrderSender):
                 self._extend_queue(attempt.node_id).add(order.attempt, order)
 
     async def suspend_leases(self, within_s: float) -> None:
-        """Tells every Worker at once that TaskManager stops as planned; those that don't answer in time are left."""
+        """Tells all Workers at once that TaskManager stops as planned; it does not wait for those that answer late."""
         nodes = {*self._engine.state.nodes, *self._engine.state.leases}
         addresses = {address for node_id in nodes if (address := self.address(node_id))}
         if not addresses:
@@ -75,7 +75,7 @@ class Dispatcher(OrderSender):
             call.cancel()
 
     async def close(self) -> None:
-        """Ends all queues; what was not delivered is sent after the next start."""
+        """Ends all deliveries; what was not delivered is sent after the next start."""
         self._closed = True
         queues: list[_DeliveryQueue[Any]] = [*self._launches.values(), *self._stops.values(), *self._extends.values()]
         for queue in queues:
@@ -120,7 +120,7 @@ class Dispatcher(OrderSender):
             return []
         specs = await self._db.read(lambda conn: queue_store.load_specs(conn, [a.id.task for a in attempts]))
         address = self.address(node_id)
-        # Looked at once more: while the specs were read, some may have been cancelled.
+        # Checked once more: some may have been cancelled while the specs were read.
         attempts = [a for a in (self._to_launch(a.id) for a in attempts) if a is not None]
         if not address:
             return [a.id for a in attempts]
@@ -169,10 +169,10 @@ class Dispatcher(OrderSender):
             return None
         tracking = state.tracking[attempt_id.task]
         if tracking.uncertain and state.incarnation(attempt.node_id) > attempt.incarnation:
-            return None  # the Worker was started anew: its next heartbeat says whether it has the attempt
+            return None  # the Worker was restarted: its next heartbeat says whether it has the attempt
         if attempt.state is AttemptState.PLACED:
             return attempt
-        # Once the Worker knows that it is to be stopped, the same launch asks harmlessly whether it was there.
+        # Once the Worker has the stop order, the same launch only asks whether the attempt ever arrived.
         return attempt if attempt.state is AttemptState.STOPPING and tracking.stop_delivered else None
 
     def _touch(self, attempt: Attempt, *, sent: bool = False, uncertain: bool = False) -> None:
@@ -216,7 +216,7 @@ class Dispatcher(OrderSender):
         return []
 
     def address(self, node_id: NodeId) -> str:
-        """Where its Worker listens; empty: not known."""
+        """The address of its Worker; empty: not known."""
         state = self._engine.state
         lease, node = state.leases.get(node_id), state.nodes.get(node_id)
         if lease is not None and (node is None or lease.incarnation >= node.incarnation) and lease.address:
@@ -225,7 +225,7 @@ class Dispatcher(OrderSender):
 
 
 class _DeliveryQueue(Generic[T]):
-    """Hands items to ``send`` in batches, one call at a time; those that it returns are tried again after a pause."""
+    """Gives items to ``send`` in batches, one call at a time; what that returns is tried again later."""
 
     def __init__(self, clock: Clock, send: Callable[[list[T]], Awaitable[list[T]]], longest_pause_s: float) -> None:
         self._clock = clock
@@ -234,7 +234,7 @@ class _DeliveryQueue(Generic[T]):
         self._pending: dict[AttemptId, T] = {}
         self._worker: asyncio.Task[None] | None = None
         self._fresh = asyncio.Event()
-        self.pausing = False  # all that is pending waits for its next try
+        self.pausing = False  # whether everything pending waits for its next try
 
     def add(self, key: AttemptId, item: T) -> None:
         self._pending[key] = item
@@ -257,7 +257,7 @@ class _DeliveryQueue(Generic[T]):
                 try:
                     left = await self._send(list(batch.values()))
                 except Exception as error:
-                    # Telling the engine failed (a full disk, say): the same call gets the same answer later.
+                    # The engine could not store the answer (a full disk, say): the same call gets it again later.
                     expected = isinstance(error, HeadwayError)
                     log.warning("dispatch.held", reason=str(error), exc=None if expected else error)
                     left = list(batch.values())
@@ -273,7 +273,7 @@ class _DeliveryQueue(Generic[T]):
             self._worker = None
 
     async def _pause(self, pause_s: float) -> None:
-        # A newcomer does not wait out the pause of a Worker that was away.
+        # A new item ends the pause early: the Worker may be back.
         sleep = asyncio.ensure_future(self._clock.sleep(pause_s))
         fresh = asyncio.ensure_future(self._fresh.wait())
         self.pausing = True

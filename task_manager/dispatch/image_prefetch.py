@@ -1,4 +1,4 @@
-"""Tells Workers which images the queue will need; that one was not told never matters."""
+"""Tells Workers which images the queue will need. A message that does not arrive does no harm."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _EVERY_S = 1.0
 
 
 class ImagePrefetcher:
-    """A side task: looks at the head of the queue every second, and sends a Worker its list when that has changed or
-    the Worker was started anew."""
+    """Looks at the head of the queue every second; a side task. It sends a Worker its list when the list has changed or
+    the Worker was restarted."""
 
     def __init__(
         self, engine: Engine, db: Database, clock: Clock, workers: Workers, address: Callable[[NodeId], str]
@@ -49,7 +49,7 @@ class ImagePrefetcher:
                 log.info("images.round_failed", reason=str(error))
 
     async def round(self) -> None:
-        """Look once, and tell what has changed."""
+        """Looks once, and sends the lists that have changed."""
         async with self._engine.consistent_state() as state:
             ids = [task_id for task_id in state.queue.page(0, HEADS) if state.queue.is_runnable(task_id)]
             tasks = [task for task_id in ids if (task := state.tasks[task_id]).shape.image]

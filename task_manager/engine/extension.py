@@ -128,7 +128,7 @@ def refusal(
     if moved:
         sentences.append(_sentence(attempt, seconds, moved))
     kind = PromisesMove if moved else KeptForShortTasks
-    return kind(" ".join([*sentences, "An admin can grant it all the same."]))
+    return kind(" ".join([*sentences, "An admin can grant it anyway."]))
 
 
 def short_reserve_conflict(attempt: Attempt, seconds: float, limits: Limits, holdings: Holdings, *, gpus: int) -> str:

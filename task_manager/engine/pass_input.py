@@ -22,7 +22,8 @@ from ..planning.placement import Room
 from ..planning.plan import Estimate, PassInput, PassSettings, Plan, Why
 from ..settings import TaskManagerSettings
 from . import leases
-from .state import AttemptTracking, EngineState
+from .state import EngineState
+from .tracking import AttemptTracking
 
 PASS_S = 1.0  # what a pass and the way to it may take, on top of a promised start
 # After a reboot, stored reservations are read by the wall clock, which network time may have adjusted since. It drifts

@@ -26,7 +26,7 @@ from .events import (
     StopAttempt,
     StopsDelivered,
 )
-from .state import AttemptTracking
+from .tracking import AttemptTracking
 from .turn import Turn, merge_known
 
 log = get_logger(__name__)

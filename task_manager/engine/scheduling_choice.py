@@ -51,7 +51,7 @@ class SchedulingChoice:
         self.settings, self.policy = self.configured, self.configured_policy
 
     def load(self, chosen: Mapping[str, AdminChoice], states: Mapping[str, str]) -> None:
-        """Takes over what is stored. If a stored policy can't be loaded any more, the configured one orders the queue."""
+        """Takes over what is stored. If that policy can't be loaded any more, the configured one is used."""
         was = self.admin_choices.get(POLICY)
         self.admin_choices, self.policy_states = dict(chosen), dict(states)
         there = self.admin_choices.get(POLICY)

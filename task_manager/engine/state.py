@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from headway.ids import AttemptId, NodeId, TaskId
@@ -25,37 +25,14 @@ from ..planning.placement import Room, why_closed
 from ..planning.plan import Plan
 from ..planning.scheduling_pass import is_out_of_reach, starts_nothing
 from .leases import NodeLease
+from .tracking import AttemptTracking, UnfitNode, may_accept_work_again
 
 _LONGEST_PAUSE_S = 3_600.0
 V = TypeVar("V")
 
 
 @dataclass(slots=True)
-class AttemptTracking:
-    """What is known about the launch of a live attempt. It is never stored: Workers tell it again after a start."""
-
-    sent: bool = False  # a launch may have left: the Worker may know of it
-    uncertain: bool = False  # a launch had no answer
-    confirmed_s: float | None = None  # boot clock: from then on its node can have reported its end
-    placed_s: float = 0.0  # boot clock: when it was placed, or TaskManager's start if that was later
-    booked_s: float = 0.0  # boot clock: when it was placed; after a reboot derived from the wall clock
-    running_s: float | None = None  # boot clock: since when its process is known to run
-    launched_s: float = 0.0  # boot clock: when a launch was last under way
-    missing_since_s: float | None = None  # boot clock: since when its machine does not list it
-    stop_delivered: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class UnfitNode:
-    """A node that refused work. It gets none until its status changes or the time is over."""
-
-    seen: Node | None
-    until_s: float  # boot clock
-    sentence: str
-
-
-@dataclass(slots=True)
-class _Usage:
+class _BookedResources:
     cpu_centi: int = 0
     memory_bytes: int = 0
     tasks: dict[TaskId, None] = field(default_factory=dict)
@@ -99,7 +76,7 @@ class EngineState:
         self.pass_needed = True
         self.rough_due = False  # tasks came or went without a pass: the plan's rough estimates are outdated
         self._first_seen: dict[NodeId, float] = {}
-        self._usage: dict[NodeId, _Usage] = {}
+        self._usage: dict[NodeId, _BookedResources] = {}
         self._gpus: dict[str, TaskId] = {}
         self._gpu_used: dict[str, int] = {}
         self._uses = 0
@@ -198,8 +175,8 @@ class EngineState:
     def put_reservations(self, places: Mapping[TaskId, Place], moved: Mapping[TaskId, MovedPromise]) -> None:
         """Stores what a pass decided: these reservations and moved promises, and no others."""
         before = self.reservations, self.moved_promises
-        _note(self.dirty_reservations, self.reservations, places)
-        _note(self.dirty_moved_promises, self.moved_promises, moved)
+        _collect_changes(self.dirty_reservations, self.reservations, places)
+        _collect_changes(self.dirty_moved_promises, self.moved_promises, moved)
         self.reservations, self.moved_promises = dict(places), dict(moved)
 
         def back() -> None:
@@ -335,9 +312,7 @@ class EngineState:
             self.rough_due = True
             self.pass_needed |= self.queue.to_be_tried_again
             if self.plan is not None and task_id in self.plan.estimates:
-                self.pass_needed = (
-                    True  # what was reserved for it may start others, and another task moves up among the first
-                )
+                self.pass_needed = True  # its reservation may start others, and one more moves up
             elif self.plan is not None and self.plan.cut and task_id in self.plan.waits:
                 self._pass_soon()  # one more task is looked at, and may start
         if task is None or not task.waiting:
@@ -377,8 +352,8 @@ class EngineState:
         return self.mono - max(0.0, self.now - at)
 
     def _due_s(self, task: Task) -> float:
-        # The end of a pause is stored by the wall clock. A clock that is set back would stretch it for hours, so its end is
-        # converted once, and then stays as it is.
+        # The end of a pause is stored by the wall clock. A clock that is set back would stretch it for hours. So the
+        # end is converted once, and then stays.
         pause = self._pauses.get(task.id)
         if pause is not None and pause[1] == task.not_before:
             return pause[0]
@@ -404,7 +379,7 @@ class EngineState:
             return
         self.attempts[key] = attempt
         self.tracking[key] = tracking if tracking is not None else AttemptTracking()
-        usage = self._usage.setdefault(attempt.node_id, _Usage())
+        usage = self._usage.setdefault(attempt.node_id, _BookedResources())
         usage.cpu_centi += attempt.shape.cpu_centi
         usage.memory_bytes += attempt.shape.memory_bytes
         usage.tasks[key] = None
@@ -422,7 +397,7 @@ class EngineState:
             if before is None or before.incarnation != node.incarnation:
                 self._first_seen[node_id] = self.mono
         unfit = self.unfit.get(node_id)
-        if unfit is not None and not _same_but_images(unfit.seen, node):
+        if unfit is not None and may_accept_work_again(unfit.node, node):
             del self.unfit[node_id]
         self.pass_needed = True
 
@@ -439,14 +414,7 @@ class EngineState:
         return ""
 
 
-def _same_but_images(one: Node | None, other: Node | None) -> bool:
-    """An image that came or went is no reason to ask a node again that has refused work."""
-    if one is None or other is None:
-        return one is other
-    return replace(one, images=other.images) == other
-
-
-def _note(dirty: dict[TaskId, V | None], before: Mapping[TaskId, V], after: Mapping[TaskId, V]) -> None:
-    """What differs goes to disk."""
+def _collect_changes(dirty: dict[TaskId, V | None], before: Mapping[TaskId, V], after: Mapping[TaskId, V]) -> None:
+    """Adds the values that differ to those that go to disk."""
     dirty |= dict.fromkeys(before.keys() - after.keys())
     dirty |= {task_id: value for task_id, value in after.items() if before.get(task_id) != value}

@@ -1,4 +1,4 @@
-"""Which nodes need a confirmation after a start, as SQL. Every function works inside a transaction of its caller."""
+"""Which nodes are unconfirmed at a start, as SQL. Every function works inside a transaction of its caller."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Stored places of waiting tasks and promises that no longer hold, as SQL. Every function works inside a transaction
-that its caller opened.
+"""Stored reservations of waiting tasks, and promises that no longer hold, as SQL. Every function works inside a
+transaction of its caller.
 
-Times are by the boot clock; those of another life of the machine are read as the wall clock tells.
+Times are by the boot clock. After a reboot they are derived from the wall clock.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .tables import moved_promises, places
 
 
 def write(conn: Connection, changed: Sequence[tuple[TaskId, Place | None]], reading: ClockReading) -> None:
-    """Stores places, or takes them out."""
+    """Stores reservations, or deletes them."""
     by_s = reading.now - reading.mono
     for task_id, place in changed:
         row = None
@@ -39,7 +39,7 @@ def write(conn: Connection, changed: Sequence[tuple[TaskId, Place | None]], read
 
 
 def load(conn: Connection, reading: ClockReading) -> dict[TaskId, Place]:
-    """All places."""
+    """All reservations."""
     found = {}
     for row in conn.execute(select(places)):
         by_s = _shift_s(row, row.start_s - row.start_at, reading)
@@ -55,7 +55,7 @@ def load(conn: Connection, reading: ClockReading) -> dict[TaskId, Place]:
 
 
 def write_moved(conn: Connection, changed: Sequence[tuple[TaskId, MovedPromise | None]], reading: ClockReading) -> None:
-    """Stores promises that no longer hold, or forgets them."""
+    """Stores promises that no longer hold, or deletes them."""
     for task_id, moved in changed:
         row = None
         if moved is not None:
@@ -85,5 +85,5 @@ def _put(conn: Connection, table: Table, task_id: TaskId, row: dict[str, Any] | 
 
 
 def _shift_s(row: Row[Any], in_its_life_s: float, reading: ClockReading) -> float:
-    """From the wall clock of a row to the boot clock."""
+    """What turns a row's wall-clock time into one by the boot clock."""
     return in_its_life_s if row.boot_id == reading.boot_id else reading.mono - reading.now

@@ -1,5 +1,4 @@
-"""What an admin set and what policies have learnt, as SQL. Every function works inside a transaction that its caller
-opened."""
+"""What an admin set and what policies have learnt, as SQL. Every function works inside a transaction of its caller."""
 
 from __future__ import annotations
 
@@ -25,6 +24,6 @@ def write(conn: Connection, chosen: Mapping[str, AdminChoice | None], states: Ma
 
 
 def load(conn: Connection) -> tuple[dict[str, AdminChoice], dict[str, str]]:
-    """What is set, by name; states, by policy."""
+    """What an admin set, by name; and the states, by policy."""
     chosen = {row.name: AdminChoice(row.value, row.set_by, row.set_at) for row in conn.execute(select(scheduling))}
     return chosen, {row.policy: row.state for row in conn.execute(select(policy_states))}

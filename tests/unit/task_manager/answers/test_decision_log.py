@@ -80,8 +80,8 @@ async def test_why_one_went_before_another(house: House) -> None:
     assert small.node_id == "n1"
     assert len(small.gpu_uuids) == 1
     assert small.sentence == (
-        f"{tid('small')} was ahead of {tid('large')}: its key is {now + 91:.0f}, {now + 100:.0f} the other's, and the "
-        "smallest goes first (aging_sjf)."
+        f"{tid('small')} was ahead of {tid('large')}: its key is {now + 91:.0f}, the other's is {now + 100:.0f}, and "
+        "the smallest key goes first (aging_sjf)."
     )
     assert (passes[0].place, passes[0].key) == (2, now + 100)
     assert [reason.word for reason in passes[0].reasons] == ["waiting_for_gpu"]
@@ -105,8 +105,8 @@ async def test_what_went_past_says_why(house: House) -> None:
     (one,) = (await history(house, "large")).passes
     assert not one.started[0].ahead
     assert one.started[0].sentence == (
-        f"{tid('short')} was behind {tid('large')} and started on n1 all the same: it fitted beside everything booked "
-        f"and so delayed no reservation; {tid('large')} had to wait."
+        f"{tid('short')} was behind {tid('large')} but started on n1: it could start without delaying any "
+        f"reservation, and {tid('large')} could not."
     )
 
 

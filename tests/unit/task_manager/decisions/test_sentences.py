@@ -80,8 +80,8 @@ def test_whom_a_cap_holds_is_told_so_and_that_it_blocks_nobody_else(discipline: 
         assert words(said)[0] == "user_limit"
         assert said.reasons[0].sentence.startswith("ann holds 1 of the 1 GPUs that one account may hold")
         assert sentences(said)["other"] == (
-            f"{tid('other')} was behind {tid(name)} and started on n1 all the same: a limit held {tid(name)}, and a "
-            "limit blocks nobody else."
+            f"{tid('other')} was behind {tid(name)} but started on n1: a limit held {tid(name)}, and a "
+            "limit does not hold up other tasks."
         )
         assert not said.started[0].ahead
 
@@ -101,7 +101,7 @@ def test_a_cap_is_the_reason_also_where_the_start_behind_it_was_promised() -> No
     log.run(until=101)
     said = log.of("two")
     assert words(said)[0] == "user_limit"
-    assert sentences(said)["day"].endswith(f"a limit held {tid('two')}, and a limit blocks nobody else.")
+    assert sentences(said)["day"].endswith(f"a limit held {tid('two')}, and a limit does not hold up other tasks.")
 
 
 def test_a_promised_start_is_a_reason_for_those_that_came_later() -> None:
@@ -113,11 +113,13 @@ def test_a_promised_start_is_a_reason_for_those_that_came_later() -> None:
         a_task("small", gpus=1, at=2.0, timeout=800),
     )
     log.run(until=101)
-    what = f"{tid('small')} was behind {tid('large')} and started on n1 all the same: that start had been promised"
-    assert sentences(log.of("large"))["small"] == f"{what}, and a promise is kept whoever is ahead by then."
+    what = f"{tid('small')} was behind {tid('large')} but started on n1: its start had been promised"
+    assert (
+        sentences(log.of("large"))["small"] == f"{what}, and a promise is kept even if another task is ahead by then."
+    )
     assert log.kept.places[tid("small")].given_at == 2.0
     later = describe_pass(log.kept, 1, log.now, log.tasks[tid("large")], came_at=3.0)
-    assert sentences(later)["small"] == f"{what} before {tid('large')} came, and what comes later goes around that."
+    assert sentences(later)["small"] == f"{what} before {tid('large')} came, and a later task can't delay it."
 
 
 def test_hold_pause_and_what_was_beyond_are_told_apart() -> None:
@@ -135,14 +137,16 @@ def test_hold_pause_and_what_was_beyond_are_told_apart() -> None:
     assert [start.task.name for start in large.started] == ["small"]
     assert (seen.place, words(seen)) == (5, ["reserved_for_larger_task"])
     assert (beyond.place, words(beyond)) == (0, ["behind_higher_priority"])
-    assert beyond.reasons[0].sentence.startswith("The pass looked at 4 tasks, as many as it may")
+    assert beyond.reasons[0].sentence.startswith("The pass looked at 4 tasks, the most that it may")
     assert beyond.started[0].ahead
     assert "was ahead of" in sentences(beyond)["small"]
-    assert [(r.word, r.sentence) for r in held.reasons] == [("held", "It is on hold now; since when is not kept.")]
-    assert "all the same" not in str(held), "nobody knows that it was in the line"
+    assert [(r.word, r.sentence) for r in held.reasons] == [
+        ("held", "It is on hold now; the log does not say since when.")
+    ]
+    assert "but started on" not in str(held), "nobody knows that it was in the line"
     pause = log.of("pause")
     assert [(r.word, r.sentence) for r in pause.reasons] == [("retry_pause", "It was in a pause before its next try.")]
-    assert sentences(pause)["small"].endswith(f"all the same: {tid('pause')} was in a pause before its next try.")
+    assert sentences(pause)["small"].endswith(f"but started on n1: {tid('pause')} was in a pause before its next try.")
 
 
 def test_what_there_was_room_for_but_was_not_looked_at_is_told_so() -> None:
@@ -152,9 +156,7 @@ def test_what_there_was_room_for_but_was_not_looked_at_is_told_so() -> None:
     log.step()
     said = log.of("t3")
     assert said.place == 0
-    assert [r.sentence for r in said.reasons] == [
-        "The pass had started 2 tasks, as many as one may, and left the rest to the next."
-    ]
+    assert [r.sentence for r in said.reasons] == ["The pass had started 2 tasks, the most that one pass may start."]
     assert sentences(said)["t0"].startswith(f"{tid('t0')} was ahead of {tid('t3')}: their keys are equal, and")
 
 
@@ -181,7 +183,7 @@ class Truth(Log):
                 assert explain.Sight(seen.rooms).of_nodes(task.shape), start.sentence
         runnable = seen.queue.is_runnable(task.id)
         for reason in said.reasons:
-            if "looked at" in reason.sentence or "as many as one may" in reason.sentence:
+            if "looked at" in reason.sentence or "the most that one pass may start" in reason.sentence:
                 assert task.id not in self.plan.waits, reason.sentence
                 assert runnable, reason.sentence
             if reason.word == "retry_pause":

@@ -175,7 +175,7 @@ async def test_more_time_does_not_get_around_the_short_reserve(tmp_path: Path, c
         assert refused.value.http_status == 409
         assert refused.value.message == (
             f"With 5m more {tid('one')} would be a task longer than 10m with 1 GPU. Tasks longer than 10m may hold "
-            "3 of the cluster's 4 GPUs together and hold 3. An admin can grant it all the same."
+            "3 of the cluster's 4 GPUs together and hold 3. An admin can grant it anyway."
         )
         assert (await extend(house, task="three")).timeout_s == 1_140.0, "it is among the long ones already"
         longer = await extend(house, task="one", force=True)
@@ -312,7 +312,7 @@ def test_the_refusal_names_how_many_wait_how_long_and_an_admin_may_go_over_it() 
     assert refused.http_status == 409
     assert refused.message == (
         f"With 30m more for {tid('run')}, 3 tasks would start later than promised: {tid('a')} by 12m, "
-        f"{tid('b')} by 1s, {tid('c')} by an unknown time. An admin can grant it all the same."
+        f"{tid('b')} by 1s, {tid('c')} by an unknown time. An admin can grant it anyway."
     )
     assert refusal(attempt, 1_800.0, limit_s=None, moved=moved, force=True) is None
     assert refusal(attempt, 1_800.0, limit_s=None, moved=(), force=False) is None

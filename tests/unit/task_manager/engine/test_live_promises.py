@@ -99,8 +99,8 @@ async def test_a_promise_is_given_when_nobody_can_come_ahead_and_survives_a_rest
         assert [a.task.name for a in house.running()] == ["waits"], "the other one would not be done before"
         told = await DecisionLog(house.db, clock, 7).of_task(tid("urgent"), limit=1, before=0)
         assert [started.sentence for started in told.passes[0].started] == [
-            f"{tid('waits')} was behind {tid('urgent')} and started on n1 all the same: that start had been promised "
-            f"before {tid('urgent')} came, and what comes later goes around that."
+            f"{tid('waits')} was behind {tid('urgent')} but started on n1: its start had been promised "
+            f"before {tid('urgent')} came, and a later task can't delay it."
         ]
 
 
