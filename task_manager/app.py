@@ -33,8 +33,8 @@ from .order import policy
 from .order.configured import parameters, policy_of
 from .peers import JobManagerPeer, ResourceManagerPeer, WorkerPeers
 from .planning.admission import Limits, ShortReserve
+from .planning.pass_model import Discipline
 from .planning.placement import CpuTasks
-from .planning.plan import Discipline
 from .ports import NodeWatch, Workers
 from .servicer import Servicer
 from .settings import Settings

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from .engine.leases import LeaseSettings
 from .engine.retry import RetrySettings
 from .planning.admission import Limits
+from .planning.pass_model import Discipline
 from .planning.placement import CpuTasks
-from .planning.plan import Discipline
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from ..engine.pass_input import apart
 from ..model import Node, Task
 from ..order.guard import let_ours_pass, words
 from ..planning import preview
-from ..planning.plan import PassInput
+from ..planning.pass_model import PassInput
 from ..planning.preview import Start
 
 MOST_SETS = 20

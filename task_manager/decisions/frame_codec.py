@@ -14,8 +14,8 @@ from headway.states import Admission, NodeHealth
 from ..model import Condition, Gpu, Node, Shape, Task
 from ..planning.admission import Limits, ShortReserve
 from ..planning.bookings import Booking, Place
+from ..planning.pass_model import Discipline, PassSettings, Placement, Wait, Why
 from ..planning.placement import CpuTasks
-from ..planning.plan import Discipline, PassSettings, Placement, Wait, Why
 from .frames import Frame, Head, Left, Seen
 
 V = TypeVar("V")

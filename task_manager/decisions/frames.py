@@ -16,8 +16,8 @@ from ..order.policy import ClusterView, Key, Policy, View, rank
 from ..order.queue import TaskQueue
 from ..planning import promises
 from ..planning.bookings import Booking, Place
+from ..planning.pass_model import PassInput, PassSettings, Placement, Plan, Wait
 from ..planning.placement import Room
-from ..planning.plan import PassInput, PassSettings, Placement, Plan, Wait
 from ..planning.scheduling_pass import plan
 
 MOST_TASKS = 3_000  # a pass that looked at more is kept without the rest, and does not replay

@@ -19,7 +19,7 @@ from ..order import policies
 from ..order.policy import AgingSjf, Key, rank
 from ..planning import explain
 from ..planning.admission import Holdings, reached, ruled_out
-from ..planning.plan import Discipline, Placement, Why
+from ..planning.pass_model import Discipline, Placement, Why
 from . import frames
 from .frames import Frame, Seen
 

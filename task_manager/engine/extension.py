@@ -35,7 +35,7 @@ from .events import Extend, ExtendOrder
 from .turn import Turn
 
 if TYPE_CHECKING:
-    from ..planning.plan import PassInput, Plan
+    from ..planning.pass_model import PassInput, Plan
 
 log = get_logger(__name__)
 

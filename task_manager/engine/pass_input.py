@@ -18,8 +18,8 @@ from ..model import Attempt, Task
 from ..order.policy import ClusterView
 from ..planning.admission import Holdings, Limits
 from ..planning.bookings import Booking, Place
+from ..planning.pass_model import Estimate, PassInput, PassSettings, Plan, Why
 from ..planning.placement import Room
-from ..planning.plan import Estimate, PassInput, PassSettings, Plan, Why
 from ..settings import Settings
 from .state import Book, Flight
 

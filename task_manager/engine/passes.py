@@ -15,8 +15,8 @@ from ..decisions.frames import frame
 from ..model import Attempt
 from ..planning.admission import contradictions
 from ..planning.bookings import MovedPromise
+from ..planning.pass_model import PassInput
 from ..planning.placement import Room
-from ..planning.plan import PassInput
 from ..planning.scheduling_pass import Placement, Plan, plan, rough
 from ..settings import Settings
 from . import confirmation, leases

@@ -17,7 +17,7 @@ from headway.logs import get_logger
 from ..order import policies
 from ..order.guard import let_ours_pass, words
 from ..order.policy import Policy
-from ..planning.plan import Discipline
+from ..planning.pass_model import Discipline
 from ..settings import Settings
 
 if TYPE_CHECKING:

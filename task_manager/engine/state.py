@@ -21,8 +21,8 @@ from ..order.policy import Policy
 from ..order.queue import TaskQueue
 from ..planning.admission import Limits
 from ..planning.bookings import MovedPromise, Place
+from ..planning.pass_model import Plan
 from ..planning.placement import Room, why_closed
-from ..planning.plan import Plan
 from ..planning.scheduling_pass import is_out_of_reach, starts_nothing
 from .leases import NodeLease
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from ..model import Task
 from .admission import Limits
 from .bookings import Booking, Place
-from .plan import Limited, Wait, Why
+from .pass_model import Limited, Wait, Why
 from .step_functions import Allowance
 
 # When an attempt that has outlived its booking will end is not known: so much later than now, each time it is asked.

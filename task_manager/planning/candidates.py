@@ -14,8 +14,8 @@ from ..model import Shape, Task
 from ..order.policy import Key
 from ..order.queue import Lane, id_of
 from .bookings import Place
-from .plan import PassInput, Placement, Wait
-from .timeline import Board
+from .node_timelines import Board
+from .pass_model import PassInput, Placement, Wait
 
 _IN_A_ROW = 16  # so many tasks of a lane that a limit holds are looked at; then only those that are short enough
 _SLACK_S = 1e-5  # sums of the same seconds may differ by less

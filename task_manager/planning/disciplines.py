@@ -20,8 +20,8 @@ from ..order.queue import id_of
 from . import promises
 from .bookings import Place
 from .candidates import Candidates
-from .plan import Discipline, Dropped, Estimate, PassInput, Placement, Plan, Rough, Wait, Why
-from .timeline import Board, Slot
+from .node_timelines import Board, Slot
+from .pass_model import Discipline, Dropped, Estimate, PassInput, Placement, Plan, Rough, Wait, Why
 
 _EASY_FILLED = 200
 

@@ -16,8 +16,8 @@ from ..model import Node, Shape, Task
 from . import cuda
 from .admission import Ground, Holdings, Limits, reached, ruled_out
 from .bookings import MovedPromise
+from .pass_model import Wait, Why
 from .placement import IMAGE_LACKS, CpuTasks, Lack, Room, Shortage, empty_room, fits, shortages, suits, why_closed
-from .plan import Wait, Why
 
 _ORDER = {word: number for number, word in enumerate(WaitWord)}
 _NAMES_SHOWN = 3

@@ -15,7 +15,7 @@ from ..model import Task
 from ..order.policy import Key
 from .bookings import Place
 from .explain import Sight
-from .plan import Plan
+from .pass_model import Plan
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ from ..order.policy import ClusterView
 from . import explain, promises, scheduling_pass
 from .admission import Holdings
 from .overtaking import Overtaken
+from .pass_model import Discipline, PassInput, Plan
 from .placement import Room
-from .plan import Discipline, PassInput, Plan
 from .submit_check import Gate
 
 # Ids of jobs begin with "j" and a moment: this one sorts behind all of them, as a job submitted now does.

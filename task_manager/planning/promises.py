@@ -16,9 +16,9 @@ from headway.states import Admission, NodeHealth
 from ..model import Task
 from ..order.guard import let_ours_pass, number
 from .bookings import Place
+from .node_timelines import Board
+from .pass_model import PassInput
 from .placement import Room, why_closed
-from .plan import PassInput
-from .timeline import Board
 
 # Sums of the same seconds of the wall clock may differ by so much.
 SLACK_S = 1e-6

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..model import Task
 from ..order.queue import TaskQueue
 from .disciplines import Walk, rough
-from .plan import Discipline, Dropped, Estimate, PassInput, PassSettings, Placement, Plan, Rough, Wait, Why
+from .pass_model import Discipline, Dropped, Estimate, PassInput, PassSettings, Placement, Plan, Rough, Wait, Why
 
 __all__ = [
     "Discipline",

@@ -14,8 +14,8 @@ import click
 from headway.cli.common import output_option, print_json, safe, table, whole_file
 from headway.units import BadValue, counted
 
-from . import cluster as _cluster
-from . import command as _command
+from . import cluster_spec as _cluster
+from . import comparison as _command
 
 _STDIO = Path("-")
 _DISCIPLINES = ("conservative", "easy", "greedy", "strict")

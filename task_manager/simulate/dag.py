@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import TraceInvalid
-from .records import (
+from .trace_records import (
     MAX_CPUS,
     MAX_GPUS,
     MAX_MEM_MIB,

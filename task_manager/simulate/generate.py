@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from .records import Record
+from .trace_records import Record
 
 
 def paper_queue(seed: int, *, tasks: int = 20, mean_gap_s: float = 25.0) -> list[Record]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .errors import TraceInvalid
-from .records import (
+from .trace_records import (
     MAX_CPUS,
     MAX_FILE_BYTES,
     MAX_GPUS,

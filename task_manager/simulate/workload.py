@@ -10,9 +10,9 @@ from headway.units import counted
 
 from ..model import Node, Shape, Task
 from ..planning.placement import could_ever_fit
-from .cluster import ANY_MODEL, Cluster
+from .cluster_spec import ANY_MODEL, Cluster
 from .errors import TraceInvalid
-from .records import MAX_SPAN_S, MIN_TIMEOUT_S, Record
+from .trace_records import MAX_SPAN_S, MIN_TIMEOUT_S, Record
 
 MIN_BLANK_TIMEOUT_S = 1.0
 

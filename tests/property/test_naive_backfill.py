@@ -15,8 +15,8 @@ import pytest
 from task_manager.order.policies import by_name
 from task_manager.planning.admission import Limits, ShortReserve
 from task_manager.planning.scheduling_pass import Discipline, PassSettings
-from task_manager.simulate import cluster, command, workload
-from task_manager.simulate.records import Record
+from task_manager.simulate import cluster_spec, comparison, workload
+from task_manager.simulate.trace_records import Record
 from tests.support.scheduling import Cluster
 from tests.unit.task_manager.house import a_node, a_task
 
@@ -228,10 +228,10 @@ def test_starts_are_those_of_the_plain_reading(discipline: str, seed: int) -> No
         )
         for task in tasks
     ]  # fmt: skip
-    machines = cluster.parse(f"1x{GPUS}")
+    machines = cluster_spec.parse(f"1x{GPUS}")
     items = workload.build(records, machines)
-    contests = command.parse_contests(list(KEYS), [discipline])
-    simulation = command.Simulation(items, tuple(range(len(items))), machines, contests, promises=False)
+    contests = comparison.parse_contests(list(KEYS), [discipline])
+    simulation = comparison.Simulation(items, tuple(range(len(items))), machines, contests, promises=False)
     for name, result in zip(KEYS, simulation.run(), strict=True):
         found = {number: life.start_s for number, life in enumerate(result.outcome.lives)}
         assert found == pytest.approx(naive(tasks, name, [(0.0, discipline)]), abs=1e-6), name

@@ -16,7 +16,7 @@ from task_manager.model import Task
 from task_manager.order import policies
 from task_manager.order.policy import Policy, View
 from task_manager.planning.admission import Limits, ShortReserve
-from task_manager.planning.plan import Discipline, PassInput, PassSettings, Plan
+from task_manager.planning.pass_model import Discipline, PassInput, PassSettings, Plan
 from task_manager.planning.scheduling_pass import plan
 from tests.property.test_promises import Stream
 from tests.support.scheduling import Cluster

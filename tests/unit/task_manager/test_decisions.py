@@ -17,7 +17,7 @@ from task_manager.decisions.decision_log import DecisionLog
 from task_manager.decisions.frames import Frame
 from task_manager.order import policies
 from task_manager.planning.admission import Limits
-from task_manager.planning.plan import Discipline
+from task_manager.planning.pass_model import Discipline
 from task_manager.store import decision_store, tables
 from tests.support.clock import FakeClock
 from tests.support.postgres import Postgres

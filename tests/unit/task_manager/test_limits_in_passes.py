@@ -15,7 +15,7 @@ from task_manager.order.queue import TaskQueue
 from task_manager.planning import candidates
 from task_manager.planning.admission import Limits, ShortReserve
 from task_manager.planning.explain import Sight, reasons
-from task_manager.planning.plan import Plan
+from task_manager.planning.pass_model import Plan
 from task_manager.planning.scheduling_pass import Discipline, PassSettings, Wait, Why, plan
 from tests.support.clock import FakeClock
 from tests.support.scheduling import Cluster

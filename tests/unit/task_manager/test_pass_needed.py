@@ -12,7 +12,7 @@ import pytest
 from task_manager.engine import passes as engine_passes
 from task_manager.engine.events import Commands, Hold
 from task_manager.order.policies import by_name
-from task_manager.planning.plan import Discipline
+from task_manager.planning.pass_model import Discipline
 from task_manager.planning.scheduling_pass import plan
 from tests.support.clock import FakeClock
 from tests.support.waiting import eventually

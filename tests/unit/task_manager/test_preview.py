@@ -22,7 +22,7 @@ from task_manager.order import policies
 from task_manager.order.dynamic_policies import Fair
 from task_manager.order.policy import View
 from task_manager.planning.admission import Limits, ShortReserve
-from task_manager.planning.plan import Discipline
+from task_manager.planning.pass_model import Discipline
 from tests.support.clock import FakeClock
 from tests.unit.task_manager.house import SETTINGS, GiB, House, a_house, a_node, a_task, tid
 

@@ -21,8 +21,8 @@ from task_manager.engine import passes
 from task_manager.engine.events import Report, Reports, Tick
 from task_manager.model import Node, Task
 from task_manager.order.queue import id_of
+from task_manager.planning.pass_model import Discipline, Why
 from task_manager.planning.placement import fits
-from task_manager.planning.plan import Discipline, Why
 from task_manager.store import queue_store
 from task_manager.store.tables import attempts as attempts_table
 from tests.support.clock import FakeClock

@@ -13,11 +13,11 @@ from headway.ids import NodeId, TaskId
 from ..model import Gpu, Shape, Task
 from .admission import Limits
 from .allowances import Allowances, until_of
-from .availability import FirstFree, Need, NodeProfile
 from .bookings import Booking, Place, kind_of
 from .node_capacity import machine_of
+from .node_profile import FirstFree, Need, NodeProfile
+from .pass_model import Limited, Placement
 from .placement import CpuTasks, Room, empty_room, shortages, suits
-from .plan import Limited, Placement
 from .step_functions import Allowance, Change
 
 

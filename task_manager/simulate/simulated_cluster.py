@@ -15,9 +15,9 @@ from ..model import Gpu, Task
 from ..order.policy import ClusterView, Policy
 from ..order.queue import TaskQueue
 from ..planning.bookings import Booking, Place
+from ..planning.pass_model import PassInput, PassSettings, Placement, Plan
 from ..planning.placement import Room, empty_room
-from ..planning.plan import PassInput, PassSettings, Placement, Plan
-from .cluster import Cluster
+from .cluster_spec import Cluster
 from .measures import Life
 from .workload import Item
 

@@ -15,13 +15,13 @@ from headway.units import BadValue
 from ..order import policies
 from ..order.policy import Policy
 from ..planning import scheduling_pass
-from ..planning.plan import Discipline, PassSettings
+from ..planning.pass_model import Discipline, PassSettings
 from . import dag, plots, trace, workload
-from .cluster import Cluster
+from .cluster_spec import Cluster
 from .measures import Life, Measures, measure
-from .records import Record
+from .simulated_cluster import Outcome, World
+from .trace_records import Record
 from .workload import Item
-from .world import Outcome, World
 
 MAX_TIMEOUT_FACTOR = 1_000_000.0
 
