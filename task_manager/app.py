@@ -30,9 +30,9 @@ from .engine.leases import LeaseSettings
 from .engine.retry import RetrySettings
 from .hub import Hub
 from .order import policy
-from .order.configured import parameters, policy_of
+from .order.configured import configured_parameters, configured_policy
 from .peers import JobManagerPeer, ResourceManagerPeer, WorkerPeers
-from .planning.admission import Limits, ShortReserve
+from .planning.admission import AdmissionLimits, ShortTaskReserve
 from .planning.pass_model import Discipline
 from .planning.placement import CpuTasks
 from .ports import NodeWatch, Workers
@@ -66,7 +66,7 @@ async def serve(config: HeadwayConfig) -> None:
         job_manager=config.peers.job_manager,
         resource_manager=config.peers.resource_manager,
         settings=settings_of(config),
-        order=policy_of(config),
+        order=configured_policy(config),
     )
     stay_responsive()
     await service.run()
@@ -85,21 +85,21 @@ def settings_of(config: HeadwayConfig) -> Settings:
         booked_stop_s=mine.booked_stop_s,
         discipline=Discipline(mine.discipline),
         policy=mine.policy,
-        policy_defaults=parameters(config),
+        policy_defaults=configured_parameters(config),
         decisions_days=mine.decisions_days,
         reserved=mine.reserved_tasks,
         limits=_limits_of(config),
     )
 
 
-def _limits_of(config: HeadwayConfig) -> Limits:
+def _limits_of(config: HeadwayConfig) -> AdmissionLimits:
     mine = config.task_manager.limits
     reserve = mine.short_reserve
-    return Limits(
+    return AdmissionLimits(
         max_timeouts=tuple(sorted(mine.max_timeout.items())),
         min_timeout_s=mine.min_timeout,
         running_gpus_per_user=mine.running_gpus_per_user or None,
-        short_reserve=ShortReserve(reserve.gpus, reserve.above) if reserve.gpus else None,
+        short_reserve=ShortTaskReserve(reserve.gpus, reserve.above) if reserve.gpus else None,
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from .engine.leases import LeaseSettings
 from .engine.retry import RetrySettings
-from .planning.admission import Limits
+from .planning.admission import AdmissionLimits
 from .planning.pass_model import Discipline
 from .planning.placement import CpuTasks
 
@@ -25,7 +25,7 @@ class Settings:
     # A long queue is planned anew at most so often for tasks that come and can't start anyhow; 0: for each of them.
     arrivals_s: float = 0.2
     reserved: int = 200  # so many waiting tasks have a reservation
-    limits: Limits = field(default_factory=Limits)
+    limits: AdmissionLimits = field(default_factory=AdmissionLimits)
     cpu_tasks: CpuTasks = CpuTasks.LAST_RESORT
     start_limit_s: float = 1_800.0  # from dispatch to the user's process
     stop_limit_s: float = 120.0  # past it people are told that a stop gets no answer

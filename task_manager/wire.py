@@ -30,7 +30,7 @@ from .engine.events import (
 from .engine.phases import phases
 from .engine.turn import Told
 from .model import Attempt, Condition, Extension, Gpu, Node, Shape, Task
-from .planning.image_forecast import Wanted
+from .planning.image_forecast import ForecastImage
 from .ports import Launch
 
 # Tasks of a job are mostly alike: one object serves all of a shape.
@@ -238,7 +238,7 @@ def launch_request(launches: Sequence[Launch]) -> worker_pb2.LaunchRequest:
     return request
 
 
-def wanted(enqueue: bytes) -> Wanted | None:
+def wanted(enqueue: bytes) -> ForecastImage | None:
     """The image of a task (a serialised EnqueueTask), if a Worker can bring it ahead."""
     message = task_manager_pb2.EnqueueTask.FromString(enqueue)
     spec = message.spec
@@ -246,10 +246,10 @@ def wanted(enqueue: bytes) -> Wanted | None:
         return None
     # A digest without a source is one of a registry that was not asked: it may come, and is asked for at the start.
     source = spec.image_source or common_pb2.IMAGE_SOURCE_REGISTRY
-    return Wanted(spec.image, spec.image_digest, source, message.owner.name)
+    return ForecastImage(spec.image, spec.image_digest, source, message.owner.name)
 
 
-def prepare_request(images: Iterable[Wanted]) -> worker_pb2.PrepareImagesRequest:
+def prepare_request(images: Iterable[ForecastImage]) -> worker_pb2.PrepareImagesRequest:
     request = worker_pb2.PrepareImagesRequest()
     for image in images:
         request.images.add(

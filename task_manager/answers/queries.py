@@ -16,8 +16,8 @@ from ..engine import leases, passes
 from ..engine.engine import Engine
 from ..engine.state import Book
 from ..model import Attempt, Task
-from ..planning.overtaking import Overtaken
-from ..planning.submit_check import Gate
+from ..planning.overtaking import OvertakingPromises
+from ..planning.submit_check import SubmitCheck
 from ..store import queue_store
 from . import scheduling_view
 from .queue_entries import Entries
@@ -33,14 +33,14 @@ class Desk:
     def __init__(self, engine: Engine, db: Database) -> None:
         self._engine = engine
         self._db = db
-        self._overtaken: Overtaken | None = None  # of the last plan that was asked about
+        self._overtaken: OvertakingPromises | None = None  # of the last plan that was asked about
 
     async def check(self, request: task_manager_pb2.CheckResourcesRequest) -> task_manager_pb2.CheckResourcesReply:
         """Would these be taken into the queue?"""
         settings = self._engine.settings
         # Without waiting for the turn under way: nodes are ResourceManager's facts, whatever becomes of the turn.
         nodes = list(self._engine.book.nodes.values())
-        gate = Gate(nodes, settings.limits, settings.cpu_tasks)
+        gate = SubmitCheck(nodes, settings.limits, settings.cpu_tasks)
         reply = task_manager_pb2.CheckResourcesReply(nodes_known=len(nodes))
         for asked in request.shapes:
             shape = wire.shape(
@@ -130,7 +130,7 @@ class Desk:
         if book.plan is None:
             self._overtaken = None
         elif self._overtaken is None or self._overtaken.plan is not book.plan:
-            self._overtaken = Overtaken(book.plan, book.queue.key_of)
+            self._overtaken = OvertakingPromises(book.plan, book.queue.key_of)
         rooms = passes.rooms(book, settings, here.mono)
         return Entries(book, settings, rooms, self._overtaken, here, self._engine.ahead_s(here))
 

@@ -13,8 +13,8 @@ from ..engine.state import Book
 from ..model import Shape, Task
 from ..planning import explain
 from ..planning.admission import ruled_out
-from ..planning.overtaking import Overtaken
-from ..planning.placement import Room
+from ..planning.overtaking import OvertakingPromises
+from ..planning.placement import FreeResources
 from ..settings import Settings
 from . import scheduling_view
 
@@ -32,8 +32,8 @@ class Entries:
         self,
         book: Book,
         settings: Settings,
-        rooms: list[Room],
-        overtaken: Overtaken | None,
+        rooms: list[FreeResources],
+        overtaken: OvertakingPromises | None,
         here: Reading,
         ahead_s: float,
     ) -> None:
@@ -43,7 +43,7 @@ class Entries:
         self._mono = here.mono
         self._ahead_s = ahead_s
         holdings = pass_input.holdings(book, settings.limits)
-        self._sight = explain.Sight(rooms, settings.cpu_tasks, settings.limits, holdings)
+        self._sight = explain.ClusterSnapshot(rooms, settings.cpu_tasks, settings.limits, holdings)
         self._overtaken = overtaken
         self._resources: dict[Shape, common_pb2.Resources] = {}
 
@@ -77,19 +77,21 @@ class Entries:
 
     def _reasons(self, task: Task, position: int) -> list[WaitReason]:
         book, plan, overtaken = self._book, self._book.plan, self._overtaken
-        found = explain.reasons(
+        found = explain.wait_reasons(
             task,
             self._sight,
             ahead=max(0, position - 1),
             pause_s=book.pause_s(task, self._mono),
             wait=plan.wait_of(task) if plan is not None else None,
             promised=task.id in book.places,
-            overtaken_by=overtaken.by(task, self._sight, since_at=book.ordered_at) if overtaken is not None else (),
+            overtaken_by=overtaken.ahead_of(task, self._sight, since_at=book.ordered_at)
+            if overtaken is not None
+            else (),
         )
         moved = book.moved.get(task.id)
         if moved is not None:
             place = book.places.get(task.id) or (plan.reservations.get(task.id) if plan is not None else None)
-            found.append(explain.of_moved(moved, None if place is None else place.start_s))
+            found.append(explain.moved_promise_reason(moved, None if place is None else place.start_s))
         return found
 
     def _starts(self, entry: task_manager_pb2.QueueEntry, task: Task, position: int) -> None:

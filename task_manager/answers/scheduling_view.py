@@ -10,7 +10,7 @@ from headway.rpc.v1 import task_manager_pb2 as pb
 from ..engine.scheduling_choice import DISCIPLINE, POLICY, Steering
 from ..engine.state import Book
 from ..model import Task
-from ..order.guard import let_ours_pass
+from ..order.guard import reraise_ctrl_c
 from ..order.policy import common_terms
 from ..planning.admission import contradictions
 
@@ -42,9 +42,9 @@ def scheduling(book: Book, steering: Steering) -> pb.Scheduling:
 def terms(book: Book, task: Task, steady: float) -> dict[str, float]:
     """The parts of a task's priority by the rule that orders now; a third party's rule may fail at it."""
     try:
-        parts = islice(book.queue.acting.terms(task, steady).items(), _TERMS)
+        parts = islice(book.queue.effective_policy.terms(task, steady).items(), _TERMS)
         said = [(str(name), float(value)) for name, value in parts]
     except BaseException as error:
-        let_ours_pass(error)
+        reraise_ctrl_c(error)
         return common_terms(task, steady)
     return {name: value for name, value in said if math.isfinite(value) and name.isprintable()}

@@ -29,7 +29,7 @@ from headway.units import MAX_DURATION_S, counted, format_duration, round_durati
 
 from ..model import Attempt, Extension, Task
 from ..planning import scheduling_pass
-from ..planning.admission import Holdings, Limits, long_hold
+from ..planning.admission import AdmissionLimits, GpuHoldings, long_tasks_hold
 from . import pass_input, passes
 from .events import Extend, ExtendOrder
 from .turn import Turn
@@ -70,7 +70,7 @@ def moved_promises(
         else booking
         for booking in snapshot.running
     ]
-    promised = {key: place.promised_s for key, place in snapshot.places.items() if place.promised_s is not None}
+    promised = {key: place.promised_s for key, place in snapshot.reservations.items() if place.promised_s is not None}
     if not promised:
         return ()
     after = _broken(plan(replace(snapshot, running=longer)), promised)
@@ -86,7 +86,7 @@ def _broken(plan: Plan, promised: dict[TaskId, float]) -> list[Moved]:
     for task_id, promised_s in promised.items():
         if task_id in starting:
             continue
-        place = plan.places.get(task_id) or plan.reservations.get(task_id)
+        place = plan.promised.get(task_id) or plan.reservations.get(task_id)
         if place is None or place.start_s > promised_s + _SLACK_S:
             moved.append(Moved(task_id, promised_s, None if place is None else place.start_s))
     return moved
@@ -125,7 +125,7 @@ def refusal(
     return kind(" ".join([*sentences, "An admin can grant it all the same."]))
 
 
-def over_reserve(attempt: Attempt, seconds: float, limits: Limits, holdings: Holdings, *, gpus: int) -> str:
+def over_reserve(attempt: Attempt, seconds: float, limits: AdmissionLimits, holdings: GpuHoldings, *, gpus: int) -> str:
     """Why so much more time would make it one of the long tasks, which hold what they may already, as a sentence;
     empty where it would not. ``gpus``: of the cluster."""
     reserve, asked = limits.short_reserve, attempt.shape.gpus
@@ -138,7 +138,7 @@ def over_reserve(attempt: Attempt, seconds: float, limits: Limits, holdings: Hol
     return (
         f"With {format_duration(seconds)} more {attempt.id.task} would be a task longer than "
         f"{format_duration(reserve.above_s)} with {counted(asked, 'GPU')}. "
-        f"{long_hold(reserve, holdings.of_long, gpus)}."
+        f"{long_tasks_hold(reserve, holdings.of_long, gpus)}."
     )
 
 
@@ -185,7 +185,7 @@ def on_extend(turn: Turn, asked: Extend) -> Attempt:
                 )
             return attempt
     there = passes.seen_now(turn.book, turn.settings)
-    moved = moved_promises(there, asked.task_id, seconds, scheduling_pass.plan)
+    moved = moved_promises(there, asked.task_id, seconds, scheduling_pass.plan_pass)
     limits, gpus = turn.settings.limits, turn.book.gpus
     kept = over_reserve(attempt, seconds, limits, pass_input.holdings(turn.book, limits), gpus=gpus)
     limit_s = limits.max_timeout_s(gpus)

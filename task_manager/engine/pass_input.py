@@ -16,10 +16,10 @@ from headway.ids import TaskId
 from ..clocks import Reading
 from ..model import Attempt, Task
 from ..order.policy import ClusterView
-from ..planning.admission import Holdings, Limits
-from ..planning.bookings import Booking, Place
-from ..planning.pass_model import Estimate, PassInput, PassSettings, Plan, Why
-from ..planning.placement import Room
+from ..planning.admission import AdmissionLimits, GpuHoldings
+from ..planning.bookings import Booking, Reservation
+from ..planning.pass_model import Estimate, PassInput, PassSettings, Plan, WaitCause
+from ..planning.placement import FreeResources
 from ..settings import Settings
 from .state import Book, Flight
 
@@ -30,7 +30,7 @@ _CLOCKS_APART_S = 0.25
 # An attempt that must be over, of which its Worker has not been heard yet: it is taken to end so soon. A place that is
 # due there moves along meanwhile, by less than `_CLOCKS_APART_S` from pass to pass.
 _AWAITED_S = 0.2
-_NEVER = frozenset({Why.NO_NODE, Why.NOT_ADMITTED})  # as things are it does not start
+_NEVER = frozenset({WaitCause.NO_NODE, WaitCause.NOT_ADMITTED})  # as things are it does not start
 
 
 def pass_settings(settings: Settings) -> PassSettings:
@@ -46,7 +46,7 @@ def pass_settings(settings: Settings) -> PassSettings:
     )
 
 
-def pass_input(book: Book, settings: Settings, rooms: Iterable[Room], at_s: float | None = None) -> PassInput:
+def pass_input(book: Book, settings: Settings, rooms: Iterable[FreeResources], at_s: float | None = None) -> PassInput:
     """The snapshot of this turn; ``at_s``: for that moment by the boot clock, which may be later."""
     wanted, at_s = pass_settings(settings), book.mono if at_s is None else at_s
     return PassInput(
@@ -54,12 +54,12 @@ def pass_input(book: Book, settings: Settings, rooms: Iterable[Room], at_s: floa
         wall_s=book.now,
         queue=book.queue,
         tasks=book.tasks,
-        rooms=list(rooms),
+        free_resources=list(rooms),
         running=[
             booking(attempt, book.flights[key], book.tasks[key], wanted, at_s, settings.leases.missing_grace_s)
             for key, attempt in book.attempts.items()
         ],
-        places=book.places,
+        reservations=book.places,
         policy=book.policy,
         view=ClusterView(book.gpus, book.queue.waiting_gpu_s),
         settings=wanted,
@@ -68,22 +68,22 @@ def pass_input(book: Book, settings: Settings, rooms: Iterable[Room], at_s: floa
     )
 
 
-def holdings(book: Book, limits: Limits) -> Holdings:
+def holdings(book: Book, limits: AdmissionLimits) -> GpuHoldings:
     """GPUs that live attempts hold, as these limits count them."""
     attempts = book.attempts.values()
-    return Holdings.of(limits, ((book.tasks[one.id.task].owner, one.shape.gpus, one.timeout_s) for one in attempts))
+    return GpuHoldings.of(limits, ((book.tasks[one.id.task].owner, one.shape.gpus, one.timeout_s) for one in attempts))
 
 
 def apart(there: PassInput, here: Reading, ahead_s: float) -> Callable[[], PassInput]:
     """The snapshot at this moment as one of its own, which stays as it is while the book goes on, for one pass that
     starts all that can start. Taking note of it is quick; what takes longer is left to the call, in whatever thread."""
     settings = replace(there.settings, starts=sys.maxsize)
-    make_queue, tasks, places = there.queue.copier(), dict(there.tasks), dict(there.places)
+    make_queue, tasks, places = there.queue.copier(), dict(there.tasks), dict(there.reservations)
 
     def make() -> PassInput:
         queue = make_queue()
         return replace(
-            there, now_s=here.mono, wall_s=here.now, ahead_s=ahead_s, queue=queue, tasks=tasks, places=places,
+            there, now_s=here.mono, wall_s=here.now, ahead_s=ahead_s, queue=queue, tasks=tasks, reservations=places,
             policy=queue.policy, settings=settings, last_used=lambda uuid: 0.0,
         )  # fmt: skip
 
@@ -139,6 +139,6 @@ def promised_start(book: Book, task_id: TaskId, *, now: float, mono: float) -> f
     return None if place is None else shown_promise(place, now=now, mono=mono)
 
 
-def shown_promise(place: Place, *, now: float, mono: float) -> float | None:
+def shown_promise(place: Reservation, *, now: float, mono: float) -> float | None:
     """A promised start as people are told it: by the wall clock, rounded up; None: nothing is promised."""
     return None if place.promised_s is None else math.ceil(now + place.promised_s - mono) + PASS_S

@@ -15,9 +15,10 @@ from ..decisions.frames import frame
 from ..model import Attempt
 from ..planning.admission import contradictions
 from ..planning.bookings import MovedPromise
-from ..planning.pass_model import PassInput
-from ..planning.placement import Room
-from ..planning.scheduling_pass import Placement, Plan, plan, rough
+from ..planning.disciplines import rough_estimates
+from ..planning.pass_model import PassInput, Placement, Plan
+from ..planning.placement import FreeResources
+from ..planning.scheduling_pass import plan_pass
 from ..settings import Settings
 from . import confirmation, leases
 from .events import NodesChanged
@@ -110,7 +111,7 @@ def why_silent(book: Book, settings: Settings, node_id: NodeId, at_s: float | No
     return ""
 
 
-def rooms(book: Book, settings: Settings, at_s: float | None = None) -> list[Room]:
+def rooms(book: Book, settings: Settings, at_s: float | None = None) -> list[FreeResources]:
     """What is left of every node, and why some take nothing; at the moment of the turn, or at ``at_s``."""
     return book.rooms(lambda node_id: why_silent(book, settings, node_id, at_s))
 
@@ -124,11 +125,11 @@ def run_pass(turn: Turn) -> None:
     """One pass over the queue; every placement is a booking from here on."""
     book = turn.book
     book.pass_needed = False
-    if not book.queue.ready and not book.places and not book.queue.to_be_tried_again:
+    if not book.queue.ready and not book.places and not book.queue.retry_due:
         book.plan, book.next_pass_s = None, None
         return
     seen = seen_now(book, turn.settings)
-    said = plan(seen)
+    said = plan_pass(seen)
     if said.placements and turn.settings.decisions_days and turn.steering is not None:
         turn.frame = frame(seen, said, turn.policy_text)
     _tell(book, said)
@@ -136,7 +137,7 @@ def run_pass(turn: Turn) -> None:
     moved = _moved(book, said)
     for placement in said.placements:
         _place(turn, placement)
-    book.put_places(said.places, moved)
+    book.put_places(said.promised, moved)
     book.plan, book.planned_s = said, book.mono
     book.next_pass_s = book.mono if said.more else said.next_wake_s
     # Placing is no reason for another pass: it only takes.
@@ -148,7 +149,7 @@ def estimate_anew(turn: Turn) -> None:
     book = turn.book
     book.rough_due = False
     if book.plan is not None:
-        book.plan = replace(book.plan, rough=rough(seen_now(book, turn.settings)))
+        book.plan = replace(book.plan, rough=rough_estimates(seen_now(book, turn.settings)))
 
 
 def _moved(book: Book, said: Plan) -> dict[TaskId, MovedPromise]:
@@ -164,7 +165,7 @@ def _moved(book: Book, said: Plan) -> dict[TaskId, MovedPromise]:
             before = found.get(lost.task_id)
             found[lost.task_id] = MovedPromise(before.promised_s if before else lost.promised_s, lost.cause)
     for task_id, moved in list(found.items()):
-        place = said.places.get(task_id)
+        place = said.promised.get(task_id)
         if place is not None and place.promised_s is not None and place.promised_s <= moved.promised_s:
             del found[task_id]  # as good as it was
     return found

@@ -15,7 +15,7 @@ from headway.errors import InvalidInput
 from headway.logs import get_logger
 
 from ..order import policies
-from ..order.guard import let_ours_pass, words
+from ..order.guard import message_of, reraise_ctrl_c
 from ..order.policy import Policy
 from ..planning.pass_model import Discipline
 from ..settings import Settings
@@ -125,8 +125,8 @@ class Steering:
         try:
             policy.restore(json.loads(text))
         except BaseException as error:  # also what one of another version can't read
-            let_ours_pass(error)
-            log.warning("policy.state_not_restored", policy=policy.name, reason=words(error))
+            reraise_ctrl_c(error)
+            log.warning("policy.state_not_restored", policy=policy.name, reason=message_of(error))
 
     def save(self, turn: Turn) -> None:
         """Puts down what the acting policy has learnt, if it has learnt anything since the last time."""
@@ -136,8 +136,8 @@ class Steering:
             state = policy.state()
             text = json.dumps(state, allow_nan=False) if state else ""
         except BaseException as error:
-            let_ours_pass(error)
-            log.warning("policy.state_not_saved", policy=policy.name, reason=words(error))
+            reraise_ctrl_c(error)
+            log.warning("policy.state_not_saved", policy=policy.name, reason=message_of(error))
             return
         if text and text != self.states.get(policy.name):
             turn.states[policy.name] = text

@@ -19,11 +19,11 @@ from ..clocks import Reading
 from ..model import Attempt, Node, Task
 from ..order.policy import Policy
 from ..order.queue import TaskQueue
-from ..planning.admission import Limits
-from ..planning.bookings import MovedPromise, Place
+from ..planning.admission import AdmissionLimits
+from ..planning.bookings import MovedPromise, Reservation
 from ..planning.pass_model import Plan
-from ..planning.placement import Room, why_closed
-from ..planning.scheduling_pass import is_out_of_reach, starts_nothing
+from ..planning.placement import FreeResources, why_closed
+from ..planning.scheduling_pass import would_change_nothing, would_start_nothing
 from .leases import NodeLease
 
 _LONGEST_PAUSE_S = 3_600.0
@@ -74,7 +74,7 @@ class Book:
         here: Reading,
         *,
         ahead_s: float = 0.0,
-        limits: Limits | None = None,
+        limits: AdmissionLimits | None = None,
         arrivals_s: float = 0.0,
     ) -> None:
         self.begin(here, ahead_s)
@@ -85,7 +85,7 @@ class Book:
         self.held: dict[TaskId, None] = {}
         self.queue = TaskQueue(policy, limits=limits)
         self.policy = policy
-        self.places: dict[TaskId, Place] = {}  # stored ones, by the boot clock
+        self.places: dict[TaskId, Reservation] = {}  # stored ones, by the boot clock
         self.moved: dict[TaskId, MovedPromise] = {}  # what waiting tasks were promised, and no longer holds
         self.ordered_at = -math.inf  # wall clock: since when this policy orders, as far as it was seen
         self.plan: Plan | None = None  # of the last pass, for people
@@ -122,7 +122,7 @@ class Book:
         self.dirty_attempts: dict[AttemptId, Attempt] = {}
         self.dirty_nodes: dict[NodeId, Node | None] = {}
         self.dirty_leases: dict[NodeId, NodeLease] = {}
-        self.dirty_places: dict[TaskId, Place | None] = {}
+        self.dirty_places: dict[TaskId, Reservation | None] = {}
         self.dirty_moved: dict[TaskId, MovedPromise | None] = {}
 
     def rollback(self) -> None:
@@ -195,7 +195,7 @@ class Book:
 
         self._undo.append(back)
 
-    def put_places(self, places: Mapping[TaskId, Place], moved: Mapping[TaskId, MovedPromise]) -> None:
+    def put_places(self, places: Mapping[TaskId, Reservation], moved: Mapping[TaskId, MovedPromise]) -> None:
         """Stores what a pass said: these places and moved promises, and no others."""
         before = self.places, self.moved
         _note(self.dirty_places, self.places, places)
@@ -278,13 +278,13 @@ class Book:
         usage = self._usage.get(node_id)
         return [] if usage is None else [self.attempts[key] for key in usage.tasks]
 
-    def rooms(self, is_silent: Callable[[NodeId], str]) -> list[Room]:
+    def rooms(self, is_silent: Callable[[NodeId], str]) -> list[FreeResources]:
         """What is left of each node, in the order of the list. ``is_silent`` says why a node is not to be trusted."""
         rooms = []
         for order, node in enumerate(self.nodes.values()):
             usage = self._usage.get(node.id)
             rooms.append(
-                Room(
+                FreeResources(
                     node,
                     order,
                     node.cpu_centi - (usage.cpu_centi if usage else 0),
@@ -333,7 +333,7 @@ class Book:
             self.queue.remove(task_id)
             self.held.pop(task_id, None)
             self.rough_due = True
-            self.pass_needed |= self.queue.to_be_tried_again
+            self.pass_needed |= self.queue.retry_due
             if self.plan is not None and task_id in self.plan.estimates:
                 self.pass_needed = True  # what was kept for it may start others, and one more is among the first
             elif self.plan is not None and self.plan.cut and task_id in self.plan.waits:
@@ -349,9 +349,9 @@ class Book:
         if not runnable:
             self._pauses[task_id] = (due_s, task.not_before)
             heapq.heappush(self._paused, (due_s, task_id, task.not_before))
-        elif is_out_of_reach(self.plan, self.queue, task):
+        elif would_change_nothing(self.plan, self.queue, task):
             self.rough_due = True
-        elif self.mono < self.planned_s + self._arrivals_s and starts_nothing(self.plan, self.queue, task):
+        elif self.mono < self.planned_s + self._arrivals_s and would_start_nothing(self.plan, self.queue, task):
             self.rough_due = True
             self._pass_soon()
         else:

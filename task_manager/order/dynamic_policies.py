@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from headway.ids import TaskId
 
 from ..model import Task
-from .policy import Policy, View, check, common_terms, log_timeout
+from .policy import Policy, View, common_terms, log_timeout, require
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Hrrn(Policy):
     floor: float = 60.0
 
     def __post_init__(self) -> None:
-        check(self.floor > 0, "floor must be above 0")
+        require(self.floor > 0, "floor must be above 0")
 
     def key(self, task: Task, now: float, view: View | None) -> float:
         return -self._ratio(task, now)
@@ -52,8 +52,8 @@ class Adaptive(Policy):
     _c: float = field(default=0.0, init=False)  # of the last look, for people
 
     def __post_init__(self) -> None:
-        check(self.c_min >= 0, "c_min must be at least 0")
-        check(0 < self.decay <= 1, "decay must be above 0 and at most 1")
+        require(self.c_min >= 0, "c_min must be at least 0")
+        require(0 < self.decay <= 1, "decay must be above 0 and at most 1")
 
     @property
     def rho(self) -> float:
@@ -113,7 +113,7 @@ class Fair(Adaptive):
 
     def __post_init__(self) -> None:
         Adaptive.__post_init__(self)
-        check(self.spread >= 0, "spread must be at least 0")
+        require(self.spread >= 0, "spread must be at least 0")
 
     def arrived(self, task: Task, view: View) -> None:
         self._give_back()

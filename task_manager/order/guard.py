@@ -7,7 +7,7 @@ import signal
 from numbers import Real
 
 
-def number(said: object) -> float:
+def finite_number(said: object) -> float:
     """What a policy gave, as a number.
 
     Raises:
@@ -23,16 +23,16 @@ def number(said: object) -> float:
     return found
 
 
-def words(error: BaseException) -> str:
+def message_of(error: BaseException) -> str:
     """What an exception says; its kind, where it says nothing."""
     try:
         return str(error) or repr(error)
     except BaseException as worse:
-        let_ours_pass(worse)
+        reraise_ctrl_c(worse)
         return type(error).__name__
 
 
-def let_ours_pass(error: BaseException) -> None:
+def reraise_ctrl_c(error: BaseException) -> None:
     """Raises an exception that came out of a policy's code again if it is not the policy's own: somebody's ctrl-C where
     nothing else takes it, as in the simulator. What is left is a fault like any other, `SystemExit` too, and what looks
     like the end of a task of the event loop: a policy is called and never awaited, so that end comes from elsewhere."""

@@ -14,10 +14,10 @@ from headway.units import MAX_DURATION_S, MIN_DURATION_S, format_duration
 
 from ..model import Shape, Task
 from .dynamic_policies import Adaptive, Fair, Hrrn
-from .guard import let_ours_pass, words
-from .policy import AgingSjf, ClusterView, Fifo, Ljf, LogAging, Policy, Sjf, copied
+from .guard import message_of, reraise_ctrl_c
+from .policy import AgingSjf, ClusterView, Fifo, Ljf, LogAging, Policy, Sjf, policy_copy
 
-GROUP = "headway.policies"
+ENTRY_POINT_GROUP = "headway.policies"
 BUILT_IN: dict[str, type[Policy]] = {
     policy.name: policy for policy in (AgingSjf, Fifo, Sjf, Ljf, Hrrn, LogAging, Adaptive, Fair)
 }
@@ -37,9 +37,9 @@ class BadPolicy(ValueError):
     """There is no such policy, or not with these parameters. ``str()`` is a sentence."""
 
 
-def names() -> list[str]:
+def known_names() -> list[str]:
     """All that can be asked for here."""
-    return sorted({*BUILT_IN, *(entry.name for entry in entry_points(group=GROUP))})
+    return sorted({*BUILT_IN, *(entry.name for entry in entry_points(group=ENTRY_POINT_GROUP))})
 
 
 def by_name(text: str, defaults: Mapping[str, Mapping[str, float]] | None = None) -> Policy:
@@ -53,7 +53,7 @@ def by_name(text: str, defaults: Mapping[str, Mapping[str, float]] | None = None
     name, _, rest = text.strip().partition(":")
     make = BUILT_IN.get(name) or _from_entry_point(name)
     given = {**(defaults or {}).get(name, {}), **_parameters(text, rest)}
-    known = parameters(make)
+    known = parameters_of(make)
     if known is not None:
         for parameter in given:
             if parameter not in known:
@@ -62,8 +62,8 @@ def by_name(text: str, defaults: Mapping[str, Mapping[str, float]] | None = None
     try:
         policy = make(**given)
     except BaseException as error:
-        let_ours_pass(error)
-        raise BadPolicy(f"Policy {text!r} can't be made: {words(error)}.") from error
+        reraise_ctrl_c(error)
+        raise BadPolicy(f"Policy {text!r} can't be made: {message_of(error)}.") from error
     if not isinstance(policy, Policy):
         raise BadPolicy(f"Policy {name!r} is not usable: its entry point does not give a task_manager.policy.Policy.")
     if not isinstance(_name(policy), str):
@@ -71,16 +71,16 @@ def by_name(text: str, defaults: Mapping[str, Mapping[str, float]] | None = None
     if make in _OURS:
         _check_numbers(text.strip(), policy)
     try:
-        copied(policy)
+        policy_copy(policy)
     except BaseException as error:
-        let_ours_pass(error)
-        raise BadPolicy(f"Policy {name!r} can't be copied, as previews need it: {words(error)}.") from error
+        reraise_ctrl_c(error)
+        raise BadPolicy(f"Policy {name!r} can't be copied, as previews need it: {message_of(error)}.") from error
     return policy
 
 
 def _check_numbers(text: str, policy: Policy) -> None:
     """That parameters which are in range each give keys that can be sorted by."""
-    tried, view, now = copied(policy), ClusterView(1, _MUCH_GPU_S), _FAR_AT
+    tried, view, now = policy_copy(policy), ClusterView(1, _MUCH_GPU_S), _FAR_AT
     for timeout_s in (MIN_DURATION_S, MAX_DURATION_S):
         task = replace(_SAMPLE, timeout_s=timeout_s)
         key = math.nan
@@ -98,11 +98,11 @@ def _name(policy: Policy) -> object:
     try:
         return policy.name
     except BaseException as error:  # a third party's may compute it
-        let_ours_pass(error)
+        reraise_ctrl_c(error)
         return None
 
 
-def parameters(make: Callable[..., object]) -> list[str] | None:
+def parameters_of(make: Callable[..., object]) -> list[str] | None:
     """The names of its parameters; None where it does not tell."""
     if not is_dataclass(make):
         return None
@@ -124,14 +124,16 @@ def _parameters(text: str, rest: str) -> dict[str, float]:
 
 
 def _from_entry_point(name: str) -> Callable[..., object]:
-    found: tuple[EntryPoint, ...] = tuple(entry_points(group=GROUP, name=name))
+    found: tuple[EntryPoint, ...] = tuple(entry_points(group=ENTRY_POINT_GROUP, name=name))
     if not found:
-        near = difflib.get_close_matches(name, names(), n=1)
+        near = difflib.get_close_matches(name, known_names(), n=1)
         hint = f" Did you mean {near[0]}?" if near else ""
-        raise BadPolicy(f"There is no scheduling policy {name!r}; there are {', '.join(names())}.{hint}")
+        raise BadPolicy(f"There is no scheduling policy {name!r}; there are {', '.join(known_names())}.{hint}")
     try:
         make: Callable[..., object] = found[0].load()
     except BaseException as error:
-        let_ours_pass(error)
-        raise BadPolicy(f"Policy {name!r} of entry point {found[0].value} does not load: {words(error)}.") from error
+        reraise_ctrl_c(error)
+        raise BadPolicy(
+            f"Policy {name!r} of entry point {found[0].value} does not load: {message_of(error)}."
+        ) from error
     return make

@@ -87,7 +87,7 @@ class Policy(ABC):
         """Takes back what ``state`` said; without it, it learns anew."""
 
 
-def rank(task: Task, number: float) -> Key:
+def sort_key(task: Task, number: float) -> Key:
     """The whole key of a task that a rule gives this number."""
     return (-task.priority, number, task.submitted_at, task.id.job_id, -task.tail_timeout_s, task.id.name)
 
@@ -97,7 +97,7 @@ def common_terms(task: Task, now: float) -> dict[str, float]:
     return {"priority": float(task.priority), "waited_s": max(0.0, now - task.submitted_at)}
 
 
-def copied(policy: Policy) -> Policy:
+def policy_copy(policy: Policy) -> Policy:
     """For what-ifs: the rule itself where it learns nothing, else one of its own with what it has learnt so far.
 
     Raises:
@@ -111,7 +111,7 @@ def copied(policy: Policy) -> Policy:
     return made
 
 
-def check(condition: bool, sentence: str) -> None:
+def require(condition: bool, sentence: str) -> None:
     """Raises ValueError with the sentence: for parameters."""
     if not condition:
         raise ValueError(sentence)
@@ -131,8 +131,8 @@ class AgingSjf(Policy):
     gamma: float = 1.0
 
     def __post_init__(self) -> None:
-        check(self.beta >= 0, "beta must be at least 0")
-        check(self.gamma > 0, "gamma must be above 0: with 0 nothing ages, which is `sjf`")
+        require(self.beta >= 0, "beta must be at least 0")
+        require(self.gamma > 0, "gamma must be above 0: with 0 nothing ages, which is `sjf`")
 
     def key(self, task: Task, now: float, view: View | None) -> float:
         return self.beta * task.timeout_s + self.gamma * task.submitted_at
@@ -203,7 +203,7 @@ class LogAging(Policy):
     c: float = 800.0
 
     def __post_init__(self) -> None:
-        check(self.c >= 0, "c must be at least 0")
+        require(self.c >= 0, "c must be at least 0")
 
     def key(self, task: Task, now: float, view: View | None) -> float:
         return task.submitted_at + self.c * log_timeout(task.timeout_s)

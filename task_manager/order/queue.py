@@ -13,14 +13,14 @@ from sortedcontainers import SortedList
 from headway.ids import JobId, TaskId
 
 from ..model import Shape, Task
-from ..planning.admission import Limits
-from .guard import let_ours_pass, number, words
-from .policy import AgingSjf, ClusterView, Key, Policy, View, copied, rank
+from ..planning.admission import AdmissionLimits
+from .guard import finite_number, message_of, reraise_ctrl_c
+from .policy import AgingSjf, ClusterView, Key, Policy, View, policy_copy, sort_key
 
 _MICRO = 1_000_000
 
 # Of a shape: the account, where accounts have a cap, and the number of the band of timeouts (`Limits.bands`).
-Lane = tuple[str, int]
+LimitGroup = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +41,9 @@ class TaskQueue:
     number that is not finite, is set aside for `aging_sjf` (``failure`` says why) until it works for all tasks again.
     """
 
-    def __init__(self, policy: Policy, *, limits: Limits | None = None) -> None:
+    def __init__(self, policy: Policy, *, limits: AdmissionLimits | None = None) -> None:
         self.policy = policy
-        self.limits = limits or Limits()
+        self.limits = limits or AdmissionLimits()
         self.failure = ""
         self._stand_in = AgingSjf()
         self._culprit: TaskId | None = None
@@ -52,12 +52,14 @@ class TaskQueue:
         self._entries: dict[TaskId, _Entry] = {}
         self._order: SortedList[Key] = SortedList()
         self._ready: SortedList[Key] = SortedList()
-        self._shelves: dict[Shape, dict[Lane, SortedList[Key]]] = {}
+        self._shelves: dict[Shape, dict[LimitGroup, SortedList[Key]]] = {}
         self._by_owner = self.limits.running_gpus_per_user is not None
-        self._bands = self.limits.bands()
+        self._bands = self.limits.timeout_bands()
         self._length: Callable[[Task], float] = _timeout_of
         self._length_is: Hashable = None
-        self._lengths: dict[tuple[Shape, Lane], SortedList[tuple[float, Key]]] = {}  # of lanes where it was asked for
+        self._lengths: dict[
+            tuple[Shape, LimitGroup], SortedList[tuple[float, Key]]
+        ] = {}  # of lanes where it was asked for
         self._work = (0, 0, 0)  # of `_work`, in whole microseconds so that sums stay exact
         self._arrivals: dict[TaskId, None] = {}
 
@@ -71,20 +73,22 @@ class TaskQueue:
         """Makes a queue that holds what this one holds at this moment, for what-ifs; a rule that learns is copied with
         what it has learnt, and may fail at it with whatever it likes. Taking note of it is quick; what takes longer is
         left to the call, in whatever thread."""
-        made = TaskQueue(copied(self.policy), limits=self.limits)
+        made = TaskQueue(policy_copy(self.policy), limits=self.limits)
         made.failure, made._culprit = self.failure, self._culprit
         made._view, made._sorted_at = self._view, self._sorted_at
         made._entries, made._work, made._arrivals = dict(self._entries), self._work, dict(self._arrivals)
         made._length, made._length_is = self._length, self._length_is
         order, ready = list(self._order), list(self._ready)
-        shelves = [
-            (shape, [(lane, list(shelf)) for lane, shelf in lanes.items()]) for shape, lanes in self._shelves.items()
+        ready_by_shape = [
+            (shape, [(group, list(keys)) for group, keys in groups.items()]) for shape, groups in self._shelves.items()
         ]
         lengths = [(where, list(row)) for where, row in self._lengths.items()]
 
         def make() -> TaskQueue:
             made._order, made._ready = SortedList(order), SortedList(ready)
-            made._shelves = {shape: {lane: SortedList(shelf) for lane, shelf in lanes} for shape, lanes in shelves}
+            made._shelves = {
+                shape: {group: SortedList(keys) for group, keys in groups} for shape, groups in ready_by_shape
+            }
             made._lengths = {where: SortedList(row) for where, row in lengths}
             return made
 
@@ -100,10 +104,10 @@ class TaskQueue:
             self._arrivals[task.id] = None
         self._count(task, 1)
         try:
-            key = self._key(self.acting, task)
+            key = self._key(self.effective_policy, task)
         except BaseException as error:
-            let_ours_pass(error)
-            self._insert(_Entry(task, rank(task, 0.0), runnable))
+            reraise_ctrl_c(error)
+            self._insert(_Entry(task, sort_key(task, 0.0), runnable))
             self._fail(task, error)
         else:
             self._insert(_Entry(task, key, runnable))
@@ -117,14 +121,14 @@ class TaskQueue:
         self._count(entry.task, -1)
         if entry.runnable:
             self._ready.remove(entry.key)
-            lanes, lane = self._shelves[entry.task.shape], self._lane(entry.task)
-            lanes[lane].remove(entry.key)
-            if self._lengths and (entry.task.shape, lane) in self._lengths:
-                self._lengths[entry.task.shape, lane].remove((self._length(entry.task), entry.key))
-            if not lanes[lane]:
-                del lanes[lane]
-                self._lengths.pop((entry.task.shape, lane), None)
-                if not lanes:
+            groups, group = self._shelves[entry.task.shape], self._lane(entry.task)
+            groups[group].remove(entry.key)
+            if self._lengths and (entry.task.shape, group) in self._lengths:
+                self._lengths[entry.task.shape, group].remove((self._length(entry.task), entry.key))
+            if not groups[group]:
+                del groups[group]
+                self._lengths.pop((entry.task.shape, group), None)
+                if not groups:
                     del self._shelves[entry.task.shape]
         if task_id == self._culprit:
             self._culprit = None  # the next pass tries the policy again
@@ -134,7 +138,7 @@ class TaskQueue:
         try:
             self.policy.ended(task, ran_s, self._view)
         except BaseException as error:
-            let_ours_pass(error)
+            reraise_ctrl_c(error)
             self._fail(task, error)
 
     def change(self, policy: Policy) -> None:
@@ -148,18 +152,18 @@ class TaskQueue:
     def sort(self, now: float, view: View) -> None:
         """Brings the order to this moment; for static rules there is nothing to do."""
         self._view, self._sorted_at = view, now
-        if not self.policy.static or self.to_be_tried_again:
+        if not self.policy.static or self.retry_due:
             self._sort(now)
 
     # -- reading ----------------------------------------------------------------------------------
 
     @property
-    def acting(self) -> Policy:
+    def effective_policy(self) -> Policy:
         """The policy that orders now: its stand-in while it fails."""
         return self._stand_in if self.failure else self.policy
 
     @property
-    def to_be_tried_again(self) -> bool:
+    def retry_due(self) -> bool:
         """Whether the policy failed at a task that has left since: the next ``sort`` tries it for all that are in."""
         return bool(self.failure) and self._culprit is None
 
@@ -190,11 +194,13 @@ class TaskQueue:
 
     def page(self, offset: int, limit: int) -> list[TaskId]:
         """Ids in order, from ``offset`` on."""
-        return [id_of(key) for key in self._order.islice(offset, offset + limit)]
+        return [task_id_of(key) for key in self._order.islice(offset, offset + limit)]
 
     def page_of_job(self, job_id: JobId, offset: int, limit: int) -> list[TaskId]:
         """The same of one job's tasks alone."""
-        return [id_of(key) for key in islice((key for key in self._order if key[3] == job_id), offset, offset + limit)]
+        return [
+            task_id_of(key) for key in islice((key for key in self._order if key[3] == job_id), offset, offset + limit)
+        ]
 
     def count_of_job(self, job_id: JobId) -> int:
         """How many of its tasks are in."""
@@ -202,7 +208,7 @@ class TaskQueue:
 
     def in_order(self) -> Iterator[TaskId]:
         """All ids in order."""
-        return (id_of(key) for key in self._order)
+        return (task_id_of(key) for key in self._order)
 
     def ready_keys(self) -> Iterator[Key]:
         """The keys of the runnable tasks, in order (`id_of`)."""
@@ -214,31 +220,31 @@ class TaskQueue:
         return len(self._ready)
 
     @property
-    def shelves(self) -> Mapping[Shape, Mapping[Lane, SortedList[Key]]]:
+    def ready_by_shape(self) -> Mapping[Shape, Mapping[LimitGroup, SortedList[Key]]]:
         """The keys of the runnable tasks of each shape, lane by lane, in order."""
         return self._shelves
 
-    def measure_by(self, length: Callable[[Task], float], like: Hashable) -> None:
+    def set_duration(self, length: Callable[[Task], float], like: Hashable) -> None:
         """How long a task takes, for ``shorter``. Two that are ``like`` the same are the same."""
         if like != self._length_is:
             self._length, self._length_is = length, like
             self._lengths.clear()
 
-    def shorter(self, shape: Shape, lane: Lane, most_s: float, after: Key) -> Iterator[Key]:
+    def shorter_than(self, shape: Shape, group: LimitGroup, most_s: float, after: Key) -> Iterator[Key]:
         """The keys of a lane behind ``after`` of tasks that take ``most_s`` at most, in order.
 
         However long the lane is, a thousand of them cost no more than a few milliseconds: where few are so short they
         are sorted, where many are they come thick.
         """
-        shelf, row = self._shelves[shape][lane], self._lengths.get((shape, lane))
+        keys, row = self._shelves[shape][group], self._lengths.get((shape, group))
         if row is None:
-            tasks = ((self._entries[id_of(key)].task, key) for key in shelf)
-            row = self._lengths[shape, lane] = SortedList((self._length(task), key) for task, key in tasks)
+            tasks = ((self._entries[task_id_of(key)].task, key) for key in keys)
+            row = self._lengths[shape, group] = SortedList((self._length(task), key) for task, key in tasks)
         count = row.bisect_left((math.nextafter(most_s, math.inf),))
-        if count * count.bit_length() < len(shelf):
+        if count * count.bit_length() < len(keys):
             return iter(sorted(key for _, key in row.islice(0, count) if key > after))
-        behind = shelf.irange(after, inclusive=(False, True))
-        return (key for key in behind if self._length(self._entries[id_of(key)].task) <= most_s)
+        behind = keys.irange(after, inclusive=(False, True))
+        return (key for key in behind if self._length(self._entries[task_id_of(key)].task) <= most_s)
 
     # -- inside -----------------------------------------------------------------------------------
 
@@ -246,31 +252,31 @@ class TaskQueue:
         micros, shape, (gpus, cpus, memory) = sign * round(task.timeout_s * _MICRO), task.shape, self._work
         self._work = (gpus + shape.gpus * micros, cpus + shape.cpu_centi * micros, memory + shape.memory_bytes * micros)
 
-    def _lane(self, task: Task) -> Lane:
+    def _lane(self, task: Task) -> LimitGroup:
         owner = task.owner if self._by_owner and task.shape.gpus else ""
         return owner, bisect_left(self._bands, task.timeout_s) if self._bands else 0
 
     def _key(self, policy: Policy, task: Task, now: float | None = None) -> Key:
         if now is None:
             now = max(self._sorted_at, task.submitted_at)
-        return rank(task, number(policy.key(task, now, None if policy.static else self._view)))
+        return sort_key(task, finite_number(policy.key(task, now, None if policy.static else self._view)))
 
     def _insert(self, entry: _Entry) -> None:
         self._entries[entry.task.id] = entry
         self._order.add(entry.key)
         if entry.runnable:
             self._ready.add(entry.key)
-            lanes = self._shelves.setdefault(entry.task.shape, {})
-            lane = self._lane(entry.task)
-            shelf = lanes.get(lane)
-            if shelf is None:
-                shelf = lanes[lane] = SortedList()
-            shelf.add(entry.key)
-            if self._lengths and (entry.task.shape, lane) in self._lengths:
-                self._lengths[entry.task.shape, lane].add((self._length(entry.task), entry.key))
+            groups = self._shelves.setdefault(entry.task.shape, {})
+            group = self._lane(entry.task)
+            keys = groups.get(group)
+            if keys is None:
+                keys = groups[group] = SortedList()
+            keys.add(entry.key)
+            if self._lengths and (entry.task.shape, group) in self._lengths:
+                self._lengths[entry.task.shape, group].add((self._length(entry.task), entry.key))
 
     def _fail(self, task: Task, error: BaseException) -> None:
-        self.failure = f"{self.policy.name or type(self.policy).__name__} failed for {task.id}: {words(error)}"
+        self.failure = f"{self.policy.name or type(self.policy).__name__} failed for {task.id}: {message_of(error)}"
         self._culprit = task.id if task.id in self._entries else None
         self._rebuild([self._key(self._stand_in, entry.task) for entry in self._entries.values()])
 
@@ -287,7 +293,7 @@ class TaskQueue:
                 culprit = entry.task
                 keys.append(self._key(self.policy, culprit, now))
         except BaseException as error:
-            let_ours_pass(error)
+            reraise_ctrl_c(error)
             assert culprit is not None
             self._fail(culprit, error)
             return
@@ -297,7 +303,7 @@ class TaskQueue:
 
     def _rebuild(self, keys: list[Key]) -> None:
         """Puts everything into the order of these keys, one for each entry."""
-        contents: dict[Shape, dict[Lane, list[Key]]] = {}
+        contents: dict[Shape, dict[LimitGroup, list[Key]]] = {}
         self._lengths.clear()
         ready: list[Key] = []
         for (task_id, entry), key in zip(list(self._entries.items()), keys, strict=True):
@@ -307,11 +313,11 @@ class TaskQueue:
                 contents.setdefault(entry.task.shape, {}).setdefault(self._lane(entry.task), []).append(key)
         self._order, self._ready = SortedList(keys), SortedList(ready)
         self._shelves = {
-            shape: {lane: SortedList(there) for lane, there in lanes.items()} for shape, lanes in contents.items()
+            shape: {group: SortedList(there) for group, there in groups.items()} for shape, groups in contents.items()
         }
 
 
-def id_of(key: Key) -> TaskId:
+def task_id_of(key: Key) -> TaskId:
     """The task of a key."""
     return TaskId(JobId(key[3]), key[5])
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ..model import Task
-from .admission import Limits
-from .bookings import Booking, Place
-from .pass_model import Limited, Wait, Why
+from .admission import AdmissionLimits
+from .bookings import Booking, Reservation
+from .pass_model import LimitHold, Wait, WaitCause
 from .step_functions import Allowance
 
 # When an attempt that has outlived its booking will end is not known: so much later than now, each time it is asked.
@@ -24,7 +24,7 @@ def until_of(booking: Booking, now_s: float) -> float:
 class Allowances:
     """Which limits a task's booking counts against, with all live attempts booked."""
 
-    def __init__(self, now_s: float, running: Sequence[Booking], limits: Limits, gpus: int) -> None:
+    def __init__(self, now_s: float, running: Sequence[Booking], limits: AdmissionLimits, gpus: int) -> None:
         self._now_s = now_s
         self._running = running
         self._limits = limits
@@ -59,7 +59,7 @@ class Allowances:
             found.append(self._long)
         return found
 
-    def limit_on(self, task: Task, duration_s: float, own: Place | None = None) -> Limited | None:
+    def limit_on(self, task: Task, duration_s: float, own: Reservation | None = None) -> LimitHold | None:
         """What keeps it from a start now; None: nothing does. ``own``: a place that is kept for it, which is not in its
         own way."""
         gpus, now_s = task.shape.gpus, self._now_s
@@ -68,19 +68,19 @@ class Allowances:
             until_s = allowance.until(gpus, kept)
             if now_s + duration_s > until_s:
                 if allowance.limit < gpus:
-                    return Limited(Wait(Why.NOT_ADMITTED), -math.inf)
-                why = Why.SHORT_RESERVE if allowance is self._long else Why.USER_LIMIT
-                return Limited(Wait(why, None, allowance.blocker(gpus, until_s)), until_s - now_s)
+                    return LimitHold(Wait(WaitCause.NOT_ADMITTED), -math.inf)
+                why = WaitCause.SHORT_RESERVE if allowance is self._long else WaitCause.USER_LIMIT
+                return LimitHold(Wait(why, None, allowance.blocker(gpus, until_s)), until_s - now_s)
         return None
 
-    def might_move_up(self, task: Task, place: Place, duration_s: float) -> bool:
+    def might_start_earlier(self, task: Task, reservation: Reservation, duration_s: float) -> bool:
         """Whether limits would let a task start earlier than at the place that is kept for it."""
-        return all(a.might_move_up(task.shape.gpus, duration_s, place.start_s) for a in self.of(task))
+        return all(a.might_start_earlier(task.shape.gpus, duration_s, reservation.start_s) for a in self.of(task))
 
-    def asked(self, length: Callable[[Task], float]) -> Callable[[Task], Limited | None]:
+    def asked(self, length: Callable[[Task], float]) -> Callable[[Task], LimitHold | None]:
         """What keeps a task without a reservation from a start beside all that is booked by then, and up to when."""
 
-        def limit_on(task: Task) -> Limited | None:
+        def limit_on(task: Task) -> LimitHold | None:
             duration_s = length(task)
             limited = self.limit_on(task, duration_s)
             return None if limited is None else replace(limited, first_s=self._first_s(task, duration_s))
@@ -92,21 +92,21 @@ class Allowances:
         for allowance in self.of(task):
             allowance.take(task.shape.gpus, self._now_s, self._now_s + duration_s)
 
-    def keep(self, task: Task, place: Place) -> None:
+    def keep(self, task: Task, reservation: Reservation) -> None:
         """Books a place for a waiting task."""
-        self._move(task, place, 1)
+        self._move(task, reservation, 1)
 
-    def note(self, task: Task, place: Place) -> None:
+    def note(self, task: Task, reservation: Reservation) -> None:
         """For whom it is, of a place that is booked already."""
         for allowance in self.of(task):
-            allowance.kept[task.id] = (task.shape.gpus, max(place.start_s, self._now_s))
+            allowance.kept[task.id] = (task.shape.gpus, max(reservation.start_s, self._now_s))
 
-    def give_back(self, task: Task, place: Place) -> None:
+    def give_back(self, task: Task, reservation: Reservation) -> None:
         """Takes back what ``keep`` booked."""
-        self._move(task, place, -1)
+        self._move(task, reservation, -1)
 
-    def _move(self, task: Task, place: Place, sign: int) -> None:
-        start_s, end_s = max(place.start_s, self._now_s), place.start_s + place.duration_s
+    def _move(self, task: Task, reservation: Reservation, sign: int) -> None:
+        start_s, end_s = max(reservation.start_s, self._now_s), reservation.start_s + reservation.duration_s
         if end_s <= start_s:
             return
         for allowance in self.of(task):
@@ -120,7 +120,7 @@ class Allowances:
         """No start before this is allowed; None: none is as things are."""
         gpus, found_s = task.shape.gpus, self._now_s
         for allowance in self.of(task):
-            start_s = allowance.earliest(gpus, duration_s, found_s)
+            start_s = allowance.earliest_start(gpus, duration_s, found_s)
             if start_s is None:
                 return None
             found_s = start_s

@@ -15,7 +15,7 @@ from ..model import Gpu, Shape
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Reservation:
     """Room of a node kept for a waiting task from ``start_s`` on; the task's shape says how much CPU and memory."""
 
     node_id: NodeId
@@ -23,7 +23,7 @@ class Place:
     start_s: float
     duration_s: float  # timeout, the platform's limits for start and stop, and what retries may use
     promised_s: float | None = None  # it starts no later than this; None: only an estimate
-    given_at: float | None = None  # when that was first promised, by the wall clock in epoch seconds
+    first_promised_at: float | None = None  # when that was first promised, by the wall clock in epoch seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Booking:
     gpu_uuids: tuple[str, ...]
     timeout_s: float
     until_s: float  # an exact upper bound of its end
-    awaited: bool = False  # it must be over by now, and its Worker, not heard yet, has yet to say so
+    end_unconfirmed: bool = False  # it must be over by now, and its Worker, not heard yet, has yet to say so
 
 
 def kind_of(gpu: Gpu) -> str:

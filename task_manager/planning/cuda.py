@@ -36,7 +36,7 @@ def is_served(require: str, driver: str, cuda: str, models: tuple[str, ...]) -> 
     return any(all(_holds(term, driver, cuda, models) for term in choice.split(",") if term) for choice in choices)
 
 
-def in_words(require: str) -> str:
+def sentence(require: str) -> str:
     """What an image requires, for people: `CUDA 12.4 or newer`."""
     for choice in require.split():
         found = re.fullmatch(r"cuda>=(\d+(?:\.\d+)*)", choice.split(",")[0])

@@ -12,12 +12,12 @@ from itertools import count
 
 from ..model import Gpu, Node
 from .bookings import kind_of
-from .placement import Room
-from .step_functions import Cards, Change, Steps, steps_from, when
+from .placement import FreeResources
+from .step_functions import Cards, Change, Steps, steps_from, time_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Machine:
+class NodeCapacity:
     """What a node is, whatever runs there."""
 
     node: Node
@@ -27,19 +27,19 @@ class Machine:
     _counted: dict[tuple[str, ...], Cards] = field(default_factory=dict)
     _last: list[tuple[list[object], Steps]] = field(default_factory=list)  # what `steps` was asked for, and its answer
 
-    def steps(self, room: Room, now_s: float, ends: list[Change]) -> Steps:
+    def steps(self, free: FreeResources, now_s: float, ends: list[Change]) -> Steps:
         """What is free from now on, with nothing booked but what runs; ``ends`` are all to come.
 
         From pass to pass little changes on most nodes, so the last answer is often right but for its first moment.
         """
-        asked = [room.cpu_centi, room.memory_bytes, room.gpus, ends]
+        asked = [free.cpu_centi, free.memory_bytes, free.gpus, ends]
         known = self._last[0] if self._last else None
         if known is None or known[0] != asked:
-            counts = Counter(kind_of(gpu) for gpu in room.gpus)
-            first = (now_s, room.cpu_centi, room.memory_bytes, [counts[kind] for kind in self.kinds])
+            counts = Counter(kind_of(gpu) for gpu in free.gpus)
+            first = (now_s, free.cpu_centi, free.memory_bytes, [counts[kind] for kind in self.kinds])
             known = (
-                [room.cpu_centi, room.memory_bytes, room.gpus.copy(), ends],
-                steps_from(first, sorted(ends, key=when)),
+                [free.cpu_centi, free.memory_bytes, free.gpus.copy(), ends],
+                steps_from(first, sorted(ends, key=time_of)),
             )
             self._last[:] = [known]
         times, cpus, memories, cards = known[1]
@@ -56,19 +56,19 @@ class Machine:
         return found
 
 
-_machines: dict[int, Machine] = {}  # by the id of the node: a node's value never changes, so neither does this
-_MACHINES_KEPT = 4096
+_capacities: dict[int, NodeCapacity] = {}  # by the id of the node: a node's value never changes, so neither does this
+_CAPACITIES_KEPT = 4096
 _SETS_KEPT = 1024
 _alike: dict[tuple[object, ...], int] = {}
 _numbers = count()
 
 
-def machine_of(node: Node) -> Machine:
+def capacity_of(node: Node) -> NodeCapacity:
     """Looked up again at each pass, worked out once."""
-    found = _machines.get(id(node))
+    found = _capacities.get(id(node))
     if found is None or found.node is not node:
-        if len(_machines) >= _MACHINES_KEPT:
-            _machines.clear()
+        if len(_capacities) >= _CAPACITIES_KEPT:
+            _capacities.clear()
             _alike.clear()
         kinds = kinds_of(node.gpus)
         alike = (
@@ -76,7 +76,7 @@ def machine_of(node: Node) -> Machine:
             tuple(kinds),
             (node.architecture, node.driver_version, node.cuda_version, node.cpu_centi, node.memory_bytes),
         )
-        found = _machines[id(node)] = Machine(
+        found = _capacities[id(node)] = NodeCapacity(
             node,
             kinds,
             {gpu.uuid: kinds[kind_of(gpu)] for gpu in node.gpus if gpu.usable},

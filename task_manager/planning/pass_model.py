@@ -11,9 +11,9 @@ from headway.ids import NodeId, TaskId
 from ..model import Shape, Task
 from ..order.policy import Key, Policy, View
 from ..order.queue import TaskQueue
-from .admission import Limits
-from .bookings import Booking, Place
-from .placement import CpuTasks, Room
+from .admission import AdmissionLimits
+from .bookings import Booking, Reservation
+from .placement import CpuTasks, FreeResources
 
 _LEAST_GAP_S, _MOST_GAP_S, _GAP_SHARE = 60.0, 600.0, 0.05
 _AFTER_GRACE_S = 5.0  # from KILL until the GPUs are free
@@ -39,7 +39,7 @@ class PassSettings:
     promised: int = 200  # at most so many promises at a time
     start_limit_s: float = 0.0  # the platform's: from placement to the user's process
     stop_limit_s: float = 0.0  # the platform's: from the timeout until the GPUs are free
-    limits: Limits = field(default_factory=Limits)
+    limits: AdmissionLimits = field(default_factory=AdmissionLimits)
     cpu_tasks: CpuTasks = CpuTasks.LAST_RESORT
     # What a place may overlap with others and still stand: what its times may have lost on their way to disk and back.
     slack_s: float = 0.001
@@ -74,9 +74,9 @@ class PassInput:
     wall_s: float
     queue: TaskQueue
     tasks: Mapping[TaskId, Task]
-    rooms: Sequence[Room]  # what is left of every node now, and why some take nothing
+    free_resources: Sequence[FreeResources]  # what is left of every node now, and why some take nothing
     running: Sequence[Booking]
-    places: Mapping[TaskId, Place]  # what the pass before said
+    reservations: Mapping[TaskId, Reservation]  # what the pass before said
     policy: Policy
     view: View
     settings: PassSettings = field(default_factory=PassSettings)
@@ -97,8 +97,8 @@ class Placement:
     gpu_uuids: tuple[str, ...]
 
 
-class Why(StrEnum):
-    """Why a task that was looked at does not start now."""
+class WaitCause(StrEnum):
+    """WaitCause a task that was looked at does not start now."""
 
     NO_NODE = "no_node"  # no open node could hold it even when empty
     NO_ROOM = "no_room"  # too little is free
@@ -113,13 +113,13 @@ class Why(StrEnum):
 class Wait:
     """One task's reason. ``blocker``: for whom it is kept, or who goes first."""
 
-    why: Why
+    why: WaitCause
     node_id: NodeId | None = None  # where it comes nearest
     blocker: TaskId | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Limited:
+class LimitHold:
     """A limit keeps a task from a start now, and all that it counts alike and that take more than ``most_s``."""
 
     wait: Wait
@@ -136,7 +136,7 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
-class Rough:
+class RoughEstimates:
     """When a task without a reservation may start, from the work ahead of it alone: of what it takes, GPUs where it
     asks for some, else CPUs and memory. Each is when what runs now is done, and what a waiting task takes on average,
     in seconds, spread over all that the cluster has of it; None: it has none."""
@@ -153,7 +153,7 @@ class Rough:
 
 
 @dataclass(frozen=True, slots=True)
-class Dropped:
+class DroppedPromise:
     """A promise that was lost, and why, in words. ``promised_s``: what it was; ``now_s``: what it is now, if any."""
 
     task_id: TaskId
@@ -168,20 +168,24 @@ class Plan:
 
     placements: tuple[Placement, ...]
     no_room: frozenset[Shape]
-    places: Mapping[TaskId, Place] = field(default_factory=dict)  # all that are stored from now on: the promised ones
-    reservations: Mapping[TaskId, Place] = field(default_factory=dict)  # these, and those made afresh at each pass
+    # Those with a promised start; they are stored for the next pass.
+    promised: Mapping[TaskId, Reservation] = field(default_factory=dict)
+    # All of them: the promised ones, and those that each pass makes anew.
+    reservations: Mapping[TaskId, Reservation] = field(default_factory=dict)
     estimates: Mapping[TaskId, Estimate] = field(default_factory=dict)
-    rough: Rough | None = None  # for those without an estimate; None: there is nothing to tell it from
+    rough: RoughEstimates | None = None  # for those without an estimate; None: there is nothing to tell it from
     waits: Mapping[TaskId, Wait] = field(default_factory=dict)  # of those looked at
-    dropped: tuple[Dropped, ...] = ()
+    dropped: tuple[DroppedPromise, ...] = ()
     more: bool = False  # more might start: another pass is due at once
     next_wake_s: float | None = None  # a pass is due then, by the pass's clock, if no event brings one before
     policy_failed: str = ""  # the policy raised or gave no number: `aging_sjf` stood in, and this says why
-    behind: Key | None = None  # tasks behind it were only looked at if there was room for their shape; None: all were
+    looked_up_to: Key | None = (
+        None  # tasks behind it were only looked at if there was room for their shape; None: all were
+    )
     cut: bool = False  # there was room for more than could be looked at: one of `waits` that leaves makes way for one
     rest: Wait | None = None  # what keeps all that were not looked at, whatever else does
     # Of a task that has no reservation: what limits leave it beside all that is booked; None: they let it start.
-    limit_on: Callable[[Task], Limited | None] = field(default=lambda task: None, compare=False, repr=False)
+    limit_on: Callable[[Task], LimitHold | None] = field(default=lambda task: None, compare=False, repr=False)
 
     def wait_of(self, task: Task) -> Wait | None:
         """Why a task that was left waiting does not start now, looked at or not; None: nothing is known."""

@@ -55,7 +55,7 @@ class Shortage:
 
 
 @dataclass(slots=True)
-class Room:
+class FreeResources:
     """What is left of a node: scratch of one pass, which takes from it as it places."""
 
     node: Node
@@ -73,17 +73,17 @@ class Room:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ChosenGpus:
     """A node and the cards there."""
 
     node_id: NodeId
     gpu_uuids: tuple[str, ...]
 
 
-def empty_room(node: Node, order: int = 0, *, also_sick: bool = False) -> Room:
+def full_capacity(node: Node, order: int = 0, *, also_sick: bool = False) -> FreeResources:
     """The node as if nothing ran on it; with ``also_sick`` as if every card were well too."""
     gpus = [gpu for gpu in node.gpus if also_sick or gpu.usable]
-    return Room(node, order, node.cpu_centi, node.memory_bytes, gpus, why_closed(node))
+    return FreeResources(node, order, node.cpu_centi, node.memory_bytes, gpus, why_closed(node))
 
 
 def why_closed(node: Node) -> str:
@@ -127,33 +127,33 @@ def _driver_serves(shape: Shape, node: Node) -> bool:
     return cuda.is_served(shape.require_cuda, node.driver_version, node.cuda_version, models)
 
 
-def fits(shape: Shape, room: Room) -> bool:
+def fits(shape: Shape, free: FreeResources) -> bool:
     """Whether the shape fits into what is left of the node (whether it is open is another question)."""
-    if shape.cpu_centi > room.cpu_centi or shape.memory_bytes > room.memory_bytes:
+    if shape.cpu_centi > free.cpu_centi or shape.memory_bytes > free.memory_bytes:
         return False
-    if not shape.is_plain and not takes_image(shape, room.node):
+    if not shape.is_plain and not takes_image(shape, free.node):
         return False
     if shape.gpus == 0:
         return True
-    return shape.gpus <= len(room.gpus) and shape.gpus <= sum(1 for gpu in room.gpus if suits(gpu, shape))
+    return shape.gpus <= len(free.gpus) and shape.gpus <= sum(1 for gpu in free.gpus if suits(gpu, shape))
 
 
-def shortages(shape: Shape, room: Room, cpu_tasks: CpuTasks = CpuTasks.LAST_RESORT) -> list[Shortage]:
+def shortages(shape: Shape, free: FreeResources, cpu_tasks: CpuTasks = CpuTasks.LAST_RESORT) -> list[Shortage]:
     """All that the node lacks; empty exactly when the shape may go there."""
     lacks = []
-    if shape.gpus == 0 and room.node.gpus and cpu_tasks is CpuTasks.NEVER:
+    if shape.gpus == 0 and free.node.gpus and cpu_tasks is CpuTasks.NEVER:
         lacks.append(Shortage(Lack.KEPT_FOR_GPU_TASKS, 0, 0))
-    if shape.cpu_centi > room.cpu_centi:
-        lacks.append(Shortage(Lack.CPU, shape.cpu_centi, room.cpu_centi))
-    if shape.memory_bytes > room.memory_bytes:
-        lacks.append(Shortage(Lack.MEMORY, shape.memory_bytes, room.memory_bytes))
+    if shape.cpu_centi > free.cpu_centi:
+        lacks.append(Shortage(Lack.CPU, shape.cpu_centi, free.cpu_centi))
+    if shape.memory_bytes > free.memory_bytes:
+        lacks.append(Shortage(Lack.MEMORY, shape.memory_bytes, free.memory_bytes))
     if shape.gpus:
-        suitable = sum(1 for gpu in room.gpus if suits(gpu, shape))
+        suitable = sum(1 for gpu in free.gpus if suits(gpu, shape))
         if suitable < shape.gpus:
-            enough_others = len(room.gpus) >= shape.gpus
+            enough_others = len(free.gpus) >= shape.gpus
             lacks.append(Shortage(Lack.GPU_MODEL if enough_others else Lack.GPU, shape.gpus, suitable))
     if not shape.is_plain:
-        lacks.extend(image_lacks(shape, room.node))
+        lacks.extend(image_lacks(shape, free.node))
     return lacks
 
 
@@ -173,12 +173,12 @@ def image_lacks(shape: Shape, node: Node) -> list[Shortage]:
 
 def choose(
     shape: Shape,
-    rooms: Iterable[Room],
+    free_resources: Iterable[FreeResources],
     *,
     avoid: Collection[NodeId] = (),
     cpu_tasks: CpuTasks = CpuTasks.LAST_RESORT,
     last_used: Callable[[str], float] = lambda uuid: 0.0,
-) -> Choice | None:
+) -> ChosenGpus | None:
     """The node and cards for a shape, or None.
 
     The node with the fewest free suitable GPUs that suffice, then one that has the image, then the order of the list;
@@ -186,35 +186,35 @@ def choose(
     nodes without, GPU nodes as ``cpu_tasks`` says; nodes in ``avoid`` only when no other can take it. Inside the
     node the least specific (smallest) and least recently used cards.
     """
-    best: Room | None = None
+    best: FreeResources | None = None
     best_rank: tuple[bool, bool, int, bool, int] | None = None
-    for room in rooms:
-        if room.closed or not fits(shape, room):
+    for free in free_resources:
+        if free.closed or not fits(shape, free):
             continue
-        on_gpu_node = bool(room.node.gpus) and shape.gpus == 0
+        on_gpu_node = bool(free.node.gpus) and shape.gpus == 0
         if on_gpu_node and cpu_tasks is CpuTasks.NEVER:
             continue
-        free_gpus = sum(1 for gpu in room.gpus if suits(gpu, shape)) if shape.gpus else 0
+        free_gpus = sum(1 for gpu in free.gpus if suits(gpu, shape)) if shape.gpus else 0
         rank = (
-            room.node.id in avoid,
+            free.node.id in avoid,
             on_gpu_node and cpu_tasks is CpuTasks.LAST_RESORT,
             free_gpus,
-            bool(shape.image) and shape.image not in room.node.images,
-            room.order,
+            bool(shape.image) and shape.image not in free.node.images,
+            free.order,
         )
         if best_rank is None or rank < best_rank:
-            best, best_rank = room, rank
+            best, best_rank = free, rank
     if best is None:
         return None
     if shape.gpus == 0:
-        return Choice(best.node.id, ())
+        return ChosenGpus(best.node.id, ())
     cards = sorted(
         (gpu for gpu in best.gpus if suits(gpu, shape)),
         key=lambda gpu: (gpu.memory_bytes, last_used(gpu.uuid), gpu.index, gpu.uuid),
     )
-    return Choice(best.node.id, tuple(gpu.uuid for gpu in cards[: shape.gpus]))
+    return ChosenGpus(best.node.id, tuple(gpu.uuid for gpu in cards[: shape.gpus]))
 
 
 def could_ever_fit(shape: Shape, nodes: Sequence[Node], cpu_tasks: CpuTasks = CpuTasks.LAST_RESORT) -> bool:
     """Whether one of the nodes would do if it were empty, open and well."""
-    return any(not shortages(shape, empty_room(node, also_sick=True), cpu_tasks) for node in nodes)
+    return any(not shortages(shape, full_capacity(node, also_sick=True), cpu_tasks) for node in nodes)

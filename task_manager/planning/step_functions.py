@@ -28,7 +28,7 @@ class Allowance:
         self._times = [now_s]
         self._free = [limit]
         self._until: dict[int, float] = {}
-        self._never_before: dict[int, Bounds] = {}
+        self._never_before: dict[int, StartBounds] = {}
 
     def take(self, gpus: int, start_s: float, end_s: float) -> None:
         """Books; a negative number gives back."""
@@ -70,12 +70,12 @@ class Allowance:
         due = {task_id: held for task_id, (held, start_s) in self.kept.items() if start_s <= at_s}
         return next(iter(due), None) if self._free[0] + sum(due.values()) >= gpus else None
 
-    def earliest(self, gpus: int, duration_s: float, after_s: float) -> float | None:
+    def earliest_start(self, gpus: int, duration_s: float, after_s: float) -> float | None:
         """The first start from ``after_s`` on with so many for so long; None: never."""
         start_s = self._first_start(gpus, duration_s, after_s, math.inf)
         return start_s if start_s < math.inf else None
 
-    def might_move_up(self, gpus: int, duration_s: float, start_s: float) -> bool:
+    def might_start_earlier(self, gpus: int, duration_s: float, start_s: float) -> bool:
         """Whether what is booked for so many and so long from ``start_s`` on could start earlier, were it taken out."""
         if start_s <= self._times[0]:
             return False
@@ -91,7 +91,7 @@ class Allowance:
         """The first start from ``after_s`` on; ``until_s`` or later: none before that."""
         bounds = self._never_before.get(gpus)
         if bounds is None:
-            bounds = self._never_before[gpus] = Bounds()
+            bounds = self._never_before[gpus] = StartBounds()
         known_s = bounds.of(duration_s)
         if known_s >= until_s:
             return known_s
@@ -119,7 +119,7 @@ class Allowance:
         return math.inf if begin is None else begin
 
 
-class Bounds:
+class StartBounds:
     """What is known of the first start of one need, by its duration: a longer one starts no earlier."""
 
     __slots__ = ("_durations", "_starts")
@@ -167,7 +167,7 @@ def steps_from(first: tuple[float, int, int, list[int]], changes: Iterable[Chang
     return times, cpus, memories, cards
 
 
-def when(change: Change) -> float:
+def time_of(change: Change) -> float:
     return change[0]
 
 

@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..model import Node, Shape
-from .admission import Ground, Limits, Refusal, refusals
-from .explain import Verdict, could_ever_run
+from .admission import AdmissionLimits, AdmissionRefusal, RefusalGround, refusals
+from .explain import Feasibility, could_ever_run
 from .placement import CpuTasks
 
 
-class Gate:
+class SubmitCheck:
     """For the nodes and limits of one moment; tasks of equal shape cost one look at the nodes."""
 
-    def __init__(self, nodes: Sequence[Node], limits: Limits, cpu_tasks: CpuTasks) -> None:
+    def __init__(self, nodes: Sequence[Node], limits: AdmissionLimits, cpu_tasks: CpuTasks) -> None:
         self._nodes = nodes
         self._limits = limits
         self._cpu_tasks = cpu_tasks
         self._gpus = sum(len(node.gpus) for node in nodes) if nodes else None
-        self._verdicts: dict[Shape, Verdict] = {}
+        self._verdicts: dict[Shape, Feasibility] = {}
 
-    def refusals(self, shape: Shape, timeout_s: float) -> list[Refusal]:
+    def refusals(self, shape: Shape, timeout_s: float) -> list[AdmissionRefusal]:
         """All reasons why no such task is taken; none: it is."""
         verdict = self._verdicts.get(shape)
         if verdict is None:
             verdict = self._verdicts[shape] = could_ever_run(shape, self._nodes, self._cpu_tasks)
-        found = [] if verdict.satisfiable else [Refusal(Ground.NO_NODE, verdict.sentence)]
+        found = [] if verdict.satisfiable else [AdmissionRefusal(RefusalGround.NO_NODE, verdict.sentence)]
         return found + refusals(self._limits, shape, timeout_s, gpus=self._gpus)

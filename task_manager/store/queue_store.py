@@ -20,7 +20,7 @@ from ..decisions.recorder import Record
 from ..engine.leases import NodeLease
 from ..engine.scheduling_choice import Chosen
 from ..model import Attempt, Condition, Extension, Gpu, Node, Shape, Task
-from ..planning.bookings import MovedPromise, Place
+from ..planning.bookings import MovedPromise, Reservation
 from . import booking_store, decision_store, scheduling_store
 from .tables import JOB_MANAGER, attempts, node_leases, nodes, outbox, steady, task_specs, tasks
 
@@ -39,7 +39,7 @@ class Changes:
     new_attempts: frozenset[AttemptId]
     nodes: Sequence[tuple[NodeId, Node | None]]
     leases: Sequence[tuple[NodeId, NodeLease]]
-    places: Sequence[tuple[TaskId, Place | None]]
+    places: Sequence[tuple[TaskId, Reservation | None]]
     events: Sequence[tuple[str, bytes]]  # kind and message for JobManager
     here: Reading
     moved: Sequence[tuple[TaskId, MovedPromise | None]] = ()
@@ -57,7 +57,7 @@ class Stored:
     attempts: list[Attempt]
     nodes: list[Node]
     leases: list[tuple[NodeId, NodeLease]]
-    places: dict[TaskId, Place]
+    places: dict[TaskId, Reservation]
     moved: dict[TaskId, MovedPromise]
     chosen: dict[str, Chosen]
     states: dict[str, str]

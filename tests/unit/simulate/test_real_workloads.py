@@ -9,8 +9,8 @@ from task_manager.simulate.errors import TraceInvalid
 
 
 def simulation(traces, dags, nodes, policies, discipline="greedy"):
-    contests = comparison.parse_contests(policies, [discipline])
-    return comparison.load(traces, dags, machines=cluster_spec.parse(nodes), contests=contests)
+    contests = comparison.parse_contestants(policies, [discipline])
+    return comparison.load(traces, dags, machines=cluster_spec.parse_cluster(nodes), contests=contests)
 
 
 @pytest.mark.parametrize(
