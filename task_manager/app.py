@@ -29,10 +29,10 @@ from .engine.events import NodesUnknown, PlannedStop
 from .engine.leases import LeaseSettings
 from .engine.retry import RetrySettings
 from .hub import Hub
+from .limits import AdmissionLimits, ShortTaskReserve
 from .order import policy
 from .order.configured import configured_parameters, configured_policy
 from .peers import JobManagerPeer, ResourceManagerPeer, WorkerPeers
-from .planning.admission import AdmissionLimits, ShortTaskReserve
 from .planning.pass_model import Discipline
 from .planning.placement import CpuTasks
 from .ports import NodeWatch, Workers

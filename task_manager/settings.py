@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from .engine.leases import LeaseSettings
 from .engine.retry import RetrySettings
-from .planning.admission import AdmissionLimits
+from .limits import AdmissionLimits
 from .planning.pass_model import Discipline
 from .planning.placement import CpuTasks
 

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 from headway.ids import JobId, NodeId, TaskId
 from headway.states import Admission, NodeHealth
 
+from ..limits import AdmissionLimits, ShortTaskReserve
 from ..model import Condition, Gpu, Node, Shape, Task
-from ..planning.admission import AdmissionLimits, ShortTaskReserve
 from ..planning.bookings import Booking, Reservation
 from ..planning.pass_model import Discipline, PassSettings, Placement, Wait, WaitCause
 from ..planning.placement import CpuTasks

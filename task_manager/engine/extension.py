@@ -27,9 +27,10 @@ from headway.model.reasons import EndReason, EndWord
 from headway.states import AttemptState
 from headway.units import MAX_DURATION_S, counted, format_duration, round_duration
 
+from ..limits import AdmissionLimits
 from ..model import Attempt, Extension, Task
 from ..planning import scheduling_pass
-from ..planning.admission import AdmissionLimits, GpuHoldings, long_tasks_hold
+from ..planning.admission import GpuHoldings, long_tasks_hold
 from . import pass_input, passes
 from .events import Extend, ExtendOrder
 from .turn import Turn

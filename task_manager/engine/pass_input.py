@@ -6,7 +6,6 @@ wall clock.
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -14,23 +13,23 @@ from dataclasses import replace
 from headway.ids import TaskId
 
 from ..clocks import Reading
+from ..limits import AdmissionLimits
 from ..model import Attempt, Task
 from ..order.policy import ClusterView
-from ..planning.admission import AdmissionLimits, GpuHoldings
-from ..planning.bookings import Booking, Reservation
-from ..planning.pass_model import Estimate, PassInput, PassSettings, Plan, WaitCause
+from ..planning.admission import GpuHoldings
+from ..planning.bookings import Booking
+from ..planning.pass_model import PassInput, PassSettings
 from ..planning.placement import FreeResources
+from ..planning.promises import shown_promise
 from ..settings import Settings
 from .state import Book, Flight
 
-PASS_S = 1.0  # what a pass and the way to it may take, on top of a promised start
 # In another life of the machine places are read by the wall clock, each by what it was when it was stored: set by the
-# network's time while they stand, that is some milliseconds an hour away from the boot clock. Less than `PASS_S`.
+# network's time while they stand, that is some milliseconds an hour away from the boot clock. Less than `PASS_S` of promises.
 _CLOCKS_APART_S = 0.25
 # An attempt that must be over, of which its Worker has not been heard yet: it is taken to end so soon. A place that is
 # due there moves along meanwhile, by less than `_CLOCKS_APART_S` from pass to pass.
 _AWAITED_S = 0.2
-_NEVER = frozenset({WaitCause.NO_NODE, WaitCause.NOT_ADMITTED})  # as things are it does not start
 
 
 def pass_settings(settings: Settings) -> PassSettings:
@@ -117,28 +116,13 @@ def estimated_start(book: Book, task: Task, position: int, *, now: float, mono: 
     rough figure; None where nothing can be told."""
     if book.plan is None or not book.queue.is_runnable(task.id):
         return None
-    estimate = estimate_of(book.plan, task, position)
+    estimate = book.plan.estimate_of(task, position)
     if estimate is None:
         return None
     return now + max(0.0, estimate.start_s - mono), estimate.rough
-
-
-def estimate_of(plan: Plan, task: Task, position: int) -> Estimate | None:
-    """What a pass says of a task that it left at this position; None where it can tell nothing."""
-    estimate, wait = plan.estimates.get(task.id), plan.wait_of(task)
-    if estimate is None and plan.rough is not None and (wait is None or wait.why not in _NEVER):
-        estimate, limited = plan.rough.at(position, task.shape), plan.limit_on(task)
-        if estimate is not None and limited is not None and limited.first_s is not None:
-            estimate = replace(estimate, start_s=max(estimate.start_s, limited.first_s))
-    return estimate if estimate is not None and math.isfinite(estimate.start_s) else None
 
 
 def promised_start(book: Book, task_id: TaskId, *, now: float, mono: float) -> float | None:
     """No later than this it starts, by the wall clock, rounded up; None: nothing is promised."""
     place = book.places.get(task_id)
     return None if place is None else shown_promise(place, now=now, mono=mono)
-
-
-def shown_promise(place: Reservation, *, now: float, mono: float) -> float | None:
-    """A promised start as people are told it: by the wall clock, rounded up; None: nothing is promised."""
-    return None if place.promised_s is None else math.ceil(now + place.promised_s - mono) + PASS_S

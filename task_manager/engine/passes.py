@@ -18,12 +18,13 @@ from ..planning.bookings import MovedPromise
 from ..planning.disciplines import rough_estimates
 from ..planning.pass_model import PassInput, Placement, Plan
 from ..planning.placement import FreeResources
+from ..planning.promises import PASS_S
 from ..planning.scheduling_pass import plan_pass
 from ..settings import Settings
 from . import confirmation, leases
 from .events import NodesChanged
 from .leases import LiveLease
-from .pass_input import PASS_S, pass_input
+from .pass_input import pass_input
 from .state import Book
 from .turn import LIVE_BEFORE_START, Turn
 

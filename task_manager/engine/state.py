@@ -16,10 +16,10 @@ from typing import TypeVar
 from headway.ids import AttemptId, NodeId, TaskId
 
 from ..clocks import Reading
+from ..limits import AdmissionLimits
 from ..model import Attempt, Node, Task
 from ..order.policy import Policy
 from ..order.queue import TaskQueue
-from ..planning.admission import AdmissionLimits
 from ..planning.bookings import MovedPromise, Reservation
 from ..planning.pass_model import Plan
 from ..planning.placement import FreeResources, why_closed

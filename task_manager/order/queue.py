@@ -12,8 +12,8 @@ from sortedcontainers import SortedList
 
 from headway.ids import JobId, TaskId
 
+from ..limits import AdmissionLimits
 from ..model import Shape, Task
-from ..planning.admission import AdmissionLimits
 from .guard import finite_number, message_of, reraise_ctrl_c
 from .policy import AgingSjf, ClusterView, Key, Policy, View, policy_copy, sort_key
 

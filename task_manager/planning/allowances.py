@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from ..limits import AdmissionLimits
 from ..model import Task
-from .admission import AdmissionLimits
 from .bookings import Booking, Reservation
 from .pass_model import LimitHold, Wait, WaitCause
 from .step_functions import Allowance

@@ -12,9 +12,10 @@ from headway.model.reasons import WaitReason, WaitWord
 from headway.states import Admission
 from headway.units import counted, format_size, round_duration, round_size
 
+from ..limits import AdmissionLimits
 from ..model import Node, Shape, Task
 from . import cuda
-from .admission import AdmissionLimits, GpuHoldings, RefusalGround, limits_reached, ruled_out
+from .admission import GpuHoldings, RefusalGround, limits_reached, ruled_out
 from .bookings import MovedPromise
 from .pass_model import Wait, WaitCause
 from .placement import (

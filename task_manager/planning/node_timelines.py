@@ -10,8 +10,8 @@ from itertools import count
 
 from headway.ids import NodeId, TaskId
 
+from ..limits import AdmissionLimits
 from ..model import Gpu, Shape, Task
-from .admission import AdmissionLimits
 from .allowances import Allowances, until_of
 from .bookings import Booking, Reservation, kind_of
 from .node_capacity import capacity_of

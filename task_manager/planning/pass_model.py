@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from headway.ids import NodeId, TaskId
 
+from ..limits import AdmissionLimits
 from ..model import Shape, Task
 from ..order.policy import Key, Policy, View
 from ..order.queue import TaskQueue
-from .admission import AdmissionLimits
 from .bookings import Booking, Reservation
 from .placement import CpuTasks, FreeResources
 
@@ -109,6 +110,9 @@ class WaitCause(StrEnum):
     NOT_ADMITTED = "not_admitted"  # a limit rules it out with the GPUs that there are
 
 
+_CANNOT_START = frozenset({WaitCause.NO_NODE, WaitCause.NOT_ADMITTED})  # whatever comes free
+
+
 @dataclass(frozen=True, slots=True)
 class Wait:
     """One task's reason. ``blocker``: for whom it is kept, or who goes first."""
@@ -194,3 +198,12 @@ class Plan:
             limited = self.limit_on(task)
             found = self.rest if limited is None else limited.wait
         return found
+
+    def estimate_of(self, task: Task, position: int) -> Estimate | None:
+        """When a task that was left waiting at this position of the queue (from 1) starts; None: nothing is known."""
+        estimate, wait = self.estimates.get(task.id), self.wait_of(task)
+        if estimate is None and self.rough is not None and (wait is None or wait.why not in _CANNOT_START):
+            estimate, limited = self.rough.at(position, task.shape), self.limit_on(task)
+            if estimate is not None and limited is not None and limited.first_s is not None:
+                estimate = replace(estimate, start_s=max(estimate.start_s, limited.first_s))
+        return estimate if estimate is not None and math.isfinite(estimate.start_s) else None

@@ -13,7 +13,6 @@ from headway.ids import JobId, TaskId
 from headway.model.reasons import WaitReason
 from headway.units import format_duration
 
-from ..engine.pass_input import estimate_of, shown_promise
 from ..model import Node, Task
 from ..order.policy import ClusterView
 from . import explain, promises, scheduling_pass
@@ -88,7 +87,7 @@ class _Look:
         if task.id in self._placed:
             return PreviewedStart(task.id.name, at_once=True, starts_at=self._asked.wall_s)
         position = self._position(task.id)
-        estimate = None if refusals else estimate_of(self._plan, task, position)
+        estimate = None if refusals else self._plan.estimate_of(task, position)
         promised = self._promised(task.id)
         return PreviewedStart(
             task.id.name,
@@ -109,7 +108,9 @@ class _Look:
     def _promised(self, task_id: TaskId) -> float | None:
         reservation = self._plan.promised.get(task_id)
         return (
-            None if reservation is None else shown_promise(reservation, now=self._asked.wall_s, mono=self._asked.now_s)
+            None
+            if reservation is None
+            else promises.shown_promise(reservation, now=self._asked.wall_s, mono=self._asked.now_s)
         )
 
     def _promise_from(self, task: Task) -> float | None:

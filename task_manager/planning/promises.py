@@ -22,6 +22,8 @@ from .placement import FreeResources, why_closed
 
 # Sums of the same seconds of the wall clock may differ by so much.
 SLACK_S = 1e-6
+# A pass, and the way to it, may take so long on top of a promised start.
+PASS_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +199,16 @@ def order_settled_at(inp: PassInput, task: Task) -> float | None:
         # Without an answer there is no promise, and the order is unharmed.
         reraise_ctrl_c(error)
         return None
+
+
+def shown_promise(reservation: Reservation, *, now: float, mono: float) -> float | None:
+    """A promised start as people see it: in epoch seconds by the wall clock, rounded up; None: nothing is promised.
+
+    ``now`` and ``mono`` are one moment by the wall clock and by the pass's clock, in seconds.
+    """
+    if reservation.promised_s is None:
+        return None
+    return math.ceil(now + reservation.promised_s - mono) + PASS_S
 
 
 def _looked_at(inp: PassInput, timelines: NodeTimelines, task: Task, reservation: Reservation) -> _Row:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..limits import AdmissionLimits
 from ..model import Node, Shape
-from .admission import AdmissionLimits, AdmissionRefusal, RefusalGround, refusals
+from .admission import AdmissionRefusal, RefusalGround, refusals
 from .explain import Feasibility, could_ever_run
 from .placement import CpuTasks
 

@@ -12,10 +12,10 @@ import pytest
 from headway.ids import TaskId
 from task_manager.decisions import frame_codec, frames
 from task_manager.decisions.frames import Frame
+from task_manager.limits import AdmissionLimits, ShortTaskReserve
 from task_manager.model import Task
 from task_manager.order import policies
 from task_manager.order.policy import Policy, View
-from task_manager.planning.admission import AdmissionLimits, ShortTaskReserve
 from task_manager.planning.pass_model import Discipline, PassInput, PassSettings, Plan
 from task_manager.planning.scheduling_pass import plan_pass
 from tests.property.test_promises import Stream

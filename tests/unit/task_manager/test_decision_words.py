@@ -12,10 +12,11 @@ from headway.rpc import convert
 from headway.rpc.v1 import task_manager_pb2 as pb
 from task_manager.decisions import frame_codec, frames
 from task_manager.decisions.sentences import told
+from task_manager.limits import AdmissionLimits, ShortTaskReserve
 from task_manager.model import Task
 from task_manager.order import policies
 from task_manager.planning import explain
-from task_manager.planning.admission import AdmissionLimits, GpuHoldings, ShortTaskReserve, limits_reached, ruled_out
+from task_manager.planning.admission import GpuHoldings, limits_reached, ruled_out
 from task_manager.planning.bookings import Reservation, kind_of
 from task_manager.planning.pass_model import Discipline, PassInput, PassSettings, Plan
 from task_manager.planning.scheduling_pass import plan_pass

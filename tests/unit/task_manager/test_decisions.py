@@ -15,8 +15,8 @@ from headway.store import Database
 from task_manager.decisions import frames
 from task_manager.decisions.decision_log import DecisionLog
 from task_manager.decisions.frames import Frame
+from task_manager.limits import AdmissionLimits
 from task_manager.order import policies
-from task_manager.planning.admission import AdmissionLimits
 from task_manager.planning.pass_model import Discipline
 from task_manager.store import decision_store, tables
 from tests.support.clock import FakeClock

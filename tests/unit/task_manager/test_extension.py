@@ -27,8 +27,8 @@ from task_manager.answers.extension_requests import MoreTime
 from task_manager.engine import extension
 from task_manager.engine.events import Extend, ExtendOrder
 from task_manager.engine.extension import Moved, moved_promises, refusal
+from task_manager.limits import AdmissionLimits, ShortTaskReserve
 from task_manager.model import Attempt, Shape
-from task_manager.planning.admission import AdmissionLimits, ShortTaskReserve
 from task_manager.planning.bookings import Booking, Reservation
 from task_manager.settings import Settings
 from task_manager.store import queue_store, tables

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from task_manager.engine.extension import Moved, moved_promises
+from task_manager.limits import AdmissionLimits
 from task_manager.order.policy import AgingSjf
-from task_manager.planning.admission import AdmissionLimits
 from task_manager.planning.pass_model import PassSettings
 from task_manager.planning.scheduling_pass import plan_pass
 from tests.support.scheduling import Cluster

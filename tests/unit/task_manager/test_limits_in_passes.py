@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from task_manager.engine import pass_input, passes
+from task_manager.engine import passes
+from task_manager.limits import AdmissionLimits, ShortTaskReserve
 from task_manager.order import policies
 from task_manager.order.policy import Fifo
 from task_manager.order.queue import TaskQueue
 from task_manager.planning import candidates
-from task_manager.planning.admission import AdmissionLimits, ShortTaskReserve
 from task_manager.planning.explain import ClusterSnapshot, wait_reasons
 from task_manager.planning.pass_model import Discipline, PassSettings, Plan, Wait, WaitCause
 from task_manager.planning.scheduling_pass import plan_pass
@@ -148,7 +148,7 @@ def test_rough_starts_of_capped_tasks_are_no_earlier_than_their_cap_lets_them(di
     cluster.submit(a_task("runs", timeout=1_000.0, gpus=1))
     cluster.submit(*(a_task(f"t{i}", at=1.0 + i, timeout=100.0, gpus=1) for i in range(3)))
     cluster.run(until=10.0)
-    found = [pass_input.estimate_of(last(cluster), cluster.tasks[tid(f"t{i}")], 1 + i) for i in range(3)]
+    found = [last(cluster).estimate_of(cluster.tasks[tid(f"t{i}")], 1 + i) for i in range(3)]
     starts = [one.start_s for one in found if one is not None]
     assert len(starts) == 3
     assert starts == sorted(starts)

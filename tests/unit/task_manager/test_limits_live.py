@@ -11,7 +11,7 @@ from headway.rpc.v1 import common_pb2
 from headway.rpc.v1 import task_manager_pb2 as pb
 from task_manager.answers.scheduling_view import scheduling
 from task_manager.engine import pass_input, passes
-from task_manager.planning.admission import AdmissionLimits, ShortTaskReserve
+from task_manager.limits import AdmissionLimits, ShortTaskReserve
 from task_manager.planning.preview import PREVIEW_JOB, previewed_starts
 from tests.support.clock import FakeClock
 from tests.unit.task_manager.house import SETTINGS, House, a_house, a_node, a_task, tid

@@ -15,8 +15,8 @@ from headway.rpc.v1 import task_manager_pb2 as pb
 from headway.states import NodeHealth
 from task_manager.decisions.decision_log import DecisionLog
 from task_manager.engine.events import Extend, NodesChanged
+from task_manager.limits import AdmissionLimits, ShortTaskReserve
 from task_manager.order.policies import by_name
-from task_manager.planning.admission import AdmissionLimits, ShortTaskReserve
 from task_manager.planning.pass_model import Discipline
 from tests.support.clock import FakeClock
 from tests.unit.task_manager.house import SETTINGS, House, a_house, a_node, a_task, tid

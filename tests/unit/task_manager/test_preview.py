@@ -17,11 +17,11 @@ from headway.rpc.v1 import common_pb2
 from headway.rpc.v1 import task_manager_pb2 as pb
 from task_manager import wire
 from task_manager.answers.preview_queries import Previews
+from task_manager.limits import AdmissionLimits, ShortTaskReserve
 from task_manager.model import Task
 from task_manager.order import policies
 from task_manager.order.dynamic_policies import Fair
 from task_manager.order.policy import View
-from task_manager.planning.admission import AdmissionLimits, ShortTaskReserve
 from task_manager.planning.pass_model import Discipline
 from tests.support.clock import FakeClock
 from tests.unit.task_manager.house import SETTINGS, GiB, House, a_house, a_node, a_task, tid

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from headway.states import Admission, NodeHealth, TaskState
+from task_manager.limits import AdmissionLimits
 from task_manager.model import Task
 from task_manager.order import policies
 from task_manager.order.policy import AgingSjf
-from task_manager.planning.admission import AdmissionLimits
 from task_manager.planning.pass_model import Discipline, PassSettings, WaitCause
 from task_manager.planning.placement import CpuTasks
 from tests.support.scheduling import Cluster
