@@ -25,7 +25,7 @@ from ..settings import Settings
 from .state import Book, Flight
 
 # In another life of the machine places are read by the wall clock, each by what it was when it was stored: set by the
-# network's time while they stand, that is some milliseconds an hour away from the boot clock. Less than `PASS_S` of promises.
+# network's time while they stand, that is some milliseconds an hour away from the boot clock. Less than `PASS_S`.
 _CLOCKS_APART_S = 0.25
 # An attempt that must be over, of which its Worker has not been heard yet: it is taken to end so soon. A place that is
 # due there moves along meanwhile, by less than `_CLOCKS_APART_S` from pass to pass.

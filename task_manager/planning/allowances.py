@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+
+from headway.ids import TaskId
 
 from ..limits import AdmissionLimits
 from ..model import Task
 from .bookings import Booking, Reservation
 from .pass_model import LimitHold, Wait, WaitCause
-from .step_functions import Allowance
+from .step_functions import StartBounds, cut
 
 # When an attempt that has outlived its booking will end is not known: so much later than now, each time it is asked.
 OUTLIVED_S = 60.0
@@ -19,6 +22,108 @@ OUTLIVED_S = 60.0
 def until_of(booking: Booking, now_s: float) -> float:
     """When what it holds is taken to be free again."""
     return booking.until_s if booking.until_s > now_s else now_s + OUTLIVED_S
+
+
+class Allowance:
+    """GPUs that an account, or all long tasks together, may still take."""
+
+    __slots__ = ("_free", "_never_before", "_times", "_until", "kept", "limit")
+
+    def __init__(self, now_s: float, limit: int) -> None:
+        self.limit = limit
+        self.kept: dict[TaskId, tuple[int, float]] = {}  # for waiting tasks: GPUs, and from when on
+        self._times = [now_s]
+        self._free = [limit]
+        self._until: dict[int, float] = {}
+        self._never_before: dict[int, StartBounds] = {}
+
+    def take(self, gpus: int, start_s: float, end_s: float) -> None:
+        """Books; a negative number gives back."""
+        first, last = cut(self._times, (self._free,), start_s), cut(self._times, (self._free,), end_s)
+        for i in range(first, last):
+            self._free[i] -= gpus
+        self._until.clear()
+        if gpus < 0:
+            self._never_before.clear()
+
+    def with_all(self, bookings: Iterable[tuple[int, float, float]]) -> Allowance | None:
+        """With all these (GPUs, from, up to) taken as well; None: that is too much at some moment."""
+        made = Allowance(0.0, self.limit)
+        made._times, made._free = self._times.copy(), self._free.copy()
+        for gpus, start_s, end_s in bookings:
+            made.take(gpus, start_s, end_s)
+        return made if min(made._free) >= 0 else None
+
+    def become(self, other: Allowance) -> None:
+        """Takes over what ``with_all`` made."""
+        self._times, self._free = other._times, other._free
+        self._until.clear()
+        self._never_before.clear()
+
+    def until(self, gpus: int, own: tuple[float, float] | None = None) -> float:
+        """Where the stretch of time ends in which so many are left from the first moment on. ``own``: from when up to
+        when as many are booked for whoever asks."""
+        found = self._until.get(gpus)
+        if found is None:
+            found = self._until[gpus] = self._first_lack(gpus, 0)
+        if own is not None and own[0] <= found < own[1]:
+            found = self._first_lack(gpus, bisect_left(self._times, own[1]))
+        return found
+
+    def blocker(self, gpus: int, at_s: float) -> TaskId | None:
+        """For whom it is kept that there are not so many any longer from then on; None: those that run hold it."""
+        if at_s > self._times[0]:
+            return next((task_id for task_id, (_, start_s) in self.kept.items() if start_s == at_s), None)
+        due = {task_id: held for task_id, (held, start_s) in self.kept.items() if start_s <= at_s}
+        return next(iter(due), None) if self._free[0] + sum(due.values()) >= gpus else None
+
+    def earliest_start(self, gpus: int, duration_s: float, after_s: float) -> float | None:
+        """The first start from ``after_s`` on with so many for so long; None: never."""
+        start_s = self._first_start(gpus, duration_s, after_s, math.inf)
+        return start_s if start_s < math.inf else None
+
+    def might_start_earlier(self, gpus: int, duration_s: float, start_s: float) -> bool:
+        """Whether what is booked for so many and so long from ``start_s`` on could start earlier, were it taken out."""
+        if start_s <= self._times[0]:
+            return False
+        if self._free[bisect_left(self._times, start_s) - 1] >= gpus:
+            return True
+        return self._first_start(gpus, duration_s, self._times[0], start_s) < start_s
+
+    def _first_lack(self, gpus: int, first: int) -> float:
+        steps = zip(self._times[first:], self._free[first:], strict=True)
+        return next((time for time, free in steps if free < gpus), math.inf)
+
+    def _first_start(self, gpus: int, duration_s: float, after_s: float, until_s: float) -> float:
+        """The first start from ``after_s`` on; ``until_s`` or later: none before that."""
+        bounds = self._never_before.get(gpus)
+        if bounds is None:
+            bounds = self._never_before[gpus] = StartBounds()
+        known_s = bounds.of(duration_s)
+        if known_s >= until_s:
+            return known_s
+        found_s = self._scan(gpus, duration_s, max(after_s, known_s), until_s)
+        if after_s <= self._times[0] or known_s >= after_s:
+            bounds.add(duration_s, min(found_s, until_s))
+        return found_s
+
+    def _scan(self, gpus: int, duration_s: float, from_s: float, until_s: float) -> float:
+        times, frees = self._times, self._free
+        begin: float | None = None
+        for i in range(max(0, bisect_right(times, from_s) - 1), len(times)):
+            time = times[i]
+            if begin is not None and begin + duration_s <= time:
+                return begin
+            if frees[i] >= gpus:
+                if begin is None:
+                    if time >= until_s:
+                        return until_s
+                    begin = max(time, from_s)
+            else:
+                begin = None
+                if time >= until_s:
+                    return until_s
+        return math.inf if begin is None else begin
 
 
 class Allowances:

@@ -12,13 +12,13 @@ from headway.ids import NodeId, TaskId
 
 from ..limits import AdmissionLimits
 from ..model import Gpu, Shape, Task
-from .allowances import Allowances, until_of
+from .allowances import Allowance, Allowances, until_of
 from .bookings import Booking, Reservation, kind_of
 from .node_capacity import capacity_of
 from .node_profile import NodeProfile, NodesByFirstFree, ProfileDemand
 from .pass_model import LimitHold, Placement
 from .placement import CpuTasks, FreeResources, full_capacity, shortages, suits
-from .step_functions import Allowance, Change
+from .step_functions import Change
 
 
 @dataclass(frozen=True, slots=True, eq=False)

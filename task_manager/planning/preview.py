@@ -107,11 +107,9 @@ class _Look:
 
     def _promised(self, task_id: TaskId) -> float | None:
         reservation = self._plan.promised.get(task_id)
-        return (
-            None
-            if reservation is None
-            else promises.shown_promise(reservation, now=self._asked.wall_s, mono=self._asked.now_s)
-        )
+        if reservation is None:
+            return None
+        return promises.shown_promise(reservation, now=self._asked.wall_s, mono=self._asked.now_s)
 
     def _promise_from(self, task: Task) -> float | None:
         if self._asked.settings.discipline not in _BINDING:
