@@ -31,7 +31,7 @@ from .engine.retry import RetrySettings
 from .hub import Hub
 from .limits import AdmissionLimits, ShortTaskReserve
 from .order import policy
-from .order.configured import configured_parameters, configured_policy
+from .order.configured import parameters, policy_of
 from .peers import JobManagerPeer, ResourceManagerPeer, WorkerPeers
 from .planning.pass_model import Discipline
 from .planning.placement import CpuTasks
@@ -66,7 +66,7 @@ async def serve(config: HeadwayConfig) -> None:
         job_manager=config.peers.job_manager,
         resource_manager=config.peers.resource_manager,
         settings=settings_of(config),
-        order=configured_policy(config),
+        order=policy_of(config),
     )
     stay_responsive()
     await service.run()
@@ -85,7 +85,7 @@ def settings_of(config: HeadwayConfig) -> Settings:
         booked_stop_s=mine.booked_stop_s,
         discipline=Discipline(mine.discipline),
         policy=mine.policy,
-        policy_defaults=configured_parameters(config),
+        policy_defaults=parameters(config),
         decisions_days=mine.decisions_days,
         reserved=mine.reserved_tasks,
         limits=_limits_of(config),

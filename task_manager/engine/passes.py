@@ -126,7 +126,7 @@ def run_pass(turn: Turn) -> None:
     """One pass over the queue; every placement is a booking from here on."""
     book = turn.book
     book.pass_needed = False
-    if not book.queue.ready and not book.places and not book.queue.retry_due:
+    if not book.queue.ready_count and not book.places and not book.queue.retry_due:
         book.plan, book.next_pass_s = None, None
         return
     seen = seen_now(book, turn.settings)

@@ -367,7 +367,7 @@ class Book:
 
     def _set_policy(self, policy: Policy) -> None:
         self.policy, self.ordered_at = policy, self.now
-        self.queue.change(policy)
+        self.queue.change_policy(policy)
         self.pass_needed = True
 
     def _ago(self, at: float) -> float:

@@ -1,4 +1,4 @@
-"""The policy that the configuration asks for."""
+"""The scheduling policy that the configuration asks for."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from .policy import Policy
 
 
-def configured_policy(config: HeadwayConfig) -> Policy:
-    """The order of the queue.
+def policy_of(config: HeadwayConfig) -> Policy:
+    """The policy that orders the queue.
 
     Raises:
-        ConfigInvalid: it can't be had here, or not with these parameters.
+        ConfigInvalid: there is no such policy here, or it refuses these parameters.
     """
     try:
-        return policies.by_name(config.task_manager.policy, configured_parameters(config))
+        return policies.by_name(config.task_manager.policy, parameters(config))
     except ValueError as error:
         raise ConfigInvalid(f"[task_manager] policy can't be taken: {error}") from error
 
 
-def configured_parameters(config: HeadwayConfig) -> dict[str, dict[str, float]]:
-    """Parameters of policies that have keys of their own, unless the policy's text says otherwise."""
+def parameters(config: HeadwayConfig) -> dict[str, dict[str, float]]:
+    """Policy parameters with configuration keys of their own; the text of the policy may override them."""
     return {"aging_sjf": {"beta": config.task_manager.beta, "gamma": config.task_manager.gamma}}

@@ -1,4 +1,7 @@
-"""A policy by its name, with parameters: ``aging_sjf:beta=2``; more come as entry points of other packages."""
+"""Finds a policy by its name and parameters, such as ``aging_sjf:beta=2``.
+
+Other packages add policies by entry points of the group `headway.policies`.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ BUILT_IN: dict[str, type[Policy]] = {
 
 
 _OURS = frozenset(BUILT_IN.values())
-# What is far from ordinary and must be sorted all the same: submitted in the year 2096, with many GPUs, for a year.
+# An extreme task, which must be sortable too: submitted in the year 2096, with many GPUs, for a year.
 _FAR_AT = 4e9
 _MUCH_GPU_S = 1e12
 _SAMPLE = Task(
@@ -34,21 +37,21 @@ _SAMPLE = Task(
 
 
 class BadPolicy(ValueError):
-    """There is no such policy, or not with these parameters. ``str()`` is a sentence."""
+    """There is no such policy, or it refuses these parameters. ``str()`` is a sentence for people."""
 
 
 def known_names() -> list[str]:
-    """All that can be asked for here."""
+    """The names of all policies that can be used here, sorted."""
     return sorted({*BUILT_IN, *(entry.name for entry in entry_points(group=ENTRY_POINT_GROUP))})
 
 
 def by_name(text: str, defaults: Mapping[str, Mapping[str, float]] | None = None) -> Policy:
     """A new policy object for ``NAME`` or ``NAME:parameter=value,parameter=value``.
 
-    ``defaults``: parameters of policies, by their names, that ``text`` may override.
+    ``defaults`` holds parameters by the names of policies; ``text`` may override them.
 
     Raises:
-        BadPolicy: there is none of that name, a parameter is unknown or out of range, or a third party's does not load.
+        BadPolicy: no policy has that name, a parameter is unknown or out of range, or a third party's code fails.
     """
     name, _, rest = text.strip().partition(":")
     make = BUILT_IN.get(name) or _from_entry_point(name)
@@ -63,7 +66,7 @@ def by_name(text: str, defaults: Mapping[str, Mapping[str, float]] | None = None
         policy = make(**given)
     except BaseException as error:
         reraise_ctrl_c(error)
-        raise BadPolicy(f"Policy {text!r} can't be made: {message_of(error)}.") from error
+        raise BadPolicy(f"Policy {text!r} can't be used: {message_of(error)}.") from error
     if not isinstance(policy, Policy):
         raise BadPolicy(f"Policy {name!r} is not usable: its entry point does not give a task_manager.policy.Policy.")
     if not isinstance(_name(policy), str):
@@ -79,19 +82,19 @@ def by_name(text: str, defaults: Mapping[str, Mapping[str, float]] | None = None
 
 
 def _check_numbers(text: str, policy: Policy) -> None:
-    """That parameters which are in range each give keys that can be sorted by."""
+    """Raises BadPolicy if parameters that are in range one by one give keys that are not finite together."""
     tried, view, now = policy_copy(policy), ClusterView(1, _MUCH_GPU_S), _FAR_AT
     for timeout_s in (MIN_DURATION_S, MAX_DURATION_S):
         task = replace(_SAMPLE, timeout_s=timeout_s)
         key = math.nan
         with suppress(ArithmeticError):
-            for number in range(3):  # of one account, each costs the next one something
+            for number in range(3):  # tasks of one account: under `fair` each delays the next one
                 task = replace(task, id=TaskId(JobId(f"{number}"), f"{timeout_s}"))
                 tried.arrived(task, view)
             key = tried.key(task, now, view)
         if not math.isfinite(key):
             asks = f"a task of {format_duration(timeout_s)}"
-            raise BadPolicy(f"Policy {text!r} gives {asks} no finite number; write smaller parameters.")
+            raise BadPolicy(f"Policy {text!r} gives {asks} no finite number; use smaller parameters.")
 
 
 def _name(policy: Policy) -> object:
@@ -103,7 +106,7 @@ def _name(policy: Policy) -> object:
 
 
 def parameters_of(make: Callable[..., object]) -> list[str] | None:
-    """The names of its parameters; None where it does not tell."""
+    """The names of a policy's parameters; None if it does not tell them."""
     if not is_dataclass(make):
         return None
     return [field.name for field in fields(make) if field.init]

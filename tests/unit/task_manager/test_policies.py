@@ -113,13 +113,13 @@ def test_a_policy_of_another_package_orders_the_queue(other_package: Path) -> No
 @pytest.mark.parametrize(
     ("name", "want"),
     [
-        ("broken", "can't be made: no licence"),
+        ("broken", "can't be used: no licence"),
         ("strange", "does not give a task_manager.policy.Policy"),
         ("absent", "does not load"),
         ("locked", "can't be copied, as previews need it: cannot pickle '_thread.lock' object"),
         ("hollow", "can't be copied, as previews need it: its copy is a NoneType"),
         ("nameless", "its `name` is no text"),
-        ("leaves", "can't be made: gone"),
+        ("leaves", "can't be used: gone"),
         ("lifo:height=1", "no parameter 'height'; it has weight"),
     ],
 )
@@ -259,7 +259,7 @@ def test_another_policy_takes_over_a_full_queue() -> None:
         queue.add(task, runnable=task.id.name != "t3")
     assert queue.page(0, 9) == [tid(f"t{i}") for i in (4, 3, 2, 1, 0)]
     for name in ("fifo", "fair", "hrrn", "adaptive", "fifo"):
-        queue.change(policies.by_name(name))
+        queue.change_policy(policies.by_name(name))
         queue.sort(10.0, ClusterView(2, queue.waiting_gpu_s))
         assert len(queue) == 5
         assert not queue.is_runnable(tid("t3"))
