@@ -250,7 +250,7 @@ class TaskQueue:
             tasks = ((self._entries[task_id_of(key)].task, key) for key in keys)
             row = self._by_duration[shape, group] = SortedList((self._duration_s(task), key) for task, key in tasks)
         count = row.bisect_left((math.nextafter(most_s, math.inf),))
-        if count * count.bit_duration_s() < len(keys):
+        if count * count.bit_length() < len(keys):
             return iter(sorted(key for _, key in row.islice(0, count) if key > after))
         behind = keys.irange(after, inclusive=(False, True))
         return (key for key in behind if self._duration_s(self._entries[task_id_of(key)].task) <= most_s)

@@ -365,7 +365,7 @@ def _image_never(shape: Shape, lacks: Sequence[Sequence[Shortage]]) -> str:
     # Of the workers that are nearest, what they lack last: another machine, another driver, the image itself.
     for kind, asked in (
         (Lack.IMAGE, "Its image is only on engines that have it already, and no worker that suits has it"),
-        (Lack.DRIVER, f"Its image needs {cuda.sentence(shape.require_cuda)}"),
+        (Lack.DRIVER, f"Its image needs {cuda.phrase(shape.require_cuda)}"),
         (Lack.ARCHITECTURE, f"Its image is for {shape.architecture} machines"),
     ):
         only = [lack[0].words for lack in near if {s.lack for s in lack} == {kind}]

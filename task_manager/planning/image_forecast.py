@@ -1,4 +1,4 @@
-"""Which images should be brought to which nodes before the tasks that wait for them start. Pure."""
+"""Which images should be brought to which nodes before the tasks that need them start."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from headway.ids import NodeId
 from ..model import Shape
 from .placement import CpuTasks, FreeResources, fits, full_capacity, shortages, suits
 
-HEADS_LOOKED_AT = 50  # waiting tasks that are looked at, from the first on
-_ALL_UP_TO = 4  # suitable nodes that all get the image
-_LIKELIEST = 3  # of more than those
+HEADS_LOOKED_AT = 50  # how many waiting tasks are looked at, from the first on
+_ALL_UP_TO = 4  # up to so many suitable nodes all get the image
+_LIKELIEST = 3  # if there are more, so many get it
 _MOST_ON_A_NODE = 50
 
 
 @dataclass(frozen=True, slots=True)
 class ForecastImage:
-    """An image as a Worker is asked for it; ``source`` is the number of common.proto."""
+    """An image that a Worker is asked to prepare. ``source`` is the number of `ImageSource` in common.proto."""
 
     name: str
     digest: str
@@ -28,11 +28,11 @@ class ForecastImage:
 
 @dataclass(frozen=True, slots=True)
 class QueueHead:
-    """A waiting task, near the front of the queue, and its image."""
+    """A waiting task near the head of the queue, and its image."""
 
     shape: Shape
     image: ForecastImage
-    node_id: NodeId | None = None  # where it has a place
+    node_id: NodeId | None = None  # where it has a reservation
 
 
 def images_needed(
@@ -40,9 +40,9 @@ def images_needed(
 ) -> Mapping[NodeId, tuple[ForecastImage, ...]]:
     """For each node the images that it will probably need, most likely first.
 
-    A node gets what it has already, too: what is on its list is not removed to make room. Up to four nodes on which a
-    task could run all get its image; of more the one where it has a place, and others in the order of the placement
-    rule, three in all.
+    Images that a node has already are on its list too: the Worker does not remove what is listed. If a task could run
+    on at most four nodes, all of them get its image. Otherwise three do: the one where the task has a reservation, then
+    others by the placement rule.
     """
     lists: dict[NodeId, dict[str, ForecastImage]] = {}
     seen: set[tuple[Shape, str, NodeId | None]] = set()

@@ -1,6 +1,6 @@
-"""Nodes as a pass counts them: kinds of cards in rows, and what is left of a node from its attempts' ends alone.
+"""What a node has, in the form in which a pass counts: a row for each kind of cards, and what running attempts leave.
 
-Worked out once for a node, or once for what runs there, and looked up by the passes behind.
+It is worked out once for a node, or once for what runs there, and later passes look it up.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from .step_functions import Cards, Change, Steps, steps_from, time_of
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeCapacity:
-    """What a node is, whatever runs there."""
+    """What a node has, whatever runs there."""
 
     node: Node
-    kinds: dict[str, int]  # of its cards, with their places in rows; the least specific in front
-    usable: dict[str, int]  # the cards that work, and their kinds' places
-    alike: int  # equal for nodes that can hold the same shapes when empty, images aside; never given anew
+    kinds: dict[str, int]  # the kinds of its cards and their row numbers; the least specific first
+    usable: dict[str, int]  # the cards that work, by uuid, and the row numbers of their kinds
+    alike: int  # equal for nodes that can hold the same shapes when empty, images aside; never used again
     _counted: dict[tuple[str, ...], Cards] = field(default_factory=dict)
-    _last: list[tuple[list[object], Steps]] = field(default_factory=list)  # what `steps` was asked for, and its answer
+    _last: list[tuple[list[object], Steps]] = field(default_factory=list)  # the last arguments and result of `steps`
 
     def steps(self, free: FreeResources, now_s: float, ends: list[Change]) -> Steps:
-        """What is free from now on, with nothing booked but what runs; ``ends`` are all to come.
+        """What is free from now on if only the running attempts are booked. ``ends`` are their ends, all in the future.
 
-        From pass to pass little changes on most nodes, so the last answer is often right but for its first moment.
+        From pass to pass little changes on most nodes. Then the last result is right except for its first moment.
         """
         asked = [free.cpu_centi, free.memory_bytes, free.gpus, ends]
         known = self._last[0] if self._last else None
@@ -46,7 +46,7 @@ class NodeCapacity:
         return [now_s, *times[1:]], cpus.copy(), memories.copy(), [row.copy() for row in cards]
 
     def cards(self, gpu_uuids: tuple[str, ...]) -> Cards:
-        """How many of each kind these are; those that don't work are left out."""
+        """How many cards of each kind these are. Cards that don't work are left out."""
         found = self._counted.get(gpu_uuids)
         if found is None:
             if len(self._counted) >= _SETS_KEPT:
@@ -56,7 +56,7 @@ class NodeCapacity:
         return found
 
 
-_capacities: dict[int, NodeCapacity] = {}  # by the id of the node: a node's value never changes, so neither does this
+_capacities: dict[int, NodeCapacity] = {}  # by the id of the `Node` object, which never changes
 _CAPACITIES_KEPT = 4096
 _SETS_KEPT = 1024
 _alike: dict[tuple[object, ...], int] = {}
@@ -64,7 +64,7 @@ _numbers = count()
 
 
 def capacity_of(node: Node) -> NodeCapacity:
-    """Looked up again at each pass, worked out once."""
+    """The capacity of a node, worked out once and kept for later passes."""
     found = _capacities.get(id(node))
     if found is None or found.node is not node:
         if len(_capacities) >= _CAPACITIES_KEPT:
@@ -86,6 +86,6 @@ def capacity_of(node: Node) -> NodeCapacity:
 
 
 def kinds_of(gpus: Sequence[Gpu]) -> dict[str, int]:
-    """The kinds of a node's cards with their places in rows; the least specific in front."""
+    """The kinds of a node's cards and their row numbers; the least specific (smallest) first."""
     ordered = sorted({(gpu.memory_bytes, gpu.model, kind_of(gpu)) for gpu in gpus})
     return {kind: i for i, (_, _, kind) in enumerate(ordered)}

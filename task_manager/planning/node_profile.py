@@ -1,7 +1,7 @@
-"""What is left of a node, or of an allowance, at every moment from now on.
+"""What is free of a node at every moment from now on, as a step function of time.
 
-A step function of time: bookings end at exact bounds, so what is free in the future is known. Times are by the pass's
-clock; a step holds from its time up to the next one, the last for ever.
+Bookings have exact ends, so it is known what will be free. A step holds from its time to the next one, the last step
+for ever. All times are in seconds by the pass's clock.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ Window = tuple[float, float]  # from, up to
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProfileDemand:
-    """What a shape asks of one kind of node. ``kinds``: places of the suitable cards in `NodeProfile.kinds`, those that
-    are given first in front."""
+    """What a shape demands of one kind of node.
+
+    ``kinds`` are the indexes of the suitable kinds of cards in `NodeProfile.kinds`; the first ones are given first.
+    """
 
     number: int
     cpu_centi: int
@@ -33,7 +35,7 @@ class ProfileDemand:
 
 
 class NodeProfile:
-    """One open node."""
+    """What is free of one open node over time."""
 
     __slots__ = (
         "_cards",
@@ -65,7 +67,7 @@ class NodeProfile:
         self.free_cards = list(free_now.gpus)  # now; starts take from it
         machine = machine or capacity_of(free_now.node)
         self.kinds = machine.kinds
-        self.outlived: TaskId | None = None  # an attempt here has outlived its booking: when it ends is a guess
+        self.outlived: TaskId | None = None  # its attempt here runs beyond its booking, so its end is a guess
         self.end_unconfirmed: TaskId | None = None  # the Worker here has yet to say that this one is over: likewise
         self._windows: dict[int, list[Window]] = {}
         self._first: dict[int, float] = {}
@@ -80,7 +82,7 @@ class NodeProfile:
     # -- bookings ---------------------------------------------------------------------------------
 
     def take(self, cpu_centi: int, memory_bytes: int, cards: Cards, start_s: float, end_s: float) -> None:
-        """Books CPUs, memory and ``cards``; negative numbers give back."""
+        """Books CPUs, memory and ``cards`` from ``start_s`` to ``end_s``; negative numbers give back."""
         rows = (self._cpu, self._memory, *self._cards)
         first, last = cut(self._times, rows, start_s), cut(self._times, rows, end_s)
         for row, taken in ((self._cpu, cpu_centi), (self._memory, memory_bytes)):
@@ -96,12 +98,12 @@ class NodeProfile:
         if gives:
             self._first.clear()
             self._never_before.clear()
-        else:  # what is known to be too early stays so
+        else:  # less is free now, so a start that was too early still is
             for gpus in [gpus for gpus, free_s in self._first.items() if start_s <= free_s < end_s]:
                 del self._first[gpus]
 
     def with_all(self, changes: Sequence[Change]) -> Steps | None:
-        """With all these changes as well; None: that is too much at some moment."""
+        """The steps with all these changes as well; None: they take more than there is at some moment."""
         first = (self._times[0], self._cpu[0], self._memory[0], [row[0] for row in self._cards])
         steps = steps_from(first, sorted([*self._as_changes(), *changes], key=time_of))
         _, cpu, memory, cards = steps
@@ -110,7 +112,7 @@ class NodeProfile:
         return steps
 
     def become(self, steps: Steps) -> None:
-        """Takes over what ``with_all`` made."""
+        """Replaces the steps by what ``with_all`` returned."""
         self._times, self._cpu, self._memory, self._cards = steps
         self._windows.clear()
         self._first.clear()
@@ -120,7 +122,7 @@ class NodeProfile:
     # -- reading ----------------------------------------------------------------------------------
 
     def first_free(self, gpus: int) -> float:
-        """No start for so many GPUs of whatever kind is before this."""
+        """The first moment at which so many GPUs of any kind are free: a lower bound of any start."""
         found = self._first.get(gpus)
         if found is None:
             totals = self._cards[0] if len(self._cards) == 1 else [sum(at) for at in zip(*self._cards, strict=True)]
@@ -133,7 +135,7 @@ class NodeProfile:
         return found
 
     def fits_now(self, demand: ProfileDemand) -> bool:
-        """Whether it fits at this moment, for however short a time."""
+        """Whether it fits at this moment, even if only for a short time."""
         return (
             demand.cpu_centi <= self._cpu[0]
             and demand.memory_bytes <= self._memory[0]
@@ -141,12 +143,12 @@ class NodeProfile:
         )
 
     def free_at(self, demand: ProfileDemand, at_s: float) -> int:
-        """Suitable cards at that moment."""
+        """How many suitable cards are free at that moment."""
         i = max(0, bisect_right(self._times, at_s) - 1)
         return sum([self._cards[kind][i] for kind in demand.kinds])
 
     def free_until(self, demand: ProfileDemand) -> float:
-        """Where the stretch of time ends in which it fits from this moment on."""
+        """Until when it fits without a break from this moment on; infinity: for ever."""
         free, gpus = self._row(demand)
         for i, time in enumerate(self._times):
             if free[i] < gpus or self._cpu[i] < demand.cpu_centi or self._memory[i] < demand.memory_bytes:
@@ -154,14 +156,14 @@ class NodeProfile:
         return math.inf
 
     def windows(self, demand: ProfileDemand) -> list[Window]:
-        """The longest stretches of time in which it fits at every moment, in order."""
+        """The longest spans of time in which it fits at every moment, in order."""
         found = self._windows.get(demand.number)
         if found is None:
             found = self._windows[demand.number] = self._find_windows(demand)
         return found
 
     def earliest_start(self, demand: ProfileDemand, duration_s: float, after_s: float) -> float | None:
-        """The first start from ``after_s`` on; None: never."""
+        """The first start from ``after_s`` on; None: there is none."""
         if len(demand.kinds) <= 1 or demand.gpus == 0:
             start_s = self._first_start(demand, duration_s, after_s, math.inf)
             return start_s if start_s < math.inf else None
@@ -175,7 +177,7 @@ class NodeProfile:
         return None
 
     def might_start_earlier(self, demand: ProfileDemand, duration_s: float, start_s: float) -> bool:
-        """Whether a task that is booked here from ``start_s`` on could start earlier, were its booking taken out."""
+        """Whether a task that is booked here from ``start_s`` on could start earlier without its booking."""
         if len(demand.kinds) <= 1 or demand.gpus == 0:
             if start_s <= self._times[0]:
                 return False
@@ -189,7 +191,7 @@ class NodeProfile:
         )
 
     def cards_for(self, demand: ProfileDemand, start_s: float, end_s: float) -> list[tuple[int, int]]:
-        """How many of each kind to take for the whole time; fewer than it needs when it does not fit."""
+        """How many cards of each kind to take for the whole time; too few in all if it does not fit."""
         cards = []
         left = demand.gpus
         first, last = self._span(start_s, end_s)
@@ -203,7 +205,7 @@ class NodeProfile:
     def has_free(
         self, cpu_centi: int, memory_bytes: int, cards: Sequence[tuple[int, int]], start_s: float, end_s: float
     ) -> bool:
-        """Whether exactly this is free the whole time."""
+        """Whether exactly this is free for the whole time."""
         first, last = self._span(start_s, end_s)
         return (
             min(self._cpu[first:last]) >= cpu_centi
@@ -212,7 +214,7 @@ class NodeProfile:
         )
 
     def changes_after(self, at_s: float) -> float:
-        """When what is free is next another; infinity: never."""
+        """The next moment after ``at_s`` at which the free resources change; infinity: never."""
         i = bisect_right(self._times, at_s)
         return self._times[i] if i < len(self._times) else math.inf
 
@@ -231,7 +233,7 @@ class NodeProfile:
         return first, max(first + 1, bisect_left(self._times, end_s))
 
     def _row(self, demand: ProfileDemand) -> tuple[Sequence[int], int]:
-        """What is free of what it asks for besides CPUs and memory, and how much it asks for."""
+        """What is free of the demanded cards over time, and how many are demanded."""
         if demand.gpus == 0:
             return self._cpu, demand.cpu_centi  # any row that is long enough: no card is asked for
         if len(demand.kinds) == 1:
@@ -239,7 +241,7 @@ class NodeProfile:
         return [sum(at) for at in zip(*(self._cards[kind] for kind in demand.kinds), strict=True)], demand.gpus
 
     def _first_start(self, demand: ProfileDemand, duration_s: float, after_s: float, until_s: float) -> float:
-        """The first start from ``after_s`` on, for cards of one kind; ``until_s`` or later: none before that."""
+        """The first start from ``after_s`` on, for cards of one kind; ``until_s`` or later: there is none before."""
         bounds = self._never_before.get(demand.number)
         if bounds is None:
             bounds = self._never_before[demand.number] = StartBounds()
@@ -303,7 +305,7 @@ class NodeProfile:
         return found
 
     def _first_held(self, demand: ProfileDemand, duration_s: float, start: float, end: float) -> float | None:
-        # Enough suitable cards at every moment may be different ones; a task holds the same all the time.
+        # At each moment enough cards may be free, but not the same ones. A task holds the same cards all the time.
         for time in (start, *self._times[bisect_right(self._times, start) :]):
             if time + duration_s > end:
                 return None
@@ -313,7 +315,7 @@ class NodeProfile:
 
 
 class NodesByFirstFree:
-    """The nodes by the first moment at which they could have so many GPUs."""
+    """The nodes, sorted by the first moment at which they could have so many GPUs."""
 
     def __init__(self, gpus: int, nodes: Iterable[NodeProfile]) -> None:
         self._gpus = gpus
@@ -321,7 +323,7 @@ class NodesByFirstFree:
         self.row = sorted((first_s, number) for number, first_s in self._known.items())
 
     def refresh(self, node: NodeProfile) -> None:
-        """The node's bookings have changed."""
+        """Moves the node to its new position after its bookings have changed."""
         number, first_s = node.free_now.order, node.first_free(self._gpus)
         known = self._known[number]
         if first_s != known:

@@ -1,4 +1,7 @@
-"""The cluster over time in one pass: open nodes, what is booked there, and where a task finds the earliest start."""
+"""The timelines of all open nodes in one pass: what is booked there, and where a task finds the earliest start.
+
+All times are in seconds by the pass's clock (`PassInput.now_s`).
+"""
 
 from __future__ import annotations
 
@@ -23,34 +26,35 @@ from .step_functions import Change
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ResourceRequest:
-    """A shape, and what it asks of each group of nodes that are alike; None: such a node can't hold it."""
+    """What a shape demands of each group of nodes that are alike; None: such a node can't hold it."""
 
     number: int
     shape: Shape
     by_group: tuple[ProfileDemand | None, ...]
 
     def on(self, node: NodeProfile) -> ProfileDemand | None:
+        """What the shape demands of this node; None: the node can't hold it."""
         if self.shape.needs_image_there and self.shape.image not in node.free_now.node.images:
             return None
         return self.by_group[node.group]
 
 
-# What shapes ask of nodes, from pass to pass: worked out anew it would be a good part of a short one.
+# Requests are kept from pass to pass: to work them out anew would take a good part of a short pass.
 _known_requests: dict[tuple[Shape, tuple[object, ...]], ResourceRequest] = {}
-_ASKED_KEPT = 4096
+_REQUESTS_KEPT = 4096
 _numbers = count()
 
 
 @dataclass(frozen=True, slots=True)
 class EarliestStart:
-    """A node and a start there."""
+    """The node and the moment at which a task can start first."""
 
     node: NodeProfile
     start_s: float
 
 
 class NodeTimelines:
-    """Profiles of all open nodes, and what limits allow, with all live attempts booked."""
+    """The profiles of all open nodes and what limits allow, with all live attempts booked."""
 
     def __init__(
         self,
@@ -76,7 +80,7 @@ class NodeTimelines:
         self._by_order = {node.free_now.order: node for node in self.nodes.values()}
         self._orders: dict[int, NodesByFirstFree] = {}
         self._alike = (cpu_tasks, *self._groups)
-        self._requests: dict[int, ResourceRequest] = {}  # by the id of a shape, since hashing one takes longer
+        self._requests: dict[int, ResourceRequest] = {}  # by the id of a shape, since hashing a shape is slow
         self._kept: dict[NodeId, dict[TaskId, Reservation]] = {}
         self._nodes_now: dict[int, list[NodeProfile]] = {}
         self._blockers: dict[int, tuple[NodeId, TaskId] | None] = {}
@@ -84,12 +88,12 @@ class NodeTimelines:
     # -- where and when ---------------------------------------------------------------------------
 
     def request_for(self, shape: Shape) -> ResourceRequest:
-        """What the shape asks of the nodes."""
+        """What the shape demands of the nodes."""
         found = self._requests.get(id(shape))
         if found is None:
             found = _known_requests.get((shape, self._alike))
             if found is None:
-                if len(_known_requests) >= _ASKED_KEPT:
+                if len(_known_requests) >= _REQUESTS_KEPT:
                     _known_requests.clear()
                 number = next(_numbers)
                 demands = tuple(
@@ -102,9 +106,11 @@ class NodeTimelines:
     def earliest_start(
         self, task: Task, duration_s: float, *, after_s: float, spread: bool = False
     ) -> EarliestStart | None:
-        """The earliest start from ``after_s`` on that delays nothing booked, on the node that the placement rule takes
-        among those that tie; None: there is none. With ``spread``, a start in the future is on the node where most GPUs
-        are left over."""
+        """The earliest start from ``after_s`` on that delays nothing booked; None: there is none.
+
+        If several nodes can start it then, the placement rule (`placement.choose`) picks one. With ``spread``, a start
+        in the future is on the node where most GPUs are left over.
+        """
         request, gpus = self.request_for(task.shape), task.shape.gpus
         allowances = self._allowances.of(task)
         while True:
@@ -121,11 +127,11 @@ class NodeTimelines:
             after_s = earliest.start_s
 
     def is_limited(self, task: Task) -> bool:
-        """Whether any limit counts this task."""
+        """Whether any limit counts this task's GPUs."""
         return bool(self._allowances.of(task))
 
     def might_start(self, task: Task, reservation: Reservation, duration_s: float) -> bool:
-        """Whether a task with a place could start now; if not, there is no need to look closer."""
+        """A quick first check: False if a task with a reservation surely can't start now."""
         if reservation.start_s <= self.now_s:
             return True
         request = self.request_for(task.shape)
@@ -140,7 +146,7 @@ class NodeTimelines:
         return False
 
     def start_now(self, task: Task, duration_s: float) -> EarliestStart | None:
-        """A start now, beside everything booked; limits are another question (`limit_on`)."""
+        """A start now that delays nothing booked; None: there is none. Limits are not looked at (`limit_on`)."""
         request = self.request_for(task.shape)
         ties = [
             node
@@ -153,7 +159,7 @@ class NodeTimelines:
         return EarliestStart(self._preferred(ties, request, self.now_s, task.avoid, spread=False), self.now_s)
 
     def might_start_earlier(self, task: Task, reservation: Reservation, duration_s: float) -> bool:
-        """Whether a task with a place could start earlier; if not, there is no need to look closer."""
+        """A quick first check: False if a task with a reservation surely can't start earlier."""
         if not self._allowances.might_start_earlier(task, reservation, duration_s):
             return False
         request = self.request_for(task.shape)
@@ -173,25 +179,30 @@ class NodeTimelines:
         return False
 
     def fits_now(self, shape: Shape) -> bool:
-        """Whether some open node has room at this moment, for however short a time."""
+        """Whether some open node has room at this moment, even if only for a short time."""
         return bool(self._nodes_with_room_now(self.request_for(shape)))
 
     def can_hold(self, shape: Shape) -> bool:
-        """Whether some open node could hold it when empty."""
+        """Whether some open node could hold the shape when empty."""
         request = self.request_for(shape)
         return any(request.on(node) is not None for node in self.nodes.values())
 
     def limit_on(self, task: Task, duration_s: float, own: Reservation | None = None) -> LimitHold | None:
-        """The limit that keeps it from a start now; None: none does. ``own``: the place that is kept for it."""
+        """The limit that keeps the task from a start now; None: none does. ``own`` is its own reservation."""
         return self._allowances.limit_on(task, duration_s, own)
 
-    def limit_beside_bookings(self, length: Callable[[Task], float]) -> Callable[[Task], LimitHold | None]:
-        """What limits leave a task without a reservation beside all that is booked. ``length``: for how long a start
-        is booked."""
-        return self._allowances.asked(length)
+    def limit_beside_bookings(self, duration_s: Callable[[Task], float]) -> Callable[[Task], LimitHold | None]:
+        """A function that tells which limit keeps a task without a reservation from a start.
+
+        ``duration_s`` tells for how many seconds a start of a task is booked.
+        """
+        return self._allowances.limit_beside_bookings(duration_s)
 
     def blocker(self, task: Task) -> tuple[NodeId, TaskId] | None:
-        """For whom room is kept that the task would fit into now: where that room lasts longest."""
+        """The task for which free resources are kept that this one could use now, and their node; None: there is none.
+
+        If there are several, it is the one on the node that is free for longest.
+        """
         request = self.request_for(task.shape)
         if request.number not in self._blockers:
             self._blockers[request.number] = self._blocker(request)
@@ -200,7 +211,7 @@ class NodeTimelines:
     # -- bookings ---------------------------------------------------------------------------------
 
     def book(self, task: Task, earliest: EarliestStart, duration_s: float) -> Reservation:
-        """Keeps a slot for a task."""
+        """Reserves this start for a task."""
         node, start_s = earliest.node, earliest.start_s
         demand = self.request_for(task.shape).on(node)
         assert demand is not None
@@ -213,13 +224,13 @@ class NodeTimelines:
         return reservation
 
     def add(self, task: Task, reservation: Reservation) -> None:
-        """Keeps exactly this place for a task. On a node that is closed there is nothing to keep it from."""
+        """Books exactly this reservation. On a closed node it takes nothing, since nothing else can start there."""
         self._move(task, reservation, 1)
         self._allowances.keep(task, reservation)
         self._kept.setdefault(reservation.node_id, {})[task.id] = reservation
 
     def add_all(self, reservations: Sequence[tuple[Task, Reservation]]) -> bool:
-        """``put`` for many at once, on open nodes, if there is room for all of them; if not, none is booked."""
+        """Books many reservations on open nodes at once if all of them fit together; if not, it books none."""
         changes: dict[NodeProfile, list[Change]] = {}
         taken: dict[Allowance, list[tuple[int, float, float]]] = {}
         for task, reservation in reservations:
@@ -256,24 +267,20 @@ class NodeTimelines:
         return True
 
     def remove(self, task: Task, reservation: Reservation) -> None:
-        """Gives back what ``put`` or ``book`` took."""
+        """Gives back what ``add`` or ``book`` took."""
         self._move(task, reservation, -1)
         self._allowances.give_back(task, reservation)
         del self._kept[reservation.node_id][task.id]
 
-    def has_free(self, task: Task, reservation: Reservation, slack_s: float) -> bool:
-        """Whether an open node has this place free, bar ``slack_s`` at both ends, and the limits too."""
-        return self.allows(task, reservation, slack_s) and self.has_room(task, reservation, slack_s)
-
     def has_room(self, task: Task, reservation: Reservation, slack_s: float) -> bool:
-        """Whether an open node has this place free, bar ``slack_s`` at both ends."""
+        """Whether the reservation fits on its open node, except for ``slack_s`` at both ends."""
         node, shape = self.nodes[reservation.node_id], task.shape
         cards = self._cards(reservation, node)
         start_s, last_s = _within(reservation, slack_s)
         return cards is not None and node.has_free(shape.cpu_centi, shape.memory_bytes, cards, start_s, last_s)
 
     def allows(self, task: Task, reservation: Reservation, slack_s: float) -> bool:
-        """Whether the limits leave room for this place, bar ``slack_s`` at both ends."""
+        """Whether the limits allow the reservation, except for ``slack_s`` at both ends."""
         start_s, last_s = _within(reservation, slack_s)
         return all(
             allowance.earliest_start(task.shape.gpus, last_s - start_s, start_s) == start_s
@@ -281,7 +288,7 @@ class NodeTimelines:
         )
 
     def delayed_to_fit(self, task: Task, reservation: Reservation, most_s: float) -> Reservation | None:
-        """The place, on its open node, as little later as makes it fit; None: ``most_s`` is too little."""
+        """The reservation, on the same node, with the shortest delay that makes it fit; None: ``most_s`` is too short."""
         node, shape, at_s = self.nodes[reservation.node_id], task.shape, reservation.start_s
         cards = self._cards(reservation, node)
         allowances = self._allowances.of(task)
@@ -297,7 +304,7 @@ class NodeTimelines:
         return None
 
     def is_free_now(self, task: Task, reservation: Reservation) -> bool:
-        """Whether its node has what the place takes at this very moment."""
+        """Whether the node has what the reservation takes at this very moment."""
         node, shape = self.nodes[reservation.node_id], task.shape
         cards = self._cards(reservation, node)
         return cards is not None and node.has_free(shape.cpu_centi, shape.memory_bytes, cards, self.now_s, self.now_s)
@@ -305,7 +312,7 @@ class NodeTimelines:
     def start(
         self, task: Task, earliest: EarliestStart, duration_s: float, reservation: Reservation | None = None
     ) -> Placement:
-        """Starts a task there now: picks its cards, those of its place if it had one, and books it."""
+        """Starts a task now: picks its cards, those of its reservation if it has one, and books them."""
         node = earliest.node
         demand = self.request_for(task.shape).on(node)
         assert demand is not None
@@ -331,7 +338,7 @@ class NodeTimelines:
     # -- inside -----------------------------------------------------------------------------------
 
     def _demand(self, number: int, shape: Shape, node: NodeProfile) -> ProfileDemand | None:
-        # The image itself is asked for node by node.
+        # Whether the image is there is asked node by node (`ResourceRequest.on`).
         plain = replace(shape, needs_image_there=False) if shape.needs_image_there else shape
         if shortages(plain, full_capacity(node.free_now.node), self._cpu_tasks):
             return None
@@ -340,7 +347,7 @@ class NodeTimelines:
         return ProfileDemand(number, shape.cpu_centi, shape.memory_bytes, shape.gpus, kinds)
 
     def _open(self, free_resources: Sequence[FreeResources]) -> None:
-        """Profiles of these nodes, with all that runs."""
+        """Makes the profiles of these nodes, with all that runs there."""
         machines = {free.node.id: capacity_of(free.node) for free in free_resources}
         ends: dict[NodeId, list[Change]] = {node_id: [] for node_id in machines}
         outlived: dict[NodeId, TaskId] = {}
@@ -372,7 +379,7 @@ class NodeTimelines:
         return found
 
     def _by_first_free(self, gpus: int, until_s: float = math.inf) -> Iterator[NodeProfile]:
-        """All nodes, those first that could have so many GPUs first; up to those that have them at ``until_s``."""
+        """The nodes that could have so many GPUs by ``until_s``, in the order of the moment when they could."""
         if len(self.nodes) == 1:
             yield from self.nodes.values()
             return
@@ -429,7 +436,7 @@ class NodeTimelines:
         *,
         spread: bool,
     ) -> NodeProfile:
-        """The placement rule (`placement.choose`) among nodes on which the task could start at that moment."""
+        """The node that the placement rule (`placement.choose`) takes among nodes that can all start the task then."""
         if len(ties) == 1:
             return ties[0]
         shape = request.shape
@@ -468,7 +475,7 @@ class NodeTimelines:
                 order.refresh(node)
 
     def _cards(self, reservation: Reservation, node: NodeProfile) -> list[tuple[int, int]] | None:
-        """The place's cards as rows of the profile; None when the node has no such cards any more."""
+        """The reservation's cards as rows of the profile; None if the node has no such cards any more."""
         kinds, cards = node.kinds, []
         for kind, held in reservation.gpus:
             if kind not in kinds:

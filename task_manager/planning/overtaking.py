@@ -1,5 +1,7 @@
-"""Promised starts that stand before tasks which came ahead in the queue later: why these wait longer than their place
-in it tells."""
+"""Promised starts that come before those of tasks further ahead in the queue.
+
+They were promised before those tasks came ahead, so the tasks wait longer than their positions suggest.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ class _Row:
 
 
 class OvertakingPromises:
-    """Of one plan. ``key_of``: the keys by which the queue that was planned is sorted."""
+    """The promised starts of one plan. ``key_of`` gives the keys by which the planned queue is sorted."""
 
     def __init__(self, plan: Plan, key_of: Callable[[TaskId], Key | None]) -> None:
         self.plan = plan
@@ -35,13 +37,15 @@ class OvertakingPromises:
         rows = sorted((plan.promised[task_id].start_s, key, task_id) for task_id, key in keys.items())
         self._starts = [start_s for start_s, _, _ in rows]
         self._rows = [_Row(key, task_id, plan.promised[task_id]) for _, key, task_id in rows]
-        # Of those up to here the one furthest behind.
+        # For each row the largest key up to there: the task furthest behind in the queue.
         self._last = list(accumulate((row.key for row in self._rows), max))
 
     def ahead_of(self, task: Task, cluster: ClusterSnapshot, *, since_at: float = -math.inf) -> list[TaskId]:
-        """Tasks behind this one whose promised starts come before its own, on nodes that it could use itself, and were
-        promised before it came ahead: the soonest, and another one if there are more. ``since_at``: since when the
-        queue is ordered as it is, by the wall clock in epoch seconds."""
+        """At most two tasks behind this one whose promised starts come before its own, the soonest first.
+
+        Only starts count that are on nodes which this task could use, and that were promised before it came ahead.
+        ``since_at`` is when the queue got its present order, in epoch seconds by the wall clock.
+        """
         reservation, key = self.plan.reservations.get(task.id), self._key_of(task.id)
         if reservation is None or key is None:
             return []

@@ -46,31 +46,31 @@ class _Row:
 
 
 def book_stored(
-    inp: PassInput, timelines: NodeTimelines
+    snapshot: PassInput, timelines: NodeTimelines
 ) -> tuple[dict[TaskId, Reservation], dict[TaskId, LostReservation]]:
     """Books the stored places that still fit, in the order of the queue; returns these, and those that don't stand as
     they were: gone, or in the former a little later.
 
     A place of a task that has gone (it started, ended, was cancelled) is nobody's any more and in neither.
     """
-    rows = [_looked_at(inp, timelines, task, inp.reservations[task.id]) for task in _in_order(inp)]
-    lost = {row.task.id: LostReservation(inp.reservations[row.task.id], row.cause) for row in rows if row.cause}
+    rows = [_looked_at(snapshot, timelines, task, snapshot.reservations[task.id]) for task in _in_order(snapshot)]
+    lost = {row.task.id: LostReservation(snapshot.reservations[row.task.id], row.cause) for row in rows if row.cause}
     stand = {row.task.id: row.reservation for row in rows if not row.cause}
     # All of them have room but for bad luck; then there is no need to ask one after the other.
     there = [row for row in rows if not row.cause and row.reservation.node_id in timelines.nodes]
     if timelines.add_all([(row.task, row.reservation) for row in there]):
         return stand, lost
-    delayed_to_fit = _put_later(timelines, there, inp.settings.slack_s)
+    delayed_to_fit = _put_later(timelines, there, snapshot.settings.slack_s)
     if delayed_to_fit is not None:
         return stand | delayed_to_fit, lost
     as_before = [row for row in there if not row.longer]
     crowded = _put_by_node(timelines, as_before)
-    gone = _put_what_fits(inp, timelines, crowded)
-    moved = _moved_on(inp, timelines, crowded, gone) if gone else None
+    gone = _put_what_fits(snapshot, timelines, crowded)
+    moved = _moved_on(snapshot, timelines, crowded, gone) if gone else None
     changed = moved if moved is not None else gone
-    changed |= _put_what_fits(inp, timelines, [row for row in there if row.longer])
+    changed |= _put_what_fits(snapshot, timelines, [row for row in there if row.longer])
     for task_id, (reservation, cause) in changed.items():
-        lost[task_id] = LostReservation(inp.reservations[task_id], cause)
+        lost[task_id] = LostReservation(snapshot.reservations[task_id], cause)
         if reservation is None:
             del stand[task_id]
         else:
@@ -120,11 +120,11 @@ def _put_by_node(timelines: NodeTimelines, rows: list[_Row]) -> list[_Row]:
     return [row for row in rows if row.reservation.node_id in full]
 
 
-def _put_what_fits(inp: PassInput, timelines: NodeTimelines, rows: list[_Row]) -> _Moves:
+def _put_what_fits(snapshot: PassInput, timelines: NodeTimelines, rows: list[_Row]) -> _Moves:
     """Books those that fit as they are, one after the other; returns the others."""
     gone: _Moves = {}
     for row in rows:
-        cause = _why_unfit(inp, timelines, row.task, row.reservation)
+        cause = _why_unfit(snapshot, timelines, row.task, row.reservation)
         if cause:
             gone[row.task.id] = (None, cause)
         else:
@@ -132,7 +132,7 @@ def _put_what_fits(inp: PassInput, timelines: NodeTimelines, rows: list[_Row]) -
     return gone
 
 
-def _moved_on(inp: PassInput, timelines: NodeTimelines, rows: list[_Row], gone: _Moves) -> _Moves | None:
+def _moved_on(snapshot: PassInput, timelines: NodeTimelines, rows: list[_Row], gone: _Moves) -> _Moves | None:
     """All of the places moved on by as little as makes them fit, where that is less delay in all than to let go of
     those that don't fit and to go around the rest, which may be a day instead of a second. None: it is not.
 
@@ -145,7 +145,7 @@ def _moved_on(inp: PassInput, timelines: NodeTimelines, rows: list[_Row], gone: 
     tried: list[tuple[Task, Reservation]] = []
     for row in rows:
         if row.task.id in gone:
-            earliest = timelines.earliest_start(row.task, row.reservation.duration_s, after_s=inp.now_s)
+            earliest = timelines.earliest_start(row.task, row.reservation.duration_s, after_s=snapshot.now_s)
             around_s += math.inf if earliest is None else max(0.0, earliest.start_s - row.reservation.start_s)
             if earliest is not None:
                 tried.append((row.task, timelines.book(row.task, earliest, row.reservation.duration_s)))
@@ -163,7 +163,7 @@ def _moved_on(inp: PassInput, timelines: NodeTimelines, rows: list[_Row], gone: 
     moved: _Moves = {}
     for row in rows:
         reservation, node = later[row.task.id], timelines.nodes[row.reservation.node_id]
-        if reservation.start_s <= row.reservation.start_s + inp.settings.slack_s:
+        if reservation.start_s <= row.reservation.start_s + snapshot.settings.slack_s:
             continue
         cause = causes[node.id]
         if node.outlived is not None or node.end_unconfirmed is not None or reservation.promised_s is None:
@@ -174,26 +174,26 @@ def _moved_on(inp: PassInput, timelines: NodeTimelines, rows: list[_Row], gone: 
     return moved
 
 
-def may_be_promised(inp: PassInput, timelines: NodeTimelines, task: Task, reservation: Reservation) -> bool:
+def may_be_promised(snapshot: PassInput, timelines: NodeTimelines, task: Task, reservation: Reservation) -> bool:
     """Whether nothing that can be foreseen could keep the task from starting at its place."""
     node = timelines.nodes.get(reservation.node_id)
-    closes_at = order_settled_at(inp, task)
+    closes_at = order_settled_at(snapshot, task)
     return (
         node is not None
         and node.outlived is None  # when that one ends is a guess
         and node.end_unconfirmed is None
         and closes_at is not None
-        and inp.steady_s >= closes_at - SLACK_S
+        and snapshot.steady_s >= closes_at - SLACK_S
     )
 
 
-def order_settled_at(inp: PassInput, task: Task) -> float | None:
+def order_settled_at(snapshot: PassInput, task: Task) -> float | None:
     """From when on (steady clock) no task of equal priority that is submitted sorts ahead; None: never."""
-    policy = inp.queue.effective_policy
-    if not policy.static or inp.queue.failure:
+    policy = snapshot.queue.effective_policy
+    if not policy.static or snapshot.queue.failure:
         return None
     try:
-        said = policy.closes_at(task, inp.settings.limits.min_timeout_s)
+        said = policy.closes_at(task, snapshot.settings.limits.min_timeout_s)
         return None if said is None else finite_number(said)
     except BaseException as error:
         # Without an answer there is no promise, and the order is unharmed.
@@ -211,12 +211,12 @@ def shown_promise(reservation: Reservation, *, now: float, mono: float) -> float
     return math.ceil(now + reservation.promised_s - mono) + PASS_S
 
 
-def _looked_at(inp: PassInput, timelines: NodeTimelines, task: Task, reservation: Reservation) -> _Row:
-    cause = _why_not_waiting(inp, task) or _why_node_gone(inp, timelines, reservation)
+def _looked_at(snapshot: PassInput, timelines: NodeTimelines, task: Task, reservation: Reservation) -> _Row:
+    cause = _why_not_waiting(snapshot, task) or _why_node_gone(snapshot, timelines, reservation)
     if cause:
         return _Row(task, reservation, cause)
     # Its timeout may have been changed, or the platform's limits; one that is due is due now.
-    start_s, duration_s = max(reservation.start_s, inp.now_s), inp.settings.duration_s(task)
+    start_s, duration_s = max(reservation.start_s, snapshot.now_s), snapshot.settings.duration_s(task)
     longer = duration_s > reservation.duration_s
     if (start_s, duration_s) != (reservation.start_s, reservation.duration_s):
         reservation = replace(reservation, start_s=start_s, duration_s=duration_s)
@@ -226,31 +226,31 @@ def _looked_at(inp: PassInput, timelines: NodeTimelines, task: Task, reservation
     return _Row(task, reservation, cause, longer)
 
 
-def _in_order(inp: PassInput) -> list[Task]:
+def _in_order(snapshot: PassInput) -> list[Task]:
     found = []
-    for task_id in inp.reservations:
-        task = inp.tasks.get(task_id)
+    for task_id in snapshot.reservations:
+        task = snapshot.tasks.get(task_id)
         if task is not None and task.waiting:
-            key = inp.queue.key_of(task_id)
+            key = snapshot.queue.key_of(task_id)
             found.append((key is None, key or (), task_id, task))
     return [task for _, _, _, task in sorted(found, key=lambda row: row[:3])]
 
 
-def _why_not_waiting(inp: PassInput, task: Task) -> str:
+def _why_not_waiting(snapshot: PassInput, task: Task) -> str:
     if task.held:
         return "it was put on hold"
-    if not inp.queue.is_runnable(task.id):
+    if not snapshot.queue.is_runnable(task.id):
         return "it waits for its next try"
     return ""
 
 
-def _why_node_gone(inp: PassInput, timelines: NodeTimelines, reservation: Reservation) -> str:
+def _why_node_gone(snapshot: PassInput, timelines: NodeTimelines, reservation: Reservation) -> str:
     free = timelines.free_resources.get(reservation.node_id)
     if free is None:
         return f"{reservation.node_id} has left the cluster"
     if not free.closed:
         return ""
-    if _closed_for_good(free) or reservation.start_s <= inp.now_s:
+    if _closed_for_good(free) or reservation.start_s <= snapshot.now_s:
         return f"{free.closed}"
     return ""
 
@@ -261,8 +261,8 @@ def _closed_for_good(free: FreeResources) -> bool:
     return bool(why_closed(node)) and (node.health is NodeHealth.DOWN or node.admission is not Admission.OPEN)
 
 
-def _why_unfit(inp: PassInput, timelines: NodeTimelines, task: Task, reservation: Reservation) -> str:
-    node, slack_s = timelines.nodes[reservation.node_id], inp.settings.slack_s
+def _why_unfit(snapshot: PassInput, timelines: NodeTimelines, task: Task, reservation: Reservation) -> str:
+    node, slack_s = timelines.nodes[reservation.node_id], snapshot.settings.slack_s
     if timelines.has_room(task, reservation, slack_s):
         if timelines.allows(task, reservation, slack_s):
             return ""
@@ -271,8 +271,8 @@ def _why_unfit(inp: PassInput, timelines: NodeTimelines, task: Task, reservation
         return f"{node.outlived} on {node.id} has outlived its booking"
     if node.end_unconfirmed is not None:
         return f"{node.id} has yet to say, since TaskManager started or lost sight of it, that {node.end_unconfirmed} is over"
-    for booking in inp.running:
-        runs = inp.tasks.get(booking.task_id) if booking.node_id == node.id else None
+    for booking in snapshot.running:
+        runs = snapshot.tasks.get(booking.task_id) if booking.node_id == node.id else None
         more_s = 0.0 if runs is None else booking.timeout_s - runs.timeout_s
         if more_s > 0 and booking.until_s - more_s <= reservation.start_s + slack_s < booking.until_s:
             return f"{booking.task_id} on {node.id} was given more time"

@@ -1,6 +1,6 @@
-"""Step functions of time: how much is free from each moment on, and what is known of the first start.
+"""Step functions of time: how much is free from each moment on, and lower bounds of the first start.
 
-A step holds from its time up to the next one, the last for ever.
+A step holds from its time to the next one, the last step for ever. Times are in seconds by the pass's clock.
 """
 
 from __future__ import annotations
@@ -10,27 +10,28 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 
 Cards = Sequence[tuple[int, int]]  # index of the kind, how many
-Change = tuple[float, int, int, Cards]  # when, and the CPUs, memory and cards that are free from then on, or no more
-# Times; the CPUs, memory and cards of each kind that are free then.
+# A time, and how many hundredths of a CPU, bytes of memory and cards become free then; negative: are taken then.
+Change = tuple[float, int, int, Cards]
+# Times, and what is free from each: hundredths of a CPU, bytes of memory, cards of each kind.
 Steps = tuple[list[float], list[int], list[int], list[list[int]]]
 
 
 class StartBounds:
-    """What is known of the first start of one need, by its duration: a longer one starts no earlier."""
+    """Lower bounds of the first start of one demand, by its duration: a longer one starts no earlier."""
 
     __slots__ = ("_durations", "_starts")
 
     def __init__(self) -> None:
-        self._durations: list[float] = []  # both rise
+        self._durations: list[float] = []  # both lists are in rising order
         self._starts: list[float] = []
 
     def of(self, duration_s: float) -> float:
-        """No start is before this."""
+        """No start of this duration is before the returned time."""
         i = bisect_right(self._durations, duration_s)
         return self._starts[i - 1] if i else -math.inf
 
     def add(self, duration_s: float, start_s: float) -> None:
-        """No start of this duration is before that."""
+        """Notes that no start of this duration is before ``start_s``."""
         if self.of(duration_s) >= start_s:
             return
         first = bisect_left(self._durations, duration_s)
@@ -40,7 +41,7 @@ class StartBounds:
 
 
 def steps_from(first: tuple[float, int, int, list[int]], changes: Iterable[Change]) -> Steps:
-    """The steps from what is free at first, with these changes, which are in the order of time."""
+    """The steps that begin with ``first`` and follow these changes, which must be in the order of time."""
     last_s, cpu, memory, now = first
     times, cpus, memories, cards = [last_s], [cpu], [memory], [[free] for free in now]
     for at_s, more_cpu, more_memory, more_cards in changes:
@@ -64,11 +65,12 @@ def steps_from(first: tuple[float, int, int, list[int]], changes: Iterable[Chang
 
 
 def time_of(change: Change) -> float:
+    """The time of a change."""
     return change[0]
 
 
 def cut(times: list[float], rows: Sequence[list[int]], at_s: float) -> int:
-    """Makes a step begin at ``at_s``, and returns its place; what lies before the first step begins with it."""
+    """Makes a step begin at ``at_s`` and returns its index. A time before the first step counts as the first step."""
     if at_s == math.inf:
         return len(times)
     i = bisect_left(times, at_s)

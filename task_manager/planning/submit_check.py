@@ -1,4 +1,4 @@
-"""What is taken into the queue: the one answer at submit, in previews, and to "would it ever run?"."""
+"""Which tasks are taken into the queue. Submit, previews and the question "would it ever run?" ask here."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .placement import CpuTasks
 
 
 class SubmitCheck:
-    """For the nodes and limits of one moment; tasks of equal shape cost one look at the nodes."""
+    """The check for the nodes and limits of one moment. Tasks of equal shape cost one look at the nodes."""
 
     def __init__(self, nodes: Sequence[Node], limits: AdmissionLimits, cpu_tasks: CpuTasks) -> None:
         self._nodes = nodes
@@ -22,7 +22,7 @@ class SubmitCheck:
         self._verdicts: dict[Shape, Feasibility] = {}
 
     def refusals(self, shape: Shape, timeout_s: float) -> list[AdmissionRefusal]:
-        """All reasons why no such task is taken; none: it is."""
+        """All reasons why such a task is refused; empty: it is taken. ``timeout_s`` is in seconds."""
         verdict = self._verdicts.get(shape)
         if verdict is None:
             verdict = self._verdicts[shape] = could_ever_run(shape, self._nodes, self._cpu_tasks)
