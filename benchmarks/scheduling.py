@@ -13,9 +13,10 @@ from headway.states import Admission, NodeHealth
 from task_manager.model import Gpu, Node, Shape, Task
 from task_manager.order.policy import AgingSjf, ClusterView
 from task_manager.order.queue import TaskQueue
-from task_manager.planning.bookings import Booking, Place
-from task_manager.planning.placement import Room, empty_room
-from task_manager.planning.scheduling_pass import PassInput, PassSettings, plan
+from task_manager.planning.bookings import Booking, Reservation
+from task_manager.planning.pass_model import PassInput, PassSettings
+from task_manager.planning.placement import FreeResources, full_capacity
+from task_manager.planning.scheduling_pass import plan_pass
 
 from .measure import Figure, median, pss_bytes
 
@@ -55,7 +56,7 @@ class Busy:
         self.now = 1_000_000.0
         for i in range(count):
             self._submit(i, self.now - self.chance.uniform(0, 500_000))
-        self.rooms = [empty_room(_node(i), i) for i in range(NODES)]
+        self.rooms = [full_capacity(_node(i), i) for i in range(NODES)]
         self.running: dict[TaskId, Booking] = {}
         for room in self.rooms:
             while room.gpus:
@@ -63,7 +64,7 @@ class Busy:
                 if not fitting:
                     break
                 self._run(room, self.chance.choice(fitting))
-        self.places: dict[TaskId, Place] = {}
+        self.reservations: dict[TaskId, Reservation] = {}
         self.number = count
         self.told = ""
 
@@ -78,15 +79,15 @@ class Busy:
         self._submit(self.number, self.now)
         self.number += 1
         snapshot = PassInput(
-            self.now, self.now, self.queue, self.tasks, self.rooms, list(self.running.values()), self.places,
+            self.now, self.now, self.queue, self.tasks, self.rooms, list(self.running.values()), self.reservations,
             self.queue.policy, ClusterView(NODES * GPUS, self.queue.waiting_gpu_s), PassSettings(start_limit_s=60.0),
         )  # fmt: skip
         gc.collect()
         began = time.perf_counter()
-        made = plan(snapshot)
+        made = plan_pass(snapshot)
         took_s = time.perf_counter() - began
-        self.places = dict(made.places)
-        self.told = f"{len(made.places)} promised, {len(made.reservations)} reserved"
+        self.reservations = dict(made.promised)
+        self.told = f"{len(made.promised)} promised, {len(made.reservations)} reserved"
         for placement in made.placements:
             task = self.tasks.pop(placement.task_id)
             self.queue.remove(task.id)
@@ -122,7 +123,7 @@ class Busy:
         self.tasks[task.id] = task
         self.queue.add(task, runnable=True)
 
-    def _run(self, room: Room, shape: Shape) -> None:
+    def _run(self, room: FreeResources, shape: Shape) -> None:
         uuids = tuple(gpu.uuid for gpu in room.gpus[: shape.gpus])
         room.take(shape, uuids)
         timeout_s = self.chance.uniform(60, 100_000)

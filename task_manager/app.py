@@ -29,12 +29,12 @@ from .engine.events import NodesUnknown, StopPlanned
 from .engine.leases import LeaseSettings
 from .engine.retry import RetrySettings
 from .hub import QueueEventHub
+from .limits import AdmissionLimits, ShortTaskReserve
 from .order import policy
 from .order.configured import parameters, policy_of
 from .peers import JobManagerPeer, NodeSourcePeer, WorkerConnections
-from .planning.admission import Limits, ShortReserve
+from .planning.pass_model import Discipline
 from .planning.placement import CpuTasks
-from .planning.plan import Discipline
 from .ports import NodeSource, Workers
 from .servicer import TaskManagerService
 from .settings import TaskManagerSettings
@@ -92,14 +92,14 @@ def settings_of(config: HeadwayConfig) -> TaskManagerSettings:
     )
 
 
-def _limits_of(config: HeadwayConfig) -> Limits:
+def _limits_of(config: HeadwayConfig) -> AdmissionLimits:
     mine = config.task_manager.limits
     reserve = mine.short_reserve
-    return Limits(
+    return AdmissionLimits(
         max_timeouts=tuple(sorted(mine.max_timeout.items())),
         min_timeout_s=mine.min_timeout,
         running_gpus_per_user=mine.running_gpus_per_user or None,
-        short_reserve=ShortReserve(reserve.gpus, reserve.above) if reserve.gpus else None,
+        short_reserve=ShortTaskReserve(reserve.gpus, reserve.above) if reserve.gpus else None,
     )
 
 

@@ -15,7 +15,7 @@ from headway.store import OutboxRow
 
 from . import wire
 from .engine.events import ExtendAttempt, LaunchAccepted, LaunchRefused, NodesChanged, StopAttempt
-from .planning.image_forecast import Wanted
+from .planning.image_forecast import ForecastImage
 from .ports import LaunchOrder
 
 _LAUNCH_DEADLINE_S = 20.0
@@ -53,7 +53,7 @@ class WorkerConnections:
         request = worker_pb2.StopRequest(suspend_leases=True)
         await peer.call(stub.Stop, request, deadline_s=_SUSPEND_DEADLINE_S, idempotent=True)
 
-    async def prepare_images(self, address: str, images: Sequence[Wanted]) -> None:
+    async def prepare_images(self, address: str, images: Sequence[ForecastImage]) -> None:
         peer, stub = self._peer(address)
         await peer.call(stub.PrepareImages, wire.prepare_request(images), deadline_s=_PREPARE_DEADLINE_S)
 

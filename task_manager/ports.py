@@ -8,7 +8,7 @@ from typing import Protocol
 
 from .engine.events import ExtendAttempt, LaunchAccepted, LaunchRefused, NodesChanged, StopAttempt
 from .model import Attempt
-from .planning.image_forecast import Wanted
+from .planning.image_forecast import ForecastImage
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Workers(Protocol):
         """
         ...
 
-    async def prepare_images(self, address: str, images: Sequence[Wanted]) -> None:
+    async def prepare_images(self, address: str, images: Sequence[ForecastImage]) -> None:
         """Tells a Worker which images it will probably need; the list replaces the one before.
 
         Raises:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from .engine.leases import LeaseSettings
 from .engine.retry import RetrySettings
-from .planning.admission import Limits
+from .limits import AdmissionLimits
+from .planning.pass_model import Discipline
 from .planning.placement import CpuTasks
-from .planning.plan import Discipline
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class TaskManagerSettings:
     # New tasks that can't start anyway cause at most one pass in this time; 0: each of them causes one.
     arrivals_s: float = 0.2
     reserved: int = 200  # so many waiting tasks have a reservation
-    limits: Limits = field(default_factory=Limits)
+    limits: AdmissionLimits = field(default_factory=AdmissionLimits)
     cpu_tasks: CpuTasks = CpuTasks.LAST_RESORT
     start_limit_s: float = 1_800.0  # from dispatch to the user's process
     stop_limit_s: float = 120.0  # after that, pages say that a stop has not worked yet

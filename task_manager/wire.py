@@ -30,7 +30,7 @@ from .engine.events import (
 from .engine.phases import phases_of
 from .engine.turn import OutgoingTaskEvent
 from .model import Attempt, Condition, Extension, Gpu, Node, Shape, Task
-from .planning.image_forecast import Wanted
+from .planning.image_forecast import ForecastImage
 from .ports import LaunchOrder
 
 # Tasks of a job are mostly alike: all tasks of a shape share one object.
@@ -238,7 +238,7 @@ def launch_request(launches: Sequence[LaunchOrder]) -> worker_pb2.LaunchRequest:
     return request
 
 
-def wanted_image(enqueue: bytes) -> Wanted | None:
+def wanted_image(enqueue: bytes) -> ForecastImage | None:
     """The image of a task (a serialised EnqueueTask), if a Worker can prefetch it."""
     message = task_manager_pb2.EnqueueTask.FromString(enqueue)
     spec = message.spec
@@ -246,10 +246,10 @@ def wanted_image(enqueue: bytes) -> Wanted | None:
         return None
     # A digest without a source is from a registry that was not asked. It may exist there; the start asks for it.
     source = spec.image_source or common_pb2.IMAGE_SOURCE_REGISTRY
-    return Wanted(spec.image, spec.image_digest, source, message.owner.name)
+    return ForecastImage(spec.image, spec.image_digest, source, message.owner.name)
 
 
-def prepare_request(images: Iterable[Wanted]) -> worker_pb2.PrepareImagesRequest:
+def prepare_request(images: Iterable[ForecastImage]) -> worker_pb2.PrepareImagesRequest:
     request = worker_pb2.PrepareImagesRequest()
     for image in images:
         request.images.add(

@@ -21,10 +21,10 @@ from ..engine import pass_input
 from ..engine.engine import Engine
 from ..engine.pass_input import detached_pass_input
 from ..model import Node, Task
-from ..order.guard import let_ours_pass, words
+from ..order.guard import message_of, reraise_ctrl_c
 from ..planning import preview
-from ..planning.plan import PassInput
-from ..planning.preview import Start
+from ..planning.pass_model import PassInput
+from ..planning.preview import PreviewedStart
 
 MOST_SETS = 20
 _MOST_STARTS = 200
@@ -67,9 +67,9 @@ class PreviewQueries:
                 try:
                     make_snapshot = detached_pass_input(there, reading, self._engine.ahead_s(reading))
                 except BaseException as error:  # a third-party policy may have a state that can't be copied
-                    let_ours_pass(error)
+                    reraise_ctrl_c(error)
                     sentence = f"Nothing can be previewed under the policy {state.policy.name}: it can't be copied"
-                    raise Conflict(f"{sentence} ({words(error)}).") from error
+                    raise Conflict(f"{sentence} ({message_of(error)}).") from error
             loop = asyncio.get_running_loop()
             found = await loop.run_in_executor(self._thread, _all, make_snapshot, request, nodes, most)
         for starts in found:
@@ -83,25 +83,27 @@ class PreviewQueries:
 
 def _all(
     make_snapshot: Callable[[], PassInput], request: pb.PreviewQueueRequest, nodes: Sequence[Node], most: int
-) -> list[list[Start]]:
+) -> list[list[PreviewedStart]]:
     snapshot = make_snapshot()
     found = []
     for asked in request.sets:
         tasks = [_hypothetical(message, snapshot) for message in asked.tasks]
         if len({task.id for task in tasks}) < len(tasks):
             raise InvalidInput("Two tasks of one preview have the same name.")
-        starts = preview.preview(snapshot, tasks, nodes, most=most, allow_unsatisfiable=request.allow_unsatisfiable)
+        starts = preview.previewed_starts(
+            snapshot, tasks, nodes, most=most, allow_unsatisfiable=request.allow_unsatisfiable
+        )
         found.append(starts)
     return found
 
 
 def _hypothetical(message: pb.EnqueueTask, there: PassInput) -> Task:
-    task_id = TaskId(preview.JOB, message.task.name)
+    task_id = TaskId(preview.PREVIEW_JOB, message.task.name)
     task = wire.task(message)
     return replace(task, id=task_id, submitted_at=there.steady_s, queued_at=there.wall_s, held=False)
 
 
-def _start(start: Start, now: float) -> pb.PreviewQueueReply.Start:
+def _start(start: PreviewedStart, now: float) -> pb.PreviewQueueReply.Start:
     return pb.PreviewQueueReply.Start(
         task=start.name,
         position=start.position,
@@ -112,5 +114,5 @@ def _start(start: Start, now: float) -> pb.PreviewQueueReply.Start:
         promise_from=start.promise_from,
         reasons=[convert.wait_reason_to_pb(reason) for reason in start.reasons],
         refused=start.refused,
-        sentence=preview.in_words(start, now),
+        sentence=preview.sentence(start, now),
     )

@@ -16,8 +16,8 @@ from ..engine import leases, pass_input
 from ..engine.engine import Engine
 from ..engine.state import EngineState
 from ..model import Attempt, Task
-from ..planning.overtaking import Overtaken
-from ..planning.submit_check import Gate
+from ..planning.overtaking import OvertakingPromises
+from ..planning.submit_check import SubmitCheck
 from ..store import queue_store
 from . import scheduling_view
 from .queue_entries import QueueEntries
@@ -33,14 +33,14 @@ class QueueQueries:
     def __init__(self, engine: Engine, db: Database) -> None:
         self._engine = engine
         self._db = db
-        self._overtaken: Overtaken | None = None  # of the last plan that was asked about
+        self._overtaken: OvertakingPromises | None = None  # of the last plan that was asked about
 
     async def check(self, request: task_manager_pb2.CheckResourcesRequest) -> task_manager_pb2.CheckResourcesReply:
         """Checks whether these would be accepted into the queue."""
         settings = self._engine.settings
         # This does not wait for the turn under way: nodes come from ResourceManager, whether or not the turn succeeds.
         nodes = list(self._engine.state.nodes.values())
-        gate = Gate(nodes, settings.limits, settings.cpu_tasks)
+        gate = SubmitCheck(nodes, settings.limits, settings.cpu_tasks)
         reply = task_manager_pb2.CheckResourcesReply(nodes_known=len(nodes))
         for asked in request.shapes:
             shape = wire.shape(
@@ -132,7 +132,7 @@ class QueueQueries:
         if state.plan is None:
             self._overtaken = None
         elif self._overtaken is None or self._overtaken.plan is not state.plan:
-            self._overtaken = Overtaken(state.plan, state.queue.key_of)
+            self._overtaken = OvertakingPromises(state.plan, state.queue.key_of)
         rooms = pass_input.free_resources(state, settings, reading.mono)
         return QueueEntries(state, settings, rooms, self._overtaken, reading, self._engine.ahead_s(reading))
 

@@ -13,8 +13,8 @@ from ..engine.state import EngineState
 from ..model import Shape, Task
 from ..planning import explain
 from ..planning.admission import ruled_out
-from ..planning.overtaking import Overtaken
-from ..planning.placement import Room
+from ..planning.overtaking import OvertakingPromises
+from ..planning.placement import FreeResources
 from ..settings import TaskManagerSettings
 from . import scheduling_view
 
@@ -32,8 +32,8 @@ class QueueEntries:
         self,
         state: EngineState,
         settings: TaskManagerSettings,
-        rooms: list[Room],
-        overtaken: Overtaken | None,
+        rooms: list[FreeResources],
+        overtaken: OvertakingPromises | None,
         reading: ClockReading,
         ahead_s: float,
     ) -> None:
@@ -43,7 +43,7 @@ class QueueEntries:
         self._mono = reading.mono
         self._ahead_s = ahead_s
         holdings = pass_input.holdings(state, settings.limits)
-        self._sight = explain.Sight(rooms, settings.cpu_tasks, settings.limits, holdings)
+        self._sight = explain.ClusterSnapshot(rooms, settings.cpu_tasks, settings.limits, holdings)
         self._overtaken = overtaken
         self._resources: dict[Shape, common_pb2.Resources] = {}
 
@@ -77,19 +77,21 @@ class QueueEntries:
 
     def _reasons(self, task: Task, position: int) -> list[WaitReason]:
         state, plan, overtaken = self._state, self._state.plan, self._overtaken
-        found = explain.reasons(
+        found = explain.wait_reasons(
             task,
             self._sight,
             ahead=max(0, position - 1),
             pause_s=state.pause_s(task, self._mono),
             wait=plan.wait_of(task) if plan is not None else None,
             promised=task.id in state.reservations,
-            overtaken_by=overtaken.by(task, self._sight, since_at=state.ordered_at) if overtaken is not None else (),
+            overtaken_by=overtaken.ahead_of(task, self._sight, since_at=state.ordered_at)
+            if overtaken is not None
+            else (),
         )
         moved = state.moved_promises.get(task.id)
         if moved is not None:
             place = state.reservations.get(task.id) or (plan.reservations.get(task.id) if plan is not None else None)
-            found.append(explain.of_moved(moved, None if place is None else place.start_s))
+            found.append(explain.moved_promise_reason(moved, None if place is None else place.start_s))
         return found
 
     def _starts(self, entry: task_manager_pb2.QueueEntry, task: Task, position: int) -> None:

@@ -10,7 +10,7 @@ from headway.rpc.v1 import task_manager_pb2 as pb
 from ..engine.scheduling_choice import DISCIPLINE, POLICY, SchedulingChoice
 from ..engine.state import EngineState
 from ..model import Task
-from ..order.guard import let_ours_pass
+from ..order.guard import reraise_ctrl_c
 from ..order.policy import common_terms
 from ..planning.admission import contradictions
 
@@ -42,9 +42,9 @@ def scheduling(state: EngineState, scheduling_choice: SchedulingChoice) -> pb.Sc
 def terms(state: EngineState, task: Task, steady: float) -> dict[str, float]:
     """The terms of a task's priority under the policy in use. If a third-party policy fails, the common terms."""
     try:
-        parts = islice(state.queue.acting.terms(task, steady).items(), _TERMS)
+        parts = islice(state.queue.effective_policy.terms(task, steady).items(), _TERMS)
         said = [(str(name), float(value)) for name, value in parts]
     except BaseException as error:
-        let_ours_pass(error)
+        reraise_ctrl_c(error)
         return common_terms(task, steady)
     return {name: value for name, value in said if math.isfinite(value) and name.isprintable()}

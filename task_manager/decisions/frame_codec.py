@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 from headway.ids import JobId, NodeId, TaskId
 from headway.states import Admission, NodeHealth
 
+from ..limits import AdmissionLimits, ShortTaskReserve
 from ..model import Condition, Gpu, Node, Shape, Task
-from ..planning.admission import Limits, ShortReserve
-from ..planning.bookings import Booking, Place
+from ..planning.bookings import Booking, Reservation
+from ..planning.pass_model import Discipline, PassSettings, Placement, Wait, WaitCause
 from ..planning.placement import CpuTasks
-from ..planning.plan import Discipline, PassSettings, Placement, Wait, Why
 from .frames import Frame, FrameHeader, FrameNodeCapacity, FrameTask
 
 V = TypeVar("V")
@@ -126,11 +126,13 @@ def _settings(settings: PassSettings) -> dict[str, Any]:
 def _settings_of(said: Mapping[str, Any]) -> PassSettings:
     limits = dict(said["limits"])
     reserve = limits["short_reserve"]
-    limits["short_reserve"] = None if reserve is None else ShortReserve(**reserve)
+    limits["short_reserve"] = None if reserve is None else ShortTaskReserve(**reserve)
     limits["max_timeouts"] = tuple((least, limit) for least, limit in limits["max_timeouts"])
     known = {field.name for field in fields(PassSettings)}
     given = {name: value for name, value in said.items() if name in known}
-    given["limits"] = Limits(**{field.name: limits[field.name] for field in fields(Limits) if field.name in limits})
+    given["limits"] = AdmissionLimits(
+        **{field.name: limits[field.name] for field in fields(AdmissionLimits) if field.name in limits}
+    )
     given["discipline"] = Discipline(said["discipline"])
     given["cpu_tasks"] = CpuTasks(said["cpu_tasks"])
     return PassSettings(**given)
@@ -204,7 +206,7 @@ def _left_of(_: NodeId, row: list[Any]) -> FrameNodeCapacity:
 def _booking(booking: Booking) -> list[Any]:
     return [
         booking.owner, booking.node_id, _shape(booking.shape), booking.gpu_uuids, booking.timeout_s, booking.until_s,
-        *([True] if booking.awaited else []),
+        *([True] if booking.end_unconfirmed else []),
     ]  # fmt: skip
 
 
@@ -213,14 +215,14 @@ def _booking_of(task_id: TaskId, row: list[Any]) -> Booking:
     return Booking(task_id, owner, NodeId(node_id), _shape_of(shape), tuple(uuids), timeout_s, until_s, bool(awaited))
 
 
-def _place(place: Place) -> list[Any]:
-    return [place.node_id, place.gpus, place.start_s, place.duration_s, place.promised_s, place.given_at]
+def _place(place: Reservation) -> list[Any]:
+    return [place.node_id, place.gpus, place.start_s, place.duration_s, place.promised_s, place.first_promised_at]
 
 
-def _place_of(_: TaskId, row: list[Any]) -> Place:
+def _place_of(_: TaskId, row: list[Any]) -> Reservation:
     node_id, gpus, start_s, duration_s, promised_s, *given_at = row  # old frames have none
     kinds = tuple((kind, count) for kind, count in gpus)
-    return Place(NodeId(node_id), kinds, start_s, duration_s, promised_s, *given_at)
+    return Reservation(NodeId(node_id), kinds, start_s, duration_s, promised_s, *given_at)
 
 
 def _wait(wait: Wait) -> list[Any]:
@@ -229,7 +231,9 @@ def _wait(wait: Wait) -> list[Any]:
 
 def _wait_of(_: TaskId, row: list[Any]) -> Wait:
     why, node_id, blocker = row
-    return Wait(Why(why), None if node_id is None else NodeId(node_id), None if blocker is None else _task_key(blocker))
+    return Wait(
+        WaitCause(why), None if node_id is None else NodeId(node_id), None if blocker is None else _task_key(blocker)
+    )
 
 
 _TO_ROW: dict[str, Callable[[Any], list[Any]]] = {

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from headway.ids import NodeId, TaskId
 
 from ..model import Node, Task
-from ..order.policy import ClusterView, Key, Policy, View, rank
+from ..order.policy import ClusterView, Key, Policy, View, sort_key
 from ..order.queue import TaskQueue
 from ..planning import promises
-from ..planning.bookings import Booking, Place
-from ..planning.placement import Room
-from ..planning.plan import PassInput, PassSettings, Placement, Plan, Wait
-from ..planning.scheduling_pass import plan
+from ..planning.bookings import Booking, Reservation
+from ..planning.pass_model import PassInput, PassSettings, Placement, Plan, Wait
+from ..planning.placement import FreeResources
+from ..planning.scheduling_pass import plan_pass
 
 MOST_TASKS = 3_000  # a frame has no more tasks; a pass that looked at more can't be replayed
 _MOST_NUMBERS = 50  # so many keys are kept to be shown, under a policy that sorts the queue anew
@@ -72,7 +72,7 @@ class Frame:
     nodes: Mapping[NodeId, Node]  # with only those images that some task names
     left: Mapping[NodeId, FrameNodeCapacity]
     running: Mapping[TaskId, Booking]
-    places: Mapping[TaskId, Place]  # reservations that were stored before the pass
+    places: Mapping[TaskId, Reservation]  # reservations that were stored before the pass
     waits: Mapping[TaskId, Wait]
     placements: tuple[Placement, ...]
     order: tuple[TaskId, ...]  # of the tasks, under a policy that sorts the queue anew
@@ -85,17 +85,17 @@ def frame_of(inp: PassInput, said: Plan, policy: str) -> Frame:
     looked = dict.fromkeys(placement.task_id for placement in said.placements)
     looked.update(dict.fromkeys(said.waits))
     looked.update(dict.fromkeys(said.reservations))
-    looked.update(dict.fromkeys(t for t in inp.places if t in inp.tasks and inp.tasks[t].waiting))
+    looked.update(dict.fromkeys(t for t in inp.reservations if t in inp.tasks and inp.tasks[t].waiting))
     whole = len(looked) <= MOST_TASKS
     ids = list(looked) if whole else list(looked)[:MOST_TASKS]
-    static = bool(inp.queue.acting.static)
+    static = bool(inp.queue.effective_policy.static)
     tasks, keys = {}, {}
     for task_id in ids:
         key = inp.queue.key_of(task_id)
         if key is not None:
             keys[task_id] = key
         number = key[1] if key is not None and static else 0.0
-        closes = promises.closing(inp, inp.tasks[task_id]) if task_id in said.reservations else None
+        closes = promises.order_settled_at(inp, inp.tasks[task_id]) if task_id in said.reservations else None
         runnable = key is not None and inp.queue.is_runnable(task_id)
         tasks[task_id] = FrameTask(inp.tasks[task_id], number, key is not None, runnable, closes)
     order: tuple[TaskId, ...] = ()
@@ -111,10 +111,10 @@ def frame_of(inp: PassInput, said: Plan, policy: str) -> Frame:
             inp.queue.failure, whole, inp.ahead_s,
         ),
         tasks=tasks,
-        nodes={room.node.id: _bare(room.node, images) for room in inp.rooms},
-        left={room.node.id: _left(room, inp) for room in inp.rooms},
+        nodes={room.node.id: _bare(room.node, images) for room in inp.free_resources},
+        left={room.node.id: _left(room, inp) for room in inp.free_resources},
         running={booking.task_id: booking for booking in inp.running},
-        places=dict(inp.places),
+        places=dict(inp.reservations),
         waits={task_id: said.waits[task_id] for task_id in ids if task_id in said.waits},
         placements=said.placements,
         order=order,
@@ -129,7 +129,7 @@ def _bare(node: Node, images: Set[str]) -> Node:
     return node if len(there) == len(node.images) else replace(node, images=frozenset(there))
 
 
-def _left(room: Room, inp: PassInput) -> FrameNodeCapacity:
+def _left(room: FreeResources, inp: PassInput) -> FrameNodeCapacity:
     if not room.gpus:
         return FrameNodeCapacity(room.order, room.cpu_centi, room.memory_bytes, (), (), room.closed)
     free = {gpu.uuid for gpu in room.gpus}
@@ -143,7 +143,7 @@ def _left(room: Room, inp: PassInput) -> FrameNodeCapacity:
 
 def replay(kept: Frame) -> Plan:
     """Makes the plan of the pass again, with the code of today."""
-    return plan(pass_input_of(kept))
+    return plan_pass(pass_input_of(kept))
 
 
 def decides_the_same(kept: Frame, said: Plan) -> bool:
@@ -166,9 +166,9 @@ def pass_input_of(kept: Frame) -> PassInput:
         ahead_s=head.ahead_s,
         queue=queue,
         tasks={task_id: seen.task for task_id, seen in kept.tasks.items()},
-        rooms=free_resources_of(kept),
+        free_resources=free_resources_of(kept),
         running=[b for b in kept.running.values() if b.task_id not in last] + [kept.running[t] for t in kept.outlived],
-        places=kept.places,
+        reservations=kept.places,
         policy=rule,
         view=ClusterView(head.gpus, head.waiting_gpu_s),
         settings=head.settings,
@@ -176,13 +176,13 @@ def pass_input_of(kept: Frame) -> PassInput:
     )
 
 
-def free_resources_of(kept: Frame) -> list[Room]:
+def free_resources_of(kept: Frame) -> list[FreeResources]:
     """What was free on every node before the pass."""
     found = []
     for node_id, left in sorted(kept.left.items(), key=lambda item: item[1].order):
         node = kept.nodes[node_id]
         cards = [node.gpus[i] for i in left.free]
-        found.append(Room(node, left.order, left.cpu_centi, left.memory_bytes, cards, left.closed))
+        found.append(FreeResources(node, left.order, left.cpu_centi, left.memory_bytes, cards, left.closed))
     return found
 
 
@@ -226,5 +226,5 @@ def in_order(kept: Frame) -> Sequence[TaskId]:
     """The tasks that were not on hold, in the order of that pass."""
     if kept.order:
         return kept.order
-    keys: dict[TaskId, Key] = {t: rank(seen.task, seen.number) for t, seen in kept.tasks.items() if seen.queued}
+    keys: dict[TaskId, Key] = {t: sort_key(seen.task, seen.number) for t, seen in kept.tasks.items() if seen.queued}
     return sorted(keys, key=lambda task_id: keys[task_id])

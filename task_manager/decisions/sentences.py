@@ -16,15 +16,15 @@ from headway.units import counted
 
 from ..model import Task
 from ..order import policies
-from ..order.policy import AgingSjf, Key, rank
+from ..order.policy import AgingSjf, Key, sort_key
 from ..planning import explain
-from ..planning.admission import Holdings, reached, ruled_out
-from ..planning.plan import Discipline, Placement, Why
+from ..planning.admission import GpuHoldings, limits_reached, ruled_out
+from ..planning.pass_model import Discipline, Placement, WaitCause
 from . import frames
 from .frames import Frame, FrameTask
 
 _STARTS_SHOWN = 50
-_LIMITS = frozenset({Why.USER_LIMIT, Why.SHORT_RESERVE, Why.NOT_ADMITTED})
+_LIMITS = frozenset({WaitCause.USER_LIMIT, WaitCause.SHORT_RESERVE, WaitCause.NOT_ADMITTED})
 
 
 def describe_pass(
@@ -98,7 +98,7 @@ class _Pass:
         other = self.kept.tasks.get(task_id)
         if self._own_key is None or other is None or not other.queued or self.kept.order:
             return None
-        return rank(other.task, other.number) < self._own_key
+        return sort_key(other.task, other.number) < self._own_key
 
     def first_shown(self) -> list[Placement]:
         """The task's own start, then the others in the order in which they were decided."""
@@ -108,10 +108,10 @@ class _Pass:
     # -- why it waited ------------------------------------------------------------------------------
 
     def reasons(self) -> list[WaitReason]:
-        """Why it did not start, judged by what was free after the starts of the pass."""
+        """WaitCause it did not start, judged by what was free after the starts of the pass."""
         place, queued = self.place.get(self.id, 0), sum(1 for seen in self.kept.tasks.values() if seen.queued)
         ahead = sum(1 for one in self.order[: max(0, place - 1)] if one not in self.started)
-        found = explain.reasons(
+        found = explain.wait_reasons(
             self.task,
             self._sight(self.kept.placements),
             ahead=ahead,
@@ -134,7 +134,7 @@ class _Pass:
             return "The pass looked at more tasks than the log keeps, so its decision about this one is not known."
         for other, wait in alike:
             task = self.kept.tasks[other].task
-            if wait.why is Why.USER_LIMIT and (task.owner, task.shape) == (self.task.owner, self.task.shape):
+            if wait.why is WaitCause.USER_LIMIT and (task.owner, task.shape) == (self.task.owner, self.task.shape):
                 return f"The pass did not look at it, since a limit held {other}, which needs the same resources."
         if len(self.kept.placements) >= head.settings.starts:
             return f"The pass had started {head.settings.starts} tasks, the most that one pass may start."
@@ -152,7 +152,7 @@ class _Pass:
             return None
         return place.start_s + kept.head.wall_s - kept.head.now_s
 
-    def _sight(self, starts: tuple[Placement, ...]) -> explain.Sight:
+    def _sight(self, starts: tuple[Placement, ...]) -> explain.ClusterSnapshot:
         """The cluster once these tasks have started."""
         kept, rooms = self.kept, frames.free_resources_of(self.kept)
         by_id = {room.node.id: room for room in rooms}
@@ -160,14 +160,14 @@ class _Pass:
             if placement.task_id in kept.tasks:
                 by_id[placement.node_id].take(kept.tasks[placement.task_id].task.shape, placement.gpu_uuids)
         settings = kept.head.settings
-        return explain.Sight(rooms, settings.cpu_tasks, settings.limits, self._holdings(starts))
+        return explain.ClusterSnapshot(rooms, settings.cpu_tasks, settings.limits, self._holdings(starts))
 
-    def _holdings(self, starts: tuple[Placement, ...]) -> Holdings:
+    def _holdings(self, starts: tuple[Placement, ...]) -> GpuHoldings:
         kept = self.kept
         held = [(one.owner, one.shape.gpus, one.timeout_s) for one in kept.running.values()]
         tasks = [kept.tasks[one.task_id].task for one in starts if one.task_id in kept.tasks]
         held += [(task.owner, task.shape.gpus, task.timeout_s) for task in tasks]
-        return Holdings.of(kept.head.settings.limits, held)
+        return GpuHoldings.of(kept.head.settings.limits, held)
 
     def _paused(self) -> bool:
         return self.seen is not None and self.seen.queued and not self.seen.runnable
@@ -180,7 +180,7 @@ class _Pass:
         ahead = tuple(one for one in self.kept.placements if self.is_ahead(one.task_id))
         return bool(
             ruled_out(limits, self.task.shape, self.task.timeout_s, gpus=gpus)
-            or reached(limits, self.task, self._holdings(ahead), gpus=gpus)
+            or limits_reached(limits, self.task, self._holdings(ahead), gpus=gpus)
         )
 
     # -- why another one started --------------------------------------------------------------------
@@ -231,25 +231,25 @@ class _Pass:
             return f"{self.id} was in a pause before its next try"
         if self._is_limited():
             return f"a limit held {self.id}, and a limit does not hold up other tasks"
-        if wait is not None and wait.why is Why.NO_NODE:
+        if wait is not None and wait.why is WaitCause.NO_NODE:
             return f"no machine could take {self.id} then"
         place = self.kept.places.get(placement.task_id)
-        in_its_way = wait is not None and wait.why is Why.RESERVED and wait.blocker == placement.task_id
+        in_its_way = wait is not None and wait.why is WaitCause.RESERVED and wait.blocker == placement.task_id
         is_due = place is not None and place.start_s <= self.kept.head.now_s
         if place is not None and place.promised_s is not None and (is_due or in_its_way):
-            if place.given_at is None or self._came_at is None or place.given_at > self._came_at:
+            if place.first_promised_at is None or self._came_at is None or place.first_promised_at > self._came_at:
                 return "its start had been promised, and a promise is kept even if another task is ahead by then"
             return f"its start had been promised before {self.id} came, and a later task can't delay it"
         if wait is None:
             return "" if self.on_hold_now or not self._had_no_room() else f"no machine had room for {self.id}"
         discipline = self.kept.head.settings.discipline
-        if discipline is Discipline.GREEDY and wait.why is Why.NO_ROOM:
+        if discipline is Discipline.GREEDY and wait.why is WaitCause.NO_ROOM:
             return f"the discipline greedy starts every task that has room, and there was none for {self.id}"
         return f"it could start without delaying any reservation, and {self.id} could not"
 
     def _had_no_room(self) -> bool:
         """Whether no machine had room for it even before anything started."""
-        return bool(self._sight(()).of_nodes(self.task.shape))
+        return bool(self._sight(()).node_reasons(self.task.shape))
 
 
 def _key_of(kept: Frame, task: Task, seen: FrameTask | None) -> Key | None:
@@ -261,7 +261,7 @@ def _key_of(kept: Frame, task: Task, seen: FrameTask | None) -> Key | None:
     if kept.order:
         return None
     if seen is not None:
-        return rank(task, seen.number) if seen.queued else None
+        return sort_key(task, seen.number) if seen.queued else None
     try:
         rule = AgingSjf() if kept.head.failure else policies.by_name(kept.head.policy)
     except policies.BadPolicy:
@@ -271,7 +271,7 @@ def _key_of(kept: Frame, task: Task, seen: FrameTask | None) -> Key | None:
     known = [one for one in kept.tasks.values() if one.queued]
     if not known or any(rule.key(one.task, 0.0, None) != one.number for one in known):
         return None
-    return rank(task, rule.key(task, 0.0, None))
+    return sort_key(task, rule.key(task, 0.0, None))
 
 
 def _tie(first: Task, second: Task) -> str:

@@ -15,8 +15,8 @@ from .. import wire
 from ..engine import pass_input
 from ..engine.engine import Engine
 from ..model import Task
-from ..planning.image_forecast import HEADS, Head, Wanted, wishes
-from ..planning.placement import Room
+from ..planning.image_forecast import HEADS_LOOKED_AT, ForecastImage, QueueHead, images_needed
+from ..planning.placement import FreeResources
 from ..ports import Workers
 from ..store import queue_store
 
@@ -37,8 +37,8 @@ class ImagePrefetcher:
         self._clock = clock
         self._workers = workers
         self._address = address
-        self._images: dict[tuple[TaskId, int], Wanted | None] = {}  # of the heads, by task and generation
-        self._told: dict[NodeId, tuple[int, tuple[Wanted, ...]]] = {}  # with the Worker's incarnation
+        self._images: dict[tuple[TaskId, int], ForecastImage | None] = {}  # of the heads, by task and generation
+        self._told: dict[NodeId, tuple[int, tuple[ForecastImage, ...]]] = {}  # with the Worker's incarnation
 
     async def run(self) -> None:
         while True:
@@ -51,7 +51,7 @@ class ImagePrefetcher:
     async def round(self) -> None:
         """Looks once, and sends the lists that have changed."""
         async with self._engine.consistent_state() as state:
-            ids = [task_id for task_id in state.queue.page(0, HEADS) if state.queue.is_runnable(task_id)]
+            ids = [task_id for task_id in state.queue.page(0, HEADS_LOOKED_AT) if state.queue.is_runnable(task_id)]
             tasks = [task for task_id in ids if (task := state.tasks[task_id]).shape.image]
             if not tasks and not any(images for _incarnation, images in self._told.values()):
                 return
@@ -59,28 +59,28 @@ class ImagePrefetcher:
             plan = state.plan
             where = {task_id: place.node_id for task_id, place in plan.reservations.items()} if plan else {}
             incarnations = {room.node.id: state.incarnation(room.node.id) for room in rooms}
-        lists = wishes(await self._heads(tasks, where), rooms, self._engine.settings.cpu_tasks)
+        lists = images_needed(await self._heads(tasks, where), rooms, self._engine.settings.cpu_tasks)
         await asyncio.gather(*(self._log_promises_and_failures(room, lists, incarnations) for room in rooms))
         for node_id in set(self._told).difference(incarnations):
             del self._told[node_id]
 
-    async def _heads(self, tasks: list[Task], where: Mapping[TaskId, NodeId]) -> list[Head]:
+    async def _heads(self, tasks: list[Task], where: Mapping[TaskId, NodeId]) -> list[QueueHead]:
         images = self._images
         unknown = [task.id for task in tasks if (task.id, task.generation) not in images]
         specs = await self._db.read(lambda conn: queue_store.load_specs(conn, unknown)) if unknown else {}
-        current: dict[tuple[TaskId, int], Wanted | None] = {}
+        current: dict[tuple[TaskId, int], ForecastImage | None] = {}
         heads = []
         for task in tasks:
             key = (task.id, task.generation)
             image = images[key] if key in images else wire.wanted_image(specs[task.id]) if task.id in specs else None
             current[key] = image
             if image is not None:
-                heads.append(Head(task.shape, image, where.get(task.id)))
+                heads.append(QueueHead(task.shape, image, where.get(task.id)))
         self._images = current
         return heads
 
     async def _log_promises_and_failures(
-        self, room: Room, lists: Mapping[NodeId, tuple[Wanted, ...]], incarnations: Mapping[NodeId, int]
+        self, room: FreeResources, lists: Mapping[NodeId, tuple[ForecastImage, ...]], incarnations: Mapping[NodeId, int]
     ) -> None:
         node_id = room.node.id
         now = (incarnations[node_id], lists.get(node_id, ()))

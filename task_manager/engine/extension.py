@@ -27,15 +27,16 @@ from headway.model.reasons import EndReason, EndWord
 from headway.states import AttemptState
 from headway.units import MAX_DURATION_S, counted, format_duration, round_duration
 
+from ..limits import AdmissionLimits
 from ..model import Attempt, Extension, Task
 from ..planning import scheduling_pass
-from ..planning.admission import Holdings, Limits, long_hold
+from ..planning.admission import GpuHoldings, long_tasks_hold
 from . import pass_input
 from .events import ExtendAttempt, ExtendTask
 from .turn import Turn
 
 if TYPE_CHECKING:
-    from ..planning.plan import PassInput, Plan
+    from ..planning.pass_model import PassInput, Plan
 
 log = get_logger(__name__)
 
@@ -70,7 +71,7 @@ def delayed_promises(
         else booking
         for booking in snapshot.running
     ]
-    promised = {key: place.promised_s for key, place in snapshot.places.items() if place.promised_s is not None}
+    promised = {key: place.promised_s for key, place in snapshot.reservations.items() if place.promised_s is not None}
     if not promised:
         return ()
     after = _broken(plan(replace(snapshot, running=longer)), promised)
@@ -86,7 +87,7 @@ def _broken(plan: Plan, promised: dict[TaskId, float]) -> list[PromiseDelay]:
     for task_id, promised_s in promised.items():
         if task_id in starting:
             continue
-        place = plan.places.get(task_id) or plan.reservations.get(task_id)
+        place = plan.promised.get(task_id) or plan.reservations.get(task_id)
         if place is None or place.start_s > promised_s + _SLACK_S:
             moved.append(PromiseDelay(task_id, promised_s, None if place is None else place.start_s))
     return moved
@@ -131,7 +132,9 @@ def refusal(
     return kind(" ".join([*sentences, "An admin can grant it anyway."]))
 
 
-def short_reserve_conflict(attempt: Attempt, seconds: float, limits: Limits, holdings: Holdings, *, gpus: int) -> str:
+def short_reserve_conflict(
+    attempt: Attempt, seconds: float, limits: AdmissionLimits, holdings: GpuHoldings, *, gpus: int
+) -> str:
     """Why it may not become a long task: long tasks hold all the GPUs that they may. A sentence; empty: it may.
 
     ``gpus``: of the cluster.
@@ -146,7 +149,7 @@ def short_reserve_conflict(attempt: Attempt, seconds: float, limits: Limits, hol
     return (
         f"With {format_duration(seconds)} more {attempt.id.task} would be a task longer than "
         f"{format_duration(reserve.above_s)} with {counted(asked, 'GPU')}. "
-        f"{long_hold(reserve, holdings.of_long, gpus)}."
+        f"{long_tasks_hold(reserve, holdings.of_long, gpus)}."
     )
 
 
@@ -193,7 +196,7 @@ def on_extend(turn: Turn, asked: ExtendTask) -> Attempt:
                 )
             return attempt
     there = pass_input.current_pass_input(turn.state, turn.settings)
-    moved = delayed_promises(there, asked.task_id, seconds, scheduling_pass.plan)
+    moved = delayed_promises(there, asked.task_id, seconds, scheduling_pass.plan_pass)
     limits, gpus = turn.settings.limits, turn.state.gpus
     kept = short_reserve_conflict(attempt, seconds, limits, pass_input.holdings(turn.state, limits), gpus=gpus)
     limit_s = limits.max_timeout_s(gpus)

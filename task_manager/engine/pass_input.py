@@ -6,7 +6,6 @@ is by the wall clock.
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -14,25 +13,25 @@ from dataclasses import replace
 from headway.ids import NodeId, TaskId
 
 from ..clocks import ClockReading
+from ..limits import AdmissionLimits
 from ..model import Attempt, Task
 from ..order.policy import ClusterView
-from ..planning.admission import Holdings, Limits
-from ..planning.bookings import Booking, Place
-from ..planning.placement import Room
-from ..planning.plan import Estimate, PassInput, PassSettings, Plan, Why
+from ..planning.admission import GpuHoldings
+from ..planning.bookings import Booking
+from ..planning.pass_model import PassInput, PassSettings
+from ..planning.placement import FreeResources
+from ..planning.promises import shown_promise
 from ..settings import TaskManagerSettings
 from . import leases
 from .state import EngineState
 from .tracking import AttemptTracking
 
-PASS_S = 1.0  # what a pass and the way to it may take, on top of a promised start
 # After a reboot, stored reservations are read by the wall clock, which network time may have adjusted since. It drifts
 # from the boot clock by some milliseconds an hour. Less than `PASS_S`.
 _CLOCKS_APART_S = 0.25
 # An attempt must be over, but its Worker has not reported its end yet: a pass assumes that it ends this soon. A
 # reservation that is due there moves along meanwhile, by less than `_CLOCKS_APART_S` from pass to pass.
 _AWAITED_S = 0.2
-_NEVER = frozenset({Why.NO_NODE, Why.NOT_ADMITTED})  # without a change in the cluster it does not start
 
 
 def pass_settings(settings: TaskManagerSettings) -> PassSettings:
@@ -49,7 +48,7 @@ def pass_settings(settings: TaskManagerSettings) -> PassSettings:
 
 
 def _pass_input(
-    state: EngineState, settings: TaskManagerSettings, rooms: Iterable[Room], at_s: float | None = None
+    state: EngineState, settings: TaskManagerSettings, rooms: Iterable[FreeResources], at_s: float | None = None
 ) -> PassInput:
     """The input of a pass of this turn. ``at_s``: for that moment by the boot clock, which may be later."""
     wanted, at_s = pass_settings(settings), state.mono if at_s is None else at_s
@@ -58,12 +57,12 @@ def _pass_input(
         wall_s=state.now,
         queue=state.queue,
         tasks=state.tasks,
-        rooms=list(rooms),
+        free_resources=list(rooms),
         running=[
             booking(attempt, state.tracking[key], state.tasks[key], wanted, at_s, settings.leases.missing_grace_s)
             for key, attempt in state.attempts.items()
         ],
-        places=state.reservations,
+        reservations=state.reservations,
         policy=state.policy,
         view=ClusterView(state.gpus, state.queue.waiting_gpu_s),
         settings=wanted,
@@ -84,7 +83,7 @@ def why_silent(state: EngineState, settings: TaskManagerSettings, node_id: NodeI
     return ""
 
 
-def free_resources(state: EngineState, settings: TaskManagerSettings, at_s: float | None = None) -> list[Room]:
+def free_resources(state: EngineState, settings: TaskManagerSettings, at_s: float | None = None) -> list[FreeResources]:
     """What is free on every node, and why some take nothing; at the moment of the turn, or at ``at_s``."""
     return state.free_resources(lambda node_id: why_silent(state, settings, node_id, at_s))
 
@@ -94,23 +93,23 @@ def current_pass_input(state: EngineState, settings: TaskManagerSettings, at_s: 
     return _pass_input(state, settings, free_resources(state, settings, at_s), at_s)
 
 
-def holdings(state: EngineState, limits: Limits) -> Holdings:
+def holdings(state: EngineState, limits: AdmissionLimits) -> GpuHoldings:
     """GPUs that live attempts hold, as these limits count them."""
     attempts = state.attempts.values()
-    return Holdings.of(limits, ((state.tasks[one.id.task].owner, one.shape.gpus, one.timeout_s) for one in attempts))
+    return GpuHoldings.of(limits, ((state.tasks[one.id.task].owner, one.shape.gpus, one.timeout_s) for one in attempts))
 
 
 def detached_pass_input(there: PassInput, reading: ClockReading, ahead_s: float) -> Callable[[], PassInput]:
     """A copy of the pass input that stays as it is while the state changes, for one pass that starts all that can
     start. Noting what to copy is quick; the returned function does the slow part, in any thread."""
     settings = replace(there.settings, starts=sys.maxsize)
-    make_queue, tasks, places = there.queue.copier(), dict(there.tasks), dict(there.places)
+    make_queue, tasks, places = there.queue.copier(), dict(there.tasks), dict(there.reservations)
 
     def make() -> PassInput:
         queue = make_queue()
         return replace(
-            there, now_s=reading.mono, wall_s=reading.now, ahead_s=ahead_s, queue=queue, tasks=tasks, places=places,
-            policy=queue.policy, settings=settings, last_used=lambda uuid: 0.0,
+            there, now_s=reading.mono, wall_s=reading.now, ahead_s=ahead_s, queue=queue, tasks=tasks,
+            reservations=places, policy=queue.policy, settings=settings, last_used=lambda uuid: 0.0,
         )  # fmt: skip
 
     return make
@@ -145,28 +144,13 @@ def estimated_start(
     a rough estimate. None: not known."""
     if state.plan is None or not state.queue.is_runnable(task.id):
         return None
-    estimate = estimate_of(state.plan, task, position)
+    estimate = state.plan.estimate_of(task, position)
     if estimate is None:
         return None
     return now + max(0.0, estimate.start_s - mono), estimate.rough
 
 
-def estimate_of(plan: Plan, task: Task, position: int) -> Estimate | None:
-    """The estimate of a pass for a task that it left at this position; None: it has none."""
-    estimate, wait = plan.estimates.get(task.id), plan.wait_of(task)
-    if estimate is None and plan.rough is not None and (wait is None or wait.why not in _NEVER):
-        estimate, limited = plan.rough.at(position, task.shape), plan.limit_on(task)
-        if estimate is not None and limited is not None and limited.first_s is not None:
-            estimate = replace(estimate, start_s=max(estimate.start_s, limited.first_s))
-    return estimate if estimate is not None and math.isfinite(estimate.start_s) else None
-
-
 def promised_start(state: EngineState, task_id: TaskId, *, now: float, mono: float) -> float | None:
     """The latest start that was promised, by the wall clock, rounded up; None: nothing is promised."""
     place = state.reservations.get(task_id)
-    return None if place is None else displayed_promise(place, now=now, mono=mono)
-
-
-def displayed_promise(place: Place, *, now: float, mono: float) -> float | None:
-    """A promised start as pages show it: by the wall clock, rounded up; None: nothing is promised."""
-    return None if place.promised_s is None else math.ceil(now + place.promised_s - mono) + PASS_S
+    return None if place is None else shown_promise(place, now=now, mono=mono)

@@ -12,9 +12,12 @@ from headway.states import AttemptState, TaskEventKind, TaskState
 from ..decisions.frames import frame_of
 from ..model import Attempt
 from ..planning.bookings import MovedPromise
-from ..planning.scheduling_pass import Placement, Plan, plan, rough
+from ..planning.disciplines import rough_estimates
+from ..planning.pass_model import Placement, Plan
+from ..planning.promises import PASS_S
+from ..planning.scheduling_pass import plan_pass
 from ..settings import TaskManagerSettings
-from .pass_input import PASS_S, current_pass_input
+from .pass_input import current_pass_input
 from .state import EngineState
 from .turn import Turn
 
@@ -25,11 +28,11 @@ def run_pass(turn: Turn) -> None:
     """Runs one pass over the queue; every placement is a booking from here on."""
     state = turn.state
     state.pass_needed = False
-    if not state.queue.ready and not state.reservations and not state.queue.to_be_tried_again:
+    if not state.queue.ready_count and not state.reservations and not state.queue.retry_due:
         state.plan, state.next_pass_s = None, None
         return
     seen = current_pass_input(state, turn.settings)
-    said = plan(seen)
+    said = plan_pass(seen)
     if said.placements and turn.settings.decisions_days and turn.scheduling_choice is not None:
         turn.frame = frame_of(seen, said, turn.policy_text)
     _log_promises_and_failures(state, said)
@@ -37,7 +40,7 @@ def run_pass(turn: Turn) -> None:
     moved = _moved(state, said)
     for placement in said.placements:
         _place(turn, placement)
-    state.put_reservations(said.places, moved)
+    state.put_reservations(said.promised, moved)
     state.plan, state.planned_s = said, state.mono
     state.next_pass_s = state.mono if said.more else said.next_wake_s
     # A placement is no reason for another pass: it frees nothing.
@@ -49,7 +52,7 @@ def update_rough_estimates(turn: Turn) -> None:
     state = turn.state
     state.rough_due = False
     if state.plan is not None:
-        state.plan = replace(state.plan, rough=rough(current_pass_input(state, turn.settings)))
+        state.plan = replace(state.plan, rough=rough_estimates(current_pass_input(state, turn.settings)))
 
 
 def _moved(state: EngineState, said: Plan) -> dict[TaskId, MovedPromise]:
@@ -65,7 +68,7 @@ def _moved(state: EngineState, said: Plan) -> dict[TaskId, MovedPromise]:
             before = found.get(lost.task_id)
             found[lost.task_id] = MovedPromise(before.promised_s if before else lost.promised_s, lost.cause)
     for task_id, moved in list(found.items()):
-        place = said.places.get(task_id)
+        place = said.promised.get(task_id)
         if place is not None and place.promised_s is not None and place.promised_s <= moved.promised_s:
             del found[task_id]  # the new promise is as good as the lost one
     return found

@@ -14,9 +14,9 @@ from headway.errors import InvalidInput
 from headway.logs import get_logger
 
 from ..order import policies
-from ..order.guard import let_ours_pass, words
+from ..order.guard import message_of, reraise_ctrl_c
 from ..order.policy import Policy
-from ..planning.plan import Discipline
+from ..planning.pass_model import Discipline
 from ..settings import TaskManagerSettings
 
 log = get_logger(__name__)
@@ -123,8 +123,8 @@ class SchedulingChoice:
         try:
             policy.restore(json.loads(text))
         except BaseException as error:  # a policy of another version may not be able to read it
-            let_ours_pass(error)
-            log.warning("policy.state_not_restored", policy=policy.name, reason=words(error))
+            reraise_ctrl_c(error)
+            log.warning("policy.state_not_restored", policy=policy.name, reason=message_of(error))
 
     def learnt(self, policy: Policy) -> str:
         """What a policy has learnt, as text; empty where that is nothing new since the last time."""
@@ -132,8 +132,8 @@ class SchedulingChoice:
             state = policy.state()
             text = json.dumps(state, allow_nan=False) if state else ""
         except BaseException as error:
-            let_ours_pass(error)
-            log.warning("policy.state_not_saved", policy=policy.name, reason=words(error))
+            reraise_ctrl_c(error)
+            log.warning("policy.state_not_saved", policy=policy.name, reason=message_of(error))
             return ""
         return text if text != self.policy_states.get(policy.name) else ""
 

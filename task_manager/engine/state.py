@@ -16,14 +16,14 @@ from typing import TypeVar
 from headway.ids import AttemptId, NodeId, TaskId
 
 from ..clocks import ClockReading
+from ..limits import AdmissionLimits
 from ..model import Attempt, Node, Task
 from ..order.policy import Policy
 from ..order.queue import TaskQueue
-from ..planning.admission import Limits
-from ..planning.bookings import MovedPromise, Place
-from ..planning.placement import Room, why_closed
-from ..planning.plan import Plan
-from ..planning.scheduling_pass import is_out_of_reach, starts_nothing
+from ..planning.bookings import MovedPromise, Reservation
+from ..planning.pass_model import Plan
+from ..planning.placement import FreeResources, why_closed
+from ..planning.scheduling_pass import would_change_nothing, would_start_nothing
 from .leases import NodeLease
 from .tracking import AttemptTracking, UnfitNode, may_accept_work_again
 
@@ -51,7 +51,7 @@ class EngineState:
         reading: ClockReading,
         *,
         ahead_s: float = 0.0,
-        limits: Limits | None = None,
+        limits: AdmissionLimits | None = None,
         arrivals_s: float = 0.0,
     ) -> None:
         self.begin(reading, ahead_s)
@@ -62,7 +62,7 @@ class EngineState:
         self.held: dict[TaskId, None] = {}
         self.queue = TaskQueue(policy, limits=limits)
         self.policy = policy
-        self.reservations: dict[TaskId, Place] = {}  # stored ones, by the boot clock
+        self.reservations: dict[TaskId, Reservation] = {}  # stored ones, by the boot clock
         self.moved_promises: dict[TaskId, MovedPromise] = {}  # promises to waiting tasks that no longer hold
         self.ordered_at = -math.inf  # wall clock: since when this policy orders the queue, as far as is known
         self.plan: Plan | None = None  # of the last pass, for pages
@@ -99,7 +99,7 @@ class EngineState:
         self.dirty_attempts: dict[AttemptId, Attempt] = {}
         self.dirty_nodes: dict[NodeId, Node | None] = {}
         self.dirty_leases: dict[NodeId, NodeLease] = {}
-        self.dirty_reservations: dict[TaskId, Place | None] = {}
+        self.dirty_reservations: dict[TaskId, Reservation | None] = {}
         self.dirty_moved_promises: dict[TaskId, MovedPromise | None] = {}
 
     def rollback(self) -> None:
@@ -172,7 +172,7 @@ class EngineState:
 
         self._undo.append(back)
 
-    def put_reservations(self, places: Mapping[TaskId, Place], moved: Mapping[TaskId, MovedPromise]) -> None:
+    def put_reservations(self, places: Mapping[TaskId, Reservation], moved: Mapping[TaskId, MovedPromise]) -> None:
         """Stores what a pass decided: these reservations and moved promises, and no others."""
         before = self.reservations, self.moved_promises
         _collect_changes(self.dirty_reservations, self.reservations, places)
@@ -255,13 +255,13 @@ class EngineState:
         usage = self._usage.get(node_id)
         return [] if usage is None else [self.attempts[key] for key in usage.tasks]
 
-    def free_resources(self, is_silent: Callable[[NodeId], str]) -> list[Room]:
+    def free_resources(self, is_silent: Callable[[NodeId], str]) -> list[FreeResources]:
         """What is free on each node, in the order of the list. ``is_silent`` says why a node counts as silent."""
         rooms = []
         for order, node in enumerate(self.nodes.values()):
             usage = self._usage.get(node.id)
             rooms.append(
-                Room(
+                FreeResources(
                     node,
                     order,
                     node.cpu_centi - (usage.cpu_centi if usage else 0),
@@ -310,7 +310,7 @@ class EngineState:
             self.queue.remove(task_id)
             self.held.pop(task_id, None)
             self.rough_due = True
-            self.pass_needed |= self.queue.to_be_tried_again
+            self.pass_needed |= self.queue.retry_due
             if self.plan is not None and task_id in self.plan.estimates:
                 self.pass_needed = True  # its reservation may start others, and one more moves up
             elif self.plan is not None and self.plan.cut and task_id in self.plan.waits:
@@ -326,9 +326,9 @@ class EngineState:
         if not runnable:
             self._pauses[task_id] = (due_s, task.not_before)
             heapq.heappush(self._paused, (due_s, task_id, task.not_before))
-        elif is_out_of_reach(self.plan, self.queue, task):
+        elif would_change_nothing(self.plan, self.queue, task):
             self.rough_due = True
-        elif self.mono < self.planned_s + self._arrivals_s and starts_nothing(self.plan, self.queue, task):
+        elif self.mono < self.planned_s + self._arrivals_s and would_start_nothing(self.plan, self.queue, task):
             self.rough_due = True
             self._pass_soon()
         else:
@@ -344,7 +344,7 @@ class EngineState:
 
     def _set_policy(self, policy: Policy) -> None:
         self.policy, self.ordered_at = policy, self.now
-        self.queue.change(policy)
+        self.queue.change_policy(policy)
         self.pass_needed = True
 
     def _ago(self, at: float) -> float:

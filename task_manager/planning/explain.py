@@ -1,4 +1,4 @@
-"""Why a task waits, in words and numbers, by the predicates that place it."""
+"""WaitCause a task waits, in words and numbers, by the predicates that place it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,24 @@ from headway.model.reasons import WaitReason, WaitWord
 from headway.states import Admission
 from headway.units import counted, format_size, round_duration, round_size
 
+from ..limits import AdmissionLimits
 from ..model import Node, Shape, Task
 from . import cuda
-from .admission import Ground, Holdings, Limits, reached, ruled_out
+from .admission import GpuHoldings, RefusalGround, limits_reached, ruled_out
 from .bookings import MovedPromise
-from .placement import IMAGE_LACKS, CpuTasks, Lack, Room, Shortage, empty_room, fits, shortages, suits, why_closed
-from .plan import Wait, Why
+from .pass_model import Wait, WaitCause
+from .placement import (
+    IMAGE_LACKS,
+    CpuTasks,
+    FreeResources,
+    Lack,
+    Shortage,
+    fits,
+    full_capacity,
+    shortages,
+    suits,
+    why_closed,
+)
 
 _ORDER = {word: number for number, word in enumerate(WaitWord)}
 _NAMES_SHOWN = 3
@@ -26,24 +38,24 @@ _ALIKE = 0.5  # H100 for B200
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Feasibility:
     """Could any known node ever run this? ``sentence`` says why not, or that no node is known yet."""
 
     satisfiable: bool
     sentence: str
 
 
-def could_ever_run(shape: Shape, nodes: Sequence[Node], cpu_tasks: CpuTasks = CpuTasks.LAST_RESORT) -> Verdict:
+def could_ever_run(shape: Shape, nodes: Sequence[Node], cpu_tasks: CpuTasks = CpuTasks.LAST_RESORT) -> Feasibility:
     """The answer at submit. Without any node it is "perhaps": machines still have to join."""
     if not nodes:
-        return Verdict(True, "No machine has joined yet.")
-    lacks = [shortages(shape, empty_room(node, also_sick=True), cpu_tasks) for node in nodes]
+        return Feasibility(True, "No machine has joined yet.")
+    lacks = [shortages(shape, full_capacity(node, also_sick=True), cpu_tasks) for node in nodes]
     if any(not lack for lack in lacks):
-        return Verdict(True, "")
-    return Verdict(False, _never(shape, nodes, lacks))
+        return Feasibility(True, "")
+    return Feasibility(False, _never(shape, nodes, lacks))
 
 
-class Sight:
+class ClusterSnapshot:
     """The cluster at one moment, as far as it is a reason to wait; what was found for one task serves those alike.
 
     ``rooms``: what is left of every known node. ``limits``: None: nothing is told of them. ``holdings``: what counts
@@ -52,40 +64,40 @@ class Sight:
 
     def __init__(
         self,
-        rooms: Sequence[Room],
+        free_resources: Sequence[FreeResources],
         cpu_tasks: CpuTasks = CpuTasks.LAST_RESORT,
-        limits: Limits | None = None,
-        holdings: Holdings | None = None,
+        limits: AdmissionLimits | None = None,
+        holdings: GpuHoldings | None = None,
     ) -> None:
         self.limits = limits
         self.holdings = holdings
-        self.gpus = sum(len(room.node.gpus) for room in rooms)
-        self.has_nodes = bool(rooms)
-        self._rooms = rooms
+        self.gpus = sum(len(free.node.gpus) for free in free_resources)
+        self.has_nodes = bool(free_resources)
+        self._free_resources = free_resources
         self._cpu_tasks = cpu_tasks
-        self._of_nodes: dict[Shape, list[WaitReason]] = {}
+        self._node_reasons: dict[Shape, list[WaitReason]] = {}
         self._could_hold: dict[Shape, Set[NodeId]] = {}
 
     def could_hold(self, shape: Shape) -> Set[NodeId]:
         """The nodes that would hold this shape, were they empty."""
         found = self._could_hold.get(shape)
         if found is None:
-            empty = ((room.node.id, empty_room(room.node)) for room in self._rooms)
-            found = {node_id for node_id, room in empty if not shortages(shape, room, self._cpu_tasks)}
+            empty = ((free.node.id, full_capacity(free.node)) for free in self._free_resources)
+            found = {node_id for node_id, free in empty if not shortages(shape, free, self._cpu_tasks)}
             self._could_hold[shape] = found
         return found
 
-    def of_nodes(self, shape: Shape) -> list[WaitReason]:
+    def node_reasons(self, shape: Shape) -> list[WaitReason]:
         """Why no node takes this shape now; empty: one would."""
-        found = self._of_nodes.get(shape)
+        found = self._node_reasons.get(shape)
         if found is None:
-            found = self._of_nodes[shape] = _of_nodes(shape, self._rooms, self._cpu_tasks)
+            found = self._node_reasons[shape] = _node_reasons(shape, self._free_resources, self._cpu_tasks)
         return found
 
 
-def reasons(
+def wait_reasons(
     task: Task,
-    sight: Sight,
+    cluster: ClusterSnapshot,
     *,
     ahead: int,
     all_seen: bool = True,
@@ -107,10 +119,10 @@ def reasons(
     if pause_s is not None:
         why = f" {task.reason.sentence}" if task.reason is not None else ""
         found.append(WaitReason(WaitWord.RETRY_PAUSE, f"It is tried again in {max(0.0, pause_s):.0f} s.{why}"))
-    of_nodes, of_limits = sight.of_nodes(task.shape), _of_limits(task, sight)
-    found += [*of_nodes, *of_limits]
+    node_reasons, of_limits = cluster.node_reasons(task.shape), _of_limits(task, cluster)
+    found += [*node_reasons, *of_limits]
     there_is_room = not found
-    found.extend(_of_holdings(task, sight))
+    found.extend(_of_holdings(task, cluster))
     if there_is_room and wait is not None:
         told = {reason.word for reason in found}
         found.extend(reason for reason in _of_pass(task, wait) if reason.word not in told)
@@ -123,7 +135,7 @@ def reasons(
         stands = "; its promised start stands all the same" if promised else ""
         found.append(WaitReason(WaitWord.BEHIND_HIGHER_PRIORITY, f"{count} waiting {plural} ahead of it{stands}."))
     # What passes by itself helps nobody who can't start as things are.
-    never = [*of_limits, *(reason for reason in of_nodes if reason.word in _NEVER and sight.has_nodes)]
+    never = [*of_limits, *(reason for reason in node_reasons if reason.word in _NEVER and cluster.has_nodes)]
     return sorted(found, key=lambda reason: (reason not in never, _ORDER[reason.word]))
 
 
@@ -135,7 +147,7 @@ def _of_promises(tasks: Sequence[TaskId]) -> WaitReason:
     return WaitReason(WaitWord.BEHIND_PROMISED_START, sentence)
 
 
-def of_moved(moved: MovedPromise, start_s: float | None) -> WaitReason:
+def moved_promise_reason(moved: MovedPromise, start_s: float | None) -> WaitReason:
     """That a start which it was promised no longer holds. ``start_s``: what it is told now, by the same clock, if
     anything."""
     later_s = 0.0 if start_s is None else start_s - moved.promised_s
@@ -145,17 +157,17 @@ def of_moved(moved: MovedPromise, start_s: float | None) -> WaitReason:
 
 
 def _of_pass(task: Task, wait: Wait) -> list[WaitReason]:
-    """Why a task waits for which there is room."""
+    """WaitCause a task waits for which there is room."""
     where = f"What is free on {wait.node_id}" if wait.node_id else "What is free"
     match wait.why:
-        case Why.RESERVED:
+        case WaitCause.RESERVED:
             whom = f"{wait.blocker}" if wait.blocker is not None else "tasks ahead of it"
             sentence = f"{where} is kept for {whom}, which would start later if this one started now."
             return [WaitReason(WaitWord.RESERVED_FOR_LARGER_TASK, sentence)]
-        case Why.BEHIND:
+        case WaitCause.BEHIND:
             sentence = f"{wait.blocker} goes first: nobody overtakes here (discipline strict)."
             return [WaitReason(WaitWord.BEHIND_HIGHER_PRIORITY, sentence)]
-        case Why.USER_LIMIT:
+        case WaitCause.USER_LIMIT:
             sentence = f"{task.owner} holds as many GPUs as one account may at a time."
             if wait.blocker is not None:
                 sentence = (
@@ -163,7 +175,7 @@ def _of_pass(task: Task, wait: Wait) -> list[WaitReason]:
                     "would start later if this one started now."
                 )
             return [WaitReason(WaitWord.USER_LIMIT, sentence)]
-        case Why.SHORT_RESERVE:
+        case WaitCause.SHORT_RESERVE:
             sentence = "The GPUs that are free are kept for tasks with shorter timeouts."
             if wait.blocker is not None:
                 sentence = (
@@ -171,30 +183,30 @@ def _of_pass(task: Task, wait: Wait) -> list[WaitReason]:
                     f"{wait.blocker}, which would start later if this one started now."
                 )
             return [WaitReason(WaitWord.KEPT_FOR_SHORT_TASKS, sentence)]
-        case Why.NO_NODE | Why.NO_ROOM | Why.NOT_ADMITTED:
+        case WaitCause.NO_NODE | WaitCause.NO_ROOM | WaitCause.NOT_ADMITTED:
             return []  # as of the last pass; by now there is room
 
 
 _GROUNDS = {
-    Ground.MAX_TIMEOUT: WaitWord.NO_SUCH_NODE_YET,
-    Ground.USER_GPUS: WaitWord.USER_LIMIT,
-    Ground.SHORT_RESERVE: WaitWord.KEPT_FOR_SHORT_TASKS,
+    RefusalGround.MAX_TIMEOUT: WaitWord.NO_SUCH_NODE_YET,
+    RefusalGround.USER_GPUS: WaitWord.USER_LIMIT,
+    RefusalGround.SHORT_RESERVE: WaitWord.KEPT_FOR_SHORT_TASKS,
 }
 
 
-def _of_limits(task: Task, sight: Sight) -> list[WaitReason]:
+def _of_limits(task: Task, cluster: ClusterSnapshot) -> list[WaitReason]:
     """Why it can't start as long as limits and GPUs are as they are."""
-    if sight.limits is None:
+    if cluster.limits is None:
         return []
-    found = ruled_out(sight.limits, task.shape, task.timeout_s, gpus=sight.gpus)
+    found = ruled_out(cluster.limits, task.shape, task.timeout_s, gpus=cluster.gpus)
     return [WaitReason(_GROUNDS[one.ground], f"{one.sentence} It waits until that changes.") for one in found]
 
 
-def _of_holdings(task: Task, sight: Sight) -> list[WaitReason]:
+def _of_holdings(task: Task, cluster: ClusterSnapshot) -> list[WaitReason]:
     """Why it can't start as long as others hold what they do."""
-    if sight.limits is None or sight.holdings is None:
+    if cluster.limits is None or cluster.holdings is None:
         return []
-    found = reached(sight.limits, task, sight.holdings, gpus=sight.gpus)
+    found = limits_reached(cluster.limits, task, cluster.holdings, gpus=cluster.gpus)
     return [WaitReason(_GROUNDS[one.ground], one.sentence) for one in found]
 
 
@@ -202,35 +214,37 @@ _BUSY = frozenset({WaitWord.WAITING_FOR_CPU_OR_MEMORY, WaitWord.WAITING_FOR_GPU,
 _NEVER = frozenset({WaitWord.NO_SUCH_NODE_YET, WaitWord.IMAGE_MISSING})  # of machines that are there
 
 
-def _of_nodes(shape: Shape, rooms: Sequence[Room], cpu_tasks: CpuTasks) -> list[WaitReason]:
-    nodes = [room.node for room in rooms]
+def _node_reasons(shape: Shape, free_resources: Sequence[FreeResources], cpu_tasks: CpuTasks) -> list[WaitReason]:
+    nodes = [free.node for free in free_resources]
     if not nodes:
         return [WaitReason(WaitWord.NO_SUCH_NODE_YET, "It waits for workers: no machine has joined yet.")]
-    able = [room for room in rooms if not shortages(shape, empty_room(room.node, also_sick=True), cpu_tasks)]
+    able = [
+        free for free in free_resources if not shortages(shape, full_capacity(free.node, also_sick=True), cpu_tasks)
+    ]
     if not able:
-        lacks = [shortages(shape, empty_room(node, also_sick=True), cpu_tasks) for node in nodes]
+        lacks = [shortages(shape, full_capacity(node, also_sick=True), cpu_tasks) for node in nodes]
         only_image = any({s.lack for s in lack} == {Lack.IMAGE} for lack in lacks)
         word = WaitWord.IMAGE_MISSING if only_image else WaitWord.NO_SUCH_NODE_YET
         return [WaitReason(word, _never(shape, nodes, lacks))]
-    if any(not room.closed and not shortages(shape, room, cpu_tasks) for room in able):
+    if any(not free.closed and not shortages(shape, free, cpu_tasks) for free in able):
         return []
-    found = _closed([room for room in able if room.closed])
-    is_open = [room for room in able if not room.closed]
+    found = _closed([free for free in able if free.closed])
+    is_open = [free for free in able if not free.closed]
     if is_open:
         found.extend(_busy(shape, is_open, cpu_tasks))
     return found
 
 
-def _closed(rooms: Sequence[Room]) -> list[WaitReason]:
+def _closed(free_resources: Sequence[FreeResources]) -> list[WaitReason]:
     by_word: dict[WaitWord, list[str]] = {}
-    for room in rooms:
-        by_word.setdefault(_closed_word(room), []).append(room.closed)
+    for free in free_resources:
+        by_word.setdefault(_closed_word(free), []).append(free.closed)
     return [WaitReason(word, f"{_some(sentences)}.") for word, sentences in by_word.items()]
 
 
-def _closed_word(room: Room) -> WaitWord:
-    if why_closed(room.node) and room.node.admission is Admission.OPEN:
-        for condition in room.node.conditions:
+def _closed_word(free: FreeResources) -> WaitWord:
+    if why_closed(free.node) and free.node.admission is Admission.OPEN:
+        for condition in free.node.conditions:
             if condition.blocks_work and condition.word == "disk_full":
                 return WaitWord.DISK_FULL
             if condition.blocks_work and condition.word == "mount_unavailable":
@@ -238,9 +252,9 @@ def _closed_word(room: Room) -> WaitWord:
     return WaitWord.NODE_DRAINED
 
 
-def _busy(shape: Shape, rooms: Sequence[Room], cpu_tasks: CpuTasks) -> list[WaitReason]:
+def _busy(shape: Shape, free_resources: Sequence[FreeResources], cpu_tasks: CpuTasks) -> list[WaitReason]:
     # The nearest miss tells best what has to come free; the others would only add numbers.
-    nearest = min(rooms, key=lambda room: (_distance(shortages(shape, room, cpu_tasks)), room.order))
+    nearest = min(free_resources, key=lambda free: (_distance(shortages(shape, free, cpu_tasks)), free.order))
     found = []
     spare = shortages(shape, nearest, cpu_tasks)
     compute = [s for s in spare if s.lack in (Lack.CPU, Lack.MEMORY)]
@@ -259,11 +273,11 @@ def _busy(shape: Shape, rooms: Sequence[Room], cpu_tasks: CpuTasks) -> list[Wait
     return found
 
 
-def fits_with(shape: Shape, room: Room, more_gpus: int) -> bool:
+def fits_with(shape: Shape, free: FreeResources, more_gpus: int) -> bool:
     """Whether so many more suitable cards would let the shape in."""
-    free = sum(1 for gpu in room.gpus if suits(gpu, shape))
+    suitable = sum(1 for gpu in free.gpus if suits(gpu, shape))
     without = replace(shape, gpus=0, require_cuda="")
-    return fits(without, room) and free + more_gpus >= shape.gpus
+    return fits(without, free) and suitable + more_gpus >= shape.gpus
 
 
 def _distance(lacks: Sequence[Shortage]) -> float:
@@ -351,7 +365,7 @@ def _image_never(shape: Shape, lacks: Sequence[Sequence[Shortage]]) -> str:
     # Of the workers that are nearest, what they lack last: another machine, another driver, the image itself.
     for kind, asked in (
         (Lack.IMAGE, "Its image is only on engines that have it already, and no worker that suits has it"),
-        (Lack.DRIVER, f"Its image needs {cuda.in_words(shape.require_cuda)}"),
+        (Lack.DRIVER, f"Its image needs {cuda.phrase(shape.require_cuda)}"),
         (Lack.ARCHITECTURE, f"Its image is for {shape.architecture} machines"),
     ):
         only = [lack[0].words for lack in near if {s.lack for s in lack} == {kind}]

@@ -14,8 +14,8 @@ import click
 from headway.cli.common import output_option, print_json, safe, table, whole_file
 from headway.units import BadValue, counted
 
-from . import cluster as _cluster
-from . import command as _command
+from . import cluster_spec as _cluster
+from . import comparison as _command
 
 _STDIO = Path("-")
 _DISCIPLINES = ("conservative", "easy", "greedy", "strict")
@@ -108,7 +108,7 @@ def _factor(text: str) -> float:
     "--nodes",
     required=True,
     metavar="NODES",
-    type=_Parsed("nodes", _cluster.parse),
+    type=_Parsed("nodes", _cluster.parse_cluster),
     help=f"Machines: {_cluster.FORM}. Models, CPUs and memory count where they are stated.",
 )
 @click.option(
@@ -176,7 +176,7 @@ def simulate(
     if more_policies and not policies:
         raise click.UsageError(f"what is {more_policies[0]!r}? Policies are named with --policy")
     try:
-        contests = _command.parse_contests((*policies, *more_policies) or ("aging_sjf",), disciplines)
+        contests = _command.parse_contestants((*policies, *more_policies) or ("aging_sjf",), disciplines)
     except BadValue as error:
         raise click.BadParameter(str(error), param_hint="'--policy'") from error
     _check_files((*traces, *(path for path, _ in dags)), starts, plots, output)

@@ -19,7 +19,7 @@ Point = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Stroke:
+class LineStyle:
     """How line ``number`` is drawn. ``turn``, ``of``: its place among lines that lie on each other and take turns."""
 
     number: int
@@ -40,7 +40,7 @@ class Stroke:
         return f'stroke="{self.colour}" stroke-width="1.8"{extra}'
 
 
-class Sheet:
+class Canvas:
     """A picture with a title; ``height`` is without the legend."""
 
     def __init__(self, title: str, height: float) -> None:
@@ -68,12 +68,12 @@ class Sheet:
         where = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}"{bold}'
         self.add(f"<text {where}>{_clipped(text, most)}</text>")
 
-    def legend(self, name: str, mark: Stroke | int) -> None:
+    def legend(self, name: str, mark: LineStyle | int) -> None:
         """An entry: of a line, or of bars of this number."""
-        if isinstance(mark, Stroke):
+        if isinstance(mark, LineStyle):
             shape = f'<line x1="0" y1="-4" x2="20" y2="-4" {mark.attributes}/>'
         else:
-            shape = f'<rect x="4" y="-10" width="12" height="12" fill="{Stroke(mark).colour}"/>'
+            shape = f'<rect x="4" y="-10" width="12" height="12" fill="{LineStyle(mark).colour}"/>'
         self._legend.append((name, shape))
 
     def svg(self) -> str:
@@ -93,12 +93,12 @@ class Sheet:
         return "\n".join([head, ground, *self._parts, *rows, "</svg>\n"])
 
 
-class Frame:
+class Axes:
     """A part of a sheet with axes; x and y run from 0."""
 
     def __init__(
         self,
-        sheet: Sheet,
+        sheet: Canvas,
         *,
         x_top: float,
         y_top: float,
@@ -133,10 +133,10 @@ class Frame:
             self._grid(self.left, y, self.right, y)
             self._sheet.text(self.left - 8, y + 4, label, anchor="end")
 
-    def line(self, stroke: Stroke, points: Sequence[Point]) -> None:
+    def line(self, stroke: LineStyle, points: Sequence[Point]) -> None:
         self._sheet.add(f'<polyline points="{_path(points)}" fill="none" {stroke.attributes}/>')
 
-    def area(self, stroke: Stroke, points: Sequence[Point]) -> None:
+    def area(self, stroke: LineStyle, points: Sequence[Point]) -> None:
         """A line, and what lies below it tinted."""
         foot = [(points[-1][0], self.bottom), (points[0][0], self.bottom)]
         self._sheet.add(
@@ -148,7 +148,7 @@ class Frame:
     def bar(self, number: int, y: float, thick: float, value: float, label: str) -> None:
         """From the left; ``label`` stands at its end."""
         box = f'x="{self.left:.1f}" y="{y:.1f}" width="{self.x(value) - self.left:.1f}" height="{thick - 1:.1f}"'
-        self._sheet.add(f'<rect {box} fill="{Stroke(number).colour}"/>')
+        self._sheet.add(f'<rect {box} fill="{LineStyle(number).colour}"/>')
         self._sheet.text(self.x(value) + 5, y + thick - 4, label, size=11)
 
     def _grid(self, x1: float, y1: float, x2: float, y2: float) -> None:

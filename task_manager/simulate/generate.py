@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 
-from .records import Record
+from .trace_records import TraceRecord
 
 
-def paper_queue(seed: int, *, tasks: int = 20, mean_gap_s: float = 25.0) -> list[Record]:
+def paper_queue(seed: int, *, tasks: int = 20, mean_gap_s: float = 25.0) -> list[TraceRecord]:
     """One-GPU tasks whose timeouts are their run times: exponential gaps, log10 of the run time uniform in [1, 3]."""
     chance = random.Random(seed)
     records, now = [], 0.0
@@ -18,7 +18,7 @@ def paper_queue(seed: int, *, tasks: int = 20, mean_gap_s: float = 25.0) -> list
     return records
 
 
-def busy_cluster(seed: int, *, tasks: int, gpus: int, load: float = 0.8, users: int = 20) -> list[Record]:
+def busy_cluster(seed: int, *, tasks: int, gpus: int, load: float = 0.8, users: int = 20) -> list[TraceRecord]:
     """A mixed stream for a cluster: most tasks take one GPU, some 2, 4 or 8; most people ask for more time than they
     need; ``load`` is the share of the GPUs' time that the tasks together need."""
     chance = random.Random(seed)
@@ -35,8 +35,10 @@ def busy_cluster(seed: int, *, tasks: int, gpus: int, load: float = 0.8, users: 
     return records
 
 
-def _record(number: int, submit_s: float, runtime_s: float, timeout_s: float, *, gpus: int, user: str = "") -> Record:
-    return Record(
+def _record(
+    number: int, submit_s: float, runtime_s: float, timeout_s: float, *, gpus: int, user: str = ""
+) -> TraceRecord:
+    return TraceRecord(
         label=str(number),
         where=f"generated, row {number + 1}",
         row=number,

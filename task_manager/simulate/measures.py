@@ -12,7 +12,7 @@ SLOWDOWN_BOUND_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
+class TaskLife:
     """One task's instants; seconds on the simulation's clock."""
 
     queued_s: float  # when it could have started: its submission, or the end of the last task it needed
@@ -63,7 +63,7 @@ class Measures:
         return asdict(self)
 
 
-def measure(lives: Sequence[Life], *, gpus: int, cpu_centi: int = 0) -> Measures:
+def measure(lives: Sequence[TaskLife], *, gpus: int, cpu_centi: int = 0) -> Measures:
     """The measures of a simulation on a cluster of so many GPUs (and hundredths of a CPU, where it has no GPUs).
 
     Raises:
@@ -105,12 +105,12 @@ def percentile(ordered: Sequence[float], percent: float) -> float:
     return ordered[below] + (ordered[above] - ordered[below]) * (at - below)
 
 
-def bounded_slowdown(life: Life) -> float:
+def bounded_slowdown(life: TaskLife) -> float:
     """(wait + run) / run, where a run counts as 10 s at least; never below 1."""
     return max(1.0, life.finished_s / max(life.run_s, SLOWDOWN_BOUND_S))
 
 
-def longest_decile_max_wait_s(lives: Sequence[Life]) -> float:
+def longest_decile_max_wait_s(lives: Sequence[TaskLife]) -> float:
     """The longest wait among the tenth of the tasks that ran longest (at least one task)."""
     count = max(1, len(lives) // 10)
     longest = sorted(lives, key=lambda life: life.run_s, reverse=True)[:count]
@@ -121,7 +121,7 @@ def _mean(values: Sequence[float]) -> float:
     return math.fsum(values) / len(values)
 
 
-def _utilisation(lives: Sequence[Life], makespan_s: float, gpus: int, cpu_centi: int) -> float:
+def _utilisation(lives: Sequence[TaskLife], makespan_s: float, gpus: int, cpu_centi: int) -> float:
     """Share of GPU-seconds between the first submission and the last end that tasks held; of CPUs without GPUs."""
     held, there = math.fsum(life.gpus * life.run_s for life in lives), gpus
     if not gpus:

@@ -6,15 +6,15 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 
-from .drawing import BOTTOM, TOP, WIDTH, Frame, Point, Sheet, Stroke, round_ticks, span
-from .measures import Life, Measures
+from .drawing import BOTTOM, TOP, WIDTH, Axes, Canvas, LineStyle, Point, round_ticks, span
+from .measures import Measures, TaskLife
 
 _POINTS = 800  # as many as there are pixels
 _NEAR_PX = 2.0  # curves that are nowhere farther apart hide each other
 _SPAN_TICKS_S = (0, 1, 10, 60, 600, 3_600, 21_600, 86_400, 604_800, 2_592_000, 31_536_000, 315_360_000)
 
 
-def plots(lives: Mapping[str, Sequence[Life]], measures: Mapping[str, Measures], *, gpus: int) -> dict[str, str]:
+def plots(lives: Mapping[str, Sequence[TaskLife]], measures: Mapping[str, Measures], *, gpus: int) -> dict[str, str]:
     """File names and their SVG. A policy has the same colour in all of them."""
     return {
         "waits.svg": waits(lives),
@@ -24,14 +24,14 @@ def plots(lives: Mapping[str, Sequence[Life]], measures: Mapping[str, Measures],
     }
 
 
-def waits(lives: Mapping[str, Sequence[Life]]) -> str:
+def waits(lives: Mapping[str, Sequence[TaskLife]]) -> str:
     """The share of tasks that waited no longer than so long. Where curves are one, they take turns in its dashes."""
     longest = max(life.wait_s for run in lives.values() for life in run)
     ticks = [tick for tick in _SPAN_TICKS_S if tick <= longest]
     ticks.append(next((tick for tick in _SPAN_TICKS_S if tick > longest), 10 * ticks[-1]))
     bottom = TOP + 356.0
-    sheet = Sheet("Share of tasks that waited no longer", bottom + BOTTOM)
-    frame = Frame(sheet, x_top=_log(ticks[-1]), y_top=1.0, bottom=bottom)
+    sheet = Canvas("Share of tasks that waited no longer", bottom + BOTTOM)
+    frame = Axes(sheet, x_top=_log(ticks[-1]), y_top=1.0, bottom=bottom)
     frame.x_ticks([(_log(tick), span(tick)) for tick in ticks], "wait")
     frame.y_ticks([(i / 5, f"{20 * i} %") for i in range(6)])
     ordered = {name: sorted(frame.x(_log(life.wait_s)) for life in run) for name, run in lives.items()}
@@ -44,8 +44,8 @@ def waits(lives: Mapping[str, Sequence[Life]]) -> str:
             *((run[k], frame.y((k + 1) / count)) for k in picks),
             (frame.x(_log(ticks[-1])), frame.y(1.0)),
         ]
-        frame.line(Stroke(i, *turns[i]), _steps(points))
-        sheet.legend(name, Stroke(i))
+        frame.line(LineStyle(i, *turns[i]), _steps(points))
+        sheet.legend(name, LineStyle(i))
     return sheet.svg()
 
 
@@ -83,9 +83,9 @@ def means(measures: Mapping[str, Measures]) -> str:
     ticks = round_ticks(top, of_time=True)
     bar, row = 14.0, 62.0
     bottom = TOP + row * len(measures)
-    sheet = Sheet("Wait and finish by policy", bottom + BOTTOM - 16)
+    sheet = Canvas("Wait and finish by policy", bottom + BOTTOM - 16)
     left = min(320.0, 24 + 7 * max(map(len, measures)))
-    frame = Frame(sheet, x_top=ticks[-1], y_top=1.0, left=left, right=WIDTH - 70, bottom=bottom)
+    frame = Axes(sheet, x_top=ticks[-1], y_top=1.0, left=left, right=WIDTH - 70, bottom=bottom)
     frame.x_ticks([(tick, span(tick)) for tick in ticks])
     for i, (name, measure) in enumerate(measures.items()):
         y = frame.top + row * i + (row - bar * len(kinds)) / 2
@@ -97,7 +97,9 @@ def means(measures: Mapping[str, Measures]) -> str:
     return sheet.svg()
 
 
-def over_time(lives: Mapping[str, Sequence[Life]], title: str, changes: Callable[[Sequence[Life]], list[Point]]) -> str:
+def over_time(
+    lives: Mapping[str, Sequence[TaskLife]], title: str, changes: Callable[[Sequence[TaskLife]], list[Point]]
+) -> str:
     """A count that ``changes`` (instants and by how much) make up, over time; of each pixel the highest. Each policy
     has a frame of its own, for one above the other they would hide each other."""
     begin = min(life.submit_s for run in lives.values() for life in run)
@@ -108,26 +110,24 @@ def over_time(lives: Mapping[str, Sequence[Life]], title: str, changes: Callable
     tall = 150.0 if len(lines) <= 3 else 90.0
     y_ticks, x_ticks = round_ticks(top, most=4, whole=True), round_ticks(span_s, of_time=True)
     each = tall + 34
-    sheet = Sheet(title, TOP + each * len(lines) + BOTTOM - 16)
+    sheet = Canvas(title, TOP + each * len(lines) + BOTTOM - 16)
     for i, (name, points) in enumerate(lines.items()):
-        frame = Frame(
-            sheet, x_top=span_s, y_top=y_ticks[-1], top=TOP + each * i + 20, bottom=TOP + each * i + 20 + tall
-        )
+        frame = Axes(sheet, x_top=span_s, y_top=y_ticks[-1], top=TOP + each * i + 20, bottom=TOP + each * i + 20 + tall)
         sheet.text(frame.left, frame.top - 7, name, weight="600", most=100)
         last = i == len(lines) - 1
         label = "time since the first submission" if last else ""
         frame.x_ticks([(tick, span(tick) if last else "") for tick in x_ticks if tick <= span_s], label)
         frame.y_ticks([(tick, f"{tick:g}") for tick in y_ticks])
         drawn = [(frame.x(x), frame.y(y)) for x, y in _steps(points)]
-        frame.area(Stroke(i), drawn)
+        frame.area(LineStyle(i), drawn)
     return sheet.svg()
 
 
-def _waiting(run: Sequence[Life]) -> list[Point]:
+def _waiting(run: Sequence[TaskLife]) -> list[Point]:
     return [p for life in run if life.wait_s > 0 for p in ((life.queued_s, 1.0), (life.start_s, -1.0))]
 
 
-def _held(run: Sequence[Life]) -> list[Point]:
+def _held(run: Sequence[TaskLife]) -> list[Point]:
     return [p for life in run if life.gpus for p in ((life.start_s, float(life.gpus)), (life.end_s, -float(life.gpus)))]
 
 

@@ -17,7 +17,7 @@ from ..decisions.recorder import FrameRecord
 from ..engine.leases import NodeLease
 from ..engine.scheduling_choice import AdminChoice
 from ..model import Attempt, Node, Task
-from ..planning.bookings import MovedPromise, Place
+from ..planning.bookings import MovedPromise, Reservation
 from . import decision_store, reservation_store, scheduling_store
 from .rows import (
     attempt_fixed,
@@ -46,7 +46,7 @@ class TurnChanges:
     new_attempts: frozenset[AttemptId]
     nodes: Sequence[tuple[NodeId, Node | None]]
     leases: Sequence[tuple[NodeId, NodeLease]]
-    reservations: Sequence[tuple[TaskId, Place | None]]
+    reservations: Sequence[tuple[TaskId, Reservation | None]]
     events: Sequence[tuple[str, bytes]]  # kind and message for JobManager
     reading: ClockReading
     moved_promises: Sequence[tuple[TaskId, MovedPromise | None]] = ()
@@ -64,7 +64,7 @@ class StoredState:
     attempts: list[Attempt]
     nodes: list[Node]
     leases: list[tuple[NodeId, NodeLease]]
-    reservations: dict[TaskId, Place]
+    reservations: dict[TaskId, Reservation]
     moved_promises: dict[TaskId, MovedPromise]
     admin_choices: dict[str, AdminChoice]
     policy_states: dict[str, str]

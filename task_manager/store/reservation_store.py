@@ -15,11 +15,11 @@ from sqlalchemy import Connection, Row, Table, delete, insert, select
 from headway.ids import JobId, NodeId, TaskId
 
 from ..clocks import ClockReading
-from ..planning.bookings import MovedPromise, Place
+from ..planning.bookings import MovedPromise, Reservation
 from .tables import moved_promises, places
 
 
-def write(conn: Connection, changed: Sequence[tuple[TaskId, Place | None]], reading: ClockReading) -> None:
+def write(conn: Connection, changed: Sequence[tuple[TaskId, Reservation | None]], reading: ClockReading) -> None:
     """Stores reservations, or deletes them."""
     by_s = reading.now - reading.mono
     for task_id, place in changed:
@@ -33,17 +33,17 @@ def write(conn: Connection, changed: Sequence[tuple[TaskId, Place | None]], read
                 "promised_at": None if place.promised_s is None else place.promised_s + by_s,
                 "boot_id": reading.boot_id,
                 "start_s": place.start_s,
-                "given_at": place.given_at,
+                "given_at": place.first_promised_at,
             }
         _put(conn, places, task_id, row)
 
 
-def load(conn: Connection, reading: ClockReading) -> dict[TaskId, Place]:
+def load(conn: Connection, reading: ClockReading) -> dict[TaskId, Reservation]:
     """All reservations."""
     found = {}
     for row in conn.execute(select(places)):
         by_s = _shift_s(row, row.start_s - row.start_at, reading)
-        found[TaskId(JobId(row.job_id), row.name)] = Place(
+        found[TaskId(JobId(row.job_id), row.name)] = Reservation(
             NodeId(row.node_id),
             tuple((kind, count) for kind, count in json.loads(row.gpus)),
             row.start_at + by_s,

@@ -10,7 +10,7 @@ import pytest
 from headway.states import Admission, NodeHealth, TaskState
 from task_manager.model import Node, Task
 from task_manager.order.policy import AgingSjf, Fifo, Policy
-from task_manager.planning.scheduling_pass import Discipline, PassSettings
+from task_manager.planning.pass_model import Discipline, PassSettings
 from tests.support.scheduling import Cluster
 from tests.unit.task_manager.rig import GiB, a_node, a_task, gpus_of
 

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from task_manager.simulate import cluster, command
+from task_manager.simulate import cluster_spec, comparison
 from task_manager.simulate.errors import TraceInvalid
 
 
 def simulation(traces, dags, nodes, policies, discipline="greedy"):
-    contests = command.parse_contests(policies, [discipline])
-    return command.load(traces, dags, machines=cluster.parse(nodes), contests=contests)
+    contests = comparison.parse_contestants(policies, [discipline])
+    return comparison.load(traces, dags, machines=cluster_spec.parse_cluster(nodes), contests=contests)
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ from task_manager.engine.leases import LeaseSettings
 from task_manager.hub import QueueEventHub
 from task_manager.model import Condition, Gpu, Node, Shape, Task
 from task_manager.order import policy
-from task_manager.planning.image_forecast import Wanted
+from task_manager.planning.image_forecast import ForecastImage
 from task_manager.ports import LaunchOrder
 from task_manager.settings import TaskManagerSettings
 from task_manager.store import tables
@@ -166,7 +166,7 @@ class FakeWorkers:
             raise Unavailable("away")
         self.suspended.append(address)
 
-    async def prepare_images(self, address: str, images: Sequence[Wanted]) -> None:
+    async def prepare_images(self, address: str, images: Sequence[ForecastImage]) -> None:
         if address in self.away:
             raise Unavailable("away")
         self.wishes.append((address, [image.name for image in images]))

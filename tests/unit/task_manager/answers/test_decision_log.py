@@ -15,9 +15,9 @@ from headway.store import Database
 from task_manager.answers.decision_log import DecisionLog
 from task_manager.decisions import frames
 from task_manager.decisions.frames import Frame
+from task_manager.limits import AdmissionLimits
 from task_manager.order import policies
-from task_manager.planning.admission import Limits
-from task_manager.planning.plan import Discipline
+from task_manager.planning.pass_model import Discipline
 from task_manager.store import decision_store, tables
 from tests.support.clock import FakeClock
 from tests.support.postgres import Postgres
@@ -53,7 +53,7 @@ async def kept(house: House) -> list[Frame]:
 
 async def test_a_limit_that_was_reached_is_told_beside_what_had_to_come_free(tmp_path: Path, clock: FakeClock) -> None:
     now = clock.now()
-    settings = replace(BARE, limits=Limits(running_gpus_per_user=1))
+    settings = replace(BARE, limits=AdmissionLimits(running_gpus_per_user=1))
     async with a_house(tmp_path, clock, settings=settings) as house:
         await house.nodes(a_node(gpus=1))
         await house.enqueue(

@@ -12,12 +12,14 @@ from headway.rpc import convert
 from headway.rpc.v1 import task_manager_pb2 as pb
 from task_manager.decisions import frame_codec, frames
 from task_manager.decisions.sentences import describe_pass
+from task_manager.limits import AdmissionLimits, ShortTaskReserve
 from task_manager.model import Task
 from task_manager.order import policies
 from task_manager.planning import explain
-from task_manager.planning.admission import Holdings, Limits, ShortReserve, reached, ruled_out
-from task_manager.planning.bookings import Place, kind_of
-from task_manager.planning.scheduling_pass import Discipline, PassInput, PassSettings, Plan, plan
+from task_manager.planning.admission import GpuHoldings, limits_reached, ruled_out
+from task_manager.planning.bookings import Reservation, kind_of
+from task_manager.planning.pass_model import Discipline, PassInput, PassSettings, Plan
+from task_manager.planning.scheduling_pass import plan_pass
 from tests.support.scheduling import Cluster
 from tests.unit.task_manager.rig import a_node, a_task, gpus_of, tid
 
@@ -32,7 +34,7 @@ class Log(Cluster):
 
     def step(self) -> Plan:
         self.seen = self.snapshot()
-        self.plan = plan(self.seen)
+        self.plan = plan_pass(self.seen)
         kept = frames.frame_of(self.seen, self.plan, self.policy_text)
         self.kept = frame_codec.decode(frame_codec.encode(kept, None), None)
         if self.plan.placements:
@@ -63,7 +65,7 @@ def a_log(gpus: int, policy: str = "fifo", **settings: Any) -> Log:
     return log
 
 
-ONE_EACH = Limits(running_gpus_per_user=1)
+ONE_EACH = AdmissionLimits(running_gpus_per_user=1)
 
 
 @pytest.mark.parametrize("discipline", list(Discipline))
@@ -97,7 +99,7 @@ def test_a_cap_is_the_reason_also_where_the_start_behind_it_was_promised() -> No
     )
     log.run(until=50)
     assert log.last is not None
-    assert {tid("two"), tid("day")} <= set(log.last.places)
+    assert {tid("two"), tid("day")} <= set(log.last.promised)
     log.run(until=101)
     said = log.of("two")
     assert words(said)[0] == "user_limit"
@@ -117,7 +119,7 @@ def test_a_promised_start_is_a_reason_for_those_that_came_later() -> None:
     assert (
         sentences(log.of("large"))["small"] == f"{what}, and a promise is kept even if another task is ahead by then."
     )
-    assert log.kept.places[tid("small")].given_at == 2.0
+    assert log.kept.places[tid("small")].first_promised_at == 2.0
     later = describe_pass(log.kept, 1, log.now, log.tasks[tid("large")], came_at=3.0)
     assert sentences(later)["small"] == f"{what} before {tid('large')} came, and a later task can't delay it."
 
@@ -131,7 +133,7 @@ def test_hold_pause_and_what_was_beyond_are_told_apart() -> None:
     for name, is_held in (("pause", False), ("held", True)):
         log.tasks[tid(name)] = a_task(name, gpus=1, held=is_held)
     log.queue.add(log.tasks[tid("pause")], runnable=False)
-    log.places[tid("pause")] = Place(NodeId("n1"), ((KIND, 1),), 500.0, 60.0, 500.0)  # of before its fault
+    log.reservations[tid("pause")] = Reservation(NodeId("n1"), ((KIND, 1),), 500.0, 60.0, 500.0)  # of before its fault
     log.run(until=11)
     large, seen, beyond, held = (log.of(name) for name in ("large", "long1", "long3", "held"))
     assert [start.task.name for start in large.started] == ["small"]
@@ -180,7 +182,7 @@ class Truth(Log):
             if "a limit held" in start.sentence:
                 assert self.is_limited(seen, task), start.sentence
             if "no machine had room" in start.sentence:
-                assert explain.Sight(seen.rooms).of_nodes(task.shape), start.sentence
+                assert explain.ClusterSnapshot(seen.free_resources).node_reasons(task.shape), start.sentence
         runnable = seen.queue.is_runnable(task.id)
         for reason in said.reasons:
             if "looked at" in reason.sentence or "the most that one pass may start" in reason.sentence:
@@ -205,7 +207,7 @@ class Truth(Log):
                 held.append((one.owner, one.shape.gpus, one.timeout_s))
         return bool(
             ruled_out(limits, task.shape, task.timeout_s, gpus=gpus)
-            or reached(limits, task, Holdings.of(limits, held), gpus=gpus)
+            or limits_reached(limits, task, GpuHoldings.of(limits, held), gpus=gpus)
         )
 
 
@@ -214,9 +216,9 @@ class Truth(Log):
 def test_nothing_untrue_is_said_in_a_random_life(policy: str, discipline: Discipline) -> None:
     for seed in range(2):
         chance = random.Random(seed)
-        limits = Limits(
+        limits = AdmissionLimits(
             running_gpus_per_user=chance.choice([None, 1, 2, 3]),
-            short_reserve=chance.choice([None, ShortReserve(1, 100.0)]),
+            short_reserve=chance.choice([None, ShortTaskReserve(1, 100.0)]),
         )
         settings = PassSettings(
             discipline=discipline, reserved=chance.choice([1, 3, 200]), filled=chance.choice([1, 4, 1_000]),

@@ -27,9 +27,9 @@ from task_manager.answers.extension_requests import ExtensionRequests
 from task_manager.engine import extension
 from task_manager.engine.events import ExtendAttempt, ExtendTask
 from task_manager.engine.extension import PromiseDelay, delayed_promises, refusal
+from task_manager.limits import AdmissionLimits, ShortTaskReserve
 from task_manager.model import Attempt, Shape
-from task_manager.planning.admission import Limits, ShortReserve
-from task_manager.planning.bookings import Booking, Place
+from task_manager.planning.bookings import Booking, Reservation
 from task_manager.settings import TaskManagerSettings
 from task_manager.store import queue_store, tables
 from tests.support.clock import FakeClock
@@ -151,7 +151,7 @@ async def test_what_does_not_run_is_refused_in_a_sentence(house: House) -> None:
 
 
 async def test_the_clusters_limit_holds_for_all(tmp_path: Path, clock: FakeClock) -> None:
-    settings: TaskManagerSettings = replace(SETTINGS, limits=Limits(max_timeouts=((0, 900.0),)))
+    settings: TaskManagerSettings = replace(SETTINGS, limits=AdmissionLimits(max_timeouts=((0, 900.0),)))
     async with a_house(tmp_path, clock, settings=settings) as house:
         await running(house)
         with pytest.raises(Conflict, match=r"limit of 15m; it can have 5m more"):
@@ -162,7 +162,7 @@ async def test_the_clusters_limit_holds_for_all(tmp_path: Path, clock: FakeClock
 
 
 async def test_more_time_does_not_get_around_the_short_reserve(tmp_path: Path, clock: FakeClock) -> None:
-    settings: TaskManagerSettings = replace(SETTINGS, limits=Limits(short_reserve=ShortReserve(1, 600.0)))
+    settings: TaskManagerSettings = replace(SETTINGS, limits=AdmissionLimits(short_reserve=ShortTaskReserve(1, 600.0)))
     async with a_house(tmp_path, clock, settings=settings) as house:
         await house.nodes(a_node(gpus=4))
         await house.enqueue(a_task("three", gpus=3, timeout=540.0), a_task("one", gpus=1, timeout=540.0))
@@ -244,39 +244,39 @@ class Snapshot:
     """As much of a pass's input as matters here."""
 
     running: tuple[Booking, ...]
-    places: dict[TaskId, Place]
+    reservations: dict[TaskId, Reservation]
 
 
 @dataclass(frozen=True)
 class Planned:
     placements: tuple[Any, ...] = ()
-    places: dict[TaskId, Place] = field(default_factory=dict)
-    reservations: dict[TaskId, Place] = field(default_factory=dict)
+    promised: dict[TaskId, Reservation] = field(default_factory=dict)
+    reservations: dict[TaskId, Reservation] = field(default_factory=dict)
 
 
 def booking(name: str, until_s: float, node: str = "n1") -> Booking:
     return Booking(tid(name), "ann", NodeId(node), Shape(100, 1, 1), (f"GPU-{node}",), 60.0, until_s)
 
 
-def place(start_s: float, promised_s: float | None, node: str = "n1") -> Place:
-    return Place(NodeId(node), (("A100/1", 1),), start_s, 60.0, promised_s)
+def place(start_s: float, promised_s: float | None, node: str = "n1") -> Reservation:
+    return Reservation(NodeId(node), (("A100/1", 1),), start_s, 60.0, promised_s)
 
 
 def one_after_the_other(snapshot: Any) -> Any:
     """A pass over nodes of one GPU: who waits for a node starts once all before it has ended."""
     free = {one.node_id: one.until_s for one in snapshot.running}
-    places = {}
-    for task_id, stored in sorted(snapshot.places.items(), key=lambda item: item[1].start_s):
+    promised = {}
+    for task_id, stored in sorted(snapshot.reservations.items(), key=lambda item: item[1].start_s):
         start_s = max(stored.start_s, free.get(stored.node_id, 0.0))
         free[stored.node_id] = start_s + stored.duration_s
-        places[task_id] = replace(stored, start_s=start_s)
-    return Planned(places=places)
+        promised[task_id] = replace(stored, start_s=start_s)
+    return Planned(promised=promised)
 
 
 def test_promises_that_hold_are_no_reason() -> None:
     snapshot: Any = Snapshot((booking("run", 100.0),), {tid("a"): place(150.0, 150.0), tid("b"): place(210, None)})
     assert delayed_promises(snapshot, tid("run"), 50.0, one_after_the_other) == ()
-    assert delayed_promises(replace(snapshot, places={}), tid("run"), 9_999.0, one_after_the_other) == ()
+    assert delayed_promises(replace(snapshot, reservations={}), tid("run"), 9_999.0, one_after_the_other) == ()
 
 
 def test_promises_that_move_are_named_in_their_order_and_by_how_long() -> None:

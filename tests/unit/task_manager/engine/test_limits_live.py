@@ -11,12 +11,12 @@ from headway.rpc.v1 import common_pb2
 from headway.rpc.v1 import task_manager_pb2 as pb
 from task_manager.answers.scheduling_view import scheduling
 from task_manager.engine import pass_input
-from task_manager.planning.admission import Limits, ShortReserve
-from task_manager.planning.preview import JOB, preview
+from task_manager.limits import AdmissionLimits, ShortTaskReserve
+from task_manager.planning.preview import PREVIEW_JOB, previewed_starts
 from tests.support.clock import FakeClock
 from tests.unit.task_manager.rig import SETTINGS, House, a_house, a_node, a_task, tid
 
-LIMITS = Limits(((0, 3_600.0), (4, 86_400.0)), 60.0, 4, ShortReserve(2, 600.0))
+LIMITS = AdmissionLimits(((0, 3_600.0), (4, 86_400.0)), 60.0, 4, ShortTaskReserve(2, 600.0))
 LIMITED = replace(SETTINGS, limits=LIMITS)
 
 
@@ -100,7 +100,7 @@ async def test_a_check_answers_what_limits_and_nodes_refuse_and_whether_machines
 async def test_the_shortest_timeout_lets_starts_be_promised_sooner(tmp_path: Path, clock: FakeClock) -> None:
     now = clock.now()
     for min_timeout_s, sooner in ((0.1, False), (60.0, True)):
-        settings = replace(SETTINGS, limits=Limits(min_timeout_s=min_timeout_s))
+        settings = replace(SETTINGS, limits=AdmissionLimits(min_timeout_s=min_timeout_s))
         folder = tmp_path / str(sooner)
         folder.mkdir()
         async with a_house(folder, clock, settings=settings) as house:
@@ -112,7 +112,9 @@ async def test_the_shortest_timeout_lets_starts_be_promised_sooner(tmp_path: Pat
 
 async def test_a_limit_that_is_reached_is_told_beside_what_has_to_come_free(tmp_path: Path, clock: FakeClock) -> None:
     now = clock.now()
-    settings = replace(SETTINGS, limits=Limits(running_gpus_per_user=2, short_reserve=ShortReserve(1, 600.0)))
+    settings = replace(
+        SETTINGS, limits=AdmissionLimits(running_gpus_per_user=2, short_reserve=ShortTaskReserve(1, 600.0))
+    )
     async with a_house(tmp_path, clock, settings=settings) as house:
         await house.nodes(a_node(gpus=2), a_node("n2", gpus=2))
         await house.enqueue(
@@ -142,6 +144,6 @@ async def test_a_limit_that_is_reached_is_told_beside_what_has_to_come_free(tmp_
             assert {r.word: r.sentence for r in entry.reasons} == told
         there = pass_input.current_pass_input(house.engine.state, house.engine.settings)
         asked = pass_input.detached_pass_input(there, house.engine.read_clocks(), 0.0)()
-        more = a_task("more", job=JOB, gpus=1, at=now, timeout=900, owner="a")
-        (start,) = preview(asked, [more], list(house.engine.state.nodes.values()), most=1)
+        more = a_task("more", job=PREVIEW_JOB, gpus=1, at=now, timeout=900, owner="a")
+        (start,) = previewed_starts(asked, [more], list(house.engine.state.nodes.values()), most=1)
         assert {"user_limit", busy, "kept_for_short_tasks"} <= {reason.word for reason in start.reasons}

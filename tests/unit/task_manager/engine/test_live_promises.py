@@ -15,9 +15,9 @@ from headway.rpc.v1 import task_manager_pb2 as pb
 from headway.states import NodeHealth
 from task_manager.answers.decision_log import DecisionLog
 from task_manager.engine.events import ExtendTask, NodesChanged
+from task_manager.limits import AdmissionLimits, ShortTaskReserve
 from task_manager.order.policies import by_name
-from task_manager.planning.admission import Limits, ShortReserve
-from task_manager.planning.plan import Discipline
+from task_manager.planning.pass_model import Discipline
 from tests.support.clock import FakeClock
 from tests.unit.task_manager.rig import SETTINGS, House, a_house, a_node, a_task, tid
 
@@ -268,7 +268,7 @@ async def test_a_lost_node_takes_the_promise_along(
 
 async def test_an_account_holds_no_more_gpus_than_it_may(tmp_path: Path, clock: FakeClock) -> None:
     """SCH-07: one account's flood leaves room for others, and says why it waits."""
-    settings = replace(BARE, limits=Limits(running_gpus_per_user=1))
+    settings = replace(BARE, limits=AdmissionLimits(running_gpus_per_user=1))
     async with a_house(tmp_path, clock, settings=settings) as house:
         await house.nodes(a_node(gpus=2))
         await house.enqueue(*(a_task(f"flood{i}", gpus=1, at=clock.now(), timeout=60) for i in range(5)))
@@ -280,7 +280,7 @@ async def test_an_account_holds_no_more_gpus_than_it_may(tmp_path: Path, clock: 
 
 
 async def test_gpus_are_kept_for_short_tasks(tmp_path: Path, clock: FakeClock) -> None:
-    settings = replace(BARE, limits=Limits(short_reserve=ShortReserve(gpus=1, above_s=300)))
+    settings = replace(BARE, limits=AdmissionLimits(short_reserve=ShortTaskReserve(gpus=1, above_s=300)))
     async with a_house(tmp_path, clock, settings=settings) as house:
         await house.nodes(a_node(gpus=2))
         await house.enqueue(*(a_task(f"long{i}", gpus=1, at=clock.now(), timeout=600) for i in range(2)))

@@ -12,7 +12,7 @@ from headway.ids import NodeId
 from task_manager.engine.events import AttemptReport, AttemptReports
 from task_manager.engine.leases import LeaseSettings
 from task_manager.order import policies
-from task_manager.planning.plan import Discipline
+from task_manager.planning.pass_model import Discipline
 from task_manager.settings import TaskManagerSettings
 from tests.support.clock import FakeClock
 from tests.support.scheduling import fixture_rows

@@ -12,8 +12,8 @@ import pytest
 from task_manager.engine import pass_input, queue_pass
 from task_manager.engine.events import HoldTask, TaskCommands
 from task_manager.order.policies import by_name
-from task_manager.planning.plan import Discipline
-from task_manager.planning.scheduling_pass import plan
+from task_manager.planning.pass_model import Discipline
+from task_manager.planning.scheduling_pass import plan_pass
 from tests.support.clock import FakeClock
 from tests.support.waiting import eventually
 from tests.unit.task_manager.rig import SETTINGS, GiB, House, a_house, a_node, a_task, tid
@@ -27,9 +27,9 @@ def passes(house: House, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     def counted(seen: Any) -> Any:
         made.append(len(seen.queue))
-        return plan(seen)
+        return plan_pass(seen)
 
-    monkeypatch.setattr(queue_pass, "plan", counted)
+    monkeypatch.setattr(queue_pass, "plan_pass", counted)
     return made
 
 
@@ -131,7 +131,7 @@ async def test_under_a_rule_that_sorts_again_each_task_takes_a_pass(
 
 def plan_now(house: House) -> Any:
     """What a pass would say at this moment."""
-    return plan(pass_input.current_pass_input(house.engine.state, house.settings))
+    return plan_pass(pass_input.current_pass_input(house.engine.state, house.settings))
 
 
 @pytest.mark.parametrize("discipline", list(Discipline))

@@ -20,9 +20,9 @@ from headway.store import Database
 from task_manager.engine import pass_input
 from task_manager.engine.events import AttemptReport, AttemptReports, TimePassed
 from task_manager.model import Node, Task
-from task_manager.order.queue import id_of
+from task_manager.order.queue import task_id_of
+from task_manager.planning.pass_model import Discipline, WaitCause
 from task_manager.planning.placement import fits
-from task_manager.planning.plan import Discipline, Why
 from task_manager.store import queue_store
 from task_manager.store.tables import attempts as attempts_table
 from tests.support.clock import FakeClock
@@ -240,14 +240,16 @@ class Life:
             assert (task.id in state.attempts) != task.waiting
             assert (task.id in state.queue) == task.waiting
         rooms = pass_input.free_resources(state, house.settings)
-        for shape, lanes in state.queue.shelves.items():
+        for shape, lanes in state.queue.ready_by_shape.items():
             keys = [key for lane in lanes.values() for key in lane]
             if any(fits(shape, room) for room in rooms if not room.closed):
                 # Only where a task ahead has a reservation that it would delay.
-                waits = [state.plan.waits[id_of(key)] for key in keys] if state.plan is not None else []
+                waits = [state.plan.waits[task_id_of(key)] for key in keys] if state.plan is not None else []
                 assert house.settings.discipline is not Discipline.GREEDY, "a task that fits is left waiting"
                 assert waits, "a task that fits is left waiting"
-                assert all(wait.why is Why.RESERVED for wait in waits), f"a task that fits is left waiting: {waits}"
+                assert all(wait.why is WaitCause.RESERVED for wait in waits), (
+                    f"a task that fits is left waiting: {waits}"
+                )
         stored = await house.db.read(lambda conn: queue_store.load(conn, house.engine.read_clocks()))
         assert {t.id: t for t in stored.tasks} == state.tasks
         live = {a.id: (a.state, a.node_id, a.gpu_uuids) for a in stored.attempts}

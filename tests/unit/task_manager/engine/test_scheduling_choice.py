@@ -18,7 +18,7 @@ from task_manager.model import Task
 from task_manager.order import policies
 from task_manager.order.dynamic_policies import Adaptive
 from task_manager.order.policy import AgingSjf, Policy, View
-from task_manager.planning.plan import Discipline
+from task_manager.planning.pass_model import Discipline
 from tests.support.clock import FakeClock
 from tests.support.postgres import Postgres
 from tests.unit.task_manager.rig import SETTINGS, House, a_house, a_node, a_task, exited, tid

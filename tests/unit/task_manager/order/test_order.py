@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from task_manager.model import Task
 from task_manager.order import policies, policy
 from task_manager.order.queue import TaskQueue
-from task_manager.planning.placement import Room, empty_room
+from task_manager.planning.placement import FreeResources, full_capacity
 from tests.support.scheduling import greedy
 from tests.unit.task_manager.rig import a_node, a_task, tid
 
@@ -43,7 +43,7 @@ def _starts(order: policy.Policy) -> dict[int, float]:
         busy = {uuid: end for uuid, end in busy.items() if end > now}
         while waiting and waiting[0].submitted_at <= now:
             queue.add(waiting.pop(0), runnable=True)
-        room = empty_room(node)
+        room = full_capacity(node)
         room.gpus = [gpu for gpu in room.gpus if gpu.uuid not in busy]
         for placement in greedy(queue, [room]).placements:
             queue.remove(placement.task_id)
@@ -76,14 +76,18 @@ def test_one_second_of_timeout_costs_one_second_of_seniority() -> None:
     early = a_task("a", at=100.0, timeout=60.0)
     late = a_task("b", at=130.0, timeout=30.0)
     sooner = a_task("c", at=130.0, timeout=29.0)
-    assert sorted([late, early, sooner], key=lambda t: policy.rank(t, order.key(t, 0, None))) == [sooner, early, late]
+    assert sorted([late, early, sooner], key=lambda t: policy.sort_key(t, order.key(t, 0, None))) == [
+        sooner,
+        early,
+        late,
+    ]
 
 
 def test_priority_comes_before_all_age() -> None:
     order = policy.AgingSjf()
     old = a_task("a", at=0.0, timeout=1.0)
     high = a_task("b", at=1e9, timeout=1e6, priority=1)
-    assert policy.rank(high, order.key(high, 0, None)) < policy.rank(old, order.key(old, 0, None))
+    assert policy.sort_key(high, order.key(high, 0, None)) < policy.sort_key(old, order.key(old, 0, None))
 
 
 def test_ties_go_to_the_earlier_then_inside_a_job_to_the_longer_path_then_to_the_id() -> None:
@@ -95,7 +99,7 @@ def test_ties_go_to_the_earlier_then_inside_a_job_to_the_longer_path_then_to_the
         a_task("a", job="j0", at=10.0, timeout=50.0),
         a_task("z", job="j9", at=5.0, timeout=55.0),
     ]
-    got = [(t.id.job_id, t.id.name) for t in sorted(tasks, key=lambda t: policy.rank(t, order.key(t, 0, None)))]
+    got = [(t.id.job_id, t.id.name) for t in sorted(tasks, key=lambda t: policy.sort_key(t, order.key(t, 0, None)))]
     assert got == [("j9", "z"), ("j0", "a"), ("j1", "b"), ("j1", "a"), ("j1", "c")]
 
 
@@ -131,8 +135,8 @@ def test_the_queue_is_in_the_order_of_a_full_sort_at_any_later_moment(
         else:
             queue.remove(task.id)
             there.pop(task.id.name, None)
-    want = [t.id for t in sorted(there.values(), key=lambda t: policy.rank(t, order.key(t, now, None)))]
+    want = [t.id for t in sorted(there.values(), key=lambda t: policy.sort_key(t, order.key(t, now, None)))]
     assert list(queue.in_order()) == want
     assert [queue.position(task_id) for task_id in want] == list(range(1, len(want) + 1))
-    room = Room(a_node(), 0, 10**9, 10**18, [])
+    room = FreeResources(a_node(), 0, 10**9, 10**18, [])
     assert [p.task_id for p in greedy(queue, [room]).placements] == want

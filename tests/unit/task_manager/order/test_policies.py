@@ -17,9 +17,9 @@ import pytest
 
 from task_manager.model import Task
 from task_manager.order import guard, policies
-from task_manager.order.policy import AgingSjf, ClusterView, Policy, View, rank
+from task_manager.order.policy import AgingSjf, ClusterView, Policy, View, sort_key
 from task_manager.order.queue import TaskQueue
-from task_manager.planning.scheduling_pass import PassSettings
+from task_manager.planning.pass_model import PassSettings
 from tests.support.scheduling import Cluster
 from tests.unit.task_manager.rig import a_node, a_task, tid
 
@@ -103,7 +103,7 @@ def other_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_policy_of_another_package_orders_the_queue(other_package: Path) -> None:
     order = policies.by_name("lifo:weight=2")
-    assert "lifo" in policies.names()
+    assert "lifo" in policies.known_names()
     cluster = Cluster([a_node(gpus=1)], order)
     cluster.submit(*(a_task(f"t{i}", at=float(i), timeout=100.0, gpus=1) for i in range(4)))
     cluster.run()
@@ -113,13 +113,13 @@ def test_a_policy_of_another_package_orders_the_queue(other_package: Path) -> No
 @pytest.mark.parametrize(
     ("name", "want"),
     [
-        ("broken", "can't be made: no licence"),
+        ("broken", "can't be used: no licence"),
         ("strange", "does not give a task_manager.policy.Policy"),
         ("absent", "does not load"),
         ("locked", "can't be copied, as previews need it: cannot pickle '_thread.lock' object"),
         ("hollow", "can't be copied, as previews need it: its copy is a NoneType"),
         ("nameless", "its `name` is no text"),
-        ("leaves", "can't be made: gone"),
+        ("leaves", "can't be used: gone"),
         ("lifo:height=1", "no parameter 'height'; it has weight"),
     ],
 )
@@ -159,9 +159,9 @@ def test_a_policy_that_fails_is_stood_in_for_and_loses_nothing(how: object, stat
     assert cluster.last is not None
     assert "moody failed for" in cluster.last.policy_failed
     assert "t2" in cluster.last.policy_failed
-    want = sorted(cluster.tasks.values(), key=lambda t: rank(t, AgingSjf().key(t, 0.0, None)))
+    want = sorted(cluster.tasks.values(), key=lambda t: sort_key(t, AgingSjf().key(t, 0.0, None)))
     assert cluster.queue.page(0, 9) == [task.id for task in want]
-    assert cluster.places == {}  # a rule that may come back promises nothing
+    assert cluster.reservations == {}  # a rule that may come back promises nothing
     cluster.cancel(tid("t2"))
     made = cluster.step()
     assert made.policy_failed == ""
@@ -227,7 +227,7 @@ def test_a_policy_that_can_not_tell_when_it_closes_promises_nothing(how: object)
     assert cluster.last is not None
     assert cluster.last.policy_failed == ""
     assert cluster.queue.page(0, 9) == [tid(f"t{i}") for i in range(1, 4)]
-    assert [place for place in cluster.places.values() if place.promised_s is not None] == []
+    assert [place for place in cluster.reservations.values() if place.promised_s is not None] == []
     cluster.run()
     assert len(cluster.starts) == 4
 
@@ -247,9 +247,9 @@ def test_ctrl_c_ends_what_nothing_else_would_and_else_is_a_policys_own_word() ->
 
 
 def test_numbers_of_other_packages_are_numbers() -> None:
-    assert guard.number(Fraction(1, 2)) == 0.5
+    assert guard.finite_number(Fraction(1, 2)) == 0.5
     with pytest.raises(TypeError, match="its number is a Decimal"):
-        guard.number(Decimal(1))
+        guard.finite_number(Decimal(1))
 
 
 def test_another_policy_takes_over_a_full_queue() -> None:
@@ -259,7 +259,7 @@ def test_another_policy_takes_over_a_full_queue() -> None:
         queue.add(task, runnable=task.id.name != "t3")
     assert queue.page(0, 9) == [tid(f"t{i}") for i in (4, 3, 2, 1, 0)]
     for name in ("fifo", "fair", "hrrn", "adaptive", "fifo"):
-        queue.change(policies.by_name(name))
+        queue.change_policy(policies.by_name(name))
         queue.sort(10.0, ClusterView(2, queue.waiting_gpu_s))
         assert len(queue) == 5
         assert not queue.is_runnable(tid("t3"))
@@ -294,7 +294,7 @@ def test_the_order_is_that_of_a_full_sort_whatever_came_and_went(name: str, seed
             queue.add(task, runnable=True)
         view = ClusterView(4, queue.waiting_gpu_s)
         queue.sort(now, view)
-        want = sorted(there.values(), key=lambda t: rank(t, order.key(t, now, view)))
+        want = sorted(there.values(), key=lambda t: sort_key(t, order.key(t, now, view)))
         assert queue.page(0, 999) == [task.id for task in want]
         assert [queue.position(task.id) for task in want] == list(range(1, len(want) + 1))
         assert queue.waiting_gpu_s == pytest.approx(sum(t.shape.gpus * t.timeout_s for t in there.values()), abs=1e-3)

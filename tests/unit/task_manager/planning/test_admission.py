@@ -5,16 +5,17 @@ from __future__ import annotations
 import pytest
 
 from headway.ids import NodeId
+from task_manager.limits import AdmissionLimits, ShortTaskReserve
 from task_manager.model import Shape
 from task_manager.order.policy import AgingSjf
-from task_manager.planning.admission import Ground, Limits, ShortReserve, contradictions, refusals
+from task_manager.planning.admission import RefusalGround, contradictions, refusals
+from task_manager.planning.pass_model import Discipline, PassSettings, WaitCause
 from task_manager.planning.placement import CpuTasks
-from task_manager.planning.scheduling_pass import Discipline, PassSettings, Why
-from task_manager.planning.submit_check import Gate
+from task_manager.planning.submit_check import SubmitCheck
 from tests.support.scheduling import Cluster
 from tests.unit.task_manager.rig import GiB, a_node, a_task, tid
 
-RESERVE = Limits(short_reserve=ShortReserve(8, 600.0))
+RESERVE = AdmissionLimits(short_reserve=ShortTaskReserve(8, 600.0))
 
 
 @pytest.mark.parametrize(("gpus", "told"), [(0, False), (1, True), (8, True), (9, False)])
@@ -23,10 +24,10 @@ def test_a_reserve_that_leaves_no_gpu_for_long_tasks_is_told_once_there_are_gpus
     assert len(found) == told
     if told:
         assert f"(8 GPUs) leaves none of the cluster's {gpus} for tasks longer than 10m" in found[0]
-    assert contradictions(Limits(), gpus) == []
+    assert contradictions(AdmissionLimits(), gpus) == []
 
 
-LIMITS = Limits(((0, 60.0), (8, 3600.0), (16, 7200.0)), 1.0, 4, ShortReserve(5, 600.0))
+LIMITS = AdmissionLimits(((0, 60.0), (8, 3600.0), (16, 7200.0)), 1.0, 4, ShortTaskReserve(5, 600.0))
 
 
 @pytest.mark.parametrize(
@@ -64,23 +65,23 @@ def test_what_is_refused_at_submit(
 
 
 def test_the_gate_tells_the_nodes_reasons_and_those_of_the_limits_together() -> None:
-    gate = Gate([a_node(gpus=2)], Limits(((0, 60.0),), running_gpus_per_user=2), CpuTasks.LAST_RESORT)
+    gate = SubmitCheck([a_node(gpus=2)], AdmissionLimits(((0, 60.0),), running_gpus_per_user=2), CpuTasks.LAST_RESORT)
     assert gate.refusals(Shape(100, GiB, 2), 60.0) == []
     found = gate.refusals(Shape(100, GiB, 3), 61.0)
-    assert [one.ground for one in found] == [Ground.NO_NODE, Ground.MAX_TIMEOUT, Ground.USER_GPUS]
+    assert [one.ground for one in found] == [RefusalGround.NO_NODE, RefusalGround.MAX_TIMEOUT, RefusalGround.USER_GPUS]
     assert not found[0].for_ever
-    empty = Gate([], Limits(running_gpus_per_user=2), CpuTasks.LAST_RESORT)
+    empty = SubmitCheck([], AdmissionLimits(running_gpus_per_user=2), CpuTasks.LAST_RESORT)
     assert empty.refusals(Shape(100, GiB, 2), 60.0) == []
-    assert [one.ground for one in empty.refusals(Shape(100, GiB, 3), 60.0)] == [Ground.USER_GPUS]
+    assert [one.ground for one in empty.refusals(Shape(100, GiB, 3), 60.0)] == [RefusalGround.USER_GPUS]
 
 
 def test_few_gpus_admit_no_task_that_takes_days() -> None:
-    limits = Limits(((0, 86_400.0), (8, 7 * 86_400.0)))
+    limits = AdmissionLimits(((0, 86_400.0), (8, 7 * 86_400.0)))
     assert limits.max_timeout_s(2) == 86_400.0
     assert limits.max_timeout_s(9) == 7 * 86_400.0
 
 
-CAPPED = Limits(running_gpus_per_user=2)
+CAPPED = AdmissionLimits(running_gpus_per_user=2)
 
 
 @pytest.mark.parametrize("discipline", list(Discipline))
@@ -94,11 +95,11 @@ def test_a_cap_on_running_gpus_holds_tasks_with_a_reason_and_blocks_nobody(disci
     assert {task_id.name for task_id in cluster.live} == {"a0", "a1", "b"}
     assert cluster.last is not None
     held = cluster.last.waits[tid("a2")]
-    assert held.why in (Why.USER_LIMIT, Why.NO_ROOM)
+    assert held.why in (WaitCause.USER_LIMIT, WaitCause.NO_ROOM)
     cluster.cancel(tid("b"))
     made = cluster.step()
     assert made.placements == ()
-    assert made.waits[tid("a2")].why is Why.USER_LIMIT
+    assert made.waits[tid("a2")].why is WaitCause.USER_LIMIT
     while cluster.tasks:
         cluster.run(until=cluster.now + 25.0)
         assert sum(live.task.shape.gpus for live in cluster.live.values()) <= 2
@@ -129,7 +130,7 @@ def test_capped_tasks_have_places_and_promises_that_hold() -> None:
 
 @pytest.mark.parametrize("discipline", list(Discipline))
 def test_long_tasks_leave_the_reserve_to_short_ones(discipline: Discipline) -> None:
-    limits = Limits(short_reserve=ShortReserve(1, 600.0))
+    limits = AdmissionLimits(short_reserve=ShortTaskReserve(1, 600.0))
     settings = PassSettings(discipline=discipline, limits=limits)
     cluster = Cluster([a_node(gpus=3, cpu=10_000)], AgingSjf(), settings)
     cluster.submit(*(a_task(f"long{i}", timeout=5000.0, gpus=1) for i in range(4)))
@@ -138,14 +139,14 @@ def test_long_tasks_leave_the_reserve_to_short_ones(discipline: Discipline) -> N
     assert {task_id.name for task_id in cluster.live} == {"long0", "long1", "short"}
     cluster.run(until=200.0)
     assert cluster.last is not None
-    assert cluster.last.waits[tid("long2")].why is Why.SHORT_RESERVE
+    assert cluster.last.waits[tid("long2")].why is WaitCause.SHORT_RESERVE
     cluster.run()
     assert cluster.starts[tid("long2")] == 5000.0
 
 
 @pytest.mark.parametrize("discipline", list(Discipline))
 def test_a_task_that_is_for_a_larger_cluster_waits_for_it_and_blocks_nobody(discipline: Discipline) -> None:
-    limits = Limits(((0, 1000.0), (4, 9000.0)), short_reserve=ShortReserve(2, 600.0))
+    limits = AdmissionLimits(((0, 1000.0), (4, 9000.0)), short_reserve=ShortTaskReserve(2, 600.0))
     cluster = Cluster([a_node(gpus=2, cpu=10_000)], AgingSjf(), PassSettings(discipline=discipline, limits=limits))
     for task in (
         a_task("long", timeout=5000.0), a_task("kept", timeout=900.0, gpus=1),
@@ -157,16 +158,16 @@ def test_a_task_that_is_for_a_larger_cluster_waits_for_it_and_blocks_nobody(disc
     assert cluster.last is not None
     for name in ("long", "kept"):
         wait = cluster.last.waits.get(tid(name))
-        assert wait is None or wait.why is Why.NOT_ADMITTED  # None: nobody looked at it, as nothing is free
+        assert wait is None or wait.why is WaitCause.NOT_ADMITTED  # None: nobody looked at it, as nothing is free
         assert tid(name) not in cluster.last.estimates
-    assert cluster.last.waits[tid("long")].why is Why.NOT_ADMITTED
+    assert cluster.last.waits[tid("long")].why is WaitCause.NOT_ADMITTED
     cluster.nodes[NodeId("n2")] = a_node("n2", gpus=2, cpu=10_000)
     cluster.step()
     assert {task_id.name for task_id in cluster.live} == {"short", "cpu", "long", "kept"}
 
 
 def test_a_promise_falls_with_a_cause_when_the_cluster_is_too_small_for_the_task() -> None:
-    limits = Limits(((0, 50.0), (3, 9000.0)))
+    limits = AdmissionLimits(((0, 50.0), (3, 9000.0)))
     cluster = Cluster([a_node(gpus=2), a_node("n2", gpus=1)], AgingSjf(), PassSettings(limits=limits), checked=False)
     cluster.submit(a_task("runs", timeout=40.0, gpus=2), a_task("long", timeout=100.0, gpus=2))
     cluster.run(until=101.0 - 70.0)
@@ -174,7 +175,7 @@ def test_a_promise_falls_with_a_cause_when_the_cluster_is_too_small_for_the_task
     cluster.live.clear()
     cluster.enqueue(a_task("next", at=0.0, timeout=100.0, gpus=2))
     cluster.step()
-    (promised,) = cluster.places
+    (promised,) = cluster.reservations
     del cluster.nodes[NodeId("n2")]
     made = cluster.step()
     assert [(lost.task_id, lost.now_s) for lost in made.dropped] == [(promised, None)]
@@ -183,7 +184,7 @@ def test_a_promise_falls_with_a_cause_when_the_cluster_is_too_small_for_the_task
 
 def test_a_timeout_that_was_once_admitted_runs() -> None:
     """A lower maximum than at submit is no reason to keep for ever what was taken."""
-    cluster = Cluster([a_node()], AgingSjf(), PassSettings(limits=Limits(((0, 60.0),))))
+    cluster = Cluster([a_node()], AgingSjf(), PassSettings(limits=AdmissionLimits(((0, 60.0),))))
     cluster.submit(a_task("old", timeout=5000.0))
     cluster.run(until=1.0)
     assert tid("old") in cluster.live

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from task_manager.planning.cuda import brands, in_words, is_served
+from task_manager.planning.cuda import brands, is_served, phrase
 
 # nvidia/cuda:12.4.1-base, shortened to its kinds of terms.
 CUDA_12_4 = (
@@ -74,5 +74,5 @@ def test_brands_of_cards(model: str, want: str) -> None:
 
 
 def test_in_words() -> None:
-    assert in_words(CUDA_12_4) == "a driver for CUDA 12.4 or newer"
-    assert in_words("driver>=535") == "a driver with driver>=535"
+    assert phrase(CUDA_12_4) == "a driver for CUDA 12.4 or newer"
+    assert phrase("driver>=535") == "a driver with driver>=535"

@@ -12,8 +12,9 @@ from task_manager.model import Shape
 from task_manager.order import policies
 from task_manager.order.policy import AgingSjf, ClusterView
 from task_manager.order.queue import TaskQueue
-from task_manager.planning.placement import CpuTasks, choose, empty_room
-from task_manager.planning.scheduling_pass import Discipline, PassInput, PassSettings, Why, plan
+from task_manager.planning.pass_model import Discipline, PassInput, PassSettings, WaitCause
+from task_manager.planning.placement import CpuTasks, choose, full_capacity
+from task_manager.planning.scheduling_pass import plan_pass
 from tests.support.scheduling import Cluster, fixture_rows
 from tests.unit.task_manager.rig import GiB, a_node, a_task, gpus_of, tid
 
@@ -153,7 +154,7 @@ def test_a_short_task_uses_the_gap_before_a_reservation_and_a_longer_one_does_no
     cluster.run(until=50.0)
     assert {task_id.name for task_id in cluster.live} == {"runs", "short"}
     assert cluster.last is not None
-    assert cluster.last.waits[tid("large")].why is Why.NO_ROOM
+    assert cluster.last.waits[tid("large")].why is WaitCause.NO_ROOM
     assert cluster.last.estimates[tid("large")].start_s == 100.0
     cluster.run()
     assert cluster.starts[tid("large")] == 100.0
@@ -171,7 +172,7 @@ def test_who_goes_around_a_reservation_is_told_whose(discipline: Discipline) -> 
     cluster.run(until=3.0)
     assert cluster.last is not None
     wait = cluster.last.waits[tid("long")]
-    assert (wait.why, wait.blocker) == (Why.RESERVED, tid("large"))
+    assert (wait.why, wait.blocker) == (WaitCause.RESERVED, tid("large"))
 
 
 def test_strict_lets_nobody_overtake_and_estimates_are_in_order() -> None:
@@ -183,7 +184,10 @@ def test_strict_lets_nobody_overtake_and_estimates_are_in_order() -> None:
     )
     cluster.run(until=3.0)
     assert cluster.last is not None
-    assert (cluster.last.waits[tid("tiny")].why, cluster.last.waits[tid("tiny")].blocker) == (Why.BEHIND, tid("large"))
+    assert (cluster.last.waits[tid("tiny")].why, cluster.last.waits[tid("tiny")].blocker) == (
+        WaitCause.BEHIND,
+        tid("large"),
+    )
     assert cluster.last.estimates[tid("tiny")].start_s == 150.0
     cluster.run()
     assert cluster.starts[tid("tiny")] == 150.0
@@ -260,10 +264,10 @@ def test_greedy_is_the_placement_rule_in_order(
         tasks[task.id] = task
         queue.add(task, runnable=True)
     rooms = [
-        empty_room(a_node(f"n{i}", cpu=cpu, memory=mem * GiB, gpus=gpus_of(f"n{i}", gpus, model)), i)
+        full_capacity(a_node(f"n{i}", cpu=cpu, memory=mem * GiB, gpus=gpus_of(f"n{i}", gpus, model)), i)
         for i, (cpu, mem, gpus, model) in enumerate(nodes)
     ]
-    made = plan(
+    made = plan_pass(
         PassInput(
             0.0, 0.0, queue, tasks, rooms, [], {}, AgingSjf(), ClusterView(sum(n[2] for n in nodes)),
             PassSettings(discipline=Discipline.GREEDY, cpu_tasks=cpu_tasks),

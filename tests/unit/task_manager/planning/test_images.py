@@ -17,9 +17,9 @@ from task_manager.dispatch.image_prefetch import ImagePrefetcher
 from task_manager.model import Node, Shape
 from task_manager.order.policy import AgingSjf
 from task_manager.order.queue import TaskQueue
-from task_manager.planning.explain import Sight, could_ever_run, reasons
-from task_manager.planning.image_forecast import Head, Wanted, wishes
-from task_manager.planning.placement import Room, choose, empty_room, fits, shortages
+from task_manager.planning.explain import ClusterSnapshot, could_ever_run, wait_reasons
+from task_manager.planning.image_forecast import ForecastImage, QueueHead, images_needed
+from task_manager.planning.placement import FreeResources, choose, fits, full_capacity, shortages
 from tests.support.clock import FakeClock
 from tests.support.scheduling import greedy
 from tests.unit.task_manager.rig import GiB, House, a_house, a_node, a_task, gpus_of
@@ -28,12 +28,12 @@ D1, D2 = "sha256:" + "1" * 64, "sha256:" + "2" * 64
 CUDA = "cuda>=12.4"
 
 
-def rooms(*nodes: Node) -> list[Room]:
-    return [empty_room(node, order) for order, node in enumerate(nodes)]
+def rooms(*nodes: Node) -> list[FreeResources]:
+    return [full_capacity(node, order) for order, node in enumerate(nodes)]
 
 
-def wanted(name: str = "lab/tool:1", digest: str = D1) -> Wanted:
-    return Wanted(name, digest, common_pb2.IMAGE_SOURCE_MARKET, "ann")
+def wanted(name: str = "lab/tool:1", digest: str = D1) -> ForecastImage:
+    return ForecastImage(name, digest, common_pb2.IMAGE_SOURCE_MARKET, "ann")
 
 
 # -- where an image can run ---------------------------------------------------------------------------
@@ -55,7 +55,7 @@ def wanted(name: str = "lab/tool:1", digest: str = D1) -> Wanted:
     ],
 )
 def test_an_image_keeps_a_task_from_nodes_that_cannot_run_it(shape: Shape, node: Node, want: bool) -> None:
-    room = empty_room(node)
+    room = full_capacity(node)
     assert fits(shape, room) is want
     assert (not shortages(shape, room)) is want
     assert (choose(shape, [room]) is not None) is want
@@ -101,7 +101,7 @@ def test_a_task_whose_image_runs_nowhere_is_refused_with_the_reason(shape: Shape
 )
 def test_a_waiting_task_says_that_its_image_is_missing(shape: Shape, word: WaitWord) -> None:
     task = replace(a_task(), shape=shape)
-    found = reasons(task, Sight(rooms(a_node(architecture="amd64"))), ahead=0)
+    found = wait_reasons(task, ClusterSnapshot(rooms(a_node(architecture="amd64"))), ahead=0)
     assert [reason.word for reason in found] == [word]
 
 
@@ -186,28 +186,28 @@ async def test_check_resources_knows_the_image(clock: FakeClock, tmp_path: Path)
 
 
 def test_up_to_four_suitable_nodes_all_get_the_image() -> None:
-    heads = [Head(Shape(100, GiB, architecture="amd64", image=D1), wanted())]
+    heads = [QueueHead(Shape(100, GiB, architecture="amd64", image=D1), wanted())]
     nodes = [a_node(f"n{i}", architecture="amd64" if i < 4 else "arm64") for i in range(6)]
-    assert set(wishes(heads, rooms(*nodes))) == {"n0", "n1", "n2", "n3"}
+    assert set(images_needed(heads, rooms(*nodes))) == {"n0", "n1", "n2", "n3"}
 
 
 def test_of_more_nodes_the_three_likeliest() -> None:
-    heads = [Head(Shape(100, GiB, 1, image=D1), wanted())]
+    heads = [QueueHead(Shape(100, GiB, 1, image=D1), wanted())]
     nodes = rooms(*(a_node(f"n{i}", gpus=8 - i) for i in range(6)))
     nodes[5].gpus.clear()  # all in use
-    assert set(wishes(heads, nodes)) == {"n4", "n3", "n2"}
+    assert set(images_needed(heads, nodes)) == {"n4", "n3", "n2"}
     booked = [replace(heads[0], node_id=NodeId("n5"))]
-    assert set(wishes(booked, nodes)) == {"n5", "n4", "n3"}, "first of all where it has its place"
+    assert set(images_needed(booked, nodes)) == {"n5", "n4", "n3"}, "first of all where it has its place"
 
 
 def test_a_list_is_in_the_order_of_the_queue_and_names_an_image_once() -> None:
     shape = Shape(100, GiB)
     heads = [
-        Head(replace(shape, image=D2), wanted("second", D2)),
-        Head(replace(shape, image=D1), wanted("first", D1)),
-        Head(replace(shape, image=D2, cpu_centi=200), wanted("second", D2)),
+        QueueHead(replace(shape, image=D2), wanted("second", D2)),
+        QueueHead(replace(shape, image=D1), wanted("first", D1)),
+        QueueHead(replace(shape, image=D2, cpu_centi=200), wanted("second", D2)),
     ]
-    found = wishes(heads, rooms(a_node()))
+    found = images_needed(heads, rooms(a_node()))
     assert [image.name for image in found[a_node().id]] == ["second", "first"]
 
 

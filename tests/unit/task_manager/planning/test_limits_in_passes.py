@@ -8,24 +8,24 @@ from typing import Any
 
 import pytest
 
-from task_manager.engine import pass_input, queue_pass
+from task_manager.engine import queue_pass
+from task_manager.limits import AdmissionLimits, ShortTaskReserve
 from task_manager.order import policies
 from task_manager.order.policy import Fifo
 from task_manager.order.queue import TaskQueue
 from task_manager.planning import candidates
-from task_manager.planning.admission import Limits, ShortReserve
-from task_manager.planning.explain import Sight, reasons
-from task_manager.planning.plan import Plan
-from task_manager.planning.scheduling_pass import Discipline, PassSettings, Wait, Why, plan
+from task_manager.planning.explain import ClusterSnapshot, wait_reasons
+from task_manager.planning.pass_model import Discipline, PassSettings, Plan, Wait, WaitCause
+from task_manager.planning.scheduling_pass import plan_pass
 from tests.support.clock import FakeClock
 from tests.support.scheduling import Cluster
 from tests.unit.task_manager.rig import SETTINGS, a_house, a_node, a_task, tid
 
-CAPPED = Limits(running_gpus_per_user=4)
-LONG = Limits(short_reserve=ShortReserve(4, 10.0))  # of 8 GPUs
+CAPPED = AdmissionLimits(running_gpus_per_user=4)
+LONG = AdmissionLimits(short_reserve=ShortTaskReserve(4, 10.0))  # of 8 GPUs
 
 
-def a_cluster(limits: Limits, discipline: Discipline, **more: Any) -> Cluster:
+def a_cluster(limits: AdmissionLimits, discipline: Discipline, **more: Any) -> Cluster:
     """One GPU is held for 1,000 s; the account's next task, or the next long one, needs all that may be held."""
     settings = PassSettings(discipline=discipline, limits=limits, **more)
     cluster = Cluster([a_node(gpus=8, cpu=100_000)], policies.by_name("fifo"), settings, checked=False)
@@ -43,7 +43,7 @@ def last(cluster: Cluster) -> Plan:
 @pytest.mark.parametrize("many", [1, 300])
 @pytest.mark.parametrize("limits", [CAPPED, LONG])
 def test_behind_tasks_that_a_limit_holds_those_short_enough_start(
-    limits: Limits, many: int, discipline: Discipline
+    limits: AdmissionLimits, many: int, discipline: Discipline
 ) -> None:
     """All of an account's tasks of one shape were passed over after the first that its cap held."""
     cluster = a_cluster(limits, discipline, reserved=3, filled=3)
@@ -52,7 +52,7 @@ def test_behind_tasks_that_a_limit_holds_those_short_enough_start(
     cluster.submit(a_task("other", at=4.0, timeout=9.0, gpus=4, memory=1, owner="ben"))
     cluster.run(until=5.0)
     assert {task_id.name for task_id in cluster.live} == {"runs", "short", "other"}
-    why = Why.USER_LIMIT if limits is CAPPED else Why.SHORT_RESERVE
+    why = WaitCause.USER_LIMIT if limits is CAPPED else WaitCause.SHORT_RESERVE
     for i in range(many):
         task = cluster.tasks[tid(f"x{i:03d}")]
         wait = last(cluster).wait_of(task)
@@ -73,7 +73,7 @@ def test_of_many_that_a_cap_holds_few_are_looked_at() -> None:
     assert len(last(cluster).waits) < 50
     wait = last(cluster).wait_of(cluster.tasks[tid("gap")])
     assert wait is not None
-    assert wait.why is Why.USER_LIMIT
+    assert wait.why is WaitCause.USER_LIMIT
 
 
 def test_the_short_ones_of_a_lane_are_found_however_many_there_are() -> None:
@@ -81,45 +81,51 @@ def test_the_short_ones_of_a_lane_are_found_however_many_there_are() -> None:
     tasks = {f"t{i:03d}": a_task(f"t{i:03d}", at=float(i), timeout=float(i * 37 % 500), gpus=1) for i in range(500)}
     for task in tasks.values():
         queue.add(task, runnable=True)
-    queue.measure_by(lambda task: task.timeout_s + 10.0, 1)
+    queue.set_duration(lambda task: task.timeout_s + 10.0, 1)
     shape = tasks["t000"].shape
-    (lane,) = queue.shelves[shape]
+    (lane,) = queue.ready_by_shape[shape]
     after = queue.key_of(tid("t100"))
     assert after is not None
     for most_s in (-1.0, 10.0, 15.0, 200.0, 1e9):
-        found = [key[5] for key in queue.shorter(shape, lane, most_s, after)]
+        found = [key[5] for key in queue.shorter_than(shape, lane, most_s, after)]
         assert found == [n for n, task in tasks.items() if n > "t100" and task.timeout_s + 10.0 <= most_s]
     for name in ("t101", "t102"):
         queue.remove(tid(name))
     queue.add(replace(tasks["t103"], timeout_s=1e6), runnable=True)
     other = queue.copier()()
     for one in (queue, other):
-        assert [key[5] for key in one.shorter(shape, lane, 1e5, after)] == sorted(tasks)[104:]
-    queue.measure_by(lambda task: 0.0, 2)
-    assert len(list(queue.shorter(shape, lane, 0.0, after))) == 397
+        assert [key[5] for key in one.shorter_than(shape, lane, 1e5, after)] == sorted(tasks)[104:]
+    queue.set_duration(lambda task: 0.0, 2)
+    assert len(list(queue.shorter_than(shape, lane, 0.0, after))) == 397
 
 
 @pytest.mark.parametrize(
     ("limits", "why", "part"),
     [
-        (CAPPED, Why.USER_LIMIT, "The GPUs that ann may still hold, as one account, are kept for"),
-        (LONG, Why.SHORT_RESERVE, "The GPUs that tasks with timeouts as long as its own may still hold together are"),
+        (CAPPED, WaitCause.USER_LIMIT, "The GPUs that ann may still hold, as one account, are kept for"),
+        (
+            LONG,
+            WaitCause.SHORT_RESERVE,
+            "The GPUs that tasks with timeouts as long as its own may still hold together are",
+        ),
     ],
 )
 @pytest.mark.parametrize("discipline", [Discipline.CONSERVATIVE, Discipline.EASY])
-def test_for_whom_a_limit_is_kept_is_told(discipline: Discipline, limits: Limits, why: Why, part: str) -> None:
+def test_for_whom_a_limit_is_kept_is_told(
+    discipline: Discipline, limits: AdmissionLimits, why: WaitCause, part: str
+) -> None:
     """It was said that the account held as much as it may, while the rest was booked for a task of its own."""
     cluster = a_cluster(limits, discipline)
     cluster.submit(a_task("x", at=2.0, timeout=2_000.0, gpus=1, memory=1))
     cluster.run(until=5.0)
     task, wait = cluster.tasks[tid("x")], last(cluster).waits[tid("x")]
     assert (wait.why, wait.blocker) == (why, tid("all"))
-    told = [reason.sentence for reason in reasons(task, Sight(cluster.rooms()), ahead=1, wait=wait)]
+    told = [reason.sentence for reason in wait_reasons(task, ClusterSnapshot(cluster.rooms()), ahead=1, wait=wait)]
     assert len(told) == 1
     assert told[0].startswith(part)
     assert str(tid("all")) in told[0]
     promised = last(cluster).waits[tid("all")]
-    assert tid("all") in cluster.places
+    assert tid("all") in cluster.reservations
     assert (promised.why, promised.blocker) == (why, None), (
         "those that run hold it, and its own place is not in its way"
     )
@@ -131,18 +137,18 @@ def test_a_task_of_another_account_is_not_blamed_for_a_cap() -> None:
     cluster.submit(a_task("more", at=0.5, timeout=50.0, gpus=3, memory=1))
     cluster.submit(a_task("x", at=2.0, timeout=20.0, gpus=1, memory=1))
     cluster.run(until=5.0)
-    assert last(cluster).waits[tid("x")] == Wait(Why.USER_LIMIT, last(cluster).waits[tid("x")].node_id, None)
+    assert last(cluster).waits[tid("x")] == Wait(WaitCause.USER_LIMIT, last(cluster).waits[tid("x")].node_id, None)
 
 
 @pytest.mark.parametrize("discipline", [Discipline.EASY, Discipline.STRICT])
 def test_rough_starts_of_capped_tasks_are_no_earlier_than_their_cap_lets_them(discipline: Discipline) -> None:
     """The second of an account was said to start before the first, with one GPU for both."""
-    settings = PassSettings(discipline=discipline, limits=Limits(running_gpus_per_user=1))
+    settings = PassSettings(discipline=discipline, limits=AdmissionLimits(running_gpus_per_user=1))
     cluster = Cluster([a_node(gpus=4, cpu=1_000)], policies.by_name("fifo"), settings)
     cluster.submit(a_task("runs", timeout=1_000.0, gpus=1))
     cluster.submit(*(a_task(f"t{i}", at=1.0 + i, timeout=100.0, gpus=1) for i in range(3)))
     cluster.run(until=10.0)
-    found = [pass_input.estimate_of(last(cluster), cluster.tasks[tid(f"t{i}")], 1 + i) for i in range(3)]
+    found = [last(cluster).estimate_of(cluster.tasks[tid(f"t{i}")], 1 + i) for i in range(3)]
     starts = [one.start_s for one in found if one is not None]
     assert len(starts) == 3
     assert starts == sorted(starts)
@@ -153,14 +159,14 @@ def test_rough_starts_of_capped_tasks_are_no_earlier_than_their_cap_lets_them(di
 
 
 def test_whatever_leaves_makes_way_for_one_that_was_not_looked_at() -> None:
-    cluster = a_cluster(Limits(), Discipline.CONSERVATIVE, reserved=1, filled=1)
+    cluster = a_cluster(AdmissionLimits(), Discipline.CONSERVATIVE, reserved=1, filled=1)
     cluster.submit(a_task("all8", at=0.5, timeout=500.0, gpus=8, memory=1))
     cluster.submit(*(a_task(f"x{i}", at=2.0 + i, timeout=5_000.0, gpus=1, memory=1) for i in range(3)))
     cluster.submit(a_task("short", at=7.0, timeout=5.0, gpus=1, memory=1))
     cluster.run(until=8.0)
     assert last(cluster).cut
     assert tid("short") in cluster.tasks
-    cluster = a_cluster(Limits(), Discipline.CONSERVATIVE)
+    cluster = a_cluster(AdmissionLimits(), Discipline.CONSERVATIVE)
     cluster.run(until=8.0)
     assert not last(cluster).cut
 
@@ -202,7 +208,7 @@ def promised(turn_to: Discipline) -> Cluster:
     cluster = Cluster([a_node(gpus=4, cpu=1_000)], policies.by_name("fifo"), run_s=lambda task: 25.0)
     cluster.submit(a_task("runs", timeout=40.0, gpus=2), a_task("all", at=1.0, timeout=20.0, gpus=4))
     cluster.run(until=5.0)
-    assert set(cluster.places) == {tid("all")}
+    assert set(cluster.reservations) == {tid("all")}
     cluster.settings = replace(cluster.settings, discipline=turn_to)
     return cluster
 
@@ -215,8 +221,8 @@ def test_under_strict_nobody_overtakes_a_task_with_a_stored_place() -> None:
     assert set(cluster.live) == {tid("runs")}
     for name in ("b", "c"):
         wait = last(cluster).waits[tid(name)]
-        assert (wait.why, wait.blocker) == (Why.BEHIND, tid("all"))
-    assert last(cluster).waits[tid("all")].why is Why.NO_ROOM
+        assert (wait.why, wait.blocker) == (WaitCause.BEHIND, tid("all"))
+    assert last(cluster).waits[tid("all")].why is WaitCause.NO_ROOM
     cluster.run()
     assert cluster.starts[tid("all")] == 25.0
     assert cluster.starts[tid("b")] == cluster.starts[tid("c")] == 50.0
@@ -229,7 +235,7 @@ def test_under_strict_what_was_not_looked_at_waits_for_the_first() -> None:
     cluster.submit(*(a_task(f"t{i}", at=2.0 + i, timeout=5.0, gpus=1) for i in range(3)))
     cluster.run(until=10.0)
     assert tid("t2") not in last(cluster).waits
-    assert last(cluster).wait_of(cluster.tasks[tid("t2")]) == Wait(Why.BEHIND, None, tid("all"))
+    assert last(cluster).wait_of(cluster.tasks[tid("t2")]) == Wait(WaitCause.BEHIND, None, tid("all"))
 
 
 def test_under_greedy_a_stored_place_is_not_in_its_own_way() -> None:
@@ -249,20 +255,20 @@ def test_under_greedy_promises_outlast_a_pass_that_starts_all_that_it_may() -> N
         cluster.enqueue(a_task(f"b{i}", timeout=5.0, gpus=0))
     made = cluster.step()
     assert made.more
-    assert set(made.places) == {tid("all")}
+    assert set(made.promised) == {tid("all")}
 
 
 def test_a_pass_that_wants_no_more_is_told_apart() -> None:
     cluster = promised(Discipline.STRICT)
-    assert not plan(cluster.snapshot()).more
+    assert not plan_pass(cluster.snapshot()).more
 
 
 def test_a_lane_is_of_one_account_and_of_timeouts_that_limits_treat_alike() -> None:
-    limits = Limits(((0, 50.0), (4, 500.0)), running_gpus_per_user=4, short_reserve=ShortReserve(4, 100.0))
+    limits = AdmissionLimits(((0, 50.0), (4, 500.0)), running_gpus_per_user=4, short_reserve=ShortTaskReserve(4, 100.0))
     queue = TaskQueue(Fifo(), limits=limits)
     for i, (owner, timeout, gpus) in enumerate(
         (("ann", 50.0, 1), ("ann", 40.0, 1), ("ann", 51.0, 1), ("ann", 100.0, 1), ("ben", 40.0, 1), ("ben", 40.0, 0))
     ):
         queue.add(a_task(f"t{i}", timeout=timeout, gpus=gpus, owner=owner), runnable=True)
-    lanes = {lane: len(keys) for lanes in queue.shelves.values() for lane, keys in lanes.items()}
+    lanes = {lane: len(keys) for lanes in queue.ready_by_shape.values() for lane, keys in lanes.items()}
     assert lanes == {("ann", 0): 2, ("ann", 1): 2, ("ben", 0): 1, ("", 0): 1}

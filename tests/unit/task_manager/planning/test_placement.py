@@ -11,20 +11,21 @@ from hypothesis import strategies as st
 
 from headway.ids import NodeId
 from headway.model.reasons import EndReason, EndWord
+from task_manager.limits import AdmissionLimits
 from task_manager.model import Gpu, Shape, Task
 from task_manager.order.policy import AgingSjf
 from task_manager.order.queue import TaskQueue
-from task_manager.planning.admission import Holdings, Limits
-from task_manager.planning.explain import Sight, could_ever_run, reasons
-from task_manager.planning.placement import CpuTasks, Room, choose, empty_room, fits, shortages
+from task_manager.planning.admission import GpuHoldings
+from task_manager.planning.explain import ClusterSnapshot, could_ever_run, wait_reasons
+from task_manager.planning.placement import CpuTasks, FreeResources, choose, fits, full_capacity, shortages
 from tests.support.scheduling import greedy
 from tests.unit.task_manager.rig import GiB, a_node, a_task, blocked, gpus_of, tid
 
 CPU_ONLY = Shape(100, GiB)
 
 
-def rooms(*nodes: Any) -> list[Room]:
-    return [empty_room(node, order) for order, node in enumerate(nodes)]
+def rooms(*nodes: Any) -> list[FreeResources]:
+    return [full_capacity(node, order) for order, node in enumerate(nodes)]
 
 
 def queue_of(*tasks: Task) -> TaskQueue:
@@ -205,7 +206,7 @@ def test_what_no_machine_could_ever_run_is_told_in_numbers(
     verdict = could_ever_run(a_task(**task).shape, there)
     assert not verdict.satisfiable
     assert want in verdict.sentence
-    waits = reasons(a_task(**task), Sight(rooms(*there)), ahead=0)
+    waits = wait_reasons(a_task(**task), ClusterSnapshot(rooms(*there)), ahead=0)
     assert [reason.word for reason in waits] == ["no_such_node_yet"]
     assert want in waits[0].sentence
 
@@ -233,7 +234,7 @@ def test_that_gpu_nodes_are_kept_is_the_reason_where_only_they_would_do(
 ) -> None:
     there = [a_node(f"n{i}", **facts) for i, facts in enumerate(nodes)]
     assert could_ever_run(a_task(**task).shape, there, CpuTasks.NEVER).sentence == want
-    (only,) = reasons(a_task(**task), Sight(rooms(*there), CpuTasks.NEVER), ahead=0)
+    (only,) = wait_reasons(a_task(**task), ClusterSnapshot(rooms(*there), CpuTasks.NEVER), ahead=0)
     assert (only.word, only.sentence) == ("no_such_node_yet", want)
 
 
@@ -258,12 +259,12 @@ def test_a_machines_memory_is_told_in_round_numbers() -> None:
 
 def test_without_machines_it_waits_for_workers() -> None:
     assert could_ever_run(CPU_ONLY, []).satisfiable
-    (only,) = reasons(a_task(), Sight([]), ahead=3)
+    (only,) = wait_reasons(a_task(), ClusterSnapshot([]), ahead=3)
     assert only.word == "no_such_node_yet"
     assert "waits for workers" in only.sentence
 
 
-def _taken(room: Room, **left: Any) -> Room:
+def _taken(room: FreeResources, **left: Any) -> FreeResources:
     for name, value in left.items():
         setattr(room, name, value)
     return room
@@ -272,43 +273,45 @@ def _taken(room: Room, **left: Any) -> Room:
 @pytest.mark.parametrize(
     ("task", "room", "want"),
     [
-        ({}, _taken(empty_room(a_node()), cpu_centi=50), ["waiting_for_cpu_or_memory", "behind_higher_priority"]),
-        ({"gpus": 1}, _taken(empty_room(a_node(gpus=2)), gpus=[]), ["waiting_for_gpu", "behind_higher_priority"]),
+        ({}, _taken(full_capacity(a_node()), cpu_centi=50), ["waiting_for_cpu_or_memory", "behind_higher_priority"]),
+        ({"gpus": 1}, _taken(full_capacity(a_node(gpus=2)), gpus=[]), ["waiting_for_gpu", "behind_higher_priority"]),
         (
             {"gpus": 1, "models": ("H100",)},
-            _taken(empty_room(a_node(gpus=(*gpus_of("n1", 2), Gpu("h", "H100", GiB)))), gpus=list(gpus_of("n1", 2))),
+            _taken(full_capacity(a_node(gpus=(*gpus_of("n1", 2), Gpu("h", "H100", GiB)))), gpus=list(gpus_of("n1", 2))),
             ["waiting_for_gpu_model", "behind_higher_priority"],
         ),
         (
             {"gpus": 1},
-            empty_room(a_node(gpus=(Gpu("x", "A100", GiB, busy_outside=True),))),
+            full_capacity(a_node(gpus=(Gpu("x", "A100", GiB, busy_outside=True),))),
             ["waiting_for_gpu", "behind_higher_priority", "gpu_busy_outside"],
         ),
-        ({}, empty_room(a_node(conditions=(blocked("mount_unavailable"),))), ["mount_unavailable"]),
-        ({"held": True}, empty_room(a_node()), ["held"]),
-        ({}, empty_room(a_node()), []),
+        ({}, full_capacity(a_node(conditions=(blocked("mount_unavailable"),))), ["mount_unavailable"]),
+        ({"held": True}, full_capacity(a_node()), ["held"]),
+        ({}, full_capacity(a_node()), []),
     ],
 )
-def test_reasons_of_waiting(task: dict[str, Any], room: Room, want: list[str]) -> None:
-    assert [reason.word for reason in reasons(a_task(**task), Sight([room]), ahead=2)] == want
+def test_reasons_of_waiting(task: dict[str, Any], room: FreeResources, want: list[str]) -> None:
+    assert [reason.word for reason in wait_reasons(a_task(**task), ClusterSnapshot([room]), ahead=2)] == want
 
 
 def test_a_pause_is_told_by_what_is_left_of_it_whatever_the_wall_clock_says() -> None:
     task = a_task(not_before=9.0, reason=EndReason(EndWord.START_FAILED, detail="No room."))
-    (only,) = reasons(task, Sight([empty_room(a_node())]), ahead=2, pause_s=18.6)
+    (only,) = wait_reasons(task, ClusterSnapshot([full_capacity(a_node())]), ahead=2, pause_s=18.6)
     assert (only.word, only.sentence[:40]) == ("retry_pause", "It is tried again in 19 s. No room. The ")
-    assert reasons(task, Sight([empty_room(a_node())]), ahead=2) == []
+    assert wait_reasons(task, ClusterSnapshot([full_capacity(a_node())]), ahead=2) == []
 
 
 def test_what_rules_a_task_out_is_told_before_what_passes() -> None:
-    limits = Limits(max_timeouts=((0, 3_600.0), (4, 86_400.0)), running_gpus_per_user=2)
-    busy, holdings = _taken(empty_room(a_node(gpus=2)), gpus=[]), Holdings({"ann": 2})
-    found = reasons(a_task(gpus=2, timeout=7_200.0), Sight([busy], limits=limits, holdings=holdings), ahead=1)
+    limits = AdmissionLimits(max_timeouts=((0, 3_600.0), (4, 86_400.0)), running_gpus_per_user=2)
+    busy, holdings = _taken(full_capacity(a_node(gpus=2)), gpus=[]), GpuHoldings({"ann": 2})
+    found = wait_reasons(
+        a_task(gpus=2, timeout=7_200.0), ClusterSnapshot([busy], limits=limits, holdings=holdings), ahead=1
+    )
     assert [reason.word for reason in found] == [
         "no_such_node_yet", "user_limit", "waiting_for_gpu", "behind_higher_priority",
     ]  # fmt: skip
     assert "admits up to 1h" in found[0].sentence
-    found = reasons(a_task(gpus=3, held=True), Sight([busy], holdings=Holdings({"ann": 2})), ahead=1)
+    found = wait_reasons(a_task(gpus=3, held=True), ClusterSnapshot([busy], holdings=GpuHoldings({"ann": 2})), ahead=1)
     assert [reason.word for reason in found] == ["no_such_node_yet", "held"]
 
 

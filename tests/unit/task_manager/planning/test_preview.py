@@ -17,12 +17,12 @@ from headway.rpc.v1 import common_pb2
 from headway.rpc.v1 import task_manager_pb2 as pb
 from task_manager import wire
 from task_manager.answers.preview_queries import PreviewQueries
+from task_manager.limits import AdmissionLimits, ShortTaskReserve
 from task_manager.model import Task
 from task_manager.order import policies
 from task_manager.order.dynamic_policies import Fair
 from task_manager.order.policy import View
-from task_manager.planning.admission import Limits, ShortReserve
-from task_manager.planning.plan import Discipline
+from task_manager.planning.pass_model import Discipline
 from tests.support.clock import FakeClock
 from tests.unit.task_manager.rig import SETTINGS, GiB, House, a_house, a_node, a_task, tid
 
@@ -105,7 +105,7 @@ def some_task(rng: random.Random, name: str, job: str, now: float) -> Task:
         ("aging_sjf", {"discipline": Discipline.GREEDY}),
         ("aging_sjf", {"discipline": Discipline.STRICT}),
         ("aging_sjf", {"reserved": 3}),
-        ("aging_sjf", {"limits": Limits(running_gpus_per_user=3, short_reserve=ShortReserve(2, 600.0))}),
+        ("aging_sjf", {"limits": AdmissionLimits(running_gpus_per_user=3, short_reserve=ShortTaskReserve(2, 600.0))}),
         ("fifo", {}),
         ("fair", {}),
         ("adaptive", {}),
@@ -227,7 +227,7 @@ async def test_a_rule_that_learnt_what_cannot_be_copied_orders_the_queue_and_has
 
 
 async def test_what_is_never_taken_is_told_and_has_no_start(tmp_path: Path, clock: FakeClock) -> None:
-    settings = replace(BARE, limits=Limits(max_timeouts=((0, 3_600.0),)))
+    settings = replace(BARE, limits=AdmissionLimits(max_timeouts=((0, 3_600.0),)))
     async with a_house(tmp_path, clock, settings=settings) as house:
         await house.nodes(a_node(gpus=2))
         asked = [[a_task("v", gpus=3, timeout=60)], [a_task("v", gpus=1, timeout=7_200)]]

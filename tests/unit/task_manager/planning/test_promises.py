@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from headway.states import Admission, NodeHealth, TaskState
+from task_manager.limits import AdmissionLimits
 from task_manager.model import Task
 from task_manager.order import policies
 from task_manager.order.policy import AgingSjf
-from task_manager.planning.admission import Limits
+from task_manager.planning.pass_model import Discipline, PassSettings, WaitCause
 from task_manager.planning.placement import CpuTasks
-from task_manager.planning.scheduling_pass import Discipline, PassSettings, Why
 from tests.support.scheduling import Cluster
 from tests.unit.task_manager.rig import GiB, a_node, a_task, gpus_of, tid
 
-LIMITS = Limits(min_timeout_s=10.0)
+LIMITS = AdmissionLimits(min_timeout_s=10.0)
 
 
 def _cluster(*, gpus: int = 1, nodes: int = 1, **more: Any) -> Cluster:
@@ -27,7 +27,7 @@ def _cluster(*, gpus: int = 1, nodes: int = 1, **more: Any) -> Cluster:
 
 
 def _promise(cluster: Cluster, name: str) -> float | None:
-    place = cluster.places.get(tid(name))
+    place = cluster.reservations.get(tid(name))
     return place.promised_s if place is not None else None
 
 
@@ -48,7 +48,7 @@ def test_who_has_waited_as_long_as_their_own_timeout_has_a_promise() -> None:
     cluster.submit(a_task("runs", timeout=5000.0, gpus=1))
     cluster.submit(*(a_task(f"t{i}", at=1.0 + i, timeout=60.0 + 20 * i, gpus=1) for i in range(10)))
     cluster.run(until=300.0)
-    assert {task_id.name for task_id in cluster.places} == {f"t{i}" for i in range(10)}
+    assert {task_id.name for task_id in cluster.reservations} == {f"t{i}" for i in range(10)}
 
 
 def test_there_are_at_most_as_many_promises_as_the_setting_says() -> None:
@@ -56,7 +56,7 @@ def test_there_are_at_most_as_many_promises_as_the_setting_says() -> None:
     cluster.submit(a_task("runs", timeout=5000.0, gpus=1))
     cluster.submit(*(a_task(f"t{i}", at=1.0 + i, timeout=60.0, gpus=1) for i in range(10)))
     cluster.run(until=300.0)
-    assert sorted(cluster.places) == [tid("t0"), tid("t1"), tid("t2")]
+    assert sorted(cluster.reservations) == [tid("t0"), tid("t1"), tid("t2")]
 
 
 def test_late_comers_with_smaller_keys_go_around_and_are_told_for_whom() -> None:
@@ -115,7 +115,7 @@ def test_policies_that_re_sort_promise_nothing() -> None:
         cluster = Cluster([a_node(gpus=1)], policies.by_name(name), PassSettings(limits=LIMITS))
         cluster.submit(a_task("runs", timeout=500.0, gpus=1), a_task("waits", at=1.0, timeout=60.0, gpus=1))
         cluster.run(until=400.0)
-        assert cluster.places == {}
+        assert cluster.reservations == {}
         assert cluster.last is not None
         assert cluster.last.estimates[tid("waits")].start_s == 500.0
 
@@ -154,13 +154,13 @@ def test_a_promise_rises_with_a_cause_when_its_machine_changes(change: Change, c
         a_task("waits", at=1.0, timeout=60.0, gpus=1, cpu=600),
     )
     cluster.run(until=200.0)
-    assert cluster.places[tid("waits")].node_id == "n1"
+    assert cluster.reservations[tid("waits")].node_id == "n1"
     assert _promise(cluster, "waits") == 500.0
     cluster.at(210.0, lambda: change(cluster))
     cluster.run(until=211.0)
     assert cluster.missed == []
     assert any(cause in told for told in cluster.causes), cluster.causes
-    assert cluster.places[tid("waits")].node_id == "n2"
+    assert cluster.reservations[tid("waits")].node_id == "n2"
     cluster.run()
     assert cluster.missed == []
 
@@ -188,7 +188,7 @@ def test_a_machine_that_is_silent_for_a_while_keeps_its_places() -> None:
         a_task("waits", at=1.0, timeout=60.0, gpus=1),
     )  # fmt: skip
     cluster.run(until=200.0)
-    node_id = cluster.places[tid("waits")].node_id
+    node_id = cluster.reservations[tid("waits")].node_id
     cluster.at(210.0, lambda: cluster.closed.update({node_id: f"{node_id} does not answer"}))
     cluster.at(400.0, lambda: cluster.closed.clear())
     cluster.run(until=300.0)
@@ -205,7 +205,7 @@ def test_one_that_is_silent_when_the_start_is_due_lets_the_promise_go_with_a_cau
         a_task("waits", at=1.0, timeout=60.0, gpus=1),
     )  # fmt: skip
     cluster.run(until=200.0)
-    node_id = cluster.places[tid("waits")].node_id
+    node_id = cluster.reservations[tid("waits")].node_id
     cluster.at(210.0, lambda: cluster.closed.update({node_id: f"{node_id} does not answer"}))
     cluster.run()
     assert cluster.causes == [f"{node_id} does not answer"]
@@ -220,7 +220,7 @@ def test_an_attempt_that_outlives_its_booking_is_the_cause_and_nothing_is_promis
     )
     cluster.run(until=650.0)
     assert cluster.causes == [f"{tid('runs')} on n1 has outlived its booking"]
-    assert cluster.places == {}
+    assert cluster.reservations == {}
     assert cluster.missed == []
     cluster.run()
     assert cluster.starts[tid("waits")] == 700.0
@@ -234,13 +234,13 @@ def test_a_place_that_went_to_disk_and_back_is_off_by_a_hair_and_still_stands() 
         a_task("second", at=2.0, timeout=61.0, gpus=1),
     )
     cluster.run(until=200.0)
-    cluster.places = {
+    cluster.reservations = {
         task_id: replace(place, start_s=place.start_s - 3e-7, promised_s=place.start_s - 3e-7)
-        for task_id, place in cluster.places.items()
+        for task_id, place in cluster.reservations.items()
     }
     cluster.step()
     assert cluster.causes == []
-    assert len(cluster.places) == 2
+    assert len(cluster.reservations) == 2
     cluster.run()
     assert cluster.starts[tid("second")] == pytest.approx(560.0)
     assert cluster.missed == []
@@ -310,7 +310,7 @@ def test_room_that_a_promised_task_leaves_is_used_in_the_same_pass() -> None:
         a_task("promised", at=1.0, timeout=60.0, gpus=1),
     )
     cluster.run(until=90.0)
-    assert cluster.places[tid("promised")].node_id == "n1"
+    assert cluster.reservations[tid("promised")].node_id == "n1"
     cluster.run()
     assert cluster.starts[tid("promised")] == 100.0
     assert cluster.missed == []
@@ -321,7 +321,7 @@ def test_disciplines_without_places_promise_nothing(discipline: Discipline) -> N
     cluster = _cluster(settings=PassSettings(discipline=discipline, limits=LIMITS))
     cluster.submit(a_task("runs", timeout=500.0, gpus=1), a_task("waits", at=1.0, timeout=60.0, gpus=1))
     cluster.run(until=300.0)
-    assert cluster.places == {}
+    assert cluster.reservations == {}
     assert cluster.last is not None
     assert cluster.last.estimates[tid("waits")].rough is (discipline is Discipline.GREEDY)
 
@@ -339,7 +339,7 @@ def test_behind_the_first_there_is_a_rough_figure() -> None:
     assert sixth is not None
     assert sixth.rough
     assert sixth.start_s == pytest.approx(500.0 + 5 * 60.0)
-    assert made.waits[tid("t5")].why is Why.NO_ROOM if tid("t5") in made.waits else True
+    assert made.waits[tid("t5")].why is WaitCause.NO_ROOM if tid("t5") in made.waits else True
 
 
 def test_a_rough_figure_is_of_what_the_task_takes() -> None:

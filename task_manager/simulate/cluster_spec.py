@@ -27,7 +27,7 @@ _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,62}")
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class ClusterSpec:
     """Nodes, and what of a task's wishes counts on them."""
 
     text: str
@@ -47,7 +47,7 @@ class Cluster:
         return sum(node.cpu_centi for node in self.nodes if node.cpu_centi != _BOUNDLESS)
 
 
-def parse(text: str) -> Cluster:
+def parse_cluster(text: str) -> ClusterSpec:
     """The cluster that ``text`` describes.
 
     Raises:
@@ -70,7 +70,7 @@ def parse(text: str) -> Cluster:
         first = len(nodes)
         nodes.extend(_node(first + i, gpus, model, cpu_centi, memory_bytes) for i in range(count))
         kinds.append(nodes[first])
-    return Cluster(text, tuple(nodes), tuple(kinds), models, cpus, memory)
+    return ClusterSpec(text, tuple(nodes), tuple(kinds), models, cpus, memory)
 
 
 def _group(group: str) -> tuple[int, int, str, int | None, int | None]:

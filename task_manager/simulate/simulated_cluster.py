@@ -14,12 +14,12 @@ from headway.ids import NodeId, TaskId
 from ..model import Gpu, Task
 from ..order.policy import ClusterView, Policy
 from ..order.queue import TaskQueue
-from ..planning.bookings import Booking, Place
-from ..planning.placement import Room, empty_room
-from ..planning.plan import PassInput, PassSettings, Placement, Plan
-from .cluster import Cluster
-from .measures import Life
-from .workload import Item
+from ..planning.bookings import Booking, Reservation
+from ..planning.pass_model import PassInput, PassSettings, Placement, Plan
+from ..planning.placement import FreeResources, full_capacity
+from .cluster_spec import ClusterSpec
+from .measures import TaskLife
+from .workload import WorkloadTask
 
 Planner = Callable[[PassInput], Plan]
 
@@ -31,36 +31,41 @@ class StuckError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SimulationOutcome:
     """What became of each item, in their order, and how the promises did."""
 
-    lives: tuple[Life, ...]
+    lives: tuple[TaskLife, ...]
     passes: int
     promised: int  # tasks that had a promised start
     missed: int  # of these, those that started later than that, to the microsecond
     policy_failed: str = ""  # the policy raised or gave no number, and `aging_sjf` stood in: why, the first time
 
 
-class World:
+class SimulatedCluster:
     """One run of a workload. ``policy`` must be fresh: it may remember what it saw."""
 
     def __init__(
-        self, items: Sequence[Item], cluster: Cluster, policy: Policy, settings: PassSettings, planner: Planner
+        self,
+        items: Sequence[WorkloadTask],
+        cluster: ClusterSpec,
+        policy: Policy,
+        settings: PassSettings,
+        planner: Planner,
     ) -> None:
         self._items = items
         self._policy = policy
         self._settings = settings
         self._planner = planner
         self._gpus = cluster.gpus
-        self._rooms = [empty_room(node, order) for order, node in enumerate(cluster.nodes)]
-        self._room_of: dict[NodeId, Room] = {room.node.id: room for room in self._rooms}
+        self._free_resources = [full_capacity(node, order) for order, node in enumerate(cluster.nodes)]
+        self._free_on: dict[NodeId, FreeResources] = {free.node.id: free for free in self._free_resources}
         self._cards: dict[str, Gpu] = {gpu.uuid: gpu for node in cluster.nodes for gpu in node.gpus}
         self._last_used: dict[str, float] = {}
         self._queue = TaskQueue(policy)
         self._number = {item.task.id: i for i, item in enumerate(items)}
         self._tasks: dict[TaskId, Task] = {}  # waiting
         self._running: dict[TaskId, Booking] = {}
-        self._places: dict[TaskId, Place] = {}
+        self._reservations: dict[TaskId, Reservation] = {}
         self._promises: dict[TaskId, float] = {}
         self._promised = self._missed = self._passes = 0
         self._policy_failed = ""
@@ -76,7 +81,7 @@ class World:
         roots = (i for i, item in enumerate(items) if not item.needs)
         self._arrivals = sorted(roots, key=lambda i: items[i].task.submitted_at)
 
-    def run(self, on_ended: Callable[[int], None] = lambda count: None) -> Outcome:
+    def run(self, on_ended: Callable[[int], None] = lambda count: None) -> SimulationOutcome:
         """All of it; ``on_ended`` is told how many tasks have ended, each time some have.
 
         Raises:
@@ -97,7 +102,7 @@ class World:
             if ended:
                 on_ended(ended)
         lives = tuple(map(self._life, range(len(self._items))))
-        return Outcome(lives, self._passes, self._promised, self._missed, self._policy_failed)
+        return SimulationOutcome(lives, self._passes, self._promised, self._missed, self._policy_failed)
 
     def _next_instant(self, arrived: int) -> float:
         instants = [self._ends[0][0]] if self._ends else []
@@ -128,10 +133,10 @@ class World:
 
     def _end(self, i: int) -> None:
         booking = self._running.pop(self._items[i].task.id)
-        room = self._room_of[booking.node_id]
-        room.cpu_centi += booking.shape.cpu_centi
-        room.memory_bytes += booking.shape.memory_bytes
-        room.gpus.extend(self._cards[uuid] for uuid in booking.gpu_uuids)
+        free = self._free_on[booking.node_id]
+        free.cpu_centi += booking.shape.cpu_centi
+        free.memory_bytes += booking.shape.memory_bytes
+        free.gpus.extend(self._cards[uuid] for uuid in booking.gpu_uuids)
         self._queue.ended(self._items[i].task, self._items[i].run_s)
 
     def _enqueue(self, i: int, now: float) -> None:
@@ -151,9 +156,9 @@ class World:
                 wall_s=now,
                 queue=self._queue,
                 tasks=self._tasks,
-                rooms=self._rooms,
+                free_resources=self._free_resources,
                 running=tuple(self._running.values()),
-                places=self._places,
+                reservations=self._reservations,
                 policy=self._policy,
                 view=ClusterView(self._gpus, self._queue.waiting_gpu_s),
                 settings=self._settings,
@@ -161,10 +166,10 @@ class World:
             )
         )
         self._policy_failed = self._policy_failed or self._worded(plan.policy_failed)
-        self._places = dict(plan.places)
-        for task_id, place in self._places.items():
-            if place.promised_s is not None and task_id not in self._promises:
-                self._promises[task_id] = place.promised_s
+        self._reservations = dict(plan.promised)
+        for task_id, reservation in self._reservations.items():
+            if reservation.promised_s is not None and task_id not in self._promises:
+                self._promises[task_id] = reservation.promised_s
                 self._promised += 1
         for placement in plan.placements:
             self._start(placement, now)
@@ -184,10 +189,10 @@ class World:
         i = self._number[placement.task_id]
         task = self._tasks.pop(placement.task_id)
         self._queue.remove(task.id)
-        self._places.pop(task.id, None)
+        self._reservations.pop(task.id, None)
         if now > self._promises.pop(task.id, now) + _SLACK_S:
             self._missed += 1
-        self._room_of[placement.node_id].take(task.shape, placement.gpu_uuids)
+        self._free_on[placement.node_id].take(task.shape, placement.gpu_uuids)
         for uuid in placement.gpu_uuids:
             self._last_used[uuid] = now
         limits_s = self._settings.start_limit_s + self._settings.stop_limit_s
@@ -198,9 +203,9 @@ class World:
         self._start_s[i] = now
         heapq.heappush(self._ends, (now + self._items[i].run_s, i))
 
-    def _life(self, i: int) -> Life:
+    def _life(self, i: int) -> TaskLife:
         item = self._items[i]
-        return Life(
+        return TaskLife(
             queued_s=self._queued_s[i],
             start_s=self._start_s[i],
             end_s=self._start_s[i] + item.run_s,

@@ -15,19 +15,19 @@ from headway.units import BadValue
 from ..order import policies
 from ..order.policy import Policy
 from ..planning import scheduling_pass
-from ..planning.plan import Discipline, PassSettings
+from ..planning.pass_model import Discipline, PassSettings
 from . import dag, plots, trace, workload
-from .cluster import Cluster
-from .measures import Life, Measures, measure
-from .records import Record
-from .workload import Item
-from .world import Outcome, World
+from .cluster_spec import ClusterSpec
+from .measures import Measures, TaskLife, measure
+from .simulated_cluster import SimulatedCluster, SimulationOutcome
+from .trace_records import TraceRecord
+from .workload import WorkloadTask
 
 MAX_TIMEOUT_FACTOR = 1_000_000.0
 
 
 @dataclass(frozen=True, slots=True)
-class Contest:
+class Contestant:
     """One policy under one discipline."""
 
     name: str  # for people: what was typed, with the discipline where there are several
@@ -40,12 +40,12 @@ class Contest:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class ContestantResult:
     """What it came to."""
 
-    contest: Contest
+    contest: Contestant
     measures: Measures
-    outcome: Outcome
+    outcome: SimulationOutcome
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -62,10 +62,10 @@ class Result:
 class Simulation:
     """A workload, a cluster, and who competes."""
 
-    items: tuple[Item, ...]
+    items: tuple[WorkloadTask, ...]
     order: tuple[int, ...]  # items in the order of their files
-    cluster: Cluster
-    contests: tuple[Contest, ...]
+    cluster: ClusterSpec
+    contests: tuple[Contestant, ...]
     notes: tuple[str, ...] = ()
     promises: bool = True
 
@@ -74,19 +74,21 @@ class Simulation:
         """Tasks to be run in all contests together."""
         return len(self.items) * len(self.contests)
 
-    def run(self, on_ended: Callable[[int], None] = lambda count: None) -> list[Result]:
+    def run(self, on_ended: Callable[[int], None] = lambda count: None) -> list[ContestantResult]:
         """All contests; ``on_ended`` is told of ended tasks as they come."""
         results = []
         promised = self.promises and promises_matter(self.items, self.cluster)
         for contest in self.contests:
             policy = _policy(contest.policy)
             settings = PassSettings(discipline=contest.discipline, estimates=promised and _promises(contest, policy))
-            outcome = World(self.items, self.cluster, policy, settings, scheduling_pass.plan).run(on_ended)
+            outcome = SimulatedCluster(self.items, self.cluster, policy, settings, scheduling_pass.plan_pass).run(
+                on_ended
+            )
             measures = measure(outcome.lives, gpus=self.cluster.gpus, cpu_centi=self.cluster.cpu_centi)
-            results.append(Result(contest, measures, outcome))
+            results.append(ContestantResult(contest, measures, outcome))
         return results
 
-    def starts_csv(self, results: Sequence[Result]) -> str:
+    def starts_csv(self, results: Sequence[ContestantResult]) -> str:
         """Each task's start in seconds, a column for each contest, in the order of the files."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
@@ -95,13 +97,13 @@ class Simulation:
             writer.writerow([self.items[i].label, *(f"{result.outcome.lives[i].start_s:.6f}" for result in results)])
         return text.getvalue()
 
-    def plots(self, results: Sequence[Result]) -> dict[str, str]:
+    def plots(self, results: Sequence[ContestantResult]) -> dict[str, str]:
         """Names of files, and the SVG in them."""
-        lives: dict[str, Sequence[Life]] = {result.contest.name: result.outcome.lives for result in results}
+        lives: dict[str, Sequence[TaskLife]] = {result.contest.name: result.outcome.lives for result in results}
         return plots.plots(lives, {r.contest.name: r.measures for r in results}, gpus=self.cluster.gpus)
 
 
-def parse_contests(names: Sequence[str], disciplines: Sequence[str]) -> tuple[Contest, ...]:
+def parse_contestants(names: Sequence[str], disciplines: Sequence[str]) -> tuple[Contestant, ...]:
     """Each policy under each discipline; what is named twice competes once.
 
     Raises:
@@ -113,7 +115,7 @@ def parse_contests(names: Sequence[str], disciplines: Sequence[str]) -> tuple[Co
         _policy(text)
         for discipline in found:
             name = text if len(found) == 1 else f"{text} {discipline.value}"
-            contests.append(Contest(name, text, discipline))
+            contests.append(Contestant(name, text, discipline))
     return tuple(contests)
 
 
@@ -121,8 +123,8 @@ def load(
     traces: Sequence[Path],
     dags: Sequence[tuple[Path, float]],
     *,
-    machines: Cluster,
-    contests: tuple[Contest, ...],
+    machines: ClusterSpec,
+    contests: tuple[Contestant, ...],
     timeout_factor: float = 1.0,
     promises: bool = True,
 ) -> Simulation:
@@ -138,7 +140,7 @@ def load(
     files += [dag.read_dag(path, submit_s=submit_s, job=number) for number, (path, submit_s) in enumerate(dags)]
     names = [f"{path.name}/" if len(files) > 1 else "" for path in traces]
     names += _workflow_names([path for path, _ in dags])
-    records: list[Record] = []
+    records: list[TraceRecord] = []
     places: list[tuple[int, int]] = []
     for number, (file, name) in enumerate(zip(files, names, strict=True)):
         # Needs are places in the file's own list; here the lists lie behind each other.
@@ -178,7 +180,7 @@ def _names(texts: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def promises_matter(items: Sequence[Item], machines: Cluster) -> bool:
+def promises_matter(items: Sequence[WorkloadTask], machines: ClusterSpec) -> bool:
     """Whether a start can depend on stored places.
 
     Where all tasks run to their timeouts on one machine, and nobody can come in ahead of a task whose window has
@@ -191,7 +193,7 @@ def promises_matter(items: Sequence[Item], machines: Cluster) -> bool:
     )
 
 
-def _promises(contest: Contest, policy: Policy) -> bool:
+def _promises(contest: Contestant, policy: Policy) -> bool:
     """Whether starts are promised at all. Where not, a pass may end once nothing more can start: it starts the same."""
     return policy.static and contest.discipline in (Discipline.CONSERVATIVE, Discipline.EASY)
 

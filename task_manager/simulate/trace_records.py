@@ -24,7 +24,7 @@ _PART_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class TraceRecord:
     """One task as a file tells it; what the file leaves open is None or empty."""
 
     label: str  # its id for people
@@ -44,10 +44,10 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Records:
+class TraceRecords:
     """What a file holds; ``notes`` are sentences that whoever reads the results should know."""
 
-    records: tuple[Record, ...]
+    records: tuple[TraceRecord, ...]
     notes: tuple[str, ...] = ()
 
 
@@ -77,13 +77,13 @@ def _read(file: BinaryIO, name: str, kind: str, most: int) -> bytes:
     return b"".join(parts)
 
 
-def up(value: float) -> int:
+def rounded_up(value: float) -> int:
     """The next whole number."""
     # What a float makes of 3.152 * 100 must not become a hundredth more.
     return math.ceil(round(value, 6))
 
 
-def shown(text: str) -> str:
+def quoted(text: str) -> str:
     """Text of a file in quotes, cut short and without control characters."""
     clipped = text if len(text) <= 40 else text[:37] + "..."
     return repr("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in clipped))
