@@ -14,7 +14,7 @@ from headway.rpc.v1.worker_pb2_grpc import WorkerStub
 from headway.store import OutboxRow
 
 from . import wire
-from .engine.events import ExtendAttempt, LaunchAccepted, LaunchRefused, NodesChanged, StopAttempt
+from .engine.events import AcceptedLaunch, ExtendAttempt, NodesChanged, RefusedLaunch, StopAttempt
 from .planning.image_forecast import ForecastImage
 from .ports import LaunchOrder
 
@@ -33,7 +33,7 @@ class WorkerConnections:
         self._clock = clock
         self._peers: dict[str, tuple[Peer, WorkerStub]] = {}
 
-    async def launch(self, address: str, launches: Sequence[LaunchOrder]) -> list[LaunchAccepted | LaunchRefused]:
+    async def launch(self, address: str, launches: Sequence[LaunchOrder]) -> list[AcceptedLaunch | RefusedLaunch]:
         peer, stub = self._peer(address)
         reply = await peer.call(stub.Launch, wire.launch_request(launches), deadline_s=_LAUNCH_DEADLINE_S)
         return wire.verdicts(reply)

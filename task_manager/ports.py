@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from .engine.events import ExtendAttempt, LaunchAccepted, LaunchRefused, NodesChanged, StopAttempt
+from .engine.events import AcceptedLaunch, ExtendAttempt, NodesChanged, RefusedLaunch, StopAttempt
 from .model import Attempt
 from .planning.image_forecast import ForecastImage
 
@@ -24,7 +24,7 @@ class LaunchOrder:
 class Workers(Protocol):
     """The Workers, by address. Any call may take up to its deadline and fail; all are safe to repeat."""
 
-    async def launch(self, address: str, launches: Sequence[LaunchOrder]) -> list[LaunchAccepted | LaunchRefused]:
+    async def launch(self, address: str, launches: Sequence[LaunchOrder]) -> list[AcceptedLaunch | RefusedLaunch]:
         """Asks a Worker to take these, in one call; one verdict each.
 
         Safe to repeat: a Worker that already has an attempt accepts it again. After a failure the Worker may or may

@@ -12,6 +12,7 @@ from headway.rpc.v1 import common_pb2, job_manager_pb2, resource_manager_pb2, ta
 from headway.states import Admission, NodeHealth
 
 from .engine.events import (
+    AcceptedLaunch,
     AttemptReport,
     AttemptReports,
     CancelTask,
@@ -19,9 +20,8 @@ from .engine.events import (
     ExtendAttempt,
     HeartbeatReceived,
     HoldTask,
-    LaunchAccepted,
-    LaunchRefused,
     NodesChanged,
+    RefusedLaunch,
     ReleaseTask,
     StopAttempt,
     TaskCommand,
@@ -261,14 +261,14 @@ def prepare_request(images: Iterable[ForecastImage]) -> worker_pb2.PrepareImages
     return request
 
 
-def verdicts(reply: worker_pb2.LaunchReply) -> list[LaunchAccepted | LaunchRefused]:
-    found: list[LaunchAccepted | LaunchRefused] = []
+def verdicts(reply: worker_pb2.LaunchReply) -> list[AcceptedLaunch | RefusedLaunch]:
+    found: list[AcceptedLaunch | RefusedLaunch] = []
     for verdict in reply.verdicts:
         attempt = convert.attempt_id(verdict.attempt)
         if verdict.accepted:
-            found.append(LaunchAccepted(attempt, verdict.accepted_at or None))
+            found.append(AcceptedLaunch(attempt, verdict.accepted_at or None))
         else:
-            found.append(LaunchRefused(attempt, verdict.slug, verdict.sentence, verdict.again_later))
+            found.append(RefusedLaunch(attempt, verdict.slug, verdict.sentence, verdict.again_later))
     return found
 
 

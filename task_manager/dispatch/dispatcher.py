@@ -18,7 +18,7 @@ from headway.states import AttemptState
 from headway.store import Database
 
 from ..engine.engine import Engine, OrderSender
-from ..engine.events import ExtendAttempt, LaunchesAnswered, LaunchRefused, StopAttempt, StopsDelivered
+from ..engine.events import ExtendAttempt, LaunchesAnswered, RefusedLaunch, StopAttempt, StopsDelivered
 from ..model import Attempt
 from ..ports import LaunchOrder, Workers
 from ..store import queue_store
@@ -150,7 +150,7 @@ class Dispatcher(OrderSender):
                 for launch in launches:
                     again += await self._call_launch(node_id, address, [launch])
                 return again
-            verdicts = [LaunchRefused(launches[0].attempt.id, error.slug, str(error), again_later=True)]
+            verdicts = [RefusedLaunch(launches[0].attempt.id, error.slug, str(error), again_later=True)]
         except BaseException:
             for launch in launches:
                 self._touch(launch.attempt, uncertain=True)

@@ -120,13 +120,13 @@ class HeartbeatAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class LaunchAccepted:
+class AcceptedLaunch:
     attempt: AttemptId
     accepted_at: float | None
 
 
 @dataclass(frozen=True, slots=True)
-class LaunchRefused:
+class RefusedLaunch:
     attempt: AttemptId
     slug: str
     sentence: str
@@ -138,7 +138,7 @@ class LaunchesAnswered:
     """A Worker accepted or refused launches."""
 
     node_id: NodeId
-    verdicts: tuple[LaunchAccepted | LaunchRefused, ...]
+    verdicts: tuple[AcceptedLaunch | RefusedLaunch, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,12 +17,12 @@ from headway.states import ATTEMPT, AttemptEventKind, AttemptState
 from ..model import Attempt
 from . import confirmation, extension, leases
 from .events import (
+    AcceptedLaunch,
     AttemptReport,
     HeartbeatAnswer,
     HeartbeatReceived,
-    LaunchAccepted,
     LaunchesAnswered,
-    LaunchRefused,
+    RefusedLaunch,
     StopAttempt,
     StopsDelivered,
 )
@@ -104,7 +104,7 @@ def on_launches_answered(turn: Turn, answers: LaunchesAnswered) -> None:
         if attempt is None:
             continue
         tracking = turn.state.tracking[attempt.id.task]
-        if isinstance(verdict, LaunchAccepted):
+        if isinstance(verdict, AcceptedLaunch):
             tracking.uncertain = False
             _accepted(turn, attempt, verdict.accepted_at)
         else:
@@ -117,7 +117,7 @@ def _accepted(turn: Turn, attempt: Attempt, accepted_at: float | None) -> None:
         turn.state.put_attempt(replace(attempt, answered_at=turn.now, accepted_at=accepted_at))
 
 
-def _refused(turn: Turn, attempt: Attempt, tracking: AttemptTracking, verdict: LaunchRefused) -> None:
+def _refused(turn: Turn, attempt: Attempt, tracking: AttemptTracking, verdict: RefusedLaunch) -> None:
     if attempt.answered_at is not None or attempt.state not in (AttemptState.PLACED, AttemptState.STOPPING):
         return  # it was accepted meanwhile: this answers an older try
     anew = verdict.slug == Fenced.slug and verdict.again_later  # the Worker was started again since

@@ -40,7 +40,7 @@ class TimeSpan:
 
 
 @dataclass(frozen=True, slots=True)
-class UsageSums:
+class UsageTotals:
     """What attempts used. An attempt counts in ``started`` and ``wait_s`` if it was placed within the span. It counts
     in the fields below if it ended there."""
 
@@ -60,11 +60,11 @@ class UsageSums:
 
 
 @dataclass(frozen=True, slots=True)
-class UsageRow:
+class UsageGroup:
     """The sums of one user, job, day (``2026-11-01``) or node. ``job_name`` and ``owner`` are of a job."""
 
     key: str
-    sums: UsageSums
+    sums: UsageTotals
     job_name: str = ""
     owner: str = ""
 
@@ -73,9 +73,9 @@ class UsageRow:
 class UsageSummary:
     """One page of rows, and the sums of all."""
 
-    rows: tuple[UsageRow, ...]
+    rows: tuple[UsageGroup, ...]
     rows_in_all: int
-    total: UsageSums
+    total: UsageTotals
 
 
 @dataclass(frozen=True, slots=True)

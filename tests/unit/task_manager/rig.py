@@ -22,6 +22,7 @@ from task_manager.answers.queries import QueueQueries
 from task_manager.dispatch.dispatcher import Dispatcher
 from task_manager.engine.engine import Engine
 from task_manager.engine.events import (
+    AcceptedLaunch,
     AttemptReport,
     AttemptReports,
     CancelTask,
@@ -29,9 +30,8 @@ from task_manager.engine.events import (
     ExtendAttempt,
     HeartbeatAnswer,
     HeartbeatReceived,
-    LaunchAccepted,
-    LaunchRefused,
     NodesChanged,
+    RefusedLaunch,
     StopAttempt,
     TaskCommands,
     TimePassed,
@@ -114,32 +114,32 @@ class FakeWorkers:
         self.suspended: list[str] = []
         self.wishes: list[tuple[str, list[str]]] = []  # address and names, in the order told
         self.remembered_as_stopped: set[AttemptId] = set()
-        self.refuse: dict[str, LaunchRefused | str] = {}  # by address: the word why
+        self.refuse: dict[str, RefusedLaunch | str] = {}  # by address: the word why
         self.again_later = False
         self.away: set[str] = set()  # nothing arrives
         self.mute: set[str] = set()  # all arrives, no answer comes back
         self.gate: asyncio.Event | None = None  # launches wait here before they arrive
         self.at_gate: set[AttemptId] = set()
 
-    async def launch(self, address: str, launches: Sequence[LaunchOrder]) -> list[LaunchAccepted | LaunchRefused]:
+    async def launch(self, address: str, launches: Sequence[LaunchOrder]) -> list[AcceptedLaunch | RefusedLaunch]:
         if self.gate is not None:
             self.at_gate.update(launch.attempt.id for launch in launches)
             await self.gate.wait()
         if address in self.away:
             raise Unavailable("away")
-        verdicts: list[LaunchAccepted | LaunchRefused] = []
+        verdicts: list[AcceptedLaunch | RefusedLaunch] = []
         for launch in launches:
             attempt = launch.attempt.id
             here = self.has.setdefault(address, {})
             if attempt in self.remembered_as_stopped:
-                verdicts.append(LaunchRefused(attempt, "fenced", "a stop came before its launch", False))
+                verdicts.append(RefusedLaunch(attempt, "fenced", "a stop came before its launch", False))
             elif address in self.refuse and attempt not in here:
-                verdicts.append(LaunchRefused(attempt, str(self.refuse[address]), "no", self.again_later))
+                verdicts.append(RefusedLaunch(attempt, str(self.refuse[address]), "no", self.again_later))
             else:
                 if attempt not in here:
                     self.launched.append(attempt)
                 here[attempt] = launch
-                verdicts.append(LaunchAccepted(attempt, None))
+                verdicts.append(AcceptedLaunch(attempt, None))
         if address in self.mute:
             raise Unavailable("no answer")
         return verdicts
