@@ -41,15 +41,15 @@ def updated_offset(
     """The offset after a message with JobManager's clock. A slow message makes it too small, never too large."""
     if not of_boot_id:
         return before
-    said = SteadyOffset(of_boot_id, reading.boot_id, steady - reading.mono)
-    if before is None or (before.of_boot_id, before.boot_id) != (said.of_boot_id, said.boot_id):
-        return said
-    return said if said.offset_s > before.offset_s + _LATER_S else before
+    measured = SteadyOffset(of_boot_id, reading.boot_id, steady - reading.mono)
+    if before is None or (before.of_boot_id, before.boot_id) != (measured.of_boot_id, measured.boot_id):
+        return measured
+    return measured if measured.offset_s > before.offset_s + _LATER_S else before
 
 
 def ahead_s(known: SteadyOffset | None, reading: ClockReading) -> float:
     """By how many seconds the steady clock is ahead of the wall clock here; 0 unless somebody set one of them."""
     if known is None or known.boot_id != reading.boot_id:
         return 0.0
-    found = reading.mono + known.offset_s - reading.now
-    return found if abs(found) > _ALIKE_S else 0.0
+    difference_s = reading.mono + known.offset_s - reading.now
+    return difference_s if abs(difference_s) > _ALIKE_S else 0.0

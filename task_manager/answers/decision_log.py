@@ -56,11 +56,11 @@ class DecisionLog:
             if len(ids) > limit:
                 reply.next_before = ids[limit - 1]
             found = [
-                describe_pass(kept, number, at, task, _came_at(waits, at))
+                describe_pass(frame, number, at, task, _came_at(waits, at))
                 for first, last in _runs(ids[:limit])
-                for number, at, kept in decision_store.frames(conn, first, last)
+                for number, at, frame in decision_store.frames(conn, first, last)
                 # Leaves out a pass just before the task came, and one that only seems later by the wall clock.
-                if task_id in kept.tasks or any(came < at <= min(left, now) for came, left in waits)
+                if task_id in frame.tasks or any(came < at <= min(left, now) for came, left in waits)
             ]
             reply.passes.extend(sorted(found, key=lambda one: -one.id))
             return reply

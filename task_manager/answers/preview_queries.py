@@ -55,7 +55,7 @@ class PreviewQueries:
         async with self._turn:
             async with self._engine.consistent_state() as state:
                 reading = self._engine.read_clocks()
-                there = pass_input.current_pass_input(state, self._engine.settings, reading.mono)
+                snapshot = pass_input.current_pass_input(state, self._engine.settings, reading.mono)
                 nodes = list(state.nodes.values())
                 reply = pb.PreviewQueueReply(
                     at=reading.now,
@@ -65,7 +65,7 @@ class PreviewQueries:
                     discipline=self._engine.settings.discipline.value,
                 )
                 try:
-                    make_snapshot = detached_pass_input(there, reading, self._engine.ahead_s(reading))
+                    make_snapshot = detached_pass_input(snapshot, reading, self._engine.ahead_s(reading))
                 except BaseException as error:  # a third-party policy may have a state that can't be copied
                     reraise_ctrl_c(error)
                     sentence = f"Nothing can be previewed under the policy {state.policy.name}: it can't be copied"
@@ -97,10 +97,10 @@ def _all(
     return found
 
 
-def _hypothetical(message: pb.EnqueueTask, there: PassInput) -> Task:
+def _hypothetical(message: pb.EnqueueTask, snapshot: PassInput) -> Task:
     task_id = TaskId(preview.PREVIEW_JOB, message.task.name)
     task = wire.task(message)
-    return replace(task, id=task_id, submitted_at=there.steady_s, queued_at=there.wall_s, held=False)
+    return replace(task, id=task_id, submitted_at=snapshot.steady_s, queued_at=snapshot.wall_s, held=False)
 
 
 def _start(start: PreviewedStart, now: float) -> pb.PreviewQueueReply.Start:

@@ -20,7 +20,7 @@ _TERMS = 20  # shown of one task
 def scheduling(state: EngineState, scheduling_choice: SchedulingChoice) -> pb.Scheduling:
     """What is in use, who chose it, and what is wrong with it."""
     configured = scheduling_choice.configured
-    said = pb.Scheduling(
+    reply = pb.Scheduling(
         policy=scheduling_choice.asked_text,
         discipline=scheduling_choice.settings.discipline.value,
         configured_policy=scheduling_choice.configured_text,
@@ -30,21 +30,21 @@ def scheduling(state: EngineState, scheduling_choice: SchedulingChoice) -> pb.Sc
     )
     if state.queue.failure:
         fails = f"{state.queue.failure}; aging_sjf orders the queue until it works again"
-        said.failure = "; ".join(filter(None, (scheduling_choice.problem, fails)))
+        reply.failure = "; ".join(filter(None, (scheduling_choice.problem, fails)))
     policy, discipline = scheduling_choice.admin_choices.get(POLICY), scheduling_choice.admin_choices.get(DISCIPLINE)
     if policy is not None:
-        said.policy_set_by, said.policy_set_at = policy.by, policy.at
+        reply.policy_set_by, reply.policy_set_at = policy.by, policy.at
     if discipline is not None:
-        said.discipline_set_by, said.discipline_set_at = discipline.by, discipline.at
-    return said
+        reply.discipline_set_by, reply.discipline_set_at = discipline.by, discipline.at
+    return reply
 
 
 def terms(state: EngineState, task: Task, steady: float) -> dict[str, float]:
     """The terms of a task's priority under the policy in use. If a third-party policy fails, the common terms."""
     try:
         parts = islice(state.queue.effective_policy.terms(task, steady).items(), _TERMS)
-        said = [(str(name), float(value)) for name, value in parts]
+        reply = [(str(name), float(value)) for name, value in parts]
     except BaseException as error:
         reraise_ctrl_c(error)
         return common_terms(task, steady)
-    return {name: value for name, value in said if math.isfinite(value) and name.isprintable()}
+    return {name: value for name, value in reply if math.isfinite(value) and name.isprintable()}

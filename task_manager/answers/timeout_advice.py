@@ -113,10 +113,10 @@ def sentence(
     policy works like that. ``task``: the name that the runs share."""
     what = _what(basis, task)
     suggested = format_duration(experience.suggested_s)
-    words = [f"{experience.succeeded} runs of {what} by you took {_took(experience)}"]
+    words = [f"{experience.succeeded} runs of {what} by you took {_run_times(experience)}"]
     if experience.timed_out:
         ended = "1 more was" if experience.timed_out == 1 else f"{experience.timed_out} more were"
-        limit = _said(max(run.seconds for run in experience.runs if run.timed_out))
+        limit = _rounded(max(run.seconds for run in experience.runs if run.timed_out))
         words.append(f", {ended} ended by a timeout of up to {limit} before they were done")
     words.append(f"; {suggested} would have killed {_share(experience, experience.suggested_s)}.")
     if asked_s > _MUCH * experience.suggested_s:
@@ -136,7 +136,7 @@ def sentence(
 def warning(cut_short: MostlyTimedOut, basis: AdviceBasis, asked_s: float) -> str:
     """The sentence where no timeout can be suggested."""
     ended = f"{cut_short.timed_out} runs of {_what(basis)} by you were ended by a timeout of up to "
-    ended += f"{_said(cut_short.longest_limit_s)} before they were done"
+    ended += f"{_rounded(cut_short.longest_limit_s)} before they were done"
     done = f"only {cut_short.succeeded} succeeded" if cut_short.succeeded else "none succeeded"
     words = f"{ended} and {done}, so how long it needs is not known."
     if asked_s <= cut_short.longest_limit_s:
@@ -150,8 +150,8 @@ def _what(basis: AdviceBasis, task: str = "") -> str:
     return f"tasks named {task}" if task else "tasks of this name"
 
 
-def _took(experience: RunTimeStatistics) -> str:
-    shortest, usual, longest = (_said(s) for s in (experience.shortest_s, experience.usual_s, experience.longest_s))
+def _run_times(experience: RunTimeStatistics) -> str:
+    shortest, usual, longest = (_rounded(s) for s in (experience.shortest_s, experience.usual_s, experience.longest_s))
     if shortest == longest:
         return f"about {longest}"
     if usual != longest:
@@ -169,7 +169,7 @@ def _share(experience: RunTimeStatistics, timeout_s: float) -> str:
     return f"{count or 'none'} of {among} ({shown} %){perhaps}"
 
 
-def _said(seconds: float) -> str:
+def _rounded(seconds: float) -> str:
     """A rounded duration: tenths up to ten seconds, seconds up to an hour, then minutes."""
     if seconds < 10:
         return format_duration(max(0.1, round(seconds, 1)))

@@ -26,25 +26,25 @@ _PARTS = ("tasks", "nodes", "left", "running", "places", "waits")
 
 def encode(now: Frame, before: Frame | None) -> bytes:
     """``now`` as the difference from ``before``; without ``before``, the whole frame."""
-    said: dict[str, Any] = {"v": _VERSION, "head": _head(now.head)}
+    data: dict[str, Any] = {"v": _VERSION, "head": _head(now.head)}
     if before is None or before.head.settings != now.head.settings:
-        said["settings"] = _settings(now.head.settings)
+        data["settings"] = _settings(now.head.settings)
     for part in _PARTS:
         old: Mapping[Any, Any] = getattr(before, part) if before is not None else {}
         changed = _changed(getattr(now, part), old, _TO_ROW[part])
         gone = [_key(key) for key in old if key not in getattr(now, part)]
         if changed:
-            said[part] = changed
+            data[part] = changed
         if gone:
-            said[f"{part}_gone"] = gone
-    said["placements"] = [[*_key(p.task_id), p.node_id, p.gpu_uuids] for p in now.placements]
+            data[f"{part}_gone"] = gone
+    data["placements"] = [[*_key(p.task_id), p.node_id, p.gpu_uuids] for p in now.placements]
     if now.order:
         number = {task_id: i for i, task_id in enumerate(sorted(now.tasks))}
-        said["order"] = [number[task_id] for task_id in now.order]
-        said["numbers"] = [[number[task_id], value] for task_id, value in now.numbers.items()]
+        data["order"] = [number[task_id] for task_id in now.order]
+        data["numbers"] = [[number[task_id], value] for task_id, value in now.numbers.items()]
     if now.outlived:
-        said["outlived"] = [_key(task_id) for task_id in now.outlived]
-    return zlib.compress(json.dumps(said, separators=(",", ":"), ensure_ascii=False).encode(), _LEVEL)
+        data["outlived"] = [_key(task_id) for task_id in now.outlived]
+    return zlib.compress(json.dumps(data, separators=(",", ":"), ensure_ascii=False).encode(), _LEVEL)
 
 
 def decode(blob: bytes, before: Frame | None) -> Frame:
@@ -53,31 +53,31 @@ def decode(blob: bytes, before: Frame | None) -> Frame:
     Raises:
         ValueError, KeyError, TypeError, zlib.error: these are not the bytes of a frame that follows ``before``.
     """
-    said = json.loads(zlib.decompress(blob))
-    if said["v"] != _VERSION:
-        raise ValueError(f"a frame of version {said['v']}")
-    settings = _settings_of(said["settings"]) if "settings" in said else _of(before).head.settings
+    data = json.loads(zlib.decompress(blob))
+    if data["v"] != _VERSION:
+        raise ValueError(f"a frame of version {data['v']}")
+    settings = _settings_of(data["settings"]) if "settings" in data else _of(before).head.settings
     parts: dict[str, dict[Any, Any]] = {}
     for part in _PARTS:
         there: dict[Any, Any] = dict(getattr(before, part)) if before is not None else {}
         read_key = _node_key if part in ("nodes", "left") else _task_key
-        for row in said.get(f"{part}_gone", ()):
+        for row in data.get(f"{part}_gone", ()):
             there.pop(read_key(row), None)
-        for row, *values in said.get(part, ()):
+        for row, *values in data.get(part, ()):
             key = read_key(row)
             there[key] = _FROM_ROW[part](key, values)
         parts[part] = there
-    ids = sorted(parts["tasks"]) if "order" in said else []
+    ids = sorted(parts["tasks"]) if "order" in data else []
     return Frame(
-        head=_head_of(said["head"], settings),
+        head=_head_of(data["head"], settings),
         **parts,
         placements=tuple(
             Placement(TaskId(JobId(job), name), NodeId(node), tuple(uuids))
-            for job, name, node, uuids in said["placements"]
+            for job, name, node, uuids in data["placements"]
         ),
-        order=tuple(ids[i] for i in said.get("order", ())),
-        numbers={ids[i]: key for i, key in said.get("numbers", ())},
-        outlived=tuple(_task_key(row) for row in said.get("outlived", ())),
+        order=tuple(ids[i] for i in data.get("order", ())),
+        numbers={ids[i]: key for i, key in data.get("numbers", ())},
+        outlived=tuple(_task_key(row) for row in data.get("outlived", ())),
     )
 
 
@@ -123,18 +123,18 @@ def _settings(settings: PassSettings) -> dict[str, Any]:
     return asdict(settings)
 
 
-def _settings_of(said: Mapping[str, Any]) -> PassSettings:
-    limits = dict(said["limits"])
+def _settings_of(data: Mapping[str, Any]) -> PassSettings:
+    limits = dict(data["limits"])
     reserve = limits["short_reserve"]
     limits["short_reserve"] = None if reserve is None else ShortTaskReserve(**reserve)
     limits["max_timeouts"] = tuple((least, limit) for least, limit in limits["max_timeouts"])
     known = {field.name for field in fields(PassSettings)}
-    given = {name: value for name, value in said.items() if name in known}
+    given = {name: value for name, value in data.items() if name in known}
     given["limits"] = AdmissionLimits(
         **{field.name: limits[field.name] for field in fields(AdmissionLimits) if field.name in limits}
     )
-    given["discipline"] = Discipline(said["discipline"])
-    given["cpu_tasks"] = CpuTasks(said["cpu_tasks"])
+    given["discipline"] = Discipline(data["discipline"])
+    given["cpu_tasks"] = CpuTasks(data["cpu_tasks"])
     return PassSettings(**given)
 
 

@@ -80,11 +80,11 @@ class Frame:
     outlived: tuple[TaskId, ...]  # running tasks beyond the end of their booking, in the order of the pass
 
 
-def frame_of(inp: PassInput, said: Plan, policy: str) -> Frame:
+def frame_of(inp: PassInput, new_plan: Plan, policy: str) -> Frame:
     """The frame of a pass that was just made and not applied yet. ``policy``: as it was asked for."""
-    looked = dict.fromkeys(placement.task_id for placement in said.placements)
-    looked.update(dict.fromkeys(said.waits))
-    looked.update(dict.fromkeys(said.reservations))
+    looked = dict.fromkeys(placement.task_id for placement in new_plan.placements)
+    looked.update(dict.fromkeys(new_plan.waits))
+    looked.update(dict.fromkeys(new_plan.reservations))
     looked.update(dict.fromkeys(t for t in inp.reservations if t in inp.tasks and inp.tasks[t].waiting))
     whole = len(looked) <= MOST_TASKS
     ids = list(looked) if whole else list(looked)[:MOST_TASKS]
@@ -95,14 +95,14 @@ def frame_of(inp: PassInput, said: Plan, policy: str) -> Frame:
         if key is not None:
             keys[task_id] = key
         number = key[1] if key is not None and static else 0.0
-        closes = promises.order_settled_at(inp, inp.tasks[task_id]) if task_id in said.reservations else None
+        closes = promises.order_settled_at(inp, inp.tasks[task_id]) if task_id in new_plan.reservations else None
         runnable = key is not None and inp.queue.is_runnable(task_id)
         tasks[task_id] = FrameTask(inp.tasks[task_id], number, key is not None, runnable, closes)
     order: tuple[TaskId, ...] = ()
     numbers: dict[TaskId, float] = {}
     if not static:
         order = tuple(sorted(keys, key=lambda task_id: keys[task_id]))
-        started = [placement.task_id for placement in said.placements]
+        started = [placement.task_id for placement in new_plan.placements]
         numbers = {t: keys[t][1] for t in (*order[:_MOST_NUMBERS], *started[:_MOST_NUMBERS]) if t in keys}
     images = {seen.task.shape.image for seen in tasks.values()} - {""}
     return Frame(
@@ -115,8 +115,8 @@ def frame_of(inp: PassInput, said: Plan, policy: str) -> Frame:
         left={room.node.id: _left(room, inp) for room in inp.free_resources},
         running={booking.task_id: booking for booking in inp.running},
         places=dict(inp.reservations),
-        waits={task_id: said.waits[task_id] for task_id in ids if task_id in said.waits},
-        placements=said.placements,
+        waits={task_id: new_plan.waits[task_id] for task_id in ids if task_id in new_plan.waits},
+        placements=new_plan.placements,
         order=order,
         numbers=numbers,
         outlived=tuple(booking.task_id for booking in inp.running if booking.until_s <= inp.now_s),
@@ -141,56 +141,57 @@ def _left(room: FreeResources, inp: PassInput) -> FrameNodeCapacity:
 # -- replay -----------------------------------------------------------------------------------
 
 
-def replay(kept: Frame) -> Plan:
+def replay(frame: Frame) -> Plan:
     """Makes the plan of the pass again, with the code of today."""
-    return plan_pass(pass_input_of(kept))
+    return plan_pass(pass_input_of(frame))
 
 
-def decides_the_same(kept: Frame, said: Plan) -> bool:
+def decides_the_same(frame: Frame, new_plan: Plan) -> bool:
     """Whether a plan decides the same as the stored pass."""
-    return said.placements == kept.placements and said.waits == kept.waits
+    return new_plan.placements == frame.placements and new_plan.waits == frame.waits
 
 
-def pass_input_of(kept: Frame) -> PassInput:
+def pass_input_of(frame: Frame) -> PassInput:
     """What the pass saw."""
-    head = kept.head
-    rule = _Recorded(kept)
+    head = frame.head
+    rule = _Recorded(frame)
     queue = TaskQueue(rule, limits=head.settings.limits)
-    for seen in kept.tasks.values():
+    for seen in frame.tasks.values():
         if seen.queued:
             queue.add(seen.task, runnable=seen.runnable)
-    last = set(kept.outlived)
+    last = set(frame.outlived)
     return PassInput(
         now_s=head.now_s,
         wall_s=head.wall_s,
         ahead_s=head.ahead_s,
         queue=queue,
-        tasks={task_id: seen.task for task_id, seen in kept.tasks.items()},
-        free_resources=free_resources_of(kept),
-        running=[b for b in kept.running.values() if b.task_id not in last] + [kept.running[t] for t in kept.outlived],
-        reservations=kept.places,
+        tasks={task_id: seen.task for task_id, seen in frame.tasks.items()},
+        free_resources=free_resources_of(frame),
+        running=[b for b in frame.running.values() if b.task_id not in last]
+        + [frame.running[t] for t in frame.outlived],
+        reservations=frame.places,
         policy=rule,
         view=ClusterView(head.gpus, head.waiting_gpu_s),
         settings=head.settings,
-        last_used=_last_used(kept),
+        last_used=_last_used(frame),
     )
 
 
-def free_resources_of(kept: Frame) -> list[FreeResources]:
+def free_resources_of(frame: Frame) -> list[FreeResources]:
     """What was free on every node before the pass."""
     found = []
-    for node_id, left in sorted(kept.left.items(), key=lambda item: item[1].order):
-        node = kept.nodes[node_id]
+    for node_id, left in sorted(frame.left.items(), key=lambda item: item[1].order):
+        node = frame.nodes[node_id]
         cards = [node.gpus[i] for i in left.free]
         found.append(FreeResources(node, left.order, left.cpu_centi, left.memory_bytes, cards, left.closed))
     return found
 
 
-def _last_used(kept: Frame) -> _Used:
+def _last_used(frame: Frame) -> _Used:
     used = {}
-    for node_id, left in kept.left.items():
+    for node_id, left in frame.left.items():
         for place, when in zip(left.free, left.used, strict=True):
-            used[kept.nodes[node_id].gpus[place].uuid] = when
+            used[frame.nodes[node_id].gpus[place].uuid] = when
     return _Used(used)
 
 
@@ -210,10 +211,10 @@ class _Recorded(Policy):
     name = "recorded"
     static = True
 
-    def __init__(self, kept: Frame) -> None:
-        self._numbers = {task_id: seen.number for task_id, seen in kept.tasks.items()}
-        self._numbers.update((task_id, float(place)) for place, task_id in enumerate(kept.order))
-        self._closes = {task_id: seen.closes_at for task_id, seen in kept.tasks.items()}
+    def __init__(self, frame: Frame) -> None:
+        self._numbers = {task_id: seen.number for task_id, seen in frame.tasks.items()}
+        self._numbers.update((task_id, float(place)) for place, task_id in enumerate(frame.order))
+        self._closes = {task_id: seen.closes_at for task_id, seen in frame.tasks.items()}
 
     def key(self, task: Task, now: float, view: View | None) -> float:
         return self._numbers[task.id]
@@ -222,9 +223,9 @@ class _Recorded(Policy):
         return self._closes[task.id]
 
 
-def in_order(kept: Frame) -> Sequence[TaskId]:
+def in_order(frame: Frame) -> Sequence[TaskId]:
     """The tasks that were not on hold, in the order of that pass."""
-    if kept.order:
-        return kept.order
-    keys: dict[TaskId, Key] = {t: sort_key(seen.task, seen.number) for t, seen in kept.tasks.items() if seen.queued}
+    if frame.order:
+        return frame.order
+    keys: dict[TaskId, Key] = {t: sort_key(seen.task, seen.number) for t, seen in frame.tasks.items() if seen.queued}
     return sorted(keys, key=lambda task_id: keys[task_id])

@@ -103,10 +103,10 @@ def refusal(
     limit_s: float | None,
     moved: Sequence[PromiseDelay],
     force: bool,
-    kept: str = "",
+    reserve_conflict: str = "",
 ) -> HeadwayError | None:
     """Why a live attempt gets no more time; None: it does. ``limit_s`` is the longest timeout of this cluster;
-    ``kept`` comes from `short_reserve_conflict`."""
+    ``reserve_conflict`` comes from `short_reserve_conflict`."""
     if attempt.state is AttemptState.STOPPING:
         return Conflict(f"The task {attempt.id.task} is being stopped; it gets no more time.")
     if attempt.state is not AttemptState.RUNNING:
@@ -123,9 +123,9 @@ def refusal(
             f"With {format_duration(seconds)} more the timeout of the task {attempt.id.task} would be above this "
             f"cluster's limit of {format_duration(longest_s)}; {rest}."
         )
-    if force or not (moved or kept):
+    if force or not (moved or reserve_conflict):
         return None
-    sentences = [kept] if kept else []
+    sentences = [reserve_conflict] if reserve_conflict else []
     if moved:
         sentences.append(_sentence(attempt, seconds, moved))
     kind = PromisesMove if moved else KeptForShortTasks
@@ -198,12 +198,16 @@ def on_extend(turn: Turn, asked: ExtendTask) -> Attempt:
     there = pass_input.current_pass_input(turn.state, turn.settings)
     moved = delayed_promises(there, asked.task_id, seconds, scheduling_pass.plan_pass)
     limits, gpus = turn.settings.limits, turn.state.gpus
-    kept = short_reserve_conflict(attempt, seconds, limits, pass_input.holdings(turn.state, limits), gpus=gpus)
+    reserve_conflict = short_reserve_conflict(
+        attempt, seconds, limits, pass_input.holdings(turn.state, limits), gpus=gpus
+    )
     limit_s = limits.max_timeout_s(gpus)
-    refused = refusal(attempt, seconds, limit_s=limit_s, moved=moved, force=asked.force, kept=kept)
+    refused = refusal(
+        attempt, seconds, limit_s=limit_s, moved=moved, force=asked.force, reserve_conflict=reserve_conflict
+    )
     if refused is not None:
         raise refused
-    given = Extension(turn.now, asked.by, seconds, asked.force and bool(moved or kept), asked.request_id)
+    given = Extension(turn.now, asked.by, seconds, asked.force and bool(moved or reserve_conflict), asked.request_id)
     longer = replace(attempt, timeout_s=round(attempt.timeout_s + seconds, 3), extensions=(*attempt.extensions, given))
     turn.state.put_attempt(longer)
     turn.extends.append(extend_order(longer))

@@ -99,17 +99,17 @@ def holdings(state: EngineState, limits: AdmissionLimits) -> GpuHoldings:
     return GpuHoldings.of(limits, ((state.tasks[one.id.task].owner, one.shape.gpus, one.timeout_s) for one in attempts))
 
 
-def detached_pass_input(there: PassInput, reading: ClockReading, ahead_s: float) -> Callable[[], PassInput]:
+def detached_pass_input(snapshot: PassInput, reading: ClockReading, ahead_s: float) -> Callable[[], PassInput]:
     """A copy of the pass input that stays as it is while the state changes, for one pass that starts all that can
     start. Noting what to copy is quick; the returned function does the slow part, in any thread."""
-    settings = replace(there.settings, starts=sys.maxsize)
-    make_queue, tasks, places = there.queue.copier(), dict(there.tasks), dict(there.reservations)
+    settings = replace(snapshot.settings, starts=sys.maxsize)
+    make_queue, tasks, reservations = snapshot.queue.copier(), dict(snapshot.tasks), dict(snapshot.reservations)
 
     def make() -> PassInput:
         queue = make_queue()
         return replace(
-            there, now_s=reading.mono, wall_s=reading.now, ahead_s=ahead_s, queue=queue, tasks=tasks,
-            reservations=places, policy=queue.policy, settings=settings, last_used=lambda uuid: 0.0,
+            snapshot, now_s=reading.mono, wall_s=reading.now, ahead_s=ahead_s, queue=queue, tasks=tasks,
+            reservations=reservations, policy=queue.policy, settings=settings, last_used=lambda uuid: 0.0,
         )  # fmt: skip
 
     return make

@@ -35,13 +35,17 @@ def phases_of(attempt: Attempt) -> Phases:
 
 def _dispatch(attempt: Attempt) -> float | None:
     # The Worker's own instant is more exact than the moment at which its answer arrived, if it lies before that.
-    seen = attempt.answered_at
-    told = attempt.accepted_at
-    if told is not None and told >= attempt.placed_at and (seen is None or told <= seen):
-        return told - attempt.placed_at
-    if seen is not None:
-        return max(0.0, seen - attempt.placed_at)
-    return None if told is None else 0.0
+    answered_at = attempt.answered_at
+    accepted_at = attempt.accepted_at
+    if (
+        accepted_at is not None
+        and accepted_at >= attempt.placed_at
+        and (answered_at is None or accepted_at <= answered_at)
+    ):
+        return accepted_at - attempt.placed_at
+    if answered_at is not None:
+        return max(0.0, answered_at - attempt.placed_at)
+    return None if accepted_at is None else 0.0
 
 
 def running_s(attempt: Attempt) -> float | None:

@@ -32,17 +32,17 @@ def run_pass(turn: Turn) -> None:
         state.plan, state.next_pass_s = None, None
         return
     seen = current_pass_input(state, turn.settings)
-    said = plan_pass(seen)
-    if said.placements and turn.settings.decisions_days and turn.scheduling_choice is not None:
-        turn.frame = frame_of(seen, said, turn.policy_text)
-    _log_promises_and_failures(state, said)
-    _log_missed_promises(state, said, turn.settings)
-    moved = _moved(state, said)
-    for placement in said.placements:
+    new_plan = plan_pass(seen)
+    if new_plan.placements and turn.settings.decisions_days and turn.scheduling_choice is not None:
+        turn.frame = frame_of(seen, new_plan, turn.policy_text)
+    _log_promises_and_failures(state, new_plan)
+    _log_missed_promises(state, new_plan, turn.settings)
+    moved = _moved(state, new_plan)
+    for placement in new_plan.placements:
         _place(turn, placement)
-    state.put_reservations(said.promised, moved)
-    state.plan, state.planned_s = said, state.mono
-    state.next_pass_s = state.mono if said.more else said.next_wake_s
+    state.put_reservations(new_plan.promised, moved)
+    state.plan, state.planned_s = new_plan, state.mono
+    state.next_pass_s = state.mono if new_plan.more else new_plan.next_wake_s
     # A placement is no reason for another pass: it frees nothing.
     state.pass_needed = state.rough_due = False
 
@@ -55,29 +55,29 @@ def update_rough_estimates(turn: Turn) -> None:
         state.plan = replace(state.plan, rough=rough_estimates(current_pass_input(state, turn.settings)))
 
 
-def _moved(state: EngineState, said: Plan) -> dict[TaskId, MovedPromise]:
+def _moved(state: EngineState, new_plan: Plan) -> dict[TaskId, MovedPromise]:
     """The promises to waiting tasks that no longer hold: the first promise of each task, and the latest cause."""
-    started = {placement.task_id for placement in said.placements}
+    started = {placement.task_id for placement in new_plan.placements}
     found = {
         task_id: moved
         for task_id, moved in state.moved_promises.items()
         if task_id not in started and task_id in state.tasks and state.tasks[task_id].waiting
     }
-    for lost in said.dropped:
+    for lost in new_plan.dropped:
         if lost.task_id not in started and not state.tasks[lost.task_id].held:  # whoever put it on hold knows why
             before = found.get(lost.task_id)
             found[lost.task_id] = MovedPromise(before.promised_s if before else lost.promised_s, lost.cause)
     for task_id, moved in list(found.items()):
-        place = said.promised.get(task_id)
+        place = new_plan.promised.get(task_id)
         if place is not None and place.promised_s is not None and place.promised_s <= moved.promised_s:
             del found[task_id]  # the new promise is as good as the lost one
     return found
 
 
-def _log_promises_and_failures(state: EngineState, said: Plan) -> None:
+def _log_promises_and_failures(state: EngineState, new_plan: Plan) -> None:
     """Logs promises that moved, and a policy that has begun to fail."""
     before, shift_s = state.plan, state.now - state.mono
-    for lost in said.dropped:
+    for lost in new_plan.dropped:
         now_s = lost.now_s
         log.warning(
             "promise.moved", task=str(lost.task_id), cause=lost.cause,
@@ -86,18 +86,18 @@ def _log_promises_and_failures(state: EngineState, said: Plan) -> None:
             by_s=None if now_s is None else round(now_s - lost.promised_s, 3),
         )  # fmt: skip
     failed_before = before.policy_failed if before is not None else ""
-    if said.policy_failed and said.policy_failed != failed_before:
-        log.error("policy.failed", reason=said.policy_failed, instead="aging_sjf")
+    if new_plan.policy_failed and new_plan.policy_failed != failed_before:
+        log.error("policy.failed", reason=new_plan.policy_failed, instead="aging_sjf")
 
 
 def _utc(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
 
 
-def _log_missed_promises(state: EngineState, said: Plan, settings: TaskManagerSettings) -> None:
+def _log_missed_promises(state: EngineState, new_plan: Plan, settings: TaskManagerSettings) -> None:
     """Logs a start that is later than promised although nothing moved the promise before. The only cause that is
     known here is TaskManager's own absence."""
-    for placement in said.placements:
+    for placement in new_plan.placements:
         place = state.reservations.get(placement.task_id)
         if place is not None and place.promised_s is not None and state.mono > place.promised_s + PASS_S:
             late_s, cause = round(state.mono - place.promised_s, 3), ""

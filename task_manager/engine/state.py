@@ -172,12 +172,14 @@ class EngineState:
 
         self._undo.append(back)
 
-    def put_reservations(self, places: Mapping[TaskId, Reservation], moved: Mapping[TaskId, MovedPromise]) -> None:
+    def put_reservations(
+        self, reservations: Mapping[TaskId, Reservation], moved: Mapping[TaskId, MovedPromise]
+    ) -> None:
         """Stores what a pass decided: these reservations and moved promises, and no others."""
         before = self.reservations, self.moved_promises
-        _collect_changes(self.dirty_reservations, self.reservations, places)
+        _collect_changes(self.dirty_reservations, self.reservations, reservations)
         _collect_changes(self.dirty_moved_promises, self.moved_promises, moved)
-        self.reservations, self.moved_promises = dict(places), dict(moved)
+        self.reservations, self.moved_promises = dict(reservations), dict(moved)
 
         def back() -> None:
             self.reservations, self.moved_promises = before

@@ -205,12 +205,20 @@ def load(conn: Connection, reading: ClockReading) -> StoredState:
         )
         for row in conn.execute(select(node_leases))
     ]
-    set_there = scheduling_store.load(conn)
+    choices_and_states = scheduling_store.load(conn)
     row = conn.execute(select(steady)).first()
     steady_offset = SteadyOffset(row.of_boot_id, row.boot_id, row.offset_s) if row is not None else None
-    places, moved = reservation_store.load(conn, reading), reservation_store.load_moved(conn, reading)
+    reservations, moved = reservation_store.load(conn, reading), reservation_store.load_moved(conn, reading)
     return StoredState(
-        found, running, known, leases, places, moved, *set_there, decision_store.last_id(conn), steady_offset
+        found,
+        running,
+        known,
+        leases,
+        reservations,
+        moved,
+        *choices_and_states,
+        decision_store.last_id(conn),
+        steady_offset,
     )
 
 
