@@ -22,8 +22,8 @@ def simulate() -> Iterator[Figure]:
     """The time that simulations take, and whether the paper's figures come out."""
     trace = _data() / "traces" / "openb_dev.csv"
     if trace.is_file():
-        contests = comparison.parse_contestants(_POLICIES, ["conservative"])
-        found = comparison.load([trace], [], machines=cluster_spec.parse_cluster("1x8"), contests=contests)
+        contestants = comparison.parse_contestants(_POLICIES, ["conservative"])
+        found = comparison.load([trace], [], cluster=cluster_spec.parse_cluster("1x8"), contestants=contestants)
         yield Figure("simulate: 1,685 real tasks on 1x8, five policies", _timed(found), "s", 20.0)
     records = generate.busy_cluster(1, tasks=100_000, gpus=32, load=0.7)
     found = _of(records, "4x8", ["aging_sjf"])
@@ -31,7 +31,7 @@ def simulate() -> Iterator[Figure]:
     waits = dict.fromkeys(_PAPER, 0.0)
     for seed in range(_QUEUES):
         for result in _of(generate.paper_queue(seed), "1x2", list(_PAPER), promises=False).run():
-            waits[result.contest.policy] += result.measures.mean_wait_s / _QUEUES
+            waits[result.contestant.policy] += result.measures.mean_wait_s / _QUEUES
     for policy, want in _PAPER.items():
         off = abs(waits[policy] / want - 1)
         note = f"mean wait {waits[policy]:.0f} s"
@@ -43,8 +43,8 @@ def _of(
 ) -> comparison.Simulation:
     machines = cluster_spec.parse_cluster(nodes)
     items = workload.build(records, machines)
-    contests = comparison.parse_contestants(policies, ["conservative"])
-    return comparison.Simulation(items, tuple(range(len(items))), machines, contests, promises=promises)
+    contestants = comparison.parse_contestants(policies, ["conservative"])
+    return comparison.Simulation(items, tuple(range(len(items))), machines, contestants, promises=promises)
 
 
 def _timed(simulation: comparison.Simulation) -> float:

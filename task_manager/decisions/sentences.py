@@ -109,7 +109,7 @@ class _Pass:
     # -- why it waited ------------------------------------------------------------------------------
 
     def reasons(self) -> list[WaitReason]:
-        """WaitCause it did not start, judged by what was free after the starts of the pass."""
+        """Why it did not start, judged by what was free after the starts of the pass."""
         place, queued = self.place.get(self.id, 0), sum(1 for seen in self.frame.tasks.values() if seen.queued)
         ahead = sum(1 for one in self.order[: max(0, place - 1)] if one not in self.started)
         found = explain.wait_reasons(

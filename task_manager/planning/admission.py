@@ -1,6 +1,6 @@
-"""What is admitted: how long a task may ask to run, what one account may hold, and what is kept for short tasks.
+"""Admission: how long a task may ask to run, what one account may hold, and what is kept for short tasks.
 
-How many tasks of an account may wait is JobManager's to say (`job_manager/waiting.py`), which has all of them.
+How many tasks of an account may wait is decided by JobManager (`job_manager/waiting.py`), which knows all of them.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from ..model import Shape, Task
 
 @dataclass(frozen=True, slots=True)
 class GpuHoldings:
-    """GPUs that live attempts hold, as limits count them."""
+    """How many GPUs live attempts hold, as limits count them."""
 
     by_owner: Mapping[str, int] = field(default_factory=dict)
-    of_long: int = 0  # of all tasks together that the short reserve is not for
+    of_long: int = 0  # of all long tasks together, which may not use the reserve for short tasks
 
     @classmethod
     def of(cls, limits: AdmissionLimits, held: Iterable[tuple[str, int, float]]) -> GpuHoldings:
-        """From (account, GPUs, timeout in s) of each live attempt."""
+        """From the account, the number of GPUs and the timeout in seconds of each live attempt."""
         by_owner: Counter[str] = Counter()
         of_long = 0
         for owner, gpus, timeout_s in held:
@@ -36,7 +36,7 @@ class GpuHoldings:
 
 
 class RefusalGround(StrEnum):
-    """What a refusal stands on."""
+    """Which limit, or which lack, is the reason of a refusal."""
 
     MAX_TIMEOUT = "max_timeout"
     MIN_TIMEOUT = "min_timeout"
@@ -45,7 +45,7 @@ class RefusalGround(StrEnum):
     NO_NODE = "no_node"
 
 
-# Where in a task stands what could be changed about it.
+# The field of a task that a user could change, as a JSON pointer.
 _FIELDS = {
     RefusalGround.MAX_TIMEOUT: "/timeout",
     RefusalGround.MIN_TIMEOUT: "/timeout",
@@ -60,7 +60,7 @@ _HOLD = frozenset({RefusalGround.MAX_TIMEOUT, RefusalGround.USER_GPUS, RefusalGr
 
 @dataclass(frozen=True, slots=True)
 class AdmissionRefusal:
-    """Why a task is not taken into the queue. ``for_ever``: whatever machines join."""
+    """Why a task is not taken into the queue. ``for_ever``: new machines would not change it."""
 
     ground: RefusalGround
     sentence: str
@@ -68,22 +68,24 @@ class AdmissionRefusal:
 
     @property
     def field(self) -> str:
-        """A JSON pointer from the task."""
+        """The field of the task that could be changed, as a JSON pointer."""
         return _FIELDS[self.ground]
 
 
 def contradictions(limits: AdmissionLimits, gpus: int) -> list[str]:
-    """What these limits rule out for good in a cluster of so many GPUs, as sentences. What contradicts itself without
-    a look at the GPUs is no configuration at all (`headway/config/checks.py`)."""
+    """What these limits make impossible in a cluster of so many GPUs, as sentences.
+
+    Contradictions that don't depend on the GPUs are found when the configuration is read (`headway/config/checks.py`).
+    """
     reserve = limits.short_reserve
     sentence = reserve_leaves_none(reserve.gpus, reserve.above_s, gpus) if reserve is not None else ""
     return [sentence] if sentence else []
 
 
 def refusals(limits: AdmissionLimits, shape: Shape, timeout_s: float, *, gpus: int | None) -> list[AdmissionRefusal]:
-    """All reasons why limits don't let a task into the queue; none: they do.
+    """All reasons why limits keep a task out of the queue; empty: it is admitted.
 
-    ``gpus``: of the cluster; None: not known yet, which refuses nothing for its size.
+    ``timeout_s`` is in seconds. ``gpus`` is the number in the cluster; None: not known, so no task is too large.
     """
     found = [*_by_timeout(limits, timeout_s, gpus)]
     cap, reserve = limits.running_gpus_per_user, limits.short_reserve
@@ -95,15 +97,17 @@ def refusals(limits: AdmissionLimits, shape: Shape, timeout_s: float, *, gpus: i
         if shape.gpus > left:
             sentence = (
                 f"It asks for {counted(shape.gpus, 'GPU')} for {format_duration(timeout_s)}; "
-                f"tasks longer than {format_duration(reserve.above_s)} may hold {left} of {gpus} together."
+                f"tasks longer than {format_duration(reserve.above_s)} may together hold {left} of {gpus} GPUs."
             )
             found.append(AdmissionRefusal(RefusalGround.SHORT_RESERVE, sentence))
     return found
 
 
 def ruled_out(limits: AdmissionLimits, shape: Shape, timeout_s: float, *, gpus: int) -> list[AdmissionRefusal]:
-    """Why a task that waits can't start with so many GPUs in the cluster, by the limits that hold it in a pass. What
-    was within the longest timeout when it was submitted is not held for its timeout."""
+    """Why a waiting task can't start with so many GPUs in the cluster, by the limits that a pass applies.
+
+    A task is not held for a timeout above the longest one: it was allowed when the task was submitted.
+    """
     found = refusals(limits, shape, timeout_s, gpus=gpus)
     return [
         one for one in found if one.ground in _HOLD and not (one.ground is RefusalGround.MAX_TIMEOUT and one.for_ever)
@@ -111,8 +115,10 @@ def ruled_out(limits: AdmissionLimits, shape: Shape, timeout_s: float, *, gpus: 
 
 
 def limits_reached(limits: AdmissionLimits, task: Task, holdings: GpuHoldings, *, gpus: int) -> list[AdmissionRefusal]:
-    """Which limits keep a waiting task from a start now, since others hold what it would need of them; those that rule
-    it out whatever is held (`ruled_out`) are not among them. ``gpus``: of the cluster."""
+    """Which limits keep a waiting task from a start now because running tasks hold too much.
+
+    Limits that rule the task out whatever is held (`ruled_out`) are left out. ``gpus`` is the number in the cluster.
+    """
     asked = task.shape.gpus
     if not asked:
         return []
@@ -137,11 +143,11 @@ def limits_reached(limits: AdmissionLimits, task: Task, holdings: GpuHoldings, *
 
 
 def long_tasks_hold(reserve: ShortTaskReserve, held: int, gpus: int) -> str:
-    """What long tasks hold of what they may hold together in a cluster of so many GPUs, as a clause."""
+    """How many GPUs long tasks hold, and may hold together in a cluster of so many GPUs, as a clause for people."""
     left = max(0, gpus - reserve.gpus)
     return (
-        f"Tasks longer than {format_duration(reserve.above_s)} may hold {left} of the cluster's {gpus} GPUs together "
-        f"and hold {held}"
+        f"Tasks longer than {format_duration(reserve.above_s)} may together hold {left} of the cluster's {gpus} GPUs, "
+        f"and they hold {held}"
     )
 
 
@@ -160,8 +166,8 @@ def _by_timeout(limits: AdmissionLimits, timeout_s: float, gpus: int | None) -> 
     limit_s = limits.max_timeout_s(gpus) or longest_s
     enough = min(least for least, limit_s in limits.max_timeouts if limit_s >= timeout_s and least > gpus)
     sentence = (
-        f"{_its(timeout_s)}; this cluster of {counted(gpus, 'GPU')} admits up to {format_duration(limit_s)} "
-        f"(as long only from {enough} GPUs on)."
+        f"{_its(timeout_s)}; this cluster of {counted(gpus, 'GPU')} allows at most {format_duration(limit_s)}. "
+        f"Such a timeout needs at least {enough} GPUs."
     )
     return [AdmissionRefusal(RefusalGround.MAX_TIMEOUT, sentence)]
 

@@ -76,7 +76,7 @@ class Allowance:
         return found
 
     def blocker(self, gpus: int, at_s: float) -> TaskId | None:
-        """The waiting task for which GPUs are kept from ``at_s`` on, so that fewer are left; None: running tasks hold them."""
+        """The waiting task for which GPUs are kept from ``at_s`` on; None: running tasks hold them."""
         if at_s > self._times[0]:
             return next((task_id for task_id, (_, start_s) in self.kept.items() if start_s == at_s), None)
         due = {task_id: held for task_id, (held, start_s) in self.kept.items() if start_s <= at_s}

@@ -44,8 +44,8 @@ class PassRunner:
         self.settings = snapshot.settings
         self.now_s = snapshot.now_s
         self.timelines = NodeTimelines(
-            snapshot.now_s, snapshot.free_resources, snapshot.running, limits=snapshot.settings.limits, gpus=snapshot.view.gpus,
-            cpu_tasks=snapshot.settings.cpu_tasks, last_used=snapshot.last_used,
+            snapshot.now_s, snapshot.free_resources, snapshot.running, limits=self.settings.limits,
+            gpus=snapshot.view.gpus, cpu_tasks=self.settings.cpu_tasks, last_used=snapshot.last_used,
         )  # fmt: skip
         self.placements: dict[TaskId, Placement] = {}
         self.reservations: dict[TaskId, Reservation] = {}
@@ -178,7 +178,7 @@ class PassRunner:
         self._keep(task, reservation)
 
     def _keep(self, task: Task, reservation: Reservation) -> None:
-        """Notes the task's reservation. Under `strict` no task behind may start earlier, unless a limit holds this one."""
+        """Notes the task's reservation. Under `strict` no task behind starts earlier, unless a limit holds this one."""
         self.reservations[task.id] = reservation
         if self.settings.discipline is not Discipline.STRICT:
             return

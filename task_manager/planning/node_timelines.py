@@ -288,7 +288,7 @@ class NodeTimelines:
         )
 
     def delayed_to_fit(self, task: Task, reservation: Reservation, most_s: float) -> Reservation | None:
-        """The reservation, on the same node, with the shortest delay that makes it fit; None: ``most_s`` is too short."""
+        """The reservation with the shortest delay that makes it fit on its node; None: ``most_s`` is too short."""
         node, shape, at_s = self.nodes[reservation.node_id], task.shape, reservation.start_s
         cards = self._cards(reservation, node)
         allowances = self._allowances.of(task)

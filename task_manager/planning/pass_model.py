@@ -102,7 +102,7 @@ class Placement:
 
 
 class WaitCause(StrEnum):
-    """WaitCause a task that was looked at does not start now."""
+    """Why a task that was looked at does not start now."""
 
     NO_NODE = "no_node"  # no open node could hold it even when empty
     NO_ROOM = "no_room"  # too little is free

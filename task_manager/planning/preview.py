@@ -1,7 +1,7 @@
-"""What tasks that nobody has submitted would get: asked of the pass itself, on a copy of the queue.
+"""Previews: when tasks would start that are not submitted yet.
 
-Each set of tasks is added to a copy of the snapshot as if it were submitted at this moment, and one pass says what it
-would say then. So a preview is the real first answer, unless something happens in between.
+The tasks are added to a copy of the queue as if they were submitted now, and one pass plans them. So a preview is what
+a submit would get, unless something happens in between.
 """
 
 from __future__ import annotations
@@ -22,35 +22,35 @@ from .pass_model import Discipline, PassInput, Plan
 from .placement import FreeResources
 from .submit_check import SubmitCheck
 
-# Ids of jobs begin with "j" and a moment: this one sorts behind all of them, as a job submitted now does.
+# Ids of jobs begin with "j" and a time. This id sorts behind all of them, as that of a new job does.
 PREVIEW_JOB = JobId("this-job")
 _BINDING = frozenset({Discipline.CONSERVATIVE, Discipline.EASY})
 
 
 @dataclass(frozen=True, slots=True)
 class PreviewedStart:
-    """What one task would get. Instants are by the wall clock, in epoch seconds."""
+    """What one task would get. Moments are in epoch seconds by the wall clock."""
 
     name: str
-    position: int = 0  # from 1 among those left waiting; 0: it starts at once, or no such task is taken
+    position: int = 0  # from 1, among the tasks left waiting; 0: it would start at once or be refused
     at_once: bool = False
     starts_at: float | None = None
     rough: bool = False
-    promised_at: float | None = None  # promised at once: no later than this
-    promise_from: float | None = None  # a start can be promised from then on
+    promised_at: float | None = None  # it would be promised at once to start no later
+    promise_from: float | None = None  # from when a start can be promised
     reasons: tuple[WaitReason, ...] = ()
-    refused: str = ""  # why no such task is taken
+    refused: str = ""  # why it would be refused; empty: it would be taken
 
 
 def previewed_starts(
     snapshot: PassInput, tasks: Sequence[Task], nodes: Sequence[Node], *, most: int, allow_unsatisfiable: bool = False
 ) -> list[PreviewedStart]:
-    """What these tasks would get if all of them were queued now; the first ``most`` of them in the queue's order. With
-    ``allow_unsatisfiable``, what machines still to come could run waits for them and is not refused.
+    """What the first ``most`` of these tasks, in the order of the queue, would get if all of them were queued now.
 
-    The snapshot is one of its own (`snapshot.apart`) and as before afterwards.
+    With ``allow_unsatisfiable``, tasks that only future machines could run would wait and are not refused. The snapshot
+    must be the caller's own; it is unchanged afterwards.
     """
-    # A rule that learns has met the tasks of a preview afterwards, and so must not be asked again.
+    # A policy that learns would remember the tasks of this preview, so it is copied.
     queue = snapshot.queue if snapshot.queue.policy.static else snapshot.queue.copier()()
     added = {task.id: task for task in tasks}
     for task in tasks:
@@ -67,7 +67,7 @@ def previewed_starts(
 
 
 class _Look:
-    """One plan, and the cluster as it is after it."""
+    """One plan, and the cluster once its tasks have started."""
 
     def __init__(self, asked: PassInput, plan: Plan, nodes: Sequence[Node], allow_unsatisfiable: bool) -> None:
         self._asked = asked
@@ -100,7 +100,7 @@ class _Look:
         )
 
     def _position(self, task_id: TaskId) -> int:
-        """Among those that are left once the pass has started what it starts."""
+        """The position among the tasks that the pass leaves waiting."""
         key = self._asked.queue.key_of(task_id)
         ahead = 0 if key is None else sum(1 for placed in self._placed_keys if placed < key)
         return self._asked.queue.position(task_id) - ahead
@@ -134,7 +134,7 @@ class _Look:
 
 
 def _after(asked: PassInput, plan: Plan) -> list[FreeResources]:
-    """What is left of every node once the plan's tasks have started."""
+    """What is free on every node once the plan's tasks have started."""
     free_resources = {free.node.id: replace(free) for free in asked.free_resources}
     for placement in plan.placements:
         free_resources[placement.node_id].take(asked.tasks[placement.task_id].shape, placement.gpu_uuids)
@@ -142,19 +142,19 @@ def _after(asked: PassInput, plan: Plan) -> list[FreeResources]:
 
 
 def _held_after(asked: PassInput, plan: Plan) -> GpuHoldings:
-    """What counts against limits once the plan's tasks have started."""
+    """What counts against the limits once the plan's tasks have started."""
     started = (asked.tasks[placement.task_id] for placement in plan.placements)
     held = [(one.owner, one.shape.gpus, one.timeout_s) for one in asked.running]
     return GpuHoldings.of(asked.settings.limits, held + [(t.owner, t.shape.gpus, t.timeout_s) for t in started])
 
 
 def sentence(start: PreviewedStart, now: float) -> str:
-    """One task's answer, for people."""
+    """What one task would get, as a sentence for people. ``now`` is in epoch seconds by the wall clock."""
     if start.refused:
         return f"It would not be taken. {start.refused}"
     if start.at_once:
         return "It would start at once."
-    parts = [f"It would be at place {start.position} of the queue"]
+    parts = [f"It would be at position {start.position} of the queue"]
     if start.starts_at is not None:
         about = "very roughly" if start.rough else "about"
         parts.append(f" and start in {about} {rounded_span(start.starts_at - now)}")
@@ -166,7 +166,7 @@ def sentence(start: PreviewedStart, now: float) -> str:
 
 
 def rounded_span(seconds: float) -> str:
-    """A duration as exactly as people want it: seconds up to two minutes, minutes up to two days, hours then."""
+    """A duration for people: in seconds up to two minutes, in minutes up to two days, in hours above."""
     seconds = max(1.0, seconds)
     step = 1 if seconds < 120 else 60 if seconds < 172_800 else 3_600
     return format_duration(round(seconds / step) * step)

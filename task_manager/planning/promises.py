@@ -1,7 +1,7 @@
-"""Stored places: which of them still stand, and who is given one.
+"""Stored reservations with promised starts: which of them still hold, and which tasks get one.
 
-A stored place is what makes a promise hold. A plan that is made afresh at each pass moves with every child, retry and
-early end; a place is booked before anything else is, and its task may only move to an earlier one.
+A plan that is made anew at each pass would change with every new task, retry and early end. So a stored reservation is
+booked before anything else, and its task may only get an earlier one. This is what makes a promise hold.
 """
 
 from __future__ import annotations
@@ -20,15 +20,13 @@ from .node_timelines import NodeTimelines
 from .pass_model import PassInput
 from .placement import FreeResources, why_closed
 
-# Sums of the same seconds of the wall clock may differ by so much.
-SLACK_S = 1e-6
-# A pass, and the way to it, may take so long on top of a promised start.
-PASS_S = 1.0
+SLACK_S = 1e-6  # the rounding error of a sum of seconds by the wall clock
+PASS_S = 1.0  # the time for a pass, which is added to a promised start before people see it
 
 
 @dataclass(frozen=True, slots=True)
 class LostReservation:
-    """A place that no longer stands where it was, and why, in words."""
+    """A stored reservation that no longer holds as it was, and why, as a clause for people."""
 
     reservation: Reservation
     cause: str
@@ -36,8 +34,11 @@ class LostReservation:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A stored place as it is by now. ``cause``: why it can't stand whatever else is booked; empty: it may. ``longer``:
-    its own task asks for more time than when it was stored, which costs nobody else a promise."""
+    """A stored reservation as it is now.
+
+    ``cause`` says why it can't hold, whatever else is booked; empty: it may hold. ``longer``: its own task takes more
+    time than when it was stored. Such a reservation must not break those of other tasks.
+    """
 
     task: Task
     reservation: Reservation
@@ -48,15 +49,15 @@ class _Row:
 def book_stored(
     snapshot: PassInput, timelines: NodeTimelines
 ) -> tuple[dict[TaskId, Reservation], dict[TaskId, LostReservation]]:
-    """Books the stored places that still fit, in the order of the queue; returns these, and those that don't stand as
-    they were: gone, or in the former a little later.
+    """Books the stored reservations that still fit, in the order of the queue.
 
-    A place of a task that has gone (it started, ended, was cancelled) is nobody's any more and in neither.
+    Returns the booked ones, then those that no longer hold as they were. Of the latter, some are gone and some are
+    booked a little later. Reservations of tasks that don't wait any more are in neither.
     """
     rows = [_looked_at(snapshot, timelines, task, snapshot.reservations[task.id]) for task in _in_order(snapshot)]
     lost = {row.task.id: LostReservation(snapshot.reservations[row.task.id], row.cause) for row in rows if row.cause}
     stand = {row.task.id: row.reservation for row in rows if not row.cause}
-    # All of them have room but for bad luck; then there is no need to ask one after the other.
+    # Nearly always all of them fit. Then they need not be tried one after the other.
     there = [row for row in rows if not row.cause and row.reservation.node_id in timelines.nodes]
     if timelines.add_all([(row.task, row.reservation) for row in there]):
         return stand, lost
@@ -79,11 +80,10 @@ def book_stored(
 
 
 def _put_later(timelines: NodeTimelines, rows: list[_Row], most_s: float) -> dict[TaskId, Reservation] | None:
-    """Books all of them, those that would overlap others as little later as makes them fit, and returns where; None:
-    ``most_s`` is too little for one, and none is booked.
+    """Books all of them, each with the shortest delay that makes it fit, and returns them as booked.
 
-    Where times went to disk and back by clocks that were some moments apart, one begins just before another has ended;
-    to a third that spans both there would be less than nothing free for that moment.
+    None: one would need a delay above ``most_s``; then none is booked. Small delays are needed because times are stored
+    and read by clocks that differ a little. So one reservation may begin just before another one has ended.
     """
     booked: list[tuple[Task, Reservation]] = []
     for row in sorted(rows, key=lambda row: row.reservation.start_s):
@@ -101,12 +101,15 @@ def _take_back(timelines: NodeTimelines, booked: Iterable[tuple[Task, Reservatio
         timelines.remove(task, reservation)
 
 
-_Moves = dict[TaskId, tuple[Reservation | None, str]]  # where to (None: it is gone) and why
+_Moves = dict[TaskId, tuple[Reservation | None, str]]  # the new reservation (None: it is gone), and why
 
 
 def _put_by_node(timelines: NodeTimelines, rows: list[_Row]) -> list[_Row]:
-    """Books those on nodes that have room for all that is kept there; returns the others. Limits hold over all nodes:
-    where there are any, it is asked in the order of the queue who keeps what they leave."""
+    """Books the reservations on nodes where all of them fit; returns the others.
+
+    Limits count over all nodes. If a limit counts any of these tasks, none is booked here: they must be tried in the
+    order of the queue.
+    """
     if any(timelines.is_limited(row.task) for row in rows):
         return rows
     here: dict[NodeId, list[_Row]] = {}
@@ -121,7 +124,7 @@ def _put_by_node(timelines: NodeTimelines, rows: list[_Row]) -> list[_Row]:
 
 
 def _put_what_fits(snapshot: PassInput, timelines: NodeTimelines, rows: list[_Row]) -> _Moves:
-    """Books those that fit as they are, one after the other; returns the others."""
+    """Books those that fit unchanged, one after the other; returns the others as gone."""
     gone: _Moves = {}
     for row in rows:
         cause = _why_unfit(snapshot, timelines, row.task, row.reservation)
@@ -133,11 +136,13 @@ def _put_what_fits(snapshot: PassInput, timelines: NodeTimelines, rows: list[_Ro
 
 
 def _moved_on(snapshot: PassInput, timelines: NodeTimelines, rows: list[_Row], gone: _Moves) -> _Moves | None:
-    """All of the places moved on by as little as makes them fit, where that is less delay in all than to let go of
-    those that don't fit and to go around the rest, which may be a day instead of a second. None: it is not.
+    """Delays all reservations on the crowded nodes as little as makes them fit, if that is the smaller delay in all.
 
-    Where nobody knows when what is in the way ends, no promise is made anew: those that would be moved are let go of
-    all together, so that they are booked again in the order of the queue.
+    The other way is to drop those that don't fit and to reserve anew around the rest. That may cost a day instead of a
+    second. None: dropping is better.
+
+    If nobody knows when a running task in the way ends, no start is promised anew. All reservations that would be
+    delayed are dropped together then, so that they are booked again in the order of the queue.
     """
     crowded = {row.reservation.node_id for row in rows if row.task.id in gone}
     rows = [row for row in rows if row.reservation.node_id in crowded]
@@ -175,12 +180,12 @@ def _moved_on(snapshot: PassInput, timelines: NodeTimelines, rows: list[_Row], g
 
 
 def may_be_promised(snapshot: PassInput, timelines: NodeTimelines, task: Task, reservation: Reservation) -> bool:
-    """Whether nothing that can be foreseen could keep the task from starting at its place."""
+    """Whether nothing foreseeable can keep the task from starting by its reservation."""
     node = timelines.nodes.get(reservation.node_id)
     closes_at = order_settled_at(snapshot, task)
     return (
         node is not None
-        and node.outlived is None  # when that one ends is a guess
+        and node.outlived is None  # its end is a guess
         and node.end_unconfirmed is None
         and closes_at is not None
         and snapshot.steady_s >= closes_at - SLACK_S
@@ -188,15 +193,18 @@ def may_be_promised(snapshot: PassInput, timelines: NodeTimelines, task: Task, r
 
 
 def order_settled_at(snapshot: PassInput, task: Task) -> float | None:
-    """From when on (steady clock) no task of equal priority that is submitted sorts ahead; None: never."""
+    """The moment from which no newly submitted task of equal priority sorts ahead; None: there is none.
+
+    It is in seconds by the steady clock.
+    """
     policy = snapshot.queue.effective_policy
     if not policy.static or snapshot.queue.failure:
         return None
     try:
-        said = policy.closes_at(task, snapshot.settings.limits.min_timeout_s)
-        return None if said is None else finite_number(said)
+        closes_at = policy.closes_at(task, snapshot.settings.limits.min_timeout_s)
+        return None if closes_at is None else finite_number(closes_at)
     except BaseException as error:
-        # Without an answer there is no promise, and the order is unharmed.
+        # Without an answer no start is promised, and the order of the queue is the same.
         reraise_ctrl_c(error)
         return None
 
@@ -215,7 +223,7 @@ def _looked_at(snapshot: PassInput, timelines: NodeTimelines, task: Task, reserv
     cause = _why_not_waiting(snapshot, task) or _why_node_gone(snapshot, timelines, reservation)
     if cause:
         return _Row(task, reservation, cause)
-    # Its timeout may have been changed, or the platform's limits; one that is due is due now.
+    # The timeout or the platform's limits may have changed. A start that is overdue is due now.
     start_s, duration_s = max(reservation.start_s, snapshot.now_s), snapshot.settings.duration_s(task)
     longer = duration_s > reservation.duration_s
     if (start_s, duration_s) != (reservation.start_s, reservation.duration_s):
@@ -256,7 +264,7 @@ def _why_node_gone(snapshot: PassInput, timelines: NodeTimelines, reservation: R
 
 
 def _closed_for_good(free: FreeResources) -> bool:
-    """Whether nobody should wait for it: it is down, or an admin closed it. Silence, a full disk, a refusal pass."""
+    """Whether no task should wait for the node: it is down, or an admin closed it. Other causes pass by themselves."""
     node = free.node
     return bool(why_closed(node)) and (node.health is NodeHealth.DOWN or node.admission is not Admission.OPEN)
 
@@ -266,16 +274,17 @@ def _why_unfit(snapshot: PassInput, timelines: NodeTimelines, task: Task, reserv
     if timelines.has_room(task, reservation, slack_s):
         if timelines.allows(task, reservation, slack_s):
             return ""
-        return "a limit gives less than when the start was promised"
+        return "a limit allows less than when the start was promised"
     if node.outlived is not None:
-        return f"{node.outlived} on {node.id} has outlived its booking"
+        return f"{node.outlived} on {node.id} runs longer than was booked for it"
     if node.end_unconfirmed is not None:
-        return f"{node.id} has yet to say, since TaskManager started or lost sight of it, that {node.end_unconfirmed} is over"
+        ended = f"{node.end_unconfirmed} must have ended"
+        return f"{ended}, but {node.id} has not confirmed it since TaskManager started or lost contact with it"
     for booking in snapshot.running:
         runs = snapshot.tasks.get(booking.task_id) if booking.node_id == node.id else None
         more_s = 0.0 if runs is None else booking.timeout_s - runs.timeout_s
         if more_s > 0 and booking.until_s - more_s <= reservation.start_s + slack_s < booking.until_s:
             return f"{booking.task_id} on {node.id} was given more time"
     if reservation.gpus and not all(gpu.usable for gpu in node.free_now.node.gpus):
-        return f"a GPU of {node.id} went out"
-    return f"{node.id} gives less than when the start was promised, or the task asks for more"
+        return f"a GPU of {node.id} can't be used now"
+    return f"{node.id} offers less than when the start was promised, or the task asks for more"

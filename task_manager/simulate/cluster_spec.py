@@ -1,4 +1,4 @@
-"""The machines of a simulation, from text such as ``2x8xA100,1x4``."""
+"""The nodes of a simulation, read from text such as ``2x8xA100,1x4``."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ..model import Gpu, Node
 
 FORM = "NODESxGPUS[xMODEL][:cpus=N][:memory=SIZE], several parted by commas, for instance 2x8xA100,1x4"
 
-# The model of cards that have none stated. Where others have one, every task accepts this one beside its own.
+# The model of cards without a stated model. If other cards have one, every task accepts this one too.
 ANY_MODEL = "any"
 
 _MAX_NODES = 10_000
 _MAX_GPUS_PER_NODE = 1_024
 _MAX_GPUS = 100_000
-# What is not stated is never the bottleneck.
+# CPUs and memory that are not stated never run out.
 _BOUNDLESS = 10**15
 
 _COUNTS = re.compile(r"([0-9]{1,9})x([0-9]{1,9})(?:x(.*))?", re.IGNORECASE)
@@ -28,22 +28,23 @@ _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,62}")
 
 @dataclass(frozen=True, slots=True)
 class ClusterSpec:
-    """Nodes, and what of a task's wishes counts on them."""
+    """The nodes, and which of a task's resources count on them."""
 
     text: str
     nodes: tuple[Node, ...]
-    kinds: tuple[Node, ...]  # one node of each group: the others are like it
+    kinds: tuple[Node, ...]  # one node of each group; the others of the group are equal
     models_stated: bool
     cpus_stated: bool
     memory_stated: bool
 
     @property
     def gpus(self) -> int:
+        """How many GPUs there are."""
         return sum(len(node.gpus) for node in self.nodes)
 
     @property
     def cpu_centi(self) -> int:
-        """Hundredths of a CPU, of the nodes that state theirs."""
+        """Hundredths of a CPU of all nodes that state theirs."""
         return sum(node.cpu_centi for node in self.nodes if node.cpu_centi != _BOUNDLESS)
 
 
@@ -51,7 +52,7 @@ def parse_cluster(text: str) -> ClusterSpec:
     """The cluster that ``text`` describes.
 
     Raises:
-        BadValue: it describes none; the message says which part is wrong and what the form is.
+        BadValue: the text is wrong; the message says which part, and what the form is.
     """
     nodes: list[Node] = []
     kinds: list[Node] = []

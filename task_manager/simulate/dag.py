@@ -1,4 +1,4 @@
-"""Workflows: JSON with ``{name, tasks: [{name, runtime_s, depends_on[], cpus, mem_mib}]}``."""
+"""Reads workflows: JSON of the form ``{name, tasks: [{name, runtime_s, depends_on[], cpus, mem_mib}]}``."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _no_constant(word: str) -> float:
 
 
 class _Fields:
-    """One task of the list: typed fields, and errors that say where."""
+    """One task of the list, with typed fields and with errors that say where they are."""
 
     def __init__(self, file: str, number: int, value: Any) -> None:
         self._place = f"{file}, task {number + 1}"
@@ -79,7 +79,7 @@ class _Fields:
         if not isinstance(name, str) or not name:
             raise self.bad("name", "each task needs a name")
         if any("\ud800" <= sign <= "\udfff" for sign in name):
-            raise self.bad("name", f"{quoted(name)} has half a character in it, which no file could hold")
+            raise self.bad("name", f"{quoted(name)} contains half of a surrogate pair, which is no character")
         self.name = name
         self._place += f" ({quoted(name)})"
 
@@ -142,7 +142,10 @@ def _record(task: _Fields, numbers: dict[str, int], submit_s: float, job: int) -
 
 
 def _refuse_cycle(records: list[TraceRecord], name: str) -> None:
-    """Kahn's walk; what it can't reach is on a cycle or behind one."""
+    """Raises TraceInvalid if tasks need each other in a circle.
+
+    Kahn's algorithm (1962): tasks that it can't reach are on a cycle or behind one.
+    """
     children: list[list[int]] = [[] for _ in records]
     open_needs = [len(record.needs) for record in records]
     for i, record in enumerate(records):

@@ -1,6 +1,6 @@
-"""A cluster on a clock that jumps from event to event, under the very pass that serves the live queue.
+"""A simulated cluster, whose clock jumps from event to event. Its pass is the one that serves the live queue.
 
-Of one instant all ends come first, then all that can be queued, then one pass.
+At each moment all ends come first, then all tasks that can be queued, then one pass. Times are in seconds.
 """
 
 from __future__ import annotations
@@ -23,36 +23,36 @@ from .workload import WorkloadTask
 
 Planner = Callable[[PassInput], Plan]
 
-_SLACK_S = 1e-6  # what two sums of the same seconds may differ by
+_SLACK_S = 1e-6  # the rounding error of a sum of seconds
 
 
 class StuckError(Exception):
-    """Tasks wait, nothing runs and nothing will come, and the pass starts none: a bug of a policy or of the pass."""
+    """Tasks wait, nothing runs or will come, and the pass starts none: a bug of a policy or of the pass."""
 
 
 @dataclass(frozen=True, slots=True)
 class SimulationOutcome:
-    """What became of each item, in their order, and how the promises did."""
+    """When each task of the workload ran, in their order, and whether promised starts were kept."""
 
     lives: tuple[TaskLife, ...]
     passes: int
     promised: int  # tasks that had a promised start
-    missed: int  # of these, those that started later than that, to the microsecond
-    policy_failed: str = ""  # the policy raised or gave no number, and `aging_sjf` stood in: why, the first time
+    missed: int  # how many of these started later, to the microsecond
+    policy_failed: str = ""  # why the policy first failed, so that `aging_sjf` ordered the queue; empty: it did not
 
 
 class SimulatedCluster:
-    """One run of a workload. ``policy`` must be fresh: it may remember what it saw."""
+    """One run of a workload. ``policy`` must be a new object, since a policy may learn. ``run`` may be called once."""
 
     def __init__(
         self,
-        items: Sequence[WorkloadTask],
+        workload: Sequence[WorkloadTask],
         cluster: ClusterSpec,
         policy: Policy,
         settings: PassSettings,
         planner: Planner,
     ) -> None:
-        self._items = items
+        self._workload = workload
         self._policy = policy
         self._settings = settings
         self._planner = planner
@@ -62,7 +62,7 @@ class SimulatedCluster:
         self._cards: dict[str, Gpu] = {gpu.uuid: gpu for node in cluster.nodes for gpu in node.gpus}
         self._last_used: dict[str, float] = {}
         self._queue = TaskQueue(policy)
-        self._number = {item.task.id: i for i, item in enumerate(items)}
+        self._number = {item.task.id: i for i, item in enumerate(workload)}
         self._tasks: dict[TaskId, Task] = {}  # waiting
         self._running: dict[TaskId, Booking] = {}
         self._reservations: dict[TaskId, Reservation] = {}
@@ -71,21 +71,21 @@ class SimulatedCluster:
         self._policy_failed = ""
         self._ends: list[tuple[float, int]] = []
         self._wake_s: float | None = None
-        self._queued_s = [0.0] * len(items)
-        self._start_s = [0.0] * len(items)
+        self._queued_s = [0.0] * len(workload)
+        self._start_s = [0.0] * len(workload)
         self._children: dict[int, list[int]] = {}
-        self._open_needs = [len(item.needs) for item in items]
-        for i, item in enumerate(items):
+        self._open_needs = [len(item.needs) for item in workload]
+        for i, item in enumerate(workload):
             for need in item.needs:
                 self._children.setdefault(need, []).append(i)
-        roots = (i for i, item in enumerate(items) if not item.needs)
-        self._arrivals = sorted(roots, key=lambda i: items[i].task.submitted_at)
+        roots = (i for i, item in enumerate(workload) if not item.needs)
+        self._arrivals = sorted(roots, key=lambda i: workload[i].task.submitted_at)
 
     def run(self, on_ended: Callable[[int], None] = lambda count: None) -> SimulationOutcome:
-        """All of it; ``on_ended`` is told how many tasks have ended, each time some have.
+        """Runs the whole workload. ``on_ended`` is called with the number of tasks that have just ended.
 
         Raises:
-            StuckError: the pass lets a task wait for nothing.
+            StuckError: a pass starts none of the waiting tasks, and nothing else can happen.
         """
         arrived = 0
         while arrived < len(self._arrivals) or self._ends or self._tasks:
@@ -93,7 +93,7 @@ class SimulatedCluster:
             ended = self._end_all(now)
             while arrived < len(self._arrivals):
                 i = self._arrivals[arrived]
-                if self._items[i].task.submitted_at > now:
+                if self._workload[i].task.submitted_at > now:
                     break
                 self._enqueue(i, now)
                 arrived += 1
@@ -101,13 +101,13 @@ class SimulatedCluster:
                 pass
             if ended:
                 on_ended(ended)
-        lives = tuple(map(self._life, range(len(self._items))))
+        lives = tuple(map(self._life, range(len(self._workload))))
         return SimulationOutcome(lives, self._passes, self._promised, self._missed, self._policy_failed)
 
     def _next_instant(self, arrived: int) -> float:
         instants = [self._ends[0][0]] if self._ends else []
         if arrived < len(self._arrivals):
-            instants.append(self._items[self._arrivals[arrived]].task.submitted_at)
+            instants.append(self._workload[self._arrivals[arrived]].task.submitted_at)
         if self._tasks and self._wake_s is not None:
             instants.append(self._wake_s)
         if not instants:
@@ -132,15 +132,15 @@ class SimulatedCluster:
         return ended
 
     def _end(self, i: int) -> None:
-        booking = self._running.pop(self._items[i].task.id)
+        booking = self._running.pop(self._workload[i].task.id)
         free = self._free_on[booking.node_id]
         free.cpu_centi += booking.shape.cpu_centi
         free.memory_bytes += booking.shape.memory_bytes
         free.gpus.extend(self._cards[uuid] for uuid in booking.gpu_uuids)
-        self._queue.ended(self._items[i].task, self._items[i].run_s)
+        self._queue.ended(self._workload[i].task, self._workload[i].run_s)
 
     def _enqueue(self, i: int, now: float) -> None:
-        task = self._items[i].task
+        task = self._workload[i].task
         if task.queued_at != now:
             task = replace(task, queued_at=now)
         self._queued_s[i] = now
@@ -148,7 +148,7 @@ class SimulatedCluster:
         self._queue.add(task, runnable=True)
 
     def _pass(self, now: float) -> bool:
-        """Whether another one is due at once."""
+        """Makes one pass and starts its tasks. Returns whether another pass is due at once."""
         self._passes += 1
         plan = self._planner(
             PassInput(
@@ -178,10 +178,10 @@ class SimulatedCluster:
         return plan.more
 
     def _worded(self, failure: str) -> str:
-        """A policy's failure, with the place of its task in the file: its id here says nothing to anybody."""
+        """A policy's failure with the row of the task in the file, since its id here means nothing to people."""
         for task_id in self._tasks if failure else ():
             if (named := f" failed for {task_id}: ") in failure:
-                where = self._items[self._number[task_id]].where
+                where = self._workload[self._number[task_id]].where
                 return failure.replace(named, f" failed for {where}: ", 1) if where else failure
         return failure
 
@@ -201,10 +201,10 @@ class SimulatedCluster:
             now + task.timeout_s + limits_s,
         )  # fmt: skip
         self._start_s[i] = now
-        heapq.heappush(self._ends, (now + self._items[i].run_s, i))
+        heapq.heappush(self._ends, (now + self._workload[i].run_s, i))
 
     def _life(self, i: int) -> TaskLife:
-        item = self._items[i]
+        item = self._workload[i]
         return TaskLife(
             queued_s=self._queued_s[i],
             start_s=self._start_s[i],

@@ -1,4 +1,4 @@
-"""Traces: CSV with one task a row. Strict, since a number that is misread looks like a result."""
+"""Reads traces: CSV with one task in each row. It is strict, since a misread number would look like a result."""
 
 from __future__ import annotations
 
@@ -36,8 +36,9 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,
 
 
 def read_trace(path: Path) -> TraceRecords:
-    """The rows of a trace, in the order of ``submit_s``; rows of one instant stay in the order of the file. ``-`` is
-    standard input.
+    """The rows of a trace in the order of ``submit_s``; equal ones stay in the order of the file.
+
+    ``-`` is standard input.
 
     Raises:
         TraceInvalid: the first thing that is wrong, with its row and column.
@@ -67,7 +68,7 @@ def parse_trace(content: bytes, name: str) -> TraceRecords:
 
 
 class _Reader:
-    """Takes a file's lines in turn."""
+    """Reads the lines of a file one after the other."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -137,7 +138,7 @@ def _with_hint(name: str) -> str:
 
 
 class _Row:
-    """One row: typed cells, and errors that say where."""
+    """One row, with typed cells and with errors that say where they are."""
 
     def __init__(self, name: str, number: int, line: int, columns: dict[str, int], cells: list[str]) -> None:
         self.where = f"{name}, row {number} (line {line})"

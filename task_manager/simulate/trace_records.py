@@ -1,4 +1,4 @@
-"""What a file of tasks holds, whatever its form, and the bounds on its numbers."""
+"""What a file of tasks holds, as CSV or as a workflow, and the bounds on its numbers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MIB = 1 << 20
 STDIN = Path("-")  # stands for standard input
 MAX_INSTANT_S = 1e11  # far beyond any clock, and still exact to a microsecond or so
 MAX_SPAN_S = 1e9
-MIN_TIMEOUT_S = 0.001  # as short as a timeout can be told (`headway.units`), and long beside the exactness of instants
+MIN_TIMEOUT_S = 0.001  # the shortest that can be written (`headway.units`), and far above rounding errors
 MAX_GPUS = 1_000_000
 MAX_CPUS = 1_000_000.0
 MAX_MEM_MIB = 1e12
@@ -25,11 +25,11 @@ _PART_BYTES = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class TraceRecord:
-    """One task as a file tells it; what the file leaves open is None or empty."""
+    """One task of a file; what the file leaves open is None or empty. Times are in seconds."""
 
     label: str  # its id for people
     where: str  # for messages: file and row
-    row: int  # its place in the file
+    row: int  # its row in the file, from 0
     submit_s: float
     runtime_s: float
     timeout_s: float | None
@@ -39,13 +39,13 @@ class TraceRecord:
     memory_bytes: int = 0
     user: str = ""
     priority: int = 0
-    needs: tuple[int, ...] = ()  # places, in the list, of the tasks that must have ended
+    needs: tuple[int, ...] = ()  # indexes, in the list of records, of the tasks that must have ended
     job: int | None = None  # tasks of one workflow share it; None: a job of its own
 
 
 @dataclass(frozen=True, slots=True)
 class TraceRecords:
-    """What a file holds; ``notes`` are sentences that whoever reads the results should know."""
+    """The tasks of a file. ``notes`` are sentences for the reader of the results."""
 
     records: tuple[TraceRecord, ...]
     notes: tuple[str, ...] = ()
@@ -79,7 +79,7 @@ def _read(file: BinaryIO, name: str, kind: str, most: int) -> bytes:
 
 def rounded_up(value: float) -> int:
     """The next whole number."""
-    # What a float makes of 3.152 * 100 must not become a hundredth more.
+    # Rounding errors, as of 3.152 * 100, must not add one.
     return math.ceil(round(value, 6))
 
 

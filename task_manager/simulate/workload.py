@@ -1,4 +1,4 @@
-"""From what files say to tasks as the queue knows them: what counts on a given cluster, and limits."""
+"""Turns the records of files into tasks of the queue, for a given cluster."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ MIN_BLANK_TIMEOUT_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class WorkloadTask:
-    """A task, and what the queue can't know of it: how long it really runs."""
+    """A task, and what the queue can't know: for how many seconds it really runs."""
 
     label: str
     task: Task
     run_s: float  # until it ends by itself or is killed at its timeout
     timed_out: bool = False
-    needs: tuple[int, ...] = ()  # places of other items in the workload
+    needs: tuple[int, ...] = ()  # indexes of other tasks in the workload
     where: str = ""  # for messages: file and row
 
 
@@ -34,16 +34,16 @@ def build(
 ) -> tuple[WorkloadTask, ...]:
     """The tasks of ``records`` for a cluster, in their order.
 
-    Models, CPUs and memory count where the cluster states them. A task whose file names no number of GPUs takes one
-    where the cluster has some. A blank timeout stands for the run time, at least 1 s; ``timeout_factor`` multiplies
-    all timeouts. A task that would run longer than its timeout is killed at it.
+    GPU models, CPUs and memory count if the cluster states them. If a record has no number of GPUs, the task takes one
+    if the cluster has any. A blank timeout means the run time, at least 1 s. ``timeout_factor`` multiplies all
+    timeouts. A task that would run longer than its timeout is killed at it.
 
     Raises:
-        TraceInvalid: a task that none of the nodes could ever run, or whose timeout the factor makes too short or long.
+        TraceInvalid: no node could ever run a task, or the factor makes its timeout too short or too long.
     """
     timeouts = [_timeout_s(record, timeout_factor) for record in records]
     tails = _tails(records, timeouts)
-    shapes: dict[Shape, Shape] = {}  # equal ones become one object: there are few, and tasks are many
+    shapes: dict[Shape, Shape] = {}  # equal shapes become one object: there are few of them and many tasks
     first = _first_of_jobs(records)
     items = []
     for i, record in enumerate(records):
@@ -53,7 +53,7 @@ def build(
                 raise _too_large(record, shape, cluster)
             shapes[shape] = shape
         task = Task(
-            # Ties go by id, so ids sort as the file does.
+            # Equal tasks go by id, so ids must sort in the order of the file.
             id=TaskId(JobId(f"{first[i]:010d}"), record.label),
             generation=1,
             owner=record.user,
@@ -90,7 +90,7 @@ def _first_of_jobs(records: Sequence[TraceRecord]) -> list[int]:
 
 
 def _tails(records: Sequence[TraceRecord], timeouts: Sequence[float]) -> list[float]:
-    """For each task the longest path of timeouts below it."""
+    """For each task the longest path of timeouts below it, in seconds."""
     children: dict[int, list[int]] = {}
     for i, record in enumerate(records):
         for need in record.needs:

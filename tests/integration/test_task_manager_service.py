@@ -114,7 +114,7 @@ async def test_questions_over_the_wire(tmp_path: Path, neighbours: Neighbours) -
         )
         assert (entry.position, entry.state, entry.attempt) == (1, "QUEUED", 1)
         assert [reason.word for reason in entry.reasons] == ["waiting_for_gpu"]
-        assert entry.reasons[0].sentence == "It asks for 1 GPU, 0 free; n1 comes nearest."
+        assert entry.reasons[0].sentence == "It asks for 1 GPU. The closest machine, n1, has no free GPU."
         assert entry.terms["beta_t"] == -60
         more = enqueue_message("", "more", 0, gpus=1, timeout_s=3600).enqueue
         sets = [pb.PreviewQueueRequest.Set(tasks=[more])]
@@ -131,7 +131,7 @@ async def test_questions_over_the_wire(tmp_path: Path, neighbours: Neighbours) -
         assert not taken.refusals
         (refusal,) = refused.refusals
         assert (refusal.field, refusal.for_ever) == ("/resources", False)
-        assert refusal.sentence == "No worker is big enough: asked 3 GPUs, the largest has 2."
+        assert refusal.sentence == "No machine is big enough: it asks for 3 GPUs, the largest has 2."
         parts = [p async for p in stub.ListAttempts(pb.ListAttemptsRequest(job_id=JOB), metadata=METADATA)]
         assert [len(a.gpu_uuids) for p in parts for a in p.attempts] == [2]
         with pytest.raises(grpc.aio.AioRpcError) as answers:

@@ -230,8 +230,8 @@ def test_starts_are_those_of_the_plain_reading(discipline: str, seed: int) -> No
     ]  # fmt: skip
     machines = cluster_spec.parse_cluster(f"1x{GPUS}")
     items = workload.build(records, machines)
-    contests = comparison.parse_contestants(list(KEYS), [discipline])
-    simulation = comparison.Simulation(items, tuple(range(len(items))), machines, contests, promises=False)
+    contestants = comparison.parse_contestants(list(KEYS), [discipline])
+    simulation = comparison.Simulation(items, tuple(range(len(items))), machines, contestants, promises=False)
     for name, result in zip(KEYS, simulation.run(), strict=True):
         found = {number: life.start_s for number, life in enumerate(result.outcome.lives)}
         assert found == pytest.approx(naive(tasks, name, [(0.0, discipline)]), abs=1e-6), name

@@ -133,7 +133,10 @@ def test_a_workflow_is_one_job_with_needs():
             [{"name": "a", "runtime_s": 10**400}],
             "field runtime_s: 1000000000000000000000000000000000000... is more than",
         ),
-        ([{"name": "\ud800", "runtime_s": 1}], "field name: '\N{REPLACEMENT CHARACTER}' has half a character in it"),
+        (
+            [{"name": "\ud800", "runtime_s": 1}],
+            "field name: '\N{REPLACEMENT CHARACTER}' contains half of a surrogate pair",
+        ),
         ([{"name": "a", "runtime_s": 1, "gpus": 0.5}], "field gpus: 0.5 is not a whole number"),
         ([{"name": "a", "runtime_s": 1, "depends_on": ["z"]}], "field depends_on: there is no task 'z'"),
         ([{"name": "a", "runtime_s": 1, "depends_on": "z"}], "field depends_on: this is not a list"),

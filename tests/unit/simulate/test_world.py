@@ -20,8 +20,8 @@ def a_record(number=0, *, at=0.0, run=10.0, timeout=None, gpus=1, **more):
 def simulated(records, nodes="1x1", policy="fifo", discipline="greedy", factor=1.0):
     machines = cluster_spec.parse_cluster(nodes)
     items = workload.build(records, machines, timeout_factor=factor)
-    contests = comparison.parse_contestants([policy], [discipline])
-    (result,) = comparison.Simulation(items, tuple(range(len(items))), machines, contests).run()
+    contestants = comparison.parse_contestants([policy], [discipline])
+    (result,) = comparison.Simulation(items, tuple(range(len(items))), machines, contestants).run()
     return result
 
 
@@ -180,8 +180,8 @@ def test_files_are_laid_over_each_other_and_starts_are_in_their_order(tmp_path):
     simulation = comparison.load(
         [trace],
         [(flow, 1.0), (flow, 50.0)],
-        machines=cluster_spec.parse_cluster("1x1"),
-        contests=comparison.parse_contestants(["fifo"], ["greedy"]),
+        cluster=cluster_spec.parse_cluster("1x1"),
+        contestants=comparison.parse_contestants(["fifo"], ["greedy"]),
     )
     lines = simulation.starts_csv(simulation.run()).splitlines()
     assert lines == [
@@ -208,7 +208,7 @@ def test_tasks_of_a_workflow_take_no_gpu_where_there_is_none(tmp_path):
 def test_where_nothing_is_promised_a_pass_that_ends_early_starts_the_same(monkeypatch, policy, discipline):
     records = busy_cluster(7, tasks=80, gpus=12, load=1.5)
     early = simulated(records, "1x8,2x2", policy, discipline)
-    monkeypatch.setattr(comparison, "_promises", lambda contest, policy: True)
+    monkeypatch.setattr(comparison, "_promises", lambda contestant, policy: True)
     full = simulated(records, "1x8,2x2", policy, discipline)
     assert early.outcome.promised == full.outcome.promised == 0
     assert early.outcome.lives == full.outcome.lives
@@ -233,10 +233,10 @@ def test_promises_are_given_and_kept_and_can_be_left_out():
     records = busy_cluster(9, tasks=150, gpus=12, load=1.3)
     machines = cluster_spec.parse_cluster("1x8,2x2")
     items = workload.build(records, machines)
-    contests = comparison.parse_contestants(["aging_sjf"], ["conservative"])
-    (kept,) = comparison.Simulation(items, tuple(range(len(items))), machines, contests).run()
+    contestants = comparison.parse_contestants(["aging_sjf"], ["conservative"])
+    (kept,) = comparison.Simulation(items, tuple(range(len(items))), machines, contestants).run()
     assert (kept.outcome.promised > 10, kept.outcome.missed) == (True, 0)
-    (without,) = comparison.Simulation(items, tuple(range(len(items))), machines, contests, promises=False).run()
+    (without,) = comparison.Simulation(items, tuple(range(len(items))), machines, contestants, promises=False).run()
     assert without.outcome.promised == 0
 
 
@@ -266,7 +266,7 @@ def test_no_gpu_is_held_twice_and_all_tasks_run_their_time():
 
 def test_policies_are_parted_by_commas_and_their_parameters_stay_with_them():
     found = comparison.parse_contestants(["fifo,aging_sjf:beta=2,gamma=3", "sjf", "fifo"], ["greedy"])
-    assert [contest.name for contest in found] == ["fifo", "aging_sjf:beta=2,gamma=3", "sjf"]
+    assert [contestant.name for contestant in found] == ["fifo", "aging_sjf:beta=2,gamma=3", "sjf"]
 
 
 @pytest.mark.parametrize(
@@ -289,8 +289,8 @@ def test_starts_equal_those_of_the_independent_simulator(repository: Path, disci
     simulation = comparison.load(
         [fixtures / "table2_like.csv"],
         [],
-        machines=cluster_spec.parse_cluster("1x2"),
-        contests=comparison.parse_contestants(names, [discipline]),
+        cluster=cluster_spec.parse_cluster("1x2"),
+        contestants=comparison.parse_contestants(names, [discipline]),
     )
     found = list(csv.DictReader(io.StringIO(simulation.starts_csv(simulation.run()))))
     for name in names:

@@ -70,7 +70,7 @@ async def test_others_get_their_turn_while_a_long_page_is_made(tmp_path: Path, c
         assert len({entry.task.name for entry in entries}) == 1_000
         assert turns >= 10
         first = {(reason.word, reason.sentence) for reason in entries[0].reasons}
-        assert ("waiting_for_gpu", "It asks for 1 GPU, 0 free; n1 comes nearest.") in first
+        assert ("waiting_for_gpu", "It asks for 1 GPU. The closest machine, n1, has no free GPU.") in first
         assert first < {(reason.word, reason.sentence) for reason in entries[999].reasons}, "and others are ahead"
 
 

@@ -174,8 +174,8 @@ async def test_more_time_does_not_get_around_the_short_reserve(tmp_path: Path, c
             await extend(house, task="one")
         assert refused.value.http_status == 409
         assert refused.value.message == (
-            f"With 5m more {tid('one')} would be a task longer than 10m with 1 GPU. Tasks longer than 10m may hold "
-            "3 of the cluster's 4 GPUs together and hold 3. An admin can grant it anyway."
+            f"With 5m more {tid('one')} would be a task longer than 10m with 1 GPU. Tasks longer than 10m may together "
+            "hold 3 of the cluster's 4 GPUs, and they hold 3. An admin can grant it anyway."
         )
         assert (await extend(house, task="three")).timeout_s == 1_140.0, "it is among the long ones already"
         longer = await extend(house, task="one", force=True)

@@ -61,11 +61,16 @@ async def test_what_waits_for_more_gpus_says_so_has_no_estimate_and_starts_once_
         assert {attempt.task.name for attempt in house.running()} == {"runs"}
         want = {
             "kept": [
-                ("kept_for_short_tasks", "tasks longer than 10m may hold 0 of 2 together. It waits until that"),
-                ("waiting_for_gpu", "1 GPU, 0 free"),
+                ("kept_for_short_tasks", "tasks longer than 10m may together hold 0 of 2 GPUs. It waits until that"),
+                ("waiting_for_gpu", "n1, has no free GPU."),
                 ("behind_higher_priority", "waiting task is ahead"),
             ],
-            "long": [("no_such_node_yet", "this cluster of 2 GPUs admits up to 1h (as long only from 4 GPUs on).")],
+            "long": [
+                (
+                    "no_such_node_yet",
+                    "this cluster of 2 GPUs allows at most 1h. Such a timeout needs at least 4 GPUs.",
+                )
+            ],
             "many": [("user_limit", "one account may hold 4"), ("no_such_node_yet", "the largest has 2")],
         }
         for name, reasons in want.items():
@@ -136,7 +141,7 @@ async def test_a_limit_that_is_reached_is_told_beside_what_has_to_come_free(tmp_
         )
         assert {"user_limit", busy, "kept_for_short_tasks"} <= set(why["both"])
         assert why["long"]["kept_for_short_tasks"] == (
-            "Tasks longer than 10m may hold 3 of the cluster's 4 GPUs together and hold 3; it asks for 1."
+            "Tasks longer than 10m may together hold 3 of the cluster's 4 GPUs, and they hold 3; it asks for 1."
         )
         assert not {"user_limit", "kept_for_short_tasks"} & (set(why["free"]) | set(why["none"]))
         for name, told in why.items():

@@ -85,14 +85,14 @@ async def test_a_promise_is_given_when_nobody_can_come_ahead_and_survives_a_rest
         waits = await entry(house, "waits")
         assert waits.promised_start == pytest.approx(promised, abs=1)
         assert reasons_of(urgent) == [
-            ("waiting_for_gpu", "It asks for 1 GPU, 0 free; n1 comes nearest."),
+            ("waiting_for_gpu", "It asks for 1 GPU. The closest machine, n1, has no free GPU."),
             (
                 "behind_promised_start",
-                f"{tid('waits')}, behind it, keeps the start that it was promised before this one came ahead.",
+                f"{tid('waits')} is behind it, but was promised an earlier start before this task came ahead.",
             ),
         ]
         assert reasons_of(waits)[1:] == [
-            ("behind_higher_priority", "1 waiting task is ahead of it; its promised start stands all the same.")
+            ("behind_higher_priority", "1 waiting task is ahead of it; its promised start still holds.")
         ]
         await house.advance(500, beats=("n1",))
         await house.end(house.only_attempt(tid("runs")))
@@ -226,7 +226,7 @@ async def test_what_runs_on_after_an_outage_has_outlived_its_booking_once_its_wo
         await house.advance(3)
         (told,) = [record for record in caplog.records if record.getMessage().startswith("promise.")]
         assert (told.getMessage(), told.__dict__["fields"]["cause"]) == (
-            "promise.moved", f"{tid('runs')} on n1 has outlived its booking",
+            "promise.moved", f"{tid('runs')} on n1 runs longer than was booked for it",
         )  # fmt: skip
 
 

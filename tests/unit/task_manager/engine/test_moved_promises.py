@@ -50,7 +50,7 @@ async def test_who_loses_a_promise_is_told_by_how_much_and_why(
         assert (await entry(house, "two")).promised_start - before == pytest.approx(120, abs=1)
         cause = f"{tid('one')} on n1 was given more time"
         for name in ("two", "day"):
-            assert await moved(house, name) == [f"The start that it was promised has moved by 2m: {cause}."]
+            assert await moved(house, name) == [f"Its promised start has moved by 2m: {cause}."]
         assert [record.getMessage() for record in caplog.records].count("promise.moved") == 2
         await house.restart()
         await house.nodes(a_node(gpus=2))

@@ -34,19 +34,24 @@ LIMITS = AdmissionLimits(((0, 60.0), (8, 3600.0), (16, 7200.0)), 1.0, 4, ShortTa
     ("gpus", "timeout_s", "of", "want"),
     [
         (1, 60.0, 8, []),
-        (1, 3700.0, 8, [("/timeout", "cluster of 8 GPUs admits up to 1h (as long only from 16 GPUs on)", False)]),
-        (1, 61.0, 1, [("/timeout", "cluster of 1 GPU admits up to 1m (as long only from 8 GPUs on)", False)]),
+        (1, 3700.0, 8, [("/timeout", "8 GPUs allows at most 1h. Such a timeout needs at least 16 GPUs", False)]),
+        (1, 61.0, 1, [("/timeout", "of 1 GPU allows at most 1m. Such a timeout needs at least 8 GPUs", False)]),
         (1, 7200.0, 16, []),
-        (1, 601.0, 5, [("/timeout", "up to 1m", False), ("/resources/gpus", "1 GPU for 10m1s; tasks longer", False)]),
+        (1, 601.0, 5, [("/timeout", "at most 1m", False), ("/resources/gpus", "1 GPU for 10m1s; tasks longer", False)]),
         (1, 7201.0, 16, [("/timeout", "is 2h1s; the longest is 2h.", True)]),
         (0, 7201.0, 1, [("/timeout", "is 2h1s; the longest is 2h.", True)]),
         (1, 0.5, 8, [("/timeout", "is 0.5s; the shortest is 1s.", True)]),
         (5, 60.0, 8, [("/resources/gpus", "asks for 5 GPUs; one account may hold 4 at a time", True)]),
-        (4, 1800.0, 8, [("/resources/gpus", "4 GPUs for 30m; tasks longer than 10m may hold 3 of 8 together", False)]),
+        (
+            4, 1800.0, 8, [
+                ("/resources/gpus", "4 GPUs for 30m; tasks longer than 10m may together hold 3 of 8 GPUs", False),
+            ],
+        ),
         (4, 600.0, 8, []),
         (
             5, 1800.0, 8, [
-                ("/resources/gpus", "one account may hold 4", True), ("/resources/gpus", "may hold 3 of 8", False)
+                ("/resources/gpus", "one account may hold 4", True),
+                ("/resources/gpus", "may together hold 3 of 8", False),
             ],
         ),
         # Before any machine has joined only what none could change is refused.
@@ -179,7 +184,7 @@ def test_a_promise_falls_with_a_cause_when_the_cluster_is_too_small_for_the_task
     del cluster.nodes[NodeId("n2")]
     made = cluster.step()
     assert [(lost.task_id, lost.now_s) for lost in made.dropped] == [(promised, None)]
-    assert "a limit gives less" in made.dropped[0].cause
+    assert "a limit allows less" in made.dropped[0].cause
 
 
 def test_a_timeout_that_was_once_admitted_runs() -> None:

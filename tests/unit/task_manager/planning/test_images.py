@@ -77,13 +77,13 @@ def test_an_image_keeps_a_task_from_nodes_that_cannot_run_it(shape: Shape, node:
         (
             Shape(100, GiB, image=D1, needs_image_there=True),
             [a_node("n1")],
-            "Its image is only on engines that have it already, and no worker that suits has it: load it on one, or "
-            "put it into the market.",
+            "No machine that could run it has its image, and the image can't be fetched from anywhere: load it on one, "
+            "or put it into the image market.",
         ),
         (
             Shape(100, 999 * GiB, architecture="arm64"),
             [a_node("n1", architecture="amd64")],
-            "No worker is big enough: asked 999GiB of memory, the largest has 64GiB.",
+            "No machine is big enough: it asks for 999GiB of memory, the largest has 64GiB.",
         ),
     ],
 )

@@ -102,11 +102,11 @@ def test_the_short_ones_of_a_lane_are_found_however_many_there_are() -> None:
 @pytest.mark.parametrize(
     ("limits", "why", "part"),
     [
-        (CAPPED, WaitCause.USER_LIMIT, "The GPUs that ann may still hold, as one account, are kept for"),
+        (CAPPED, WaitCause.USER_LIMIT, "The GPUs that the account ann may still hold are kept for"),
         (
             LONG,
             WaitCause.SHORT_RESERVE,
-            "The GPUs that tasks with timeouts as long as its own may still hold together are",
+            "Tasks with timeouts as long as this may hold only some of the GPUs. What they",
         ),
     ],
 )

@@ -192,10 +192,10 @@ def test_what_explains_is_what_decides(shape: Shape, nodes: list[tuple[int, int,
 @pytest.mark.parametrize(
     ("task", "nodes", "want"),
     [
-        ({"gpus": 9}, [{"gpus": 8}, {"gpus": 4}], "asked 9 GPUs, the largest has 8"),
-        ({"memory": 1024 * GiB}, [{}], "asked 1TiB of memory, the largest has 64GiB"),
-        ({"gpus": 1, "models": ("H100",)}, [{"gpus": 8}], "asked 1 GPU of model H100, the largest has 0"),
-        ({"cpu": 900}, [{}], "asked 9 CPUs, the largest has 8"),
+        ({"gpus": 9}, [{"gpus": 8}, {"gpus": 4}], "asks for 9 GPUs, the largest has 8"),
+        ({"memory": 1024 * GiB}, [{}], "asks for 1TiB of memory, the largest has 64GiB"),
+        ({"gpus": 1, "models": ("H100",)}, [{"gpus": 8}], "asks for 1 GPU of model H100, the largest has 0"),
+        ({"cpu": 900}, [{}], "asks for 9 CPUs, the largest has 8"),
         ({"gpus": 2, "cpu": 800}, [{"gpus": 2, "cpu": 400}, {"cpu": 800}], "together"),
     ],
 )
@@ -217,16 +217,16 @@ def test_what_no_machine_could_ever_run_is_told_in_numbers(
         (
             {"cpu": 800},
             [{"gpus": 2}, {"cpu": 400}],
-            "Only workers with GPUs have what it asks for, and they are kept for tasks that ask for some; of the "
-            "others: asked 8 CPUs, the largest has 4.",
+            "Only machines with GPUs could run it, and they are kept for tasks that ask for GPUs. The others are too "
+            "small: it asks for 8 CPUs, the largest has 4.",
         ),
         (
             {"cpu": 400, "memory": 32 * GiB},
             [{"gpus": 2}, {"cpu": 400, "memory": 16 * GiB}, {"cpu": 200}],
-            "Only workers with GPUs have what it asks for, and they are kept for tasks that ask for some.",
+            "Only machines with GPUs could run it, and they are kept for tasks that ask for GPUs.",
         ),
-        ({}, [{"gpus": 1}], "All workers have GPUs and are kept for tasks that ask for some."),
-        ({"cpu": 900}, [{"gpus": 1}, {}], "No worker is big enough: asked 9 CPUs, the largest has 8."),
+        ({}, [{"gpus": 1}], "All machines have GPUs and are kept for tasks that ask for GPUs."),
+        ({"cpu": 900}, [{"gpus": 1}, {}], "No machine is big enough: it asks for 9 CPUs, the largest has 8."),
     ],
 )
 def test_that_gpu_nodes_are_kept_is_the_reason_where_only_they_would_do(
@@ -243,7 +243,7 @@ def test_that_gpu_nodes_are_kept_is_the_reason_where_only_they_would_do(
     [
         (("B200",), "the largest has 0 (there are NVIDIA A40, NVIDIA H200; did you mean NVIDIA H200?)."),
         (("Gaudi",), "the largest has 0 (there are NVIDIA A40, NVIDIA H200)."),
-        (("A40",), "asked 3 GPUs of model A40, the largest has 2."),
+        (("A40",), "asks for 3 GPUs of model A40, the largest has 2."),
     ],
 )
 def test_an_unknown_model_is_told_with_those_that_there_are(models: tuple[str, ...], want: str) -> None:
@@ -254,7 +254,7 @@ def test_an_unknown_model_is_told_with_those_that_there_are(models: tuple[str, .
 
 def test_a_machines_memory_is_told_in_round_numbers() -> None:
     verdict = could_ever_run(a_task(memory=64 * GiB).shape, [a_node(memory=24_012_684_698)])
-    assert verdict.sentence == "No worker is big enough: asked 64GiB of memory, the largest has 22.3GiB."
+    assert verdict.sentence == "No machine is big enough: it asks for 64GiB of memory, the largest has 22.3GiB."
 
 
 def test_without_machines_it_waits_for_workers() -> None:
@@ -310,7 +310,7 @@ def test_what_rules_a_task_out_is_told_before_what_passes() -> None:
     assert [reason.word for reason in found] == [
         "no_such_node_yet", "user_limit", "waiting_for_gpu", "behind_higher_priority",
     ]  # fmt: skip
-    assert "admits up to 1h" in found[0].sentence
+    assert "allows at most 1h" in found[0].sentence
     found = wait_reasons(a_task(gpus=3, held=True), ClusterSnapshot([busy], holdings=GpuHoldings({"ann": 2})), ahead=1)
     assert [reason.word for reason in found] == ["no_such_node_yet", "held"]
 
@@ -318,14 +318,16 @@ def test_what_rules_a_task_out_is_told_before_what_passes() -> None:
 @pytest.mark.parametrize(
     ("asked", "want"),
     [
-        ({"gpus": 1}, "asked 1 GPU with 25GiB, the largest has 0 (the largest card has 24GiB)."),
+        ({"gpus": 1}, "asks for 1 GPU with 25GiB, the largest has 0 (the largest card has 24GiB)."),
         ({"gpus": 2, "models": ("A40",)},
-         "asked 2 GPUs of model A40 with 25GiB each, the largest has 0 (the largest card of this model has 16GiB)."),
-        ({"gpus": 1, "models": ("B1",)}, "asked 1 GPU of model B1 with 25GiB, the largest has 0 (there are A30, A40)."),
-        ({"gpus": 9, "gpu_memory": GiB}, "asked 9 GPUs with 1GiB each, the largest has 2."),
+         "asks for 2 GPUs of model A40 with 25GiB each, the largest has 0 (the largest card of this model has "
+         "16GiB)."),
+        ({"gpus": 1, "models": ("B1",)},
+         "asks for 1 GPU of model B1 with 25GiB, the largest has 0 (there are A30, A40)."),
+        ({"gpus": 9, "gpu_memory": GiB}, "asks for 9 GPUs with 1GiB each, the largest has 2."),
     ],
 )  # fmt: skip
 def test_cards_that_are_too_small_are_told_with_the_largest_that_there_is(asked: dict[str, Any], want: str) -> None:
     cards = (*gpus_of("n1", 1, "A30", 24 * GiB), *gpus_of("n2", 1, "A40", 16 * GiB))
     verdict = could_ever_run(a_task(**{"gpu_memory": 25 * GiB, **asked}).shape, [a_node(gpus=cards)])
-    assert verdict.sentence == f"No worker is big enough: {want}"
+    assert verdict.sentence == f"No machine is big enough: it {want}"

@@ -181,7 +181,7 @@ async def test_variants_are_compared_as_if_alone_and_say_when_a_start_can_be_pro
         assert short.promise_from == pytest.approx(now + 59.9)
         assert shortest.promised_start == now + 601, "nothing shorter can come ahead of it: promised at once"
         assert idle.sentence == "It would start at once."
-        assert long.sentence.startswith("It would be at place 2 of the queue and start in about 15m; a start can be")
+        assert long.sentence.startswith("It would be at position 2 of the queue and start in about 15m; a start can be")
         assert [reason.word for reason in short.reasons] == ["waiting_for_gpu"]
 
 

@@ -139,7 +139,7 @@ def _node(name: str, **facts: Any) -> Change:
         (_node("n1", admission=Admission.CORDONED), "n1 is CORDONED"),
         (_node("n1", gpus=(replace(gpus_of("n1", 1)[0], sick=True),)), "can't run it any more"),
         (_node("n1", cpu_centi=50), "can't run it any more"),
-        (_node("n1", cpu_centi=650), "gives less"),
+        (_node("n1", cpu_centi=650), "offers less"),
     ],
     ids=["vanishes", "down", "cordoned", "sick", "shrinks", "shrinks a little"],
 )
@@ -177,7 +177,7 @@ def test_only_the_places_that_no_longer_fit_are_dropped() -> None:
     cards = gpus_of("n1", 2)
     cluster.at(210.0, lambda: _node("n1", gpus=(replace(cards[0], sick=True), cards[1]))(cluster))
     cluster.run(until=211.0)
-    assert cluster.causes == ["a GPU of n1 went out"]
+    assert cluster.causes == ["a GPU of n1 can't be used now"]
     assert (_promise(cluster, "first"), _promise(cluster, "second")) == (500.0, 560.0)
 
 
@@ -219,7 +219,7 @@ def test_an_attempt_that_outlives_its_booking_is_the_cause_and_nothing_is_promis
         a_task("waits", at=1.0, timeout=60.0, gpus=1),
     )
     cluster.run(until=650.0)
-    assert cluster.causes == [f"{tid('runs')} on n1 has outlived its booking"]
+    assert cluster.causes == [f"{tid('runs')} on n1 runs longer than was booked for it"]
     assert cluster.reservations == {}
     assert cluster.missed == []
     cluster.run()
@@ -439,4 +439,4 @@ def test_a_delay_of_seconds_costs_those_who_are_promised_seconds_and_not_a_day(l
     assert cluster.missed == []
     assert [cluster.starts[tid(name)] for name in waits] == [3600.0 + late_s, 4200.0 + late_s, 4200.0 + late_s]
     if not told:
-        assert cluster.causes == [f"{late} on n1 has outlived its booking"] * 3
+        assert cluster.causes == [f"{late} on n1 runs longer than was booked for it"] * 3
