@@ -59,7 +59,7 @@ class PreviewQueries:
                 nodes = list(state.nodes.values())
                 reply = pb.PreviewQueueReply(
                     at=reading.now,
-                    total_waiting=len(state.queue) + len(state.held),
+                    total_waiting=state.waiting_count,
                     total_running=len(state.attempts),
                     policy=state.policy.name,
                     discipline=self._engine.settings.discipline.value,

@@ -74,7 +74,7 @@ class QueueQueries:
                 await asyncio.sleep(0)
             return task_manager_pb2.GetQueueReply(
                 entries=entries,
-                total_waiting=len(state.queue) + len(state.held),
+                total_waiting=state.waiting_count,
                 total_running=len(state.attempts),
                 policy=state.policy.name,
                 discipline=self._engine.settings.discipline.value,

@@ -43,8 +43,8 @@ def terms(state: EngineState, task: Task, steady: float) -> dict[str, float]:
     """The terms of a task's priority under the policy in use. If a third-party policy fails, the common terms."""
     try:
         parts = islice(state.queue.effective_policy.terms(task, steady).items(), _TERMS)
-        reply = [(str(name), float(value)) for name, value in parts]
+        shown = [(str(name), float(value)) for name, value in parts]
     except BaseException as error:
         reraise_ctrl_c(error)
         return common_terms(task, steady)
-    return {name: value for name, value in reply if math.isfinite(value) and name.isprintable()}
+    return {name: value for name, value in shown if math.isfinite(value) and name.isprintable()}

@@ -168,7 +168,7 @@ class Engine:
             turn = Turn(
                 state, self.settings, past, planned_stop=self._planned_stop, scheduling_choice=self.scheduling_choice
             )
-            waiting_before = len(state.queue) + len(state.held)
+            waiting_before = state.waiting_count
             try:
                 began_s = time.perf_counter()
                 answers = apply(turn, events)
@@ -176,13 +176,7 @@ class Engine:
                 if took_s > _SLOW_S:
                     log.warning("turn.slow", took_s=round(took_s, 3), waiting=waiting_before, policy=state.policy.name)
                 record = self._recorder.record(turn.frame, state.now) if turn.frame is not None else None
-                if (
-                    state.dirty
-                    or turn.outgoing
-                    or turn.admin_choices
-                    or turn.policy_states
-                    or steady_offset is not self._steady_offset
-                ):
+                if state.dirty or turn.has_more_to_store or steady_offset is not self._steady_offset:
                     changes = self._changes(turn, record, steady_offset)
                     await asyncio.shield(self._db.write(lambda conn: queue_store.write(conn, changes)))
             except BaseException as error:
@@ -196,9 +190,7 @@ class Engine:
             self.scheduling_choice.commit(turn.settings, state.policy, turn.admin_choices, turn.policy_states)
             if record is not None:
                 self._recorder.committed(record)
-            queue_changed = bool(turn.launches or turn.admin_choices) or waiting_before != len(state.queue) + len(
-                state.held
-            )
+            queue_changed = bool(turn.launches or turn.admin_choices) or waiting_before != state.waiting_count
             changed = list(state.dirty_attempts.values())
             state.commit()
         self._hub.publish(changed, queue_changed=queue_changed)
@@ -257,7 +249,7 @@ class Engine:
     async def _reload(self) -> None:
         reading = self.read_clocks()
         stored = await self._db.read(lambda conn: queue_store.load(conn, reading))
-        in_doubt = await self._db.read(confirmation_store.load)
+        unconfirmed = await self._db.read(confirmation_store.load)
         self._steady_offset = stored.steady_offset
         before = self.state
         self._recorder.start(stored.last_decision)
@@ -273,7 +265,7 @@ class Engine:
         for node_id, lease in stored.leases:
             known = before.leases.get(node_id)
             state.leases[node_id] = known if known is not None else lease
-        for node_id in in_doubt:
+        for node_id in unconfirmed:
             confirmation.require_confirmation(state, node_id)
         state.unconfirmed.update(before.unconfirmed)
         for task in stored.tasks:
@@ -285,7 +277,7 @@ class Engine:
         self.state = state
         self._stale = False
         node_events.log_contradictions([], contradictions(self.settings.limits, state.gpus))
-        log.info("queue.loaded", waiting=len(state.queue) + len(state.held), running=len(state.attempts))
+        log.info("queue.loaded", waiting=state.waiting_count, running=len(state.attempts))
 
     def _new_state(self) -> EngineState:
         reading = self.read_clocks()

@@ -31,10 +31,10 @@ def run_pass(turn: Turn) -> None:
     if not state.queue.ready_count and not state.reservations and not state.queue.retry_due:
         state.plan, state.next_pass_s = None, None
         return
-    seen = current_pass_input(state, turn.settings)
-    new_plan = plan_pass(seen)
+    snapshot = current_pass_input(state, turn.settings)
+    new_plan = plan_pass(snapshot)
     if new_plan.placements and turn.settings.decisions_days and turn.scheduling_choice is not None:
-        turn.frame = frame_of(seen, new_plan, turn.policy_text)
+        turn.frame = frame_of(snapshot, new_plan, turn.policy_text)
     _log_promises_and_failures(state, new_plan)
     _log_missed_promises(state, new_plan, turn.settings)
     moved = _moved(state, new_plan)
@@ -68,8 +68,9 @@ def _moved(state: EngineState, new_plan: Plan) -> dict[TaskId, MovedPromise]:
             before = found.get(lost.task_id)
             found[lost.task_id] = MovedPromise(before.promised_s if before else lost.promised_s, lost.cause)
     for task_id, moved in list(found.items()):
-        place = new_plan.promised.get(task_id)
-        if place is not None and place.promised_s is not None and place.promised_s <= moved.promised_s:
+        reservation = new_plan.promised.get(task_id)
+        promised_s = None if reservation is None else reservation.promised_s
+        if promised_s is not None and promised_s <= moved.promised_s:
             del found[task_id]  # the new promise is as good as the lost one
     return found
 
@@ -98,12 +99,13 @@ def _log_missed_promises(state: EngineState, new_plan: Plan, settings: TaskManag
     """Logs a start that is later than promised although nothing moved the promise before. The only cause that is
     known here is TaskManager's own absence."""
     for placement in new_plan.placements:
-        place = state.reservations.get(placement.task_id)
-        if place is not None and place.promised_s is not None and state.mono > place.promised_s + PASS_S:
-            late_s, cause = round(state.mono - place.promised_s, 3), ""
-            if place.promised_s < state.started_s:
+        reservation = state.reservations.get(placement.task_id)
+        promised_s = None if reservation is None else reservation.promised_s
+        if promised_s is not None and state.mono > promised_s + PASS_S:
+            late_s, cause = round(state.mono - promised_s, 3), ""
+            if promised_s < state.started_s:
                 cause = "TaskManager was not running when it was due"
-            elif place.promised_s < state.started_s + settings.leases.silence_s:
+            elif promised_s < state.started_s + settings.leases.silence_s:
                 cause = "TaskManager had just started, and waited for the machines to report what had ended"
             log.warning("promise.missed", task=str(placement.task_id), node=placement.node_id, by_s=late_s, cause=cause)
 

@@ -295,6 +295,11 @@ class EngineState:
         return self._first_seen.get(node_id, self.started_s)
 
     @property
+    def waiting_count(self) -> int:
+        """How many tasks wait, with those on hold."""
+        return len(self.queue) + len(self.held)
+
+    @property
     def gpus(self) -> int:
         """GPUs of the cluster."""
         return sum(len(node.gpus) for node in self.nodes.values())

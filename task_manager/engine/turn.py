@@ -68,6 +68,11 @@ class Turn:
         return self.state.now
 
     @property
+    def has_more_to_store(self) -> bool:
+        """Whether the database gets more from this turn than the changes of the state."""
+        return bool(self.outgoing or self.admin_choices or self.policy_states)
+
+    @property
     def policy_text(self) -> str:
         """The policy in use, as it was asked for."""
         chosen = self.admin_choices.get(POLICY)

@@ -1,4 +1,4 @@
-"""A TaskManager without its door: real database, fake Workers, a clock that the test moves."""
+"""A TaskManager without its gRPC service: real database, fake Workers, a clock that the test moves."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ class FakeWorkers:
 
 
 @dataclass
-class House:
+class TaskManagerRig:
     folder: Path
     clock: FakeClock
     settings: TaskManagerSettings = SETTINGS
@@ -303,23 +303,23 @@ class House:
 
 
 @asynccontextmanager
-async def a_house(folder: Path, clock: FakeClock, **options: Any) -> AsyncIterator[House]:
-    house = House(folder, clock, **options)
-    await house.start()
+async def a_task_manager(folder: Path, clock: FakeClock, **options: Any) -> AsyncIterator[TaskManagerRig]:
+    rig = TaskManagerRig(folder, clock, **options)
+    await rig.start()
     try:
-        yield house
+        yield rig
     finally:
-        house.workers.gate = None
-        await house.kill()
+        rig.workers.gate = None
+        await rig.kill()
 
 
 __all__ = [
     "GiB",
     "HeadwayError",
-    "House",
-    "a_house",
+    "TaskManagerRig",
     "a_node",
     "a_task",
+    "a_task_manager",
     "blocked",
     "exited",
     "gpus_of",

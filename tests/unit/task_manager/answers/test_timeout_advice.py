@@ -28,7 +28,7 @@ from task_manager.answers.timeout_advice import (
 from task_manager.order.policies import by_name
 from tests.support.clock import FakeClock
 from tests.support.postgres import Postgres
-from tests.unit.task_manager.rig import House, a_house, a_node, a_task, exited, tid
+from tests.unit.task_manager.rig import TaskManagerRig, a_node, a_task, a_task_manager, exited, tid
 
 M = 60.0
 
@@ -148,24 +148,24 @@ def test_what_seniority_costs_is_known_for_one_rule_only() -> None:
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-async def house(request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock) -> AsyncIterator[House]:
+async def rig(request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock) -> AsyncIterator[TaskManagerRig]:
     url = ""
     if request.param == "postgres":
         server: Postgres = request.getfixturevalue("postgres")
         url = server.url(server.new_database())
-    async with a_house(tmp_path, clock, url=url) as made:
+    async with a_task_manager(tmp_path, clock, url=url) as made:
         await made.nodes(a_node(cpu=100_000, memory=1 << 50))
         yield made
 
 
-async def ran(house: House, name: str, prints: tuple[int, int], *ends: tuple[EndReason, float]) -> None:
+async def ran(rig: TaskManagerRig, name: str, prints: tuple[int, int], *ends: tuple[EndReason, float]) -> None:
     for index, (reason, run_s) in enumerate(ends):
         task = f"{name}{index}"
-        await house.enqueue(a_task(task, prints=prints, timeout=300.0))
+        await rig.enqueue(a_task(task, prints=prints, timeout=300.0))
         attempt = AttemptId(tid(task), 1)
-        await house.report(attempt, "PROCESS_STARTED", process_started_at=house.clock.now())
-        house.workers.has["n1:7004"].pop(attempt, None)
-        await house.report(attempt, reason.attempt_state.value, reason=reason, run_s=run_s)
+        await rig.report(attempt, "PROCESS_STARTED", process_started_at=rig.clock.now())
+        rig.workers.has["n1:7004"].pop(attempt, None)
+        await rig.report(attempt, reason.attempt_state.value, reason=reason, run_s=run_s)
 
 
 def asked(*wanted: tuple[int, int, float]) -> task_manager_pb2.SuggestTimeoutsRequest:
@@ -179,14 +179,14 @@ OK, OUT = exited(0), EndReason(EndWord.TIMED_OUT, None, 15, "It ran past its tim
 LARGE = 2**63 - 1
 
 
-async def test_runs_of_the_command_come_first_then_those_of_the_name(house: House) -> None:
-    await ran(house, "a", (LARGE, 7), (OK, 100.0), (OK, 120.0), (OK, 200.0), (OUT, 300.0))
+async def test_runs_of_the_command_come_first_then_those_of_the_name(rig: TaskManagerRig) -> None:
+    await ran(rig, "a", (LARGE, 7), (OK, 100.0), (OK, 120.0), (OK, 200.0), (OUT, 300.0))
     # None of these says how long the work takes.
-    await ran(house, "b", (LARGE, 7), (exited(1), 2.0), (EndReason(EndWord.CANCELLED), 3.0))
-    await ran(house, "c", (LARGE, 7), (EndReason(EndWord.OUT_OF_MEMORY, None, 9), 4.0))
-    await ran(house, "d", (8, 9), (OK, 10.0), (OK, 10.0))
-    await ran(house, "e", (10, 9), (OK, 10.0))
-    reply = await TimeoutAdvisor(house.engine, house.db).advise(
+    await ran(rig, "b", (LARGE, 7), (exited(1), 2.0), (EndReason(EndWord.CANCELLED), 3.0))
+    await ran(rig, "c", (LARGE, 7), (EndReason(EndWord.OUT_OF_MEMORY, None, 9), 4.0))
+    await ran(rig, "d", (8, 9), (OK, 10.0), (OK, 10.0))
+    await ran(rig, "e", (10, 9), (OK, 10.0))
+    reply = await TimeoutAdvisor(rig.engine, rig.db).advise(
         asked((LARGE, 9, 600.0), (8, 9, 600.0), (8, 9, 60.0), (LARGE, 1, 600.0), (0, 0, 60.0), (99, 99, 60.0))
     )
     assert list(reply.index) == [1, 2, 3, 1, 0, 0]
@@ -198,10 +198,10 @@ async def test_runs_of_the_command_come_first_then_those_of_the_name(house: Hous
     assert (by_name_.basis, by_name_.succeeded) == ("task", 3)
 
 
-async def test_a_command_that_only_ran_into_its_timeouts_has_a_warning_and_no_figure(house: House) -> None:
-    await ran(house, "a", (5, 7), (OUT, 300.0), (OUT, 300.0), (OUT, 300.0))
-    await ran(house, "b", (6, 7), (OK, 10.0), (OK, 10.0), (OK, 10.0))
-    reply = await TimeoutAdvisor(house.engine, house.db).advise(asked((5, 7, 300.0), (9, 7, 300.0)))
+async def test_a_command_that_only_ran_into_its_timeouts_has_a_warning_and_no_figure(rig: TaskManagerRig) -> None:
+    await ran(rig, "a", (5, 7), (OUT, 300.0), (OUT, 300.0), (OUT, 300.0))
+    await ran(rig, "b", (6, 7), (OK, 10.0), (OK, 10.0), (OK, 10.0))
+    reply = await TimeoutAdvisor(rig.engine, rig.db).advise(asked((5, 7, 300.0), (9, 7, 300.0)))
     warned, suggested = reply.advice
     assert (warned.basis, warned.succeeded, warned.timed_out) == ("command", 0, 3)
     assert "too little then" in warned.sentence
@@ -211,26 +211,26 @@ async def test_a_command_that_only_ran_into_its_timeouts_has_a_warning_and_no_fi
     assert suggested.suggested_timeout_s == 20.0
 
 
-async def test_a_job_of_ten_thousand_commands_costs_a_few_queries(house: House) -> None:
-    await ran(house, "a", (5, 7), (OK, 100.0), (OK, 120.0), (OK, 200.0))
+async def test_a_job_of_ten_thousand_commands_costs_a_few_queries(rig: TaskManagerRig) -> None:
+    await ran(rig, "a", (5, 7), (OK, 100.0), (OK, 120.0), (OK, 200.0))
     queries: list[str] = []
-    event.listen(house.db._read_engine, "before_cursor_execute", lambda *args: queries.append(args[2]))
-    reply = await TimeoutAdvisor(house.engine, house.db).advise(
+    event.listen(rig.db._read_engine, "before_cursor_execute", lambda *args: queries.append(args[2]))
+    reply = await TimeoutAdvisor(rig.engine, rig.db).advise(
         asked((5, 7, 60.0), *((1_000 + i, 20_000 + i, 60.0) for i in range(10_000)))
     )
     assert list(reply.index[:2]) == [1, 0]
     assert 0 < sum("attempts" in query for query in queries) <= 8
 
 
-async def test_a_run_is_found_again_by_what_a_later_submit_computes(house: House) -> None:
+async def test_a_run_is_found_again_by_what_a_later_submit_computes(rig: TaskManagerRig) -> None:
     spec = common_pb2.TaskSpec(name="t", image="team/torch:2.4", script="python3 train.py", timeout_s=60)
     message = task_manager_pb2.EnqueueTask(owner=common_pb2.Account(name="ann"), spec=spec, generation=1)
     message.task.job_id, message.task.name = tid("t").job_id, "t"
     request = task_manager_pb2.ApplyTaskCommandsRequest(commands=[task_manager_pb2.TaskCommand(seq=1, enqueue=message)])
-    await house.engine.submit(wire.commands(request))
-    await house.settle()
-    await house.restart()
-    attempt = house.engine.state.attempts[tid("t")]
+    await rig.engine.submit(wire.commands(request))
+    await rig.settle()
+    await rig.restart()
+    attempt = rig.engine.state.attempts[tid("t")]
     later = common_pb2.TaskSpec()
     later.CopyFrom(spec)
     later.env.add(name="LR", value="0.1")

@@ -37,7 +37,7 @@ from tests.support import attempts as past
 from tests.support.attempts import keep
 from tests.support.clock import FakeClock
 from tests.support.postgres import Postgres
-from tests.unit.task_manager.rig import GiB, House, a_house, a_node, a_task, exited, gpus_of
+from tests.unit.task_manager.rig import GiB, TaskManagerRig, a_node, a_task, a_task_manager, exited, gpus_of
 
 DAY_0 = 20_000 * DAY_S  # 2024-10-04
 H = 3_600.0
@@ -318,24 +318,24 @@ def test_until_when_an_attempt_held_what_it_booked(
 
 
 async def test_a_life_through_the_engine(url: str, tmp_path: Path, clock: FakeClock) -> None:
-    async with a_house(tmp_path, clock, url=url) as house:
-        await house.nodes(a_node("n1", gpus=gpus_of("n1", 4)))
+    async with a_task_manager(tmp_path, clock, url=url) as rig:
+        await rig.nodes(a_node("n1", gpus=gpus_of("n1", 4)))
         task = a_task("t", gpus=2, models=("H100", "A100"), cpu=150, memory=3 * GiB, priority=1, timeout=600, retries=1)
-        await house.enqueue(task)
+        await rig.enqueue(task)
         began = clock.now()
         first, second = AttemptId(task.id, 1), AttemptId(task.id, 2)
-        await house.report(first, "PROCESS_STARTED", process_started_at=began)
+        await rig.report(first, "PROCESS_STARTED", process_started_at=began)
         await clock.advance(30)
-        assert (await _of(house, began)).sums.gpu_s == 60
-        await house.report(first, "FAILED", reason=exited(3), ended_at=began + 25, run_s=25.0)
-        await house.report(second, "PROCESS_STARTED", process_started_at=clock.now())
+        assert (await _of(rig, began)).sums.gpu_s == 60
+        await rig.report(first, "FAILED", reason=exited(3), ended_at=began + 25, run_s=25.0)
+        await rig.report(second, "PROCESS_STARTED", process_started_at=clock.now())
         await clock.advance(30)
-        row = await _of(house, began)
+        row = await _of(rig, began)
         assert (row.key, row.sums.gpu_s, row.sums.attempts, row.sums.tasks, row.sums.ended) == ("ann", 110, 2, 1, 1)
-        await house.restart()
-        assert (await _of(house, began)).sums.gpu_s == 110, "its GPUs are known after a start, too"
-        await house.report(second, "TIMED_OUT", reason=EndReason(EndWord.TIMED_OUT), run_s=600.5, ended_at=began + 20)
-        runs = await _runs(house, began)
+        await rig.restart()
+        assert (await _of(rig, began)).sums.gpu_s == 110, "its GPUs are known after a start, too"
+        await rig.report(second, "TIMED_OUT", reason=EndReason(EndWord.TIMED_OUT), run_s=600.5, ended_at=began + 20)
+        runs = await _runs(rig, began)
         assert [(run.attempt.number, run.run_s, run.timeout_s) for run in runs] == [
             (1, 25, 600),
             (2, 600.5, 600),
@@ -348,19 +348,19 @@ async def test_a_life_through_the_engine(url: str, tmp_path: Path, clock: FakeCl
         assert [run.timed_out for run in runs] == [False, True]
 
 
-async def _of(house: House, began: float) -> UsageGroup:
+async def _of(rig: TaskManagerRig, began: float) -> UsageGroup:
     span = TimeSpan(began, began + 86_400)
-    found = await house.db.read(
+    found = await rig.db.read(
         lambda conn: usage_store.load_usage(
-            conn, UsageGrouping.USER, span, owner="ann", now=house.clock.now(), limit=10, offset=0
+            conn, UsageGrouping.USER, span, owner="ann", now=rig.clock.now(), limit=10, offset=0
         )
     )
     (row,) = found.rows
     return row
 
 
-async def _runs(house: House, began: float, owner: str = "ann") -> list[pb.PastRun]:
-    ledger = UsageQueries(house.db, house.clock)
+async def _runs(rig: TaskManagerRig, began: float, owner: str = "ann") -> list[pb.PastRun]:
+    ledger = UsageQueries(rig.db, rig.clock)
     request = pb.ListRunsRequest(from_at=began, to_at=began + 86_400, owner=owner)
     return [run async for part in ledger.runs(request) for run in part.runs]
 

@@ -33,44 +33,44 @@ from task_manager.planning.bookings import Booking, Reservation
 from task_manager.settings import TaskManagerSettings
 from task_manager.store import queue_store, tables
 from tests.support.clock import FakeClock
-from tests.unit.task_manager.rig import SETTINGS, House, a_house, a_node, a_task, tid
+from tests.unit.task_manager.rig import SETTINGS, TaskManagerRig, a_node, a_task, a_task_manager, tid
 
 RUN = AttemptId(tid("run"), 1)
 
 
 @pytest.fixture
-async def house(tmp_path: Path, clock: FakeClock) -> AsyncIterator[House]:
-    async with a_house(tmp_path, clock) as made:
+async def rig(tmp_path: Path, clock: FakeClock) -> AsyncIterator[TaskManagerRig]:
+    async with a_task_manager(tmp_path, clock) as made:
         await running(made)
         yield made
 
 
-async def running(house: House, **facts: Any) -> None:
+async def running(rig: TaskManagerRig, **facts: Any) -> None:
     """A task of ten minutes runs."""
-    await house.nodes(a_node(gpus=1))
-    await house.enqueue(a_task("run", gpus=1, timeout=600.0, **facts))
-    await house.report(RUN, "PROCESS_STARTED", process_started_at=house.clock.now())
+    await rig.nodes(a_node(gpus=1))
+    await rig.enqueue(a_task("run", gpus=1, timeout=600.0, **facts))
+    await rig.report(RUN, "PROCESS_STARTED", process_started_at=rig.clock.now())
 
 
-async def extend(house: House, seconds: float = 300.0, task: str = "run", **more: Any) -> Attempt:
-    attempt: Attempt = await house.engine.submit(ExtendTask(tid(task), seconds, "ann", **more))
-    await house.settle()
+async def extend(rig: TaskManagerRig, seconds: float = 300.0, task: str = "run", **more: Any) -> Attempt:
+    attempt: Attempt = await rig.engine.submit(ExtendTask(tid(task), seconds, "ann", **more))
+    await rig.settle()
     return attempt
 
 
-def orders(house: House) -> list[tuple[AttemptId, float]]:
-    return [(order.attempt, order.timeout_s) for order in house.workers.extended]
+def orders(rig: TaskManagerRig) -> list[tuple[AttemptId, float]]:
+    return [(order.attempt, order.timeout_s) for order in rig.workers.extended]
 
 
-async def test_it_is_stored_told_and_said_again_until_the_launcher_counts_by_it(house: House) -> None:
-    longer = await extend(house)
+async def test_it_is_stored_told_and_said_again_until_the_launcher_counts_by_it(rig: TaskManagerRig) -> None:
+    longer = await extend(rig)
     assert (longer.timeout_s, longer.extension_pending) == (900.0, True)
-    assert orders(house) == [(RUN, 900.0)]
-    assert (await house.beat()).extend == (ExtendAttempt(RUN, 900.0, longer.extensions),)
-    await house.report(RUN, "PROCESS_STARTED", timeout_s=900.0)
-    assert not house.engine.state.attempts[tid("run")].extension_pending
-    assert (await house.beat()).extend == ()
-    again = await extend(house, 60.0)
+    assert orders(rig) == [(RUN, 900.0)]
+    assert (await rig.beat()).extend == (ExtendAttempt(RUN, 900.0, longer.extensions),)
+    await rig.report(RUN, "PROCESS_STARTED", timeout_s=900.0)
+    assert not rig.engine.state.attempts[tid("run")].extension_pending
+    assert (await rig.beat()).extend == ()
+    again = await extend(rig, 60.0)
     assert again.timeout_s == 960.0
     assert [(one.by, one.seconds, one.forced) for one in again.extensions] == [
         ("ann", 300.0, False),
@@ -78,113 +78,113 @@ async def test_it_is_stored_told_and_said_again_until_the_launcher_counts_by_it(
     ]
 
 
-async def test_it_survives_a_kill_of_taskmanager(house: House) -> None:
-    house.workers.away.add("n1:7004")
-    longer = await extend(house)
-    assert orders(house) == []
-    house.workers.away.clear()
-    await house.restart()
-    await house.settle()
-    assert house.engine.state.attempts[tid("run")] == longer
-    assert orders(house) == [(RUN, 900.0)]
+async def test_it_survives_a_kill_of_taskmanager(rig: TaskManagerRig) -> None:
+    rig.workers.away.add("n1:7004")
+    longer = await extend(rig)
+    assert orders(rig) == []
+    rig.workers.away.clear()
+    await rig.restart()
+    await rig.settle()
+    assert rig.engine.state.attempts[tid("run")] == longer
+    assert orders(rig) == [(RUN, 900.0)]
 
 
-async def test_the_same_request_counts_once(house: House) -> None:
-    first = await extend(house, request_id="r1")
-    assert await extend(house, request_id="r1") == first
+async def test_the_same_request_counts_once(rig: TaskManagerRig) -> None:
+    first = await extend(rig, request_id="r1")
+    assert await extend(rig, request_id="r1") == first
     with pytest.raises(IdempotencyMismatch, match=r"gave .*/run 5m more before, not 1m;"):
-        await extend(house, 60.0, request_id="r1")
-    assert (await extend(house, request_id="r2")).timeout_s == 1_200.0
+        await extend(rig, 60.0, request_id="r1")
+    assert (await extend(rig, request_id="r2")).timeout_s == 1_200.0
 
 
 @pytest.mark.parametrize("counted_s", [600.0, None])
-async def test_what_came_too_late_was_never_given(house: House, counted_s: float | None) -> None:
-    await extend(house)
+async def test_what_came_too_late_was_never_given(rig: TaskManagerRig, counted_s: float | None) -> None:
+    await extend(rig)
     reason = EndReason(EndWord.TIMED_OUT, None, 15, "It ran past its timeout of 10m and was ended.")
-    await house.report(RUN, "TIMED_OUT", reason=reason, run_s=600.0, timeout_s=counted_s)
-    ended = await house.db.read(lambda conn: queue_store.load_attempt(conn, tid("run"), 1))
+    await rig.report(RUN, "TIMED_OUT", reason=reason, run_s=600.0, timeout_s=counted_s)
+    ended = await rig.db.read(lambda conn: queue_store.load_attempt(conn, tid("run"), 1))
     assert (ended.timeout_s, ended.state.value) == (600.0, "TIMED_OUT")
     assert ended.reason.detail == f"{reason.detail} The 5m more that it was given came too late."
 
 
-async def test_an_end_at_the_new_limit_keeps_it(house: House) -> None:
-    await extend(house)
+async def test_an_end_at_the_new_limit_keeps_it(rig: TaskManagerRig) -> None:
+    await extend(rig)
     reason = EndReason(EndWord.TIMED_OUT, None, 15, "It ran past its timeout of 15m and was ended.")
-    await house.report(RUN, "TIMED_OUT", reason=reason, run_s=900.0, timeout_s=900.0)
-    ended = await house.db.read(lambda conn: queue_store.load_attempt(conn, tid("run"), 1))
+    await rig.report(RUN, "TIMED_OUT", reason=reason, run_s=900.0, timeout_s=900.0)
+    ended = await rig.db.read(lambda conn: queue_store.load_attempt(conn, tid("run"), 1))
     assert (ended.timeout_s, ended.reason) == (900.0, reason)
 
 
 async def test_another_attempt_has_the_tasks_own_timeout(tmp_path: Path, clock: FakeClock) -> None:
-    async with a_house(tmp_path, clock) as house:
-        await running(house, retries=1)
-        await extend(house)
-        await house.report(RUN, "PROCESS_STARTED", timeout_s=900.0)
-        await house.end(RUN, EndReason(EndWord.EXITED, 3))
-        assert house.engine.state.attempts[tid("run")].timeout_s == 600.0
+    async with a_task_manager(tmp_path, clock) as rig:
+        await running(rig, retries=1)
+        await extend(rig)
+        await rig.report(RUN, "PROCESS_STARTED", timeout_s=900.0)
+        await rig.end(RUN, EndReason(EndWord.EXITED, 3))
+        assert rig.engine.state.attempts[tid("run")].timeout_s == 600.0
 
 
 @pytest.mark.parametrize("seconds", [0.0, -5.0, float("nan"), float("inf"), 0.0001])
-async def test_what_is_no_time_is_refused(house: House, seconds: float) -> None:
+async def test_what_is_no_time_is_refused(rig: TaskManagerRig, seconds: float) -> None:
     with pytest.raises(InvalidInput):
-        await extend(house, seconds)
+        await extend(rig, seconds)
 
 
-async def test_what_does_not_run_is_refused_in_a_sentence(house: House) -> None:
-    await house.enqueue(a_task("wait", gpus=1), a_task("new", timeout=60))
+async def test_what_does_not_run_is_refused_in_a_sentence(rig: TaskManagerRig) -> None:
+    await rig.enqueue(a_task("wait", gpus=1), a_task("new", timeout=60))
     for task, want in [
         ("wait", "waits: its timeout counts from its start"),
         ("new", "has not started yet"),
         ("never", "knows no task"),
     ]:
         with pytest.raises(HeadwayError, match=want):
-            await extend(house, task=task)
+            await extend(rig, task=task)
     with pytest.raises(NotFound):
-        await extend(house, task="never")
-    await house.cancel(tid("run"))
+        await extend(rig, task="never")
+    await rig.cancel(tid("run"))
     with pytest.raises(Conflict, match="is being stopped"):
-        await extend(house)
-    await house.end(RUN, EndReason(EndWord.CANCELLED))
+        await extend(rig)
+    await rig.end(RUN, EndReason(EndWord.CANCELLED))
     with pytest.raises(Conflict, match=r"has ended \(CANCELLED\)"):
-        await extend(house)
-    assert not house.workers.extended
+        await extend(rig)
+    assert not rig.workers.extended
 
 
 async def test_the_clusters_limit_holds_for_all(tmp_path: Path, clock: FakeClock) -> None:
     settings: TaskManagerSettings = replace(SETTINGS, limits=AdmissionLimits(max_timeouts=((0, 900.0),)))
-    async with a_house(tmp_path, clock, settings=settings) as house:
-        await running(house)
+    async with a_task_manager(tmp_path, clock, settings=settings) as rig:
+        await running(rig)
         with pytest.raises(Conflict, match=r"limit of 15m; it can have 5m more"):
-            await extend(house, 301.0, force=True)
-        await extend(house, 300.0)
+            await extend(rig, 301.0, force=True)
+        await extend(rig, 300.0)
         with pytest.raises(Conflict, match="it has that already"):
-            await extend(house, 1.0)
+            await extend(rig, 1.0)
 
 
 async def test_more_time_does_not_get_around_the_short_reserve(tmp_path: Path, clock: FakeClock) -> None:
     settings: TaskManagerSettings = replace(SETTINGS, limits=AdmissionLimits(short_reserve=ShortTaskReserve(1, 600.0)))
-    async with a_house(tmp_path, clock, settings=settings) as house:
-        await house.nodes(a_node(gpus=4))
-        await house.enqueue(a_task("three", gpus=3, timeout=540.0), a_task("one", gpus=1, timeout=540.0))
+    async with a_task_manager(tmp_path, clock, settings=settings) as rig:
+        await rig.nodes(a_node(gpus=4))
+        await rig.enqueue(a_task("three", gpus=3, timeout=540.0), a_task("one", gpus=1, timeout=540.0))
         for name in ("three", "one"):
-            await house.report(AttemptId(tid(name), 1), "PROCESS_STARTED", process_started_at=clock.now())
-        await extend(house, task="three")
-        assert not (await extend(house, 60.0, task="one")).extensions[-1].forced, "it is not long by that"
+            await rig.report(AttemptId(tid(name), 1), "PROCESS_STARTED", process_started_at=clock.now())
+        await extend(rig, task="three")
+        assert not (await extend(rig, 60.0, task="one")).extensions[-1].forced, "it is not long by that"
         with pytest.raises(KeptForShortTasks) as refused:
-            await extend(house, task="one")
+            await extend(rig, task="one")
         assert refused.value.http_status == 409
         assert refused.value.message == (
             f"With 5m more {tid('one')} would be a task longer than 10m with 1 GPU. Tasks longer than 10m may together "
             "hold 3 of the cluster's 4 GPUs, and they hold 3. An admin can grant it anyway."
         )
-        assert (await extend(house, task="three")).timeout_s == 1_140.0, "it is among the long ones already"
-        longer = await extend(house, task="one", force=True)
+        assert (await extend(rig, task="three")).timeout_s == 1_140.0, "it is among the long ones already"
+        longer = await extend(rig, task="one", force=True)
         assert (longer.timeout_s, longer.extensions[-1].forced) == (900.0, True)
 
 
-async def test_it_is_stored_with_what_past_runs_are_found_by(house: House) -> None:
+async def test_it_is_stored_with_what_past_runs_are_found_by(rig: TaskManagerRig) -> None:
     """On a database that the migrations made, not only on one from the tables of the code."""
-    db = await Database.open(str(house.folder / "other.db"), room="task_manager")
+    db = await Database.open(str(rig.folder / "other.db"), room="task_manager")
     try:
         names = await db.read(lambda conn: conn.exec_driver_sql("SELECT name FROM pragma_table_info('attempts')").all())
         assert {row[0] for row in names} == {column.name for column in tables.attempts.columns}
@@ -195,43 +195,43 @@ async def test_it_is_stored_with_what_past_runs_are_found_by(house: House) -> No
 # -- the answer waits for the launcher ----------------------------------------------------------------
 
 
-def asked(house: House, seconds: float = 300.0) -> Any:
+def asked(rig: TaskManagerRig, seconds: float = 300.0) -> Any:
     return asyncio.ensure_future(
-        ExtensionRequests(house.engine, house.hub, house.clock).give(ExtendTask(tid("run"), seconds, "ann"))
+        ExtensionRequests(rig.engine, rig.hub, rig.clock).give(ExtendTask(tid("run"), seconds, "ann"))
     )
 
 
-async def test_the_answer_comes_with_the_launchers_word(house: House) -> None:
-    answer = asked(house)
-    await house.settle()
+async def test_the_answer_comes_with_the_launchers_word(rig: TaskManagerRig) -> None:
+    answer = asked(rig)
+    await rig.settle()
     assert not answer.done()
-    await house.report(RUN, "PROCESS_STARTED", timeout_s=900.0)
+    await rig.report(RUN, "PROCESS_STARTED", timeout_s=900.0)
     given = await answer
     assert given.delivered
     assert given.sentence == f"{tid('run')} has 5m more; its timeout is 15m now."
 
 
-async def test_what_is_told_of_it_is_in_whole_seconds(house: House) -> None:
-    answer = asked(house, 4_867.6)
-    await house.settle()
-    await house.report(RUN, "PROCESS_STARTED", timeout_s=5_467.6)
+async def test_what_is_told_of_it_is_in_whole_seconds(rig: TaskManagerRig) -> None:
+    answer = asked(rig, 4_867.6)
+    await rig.settle()
+    await rig.report(RUN, "PROCESS_STARTED", timeout_s=5_467.6)
     assert (await answer).sentence == f"{tid('run')} has 1h21m8s more; its timeout is 1h31m8s now."
 
 
-async def test_without_the_launchers_word_nothing_is_promised(house: House) -> None:
-    house.workers.away.add("n1:7004")
-    answer = asked(house)
-    await house.settle()
-    await house.advance(6)
+async def test_without_the_launchers_word_nothing_is_promised(rig: TaskManagerRig) -> None:
+    rig.workers.away.add("n1:7004")
+    answer = asked(rig)
+    await rig.settle()
+    await rig.advance(6)
     given = await answer
     assert not given.delivered
     assert "n1 has not confirmed it yet" in given.sentence
 
 
-async def test_a_race_that_the_timeout_wins_is_said_so(house: House) -> None:
-    answer = asked(house)
-    await house.settle()
-    await house.end(RUN, EndReason(EndWord.TIMED_OUT, None, 15, "It ran past its timeout of 10m and was ended."))
+async def test_a_race_that_the_timeout_wins_is_said_so(rig: TaskManagerRig) -> None:
+    answer = asked(rig)
+    await rig.settle()
+    await rig.end(RUN, EndReason(EndWord.TIMED_OUT, None, 15, "It ran past its timeout of 10m and was ended."))
     with pytest.raises(Conflict, match=r"ended \(TIMED_OUT\) before it could get more time"):
         await answer
 

@@ -16,12 +16,12 @@ from task_manager.planning.pass_model import Discipline
 from task_manager.planning.scheduling_pass import plan_pass
 from tests.support.clock import FakeClock
 from tests.support.waiting import eventually
-from tests.unit.task_manager.rig import SETTINGS, GiB, House, a_house, a_node, a_task, tid
+from tests.unit.task_manager.rig import SETTINGS, GiB, TaskManagerRig, a_node, a_task, a_task_manager, tid
 
 FEW = replace(SETTINGS, reserved=3)
 
 
-def passes(house: House, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def passes(rig: TaskManagerRig, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Grows by the number of waiting tasks with each pass."""
     made: list[int] = []
 
@@ -38,100 +38,100 @@ async def test_what_was_kept_for_a_task_that_goes_starts_others_at_once(
     tmp_path: Path, clock: FakeClock, how: str
 ) -> None:
     """The card used to idle until something else happened."""
-    async with a_house(tmp_path, clock) as house:
-        await house.nodes(a_node(gpus=2))
+    async with a_task_manager(tmp_path, clock) as rig:
+        await rig.nodes(a_node(gpus=2))
         now = clock.now()
-        await house.enqueue(a_task("runs", gpus=1, at=now, timeout=3_600))
-        await house.enqueue(a_task("large", gpus=2, at=now, timeout=60))
-        await house.enqueue(a_task("long", gpus=1, at=now, timeout=36_000))
-        assert [attempt.task.name for attempt in house.running()] == ["runs"]
+        await rig.enqueue(a_task("runs", gpus=1, at=now, timeout=3_600))
+        await rig.enqueue(a_task("large", gpus=2, at=now, timeout=60))
+        await rig.enqueue(a_task("long", gpus=1, at=now, timeout=36_000))
+        assert [attempt.task.name for attempt in rig.running()] == ["runs"]
         if how == "cancelled":
-            await house.cancel(tid("large"))
+            await rig.cancel(tid("large"))
         else:
-            await house.engine.submit(TaskCommands((HoldTask(tid("large"), 1, 99),)))
-        assert [attempt.task.name for attempt in house.running()] == ["runs", "long"]
+            await rig.engine.submit(TaskCommands((HoldTask(tid("large"), 1, 99),)))
+        assert [attempt.task.name for attempt in rig.running()] == ["runs", "long"]
 
 
 async def test_what_one_pass_leaves_is_started_by_the_next_one_at_once(tmp_path: Path, clock: FakeClock) -> None:
-    async with a_house(tmp_path, clock) as house:
-        await house.nodes(a_node(cpu=100_000, memory=1_000 * GiB))
-        await house.enqueue(*(a_task(f"t{i}", at=clock.now()) for i in range(600)))
+    async with a_task_manager(tmp_path, clock) as rig:
+        await rig.nodes(a_node(cpu=100_000, memory=1_000 * GiB))
+        await rig.enqueue(*(a_task(f"t{i}", at=clock.now()) for i in range(600)))
         for _ in range(10):
-            await house.settle()
-        assert len(house.running()) == 600
-        assert len(set(house.workers.launched)) == 600
+            await rig.settle()
+        assert len(rig.running()) == 600
+        assert len(set(rig.workers.launched)) == 600
 
 
 async def test_a_task_that_can_neither_start_nor_be_reserved_for_takes_no_pass(
     tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with a_house(tmp_path, clock, settings=FEW) as house:
-        await house.nodes(a_node(gpus=1, cpu=400))
+    async with a_task_manager(tmp_path, clock, settings=FEW) as rig:
+        await rig.nodes(a_node(gpus=1, cpu=400))
         now = clock.now()
-        await house.enqueue(a_task("runs", gpus=1, at=now, timeout=100))
-        await house.enqueue(*(a_task(f"t{i}", gpus=1, at=now, timeout=100 + i) for i in range(4)))
-        made = passes(house, monkeypatch)
-        await house.enqueue(a_task("behind", gpus=1, at=now, timeout=1_000))
+        await rig.enqueue(a_task("runs", gpus=1, at=now, timeout=100))
+        await rig.enqueue(*(a_task(f"t{i}", gpus=1, at=now, timeout=100 + i) for i in range(4)))
+        made = passes(rig, monkeypatch)
+        await rig.enqueue(a_task("behind", gpus=1, at=now, timeout=1_000))
         assert made == []
-        entry = await house.queries.explain(tid("behind"))
+        entry = await rig.queries.explain(tid("behind"))
         assert (entry.position, entry.estimate_rough) == (5, True)
-        fifth = plan_now(house).rough.at(5, a_task(gpus=1).shape)
-        assert entry.estimated_start == pytest.approx(fifth.start_s - house.engine.mono() + now)
-        await house.enqueue(a_task("ahead", gpus=1, at=now, timeout=10))
+        fifth = plan_now(rig).rough.at(5, a_task(gpus=1).shape)
+        assert entry.estimated_start == pytest.approx(fifth.start_s - rig.engine.mono() + now)
+        await rig.enqueue(a_task("ahead", gpus=1, at=now, timeout=10))
         assert made == [6], "it has a reservation"
-        await house.enqueue(a_task("other", gpus=0, at=now, timeout=2_000))
+        await rig.enqueue(a_task("other", gpus=0, at=now, timeout=2_000))
         assert made == [6, 7]
-        assert tid("other") in house.engine.state.attempts, "it could start"
-        await house.enqueue(a_task("shape", gpus=1, cpu=200, at=now, timeout=2_000))
+        assert tid("other") in rig.engine.state.attempts, "it could start"
+        await rig.enqueue(a_task("shape", gpus=1, cpu=200, at=now, timeout=2_000))
         assert made == [6, 7, 7], "nobody knows yet whether there is room for such a one"
 
 
 async def test_tasks_that_can_not_start_share_a_pass_where_many_come(
     tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with a_house(tmp_path, clock, settings=replace(FEW, arrivals_s=0.2)) as house:
-        await house.nodes(a_node(gpus=1, cpu=400))
+    async with a_task_manager(tmp_path, clock, settings=replace(FEW, arrivals_s=0.2)) as rig:
+        await rig.nodes(a_node(gpus=1, cpu=400))
         now = clock.now()
-        await house.enqueue(a_task("runs", gpus=1, at=now, timeout=100))
-        await house.enqueue(*(a_task(f"t{i}", gpus=1, at=now, timeout=100 + i) for i in range(4)))
-        made = passes(house, monkeypatch)
+        await rig.enqueue(a_task("runs", gpus=1, at=now, timeout=100))
+        await rig.enqueue(*(a_task(f"t{i}", gpus=1, at=now, timeout=100 + i) for i in range(4)))
+        made = passes(rig, monkeypatch)
         for number in range(3):
-            await house.enqueue(a_task(f"ahead{number}", gpus=1, at=now, timeout=50 + number))
+            await rig.enqueue(a_task(f"ahead{number}", gpus=1, at=now, timeout=50 + number))
         assert made == [], "none of them can start, and the last pass has only just been"
-        entry = await house.queries.explain(tid("ahead0"))
+        entry = await rig.queries.explain(tid("ahead0"))
         assert (entry.position, entry.estimate_rough) == (1, True)
-        await house.enqueue(a_task("other", gpus=0, at=now, timeout=2_000))
+        await rig.enqueue(a_task("other", gpus=0, at=now, timeout=2_000))
         assert made == [8], "it could start"
-        assert tid("other") in house.engine.state.attempts
-        await house.enqueue(a_task("next", gpus=1, at=now, timeout=45))
+        assert tid("other") in rig.engine.state.attempts
+        await rig.enqueue(a_task("next", gpus=1, at=now, timeout=45))
         assert made == [8, 8], "a pass that started something may have left something out"
-        await house.enqueue(a_task("last", gpus=1, at=now, timeout=40))
+        await rig.enqueue(a_task("last", gpus=1, at=now, timeout=40))
         assert made == [8, 8]
         await clock.advance(0.2)
         await eventually(lambda: made == [8, 8, 9])
-        entry = await house.queries.explain(tid("last"))
+        entry = await rig.queries.explain(tid("last"))
         assert (entry.position, entry.estimate_rough) == (1, False)
         await clock.advance(1.0)
-        await house.enqueue(a_task("late", gpus=1, at=now, timeout=30))
+        await rig.enqueue(a_task("late", gpus=1, at=now, timeout=30))
         assert made == [8, 8, 9, 10], "nothing came for a while: at once"
 
 
 async def test_under_a_rule_that_sorts_again_each_task_takes_a_pass(
     tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with a_house(tmp_path, clock, settings=FEW, order=by_name("hrrn")) as house:
-        await house.nodes(a_node(gpus=1))
+    async with a_task_manager(tmp_path, clock, settings=FEW, order=by_name("hrrn")) as rig:
+        await rig.nodes(a_node(gpus=1))
         now = clock.now()
-        await house.enqueue(a_task("runs", gpus=1, at=now, timeout=100))
-        await house.enqueue(*(a_task(f"t{i}", gpus=1, at=now, timeout=100 + i) for i in range(4)))
-        made = passes(house, monkeypatch)
-        await house.enqueue(a_task("behind", gpus=1, at=now, timeout=1_000))
+        await rig.enqueue(a_task("runs", gpus=1, at=now, timeout=100))
+        await rig.enqueue(*(a_task(f"t{i}", gpus=1, at=now, timeout=100 + i) for i in range(4)))
+        made = passes(rig, monkeypatch)
+        await rig.enqueue(a_task("behind", gpus=1, at=now, timeout=1_000))
         assert made == [5]
 
 
-def plan_now(house: House) -> Any:
+def plan_now(rig: TaskManagerRig) -> Any:
     """What a pass would say at this moment."""
-    return plan_pass(pass_input.current_pass_input(house.engine.state, house.settings))
+    return plan_pass(pass_input.current_pass_input(rig.engine.state, rig.settings))
 
 
 @pytest.mark.parametrize("discipline", list(Discipline))
@@ -142,32 +142,32 @@ async def test_a_pass_that_was_left_out_would_have_said_nothing_new(
     reserves and explains as the last one did."""
     rng = random.Random(str(discipline))
     settings = replace(SETTINGS, reserved=4, discipline=discipline)
-    async with a_house(tmp_path, clock, settings=settings) as house:
-        await house.nodes(a_node("n1", gpus=4, cpu=400), a_node("n2", gpus=2, cpu=400), a_node("n3", cpu=200))
+    async with a_task_manager(tmp_path, clock, settings=settings) as rig:
+        await rig.nodes(a_node("n1", gpus=4, cpu=400), a_node("n2", gpus=2, cpu=400), a_node("n3", cpu=200))
         left_out = 0
         for number in range(200):
-            before = house.engine.state.plan
+            before = rig.engine.state.plan
             act = rng.random()
             came = False
-            waiting = list(house.engine.state.queue.in_order())
-            if act < 0.25 and house.running():
-                attempt = rng.choice(house.running())
-                await house.end(attempt, node=house.engine.state.attempts[attempt.task].node_id)
+            waiting = list(rig.engine.state.queue.in_order())
+            if act < 0.25 and rig.running():
+                attempt = rng.choice(rig.running())
+                await rig.end(attempt, node=rig.engine.state.attempts[attempt.task].node_id)
             elif act < 0.35 and waiting:
-                await house.cancel(rng.choice(waiting[:6]))
+                await rig.cancel(rng.choice(waiting[:6]))
             elif act < 0.4 and waiting:
-                house.seq += 1
-                await house.engine.submit(TaskCommands((HoldTask(rng.choice(waiting[:6]), 1, house.seq),)))
+                rig.seq += 1
+                await rig.engine.submit(TaskCommands((HoldTask(rng.choice(waiting[:6]), 1, rig.seq),)))
             else:
                 came = True
-                await house.enqueue(
+                await rig.enqueue(
                     a_task(
                         f"t{number}", at=clock.now(), timeout=rng.uniform(60, 6_000), gpus=rng.choice([0, 1, 1, 2, 4]),
                         cpu=rng.choice([100, 200]),
                     )
                 )  # fmt: skip
-            state = house.engine.state
-            now = plan_now(house)
+            state = rig.engine.state
+            now = plan_now(rig)
             assert now.placements == ()
             if state.plan is not None and came and before is not None and state.plan.waits is before.waits:
                 left_out += 1

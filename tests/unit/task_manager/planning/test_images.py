@@ -22,7 +22,7 @@ from task_manager.planning.image_forecast import ForecastImage, QueueHead, image
 from task_manager.planning.placement import FreeResources, choose, fits, full_capacity, shortages
 from tests.support.clock import FakeClock
 from tests.support.scheduling import greedy
-from tests.unit.task_manager.rig import GiB, House, a_house, a_node, a_task, gpus_of
+from tests.unit.task_manager.rig import GiB, TaskManagerRig, a_node, a_task, a_task_manager, gpus_of
 
 D1, D2 = "sha256:" + "1" * 64, "sha256:" + "2" * 64
 CUDA = "cuda>=12.4"
@@ -161,24 +161,24 @@ def test_a_node_and_a_task_from_the_wire() -> None:
 async def test_what_an_image_asks_outlives_a_restart(clock: FakeClock, tmp_path: Path) -> None:
     shape = Shape(100, GiB, 0, architecture="arm64", image=D1, needs_image_there=True)
     task = replace(a_task(), shape=shape)
-    async with a_house(tmp_path, clock) as house:
-        await house.nodes(a_node(architecture="amd64"))
-        await house.enqueue(task)
-        await house.restart()
-        assert house.engine.state.tasks[task.id].shape == shape
+    async with a_task_manager(tmp_path, clock) as rig:
+        await rig.nodes(a_node(architecture="amd64"))
+        await rig.enqueue(task)
+        await rig.restart()
+        assert rig.engine.state.tasks[task.id].shape == shape
         node = a_node(architecture="arm64", images=frozenset({D1}))
-        await house.nodes(node)
-        await house.beat()
-        assert house.state(task.id) == "RUNNING"
+        await rig.nodes(node)
+        await rig.beat()
+        assert rig.state(task.id) == "RUNNING"
 
 
 async def test_check_resources_knows_the_image(clock: FakeClock, tmp_path: Path) -> None:
     request = task_manager_pb2.CheckResourcesRequest()
     for architecture in ("amd64", "arm64"):
         request.shapes.add(resources=common_pb2.Resources(cpu_centi=100), timeout_s=60, image_architecture=architecture)
-    async with a_house(tmp_path, clock) as house:
-        await house.nodes(a_node(architecture="amd64"))
-        reply = await house.queries.check(request)
+    async with a_task_manager(tmp_path, clock) as rig:
+        await rig.nodes(a_node(architecture="amd64"))
+        reply = await rig.queries.check(request)
     assert [len(verdict.refusals) for verdict in reply.verdicts] == [0, 1]
 
 
@@ -233,45 +233,45 @@ def test_what_is_brought_ahead_has_a_digest(source: int, digest: str, want: int 
     assert (found.source if found else None) == want
 
 
-async def queued(house: House, source: int = common_pb2.IMAGE_SOURCE_MARKET, **node: Any) -> ImagePrefetcher:
+async def queued(rig: TaskManagerRig, source: int = common_pb2.IMAGE_SOURCE_MARKET, **node: Any) -> ImagePrefetcher:
     """A task that has to wait for a running one, and its image's prefetcher."""
-    await house.nodes(a_node("n1", cpu=100, **node), a_node("n2", cpu=50))
-    await house.beat("n1")
-    await house.beat("n2")
+    await rig.nodes(a_node("n1", cpu=100, **node), a_node("n2", cpu=50))
+    await rig.beat("n1")
+    await rig.beat("n2")
     shape = Shape(100, GiB, image=D1, needs_image_there=source == common_pb2.IMAGE_SOURCE_ENGINE)
-    await house.enqueue(a_task("first"))
-    await house.enqueue(replace(a_task("second"), shape=shape), spec=spec(source))
-    return ImagePrefetcher(house.engine, house.db, house.clock, house.workers, house.dispatcher.address)
+    await rig.enqueue(a_task("first"))
+    await rig.enqueue(replace(a_task("second"), shape=shape), spec=spec(source))
+    return ImagePrefetcher(rig.engine, rig.db, rig.clock, rig.workers, rig.dispatcher.address)
 
 
 async def test_a_worker_is_told_once_and_again_after_its_restart(clock: FakeClock, tmp_path: Path) -> None:
-    async with a_house(tmp_path, clock) as house:
-        prefetcher = await queued(house)
+    async with a_task_manager(tmp_path, clock) as rig:
+        prefetcher = await queued(rig)
         for _ in range(3):
             await prefetcher.round()
-        assert house.workers.wishes == [("n1:7004", ["lab/tool:1"])]
-        await house.beat("n1", incarnation=2)
+        assert rig.workers.wishes == [("n1:7004", ["lab/tool:1"])]
+        await rig.beat("n1", incarnation=2)
         await prefetcher.round()
-        assert len(house.workers.wishes) == 2
+        assert len(rig.workers.wishes) == 2
 
 
 async def test_a_list_that_did_not_arrive_is_sent_again_and_one_that_is_over_is_emptied(
     clock: FakeClock, tmp_path: Path
 ) -> None:
-    async with a_house(tmp_path, clock) as house:
-        prefetcher = await queued(house)
-        house.workers.away.add("n1:7004")
+    async with a_task_manager(tmp_path, clock) as rig:
+        prefetcher = await queued(rig)
+        rig.workers.away.add("n1:7004")
         await prefetcher.round()
-        house.workers.away.clear()
+        rig.workers.away.clear()
         await prefetcher.round()
-        await house.cancel(a_task("second").id)
+        await rig.cancel(a_task("second").id)
         await prefetcher.round()
         await prefetcher.round()
-        assert house.workers.wishes == [("n1:7004", ["lab/tool:1"]), ("n1:7004", [])]
+        assert rig.workers.wishes == [("n1:7004", ["lab/tool:1"]), ("n1:7004", [])]
 
 
 async def test_what_only_engines_have_is_not_sent_for(clock: FakeClock, tmp_path: Path) -> None:
-    async with a_house(tmp_path, clock) as house:
-        prefetcher = await queued(house, common_pb2.IMAGE_SOURCE_ENGINE, images=frozenset({D1}))
+    async with a_task_manager(tmp_path, clock) as rig:
+        prefetcher = await queued(rig, common_pb2.IMAGE_SOURCE_ENGINE, images=frozenset({D1}))
         await prefetcher.round()
-        assert house.workers.wishes == []
+        assert rig.workers.wishes == []

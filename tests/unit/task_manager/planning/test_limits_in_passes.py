@@ -19,7 +19,7 @@ from task_manager.planning.pass_model import Discipline, PassSettings, Plan, Wai
 from task_manager.planning.scheduling_pass import plan_pass
 from tests.support.clock import FakeClock
 from tests.support.scheduling import Cluster
-from tests.unit.task_manager.rig import SETTINGS, a_house, a_node, a_task, tid
+from tests.unit.task_manager.rig import SETTINGS, a_node, a_task, a_task_manager, tid
 
 CAPPED = AdmissionLimits(running_gpus_per_user=4)
 LONG = AdmissionLimits(short_reserve=ShortTaskReserve(4, 10.0))  # of 8 GPUs
@@ -183,21 +183,21 @@ async def test_a_task_that_was_tried_in_vain_and_goes_lets_the_next_one_be_tried
 
     monkeypatch.setattr(queue_pass, "current_pass_input", few)
     settings = replace(SETTINGS, reserved=1, discipline=Discipline.CONSERVATIVE)
-    async with a_house(tmp_path, clock, settings=settings, order=policies.by_name("fifo")) as house:
-        await house.nodes(a_node(gpus=2))
+    async with a_task_manager(tmp_path, clock, settings=settings, order=policies.by_name("fifo")) as rig:
+        await rig.nodes(a_node(gpus=2))
         now = clock.now()
-        await house.enqueue(a_task("runs", gpus=1, at=now, timeout=3_600))
-        await house.enqueue(a_task("large", gpus=2, at=now + 1, timeout=60))
-        await house.enqueue(a_task("long1", gpus=1, at=now + 2, timeout=36_000))
-        await house.enqueue(a_task("long2", gpus=1, at=now + 3, timeout=36_000))
-        await house.enqueue(a_task("short", gpus=1, at=now + 4, timeout=60))
-        assert house.engine.state.plan is not None
-        assert house.engine.state.plan.cut
-        assert [attempt.task.name for attempt in house.running()] == ["runs"]
-        await house.cancel(tid("long1"))
-        assert house.engine.state.plan.waits.keys() >= {tid("long2")}, "a pass has looked at the next one"
-        await house.cancel(tid("long2"))
-        assert [attempt.task.name for attempt in house.running()] == ["runs", "short"]
+        await rig.enqueue(a_task("runs", gpus=1, at=now, timeout=3_600))
+        await rig.enqueue(a_task("large", gpus=2, at=now + 1, timeout=60))
+        await rig.enqueue(a_task("long1", gpus=1, at=now + 2, timeout=36_000))
+        await rig.enqueue(a_task("long2", gpus=1, at=now + 3, timeout=36_000))
+        await rig.enqueue(a_task("short", gpus=1, at=now + 4, timeout=60))
+        assert rig.engine.state.plan is not None
+        assert rig.engine.state.plan.cut
+        assert [attempt.task.name for attempt in rig.running()] == ["runs"]
+        await rig.cancel(tid("long1"))
+        assert rig.engine.state.plan.waits.keys() >= {tid("long2")}, "a pass has looked at the next one"
+        await rig.cancel(tid("long2"))
+        assert [attempt.task.name for attempt in rig.running()] == ["runs", "short"]
 
 
 # -- disciplines that change while promised starts stand ------------------------------------------

@@ -24,7 +24,7 @@ from task_manager.order.dynamic_policies import Fair
 from task_manager.order.policy import View
 from task_manager.planning.pass_model import Discipline
 from tests.support.clock import FakeClock
-from tests.unit.task_manager.rig import SETTINGS, GiB, House, a_house, a_node, a_task, tid
+from tests.unit.task_manager.rig import SETTINGS, GiB, TaskManagerRig, a_node, a_task, a_task_manager, tid
 
 BARE = replace(SETTINGS, start_limit_s=0.0, stop_limit_s=0.0)
 _PRIORITY = {rank: name for name, rank in convert.PRIORITY_RANK.items()}
@@ -43,11 +43,11 @@ def as_asked(task: Task) -> pb.EnqueueTask:
     )
 
 
-async def previewed(house: House, *sets: list[Task], **more: Any) -> list[list[pb.PreviewQueueReply.Start]]:
+async def previewed(rig: TaskManagerRig, *sets: list[Task], **more: Any) -> list[list[pb.PreviewQueueReply.Start]]:
     request = pb.PreviewQueueRequest(
         sets=[pb.PreviewQueueRequest.Set(tasks=[as_asked(task) for task in tasks]) for tasks in sets], **more
     )
-    previews = PreviewQueries(house.engine)
+    previews = PreviewQueries(rig.engine)
     try:
         reply = await previews.preview(request)
     finally:
@@ -55,18 +55,18 @@ async def previewed(house: House, *sets: list[Task], **more: Any) -> list[list[p
     return [list(of_one.starts) for of_one in reply.sets]
 
 
-async def one(house: House, task: Task) -> pb.PreviewQueueReply.Start:
-    ((start,),) = await previewed(house, [task])
+async def one(rig: TaskManagerRig, task: Task) -> pb.PreviewQueueReply.Start:
+    ((start,),) = await previewed(rig, [task])
     return start
 
 
-async def same_as_submitted(house: House, tasks: list[Task]) -> None:
+async def same_as_submitted(rig: TaskManagerRig, tasks: list[Task]) -> None:
     """Asks first, submits then, at the same instant; the answers must be the same."""
-    (said,) = await previewed(house, tasks)
+    (said,) = await previewed(rig, tasks)
     assert {start.task for start in said} == {task.id.name for task in tasks}
-    await house.enqueue(*tasks)
+    await rig.enqueue(*tasks)
     for start in said:
-        entry = await house.queries.explain(tid(start.task, tasks[0].id.job_id))
+        entry = await rig.queries.explain(tid(start.task, tasks[0].id.job_id))
         if start.refused:
             assert (entry.state, entry.HasField("estimated_start")) == ("QUEUED", False), "a limit holds it"
             continue
@@ -116,31 +116,31 @@ async def test_a_preview_is_what_the_task_then_gets(
 ) -> None:
     rng = random.Random(f"{policy} {more}")
     settings = replace(BARE, **more)
-    async with a_house(tmp_path, clock, settings=settings, order=policies.by_name(policy)) as house:
-        await house.nodes(a_node("n1", gpus=4), a_node("n2", gpus=2), a_node("n3", cpu=200, memory=2 * GiB))
+    async with a_task_manager(tmp_path, clock, settings=settings, order=policies.by_name(policy)) as rig:
+        await rig.nodes(a_node("n1", gpus=4), a_node("n2", gpus=2), a_node("n3", cpu=200, memory=2 * GiB))
         for number in range(12):
             now = clock.now()
             job = f"j{number:016d}"
             await same_as_submitted(
-                house, [some_task(rng, f"t{number}-{i}", job, now) for i in range(rng.choice([1, 1, 3]))]
+                rig, [some_task(rng, f"t{number}-{i}", job, now) for i in range(rng.choice([1, 1, 3]))]
             )
-            if house.running() and rng.random() < 0.4:
-                attempt = rng.choice(house.running())
-                await house.end(attempt, node=house.engine.state.attempts[attempt.task].node_id)
+            if rig.running() and rng.random() < 0.4:
+                attempt = rng.choice(rig.running())
+                await rig.end(attempt, node=rig.engine.state.attempts[attempt.task].node_id)
             await clock.advance(rng.choice([1.0, 7.0, 40.0]))
-            await house.beat("n1")
-            await house.beat("n2")
-            await house.beat("n3")
+            await rig.beat("n1")
+            await rig.beat("n2")
+            await rig.beat("n3")
             await clock.advance(rng.choice([0.0, 0.5, 5.0]))  # nothing has happened since
-            await house.settle()
+            await rig.settle()
 
 
 async def test_the_live_queue_does_not_know_that_somebody_asked(tmp_path: Path, clock: FakeClock) -> None:
-    async with a_house(tmp_path, clock, settings=BARE, order=policies.by_name("fair")) as house:
-        await house.nodes(a_node(gpus=1))
+    async with a_task_manager(tmp_path, clock, settings=BARE, order=policies.by_name("fair")) as rig:
+        await rig.nodes(a_node(gpus=1))
         for number in range(5):
-            await house.enqueue(a_task(f"t{number}", gpus=1, at=clock.now(), timeout=100))
-        state, learnt = house.engine.state, house.engine.state.policy.state()
+            await rig.enqueue(a_task(f"t{number}", gpus=1, at=clock.now(), timeout=100))
+        state, learnt = rig.engine.state, rig.engine.state.policy.state()
         before = (
             list(state.queue.in_order()),
             dict(state.tasks),
@@ -148,7 +148,7 @@ async def test_the_live_queue_does_not_know_that_somebody_asked(tmp_path: Path, 
             state.queue.waiting_gpu_s,
             state.plan,
         )
-        await previewed(house, [a_task("x", gpus=1, timeout=10)], [a_task("y", gpus=1, timeout=9_000, priority=1)])
+        await previewed(rig, [a_task("x", gpus=1, timeout=10)], [a_task("y", gpus=1, timeout=9_000, priority=1)])
         assert before == (
             list(state.queue.in_order()),
             dict(state.tasks),
@@ -164,12 +164,12 @@ async def test_variants_are_compared_as_if_alone_and_say_when_a_start_can_be_pro
     tmp_path: Path, clock: FakeClock
 ) -> None:
     now = clock.now()
-    async with a_house(tmp_path, clock, settings=BARE) as house:
-        await house.nodes(a_node(gpus=2))
-        await house.enqueue(a_task("runs", gpus=2, at=now, timeout=600))
-        await house.enqueue(a_task("waits", gpus=2, at=now, timeout=300))
+    async with a_task_manager(tmp_path, clock, settings=BARE) as rig:
+        await rig.nodes(a_node(gpus=2))
+        await rig.enqueue(a_task("runs", gpus=2, at=now, timeout=600))
+        await rig.enqueue(a_task("waits", gpus=2, at=now, timeout=300))
         (short,), (long,), (idle,), (shortest,) = await previewed(
-            house,
+            rig,
             [a_task("v1", gpus=1, timeout=60)],
             [a_task("v2", gpus=2, timeout=900)],
             [a_task("v3", timeout=900)],
@@ -187,25 +187,25 @@ async def test_variants_are_compared_as_if_alone_and_say_when_a_start_can_be_pro
 
 async def test_a_node_that_fell_silent_since_the_last_turn_takes_nothing(tmp_path: Path, clock: FakeClock) -> None:
     """PreviewQueries used to trust a node up to the next turn, two seconds at most."""
-    async with a_house(tmp_path, clock, settings=BARE) as house:
-        await house.nodes(a_node(gpus=1))
-        await house.beat()
+    async with a_task_manager(tmp_path, clock, settings=BARE) as rig:
+        await rig.nodes(a_node(gpus=1))
+        await rig.beat()
         await clock.advance(BARE.leases.silence_s)
-        assert (await one(house, a_task("x", gpus=1))).at_once
+        assert (await one(rig, a_task("x", gpus=1))).at_once
         await clock.advance(0.1)
-        start = await one(house, a_task("x", gpus=1))
+        start = await one(rig, a_task("x", gpus=1))
         assert not start.at_once
         assert [reason.sentence for reason in start.reasons] == ["n1 does not answer."]
-        await same_as_submitted(house, [a_task("x", gpus=1, at=clock.now())])
+        await same_as_submitted(rig, [a_task("x", gpus=1, at=clock.now())])
 
 
 async def test_a_rule_that_learns_does_not_learn_from_variants(tmp_path: Path, clock: FakeClock) -> None:
-    async with a_house(tmp_path, clock, settings=BARE, order=policies.by_name("fair")) as house:
-        await house.nodes(a_node(gpus=1))
+    async with a_task_manager(tmp_path, clock, settings=BARE, order=policies.by_name("fair")) as rig:
+        await rig.nodes(a_node(gpus=1))
         now = clock.now()
-        await house.enqueue(*[a_task(f"t{i}", gpus=1, at=now, timeout=100, owner="bob") for i in range(4)])
+        await rig.enqueue(*[a_task(f"t{i}", gpus=1, at=now, timeout=100, owner="bob") for i in range(4)])
         asked = [[a_task(f"v{i}", gpus=1, timeout=200)] for i in range(5)]
-        positions = [starts[0].position for starts in await previewed(house, *asked)]
+        positions = [starts[0].position for starts in await previewed(rig, *asked)]
         assert positions == [positions[0]] * 5
 
 
@@ -216,60 +216,60 @@ async def test_a_rule_that_learnt_what_cannot_be_copied_orders_the_queue_and_has
         def arrived(self, task: Task, view: View) -> None:
             self.kept = threading.Lock()
 
-    async with a_house(tmp_path, clock, settings=BARE, order=Keeper()) as house:
-        await house.nodes(a_node(gpus=1))
-        await house.enqueue(*[a_task(f"t{i}", gpus=1, at=clock.now()) for i in range(3)])
+    async with a_task_manager(tmp_path, clock, settings=BARE, order=Keeper()) as rig:
+        await rig.nodes(a_node(gpus=1))
+        await rig.enqueue(*[a_task(f"t{i}", gpus=1, at=clock.now()) for i in range(3)])
         with pytest.raises(Conflict, match=r"can't be copied \(cannot pickle '_thread.lock' object\)"):
-            await previewed(house, [a_task("v")])
-        await house.end(house.running()[0])
-        assert len(house.running()) == 1
-        assert house.engine.state.queue.failure == ""
+            await previewed(rig, [a_task("v")])
+        await rig.end(rig.running()[0])
+        assert len(rig.running()) == 1
+        assert rig.engine.state.queue.failure == ""
 
 
 async def test_what_is_never_taken_is_told_and_has_no_start(tmp_path: Path, clock: FakeClock) -> None:
     settings = replace(BARE, limits=AdmissionLimits(max_timeouts=((0, 3_600.0),)))
-    async with a_house(tmp_path, clock, settings=settings) as house:
-        await house.nodes(a_node(gpus=2))
+    async with a_task_manager(tmp_path, clock, settings=settings) as rig:
+        await rig.nodes(a_node(gpus=2))
         asked = [[a_task("v", gpus=3, timeout=60)], [a_task("v", gpus=1, timeout=7_200)]]
-        (big,), (long,) = await previewed(house, *asked)
+        (big,), (long,) = await previewed(rig, *asked)
         assert "the largest has 2" in big.refused
         assert long.refused == "Its timeout is 2h; the longest is 1h."
         assert not any(start.HasField("estimated_start") or start.position for start in (big, long))
         # With machines still to come the one could run, the other never.
-        (big,), (long,) = await previewed(house, *asked, allow_unsatisfiable=True)
+        (big,), (long,) = await previewed(rig, *asked, allow_unsatisfiable=True)
         assert (big.refused, big.position, big.HasField("estimated_start")) == ("", 1, False)
         assert [reason.word for reason in big.reasons] == ["no_such_node_yet"]
         assert long.refused == "Its timeout is 2h; the longest is 1h."
 
 
 async def test_a_task_that_no_machine_can_run_has_no_estimate_in_the_queue(tmp_path: Path, clock: FakeClock) -> None:
-    async with a_house(tmp_path, clock, settings=BARE) as house:
-        await house.nodes(a_node(gpus=1))
-        await house.enqueue(a_task("runs", gpus=1, at=clock.now()))
-        await house.enqueue(a_task("giant", gpus=8, at=clock.now()))
-        entry = await house.queries.explain(tid("giant"))
+    async with a_task_manager(tmp_path, clock, settings=BARE) as rig:
+        await rig.nodes(a_node(gpus=1))
+        await rig.enqueue(a_task("runs", gpus=1, at=clock.now()))
+        await rig.enqueue(a_task("giant", gpus=8, at=clock.now()))
+        entry = await rig.queries.explain(tid("giant"))
         assert not entry.HasField("estimated_start")
         assert [reason.word for reason in entry.reasons] == ["no_such_node_yet"]
 
 
 async def test_limits_of_a_preview(tmp_path: Path, clock: FakeClock) -> None:
-    async with a_house(tmp_path, clock) as house:
+    async with a_task_manager(tmp_path, clock) as rig:
         with pytest.raises(InvalidInput, match="at most 20 variants, not 21"):
-            await previewed(house, *[[a_task("v")]] * 21)
+            await previewed(rig, *[[a_task("v")]] * 21)
         with pytest.raises(InvalidInput, match="same name"):
-            await previewed(house, [a_task("v"), a_task("v")])
-        await house.nodes(a_node(cpu=100))
-        (starts,) = await previewed(house, [a_task(f"t{i}", timeout=60 + i) for i in range(9)], most=3)
+            await previewed(rig, [a_task("v"), a_task("v")])
+        await rig.nodes(a_node(cpu=100))
+        (starts,) = await previewed(rig, [a_task(f"t{i}", timeout=60 + i) for i in range(9)], most=3)
         assert [start.task for start in starts] == ["t0", "t1", "t2"]
 
 
 async def test_nobody_waits_for_a_preview_but_who_asked(tmp_path: Path, clock: FakeClock) -> None:
     """The queue goes on while passes of a preview are under way."""
-    async with a_house(tmp_path, clock, settings=BARE) as house:
-        await house.nodes(a_node(gpus=1))
-        await house.enqueue(*[a_task(f"t{i}", gpus=1, at=clock.now(), timeout=60 + i) for i in range(300)])
-        asked = asyncio.create_task(previewed(house, *[[a_task("v", gpus=1, timeout=50)]] * 20))
+    async with a_task_manager(tmp_path, clock, settings=BARE) as rig:
+        await rig.nodes(a_node(gpus=1))
+        await rig.enqueue(*[a_task(f"t{i}", gpus=1, at=clock.now(), timeout=60 + i) for i in range(300)])
+        asked = asyncio.create_task(previewed(rig, *[[a_task("v", gpus=1, timeout=50)]] * 20))
         await asyncio.sleep(0)
-        await house.cancel(tid("t299"))
-        assert house.state(tid("t299")) == "gone"
+        await rig.cancel(tid("t299"))
+        assert rig.state(tid("t299")) == "gone"
         assert [starts[0].position for starts in await asked] == [1] * 20
