@@ -133,7 +133,7 @@ class PassRunner:
 
     def _key(self, task_id: TaskId) -> Key:
         key = self.snapshot.queue.key_of(task_id)
-        assert key is not None, f"{task_id} has a place and is not in the queue"
+        assert key is not None, f"{task_id} has a reservation and is not in the queue"
         return key
 
     def _is_full(self) -> bool:
