@@ -79,8 +79,9 @@ class Busy:
         self._submit(self.number, self.now)
         self.number += 1
         snapshot = PassInput(
-            self.now, self.now, self.queue, self.tasks, self.free_resources, list(self.running.values()), self.reservations,
-            self.queue.policy, ClusterView(NODES * GPUS, self.queue.waiting_gpu_s), PassSettings(start_limit_s=60.0),
+            self.now, self.now, self.queue, self.tasks, self.free_resources, list(self.running.values()),
+            self.reservations, self.queue.policy, ClusterView(NODES * GPUS, self.queue.waiting_gpu_s),
+            PassSettings(start_limit_s=60.0),
         )  # fmt: skip
         gc.collect()
         began = time.perf_counter()

@@ -1,4 +1,4 @@
-"""A cluster that lives from event to event under `scheduling_pass.plan_pass`: no database, no Worker, a clock that jumps.
+"""A simulated cluster under `scheduling_pass.plan_pass`: no database, no Worker, a clock that jumps to each event.
 
 Of one instant all ends come first, then all arrivals, then one pass. After each pass the world checks what must always
 hold, and that no promise was broken without a cause that the plan told.
