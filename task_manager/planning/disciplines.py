@@ -3,7 +3,9 @@
 All four go through the queue once. The first tasks are booked at the earliest start that delays nothing booked before;
 a task that is booked at ``now`` starts. `conservative` books many tasks, `easy` only the first, `greedy` none. Under
 `strict` no task starts before the one ahead. Then the tasks behind are tried: each starts if it fits now, for its whole
-duration, beside everything booked. docs/scheduling.md names the sources.
+duration, beside everything booked.
+
+`easy` is the backfilling of Lifka (1995). `conservative` is the backfilling that Mu'alem and Feitelson (2001) describe.
 """
 
 from __future__ import annotations
@@ -52,9 +54,8 @@ class PassRunner:
         self.waits: dict[TaskId, Wait] = {}
         self.no_room: dict[int, Shape] = {}  # by id, since hashing a shape is slow
         self.keys: list[Key] = []  # of the tasks that were looked at for a reservation
-        self.stored, self.lost = promises.book_stored(
-            snapshot, self.timelines
-        )  # stored reservations that were not looked at yet
+        # Stored reservations that were not looked at yet, and those that were lost.
+        self.stored, self.lost = promises.book_stored(snapshot, self.timelines)
         self._candidates = Candidates(
             snapshot, self.timelines, self.placements, self.reservations, self.stored, self.waits, self.no_room
         )
@@ -133,7 +134,7 @@ class PassRunner:
 
     def _key(self, task_id: TaskId) -> Key:
         key = self.snapshot.queue.key_of(task_id)
-        assert key is not None, f"{task_id} has a place and is not in the queue"
+        assert key is not None, f"{task_id} has a reservation and is not in the queue"
         return key
 
     def _is_full(self) -> bool:

@@ -124,8 +124,8 @@ def wait_reasons(
     there_is_room = not found
     found.extend(_of_holdings(task, cluster))
     if there_is_room and wait is not None:
-        told = {reason.word for reason in found}
-        found.extend(reason for reason in _of_pass(task, wait) if reason.word not in told)
+        known = {reason.word for reason in found}
+        found.extend(reason for reason in _of_pass(task, wait) if reason.word not in known)
     busy = any(reason.word in _BUSY for reason in found)
     if busy and overtaken_by:
         found.append(_of_promises(overtaken_by))
@@ -253,7 +253,7 @@ def _closed_word(free: FreeResources) -> WaitWord:
 
 
 def _busy(shape: Shape, free_resources: Sequence[FreeResources], cpu_tasks: CpuTasks) -> list[WaitReason]:
-    # The machine that lacks least tells best what has to come free. The others would only add numbers.
+    # The machine that lacks least shows best what has to come free. The others would only add numbers.
     nearest = min(free_resources, key=lambda free: (_distance(shortages(shape, free, cpu_tasks)), free.order))
     found = []
     spare = shortages(shape, nearest, cpu_tasks)

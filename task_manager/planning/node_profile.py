@@ -68,7 +68,7 @@ class NodeProfile:
         machine = machine or capacity_of(free_now.node)
         self.kinds = machine.kinds
         self.outlived: TaskId | None = None  # its attempt here runs beyond its booking, so its end is a guess
-        self.end_unconfirmed: TaskId | None = None  # the Worker here has yet to say that this one is over: likewise
+        self.end_unconfirmed: TaskId | None = None  # its Worker has not confirmed its end yet, so its end is a guess
         self._windows: dict[int, list[Window]] = {}
         self._first: dict[int, float] = {}
         self._never_before: dict[int, StartBounds] = {}  # by the number of a need

@@ -21,10 +21,7 @@ _AFTER_GRACE_S = 5.0  # from KILL until the GPUs are free
 
 
 class Discipline(StrEnum):
-    """What a waiting task that does not fit now means for the tasks behind it.
-
-    The sources of the first two are in docs/scheduling.md.
-    """
+    """What a waiting task that does not fit now means for the tasks behind it (see `disciplines`)."""
 
     CONSERVATIVE = "conservative"  # many of the first tasks have a reservation that no other task may delay
     EASY = "easy"  # only the first task has one

@@ -58,15 +58,15 @@ def previewed_starts(
     view = ClusterView(snapshot.view.gpus, queue.waiting_gpu_s)
     asked = replace(snapshot, queue=queue, tasks={**snapshot.tasks, **added}, policy=queue.policy, view=view)
     try:
-        look = _Look(asked, scheduling_pass.plan_pass(asked), nodes, allow_unsatisfiable)
+        planned = _PlannedCluster(asked, scheduling_pass.plan_pass(asked), nodes, allow_unsatisfiable)
         order = sorted(added, key=lambda task_id: queue.key_of(task_id) or ())
-        return [look.start(added[task_id]) for task_id in order[:most]]
+        return [planned.start(added[task_id]) for task_id in order[:most]]
     finally:
         for task_id in added:
             queue.remove(task_id)
 
 
-class _Look:
+class _PlannedCluster:
     """One plan, and the cluster once its tasks have started."""
 
     def __init__(self, asked: PassInput, plan: Plan, nodes: Sequence[Node], allow_unsatisfiable: bool) -> None:

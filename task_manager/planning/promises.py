@@ -56,14 +56,14 @@ def book_stored(
     """
     rows = [_looked_at(snapshot, timelines, task, snapshot.reservations[task.id]) for task in _in_order(snapshot)]
     lost = {row.task.id: LostReservation(snapshot.reservations[row.task.id], row.cause) for row in rows if row.cause}
-    stand = {row.task.id: row.reservation for row in rows if not row.cause}
+    booked = {row.task.id: row.reservation for row in rows if not row.cause}
     # Nearly always all of them fit. Then they need not be tried one after the other.
     there = [row for row in rows if not row.cause and row.reservation.node_id in timelines.nodes]
     if timelines.add_all([(row.task, row.reservation) for row in there]):
-        return stand, lost
+        return booked, lost
     delayed_to_fit = _put_later(timelines, there, snapshot.settings.slack_s)
     if delayed_to_fit is not None:
-        return stand | delayed_to_fit, lost
+        return booked | delayed_to_fit, lost
     as_before = [row for row in there if not row.longer]
     crowded = _put_by_node(timelines, as_before)
     gone = _put_what_fits(snapshot, timelines, crowded)
@@ -73,10 +73,10 @@ def book_stored(
     for task_id, (reservation, cause) in changed.items():
         lost[task_id] = LostReservation(snapshot.reservations[task_id], cause)
         if reservation is None:
-            del stand[task_id]
+            del booked[task_id]
         else:
-            stand[task_id] = reservation
-    return stand, lost
+            booked[task_id] = reservation
+    return booked, lost
 
 
 def _put_later(timelines: NodeTimelines, rows: list[_Row], most_s: float) -> dict[TaskId, Reservation] | None:

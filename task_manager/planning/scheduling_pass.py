@@ -9,7 +9,7 @@ from .pass_model import PassInput, Plan
 
 
 def plan_pass(snapshot: PassInput) -> Plan:
-    """What starts now, and what is kept for whom.
+    """What starts now, and what is reserved for later starts.
 
     Only the order of the snapshot's queue is touched: a policy that re-sorts is sorted to this moment.
     """

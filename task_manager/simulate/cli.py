@@ -60,7 +60,7 @@ def _read_dag(text: str) -> tuple[Path, float]:
     try:
         submit_s = float(second)
     except ValueError:
-        raise BadValue(f"{text!r}: behind the @ stands the second of submission, not {second!r}") from None
+        raise BadValue(f"{text!r}: after the @ comes the second of submission, not {second!r}") from None
     if not 0 <= submit_s <= 1e9:
         raise BadValue(f"{text!r}: the second of submission is between 0 and 1e9")
     if Path(path) != _STDIO and not Path(path).is_file():
@@ -123,7 +123,7 @@ def _factor(text: str) -> float:
     "--promises/--no-promises",
     default=True,
     show_default=True,
-    help="Promise starts as the live queue does. Without, long queues run faster, and other starts may come out.",
+    help="Promise starts as the live queue does. Without promises long queues run faster, and starts may differ.",
 )
 @click.option(
     "--timeout-factor",
@@ -131,7 +131,7 @@ def _factor(text: str) -> float:
     type=_Parsed("number", _factor),
     default=1.0,
     show_default=True,
-    help="Multiplies all timeouts; a blank one stands for the run time.",
+    help="Multiplies all timeouts; a blank timeout means the run time.",
 )
 @click.option(
     "--starts",
@@ -265,7 +265,7 @@ def _cell(key: str, value: float, seconds: bool) -> str:
 
 @contextmanager
 def _progress(total: int) -> Iterator[Callable[[int], None]]:
-    """A bar of tasks on a terminal, nothing otherwise; what it yields takes how many more have ended."""
+    """A progress bar on a terminal, else nothing. Yields a function that takes how many more tasks have ended."""
     if not sys.stderr.isatty():
         yield lambda _count: None
         return

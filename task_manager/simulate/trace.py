@@ -92,7 +92,7 @@ class _Reader:
         if "id" in self._columns:
             earlier = self._labels.setdefault(record.label, len(self._records) + 1)
             if earlier <= len(self._records):
-                raise row.bad("id", f"{record.label!r} stands in row {earlier} already")
+                raise row.bad("id", f"{record.label!r} is in row {earlier} already")
         self._records.append(record)
 
     def finished(self) -> TraceRecords:
@@ -109,7 +109,7 @@ class _Reader:
         names = [cell.strip() for cell in cells]
         for name in names:
             if name and names.count(name) > 1:
-                raise TraceInvalid(f"{self._name}, line {line}: the column {name} stands there twice.")
+                raise TraceInvalid(f"{self._name}, line {line}: the column {name} is there twice.")
         missing = [name for name in REQUIRED if name not in names]
         if missing:
             raise TraceInvalid(f"{self._name}, line {line}: {_missing(missing, names)}")

@@ -63,7 +63,7 @@ def test_a_column_that_is_not_read_is_told_with_what_it_may_mean():
         ("submit_s,runtime,gpus\n0,1,1\n", "the column runtime_s is missing (there is 'runtime')"),
         ("submit_s;runtime_s;gpus\n0;1;1\n", "cells are parted by commas, not by ';'"),
         ("hello\nworld\n", "columns are missing: submit_s, runtime_s, gpus; the first row names the columns"),
-        ("gpus,submit_s,runtime_s,gpus\n1,0,1,1\n", "the column gpus stands there twice"),
+        ("gpus,submit_s,runtime_s,gpus\n1,0,1,1\n", "the column gpus is there twice"),
         (HEADER + "0,1,,1,,,,\n1,soon,,1,,,,\n", "t.csv, row 2 (line 3), column runtime_s: 'soon' is not a number."),
         (HEADER + "0,1,,one,,,,\n", "row 1 (line 2), column gpus: 'one' is not a number."),
         (HEADER + "-3,1,,1,,,,\n", "row 1 (line 2), column submit_s: '-3' is negative."),
@@ -89,7 +89,7 @@ def test_a_column_that_is_not_read_is_told_with_what_it_may_mean():
         (HEADER + "0,\x1b[2J,,1,,,,\n", "'\ufffd[2J' is not a number."),
         (b"PK\x03\x04\xff\xfe\x80", "line 1: this is not text in UTF-8"),
         ("submit_s\0".encode("utf-16-le"), "there is a zero byte"),
-        ("id,submit_s,runtime_s,gpus\na,0,1,1\na,1,1,1\n", "row 2 (line 3), column id: 'a' stands in row 1 already."),
+        ("id,submit_s,runtime_s,gpus\na,0,1,1\na,1,1,1\n", "row 2 (line 3), column id: 'a' is in row 1 already."),
         ("submit_s,runtime_s,gpus,priority\n0,1,1,high\n", "column priority: 'high' is not a number."),
     ],
 )  # fmt: skip

@@ -120,7 +120,9 @@ def test_for_whom_a_limit_is_kept_is_told(
     cluster.run(until=5.0)
     task, wait = cluster.tasks[tid("x")], last(cluster).waits[tid("x")]
     assert (wait.why, wait.blocker) == (why, tid("all"))
-    told = [reason.sentence for reason in wait_reasons(task, ClusterSnapshot(cluster.rooms()), ahead=1, wait=wait)]
+    told = [
+        reason.sentence for reason in wait_reasons(task, ClusterSnapshot(cluster.free_resources()), ahead=1, wait=wait)
+    ]
     assert len(told) == 1
     assert told[0].startswith(part)
     assert str(tid("all")) in told[0]
