@@ -9,7 +9,7 @@ from headway.rpc import convert
 from headway.rpc.v1 import common_pb2
 from headway.rpc.v1 import task_manager_pb2 as pb
 
-from ..engine.usage import PastRunRow, UsageSummary, UsageTotals
+from ..engine.usage import PastRunRow, UsageSummary, UsageSums
 
 
 def usage(found: UsageSummary) -> pb.GetUsageReply:
@@ -20,7 +20,7 @@ def usage(found: UsageSummary) -> pb.GetUsageReply:
     return pb.GetUsageReply(rows=rows, rows_in_all=found.rows_in_all, total=_sums(found.total))
 
 
-def _sums(sums: UsageTotals) -> pb.UsageSums:
+def _sums(sums: UsageSums) -> pb.UsageSums:
     return pb.UsageSums(**asdict(sums))
 
 

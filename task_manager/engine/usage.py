@@ -40,7 +40,7 @@ class TimeSpan:
 
 
 @dataclass(frozen=True, slots=True)
-class UsageTotals:
+class UsageSums:
     """What attempts used. An attempt counts in ``started`` and ``wait_s`` if it was placed within the span. It counts
     in the fields below if it ended there."""
 
@@ -60,11 +60,11 @@ class UsageTotals:
 
 
 @dataclass(frozen=True, slots=True)
-class UsageGroup:
+class UsageRow:
     """The sums of one user, job, day (``2026-11-01``) or node. ``job_name`` and ``owner`` are of a job."""
 
     key: str
-    sums: UsageTotals
+    sums: UsageSums
     job_name: str = ""
     owner: str = ""
 
@@ -73,9 +73,9 @@ class UsageGroup:
 class UsageSummary:
     """One page of rows, and the sums of all."""
 
-    rows: tuple[UsageGroup, ...]
+    rows: tuple[UsageRow, ...]
     rows_in_all: int
-    total: UsageTotals
+    total: UsageSums
 
 
 @dataclass(frozen=True, slots=True)

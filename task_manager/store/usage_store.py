@@ -32,7 +32,7 @@ from sqlalchemy import (
 from headway.ids import AttemptId, JobId, TaskId
 from headway.states import AttemptState
 
-from ..engine.usage import DAY_S, PastRunRow, TimeSpan, UsageGroup, UsageGrouping, UsageSummary, UsageTotals
+from ..engine.usage import DAY_S, PastRunRow, TimeSpan, UsageGrouping, UsageRow, UsageSummary, UsageSums
 from .tables import attempts, tasks
 
 _A = attempts.c
@@ -79,7 +79,7 @@ def load_usage(
     found = conn.execute(rows).mappings().all()
     names = _jobs(conn, [row["key"] for row in found]) if by is UsageGrouping.JOB else {}
     return UsageSummary(
-        tuple(UsageGroup(row["key"], _read(row), *names.get(row["key"], ())) for row in found),
+        tuple(UsageRow(row["key"], _read(row), *names.get(row["key"], ())) for row in found),
         total["rows"],
         _read(total),
     )
@@ -124,7 +124,7 @@ def _by_day(conn: Connection, held: FromClause) -> FromClause:
 
 
 def _sums(held: FromClause) -> dict[str, Label[Any]]:
-    """What is summed, by the fields of ``UsageTotals``."""
+    """What is summed, by the fields of ``UsageSums``."""
     c = held.c
     seconds = c.end_at - c.start_at
     started = c.placed_at >= c.start_at
@@ -146,19 +146,19 @@ def _sums(held: FromClause) -> dict[str, Label[Any]]:
         "booked_gpu_s": _sum_if(known, c.gpus * c.timeout_s),
         "used_gpu_s": _sum_if(known, c.gpus * used_s),
     }
-    return {field.name: sums[field.name].label(field.name) for field in fields(UsageTotals)}
+    return {field.name: sums[field.name].label(field.name) for field in fields(UsageSums)}
 
 
 def _sum_if(condition: ColumnElement[bool], value: Any) -> ColumnElement[Any]:
     return func.sum(case((condition, value), else_=0))
 
 
-def _read(row: RowMapping) -> UsageTotals:
-    return UsageTotals(**{field.name: row[field.name] or 0 for field in fields(UsageTotals)})
+def _read(row: RowMapping) -> UsageSums:
+    return UsageSums(**{field.name: row[field.name] or 0 for field in fields(UsageSums)})
 
 
-def _day(row: RowMapping) -> UsageGroup:
-    return UsageGroup(datetime.fromtimestamp(row["key"] * DAY_S, UTC).date().isoformat(), _read(row))
+def _day(row: RowMapping) -> UsageRow:
+    return UsageRow(datetime.fromtimestamp(row["key"] * DAY_S, UTC).date().isoformat(), _read(row))
 
 
 def _jobs(conn: Connection, job_ids: Sequence[str]) -> dict[str, tuple[str, str]]:

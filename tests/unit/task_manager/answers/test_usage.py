@@ -24,9 +24,9 @@ from task_manager.engine.usage import (
     MOST_DAYS,
     PastRunRow,
     TimeSpan,
-    UsageGroup,
     UsageGrouping,
-    UsageTotals,
+    UsageRow,
+    UsageSums,
     checked_grouping,
     freed_at,
 )
@@ -71,8 +71,8 @@ async def usage(
     owner: str = "",
     now: float = DAY_0 + 10 * DAY_S,
     **page: int,
-) -> tuple[dict[str, UsageTotals], UsageTotals]:
-    """UsageTotals by key, in their order, and of all."""
+) -> tuple[dict[str, UsageSums], UsageSums]:
+    """UsageSums by key, in their order, and of all."""
     page = {"limit": 1_000, "offset": 0} | page
     found = await db.read(
         lambda conn: usage_store.load_usage(conn, by, TimeSpan(from_at, to_at), owner=owner, now=now, **page)
@@ -84,7 +84,7 @@ async def test_an_attempt_counts_with_its_part_of_the_span(db: Database) -> None
     task = a_task("a", gpus=2, cpu=400, memory=8 * GiB, timeout=4 * H)
     await keep(db, [task], [an_attempt(task, at=DAY_0 + H, to=DAY_0 + 4 * H)])
     rows, total = await usage(db, UsageGrouping.USER, DAY_0, DAY_0 + DAY_S)
-    whole = UsageTotals(
+    whole = UsageSums(
         gpu_s=6 * H, cpu_s=12 * H, memory_byte_s=24 * H * GiB, attempts=1, tasks=1, started=1, wait_s=60.0, ended=1,
         timed_out=0, booked_gpu_s=8 * H, used_gpu_s=6 * H,
     )  # fmt: skip
@@ -94,11 +94,11 @@ async def test_an_attempt_counts_with_its_part_of_the_span(db: Database) -> None
     rows, _ = await usage(db, UsageGrouping.USER, DAY_0 + 2 * H, DAY_0 + 9 * H)
     assert rows["ann"] == replace(whole, gpu_s=4 * H, cpu_s=8 * H, memory_byte_s=16 * H * GiB, started=0, wait_s=0.0)
     rows, _ = await usage(db, UsageGrouping.USER, DAY_0, DAY_0 + 2 * H)
-    assert rows["ann"] == UsageTotals(
+    assert rows["ann"] == UsageSums(
         gpu_s=2 * H, cpu_s=4 * H, memory_byte_s=8 * H * GiB, attempts=1, tasks=1, started=1, wait_s=60.0
     )
     for from_at, to_at in [(DAY_0, DAY_0 + H), (DAY_0 + 4 * H, DAY_0 + 9 * H)]:
-        assert await usage(db, UsageGrouping.USER, from_at, to_at) == ({}, UsageTotals())
+        assert await usage(db, UsageGrouping.USER, from_at, to_at) == ({}, UsageSums())
 
 
 async def test_what_runs_counts_until_now_and_what_was_lost_for_what_it_held(db: Database) -> None:
@@ -113,7 +113,7 @@ async def test_what_runs_counts_until_now_and_what_was_lost_for_what_it_held(db:
         ],
     )
     rows, _ = await usage(db, UsageGrouping.USER, DAY_0 - H, DAY_0 + DAY_S, now=DAY_0 + 3 * H)
-    assert rows["ann"] == UsageTotals(
+    assert rows["ann"] == UsageSums(
         gpu_s=5 * H, cpu_s=5 * H, memory_byte_s=5 * H * GiB, attempts=3, tasks=3, started=3, wait_s=180.0, ended=2
     )
     # A clock that was set back takes nothing away from others.
@@ -223,9 +223,9 @@ def random_lives(rng: random.Random) -> tuple[list[Task], list[Attempt]]:
     return tasks, attempts
 
 
-def by_hand(attempts: list[Attempt], by: UsageGrouping, span: TimeSpan, now: float) -> dict[str, UsageTotals]:
+def by_hand(attempts: list[Attempt], by: UsageGrouping, span: TimeSpan, now: float) -> dict[str, UsageSums]:
     """As slowly and plainly as can be."""
-    sums: dict[str, dict[str, float]] = defaultdict(lambda: dict.fromkeys(asdict(UsageTotals()), 0))
+    sums: dict[str, dict[str, float]] = defaultdict(lambda: dict.fromkeys(asdict(UsageSums()), 0))
     tasks = defaultdict(set)
     of_themselves = {"SUCCEEDED", "FAILED", "TIMED_OUT", "OUT_OF_MEMORY"}
     for a in attempts:
@@ -262,7 +262,7 @@ def by_hand(attempts: list[Attempt], by: UsageGrouping, span: TimeSpan, now: flo
                 if a.state.value in of_themselves and a.run_s is not None:
                     row["booked_gpu_s"] += len(a.gpu_uuids) * a.timeout_s
                     row["used_gpu_s"] += len(a.gpu_uuids) * min(a.run_s, a.timeout_s)
-    return {key: UsageTotals(**(row | {"tasks": len(tasks[key])})) for key, row in sums.items()}  # type: ignore[arg-type]
+    return {key: UsageSums(**(row | {"tasks": len(tasks[key])})) for key, row in sums.items()}  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -348,7 +348,7 @@ async def test_a_life_through_the_engine(url: str, tmp_path: Path, clock: FakeCl
         assert [run.timed_out for run in runs] == [False, True]
 
 
-async def _of(rig: TaskManagerRig, began: float) -> UsageGroup:
+async def _of(rig: TaskManagerRig, began: float) -> UsageRow:
     span = TimeSpan(began, began + 86_400)
     found = await rig.db.read(
         lambda conn: usage_store.load_usage(
