@@ -1,2 +1,2 @@
-"""HttpServer: the one door for people. Owns accounts, tokens and personal spaces; asks the other services for the
-rest."""
+"""HttpServer: the only service that people call. It owns accounts, tokens and personal spaces, and asks the other
+services for the rest."""

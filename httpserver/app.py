@@ -16,44 +16,43 @@ from headway.rpc.server import RpcServer
 from headway.rpc.v1.http_server_pb2_grpc import add_HttpServerServicer_to_server
 from headway.store import Database
 
+from .asgi.application import application
+from .asgi.server import WebServer
 from .auth.accounts import Accounts
-from .cluster.queue_and_nodes import Cluster
-from .cluster.usage import UsageDesk
-from .code.service import Code
-from .code.service import Limits as CodeLimits
+from .auth.groups import Groups
+from .cluster.queue_and_nodes import QueueAndNodes
+from .cluster.usage import UsageReports
+from .code.service import CodeLimits, CodeSnapshots
 from .datasets.build import build as build_datasets
 from .files.homes import Homes
+from .files.quotas import SpaceQuotas
 from .files.service import Files
-from .files.spaces import Spaces
 from .files.trash import Trash
-from .http.application import application
-from .http.server import WebServer
+from .files.upload_target import FileUploadTarget
 from .jobs.job_file_process import JobFileProcess
 from .jobs.service import Jobs
 from .jobs.submit import Submit
-from .logs.reader import LogReader
+from .logs.reader import AttemptLogReader
 from .logs.service import Logs
 from .logs.stored import StoredLogs
-from .market.collect import Collector, ImageFiles
-from .market.groups import Groups
-from .market.service import Market
-from .market.target import ImageTarget
+from .market.garbage_collection import ImageCollector, ImageFiles
+from .market.service import ImageMarket
+from .market.upload_target import ImageUploadTarget
 from .needs.pinning import Pinning
-from .needs.uses import Uses
-from .needs.uses_jobs import JobsAsked
 from .parts import Parts
-from .peers.clients import Services
+from .peers.clients import ServiceClients
 from .peers.fresh_nodes import FreshNodes
-from .peers.hub import Hub
+from .peers.hub import PageEventHub
 from .peers.readiness import Readiness
-from .registries.doors import Doors
+from .registries.hosts import RegistryHosts
 from .registries.service import Registries
 from .registries.vault import Vault
-from .servicer import Servicer
+from .servicer import HttpServerService
 from .settings import LOOPBACK_HOSTS, Settings
-from .uploads.disk import Disk
-from .uploads.files_target import FilesTarget
 from .uploads.service import Uploads
+from .uploads.upload_files import UploadFiles
+from .uses.jobs import JobManagerLookup
+from .uses.service import Uses
 
 if TYPE_CHECKING:
     from headway.config import HeadwayConfig
@@ -79,7 +78,7 @@ async def build(service: Service, config: HeadwayConfig, *, clock: Clock | None 
     http = config.httpserver
     db = await Database.open(http.database, room="httpserver")
     service.on_stop(db.close)
-    services = Services(
+    services = ServiceClients(
         job_manager=config.peers.job_manager,
         task_manager=config.peers.task_manager,
         resource_manager=config.peers.resource_manager,
@@ -99,7 +98,7 @@ async def build(service: Service, config: HeadwayConfig, *, clock: Clock | None 
 
     service.on_start(load_accounts)
     rpc = RpcServer(service, bind=http.grpc_bind, token=config.cluster.token)
-    add_HttpServerServicer_to_server(Servicer(accounts, parts.pinning, parts.registries), rpc)  # type: ignore[no-untyped-call]
+    add_HttpServerServicer_to_server(HttpServerService(accounts, parts.pinning, parts.registries), rpc)  # type: ignore[no-untyped-call]
     web = WebServer(application(parts), host=http.bind, port=http.port, tls_cert=http.tls_cert, tls_key=http.tls_key)
     service.on_open(web.start)
     service.on_refuse(hub.close)
@@ -111,14 +110,14 @@ async def build(service: Service, config: HeadwayConfig, *, clock: Clock | None 
 def assemble(
     service: Service,
     db: Database,
-    services: Services,
+    services: ServiceClients,
     settings: Settings,
     clock: Clock,
     cluster: str,
     *,
     uids: range = range(20_000, 60_000),
 ) -> Parts:
-    """The parts behind the routes; those that hold something are released by ``service``."""
+    """Makes the parts behind the routes. ``service`` starts and stops those that need it."""
     accounts = Accounts(db, clock, uid_from=uids.start, uid_to=uids.stop, session_s=settings.session_s)
     layout = Layout(settings.mount)
     mount = MountProbe(layout, cluster)
@@ -126,7 +125,7 @@ def assemble(
     service.on_stop(process.close)
     homes = Homes(layout, mount, accounts, clock)
     service.on_stop(homes.close)
-    spaces = Spaces(
+    spaces = SpaceQuotas(
         layout,
         mount,
         accounts,
@@ -142,23 +141,23 @@ def assemble(
     trash = Trash(homes, spaces, accounts, mount, clock, keep_s=settings.trash_keep_s)
     service.on_stop(trash.close)
     service.side_task("trash", trash.run)
-    uses = Uses(db, clock, JobsAsked(services))
+    uses = Uses(db, clock, JobManagerLookup(services))
     service.on_start(uses.load)
     service.side_task("uses", uses.run)
     groups = Groups(db, accounts, clock)
     image_files = ImageFiles(layout, cluster)
     service.on_stop(image_files.close)
-    collector = Collector(db, image_files, uses, clock)
+    collector = ImageCollector(db, image_files, uses, clock)
     service.side_task("images", collector.run)
-    market = Market(db, image_files, accounts, groups, uses, collector, clock)
-    image_target = ImageTarget(
+    market = ImageMarket(db, image_files, accounts, groups, uses, collector, clock)
+    image_target = ImageUploadTarget(
         db, image_files, accounts, uses, collector, clock, quota_bytes=settings.image_quota_bytes
     )
     uploads = Uploads(
         db,
-        Disk(layout, mount, cluster, clock),
+        UploadFiles(layout, mount, cluster, clock),
         clock,
-        (FilesTarget(layout, homes, accounts, spaces), image_target),
+        (FileUploadTarget(layout, homes, accounts, spaces), image_target),
         expires_s=settings.upload_expires_s,
         max_bytes=settings.upload_max_bytes,
     )
@@ -166,9 +165,9 @@ def assemble(
     service.side_task("uploads", uploads.run)
     service.on_refuse(uploads.refuse)
     service.on_stop(uploads.close)
-    hub = Hub(clock)
-    hub.tell_jobs(uses.on_jobs, uses.gap)
-    hub.tell_jobs(spaces.on_jobs, lambda: None)
+    hub = PageEventHub(clock)
+    hub.listen_to_jobs(uses.on_jobs, uses.gap)
+    hub.listen_to_jobs(spaces.on_jobs, lambda: None)
     jobs = Jobs(services, process, uses)
     datasets = build_datasets(
         service,
@@ -184,17 +183,19 @@ def assemble(
         max_files=settings.dataset_max_files,
     )
     code_limits = CodeLimits(settings.code_max_bytes, settings.code_max_files, settings.code_keep_s)
-    code = Code(db, clock, layout, mount, accounts, uses, code_limits)
+    code = CodeSnapshots(db, clock, layout, mount, accounts, uses, code_limits)
     service.on_stop(code.close)
     service.side_task("code", code.run)
-    doors = Doors(asks=settings.ask_registries, allowed=settings.registries, insecure=settings.insecure_registries)
-    registries = Registries(db, clock, Vault(settings.secret_key_file), doors)
+    hosts = RegistryHosts(
+        asks=settings.ask_registries, allowed=settings.registries, insecure=settings.insecure_registries
+    )
+    registries = Registries(db, clock, Vault(settings.secret_key_file), hosts)
     service.on_start(registries.load)
     service.on_stop(registries.close)
     pinning = Pinning(
         hub.nodes,
         registries,
-        look_again=FreshNodes(services, hub.nodes).look,
+        fetch_nodes=FreshNodes(services, hub.nodes).fetch,
         market=market,
         datasets=datasets,
         code=code,
@@ -205,8 +206,8 @@ def assemble(
         accounts=accounts,
         submit=Submit(services, process, pinning, uses, spaces.refuse_new_work),
         jobs=jobs,
-        logs=Logs(jobs, LogReader(services, StoredLogs(layout, clock), clock)),
-        cluster=Cluster(services, jobs, clock),
+        logs=Logs(jobs, AttemptLogReader(services, StoredLogs(layout, clock), clock)),
+        cluster=QueueAndNodes(services, jobs, clock),
         homes=homes,
         files=Files(homes, spaces, clock),
         spaces=spaces,
@@ -218,7 +219,7 @@ def assemble(
         market=market,
         image_target=image_target,
         uploads=uploads,
-        usage=UsageDesk(services, accounts, groups, clock),
+        usage=UsageReports(services, accounts, groups, clock),
         registries=registries,
         pinning=pinning,
         hub=hub,

@@ -1,4 +1,4 @@
-"""What the routes call, put together by app.py and by tests."""
+"""The parts of the service that the routes call. ``app`` and tests put them together."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ if TYPE_CHECKING:
     from headway.clock import Clock
 
     from .auth.accounts import Accounts
-    from .cluster.queue_and_nodes import Cluster
-    from .cluster.usage import UsageDesk
-    from .code.service import Code
+    from .auth.groups import Groups
+    from .cluster.queue_and_nodes import QueueAndNodes
+    from .cluster.usage import UsageReports
+    from .code.service import CodeSnapshots
     from .datasets.service import Datasets
     from .files.homes import Homes
+    from .files.quotas import SpaceQuotas
     from .files.service import Files
-    from .files.spaces import Spaces
     from .files.trash import Trash
     from .jobs.service import Jobs
     from .jobs.submit import Submit
     from .logs.service import Logs
-    from .market.groups import Groups
-    from .market.service import Market
-    from .market.target import ImageTarget
+    from .market.service import ImageMarket
+    from .market.upload_target import ImageUploadTarget
     from .needs.pinning import Pinning
-    from .needs.uses import Uses
-    from .peers.hub import Hub
+    from .peers.hub import PageEventHub
     from .peers.readiness import Readiness
     from .registries.service import Registries
     from .settings import Settings
     from .uploads.service import Uploads
+    from .uses.service import Uses
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,20 +42,20 @@ class Parts:
     submit: Submit
     jobs: Jobs
     logs: Logs
-    cluster: Cluster
+    cluster: QueueAndNodes
     homes: Homes
     files: Files
-    spaces: Spaces
+    spaces: SpaceQuotas
     trash: Trash
     datasets: Datasets
-    code: Code
+    code: CodeSnapshots
     uses: Uses
     groups: Groups
-    market: Market
-    image_target: ImageTarget
+    market: ImageMarket
+    image_target: ImageUploadTarget
     uploads: Uploads
-    usage: UsageDesk
+    usage: UsageReports
     registries: Registries
     pinning: Pinning
-    hub: Hub
+    hub: PageEventHub
     readiness: Readiness

@@ -1,21 +1,20 @@
-"""HttpServer's gRPC door: what it answers to the other services about accounts and images."""
+"""HttpServer's gRPC service: what the other services ask it about accounts and images."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from headway.errors import NotFound
-from headway.rpc.v1 import common_pb2 as common
 from headway.rpc.v1 import http_server_pb2 as hs
 from headway.rpc.v1.http_server_pb2_grpc import HttpServerServicer
 
 from .auth.accounts import Accounts
-from .auth.model import Account
+from .auth.views import account_to_pb
 from .needs.pinning import Pinning
 from .registries.service import Registries
 
 
-class Servicer(HttpServerServicer):
+class HttpServerService(HttpServerServicer):
     """See proto/headway/rpc/v1/http_server.proto."""
 
     def __init__(self, accounts: Accounts, pinning: Pinning, registries: Registries) -> None:
@@ -47,15 +46,3 @@ class Servicer(HttpServerServicer):
         if login is None:
             return hs.GetRegistryAuthReply()
         return hs.GetRegistryAuthReply(username=login.username, password=login.password)
-
-
-def account_to_pb(account: Account) -> common.Account:
-    """As JobManager keeps it with a job."""
-    return common.Account(
-        name=account.name,
-        uid=account.uid,
-        gid=account.gid,
-        admin=account.admin,
-        may_use_image_user=account.may_use_image_user,
-        may_use_high_priority=account.may_use_high_priority,
-    )

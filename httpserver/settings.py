@@ -1,4 +1,4 @@
-"""What of headway.toml matters here, as plain values."""
+"""The settings of headway.toml that this service uses, as plain values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Settings:
     # name means a page elsewhere that had its name point here (DNS rebinding).
     hosts: frozenset[str] = frozenset()
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = ()  # whose X-Forwarded-… headers count
-    where: str = "this machine"  # for the sentence that tells a stranger how to get in
+    where: str = "this machine"  # for the message to somebody who calls it under another name
     secure: bool = False  # this process itself speaks TLS
     secret_key_file: Path = Path("/nonexistent/registry-key")  # that passwords of registries are encrypted with
     ask_registries: bool = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ import click
 
 from ..client import Client, Refused
 from ..errors import JobFileInvalid
+from ..jobfile.spec import TASK
+from ..jobfile.table import Option, Table, TaskField
 from ..units import counted
 from .common import client, content_of, job_exit_status, output_option, print_json, task_exit_status
 from .jobs import come_back, wait_for
@@ -138,20 +141,51 @@ def _follow(http: Client, job_id: str, output: str) -> int:
     return job_exit_status(job)
 
 
+def _optional(table: Table) -> Iterator[tuple[TaskField, Option, str]]:
+    """The rows that have an option, and the key of the mapping that each is in; empty: none."""
+    for row in table.rows:
+        if row.option:
+            yield row, row.option, ""
+        if row.key in table.parts:
+            yield from ((part, option, row.key) for part, option, _ in _optional(table.parts[row.key]))
+
+
+def _parameter(option: Option) -> str:
+    return option.flag.removeprefix("--").replace("-", "_")
+
+
+_Command = Callable[..., Any]
+# The help begins with these; what the table has more comes after them.
+_FIRST = ("image", "gpus", "gpu_model", "cpus", "memory", "timeout", "grace", "retries", "env", "working_dir")
+
+
+def options_of(table: Table, *, first: bool) -> Callable[[_Command], _Command]:
+    """The options of a table's fields: those of ``_FIRST``, or the others."""
+    options = {row.key: option for row, option, _ in _optional(table)}
+    keys = _FIRST if first else [key for key in options if key not in _FIRST]
+
+    def decorated(command: _Command) -> _Command:
+        # The decorator that stands last is the first to be applied.
+        for option in (options[key] for key in reversed(keys)):
+            command = click.option(
+                option.flag,
+                type=click.IntRange(0) if isinstance(option.default, int) else None,
+                default=option.default,
+                show_default=option.default is not None,
+                multiple=option.many,
+                metavar=option.metavar,
+                help=option.help,
+            )(command)
+        return command
+
+    return decorated
+
+
 @click.command(context_settings={"ignore_unknown_options": True})
-@click.option("--image", default="base/python:1", show_default=True)
-@click.option("--gpus", type=click.IntRange(0), default=0, show_default=True)
-@click.option("--gpu-model", multiple=True, help="Any of these models; may be given several times.")
-@click.option("--cpus", help="For instance 2 or 0.5; 1 unless given.")
-@click.option("--memory", help="For instance 4GiB; 2GiB unless given.")
-@click.option("--timeout", default="10m", show_default=True, help="Of run time, for instance 90s, 15m, 2h.")
-@click.option("--grace", help="From TERM to KILL; 10s unless given.")
-@click.option("--retries", type=click.IntRange(0), default=0, show_default=True)
-@click.option("--env", multiple=True, metavar="NAME=VALUE", help="May be given several times.")
-@click.option("--workdir", help="Working directory; the image's unless given.")
+@options_of(TASK, first=True)
 @click.option("--name", help="Of the job; the command unless given.")
 @click.option("--priority", type=click.Choice(["low", "normal", "high"]), default="normal", show_default=True)
-@click.option("--dataset", multiple=True, metavar="NAME[@VERSION]", help="May be given several times.")
+@options_of(TASK, first=False)
 @click.option("--code", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path), help=_CODE)
 @click.option("-d", "--detach", is_flag=True, help="Print the job's id and return.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
@@ -202,39 +236,35 @@ def _submit_without_a_file(http: Client, job: dict[str, Any], code: str) -> dict
         ) from None
 
 
-def _one_task_job(command: tuple[str, ...], options: dict[str, Any]) -> dict[str, Any]:
-    resources: dict[str, Any] = {}
-    for key in ("memory", "gpus"):
-        if options[key]:
-            resources[key] = options[key]
-    if options["cpus"]:
-        try:
-            resources["cpus"] = float(options["cpus"])
-        except ValueError:
-            raise click.BadParameter(f"--cpus is a number such as 2 or 0.5, not {options['cpus']!r}") from None
-    if options["gpu_model"]:
-        resources["gpu_model"] = list(options["gpu_model"])
-    env: dict[str, str] = {}
-    for pair in options["env"]:
-        name, equals, value = pair.partition("=")
-        if not equals:
-            raise click.BadParameter(f"--env wants NAME=VALUE, not {pair!r}")
-        env[name] = value
-    task: dict[str, Any] = {
-        "name": "main",
-        "image": options["image"],
-        "command": list(command),
-        "timeout": options["timeout"],
-        "resources": resources,
-        "env": env,
-        "retries": options["retries"],
-    }
-    if options["grace"]:
-        task["grace"] = options["grace"]
-    if options["dataset"]:
-        task["datasets"] = list(options["dataset"])
-    if options["workdir"]:
-        task["working_dir"] = options["workdir"]
+def _one_task_job(command: tuple[str, ...], options: dict[str, Any], table: Table = TASK) -> dict[str, Any]:
+    task: dict[str, Any] = {"name": "main", "command": list(command)}
+    for row, option, under in _optional(table):
+        value = options.get(_parameter(option))
+        if value or option.default is not None:
+            place = task.setdefault(under, {}) if under else task
+            place[row.key] = _as_json(row, option, value)
     printable = "".join(c if c.isprintable() else " " for c in " ".join(command)).strip()
     name = options["name"] or printable[:60] or "run"
     return {"version": 1, "name": name, "priority": options["priority"], "tasks": [task]}
+
+
+def _as_json(row: TaskField, option: Option, value: Any) -> Any:
+    """What is given for an option, as a job file has it."""
+    if row.key == "env":
+        return dict(_pair(option, pair) for pair in value)
+    if option.many:
+        return list(value)
+    if row.value in (int, float):
+        try:
+            return row.value(value)
+        except ValueError:
+            example = "2" if row.value is int else "2 or 0.5"
+            raise click.BadParameter(f"{option.flag} is a number such as {example}, not {value!r}") from None
+    return value
+
+
+def _pair(option: Option, pair: str) -> tuple[str, str]:
+    name, equals, value = pair.partition("=")
+    if not equals:
+        raise click.BadParameter(f"{option.flag} wants {option.metavar}, not {pair!r}")
+    return name, value

@@ -11,31 +11,12 @@ from headway.jobfile import fields
 from headway.jobfile.hints import nearest
 from headway.jobfile.report import Report
 from headway.jobfile.source import Path, Problems, Source, printable, quoted
-from headway.jobfile.spec import (
-    DEFAULT_GRACE_S,
-    DEFAULT_LOG_LIMIT_BYTES,
-    Entrypoint,
-    JobSpec,
-    LogLimitAction,
-    Need,
-    NeedOn,
-    Network,
-    Priority,
-    ResourceSpec,
-    RunAs,
-    Shell,
-    TaskSpec,
-)
-from headway.jobfile.task_fields import DEFAULTS_KEYS, TASK_KEYS, Fields, read_fields
+from headway.jobfile.spec import TASK, JobSpec, Need, NeedOn, Priority, ResourceSpec, TaskSpec
+from headway.jobfile.table import Table
+from headway.jobfile.task_fields import Fields, read_fields
 from headway.units import MIB
 
 JOB_KEYS: Final = ("version", "name", "priority", "defaults", "tasks")
-REQUIRED: Final = {
-    "image": "image: base/python:1",
-    "command": "command: python3 train.py",
-    "timeout": "timeout: 30m",
-}
-_TASK_KEY_SET: Final = frozenset(TASK_KEYS)
 _need_on = fields.choice(NeedOn)
 _NEED_ON: Final = {on.value: on for on in NeedOn}
 
@@ -54,8 +35,12 @@ class Limits:
 class Checker:
     """One document's check; use once."""
 
-    def __init__(self, source: Source, limits: Limits, problems: Problems) -> None:
+    def __init__(self, source: Source, limits: Limits, problems: Problems, table: Table = TASK) -> None:
         self._limits = limits
+        self._table = table
+        self._keys = frozenset(table.keys)
+        self._parts = table.parts["resources"]
+        self._need_another = tuple(row for row in self._parts.rows if row.without)
         self._report = Report(source, problems)
         self._known: dict[str, int] = {}  # task name -> index of the first task that has it
         self._lower: dict[str, str] = {}
@@ -77,8 +62,8 @@ class Checker:
         defaults = Fields()
         if (raw_defaults := raw.get("defaults")) is not None:
             if isinstance(raw_defaults, dict):
-                self._report.keys(raw_defaults, ("defaults",), DEFAULTS_KEYS, "defaults")
-                defaults = read_fields(self._report, raw_defaults, ("defaults",), "defaults")
+                self._report.keys(raw_defaults, ("defaults",), self._table.shared_keys, "defaults")
+                defaults = read_fields(self._report, raw_defaults, ("defaults",), "defaults", self._table)
             else:
                 self._report.wrong_kind(("defaults",), "defaults", raw_defaults, "a mapping of task fields")
         tasks = self._tasks(raw, defaults)
@@ -154,15 +139,17 @@ class Checker:
     def _task(self, raw: dict[str, Any], path: Path, name: str | None, defaults: Fields) -> TaskSpec | None:
         where = f"task {quoted(name)}" if name else f"task {int(path[1]) + 1}"
         for key in raw:
-            if key not in _TASK_KEY_SET:
-                self._report.unknown_key(key, path, TASK_KEYS, where)
-        own = read_fields(self._report, raw, path, where)
+            if key not in self._keys:
+                self._report.unknown_key(key, path, self._table.keys, where)
+        own = read_fields(self._report, raw, path, where, self._table)
         values = {**defaults.values, **own.values}
-        for key, example in REQUIRED.items():
-            if key not in values and key not in own.bad and key not in defaults.bad:
-                self._report.add(path, f"{where} has no {key}; write for instance {example}, here or under defaults")
+        for row in self._table.required:
+            if row.attribute not in values and row.key not in own.bad and row.key not in defaults.bad:
+                self._report.add(
+                    path,
+                    f"{where} has no {row.key}; write for instance {row.key}: {row.example}, here or under defaults",
+                )
         command = values.get("command")
-        shell = values.get("shell", Shell.SH)
         if isinstance(command, tuple):
             if "shell" in own.values:
                 self._report.add(
@@ -171,42 +158,35 @@ class Checker:
                     "or write the command as text",
                     of_key=True,
                 )
-            shell = None
+            values["shell"] = None
         needs = self._needs(raw.get("needs"), path, where, name)
         resources = {**defaults.resources, **own.resources} if own.resources else defaults.resources
-        if not resources.get("gpus", 0):
-            for key in ("gpu_model", "gpu_memory"):
-                if key in own.resources and "gpus" not in own.bad and "gpus" not in defaults.bad:
-                    self._report.add(
-                        (*path, "resources", key),
-                        f"{where}: {key} says nothing without GPUs; add gpus: 1 to resources, or remove {key}",
-                        of_key=True,
-                    )
+        if own.resources:
+            self._alone(own, defaults, resources, path, where)
         env = {**defaults.env, **own.env} if own.env else defaults.env
         self._count_text(where, path, command, env)
         if self._report or name is None:
             return None
-        return TaskSpec(
+        task: TaskSpec = self._table.kind(
             name=name,
             needs=needs,
-            image=values["image"],
-            command=values["command"],
-            shell=shell,
-            entrypoint=values.get("entrypoint", Entrypoint.REPLACE),
             env=tuple(sorted(env.items())),
-            working_dir=values.get("working_dir"),
-            code=values.get("code"),
-            datasets=values.get("datasets", ()),
             resources=self._resource_spec(resources),
-            timeout_s=values["timeout"],
-            grace_s=values.get("grace", DEFAULT_GRACE_S),
-            retries=values.get("retries", 0),
-            user=values.get("user", RunAs.ACCOUNT),
-            network=values.get("network", Network.OUTGOING),
-            output_path=values.get("output_path"),
-            log_limit_bytes=values.get("log_limit", DEFAULT_LOG_LIMIT_BYTES),
-            log_limit_action=values.get("log_limit_action", LogLimitAction.DROP),
+            **values,
         )
+        return task
+
+    def _alone(self, own: Fields, defaults: Fields, resources: dict[str, Any], path: Path, where: str) -> None:
+        """Resources of the task's own that say nothing, as what they are about is not asked for."""
+        for row in self._need_another:
+            if resources.get(self._parts[row.without].attribute):
+                continue
+            if row.attribute in own.resources and row.without not in own.bad and row.without not in defaults.bad:
+                self._report.add(
+                    (*path, "resources", row.key),
+                    f"{where}: {row.key} says nothing without GPUs; add gpus: 1 to resources, or remove {row.key}",
+                    of_key=True,
+                )
 
     def _count_text(self, where: str, path: Path, command: Any, env: dict[str, str]) -> None:
         env_bytes = sum(map(_bytes_of_pair, env.items()))
@@ -224,18 +204,12 @@ class Checker:
         key = tuple(given.items())
         spec = self._resource_specs.get(key)
         if spec is None:
-            default = ResourceSpec()
-            memory_bytes = given.get("memory", default.memory_bytes)
-            gpus = given.get("gpus", 0)
-            spec = ResourceSpec(
-                cpus_centi=given.get("cpus", default.cpus_centi),
-                memory_bytes=memory_bytes,
-                shm_bytes=given.get("shm", memory_bytes // 2),
-                gpus=gpus,
+            values = dict(given)
+            for row in self._need_another:
                 # From the defaults, they may meet a task without GPUs and then mean nothing.
-                gpu_models=given.get("gpu_model", ()) if gpus else (),
-                gpu_memory_bytes=given.get("gpu_memory") if gpus else None,
-            )
+                if not values.get(self._parts[row.without].attribute):
+                    values.pop(row.attribute, None)
+            spec = self._parts.made(values)
             self._resource_specs[key] = spec
         return spec
 

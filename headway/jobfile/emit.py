@@ -6,28 +6,10 @@ import json
 import re
 from typing import Any, Final
 
-from headway.jobfile.spec import JobSpec
+from headway.jobfile.spec import TASK, JobSpec
+from headway.jobfile.table import Table
 
 _WIDTH: Final = 100
-_HOISTED: Final = (
-    "image",
-    "command",
-    "shell",
-    "entrypoint",
-    "env",
-    "working_dir",
-    "code",
-    "datasets",
-    "resources",
-    "timeout",
-    "grace",
-    "retries",
-    "user",
-    "network",
-    "output_path",
-    "log_limit",
-    "log_limit_action",
-)
 # Safe without quotes wherever it stands: no indicator of YAML, and never a number, date or boolean to anyone.
 _PLAIN = re.compile(r"[^\W_](?:[\w./+=@%~-]|:(?=[\w/])| (?=[\w./+=@%~-]))*|/[\w./+=@%~-]*")
 _SPECIAL = re.compile(r"(?i:y|n|yes|no|on|off|true|false|null)|[0-9][0-9_.:xobe+-]*(?:[t ].*)?", re.IGNORECASE)
@@ -36,13 +18,13 @@ _HEX_OR_EXPONENT = re.compile(r"(?i:0x[0-9a-f_]+|[0-9._]+e[-+]?[0-9]+)")
 _NOT_LITERAL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
-def to_yaml(spec: JobSpec) -> str:
+def to_yaml(spec: JobSpec, table: Table = TASK) -> str:
     """The job as a YAML job file. What all tasks share stands once, under ``defaults``."""
     whole = spec.to_json()
     tasks: list[dict[str, Any]] = whole["tasks"]
     shared: dict[str, Any] = {}
     if len(tasks) > 1:
-        for key in _HOISTED:
+        for key in table.shared_keys:
             value = tasks[0].get(key)
             if value is not None and all(task.get(key) == value for task in tasks):
                 shared[key] = value

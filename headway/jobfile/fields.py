@@ -297,12 +297,9 @@ def cpus(raw: Any) -> int:
     return parse_cpus(str(raw) if isinstance(raw, str) else raw)
 
 
-def gpus(raw: Any) -> int:
-    return _whole(raw, MAX_GPUS)
-
-
-def retries(raw: Any) -> int:
-    return _whole(raw, MAX_RETRIES)
+def whole(most: int) -> Callable[[Any], int]:
+    """A check for a whole number from 0 on."""
+    return lambda raw: _whole(raw, most)
 
 
 def version(raw: Any) -> int:

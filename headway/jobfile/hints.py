@@ -7,52 +7,24 @@ from collections.abc import Iterable, Sized
 from typing import Final
 
 from headway.jobfile.source import Path
+from headway.jobfile.spec import RESOURCES, TASK
+from headway.jobfile.table import Table
 
-# Words of other batch systems, container tools and workflow files for what a job file calls by the name behind.
+
+def foreign_words(*tables: Table) -> dict[str, str]:
+    """Words of other batch systems, container tools and workflow files for what a job file calls by the name behind."""
+    return {word: row.key for table in tables for row in table.rows for word in row.foreign}
+
+
 _FOREIGN: Final = {
-    **dict.fromkeys(("depends_on", "dependson", "dependencies", "depends", "after", "requires", "deps"), "needs"),
-    **dict.fromkeys(("script", "commands", "cmd", "run", "args", "exec"), "command"),
-    **dict.fromkeys(("time_limit", "timelimit", "walltime", "time", "max_time", "timeout_s", "deadline"), "timeout"),
-    **dict.fromkeys(("environment", "envs", "variables", "env_vars"), "env"),
-    **dict.fromkeys(("workdir", "cwd", "chdir", "working_directory"), "working_dir"),
-    **dict.fromkeys(("retry", "max_retries", "restarts", "retry_limit"), "retries"),
-    **dict.fromkeys(("container", "docker_image"), "image"),
-    **dict.fromkeys(("grace_period", "stop_grace_period"), "grace"),
-    **dict.fromkeys(("data", "dataset"), "datasets"),
-    **dict.fromkeys(("output", "outputs", "output_dir"), "output_path"),
-    **dict.fromkeys(("gpu", "num_gpus", "ngpus", "gpu_count"), "gpus"),
-    **dict.fromkeys(("cpu", "cores", "ncpus", "num_cpus"), "cpus"),
-    **dict.fromkeys(("mem", "ram", "memory_mb"), "memory"),
-    **dict.fromkeys(("shm_size", "shared_memory"), "shm"),
-    **dict.fromkeys(("gpu_models", "gpu_type"), "gpu_model"),
+    **foreign_words(TASK, RESOURCES),
     **dict.fromkeys(("jobs", "steps", "nodes"), "tasks"),
-    **dict.fromkeys(("resource", "limits"), "resources"),
     **dict.fromkeys(("title", "job_name", "task_name", "id"), "name"),
 }
-_IN_RESOURCES: Final = frozenset(("cpus", "memory", "shm", "gpus", "gpu_model", "gpu_memory"))
-_BESIDE_RESOURCES: Final = frozenset(
-    (
-        "image",
-        "command",
-        "shell",
-        "entrypoint",
-        "env",
-        "working_dir",
-        "code",
-        "datasets",
-        "resources",
-        "timeout",
-        "grace",
-        "retries",
-        "user",
-        "network",
-        "output_path",
-        "log_limit",
-        "log_limit_action",
-    )
-)
+_IN_RESOURCES: Final = frozenset(RESOURCES.keys)
+_BESIDE_RESOURCES: Final = frozenset(TASK.shared_keys)
 _OF_THE_JOB: Final = frozenset(("version", "priority", "defaults", "tasks"))
-_OF_A_TASK_ONLY: Final = frozenset(("name", "needs"))
+_OF_A_TASK_ONLY: Final = frozenset(TASK.keys) - _BESIDE_RESOURCES
 
 
 def nearest(word: str, known: Iterable[str], lower: dict[str, str] | None = None) -> str | None:

@@ -1,74 +1,40 @@
 """What a job file says, with every default applied. Pure values; reading is in parse.py, writing YAML in
-emit.py."""
+emit.py.
+
+Each field of a task has its row (table.py) where it is declared, here or in resources.py.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
-from enum import StrEnum
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from headway.units import GIB, format_cpus, format_duration, format_size
+from headway.jobfile import fields
+from headway.jobfile.resources import DEFAULT_RESOURCES, RESOURCES, ResourceSpec
+from headway.jobfile.table import Form, Option, row, table_of
+from headway.jobfile.words import Entrypoint, LogLimitAction, NeedOn, Network, Priority, RunAs, Shell
+from headway.units import GIB, format_duration, format_size
+
+__all__ = [
+    "RESOURCES",
+    "TASK",
+    "VERSION",
+    "Entrypoint",
+    "JobSpec",
+    "LogLimitAction",
+    "Need",
+    "NeedOn",
+    "Network",
+    "Priority",
+    "ResourceSpec",
+    "RunAs",
+    "Shell",
+    "TaskSpec",
+]
 
 VERSION: Final = 1
-
-
-class Priority(StrEnum):
-    """Higher always runs sooner; ``high`` needs a grant by an admin."""
-
-    LOW = "low"
-    NORMAL = "normal"
-    HIGH = "high"
-
-
-class NeedOn(StrEnum):
-    """Which ends of a needed task let the task start. Failure counts a timeout and running out of memory;
-    any also counts being skipped."""
-
-    SUCCESS = "success"
-    FAILURE = "failure"
-    ANY = "any"
-
-
-class Shell(StrEnum):
-    """What runs a command given as text: ``/bin/sh -e`` or ``bash -e -o pipefail``."""
-
-    SH = "sh"
-    BASH = "bash"
-
-
-class Entrypoint(StrEnum):
-    """REPLACE: the command stands for the image's ENTRYPOINT and CMD. IMAGE: the command is ENTRYPOINT's
-    arguments."""
-
-    REPLACE = "replace"
-    IMAGE = "image"
-
-
-class RunAs(StrEnum):
-    """ACCOUNT: the account's uid and gid. IMAGE: as the image says, where an admin allows it."""
-
-    ACCOUNT = "account"
-    IMAGE = "image"
-
-
-class Network(StrEnum):
-    OUTGOING = "outgoing"
-    NONE = "none"
-
-
-class LogLimitAction(StrEnum):
-    """What happens to output past the limit: dropped and counted, or the task is ended."""
-
-    DROP = "drop"
-    KILL = "kill"
-
-
-DEFAULT_CPUS_CENTI: Final = 100
-DEFAULT_MEMORY_BYTES: Final = 2 * GIB
-DEFAULT_GRACE_S: Final = 10.0
-DEFAULT_LOG_LIMIT_BYTES: Final = GIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,108 +45,262 @@ class Need:
     on: NeedOn = NeedOn.SUCCESS
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceSpec:
-    """What one attempt is given. ``gpu_models`` empty: any model; ``gpu_memory_bytes`` None: any size,
-    else the least memory that each of its GPUs must have. Both say nothing when ``gpus`` is 0."""
-
-    cpus_centi: int = DEFAULT_CPUS_CENTI  # hundredths of a CPU
-    memory_bytes: int = DEFAULT_MEMORY_BYTES
-    shm_bytes: int = DEFAULT_MEMORY_BYTES // 2
-    gpus: int = 0
-    gpu_models: tuple[str, ...] = ()
-    gpu_memory_bytes: int | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """As in a job file, without what equals a default."""
-        out: dict[str, Any] = {}
-        if self.cpus_centi != DEFAULT_CPUS_CENTI:
-            whole, rest = divmod(self.cpus_centi, 100)
-            out["cpus"] = float(format_cpus(self.cpus_centi)) if rest else whole
-        if self.memory_bytes != DEFAULT_MEMORY_BYTES:
-            out["memory"] = format_size(self.memory_bytes)
-        if self.shm_bytes != self.memory_bytes // 2:
-            out["shm"] = format_size(self.shm_bytes)
-        if self.gpus:
-            out["gpus"] = self.gpus
-        if self.gpu_models:
-            out["gpu_model"] = list(self.gpu_models)
-        if self.gpu_memory_bytes is not None:
-            out["gpu_memory"] = format_size(self.gpu_memory_bytes)
-        return out
+def _needs_as_json(needs: tuple[Need, ...]) -> list[str] | dict[str, str]:
+    if all(need.on is NeedOn.SUCCESS for need in needs):
+        return [need.task for need in needs]
+    return {need.task: need.on.value for need in needs}
 
 
-DEFAULT_RESOURCES: Final = ResourceSpec()
+def _command_as_json(command: str | tuple[str, ...]) -> str | list[str]:
+    return command if isinstance(command, str) else list(command)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSpec:
-    """One task with every default applied.
+    """One task with every default applied. The fields stand in the order of a job file.
 
     ``needs`` and ``env`` are sorted: neither has an order that means anything, and a JSON column or a
     protobuf map may not keep one.
     """
 
-    name: str
-    image: str
-    command: str | tuple[str, ...]  # text: a script for ``shell``; tuple: argv
-    timeout_s: float  # of run time; whole milliseconds
-    needs: tuple[Need, ...] = ()  # each task once, in the order of their names
-    shell: Shell | None = Shell.SH  # None exactly when ``command`` is a tuple
-    entrypoint: Entrypoint = Entrypoint.REPLACE
-    env: tuple[tuple[str, str], ...] = ()  # each name once, in the order of the names
-    working_dir: str | None = None  # None: /root/code where there is code, else the image's
-    code: str | None = None  # digest of the snapshot that is seen at /root/code
-    datasets: tuple[str, ...] = ()  # NAME or NAME@VERSION
-    resources: ResourceSpec = DEFAULT_RESOURCES
-    grace_s: float = DEFAULT_GRACE_S  # TERM to KILL; whole milliseconds
-    retries: int = 0  # runs after the first, after a failure of the user's own process
-    user: RunAs = RunAs.ACCOUNT
-    network: Network = Network.OUTGOING
-    output_path: str | None = None  # relative to the personal space, normalised
-    log_limit_bytes: int = DEFAULT_LOG_LIMIT_BYTES  # stdout and stderr together
-    log_limit_action: LogLimitAction = LogLimitAction.DROP
+    name: str = field(
+        metadata=row(
+            "name",
+            "letters (a-z, A-Z), digits, `.`, `_`, `-`, starting with a letter or digit, up to 63; unique in the job",
+            str,
+            shared=False,
+            wire="name",
+        )
+    )
+    needs: tuple[Need, ...] = field(  # each task once, in the order of their names
+        default=(),
+        metadata=row(
+            "needs",
+            "tasks that have to end first: a list of names, or a mapping of names to `success`, `failure` or `any`",
+            None,
+            write=_needs_as_json,
+            foreign=("depends_on", "dependson", "dependencies", "depends", "after", "requires", "deps"),
+            shared=False,
+        ),
+    )
+    image: str = field(
+        metadata=row(
+            "image",
+            "`NAME`, `NAME:TAG`, `GROUP/NAME:TAG`, `HOST:PORT/NAME:TAG`, `NAME@sha256:DIGEST`",
+            str,
+            read=fields.image,
+            example="base/python:1",
+            foreign=("container", "docker_image"),
+            wire="image",
+            option=Option("--image", default="base/python:1"),
+        )
+    )
+    command: str | tuple[str, ...] = field(  # text: a script for ``shell``; tuple: argv
+        metadata=row(
+            "command",
+            "text: a script; a list: a program and its arguments",
+            str | list[str],
+            write=_command_as_json,
+            example="python3 train.py",
+            foreign=("script", "commands", "cmd", "run", "args", "exec"),
+        )
+    )
+    shell: Shell | None = field(  # None exactly when ``command`` is a tuple
+        default=Shell.SH,
+        metadata=row(
+            "shell",
+            "for a text only. `sh`: `/bin/sh -e`; `bash`: `bash -e -o pipefail`",
+            Shell,
+            read=fields.choice(Shell),
+            write=str,
+            wire="shell",
+        ),
+    )
+    entrypoint: Entrypoint = field(
+        default=Entrypoint.REPLACE,
+        metadata=row(
+            "entrypoint",
+            "`replace`: `command` stands for the image's ENTRYPOINT and CMD. `image`: ENTRYPOINT is kept and `command` "
+            "is its arguments",
+            Entrypoint,
+            read=fields.choice(Entrypoint),
+            write=str,
+            wire="entrypoint",
+        ),
+    )
+    env: tuple[tuple[str, str], ...] = field(  # each name once, in the order of the names
+        default=(),
+        metadata=row(
+            "env",
+            "a mapping of names to texts",
+            dict[str, str],
+            write=dict,
+            foreign=("environment", "envs", "variables", "env_vars"),
+            option=Option("--env", "May be given several times.", many=True, metavar="NAME=VALUE"),
+        ),
+    )
+    working_dir: str | None = field(
+        default=None,
+        metadata=row(
+            "working_dir",
+            "an absolute path; made if it isn't there",
+            str,
+            read=fields.working_dir,
+            default_about="`/root/code` where there is `code`, else the image's",
+            foreign=("workdir", "cwd", "chdir", "working_directory"),
+            wire="working_dir",
+            option=Option("--workdir", "Working directory; the image's unless given."),
+            form=Form(
+                label="Working folder", place=6, hint="the image's if empty", placeholder="/root/nfs", exact=True
+            ),
+        ),
+    )
+    code: str | None = field(
+        default=None,
+        metadata=row(
+            "code",
+            "the digest of a snapshot of code (`sha256:` and 64 hex digits), seen read-only at `/root/code`; "
+            "`headway submit --code DIR` makes the snapshot (`POST /code`) and fills this in for every task that names "
+            "none",
+            str,
+            read=fields.code,
+            wire="code",
+        ),
+    )
+    datasets: tuple[str, ...] = field(
+        default=(),
+        metadata=row(
+            "datasets",
+            "datasets, mounted read-only at `/root/datasets/NAME`: `NAME` is the newest version when the job is "
+            "submitted, `NAME@VERSION` exactly that one; each name once",
+            list[str],
+            write=list,
+            examples=(["mnist"], ["mnist@2"]),
+            foreign=("data", "dataset"),
+            wire="datasets",
+            option=Option("--dataset", "May be given several times.", many=True, metavar="NAME[@VERSION]"),
+        ),
+    )
+    resources: ResourceSpec = field(
+        default=DEFAULT_RESOURCES,
+        metadata=row(
+            "resources",
+            "what one run is given of a machine",
+            None,
+            write=ResourceSpec.to_json,
+            default_about="",
+            foreign=("resource", "limits"),
+            parts=ResourceSpec,
+        ),
+    )
+    timeout_s: float = field(  # of run time; whole milliseconds
+        metadata=row(
+            "timeout",
+            "how long one run may take; counts from the start of your program, waiting is free. The shorter, the "
+            "sooner it starts. `headway submit --dry-run` tells what your past runs took, and "
+            "`headway extend ID/TASK 30m` gives a running task more",
+            str,
+            read=fields.duration,
+            write=format_duration,
+            example="30m",
+            examples=("30m",),
+            foreign=("time_limit", "timelimit", "walltime", "time", "max_time", "timeout_s", "deadline"),
+            wire="timeout_s",
+            option=Option("--timeout", "Of run time, for instance 90s, 15m, 2h.", "10m"),
+            form=Form(label="Timeout", place=1, hint="90s, 15m, 2h", start="10m", width=8, required=True, always=True),
+        )
+    )
+    grace_s: float = field(  # TERM to KILL; whole milliseconds
+        default=10.0,
+        metadata=row(
+            "grace",
+            f"time between TERM and KILL, up to `{format_duration(fields.MAX_GRACE_S)}`",
+            str,
+            read=fields.grace,
+            write=format_duration,
+            foreign=("grace_period", "stop_grace_period"),
+            wire="grace_s",
+            option=Option("--grace", "From TERM to KILL; 10s unless given."),
+        ),
+    )
+    retries: int = field(  # runs after the first, after a failure of the user's own process
+        default=0,
+        metadata=row(
+            "retries",
+            f"0 to {fields.MAX_RETRIES} further runs after a failure of your own program (faults of the platform have "
+            "retries of their own). `retries: 3` is at most 4 runs",
+            int,
+            read=fields.whole(fields.MAX_RETRIES),
+            foreign=("retry", "max_retries", "restarts", "retry_limit"),
+            wire="retries",
+            option=Option("--retries", default=0),
+            form=Form(label="Retries", place=2, start="0", width=4),
+        ),
+    )
+    user: RunAs = field(
+        default=RunAs.ACCOUNT,
+        metadata=row(
+            "user",
+            "`account`: your uid and gid. `image`: as the image says, where an admin allows it",
+            RunAs,
+            read=fields.choice(RunAs),
+            write=str,
+            wire="user",
+        ),
+    )
+    network: Network = field(
+        default=Network.OUTGOING,
+        metadata=row(
+            "network",
+            "`outgoing`, or `none`",
+            Network,
+            read=fields.choice(Network),
+            write=str,
+            wire="network",
+            wire_true=Network.OUTGOING,
+        ),
+    )
+    output_path: str | None = field(  # relative to the personal space, normalised
+        default=None,
+        metadata=row(
+            "output_path",
+            "a folder of your personal space where stdout and stderr are also put; relative, without `..`",
+            str,
+            read=fields.output_path,
+            foreign=("output", "outputs", "output_dir"),
+            wire="output_path",
+        ),
+    )
+    log_limit_bytes: int = field(
+        default=GIB,
+        metadata=row(
+            "log_limit",
+            "size of stdout and stderr together",
+            str,
+            read=fields.size,
+            write=format_size,
+            wire="log_limit_bytes",
+        ),
+    )
+    log_limit_action: LogLimitAction = field(
+        default=LogLimitAction.DROP,
+        metadata=row(
+            "log_limit_action",
+            "past the limit: `drop` (dropped, counted and told in the log) or `kill` (the task ends)",
+            LogLimitAction,
+            read=fields.choice(LogLimitAction),
+            write=str,
+            wire="kill_at_log_limit",
+            wire_true=LogLimitAction.KILL,
+        ),
+    )
 
     def to_json(self) -> dict[str, Any]:
         """As in a job file, without what equals a default."""
-        out: dict[str, Any] = {"name": self.name}
-        if self.needs:
-            if all(need.on is NeedOn.SUCCESS for need in self.needs):
-                out["needs"] = [need.task for need in self.needs]
-            else:
-                out["needs"] = {need.task: need.on.value for need in self.needs}
-        out["image"] = self.image
-        out["command"] = self.command if isinstance(self.command, str) else list(self.command)
-        if self.shell is Shell.BASH:
-            out["shell"] = self.shell.value
-        if self.entrypoint is not Entrypoint.REPLACE:
-            out["entrypoint"] = self.entrypoint.value
-        if self.env:
-            out["env"] = dict(self.env)
-        if self.working_dir is not None:
-            out["working_dir"] = self.working_dir
-        if self.code is not None:
-            out["code"] = self.code
-        if self.datasets:
-            out["datasets"] = list(self.datasets)
-        if self.resources != DEFAULT_RESOURCES:
-            out["resources"] = self.resources.to_json()
-        out["timeout"] = format_duration(self.timeout_s)
-        if self.grace_s != DEFAULT_GRACE_S:
-            out["grace"] = format_duration(self.grace_s)
-        if self.retries:
-            out["retries"] = self.retries
-        if self.user is not RunAs.ACCOUNT:
-            out["user"] = self.user.value
-        if self.network is not Network.OUTGOING:
-            out["network"] = self.network.value
-        if self.output_path is not None:
-            out["output_path"] = self.output_path
-        if self.log_limit_bytes != DEFAULT_LOG_LIMIT_BYTES:
-            out["log_limit"] = format_size(self.log_limit_bytes)
-        if self.log_limit_action is not LogLimitAction.DROP:
-            out["log_limit_action"] = self.log_limit_action.value
-        return out
+        return table_of(type(self)).written(self)
+
+
+TASK: Final = table_of(TaskSpec)
 
 
 @dataclass(frozen=True, slots=True)

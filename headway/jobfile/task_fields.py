@@ -1,65 +1,24 @@
-"""The fields that a task and ``defaults`` share: which there are and how each is read."""
+"""Reads the fields that a task and ``defaults`` share, by the table (spec.py)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from headway.jobfile import fields
 from headway.jobfile.report import Report
 from headway.jobfile.source import Ambiguous, Path, printable, quoted
-from headway.jobfile.spec import Entrypoint, LogLimitAction, Network, RunAs, Shell
+from headway.jobfile.spec import RESOURCES, TASK
+from headway.jobfile.table import Table
 from headway.units import BadValue
 
-_SCALARS: Final[dict[str, Callable[[Any], Any]]] = {
-    "image": fields.image,
-    "shell": fields.choice(Shell),
-    "entrypoint": fields.choice(Entrypoint),
-    "working_dir": fields.working_dir,
-    "code": fields.code,
-    "timeout": fields.duration,
-    "grace": fields.grace,
-    "retries": fields.retries,
-    "user": fields.choice(RunAs),
-    "network": fields.choice(Network),
-    "output_path": fields.output_path,
-    "log_limit": fields.size,
-    "log_limit_action": fields.choice(LogLimitAction),
-}
-_RESOURCES: Final[dict[str, Callable[[Any], Any]]] = {
-    "cpus": fields.cpus,
-    "memory": fields.memory,
-    "shm": fields.size,
-    "gpus": fields.gpus,
-    "gpu_memory": fields.size,
-}
-DEFAULTS_KEYS: Final = (
-    "image",
-    "command",
-    "shell",
-    "entrypoint",
-    "env",
-    "working_dir",
-    "code",
-    "datasets",
-    "resources",
-    "timeout",
-    "grace",
-    "retries",
-    "user",
-    "network",
-    "output_path",
-    "log_limit",
-    "log_limit_action",
-)
-TASK_KEYS: Final = ("name", "needs", *DEFAULTS_KEYS)
-RESOURCE_KEYS: Final = ("cpus", "memory", "shm", "gpus", "gpu_model", "gpu_memory")
+TASK_KEYS: Final = TASK.keys
+RESOURCE_KEYS: Final = RESOURCES.keys
 
 
 @dataclass(slots=True)
 class Fields:
-    """The good fields of a task or of ``defaults``, and the names of the bad ones."""
+    """The good fields of a task or of ``defaults`` by their attributes, and the keys of the bad ones."""
 
     values: dict[str, Any] = field(default_factory=dict)
     env: dict[str, str] = field(default_factory=dict)
@@ -67,15 +26,17 @@ class Fields:
     bad: set[str] = field(default_factory=set)
 
 
-def read_fields(report: Report, raw: dict[str, Any], path: Path, where: str) -> Fields:
+def read_fields(report: Report, raw: dict[str, Any], path: Path, where: str, table: Table = TASK) -> Fields:
     """The fields of a task or of ``defaults``; unknown keys, name and needs are the caller's."""
     out = Fields()
+    readers = table.readers
     for key, value in raw.items():
-        check = _SCALARS.get(key)
-        if check is not None:
+        known = readers.get(key)
+        if known is not None:
+            attribute, read = known
             # Not report.attempt: this runs 100,000 times for a large job.
             try:
-                out.values[key] = check(value)
+                out.values[attribute] = read(value)
             except BadValue as bad:
                 out.bad.add(key)
                 report.bad(bad, (*path, key), f"{where}: {key}")
@@ -84,7 +45,7 @@ def read_fields(report: Report, raw: dict[str, Any], path: Path, where: str) -> 
         elif key == "env":
             _env(report, value, (*path, "env"), where, out)
         elif key == "resources":
-            _resources(report, value, (*path, "resources"), where, out)
+            _resources(report, value, (*path, "resources"), where, out, table.parts["resources"])
         elif key == "datasets":
             _datasets(report, value, (*path, "datasets"), where, out)
     return out
@@ -155,7 +116,7 @@ def _env_value(report: Report, name: str, value: Any, here: Path, where: str, ou
         out.env[name] = checked
 
 
-def _resources(report: Report, raw: Any, at: Path, where: str, out: Fields) -> None:
+def _resources(report: Report, raw: Any, at: Path, where: str, out: Fields, table: Table) -> None:
     if raw is None:
         return
     if not isinstance(raw, dict):
@@ -163,10 +124,11 @@ def _resources(report: Report, raw: Any, at: Path, where: str, out: Fields) -> N
         return
     for key, value in raw.items():
         here: Path = (*at, key)
-        check = _RESOURCES.get(key)
-        if check is not None:
+        known = table.readers.get(key)
+        if known is not None:
+            attribute, read = known
             try:
-                out.resources[key] = check(value)
+                out.resources[attribute] = read(value)
             except BadValue as bad:
                 out.bad.add(key)
                 report.bad(bad, here, f"{where}: {key}")
@@ -180,9 +142,9 @@ def _resources(report: Report, raw: Any, at: Path, where: str, out: Fields) -> N
             ]
             if not models:
                 report.add(here, f"{where}: gpu_model is an empty list; name a model or remove it")
-            out.resources[key] = tuple(dict.fromkeys(models))
+            out.resources["gpu_models"] = tuple(dict.fromkeys(models))
         else:
-            report.unknown_key(key, at, RESOURCE_KEYS, f"{where}: resources")
+            report.unknown_key(key, at, table.keys, f"{where}: resources")
 
 
 def _datasets(report: Report, raw: Any, at: Path, where: str, out: Fields) -> None:

@@ -6,19 +6,9 @@ from collections.abc import Iterable
 
 from .. import errors, fingerprint
 from ..ids import AttemptId, JobId, TaskId
-from ..jobfile.spec import (
-    Entrypoint,
-    LogLimitAction,
-    Need,
-    NeedOn,
-    Network,
-    Priority,
-    ResourceSpec,
-    RunAs,
-    Shell,
-    TaskSpec,
-)
+from ..jobfile.spec import RESOURCES, TASK, Need, NeedOn, Priority, ResourceSpec, TaskSpec
 from ..model.reasons import EndReason, EndWord, WaitReason, WaitWord
+from .columns import columns
 from .v1 import common_pb2 as pb
 
 _NEED_TO_PB = {
@@ -69,76 +59,42 @@ def needs_to_pb(values: Iterable[Need]) -> list[pb.Need]:
     return [pb.Need(task=n.task, on=_NEED_TO_PB[n.on]) for n in values]
 
 
+_RESOURCES = columns(RESOURCES, pb.Resources)
+_TASK = columns(TASK, pb.TaskSpec)
+
+
 def resources(message: pb.Resources) -> ResourceSpec:
-    return ResourceSpec(
-        cpus_centi=message.cpu_centi,
-        memory_bytes=message.memory_bytes,
-        shm_bytes=message.shm_bytes,
-        gpus=message.gpus,
-        gpu_models=tuple(message.gpu_models),
-        gpu_memory_bytes=message.gpu_memory_bytes or None,
-    )
+    return ResourceSpec(**_RESOURCES.from_wire(message))
 
 
 def resources_to_pb(value: ResourceSpec) -> pb.Resources:
-    return pb.Resources(
-        cpu_centi=value.cpus_centi,
-        memory_bytes=value.memory_bytes,
-        shm_bytes=value.shm_bytes,
-        gpus=value.gpus,
-        gpu_models=value.gpu_models,
-        gpu_memory_bytes=value.gpu_memory_bytes or 0,
-    )
+    return pb.Resources(**_RESOURCES.to_wire(value))
 
 
 def task_spec(message: pb.TaskSpec) -> TaskSpec:
     """The spec of one task; the pinned image digest, which is no part of a job file, stays in the message."""
-    script = message.WhichOneof("command") == "script"
-    shell = Shell.BASH if message.shell == pb.SHELL_BASH else Shell.SH
+    values = _TASK.from_wire(message)
+    if message.WhichOneof("command") == "script":
+        command: str | tuple[str, ...] = message.script
+    else:
+        command = tuple(message.argv.words)
+        values["shell"] = None
     return TaskSpec(
-        name=message.name,
-        image=message.image,
-        command=message.script if script else tuple(message.argv.words),
-        timeout_s=message.timeout_s,
+        command=command,
         needs=needs(message.needs),
-        shell=shell if script else None,
-        entrypoint=Entrypoint.IMAGE if message.entrypoint == pb.ENTRYPOINT_IMAGE else Entrypoint.REPLACE,
         env=tuple((e.name, e.value) for e in message.env),
-        working_dir=message.working_dir or None,
-        code=message.code or None,
-        datasets=tuple(message.datasets),
         resources=resources(message.resources),
-        grace_s=message.grace_s,
-        retries=message.retries,
-        user=RunAs.IMAGE if message.user == pb.RUN_AS_IMAGE else RunAs.ACCOUNT,
-        network=Network.OUTGOING if message.network else Network.NONE,
-        output_path=message.output_path or None,
-        log_limit_bytes=message.log_limit_bytes,
-        log_limit_action=LogLimitAction.KILL if message.kill_at_log_limit else LogLimitAction.DROP,
+        **values,
     )
 
 
 def task_spec_to_pb(spec: TaskSpec, image_digest: str = "") -> pb.TaskSpec:
     message = pb.TaskSpec(
-        name=spec.name,
         needs=needs_to_pb(spec.needs),
-        image=spec.image,
-        shell=pb.SHELL_BASH if spec.shell is Shell.BASH else pb.SHELL_SH,
-        entrypoint=pb.ENTRYPOINT_IMAGE if spec.entrypoint is Entrypoint.IMAGE else pb.ENTRYPOINT_REPLACE,
         env=[pb.EnvVar(name=k, value=v) for k, v in spec.env],
-        working_dir=spec.working_dir or "",
-        code=spec.code or "",
-        datasets=spec.datasets,
         resources=resources_to_pb(spec.resources),
-        timeout_s=spec.timeout_s,
-        grace_s=spec.grace_s,
-        retries=spec.retries,
-        user=pb.RUN_AS_IMAGE if spec.user is RunAs.IMAGE else pb.RUN_AS_ACCOUNT,
-        output_path=spec.output_path or "",
-        network=spec.network is Network.OUTGOING,
-        log_limit_bytes=spec.log_limit_bytes,
-        kill_at_log_limit=spec.log_limit_action is LogLimitAction.KILL,
         image_digest=image_digest,
+        **_TASK.to_wire(spec),
     )
     if isinstance(spec.command, str):
         message.script = spec.command

@@ -1,1 +1,1 @@
-"""The routes under /api/v1, thin: each reads its request, asks one part of the service and answers."""
+"""The routes under /api/v1. Each one reads its request, asks one part of the service and answers."""

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 
 from .. import schemas as s
-from ..cluster.decisions import SchedulingPatch
+from ..cluster.scheduling import SchedulingPatch
 from .common import AnAdmin, SignedIn, TheParts
 
 router = APIRouter()

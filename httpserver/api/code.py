@@ -18,8 +18,8 @@ async def list_code(account: SignedIn, parts: TheParts) -> s.CodeList:
 
 @router.post("/code")
 async def offer_code(body: s.CodeManifest, account: SignedIn, parts: TheParts) -> s.CodeAnswer:
-    """Names all files of a folder. The answer is the snapshot's digest, and which contents have to be sent first; with
-    none missing the snapshot is there, to be named as `code` by tasks of one's jobs."""
+    """Names all files of a folder. The answer is the snapshot's digest, and which contents have to be sent first.
+    With none missing the snapshot is there, and tasks of one's jobs can name it as `code`."""
     return await parts.code.offer(account, body)
 
 

@@ -1,4 +1,4 @@
-"""What all routers share: who asks, and what hangs on the application."""
+"""What all routers share: who sends the request, and the parts of the service."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ async def signed_in(
 ) -> Account:
     """Who asks.
 
-    The gate in front of the routes has checked cookie or token already and left the account here, so that every
-    path below /api/v1 is closed unless it is named as open.
+    The request guard has already checked the cookie or token and left the account here. So every path below
+    /api/v1 needs a signed-in account unless it is listed as open.
 
     Raises:
         NotSignedIn: nobody is signed in.

@@ -36,14 +36,14 @@ async def get_events(
     or one `reset` if it can't be had any more. A comment comes every 15 s so that proxies keep the line open."""
     token = request.scope["headway.token"]
 
-    def still_welcome() -> bool:
+    def still_allowed() -> bool:
         return parts.accounts.who(token) is not None
 
     return StreamingResponse(
         parts.hub.stream(
             last_event_id or after,
             job=job,
-            still_welcome=still_welcome,
+            still_allowed=still_allowed,
             whole=lambda owner: may_see_all(account, owner),
         ),
         media_type="text/event-stream",

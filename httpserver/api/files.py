@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from .. import schemas as s
-from ..files.names import from_address, shown
+from ..filesystem.paths import from_address, shown
 from .common import BINARY, SignedIn, TheParts, streams
 
 router = APIRouter(tags=["files"])
@@ -26,8 +26,8 @@ def _path(request: Request) -> tuple[str, ...]:
 
 
 def _length(request: Request) -> int | None:
-    said = request.headers.get("content-length", "")
-    return int(said) if said.isdecimal() else None
+    header = request.headers.get("content-length", "")
+    return int(header) if header.isdecimal() else None
 
 
 def _shown(request: Request) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
-from ..market import schemas as s
+from .. import schemas as s
 from .common import AnAdmin, SignedIn, TheParts
 
 router = APIRouter(tags=["groups"])

@@ -10,7 +10,7 @@ from fastapi.responses import StreamingResponse
 from headway.states import JobState
 
 from .. import schemas as s
-from ..cluster.decisions import DecisionList
+from ..jobs.decisions import DecisionList
 from .common import SignedIn, TheParts, streams
 
 router = APIRouter(tags=["jobs"])
@@ -52,8 +52,8 @@ async def submit_job(
         Query(pattern="^(sha256:[0-9a-f]{64})?$", description="the snapshot (POST /code) for all tasks that name none"),
     ] = "",
 ) -> s.Submitted:
-    """Takes a job whole or refuses it whole with all its problems (422), or because the account would have more waiting
-    tasks than it may (429)."""
+    """Takes a job whole or refuses it whole with all its problems (422). An account that would have more waiting tasks
+    than it may is refused too (429)."""
     submitted = await parts.submit.submit(
         account,
         request.stream(),

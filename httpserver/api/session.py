@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 
 from .. import schemas as s
-from ..peers import views
+from ..auth import views
 from .common import COOKIE, SignedIn, TheParts
 
 router = APIRouter(tags=["session"])

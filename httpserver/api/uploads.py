@@ -10,9 +10,9 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from ..uploads import schemas as s
 from ..uploads import tus
 from ..uploads.errors import BadContentType
+from ..uploads.live_upload import LiveUpload
 from ..uploads.service import Uploads
-from ..uploads.storing import Piece
-from ..uploads.upload import Upload
+from ..uploads.store_piece import UploadPiece
 from .common import BINARY, SignedIn, TheParts
 
 router = APIRouter(tags=["uploads"])
@@ -101,16 +101,16 @@ async def create_upload(
     has_piece = tus.is_piece(headers.get("content-type"))
     if not has_piece and (headers.get("content-length", "0") != "0" or "transfer-encoding" in headers):
         raise BadContentType(f"The first bytes of an upload are sent as {tus.CONTENT_TYPE}.")
-    said = ",".join(headers.getlist("upload-metadata"))
+    raw_metadata = ",".join(headers.getlist("upload-metadata"))
     uploads = parts.uploads
-    upload = await uploads.create(account, kind, length, said)
+    upload = await uploads.create(account, kind, length, raw_metadata)
     offset = 0
     if has_piece:
         try:
-            piece = Piece(0, checksum, _body_bytes(request))
+            piece = UploadPiece(0, checksum, _body_bytes(request))
             offset = await uploads.append(upload, piece, None, request.stream().__aiter__())
         except BaseException:
-            # Nobody was told its address yet, so nobody could go on with it.
+            # No client knows its address yet, so nobody could go on with it.
             await asyncio.shield(uploads.delete(upload))
             raise
     said_to = {"Location": f"/api/v1/uploads/{kind}/{upload.record.id}"}
@@ -138,8 +138,8 @@ async def get_upload_offset(
     headers = _progress(parts.uploads, upload, await parts.uploads.offset(upload))
     record = upload.record
     headers.update({"Upload-Defer-Length": "1"} if record.length is None else {"Upload-Length": str(record.length)})
-    if record.said:
-        headers["Upload-Metadata"] = record.said
+    if record.raw_metadata:
+        headers["Upload-Metadata"] = record.raw_metadata
     return Response(status_code=200, headers={**headers, "Cache-Control": "no-store"})
 
 
@@ -175,15 +175,15 @@ async def get_upload(kind: str, upload_id: str, account: SignedIn, parts: ThePar
 async def append_to_upload(
     request: Request, kind: str, upload_id: str, account: SignedIn, parts: TheParts, resumable: Resumable = None
 ) -> Response:
-    """Sends a piece. What has come is kept when the line breaks. 409: it does not begin where the stored bytes end;
-    423: another connection sends to this upload; 460: it is not what its checksum says; 507: the disk is full, and the
-    upload can go on from what is stored once there is room."""
+    """Sends a piece. What has come is kept when the line breaks. 409: it does not begin where the stored bytes end.
+    423: another connection sends to this upload. 460: it is not what its checksum says. 507: the disk is full; once
+    there is room, the upload can go on from what is stored."""
     headers = request.headers
     tus.check_version(resumable)
     uploads = parts.uploads
     upload = uploads.find(account, kind, upload_id)
     tus.check_content_type(headers.get("content-type"))
-    piece = Piece(
+    piece = UploadPiece(
         tus.number(headers, "Upload-Offset"), tus.checksum(headers.get("upload-checksum")), _body_bytes(request)
     )
     offset = await uploads.append(upload, piece, tus.later_length(headers), request.stream().__aiter__())
@@ -220,7 +220,7 @@ def _body_bytes(request: Request) -> int | None:
     return int(length) if length.isdigit() else None
 
 
-def _progress(uploads: Uploads, upload: Upload, offset: int) -> dict[str, str]:
+def _progress(uploads: Uploads, upload: LiveUpload, offset: int) -> dict[str, str]:
     headers = {"Upload-Offset": str(offset)}
     expires_at = uploads.expires_at(upload)
     if expires_at is not None:

@@ -1,1 +1,1 @@
-"""Who may come in: accounts, passwords, sessions, tokens."""
+"""Who may sign in: accounts, groups, passwords, sessions and tokens."""

@@ -1,4 +1,7 @@
-"""Accounts, sessions and tokens: the database first, then the copy in memory that every request is checked against."""
+"""Accounts, sessions and tokens. Changes go to the database first, then into the copy in memory.
+
+Every request is checked against the copy in memory.
+"""
 
 from __future__ import annotations
 
@@ -18,17 +21,17 @@ from headway.errors import Conflict, InvalidInput, NotFound, NotSignedIn, Proble
 from headway.logs import get_logger
 from headway.store.database import Database
 
-from ..store import accounts as accounts_table
-from ..store import tokens as tokens_table
-from .limits import SignInLimits
 from .model import Account, SignedInSession, StoredToken
 from .passwords import Passwords, new_password
 from .secret import SESSION, TOKEN, hashed, new_secret, plausible
+from .sign_in_limits import SignInLimits
+from .tables import accounts as accounts_table
+from .tables import tokens as tokens_table
 
 log = get_logger(__name__)
 
 FIRST_ADMIN = "admin"
-# What a task or the image market means by these names is not an account.
+# Tasks and the image market use these names for something else than accounts.
 RESERVED_NAMES = frozenset({"root", "base", "nobody", "headway"})
 _SESSIONS_PER_ACCOUNT = 100
 _TOKENS_PER_ACCOUNT = 100
@@ -49,7 +52,7 @@ class _Token:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class TokenOwner:
     """Whom a token belongs to; ``renewed_until`` is set when its session was prolonged just now."""
 
     account: Account
@@ -109,7 +112,7 @@ class Accounts:
         """Opens a session.
 
         Raises:
-            NotSignedIn: wrong name or password (told alike), or the account is disabled.
+            NotSignedIn: wrong name or password (the same message for both), or the account is disabled.
             TooMany: too many wrong passwords lately.
         """
         wait_s = self._limits.wait_s(name, client, self._clock.monotonic())
@@ -168,7 +171,7 @@ class Accounts:
         if token is not None and token.session:
             await self._drop([token.hash])
 
-    def who(self, secret: str) -> Known | None:
+    def who(self, secret: str) -> TokenOwner | None:
         """Whom the token belongs to; None when it opens nothing (unknown, over, account disabled)."""
         if not plausible(secret):
             return None
@@ -180,7 +183,7 @@ class Accounts:
         if account is None or not account.enabled or (token.expires_at is not None and token.expires_at <= now):
             return None
         renewed = self._used(token, now)
-        return Known(account, token.session, renewed)
+        return TokenOwner(account, token.session, renewed)
 
     def _used(self, token: _Token, now: float) -> float | None:
         renew = token.session and token.expires_at is not None
@@ -197,7 +200,7 @@ class Accounts:
     # -- tokens ---------------------------------------------------------------------------------
 
     async def create_token(self, account: Account, name: str, expires_in_s: float | None) -> tuple[StoredToken, str]:
-        """A long-lived token and its value, which is told this once.
+        """A long-lived token and its value, which is shown only now.
 
         Raises:
             TooMany: the account has its full number already.

@@ -1,4 +1,4 @@
-"""Accounts, sessions and tokens as values."""
+"""Accounts, sessions and tokens as values. Pure."""
 
 from __future__ import annotations
 

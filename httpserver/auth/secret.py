@@ -1,4 +1,4 @@
-"""Values that open doors: made here, kept only as hashes."""
+"""Secret values of sessions and tokens: made here, stored only as hashes."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def new_secret(kind: str) -> str:
 
 
 def hashed(secret: str) -> str:
-    """What is stored and looked up. No salt and no slow hash: the value is random already, and finding a hash by
-    timing tells nothing about the value."""
+    """The hash that is stored and looked up. It needs no salt and no slow hash function: the value is random already.
+    Finding a hash by timing tells nothing about the value."""
     return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
 
 

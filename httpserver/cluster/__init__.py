@@ -1,1 +1,1 @@
-"""Cluster: queue, machines, decisions and usage as people see them."""
+"""The cluster as people see it: queue, scheduling, nodes and usage."""

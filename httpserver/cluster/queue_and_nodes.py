@@ -1,4 +1,4 @@
-"""Queue and nodes, as TaskManager and ResourceManager tell them."""
+"""Queue and nodes, as TaskManager and ResourceManager report them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from headway.rpc.v1 import resource_manager_pb2 as rm
 from headway.rpc.v1 import task_manager_pb2 as tm
 
 from .. import schemas as s
+from .. import views
 from ..jobs.service import Jobs
-from ..peers import views
-from ..peers.clients import ACT_S, Services
-from . import decisions
+from ..peers.clients import ACT_S, ServiceClients
+from . import scheduling
 
 log = get_logger(__name__)
 
@@ -25,10 +25,10 @@ _ADMISSION = {
 }
 
 
-class Cluster:
+class QueueAndNodes:
     """See the module."""
 
-    def __init__(self, services: Services, jobs: Jobs, clock: Clock) -> None:
+    def __init__(self, services: ServiceClients, jobs: Jobs, clock: Clock) -> None:
         self._services = services
         self._jobs = jobs
         self._clock = clock
@@ -41,9 +41,9 @@ class Cluster:
         )
         return views.queue(reply)
 
-    async def set_scheduling(self, wanted: decisions.SchedulingPatch, *, by: str) -> s.Scheduling:
-        """Another policy or discipline from now on; see ``decisions``."""
-        return await decisions.set_scheduling(self._services, wanted, by=by)
+    async def set_scheduling(self, wanted: scheduling.SchedulingPatch, *, by: str) -> s.Scheduling:
+        """Another policy or discipline from now on; see ``scheduling``."""
+        return await scheduling.set_scheduling(self._services, wanted, by=by)
 
     async def nodes(self) -> s.NodeList:
         """All nodes, by id."""

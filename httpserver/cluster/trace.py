@@ -14,9 +14,9 @@ _COLUMNS = (
 HEADER = (",".join(_COLUMNS) + "\n").encode()
 
 _MIB = 1 << 20
-# A run that its timeout ended would have gone on: with a run time just above it, simulate ends it there, too.
+# A run that its timeout ended would have gone on. With a run time just above the timeout, simulate ends it there too.
 _BEYOND_S = 0.001
-# So many runs are written before others get their turn: a millisecond or two.
+# So many runs are written before other tasks of the event loop get their turn: a millisecond or two.
 _AT_ONCE = 200
 
 

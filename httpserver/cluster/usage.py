@@ -1,7 +1,7 @@
-"""What was used, and what ran, as TaskManager tells it; groups of accounts are known here.
+"""What was used, and what ran. The numbers come from TaskManager; groups of accounts are known only here.
 
-The sums are for everybody who is signed in, since they follow from the states that all see. What somebody ran, task by
-task, is exported for that account and for admins.
+The sums are for everybody who is signed in, since they follow from states that all accounts see. A list of single runs
+is only for the account that ran them and for admins.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from headway.rpc.v1 import task_manager_pb2 as tm
 from headway.when import BadSpan, parse_span
 
 from ..auth.accounts import Accounts
+from ..auth.groups import Groups
 from ..auth.model import Account
-from ..market.groups import Groups
-from ..peers.clients import PARTS_S, Services
-from ..schemas import Answer
+from ..peers.clients import PARTS_S, ServiceClients
+from ..schemas import ApiResponse
 from . import trace
 
 log = get_logger(__name__)
@@ -35,7 +35,7 @@ _HOUR_S = 3_600.0
 _GIB = 1 << 30
 
 
-class UsageSums(Answer):
+class UsageSums(ApiResponse):
     """What attempts used of what they booked, from their placement to their end; with their part within the span."""
 
     gpu_hours: float
@@ -60,7 +60,7 @@ class UsageRow(UsageSums):
     owner: str | None = Field(description="likewise")
 
 
-class Usage(Answer):
+class Usage(ApiResponse):
     by: By
     user: str | None = Field(description="whose; null: everybody's")
     from_at: float
@@ -73,10 +73,10 @@ class Usage(Answer):
     total: UsageSums
 
 
-class UsageDesk:
+class UsageReports:
     """See the module."""
 
-    def __init__(self, services: Services, accounts: Accounts, groups: Groups, clock: Clock) -> None:
+    def __init__(self, services: ServiceClients, accounts: Accounts, groups: Groups, clock: Clock) -> None:
         self._services = services
         self._accounts = accounts
         self._groups = groups
@@ -116,7 +116,7 @@ class UsageDesk:
         self, account: Account, *, begin: str, end: str, user: str, everybody: bool
     ) -> AsyncGenerator[bytes, None]:
         """Ended runs as CSV that ``headway simulate`` reads, piece by piece. TaskManager has begun to answer when this
-        returns; what fails later breaks the answer off.
+        returns; a later failure breaks the answer off.
 
         Raises:
             InvalidInput: the span is none, or both one user's and everybody's are asked for.
@@ -130,7 +130,7 @@ class UsageDesk:
             raise NotAllowed("Only an admin may export what others ran; without `user` and `all` it is your own.")
         from_at, to_at = self._span(begin, end)
         request = tm.ListRunsRequest(from_at=from_at, to_at=to_at, owner=owner)
-        # As slow as who reads it: no deadline for the whole.
+        # It is as slow as its reader, so there is no deadline for the whole.
         parts = self._services.tasks.parts("ListRuns", request, deadline_s=None)
         try:
             first = await anext(parts, None)
@@ -175,7 +175,10 @@ class UsageDesk:
 def of_groups(
     of_users: Iterable[tm.GetUsageReply.Row], members: Mapping[str, Iterable[str]]
 ) -> list[tm.GetUsageReply.Row]:
-    """The rows of users summed by group; who is in several counts in each, who is in none under an empty name."""
+    """The rows of users summed by group.
+
+    An account in several groups counts in each. Accounts in no group count under an empty name.
+    """
     groups_of: dict[str, list[str]] = {}
     for group, accounts in members.items():
         for account in accounts:

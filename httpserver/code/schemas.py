@@ -1,4 +1,4 @@
-"""Snapshots of code as the API says them."""
+"""Snapshots of code in the HTTP API."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
-from ..schemas import Answer, Ask
+from ..schemas import ApiRequest, ApiResponse
 
 Path = Annotated[str, Field(min_length=1, max_length=2_000)]
 
@@ -28,14 +28,14 @@ class CodeLink(_Entry):
     target: Path = Field(description="relative, and never out of the folder")
 
 
-class CodeManifest(Ask):
+class CodeManifest(ApiRequest):
     """All of a folder but what it ignores."""
 
     files: list[CodeFile]
     links: list[CodeLink] = Field(default_factory=list)
 
 
-class CodeAnswer(Answer):
+class CodeAnswer(ApiResponse):
     digest: str = Field(description="for `code` of a task")
     ready: bool = Field(description="the snapshot is there; otherwise send what is missing and ask again")
     missing: list[str] = Field(description="SHA-256 of contents to send")
@@ -43,11 +43,11 @@ class CodeAnswer(Answer):
     files: int
 
 
-class CodeBlobs(Answer):
+class CodeBlobs(ApiResponse):
     stored: int = Field(description="how many contents were taken")
 
 
-class CodeSnapshot(Answer):
+class CodeSnapshot(ApiResponse):
     digest: str
     files: int
     size_bytes: int
@@ -56,7 +56,7 @@ class CodeSnapshot(Answer):
     live_jobs: list[str]
 
 
-class CodeList(Answer):
+class CodeList(ApiResponse):
     snapshots: list[CodeSnapshot] = Field(description="one's own, the latest used first")
     max_bytes: int = Field(description="that one snapshot may have")
     max_files: int

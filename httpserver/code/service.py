@@ -1,4 +1,4 @@
-"""Snapshots of code, as the routes and a submit call them."""
+"""Snapshots of code, as the routes and a submission call them."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from headway.store import Database
 
 from ..auth.accounts import Accounts
 from ..auth.model import Account
-from ..needs.uses import Ref, Uses
+from ..uses.service import Ref, Uses
 from . import schemas as s
-from .store import CodeStore, in_words
+from .store import CodeStore, as_headway_error
 from .tables import snapshots
 
 log = get_logger(__name__)
@@ -35,7 +35,7 @@ _COLLECT_EVERY_S = 3_600.0
 _TOLD = 20
 
 
-class Limits(NamedTuple):
+class CodeLimits(NamedTuple):
     """Of one snapshot, and how long an unused one stays."""
 
     bytes: int = 1 << 30
@@ -43,7 +43,7 @@ class Limits(NamedTuple):
     keep_s: float = 30 * 86_400.0
 
 
-class Code:
+class CodeSnapshots:
     """See the module. ``run`` is a side task."""
 
     def __init__(
@@ -54,7 +54,7 @@ class Code:
         mount: MountProbe,
         accounts: Accounts,
         uses: Uses,
-        limits: Limits,
+        limits: CodeLimits,
     ) -> None:
         self._db = db
         self._clock = clock
@@ -75,7 +75,7 @@ class Code:
     # -- for submits ----------------------------------------------------------------------------
 
     async def find(self, account: Account, digest: str) -> bool:
-        """See ports.FindsCode."""
+        """See ``ports.CodeFinder``."""
         if not is_digest(digest):
             return False
         await self._mount.require(MountKind.FULL, MountKind.READ_ONLY)
@@ -106,7 +106,7 @@ class Code:
                     size_bytes=row.size_bytes,
                     created_at=row.created_at,
                     used_at=row.used_at,
-                    live_jobs=self._uses.believed(Ref(KIND, f"{account.name}/{row.digest}")),
+                    live_jobs=self._uses.live_in_memory(Ref(KIND, f"{account.name}/{row.digest}")),
                 )
                 for row in rows
             ],
@@ -119,7 +119,7 @@ class Code:
         """Makes the snapshot if all of its contents are there, else tells which are not.
 
         Raises:
-            InvalidInput: it can't be; all of what is wrong is told.
+            InvalidInput: it can't be made; the problems list everything that is wrong.
             TooLarge: more than a snapshot may have.
         """
         await self._mount.require()
@@ -249,7 +249,7 @@ def _received(store: CodeStore, path: Path) -> int:
 
 
 def _append(path: Path, data: bytes) -> None:
-    with in_words(), path.open("ab") as file:
+    with as_headway_error(), path.open("ab") as file:
         file.write(data)
 
 

@@ -1,9 +1,11 @@
 """Snapshots of code on the shared mount. Blocking.
 
-    <mount>/code/ACCOUNT/            root's, 0750, of the account's group
-        blobs/SHA256, SHA256-x       each content once; -x where it may be executed
-        sha256-HEX/…                 a snapshot: hard links to blobs, and links; from one rename on
-        .tree-…, .incoming-…, .gone-…  on their way in or out; after a kill they are removed
+```
+<mount>/code/ACCOUNT/            root's, 0750, of the account's group
+    blobs/SHA256, SHA256-x       each content once; -x where it may be executed
+    sha256-HEX/…                 a snapshot: hard links to blobs, and links; from one rename on
+    .tree-…, .incoming-…, .gone-…  on their way in or out; after a kill they are removed
+```
 
 Files are 0444 or 0555 and folders 0555, root's own: tasks of the account read them and nobody changes them.
 """
@@ -26,11 +28,12 @@ from headway.errors import HeadwayError, InvalidInput, MountUnavailable, StoreFu
 from headway.mount import Layout
 from headway.snapshot import SHA256, SnapFile, SnapLink, digest_of
 
-from ..datasets.kernel import remove_tree, sync_all
+from ..filesystem.removal import remove_own_tree
+from ..filesystem.system_calls import sync_all
 
 _CHUNK = 1 << 20
 _TREE, _INCOMING, _GONE = ".tree-", ".incoming-", ".gone-"
-_RUN = secrets.token_hex(4)  # tells what this process has in hand from what one before it left
+_RUN = secrets.token_hex(4)  # separates what this process is working on from what an earlier one left
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # What somebody has sent and not used yet may still be wanted by the POST that follows.
 _UNUSED_BLOB_S = 86_400.0
@@ -72,7 +75,7 @@ class CodeStore:
 
     def prepare(self) -> None:
         """Makes the folders."""
-        with in_words():
+        with as_headway_error():
             for folder, mode in ((self.root.parent, 0o711), (self.root, 0o750), (self._blobs, 0o700)):
                 if not folder.exists():
                     with suppress(FileExistsError):
@@ -83,7 +86,7 @@ class CodeStore:
 
     def missing(self, files: Iterable[SnapFile]) -> list[str]:
         """Contents that have to be sent, each once, in the order of the files."""
-        with in_words():
+        with as_headway_error():
             try:
                 there = {name.removesuffix("-x") for name in os.listdir(self._blobs)}
             except FileNotFoundError:
@@ -104,7 +107,7 @@ class CodeStore:
             StoreFull: no space.
         """
         count = 0
-        with in_words():
+        with as_headway_error():
             try:
                 with tarfile.open(fileobj=archive, mode="r:", ignore_zeros=False) as tar:
                     for member in tar:
@@ -112,7 +115,7 @@ class CodeStore:
                         count += 1
                         tar.members = []  # type: ignore[attr-defined]  # it would remember all of them
             except tarfile.TarError as error:
-                raise BlobRefused(f"This is no whole tar archive of contents: {error}.") from error
+                raise BlobRefused(f"This is not a complete tar archive of contents: {error}.") from error
             with _opened(self._blobs) as blobs:
                 sync_all(blobs)
         return count
@@ -136,8 +139,8 @@ class CodeStore:
                 raise BlobRefused(f"The archive breaks off in the middle of {member.name}; send it again.")
             if found.hexdigest() != member.name:
                 raise BlobRefused(
-                    f"What came as {member.name} is {found.hexdigest()}: the file was changed while it was sent, or "
-                    "the line is bad; send it again."
+                    f"The content named {member.name} has the SHA-256 {found.hexdigest()}: it was changed or damaged "
+                    "while it was sent; send it again."
                 )
             self._finish(temporary, self._blobs / member.name, executable=False)
         finally:
@@ -153,7 +156,7 @@ class CodeStore:
         """Makes the snapshot of contents that are all there; answers its digest. Nothing is done where it is there.
 
         Raises:
-            BlobRefused: a content has another size than said.
+            BlobRefused: a content has another size than announced.
             StoreFull: no space.
         """
         digest = digest_of(files, links)
@@ -161,7 +164,7 @@ class CodeStore:
             return digest
         name = f"{_TREE}{_RUN}{secrets.token_hex(8)}"
         tree = self.root / name
-        with in_words(), _opened(self.root) as root:
+        with as_headway_error(), _opened(self.root) as root:
             try:
                 tree.mkdir(0o700)
                 self._fill(tree, files, links)
@@ -170,7 +173,7 @@ class CodeStore:
                     os.rename(name, self.tree(digest).name, src_dir_fd=root, dst_dir_fd=root)
                 os.fsync(root)
             finally:
-                remove_tree(root, name)
+                remove_own_tree(root, name)
         if not self.has(digest):
             raise MountUnavailable("The snapshot could not be put into its place on the shared folder; try again.")
         return digest
@@ -228,22 +231,22 @@ class CodeStore:
 
     def remove(self, digests: Collection[str]) -> None:
         """Removes snapshots; their contents go with the next :meth:`sweep`."""
-        with in_words(), _opened(self.root) as root:
+        with as_headway_error(), _opened(self.root) as root:
             for digest in digests:
                 gone = f"{_GONE}{_RUN}{secrets.token_hex(8)}"
                 with suppress(FileNotFoundError):
                     os.rename(self.tree(digest).name, gone, src_dir_fd=root, dst_dir_fd=root)
-                remove_tree(root, gone)
+                remove_own_tree(root, gone)
 
     def sweep(self, *, leftovers: bool) -> int:
         """Removes contents that no snapshot has, and with ``leftovers`` what a kill left; answers the bytes."""
         freed = 0
         if not self.root.exists():
             return 0
-        with in_words(), _opened(self.root) as root:
+        with as_headway_error(), _opened(self.root) as root:
             for name in os.listdir(root) if leftovers else ():
                 if name.startswith((_TREE, _INCOMING, _GONE)) and _RUN not in name:
-                    remove_tree(root, name)
+                    remove_own_tree(root, name)
             if not self._blobs.exists():
                 return 0
             with os.scandir(self._blobs) as entries:
@@ -279,7 +282,7 @@ def _opened(folder: Path) -> Iterator[int]:
 
 
 @contextmanager
-def in_words() -> Iterator[None]:
+def as_headway_error() -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -291,4 +294,4 @@ def _told(error: OSError) -> HeadwayError:
         return StoreFull("The shared folder is full; the snapshot was not stored.")
     if error.errno == errno.ENAMETOOLONG:
         return InvalidInput("A path in the snapshot is too long for the shared folder.")
-    return MountUnavailable(f"The shared folder does not do what it should ({error.strerror}).")
+    return MountUnavailable(f"The shared folder reports an error: {error.strerror}.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import BigInteger, Column, Float, Integer, String, Table
 
-from ..store import metadata
+from ..tables import metadata
 
 snapshots = Table(
     "code_snapshots",

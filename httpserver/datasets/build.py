@@ -1,4 +1,4 @@
-"""Puts the data market together."""
+"""Makes the parts of the data market."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from headway.mount import Layout, MountProbe
 from headway.store import Database
 
 from ..auth.accounts import Accounts
-from ..market.groups import Groups
-from ..needs.uses import Uses
-from ..peers.clients import Services
-from . import rows
-from .ports import HasRoom
-from .publisher import Publisher
-from .running import RunningTasks
+from ..auth.groups import Groups
+from ..peers.clients import ServiceClients
+from ..uses.service import Uses
+from . import store
+from .live_tasks import JobManagerRunningTasks
+from .ports import QuotaCheck
+from .publisher import DatasetPublisher
 from .service import Datasets
-from .source import Limits
+from .source_folder import DatasetLimits
 
 
 def build(
@@ -26,17 +26,19 @@ def build(
     layout: Layout,
     mount: MountProbe,
     accounts: Accounts,
-    services: Services,
+    services: ServiceClients,
     groups: Groups,
     uses: Uses,
-    room: HasRoom,
+    room: QuotaCheck,
     *,
     max_files: int,
 ) -> Datasets:
     """Registered with ``service``."""
-    limits = Limits(files=max_files)
-    publisher = Publisher(db, clock, layout, mount, accounts, RunningTasks(services), uses, room, limits)
+    limits = DatasetLimits(files=max_files)
+    publisher = DatasetPublisher(
+        db, clock, layout, mount, accounts, JobManagerRunningTasks(services), uses, room, limits
+    )
     service.side_task("datasets", publisher.run)
     service.on_stop(publisher.close)
-    groups.when_deleted(rows.drop_group)
+    groups.when_deleted(store.drop_group)
     return Datasets(db, clock, mount, accounts, groups, uses, publisher)

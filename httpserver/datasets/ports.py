@@ -1,4 +1,4 @@
-"""What the data market gives to others, and what it needs from them."""
+"""What the data market gives to other rooms, and what it needs from them."""
 
 from __future__ import annotations
 
@@ -8,47 +8,47 @@ from typing import NamedTuple, Protocol
 from ..auth.model import Account
 
 
-class Pinned(NamedTuple):
+class PinnedVersion(NamedTuple):
     """The version of a dataset that a job gets."""
 
     name: str
     version: str
 
 
-class FindsDatasets(Protocol):
+class DatasetFinder(Protocol):
     """How a job's ``datasets`` become pins; implemented by ``service.Datasets``."""
 
-    async def find(self, account: Account, reference: str) -> Pinned | None:
+    async def find(self, account: Account, reference: str) -> PinnedVersion | None:
         """The newest ready version of ``mnist``, or exactly that of ``mnist@2``. None: there is none that this
-        account may see, whatever the reason. A version that is being deleted or published is none either.
+        account may see, whatever the reason. A version that is being deleted or published does not count.
 
         Raises:
-            MountUnavailable: nobody knows, because the shared mount does not answer.
+            MountUnavailable: the shared mount does not answer.
         """
 
     async def usable(self, account: Account) -> Mapping[str, Sequence[str]]:
         """All names that ``find`` would find, each with its versions, the newest last.
 
         Raises:
-            MountUnavailable: nobody knows.
+            MountUnavailable: the shared mount does not answer.
         """
 
 
-class LiveTasks(Protocol):
+class RunningTaskLookup(Protocol):
     """Whether tasks of an account run, which may hold open what it publishes."""
 
     async def running(self, account: str) -> Sequence[str]:
         """Ids of its jobs that have running tasks.
 
         Raises:
-            Unavailable: nobody can say.
+            Unavailable: JobManager does not answer.
         """
 
 
-class HasRoom(Protocol):
-    """Quotas; files.spaces has them."""
+class QuotaCheck(Protocol):
+    """Quotas of personal spaces; implemented by ``files.quotas.SpaceQuotas``."""
 
-    async def room_for(self, account: Account, bytes: int) -> None:
+    async def require_quota(self, account: Account, bytes: int) -> None:
         """
         Raises:
             StoreFull: so many bytes more would be beyond the account's quota.

@@ -1,4 +1,4 @@
-"""Publishes and removes versions in the background, and after a start goes on where a kill left it."""
+"""Publishes and removes versions in the background. After a restart it goes on where it was."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ from headway.store import Database
 
 from ..auth.accounts import Accounts
 from ..auth.model import Account
-from ..files.kernel import acting_as, drop_groups, open_beneath
-from ..files.names import components, shown
-from ..needs.uses import Ref, Uses
-from . import rows
-from .ports import HasRoom, LiveTasks
-from .publish import ChangedMeanwhile, Method, Publication, choose, in_words
-from .rows import Version
-from .source import Limits, Scanned, Source
-from .staging import Info, Places, discard
+from ..filesystem.paths import components, shown
+from ..filesystem.rights import acting_as, drop_groups
+from ..filesystem.system_calls import open_beneath
+from ..uses.service import Ref, Uses
+from . import store
+from .ports import QuotaCheck, RunningTaskLookup
+from .publication import ChangedMeanwhile, Method, Publication, as_headway_error, choose
+from .source_folder import DatasetLimits, FolderScan, SourceFolder
+from .staging import VersionFolders, VersionInfo, discard
+from .store import Version
 
 log = get_logger(__name__)
 T = TypeVar("T")
@@ -54,7 +55,7 @@ class _Work:
         self.task: asyncio.Task[None] | None = None
 
 
-class Publisher:
+class DatasetPublisher:
     """See the module. ``run`` is a side task; ``close`` is safe twice."""
 
     def __init__(
@@ -64,10 +65,10 @@ class Publisher:
         layout: Layout,
         mount: MountProbe,
         accounts: Accounts,
-        tasks: LiveTasks,
+        tasks: RunningTaskLookup,
         uses: Uses,
-        room: HasRoom,
-        limits: Limits,
+        room: QuotaCheck,
+        limits: DatasetLimits,
     ) -> None:
         self._db = db
         self._clock = clock
@@ -78,7 +79,7 @@ class Publisher:
         self._uses = uses
         self._room = room
         self.limits = limits
-        self.places = Places(layout)
+        self.places = VersionFolders(layout)
         # Publishing takes hours; what a caller waits for has threads of its own.
         self._slow = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="datasets", initializer=drop_groups)
         self._quick = ThreadPoolExecutor(4, thread_name_prefix="datasets-quick", initializer=drop_groups)
@@ -160,9 +161,9 @@ class Publisher:
 
         def looking() -> Method:
             with self._source(account, path, versions) as source:
-                scanned: list[Scanned] = []
+                scanned: list[FolderScan] = []
 
-                def scan() -> Scanned:
+                def scan() -> FolderScan:
                     if not scanned:
                         scanned.append(source.scan(self.limits, lambda: self._clock.monotonic() > until))
                     return scanned[0]
@@ -173,7 +174,7 @@ class Publisher:
         try:
             method = await self.quick(looking)
         except OSError as error:
-            raise in_words(error) from error
+            raise as_headway_error(error) from error
         if method == "hardlink":
             await self._require_no_tasks(account.name)
         return method
@@ -213,11 +214,11 @@ class Publisher:
             await self._failed(row, error)
             return
         except OSError as error:
-            await self._failed(row, in_words(error))
+            await self._failed(row, as_headway_error(error))
             return
         await self._ready(row, info)
 
-    async def _make(self, row: Version, work: _Work) -> Info:
+    async def _make(self, row: Version, work: _Work) -> VersionInfo:
         def stop() -> None:
             if self._closing or work.cancelled:
                 raise _Ended
@@ -228,7 +229,7 @@ class Publisher:
                 f"Publishing was begun {_STARTS} times and Headway was stopped each time; publish it again."
             )
         changes = {"starts": row.starts + 1}
-        await self._db.write(lambda conn: rows.change_version(conn, row, changes, state=rows.PUBLISHING))
+        await self._db.write(lambda conn: store.change_version(conn, row, changes, state=store.PUBLISHING))
         account = self._accounts.get(row.account)
         if account is None:
             raise NotFound(f"There is no account `{row.account}` any more.")
@@ -249,7 +250,7 @@ class Publisher:
             if method == "hardlink":
                 await self._require_no_tasks(row.account)
             elif method == "copy":
-                await self._room.room_for(account, scanned.size_bytes)
+                await self._room.require_quota(account, scanned.size_bytes)
                 await self._slowly(lambda: self._require_space(scanned))
             made = work.publication = Publication(self.places, row.dataset, row.version, source, method, scanned, stop)
             await self._slowly(made.collect)
@@ -272,7 +273,7 @@ class Publisher:
             ) from None
         return info
 
-    def _require_space(self, scanned: Scanned) -> None:
+    def _require_space(self, scanned: FolderScan) -> None:
         stat = os.statvfs(self.places.root)
         free = stat.f_bavail * stat.f_frsize
         if scanned.size_bytes + _FREE_AFTERWARDS > free:
@@ -282,10 +283,10 @@ class Publisher:
                 "nothing was published."
             )
 
-    async def _ready(self, row: Version, info: Info) -> None:
+    async def _ready(self, row: Version, info: VersionInfo) -> None:
         now = self._clock.now()
         changes = {
-            "state": rows.READY,
+            "state": store.READY,
             "method": info.method,
             "files": info.files,
             "size_bytes": info.size_bytes,
@@ -293,13 +294,13 @@ class Publisher:
             "problem": "",
             "published_at": now,
         }
-        await self._db.write(lambda conn: rows.published(conn, row, changes))
+        await self._db.write(lambda conn: store.published(conn, row, changes))
         log.info("dataset.published", dataset=row.key, owner=row.account, files=info.files, bytes=info.size_bytes)
 
     async def _failed(self, row: Version, error: HeadwayError) -> None:
         await self._discard(self.places.staging(row.dataset, row.version), row)
-        changes = {"state": rows.FAILED, "problem": error.message}
-        await self._db.write(lambda conn: rows.change_version(conn, row, changes, state=rows.PUBLISHING))
+        changes = {"state": store.FAILED, "problem": error.message}
+        await self._db.write(lambda conn: store.change_version(conn, row, changes, state=store.PUBLISHING))
         log.info("dataset.failed", dataset=row.key, owner=row.account, slug=error.slug, reason=error.message)
 
     async def _discard(self, folder: Path, row: Version) -> None:
@@ -318,7 +319,7 @@ class Publisher:
     # -- removing -------------------------------------------------------------------------------
 
     async def remove(self, row: Version) -> bool:
-        """Removes it unless a job needs it, in which case it is left as it is and the answer is False.
+        """Removes it unless a job needs it. Then it stays as it is, and the answer is False.
 
         Raises:
             OSError: the mount does not let it go now.
@@ -327,10 +328,10 @@ class Publisher:
         async with self._uses.deleting(ref):
             if await self._uses.live(ref):
                 return False
-            changes = {"state": rows.DELETING}
-            await self._db.write(lambda conn: rows.change_version(conn, row, changes))
+            changes = {"state": store.DELETING}
+            await self._db.write(lambda conn: store.change_version(conn, row, changes))
             gone = await self.quick(lambda: self.places.take_out(row.dataset, row.version))
-            await self._db.write(lambda conn: rows.drop_version(conn, row.dataset, row.version))
+            await self._db.write(lambda conn: store.drop_version(conn, row.dataset, row.version))
         await self._uses.forget(ref)
         log.info("dataset.removed", dataset=row.key)
         task = asyncio.create_task(self._discard_in_turn(gone, row))
@@ -345,11 +346,11 @@ class Publisher:
                 await self._discard(gone, row)
 
     async def _sweep(self) -> None:
-        for row in await self._versions(rows.DELETING):
+        for row in await self._versions(store.DELETING):
             await self.remove(row)
 
     async def _recover(self) -> None:
-        for grown in await self._versions(rows.PUBLISHING):
+        for grown in await self._versions(store.PUBLISHING):
             info = await self.quick(lambda r=grown: self.places.info(r.dataset, r.version))  # type: ignore[misc]
             if info is not None:
                 await self._ready(grown, info)
@@ -359,27 +360,27 @@ class Publisher:
             if key in self._work:
                 continue
             row = known.get(key)
-            ready = [r for r in known.values() if r.state == rows.READY and r.method == "hardlink" and r.key != key]
+            ready = [r for r in known.values() if r.state == store.READY and r.method == "hardlink" and r.key != key]
             mine = [(r.dataset, r.version) for r in ready if row is None or r.account == row.account]
             log.info("dataset.cleaning_up", folder=folder.name)
             await self._slowly(lambda f=folder, m=mine: discard(f, keep=self.places.inodes(m)))  # type: ignore[misc]
-        for unmade in await self._versions(rows.PUBLISHING):
+        for unmade in await self._versions(store.PUBLISHING):
             if unmade.key not in self._work:
                 self.start(unmade)
 
     async def _versions(self, *states: str) -> list[Version]:
-        all_of_them = [row for dataset in await self._db.read(rows.load) for row in dataset.versions]
+        all_of_them = [row for dataset in await self._db.read(store.load) for row in dataset.versions]
         return [row for row in all_of_them if not states or row.state in states]
 
     # -- inside ---------------------------------------------------------------------------------
 
     async def _published_by(self, account: str, without: str = "") -> list[tuple[str, str]]:
         """Versions that took files over from this account."""
-        found = await self._db.read(lambda conn: rows.hard_linked_by(conn, account))
+        found = await self._db.read(lambda conn: store.hard_linked_by(conn, account))
         return [(name, version) for name, version in found if f"{name}@{version}" != without]
 
     @contextmanager
-    def _source(self, account: Account, path: str, versions: list[tuple[str, str]]) -> Iterator[Source]:
+    def _source(self, account: Account, path: str, versions: list[tuple[str, str]]) -> Iterator[SourceFolder]:
         home = self._layout.home(account.name)
         ensure_home(self._layout, account.name, account.uid, account.gid)
         folder = -1
@@ -397,7 +398,7 @@ class Publisher:
                 raise NotFound(f"There is no folder `{shown(path)}` in the personal space that can be read.") from error
             finally:
                 os.close(root)
-            yield Source(folder, account.uid, account.gid, self.places.inodes(versions))
+            yield SourceFolder(folder, account.uid, account.gid, self.places.inodes(versions))
         finally:
             if folder >= 0:
                 os.close(folder)

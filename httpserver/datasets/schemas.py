@@ -1,4 +1,4 @@
-"""The data market as the API says it."""
+"""The data market in the HTTP API."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import Literal
 
 from pydantic import Field, StrictBool
 
-from ..market.schemas import DESCRIPTION_CHARACTERS, ShareChange, SharedWith, UsedBy
-from ..schemas import Answer, Ask
+from ..schemas import DESCRIPTION_CHARACTERS, ApiRequest, ApiResponse, ShareChange, SharedWith, UsedBy
 
 
 class DatasetState(StrEnum):
@@ -17,7 +16,7 @@ class DatasetState(StrEnum):
     FAILED = "failed"
 
 
-class DatasetVersion(Answer):
+class DatasetVersion(ApiResponse):
     version: str
     state: DatasetState
     progress: float | None = Field(description="of publishing, 0 to 1; null when there is none")
@@ -32,7 +31,7 @@ class DatasetVersion(Answer):
     live_jobs: list[str] = Field(description="queued or running jobs that need it")
 
 
-class Dataset(Answer):
+class Dataset(ApiResponse):
     name: str
     owner: str = Field(description="empty: an admin put it on the mount by hand")
     public: bool
@@ -44,11 +43,11 @@ class Dataset(Answer):
     used_by: list[UsedBy] = Field(description="the latest first; empty in lists")
 
 
-class DatasetList(Answer):
+class DatasetList(ApiResponse):
     datasets: list[Dataset]
 
 
-class DatasetPublish(Ask):
+class DatasetPublish(ApiRequest):
     """A folder of one's space that becomes a version of a dataset."""
 
     name: str = Field(max_length=200, examples=["mnist"])
@@ -61,13 +60,13 @@ class DatasetPublish(Ask):
     )
 
 
-class DatasetChange(Ask):
+class DatasetChange(ApiRequest):
     description: str | None = Field(None, max_length=DESCRIPTION_CHARACTERS)
     public: StrictBool | None = None
     shared_with: ShareChange | None = None
 
 
-class DatasetDeletion(Answer):
+class DatasetDeletion(ApiResponse):
     """It is out of the lists now; what jobs still need goes when the last of them ends."""
 
     live_jobs: list[str]

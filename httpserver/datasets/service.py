@@ -1,4 +1,4 @@
-"""The data market, as the routes and a submit call it."""
+"""The data market, as the routes and a submission call it."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from headway.mount import MountKind, MountProbe
 from headway.store import Database
 
 from ..auth.accounts import Accounts
+from ..auth.groups import require_groups
 from ..auth.model import Account
-from ..files.names import components
-from ..market.groups import require_groups
-from ..market.ports import KnowsGroups
-from ..market.schemas import ShareChange
-from ..market.service import clean
-from ..needs.uses import Ref, Uses
-from . import rows, unmanaged, views
+from ..auth.ports import GroupMembership
+from ..filesystem.paths import components
+from ..schemas import ShareChange
+from ..text import descriptions
+from ..uses.service import Ref, Uses
 from . import schemas as s
-from .ports import Pinned
-from .publisher import KIND, Publisher
-from .rows import Dataset, Version
+from . import store, unmanaged, views
+from .ports import PinnedVersion
+from .publisher import KIND, DatasetPublisher
+from .store import Dataset, Version
 
 log = get_logger(__name__)
 
@@ -53,9 +53,9 @@ class Datasets:
         clock: Clock,
         mount: MountProbe,
         accounts: Accounts,
-        groups: KnowsGroups,
+        groups: GroupMembership,
         uses: Uses,
-        publisher: Publisher,
+        publisher: DatasetPublisher,
     ) -> None:
         self._db = db
         self._clock = clock
@@ -68,27 +68,27 @@ class Datasets:
 
     # -- for submits ----------------------------------------------------------------------------
 
-    async def find(self, account: Account, reference: str) -> Pinned | None:
-        """See ports.FindsDatasets."""
+    async def find(self, account: Account, reference: str) -> PinnedVersion | None:
+        """See ``ports.DatasetFinder``."""
         name, _, version = reference.partition("@")
         known = await self._load(name)
         if known is not None:
             if not known.visible(account, await self._groups.of(account.name)):
                 return None
             found = known.of(version) if version else known.newest()
-            return Pinned(name, found.version) if found is not None and found.state == rows.READY else None
+            return PinnedVersion(name, found.version) if found is not None and found.state == store.READY else None
         by_hand = await self._by_hand(name)
         if by_hand is None:
             return None
         names = [each for each, _ in by_hand.versions]
         if version:
-            return Pinned(name, version) if version in names else None
-        return Pinned(name, names[-1])
+            return PinnedVersion(name, version) if version in names else None
+        return PinnedVersion(name, names[-1])
 
     async def usable(self, account: Account) -> Mapping[str, Sequence[str]]:
-        """See ports.FindsDatasets."""
+        """See ``ports.DatasetFinder``."""
         groups = await self._groups.of(account.name)
-        known = await self._db.read(rows.load)
+        known = await self._db.read(store.load)
         by_hand = await self._all_by_hand({d.name for d in known})
         found = {d.name: d.ready() for d in known if d.visible(account, groups)}
         found |= {each.name: [version for version, _ in each.versions] for each in by_hand}
@@ -101,14 +101,14 @@ class Datasets:
             by_hand = await self._by_hand(name)
             return by_hand is not None and version in [each for each, _ in by_hand.versions]
         found = known.of(version)
-        return found is not None and found.state == rows.READY
+        return found is not None and found.state == store.READY
 
     # -- looking --------------------------------------------------------------------------------
 
     async def list(self, account: Account, q: str) -> s.DatasetList:
         """All that the account may see, by name; ``q`` is part of the name or description."""
         groups = await self._groups.of(account.name)
-        known = await self._db.read(rows.load)
+        known = await self._db.read(store.load)
         found = [
             views.dataset(d, account, self._publisher, self._uses) for d in known if self._shown(d, account, groups)
         ]
@@ -147,7 +147,7 @@ class Datasets:
         known = await self._load(name)
         visible = known is not None and self._shown(known, account, await self._groups.of(account.name))
         found = known.of(version) if known is not None and visible else None
-        if found is None or found.state != rows.READY:
+        if found is None or found.state != store.READY:
             raise NotFound(f"There are no checksums of `{name[:64]}@{version[:32]}` here.")
         await self._mount.require(MountKind.FULL, MountKind.READ_ONLY)
         path = self._publisher.places.side(name, version, "sha256")
@@ -171,13 +171,13 @@ class Datasets:
         Raises:
             InvalidInput: the name, version or path can't be.
             Conflict: the name is somebody else's, or the version is there already.
-            NotFound, NotPublishable, CopyNeeded: see Publisher.look.
+            NotFound, NotPublishable, CopyNeeded: see DatasetPublisher.look.
         """
         _check(body)
         path = "/".join(components(body.path))
         if not path:
             raise InvalidInput("Name a folder in the personal space; the whole space can't be published.")
-        description = clean(body.description) if body.description is not None else None
+        description = descriptions.checked(body.description) if body.description is not None else None
         self._may_publish(account, body, await self._load(body.name))
         await self._mount.require()
         if await self._load(body.name) is None and await self._by_hand(body.name) is not None:
@@ -188,19 +188,19 @@ class Datasets:
         now = self._clock.now()
 
         def work(conn: Connection) -> Version:
-            # Once more inside the transaction: of two at once, one is the first.
-            found = rows.load(conn, body.name)
+            # Checked again inside the transaction: of two requests at once only one may win.
+            found = store.load(conn, body.name)
             known = found[0] if found else None
             self._may_publish(account, body, known)
             if known is None:
-                rows.add_dataset(conn, _new(body, account, description or "", now))
+                store.add_dataset(conn, _new(body, account, description or "", now))
             else:
                 given = {"description": description, "public": body.public}
-                rows.change_dataset(conn, body.name, {k: v for k, v in given.items() if v is not None})
+                store.change_dataset(conn, body.name, {k: v for k, v in given.items() if v is not None})
             row = Version(
                 dataset=body.name,
                 version=body.version or str(_next_number(known)),
-                state=rows.PUBLISHING,
+                state=store.PUBLISHING,
                 account=account.name,
                 path=path,
                 copy=body.copy_,
@@ -213,7 +213,7 @@ class Datasets:
                 asked_at=now,
                 published_at=None,
             )
-            rows.put_version(conn, row)
+            store.put_version(conn, row)
             return row
 
         row = await self._db.write(work)
@@ -227,7 +227,7 @@ class Datasets:
         if not known.may_change(account):
             raise Conflict(f"The name `{body.name}` is taken by somebody else's dataset; choose another.")
         found = known.of(body.version) if body.version else None
-        if found is not None and found.state != rows.FAILED:
+        if found is not None and found.state != store.FAILED:
             raise Conflict(
                 f"`{found.key}` is there already and never changes; leave `version` out to get the next number, or "
                 "delete it first."
@@ -243,7 +243,7 @@ class Datasets:
         await self._own(account, name)
         changes = {
             "public": body.public,
-            "description": clean(body.description) if body.description is not None else None,
+            "description": descriptions.checked(body.description) if body.description is not None else None,
         }
         if body.shared_with is not None:
             self._refuse_strangers(body.shared_with)
@@ -251,28 +251,30 @@ class Datasets:
         def work(conn: Connection) -> None:
             if body.shared_with is not None:
                 require_groups(conn, body.shared_with.groups)
-            rows.change_dataset(conn, name, {k: v for k, v in changes.items() if v is not None})
+            store.change_dataset(conn, name, {k: v for k, v in changes.items() if v is not None})
             if body.shared_with is not None:
-                rows.set_shares(conn, name, body.shared_with.users, body.shared_with.groups)
+                store.set_shares(conn, name, body.shared_with.users, body.shared_with.groups)
 
         await self._db.write(work)
         return await self.get(account, name)
 
     def _refuse_strangers(self, wanted: ShareChange) -> None:
-        strangers = sorted({name for name in wanted.users if self._accounts.get(name) is None})
-        if strangers:
-            raise InvalidInput(f"There is no account `{strangers[0][:64]}` to share with.")
+        unknown = sorted({name for name in wanted.users if self._accounts.get(name) is None})
+        if unknown:
+            raise InvalidInput(f"There is no account `{unknown[0][:64]}` to share with.")
 
     async def delete(self, account: Account, name: str, version: str | None, *, wait: bool) -> Sequence[str]:
-        """Deletes a version, or all. What is being published is stopped. With ``wait``, versions that live jobs need
-        are out of sight at once and removed when the last of those jobs has ended; the jobs are answered.
+        """Deletes a version, or all. What is being published is stopped.
+
+        With ``wait``, versions that live jobs need are hidden at once and removed when the last of those jobs has
+        ended. The answer names those jobs.
 
         Raises:
             NotFound, NotAllowed: see :meth:`_own`.
             DatasetInUse: jobs need it, and not ``wait``: nothing is deleted.
         """
         known = await self._own(account, name)
-        going = [v for v in known.versions if v.state != rows.DELETING and version in (None, v.version)]
+        going = [v for v in known.versions if v.state != store.DELETING and version in (None, v.version)]
         if not going:
             raise NotFound(f"There is no `{name[:64]}@{(version or '')[:32]}`.")
         live: set[str] = set()
@@ -298,19 +300,19 @@ class Datasets:
     # -- inside ---------------------------------------------------------------------------------
 
     async def _load(self, name: str) -> Dataset | None:
-        found = await self._db.read(lambda conn: rows.load(conn, name))
+        found = await self._db.read(lambda conn: store.load(conn, name))
         return found[0] if found else None
 
-    async def _by_hand(self, name: str) -> unmanaged.Unmanaged | None:
+    async def _by_hand(self, name: str) -> unmanaged.UnmanagedDataset | None:
         await self._mount.require(MountKind.FULL, MountKind.READ_ONLY)
         return await self._publisher.quick(lambda: unmanaged.find(self._publisher.places.root, name))
 
-    async def _all_by_hand(self, managed: Collection[str]) -> Sequence[unmanaged.Unmanaged]:
+    async def _all_by_hand(self, managed: Collection[str]) -> Sequence[unmanaged.UnmanagedDataset]:
         await self._mount.require(MountKind.FULL, MountKind.READ_ONLY)
         return await self._publisher.quick(lambda: unmanaged.find_all(self._publisher.places.root, managed))
 
     def _shown(self, known: Dataset, account: Account, groups: Collection[str]) -> bool:
-        return known.visible(account, groups) and any(v.state != rows.DELETING for v in known.versions)
+        return known.visible(account, groups) and any(v.state != store.DELETING for v in known.versions)
 
     async def _own(self, account: Account, name: str) -> Dataset:
         """
@@ -360,14 +362,14 @@ def _next_number(known: Dataset | None) -> int:
     growing = [
         int(v.version)
         for v in known.versions
-        if v.state != rows.FAILED and v.version.isdecimal() and len(v.version) < 10
+        if v.state != store.FAILED and v.version.isdecimal() and len(v.version) < 10
     ]
     return max([known.last_number, *growing]) + 1
 
 
 def _mark(conn: Connection, going: Sequence[Version]) -> None:
     for row in going:
-        rows.change_version(conn, row, {"state": rows.DELETING})
+        store.change_version(conn, row, {"state": store.DELETING})
 
 
 def _none(name: str) -> NotFound:

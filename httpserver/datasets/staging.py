@@ -1,13 +1,15 @@
-"""A version on the shared mount: how it grows beside its place, gets there in one step, and goes again. Blocking.
+"""A version on the shared mount: how it is made, put in its place in one step, and removed again. Blocking.
 
-    <mount>/datasets/.staging-NAME@VERSION/     while it grows, and nobody else's to look into
-        data/  journal  owned  sums  info
-    <mount>/datasets/NAME/VERSION/              the dataset, from one rename on
-    <mount>/datasets/NAME/.VERSION.sha256       checksums; .files: the journal; .json: the info
-    <mount>/datasets/.gone-NAME@VERSION/        on its way out, with data/ journal owned
+```
+<mount>/datasets/.staging-NAME@VERSION/     while it is made; nobody else may look into it
+    data/  journal  owned  sums  info
+<mount>/datasets/NAME/VERSION/              the dataset, from one rename on
+<mount>/datasets/NAME/.VERSION.sha256       checksums; .files: the journal; .json: the info
+<mount>/datasets/.gone-NAME@VERSION/        on its way out, with data/ journal owned
+```
 
-``journal`` tells whose each file was before hard links made it root's, and is whole when ``owned`` is there: only
-after that does anything change hands. So :func:`discard`, after a kill at any moment, gives everything back.
+``journal`` says whose each file was before hard links made it root's. It is whole when ``owned`` is there, and files
+change their owner only after that. So :func:`discard` can give everything back after a kill at any moment.
 """
 
 from __future__ import annotations
@@ -26,8 +28,8 @@ from typing import NamedTuple
 from headway.logs import get_logger
 from headway.mount import Layout
 
-from ..files.kernel import rename_no_replace
-from .kernel import remove_tree, sync_all
+from ..filesystem.removal import remove_own_tree
+from ..filesystem.system_calls import rename_no_replace, sync_all
 
 log = get_logger(__name__)
 
@@ -41,7 +43,7 @@ _SIDES = (("sums", "sha256"), ("journal", "files"), ("info", "json"))
 
 
 @dataclass(frozen=True, slots=True)
-class Info:
+class VersionInfo:
     """What is known of a whole version."""
 
     files: int
@@ -50,7 +52,7 @@ class Info:
     method: str  # reflink | hardlink | copy
 
 
-class Journaled(NamedTuple):
+class JournaledFile(NamedTuple):
     """A file as it is to be given back."""
 
     path: str
@@ -60,7 +62,7 @@ class Journaled(NamedTuple):
     gid: int
 
 
-class Places:
+class VersionFolders:
     """Where versions are, on one mount."""
 
     def __init__(self, layout: Layout) -> None:
@@ -93,12 +95,12 @@ class Places:
             return [self.root / e.name for e in entries if e.name.startswith((_STAGING, _GONE)) and not _in_use(e)]
         return []
 
-    def info(self, name: str, version: str) -> Info | None:
+    def info(self, name: str, version: str) -> VersionInfo | None:
         """Of a published version; None if it isn't there."""
         try:
             if not stat.S_ISDIR(self.version(name, version).lstat().st_mode):
                 return None
-            return Info(**json.loads(self.side(name, version, "json").read_bytes()))
+            return VersionInfo(**json.loads(self.side(name, version, "json").read_bytes()))
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (ValueError, TypeError) as error:  # a disk that lost what was on it
@@ -133,7 +135,7 @@ class Places:
             rename_no_replace(source, "data", target, version)
             os.fsync(target)
         with _opened(self.root) as root:
-            remove_tree(root, staging.name)
+            remove_own_tree(root, staging.name)
 
     def take_out(self, name: str, version: str) -> Path:
         """A published version leaves its place; what is returned is to be discarded. Safe to call again."""
@@ -154,14 +156,14 @@ class Places:
         return gone
 
 
-def journal_lines(path: Path) -> Iterator[Journaled]:
+def journal_lines(path: Path) -> Iterator[JournaledFile]:
     """All of a journal."""
     with path.open(encoding="ascii") as lines:
         for line in lines:
-            yield Journaled(*json.loads(line))
+            yield JournaledFile(*json.loads(line))
 
 
-def write_info(staging: Path, info: Info) -> None:
+def write_info(staging: Path, info: VersionInfo) -> None:
     """Beside the data, durably."""
     with (staging / "info").open("w", encoding="ascii") as file:
         json.dump(asdict(info), file)
@@ -170,8 +172,9 @@ def write_info(staging: Path, info: Info) -> None:
 
 
 def discard(folder: Path, *, keep: Collection[int] = ()) -> None:
-    """Gives every file that is still in somebody's home back to its owner, but for inodes in ``keep``, which other
-    versions need, and removes the rest. Safe to call again after any failure.
+    """Gives every file that is still in somebody's home back to its owner, and removes the rest.
+
+    Inodes in ``keep`` stay, since other versions need them. Safe to call again after any failure.
 
     Raises:
         OSError: something can't be removed now.
@@ -179,9 +182,9 @@ def discard(folder: Path, *, keep: Collection[int] = ()) -> None:
     if (folder / "owned").exists() and (folder / "data").is_dir():
         _give_all_back(folder, keep)
     with _opened(folder.parent) as parent:
-        # The data first: while some of it is there, the journal still tells whose it was.
-        remove_tree(parent, f"{folder.name}/data")
-        remove_tree(parent, folder.name)
+        # The data first: while some of it is there, the journal still says whose it was.
+        remove_own_tree(parent, f"{folder.name}/data")
+        remove_own_tree(parent, folder.name)
 
 
 def _give_all_back(folder: Path, keep: Collection[int]) -> None:
@@ -201,7 +204,7 @@ def _give_all_back(folder: Path, keep: Collection[int]) -> None:
         log.error("dataset.files_not_given_back", folder=folder.name, files=failed)
 
 
-def _give_back(data: int, line: Journaled, keep: Collection[int]) -> None:
+def _give_back(data: int, line: JournaledFile, keep: Collection[int]) -> None:
     if line.inode in keep:
         return
     info = os.stat(line.path, dir_fd=data, follow_symlinks=False)
@@ -221,7 +224,7 @@ def _second_name(source: Path, target: Path) -> None:
 
 
 def _in_use(entry: os.DirEntry[str]) -> bool:
-    # A probe lives for a moment, and no row tells of it.
+    # A probe lives for a moment and has no row.
     return entry.name.startswith(PROBE) and time.time() - entry.stat(follow_symlinks=False).st_mtime < _PROBE_LIFE_S
 
 

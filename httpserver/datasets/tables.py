@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import BigInteger, Boolean, Column, Float, ForeignKey, Index, Integer, String, Table, Text
 
-from ..store import metadata
+from ..tables import metadata
 
 datasets = Table(
     "datasets",

@@ -18,14 +18,14 @@ _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,31}")
 
 
 @dataclass(frozen=True, slots=True)
-class Unmanaged:
+class UnmanagedDataset:
     """``versions``: name and time of change, the one that counts as newest last."""
 
     name: str
     versions: tuple[tuple[str, float], ...]
 
 
-def find(root: Path, name: str) -> Unmanaged | None:
+def find(root: Path, name: str) -> UnmanagedDataset | None:
     """The folder of that name, if it has versions."""
     if not _NAME.fullmatch(name):
         return None
@@ -38,10 +38,10 @@ def find(root: Path, name: str) -> Unmanaged | None:
         ]
     if not found or not stat.S_ISDIR((root / name).lstat().st_mode):
         return None
-    return Unmanaged(name, tuple(sorted(found, key=lambda version: version[1])))
+    return UnmanagedDataset(name, tuple(sorted(found, key=lambda version: version[1])))
 
 
-def find_all(root: Path, managed: Collection[str]) -> list[Unmanaged]:
+def find_all(root: Path, managed: Collection[str]) -> list[UnmanagedDataset]:
     """All of them, by name, but for those that Headway manages."""
     with suppress(FileNotFoundError):
         names = sorted(name for name in os.listdir(root) if name not in managed)

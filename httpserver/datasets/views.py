@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..auth.model import Account
-from ..market.schemas import SharedWith, UsedBy
-from ..needs.uses import Ref, Use, Uses
-from . import rows
+from ..schemas import SharedWith, UsedBy
+from ..uses.service import AccountUse, Ref, Uses
 from . import schemas as s
-from .publisher import KIND, Publisher
-from .rows import Dataset, Version
-from .unmanaged import Unmanaged
+from . import store
+from .publisher import KIND, DatasetPublisher
+from .store import Dataset, Version
+from .unmanaged import UnmanagedDataset
 
 
 def dataset(
-    known: Dataset, account: Account, publisher: Publisher, uses: Uses, used_by: Iterable[Use] = ()
+    known: Dataset, account: Account, publisher: DatasetPublisher, uses: Uses, used_by: Iterable[AccountUse] = ()
 ) -> s.Dataset:
-    """As this account may see it: what grows or failed is for those who may change it."""
+    """The dataset as this account may see it. Only those who may change it see unfinished and failed versions."""
     may_change = known.may_change(account)
     users, groups = sorted(known.users), sorted(known.groups)
     return s.Dataset(
@@ -31,29 +31,29 @@ def dataset(
         versions=[
             _version(v, publisher, uses)
             for v in known.versions
-            if v.state == rows.READY or (may_change and v.state != rows.DELETING)
+            if v.state == store.READY or (may_change and v.state != store.DELETING)
         ],
         used_by=_together(used_by),
     )
 
 
-def _version(row: Version, publisher: Publisher, uses: Uses) -> s.DatasetVersion:
-    ready = row.state == rows.READY
+def _version(row: Version, publisher: DatasetPublisher, uses: Uses) -> s.DatasetVersion:
+    ready = row.state == store.READY
     return s.DatasetVersion(
         version=row.version,
         state=s.DatasetState(row.state),
-        progress=None if row.state != rows.PUBLISHING else publisher.progress(row.key) or 0.0,
+        progress=None if row.state != store.PUBLISHING else publisher.progress(row.key) or 0.0,
         files=row.files if ready else None,
         size_bytes=row.size_bytes if ready else None,
         checksum=row.checksum if ready else None,
         method=row.method,  # type: ignore[arg-type]
         published_at=row.published_at,
         problem=row.problem or None,
-        live_jobs=uses.believed(Ref(KIND, row.key)),
+        live_jobs=uses.live_in_memory(Ref(KIND, row.key)),
     )
 
 
-def by_hand(found: Unmanaged) -> s.Dataset:
+def by_hand(found: UnmanagedDataset) -> s.Dataset:
     """Owned by nobody, seen by all."""
     return s.Dataset(
         name=found.name,
@@ -82,7 +82,7 @@ def by_hand(found: Unmanaged) -> s.Dataset:
     )
 
 
-def _together(uses: Iterable[Use]) -> list[UsedBy]:
+def _together(uses: Iterable[AccountUse]) -> list[UsedBy]:
     """Over all versions, the latest first."""
     jobs: dict[str, int] = {}
     last: dict[str, float] = {}

@@ -11,10 +11,10 @@ from collections.abc import Generator, Iterator
 
 from headway.logs import get_logger
 
+from ..filesystem.paths import shown
+from ..filesystem.system_calls import open_beneath, reopen
 from ..http.zip_stream import MAX_NAME_BYTES, ZipWriter
-from .kernel import open_beneath, reopen
 from .listing import UPLOAD
-from .names import shown
 from .space import TRASH, UPLOADS
 
 log = get_logger(__name__)
@@ -34,8 +34,8 @@ class FolderZip:
     """Takes the open folder over, and closes it with :meth:`close`. ``next`` and ``close`` may be called from any
     thread, also at once.
 
-    Links and pipes are left out and named, with what could not be read, in a last file: a file that changes or goes
-    away meanwhile does not break the archive.
+    Links, pipes and what could not be read are left out and named in a last file. So a file that changes or goes away
+    meanwhile does not break the archive.
     """
 
     def __init__(self, folder: int, name: str) -> None:

@@ -1,4 +1,4 @@
-"""The way into an account's home: the mount is really there, and file calls count as the account's."""
+"""Opens an account's home: checks that the mount is there, and makes file calls with the account's rights."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from headway.mount import Layout, MountKind, MountProbe, ensure_home
 
 from ..auth.accounts import Accounts
 from ..auth.model import Account
-from .kernel import acting_as, drop_groups, open_beneath
-from .space import Space
+from ..filesystem.rights import acting_as, drop_groups
+from ..filesystem.system_calls import open_beneath
+from .space import PersonalSpace
 
 T = TypeVar("T")
 
@@ -60,7 +61,7 @@ class Homes:
         return owner
 
     async def within(
-        self, owner: Account, work: Callable[[Space], T], *, adds: bool = False, removes: bool = False
+        self, owner: Account, work: Callable[[PersonalSpace], T], *, adds: bool = False, removes: bool = False
     ) -> T:
         """What ``work`` answers; the home is made where it isn't there yet.
 
@@ -81,7 +82,7 @@ class Homes:
         executor = self.removals if removes else None
         return await self.run(lambda: self.blocking(owner, work, make=True), executor)
 
-    def blocking(self, owner: Account, work: Callable[[Space], T], *, make: bool) -> T:
+    def blocking(self, owner: Account, work: Callable[[PersonalSpace], T], *, make: bool) -> T:
         """The same in this thread, without a look at the mount before.
 
         Raises:
@@ -97,7 +98,7 @@ class Homes:
             root = open_beneath(parent, home.name, os.O_PATH | os.O_DIRECTORY, links=False)
             stack.callback(os.close, root)
             stack.enter_context(acting_as(owner.uid, owner.gid))
-            return work(Space(root))
+            return work(PersonalSpace(root))
 
     async def acting(self, owner: Account, work: Callable[[], T]) -> T:
         """For descriptors that are open already."""

@@ -32,7 +32,7 @@ _Key = tuple[int, int, int, int]  # device, inode, mtime, ctime
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ListedEntry:
     """One entry of a folder; ``name`` may hold surrogates for undecodable bytes."""
 
     name: str
@@ -80,7 +80,7 @@ class NameCache:
 
 def page(
     folder: int, after: str, limit: int, *, hidden: Collection[str] = (), cache: NameCache | None = None
-) -> tuple[list[Found], bool]:
+) -> tuple[list[ListedEntry], bool]:
     """Entries of an open folder by name, those behind ``after``; and whether there are more. Only those of the page
     are looked at.
 
@@ -89,7 +89,7 @@ def page(
         OSError: it can't be read.
     """
     names = _names(folder, cache)
-    found: list[Found] = []
+    found: list[ListedEntry] = []
     at = bisect_right(names, after) if after else 0
     while at < len(names) and len(found) < limit:
         name = names[at]
@@ -140,7 +140,7 @@ def _is_dead(folder: int, name: str) -> bool:
     return True
 
 
-def _look(folder: int, name: str) -> Found | None:
+def _look(folder: int, name: str) -> ListedEntry | None:
     try:
         info = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
@@ -149,4 +149,4 @@ def _look(folder: int, name: str) -> Found | None:
     if stat.S_ISLNK(info.st_mode):
         with contextlib.suppress(OSError):
             target = os.readlink(name, dir_fd=folder)
-    return Found(name, info.st_mode, info.st_size, info.st_mtime, info.st_uid, target)
+    return ListedEntry(name, info.st_mode, info.st_size, info.st_mtime, info.st_uid, target)

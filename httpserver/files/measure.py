@@ -1,4 +1,4 @@
-"""How much a home holds. Blocking; runs as Headway itself, since an account could hide a folder from its own eyes."""
+"""How much a home holds. Blocking. It runs as Headway itself, since an account could hide folders from itself."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from .kernel import acting_as, open_beneath
+from ..filesystem.rights import acting_as
+from ..filesystem.system_calls import open_beneath
 from .listing import UPLOAD
 from .space import UPLOADS
 
@@ -21,7 +22,7 @@ _MAX_LINKED = 200_000  # files with several names that are remembered; those bey
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class HomeSize:
     """Bytes on disk; ``uploading_bytes`` of them are of resumable uploads that are under way."""
 
     used_bytes: int
@@ -29,24 +30,26 @@ class Measured:
     uploading_bytes: int
 
 
-class Stopped(Exception):
-    """The measuring was called off."""
+class MeasuringStopped(Exception):
+    """The measurement was cancelled."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Works for ``work_s`` seconds, then lets ``rest`` pass the time; ``rest`` answers True to stop."""
+    """The measurement works for ``work_s`` seconds, then calls ``rest``, which waits. ``rest`` answers True to stop."""
 
     work_s: float
     rest: Callable[[], bool]
 
 
-def measure(home: int, uid: int, gid: int, pace: Pace) -> Measured:
-    """What is in the open folder ``home``, itself included: blocks, so that a file with holes counts what it takes; a
-    file with several names once; nothing behind links or below other mounts.
+def measure(home: int, uid: int, gid: int, pace: Pace) -> HomeSize:
+    """Measures the open folder ``home``, itself included.
+
+    It counts blocks, so that a file with holes counts what it takes. A file with several names counts once. Nothing
+    behind links or below other mounts counts.
 
     Raises:
-        Stopped: see Pace.
+        MeasuringStopped: see Pace.
         OSError: the home can't be read at all.
     """
     return _Walk(home, uid, gid, pace).run()
@@ -61,7 +64,7 @@ class _Walk:
         self._held = contextlib.ExitStack()
         self._starts = 0  # folders from which paths are counted, besides the home
 
-    def run(self) -> Measured:
+    def run(self) -> HomeSize:
         with contextlib.ExitStack() as self._held:
             self._count(os.stat(f"/proc/self/fd/{self._home}"))
             todo: list[tuple[int, str]] = [(self._home, "")]
@@ -75,7 +78,7 @@ class _Walk:
                     except OSError:
                         continue
                 todo.extend((start, f"{path}/{child}" if path else child) for child in self._folder(start, path))
-        return Measured(self._bytes, self._entries, self._uploading)
+        return HomeSize(self._bytes, self._entries, self._uploading)
 
     def _new_start(self, start: int, path: str) -> int:
         with self._opened(start, path) as here:
@@ -136,5 +139,5 @@ class _Walk:
     def _pause(self) -> None:
         if time.monotonic() >= self._rest_at:
             if self._pace.rest():
-                raise Stopped
+                raise MeasuringStopped
             self._rest_at = time.monotonic() + self._pace.work_s

@@ -1,4 +1,4 @@
-"""What the HTTP API says of trash and quotas."""
+"""Trash and quotas in the HTTP API."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from ..schemas import Answer, Ask, FileKind
+from ..schemas import ApiRequest, ApiResponse, FileKind
 
 
-class TrashItem(Answer):
+class TrashItem(ApiResponse):
     id: str
     path: str | None = Field(description="where it was; null: not known any more, so a restore has to say where to")
     kind: FileKind
@@ -18,13 +18,13 @@ class TrashItem(Answer):
     expires_at: float = Field(description="then it is deleted for good")
 
 
-class TrashList(Answer):
+class TrashList(ApiResponse):
     """The one deleted last comes first."""
 
     items: list[TrashItem]
 
 
-class TrashRestore(Ask):
+class TrashRestore(ApiRequest):
     to: str = Field(description="another path in the personal space than the one it had", max_length=4096)
 
 
@@ -34,7 +34,7 @@ class SpaceState(StrEnum):
     FULL = "full"
 
 
-class Space(Answer):
+class Space(ApiResponse):
     """What a personal space holds, the trash included."""
 
     used_bytes: int = Field(description="on the disk; what came since it was measured is added")

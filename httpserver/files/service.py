@@ -17,14 +17,15 @@ from headway.logs import get_logger
 
 from .. import schemas as s
 from ..auth.model import Account
+from ..filesystem import paths
 from ..http import ranges
 from ..http.disposition import attachment
-from . import names, trash_bin
+from . import trash_bin
 from .folder_zip import FolderZip
 from .homes import Homes
-from .listing import Found, NameCache
-from .space import TRASH, OpenFile, Space, Upload
-from .spaces import Spaces
+from .listing import ListedEntry, NameCache
+from .quotas import SpaceQuotas
+from .space import TRASH, FileWrite, OpenFile, PersonalSpace
 
 log = get_logger(__name__)
 _READ_BYTES = 256 * 1024
@@ -34,7 +35,7 @@ _WRITE_BYTES = 1 << 20  # gathered before a thread is troubled
 class Files:
     """Each account in its own home. Admins may name another account; then they act as that one."""
 
-    def __init__(self, homes: Homes, spaces: Spaces, clock: Clock) -> None:
+    def __init__(self, homes: Homes, spaces: SpaceQuotas, clock: Clock) -> None:
         self._homes = homes
         self._spaces = spaces
         self._clock = clock
@@ -46,7 +47,7 @@ class Files:
         """A file's bytes, or a folder's listing.
 
         Raises:
-            NotFound, NotAllowed, Conflict: see Space.
+            NotFound, NotAllowed, Conflict: see PersonalSpace.
             RangeInvalid: outside of the file.
         """
         owner = self._homes.owner(account, of)
@@ -88,7 +89,7 @@ class Files:
         """A folder with all that is in it, as a streamed archive.
 
         Raises:
-            NotFound, NotAllowed, Conflict: see Space.open_folder.
+            NotFound, NotAllowed, Conflict: see PersonalSpace.open_folder.
         """
         owner = self._homes.owner(account, of)
         name = path[-1] if path else owner.name
@@ -103,12 +104,12 @@ class Files:
     async def _listing(self, owner: Account, path: tuple[str, ...], limit: int, cursor: str) -> Response:
         after = os.fsdecode(unquote_to_bytes(cursor))
 
-        def listed(space: Space) -> str:
+        def listed(space: PersonalSpace) -> str:
             found, more = space.list(path, after, limit, self._names)
             listing = s.FileList(
-                path=names.shown("/".join(path)),
+                path=paths.shown("/".join(path)),
                 entries=[_entry(entry) for entry in found],
-                next_cursor=names.encoded(found[-1].name) if more and found else None,
+                next_cursor=paths.encoded(found[-1].name) if more and found else None,
             )
             return listing.model_dump_json()
 
@@ -126,14 +127,14 @@ class Files:
         of: str,
     ) -> tuple[int, bool]:
         """Writes a file; answers its size and whether it replaced one. A body that breaks off changes nothing.
-        ``length`` is None when the client has not said it.
+        ``length`` is None when the client did not send it.
 
         Raises:
             StoreFull: no space or quota.
-            Conflict: see Space.begin.
+            Conflict: see PersonalSpace.begin.
         """
         owner = self._homes.owner(account, of)
-        await self._spaces.room_for(owner, length or 0)
+        await self._spaces.require_quota(owner, length or 0)
         upload = await self._homes.within(
             owner, lambda space: space.begin(path, overwrite=overwrite, parents=parents), adds=True
         )
@@ -152,7 +153,7 @@ class Files:
         log.info("file.stored", owner=owner.name, bytes=upload.size, by=account.name)
         return upload.size, existed
 
-    async def _fill(self, owner: Account, upload: Upload, body: AsyncIterable[bytes]) -> None:
+    async def _fill(self, owner: Account, upload: FileWrite, body: AsyncIterable[bytes]) -> None:
         gathered: list[bytes] = []
         size = 0
         async for chunk in body:
@@ -164,8 +165,8 @@ class Files:
         if size:
             await self._write(owner, upload, b"".join(gathered))
 
-    async def _write(self, owner: Account, upload: Upload, data: bytes) -> None:
-        await self._spaces.room_for(owner, len(data))
+    async def _write(self, owner: Account, upload: FileWrite, data: bytes) -> None:
+        await self._spaces.require_quota(owner, len(data))
         await self._homes.acting(owner, lambda: upload.write(data))
         self._spaces.added(owner, len(data))
 
@@ -175,7 +176,7 @@ class Files:
         """Deletes; the id in the trash, or None where it was for good: what lies in the trash already, too.
 
         Raises:
-            Conflict, NotFound: see trash_bin.put and Space.delete.
+            Conflict, NotFound: see trash_bin.put and PersonalSpace.delete.
         """
         owner = self._homes.owner(account, of)
         trash_id: str | None = None
@@ -191,24 +192,24 @@ class Files:
         return trash_id
 
     async def mkdir(self, account: Account, path: tuple[str, ...], *, of: str) -> None:
-        """Makes a folder; see Space.make."""
+        """Makes a folder; see PersonalSpace.make."""
         owner = self._homes.owner(account, of)
         self._spaces.refuse_more_files(owner)
         await self._homes.within(owner, lambda space: space.make(path), adds=True)
         self._spaces.one_more(owner)
 
     async def move(self, account: Account, path: tuple[str, ...], body: s.FileMove | None, *, of: str) -> s.FileDone:
-        """Renames; see Space.move.
+        """Renames; see PersonalSpace.move.
 
         Raises:
             InvalidInput: without a body.
         """
         if body is None:
             raise InvalidInput('To move, say where to: {"to": "new/path"}.')
-        to = names.components(body.to)
+        to = paths.components(body.to)
         owner = self._homes.owner(account, of)
         await self._homes.within(owner, lambda space: space.move(path, to, overwrite=body.overwrite))
-        return s.FileDone(path=names.shown("/".join(to)))
+        return s.FileDone(path=paths.shown("/".join(to)))
 
 
 class _FileResponse(StreamingResponse):
@@ -241,7 +242,7 @@ class _ZipResponse(StreamingResponse):
             await asyncio.shield(self._close())
 
 
-def _entry(found: Found) -> s.FileEntry:
+def _entry(found: ListedEntry) -> s.FileEntry:
     kind = s.FileKind.OTHER
     if stat.S_ISREG(found.mode):
         kind = s.FileKind.FILE
@@ -250,12 +251,12 @@ def _entry(found: Found) -> s.FileEntry:
     elif stat.S_ISLNK(found.mode):
         kind = s.FileKind.LINK
     return s.FileEntry(
-        name=names.shown(found.name),
-        encoded=names.encoded(found.name),
+        name=paths.shown(found.name),
+        encoded=paths.encoded(found.name),
         kind=kind,
         size_bytes=found.size,
         modified_at=found.modified_at,
         mode=f"{stat.S_IMODE(found.mode):04o}",
         uid=found.uid,
-        link_target=None if found.target is None else names.shown(found.target),
+        link_target=None if found.target is None else paths.shown(found.target),
     )

@@ -1,4 +1,4 @@
-"""One personal space. Blocking; every call runs in a thread that acts as the account (see ``kernel.acting_as``)."""
+"""One personal space. Blocking; every call runs in a thread that acts as the account (see ``rights.acting_as``)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from typing import NamedTuple
 
 from headway.errors import Conflict, InvalidInput, NotFound
 
-from .kernel import open_beneath, rename_no_replace, reopen
-from .listing import UPLOAD, Found, NameCache, page
-from .removal import remove_tree
-from .words import Path, text, told
+from ..filesystem.removal import remove_account_tree
+from ..filesystem.system_calls import open_beneath, rename_no_replace, reopen
+from .listing import UPLOAD, ListedEntry, NameCache, page
+from .messages import Path, os_errors_explained, shown_path
 
 TRASH = ".headway-trash"  # in the home; see trash_bin
 UPLOADS = ".headway-uploads"  # in the home, while uploads are under way
-RUN = f"{UPLOAD}{secrets.token_hex(4)}"  # tells what this process writes there from what a killed one left
+RUN = f"{UPLOAD}{secrets.token_hex(4)}"  # separates what this process writes there from what a killed one left
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -38,7 +38,7 @@ class OpenFile:
     modified_ns: int
 
 
-class Half(NamedTuple):
+class PartialFile(NamedTuple):
     """A file that is being written."""
 
     folder: int  # open; in which it lies: UPLOADS, where the next start finds it after a kill
@@ -47,7 +47,7 @@ class Half(NamedTuple):
     apart: bool  # False: UPLOADS can't serve, or is on another disk, so it lies beside its place
 
 
-class Space:
+class PersonalSpace:
     """Works below an open folder; ``root`` is its descriptor. Links inside are followed as long as they stay inside;
     the last component of what is written, moved or deleted is never followed."""
 
@@ -63,7 +63,7 @@ class Space:
             NotFound, NotAllowed: it isn't there or can't be read.
             Conflict: neither a file nor a folder: pipes, sockets and devices are not opened.
         """
-        with told(path):
+        with os_errors_explained(path):
             # First only a handle on the name: to open a pipe or a device can hang or do harm.
             handle = open_beneath(self.root, "/".join(path), os.O_PATH)
             try:
@@ -71,20 +71,22 @@ class Space:
                 if stat.S_ISDIR(found.st_mode):
                     return None
                 if not stat.S_ISREG(found.st_mode):
-                    raise Conflict(f"`{text(path)}` is {_kind(found.st_mode)} and has no content to send.")
+                    raise Conflict(f"`{shown_path(path)}` is {_kind(found.st_mode)} and has no content to send.")
                 descriptor = reopen(handle)
             finally:
                 os.close(handle)
             found = os.fstat(descriptor)
             return OpenFile(descriptor, found.st_size, found.st_mtime_ns)
 
-    def list(self, path: Path, after: str, limit: int, cache: NameCache | None = None) -> tuple[list[Found], bool]:
+    def list(
+        self, path: Path, after: str, limit: int, cache: NameCache | None = None
+    ) -> tuple[list[ListedEntry], bool]:
         """Entries by name, those behind ``after``; and whether there are more.
 
         Raises:
             NotFound, NotAllowed: the folder isn't there or can't be read.
         """
-        with told(path), self.folder(path) as folder:
+        with os_errors_explained(path), self.folder(path) as folder:
             return page(folder, after, limit, hidden=() if path else (TRASH, UPLOADS), cache=cache)
 
     def open_folder(self, path: Path) -> int:
@@ -94,12 +96,12 @@ class Space:
             NotFound, NotAllowed: it isn't there or can't be read.
             Conflict: it is no folder.
         """
-        with told(path):
+        with os_errors_explained(path):
             return open_beneath(self.root, "/".join(path), _FOLDER)
 
     # -- writing --------------------------------------------------------------------------------
 
-    def begin(self, path: Path, *, overwrite: bool, parents: bool) -> Upload:
+    def begin(self, path: Path, *, overwrite: bool, parents: bool) -> FileWrite:
         """Starts to write the file at ``path``, in :data:`UPLOADS`.
 
         Raises:
@@ -108,15 +110,15 @@ class Space:
         """
         if not path:
             raise InvalidInput("Name a file in the personal space.")
-        with told(path):
+        with os_errors_explained(path):
             if parents:
                 self.make(path[:-1])
             try:
                 folder = open_beneath(self.root, "/".join(path[:-1]), _FOLDER)
             except FileNotFoundError:
                 raise NotFound(
-                    f"There is no folder `{text(path[:-1])}` in the personal space: make it first, or ask that it be "
-                    "made on the way (parents=true)."
+                    f"There is no folder `{shown_path(path[:-1])}` in the personal space: make it first, or ask that "
+                    "it be made on the way (parents=true)."
                 ) from None
             try:
                 mode = self._mode_there(folder, path, overwrite=overwrite)
@@ -124,9 +126,9 @@ class Space:
             except BaseException:
                 os.close(folder)
                 raise
-            return Upload(path, folder, half, mode=mode, overwrite=overwrite)
+            return FileWrite(path, folder, half, mode=mode, overwrite=overwrite)
 
-    def _half(self, folder: int) -> Half:
+    def _half(self, folder: int) -> PartialFile:
         name = f"{RUN}{secrets.token_hex(8)}"
         for _ in range(_TRIES):
             try:
@@ -143,13 +145,13 @@ class Space:
                 if os.fstat(holder).st_dev != os.fstat(folder).st_dev:
                     os.close(holder)
                     break
-                return Half(holder, name, os.open(name, _NEW, 0o600, dir_fd=holder), True)
+                return PartialFile(holder, name, os.open(name, _NEW, 0o600, dir_fd=holder), True)
             except FileNotFoundError:
                 os.close(holder)
             except BaseException:
                 os.close(holder)
                 raise
-        return Half(os.dup(folder), name, os.open(name, _NEW, 0o600, dir_fd=folder), False)
+        return PartialFile(os.dup(folder), name, os.open(name, _NEW, 0o600, dir_fd=folder), False)
 
     def _mode_there(self, folder: int, path: Path, *, overwrite: bool) -> int | None:
         try:
@@ -157,9 +159,9 @@ class Space:
         except FileNotFoundError:
             return None
         if stat.S_ISDIR(info.st_mode):
-            raise Conflict(f"`{text(path)}` is a folder.")
+            raise Conflict(f"`{shown_path(path)}` is a folder.")
         if not overwrite:
-            raise Conflict(f"`{text(path)}` is there already.")
+            raise Conflict(f"`{shown_path(path)}` is there already.")
         return stat.S_IMODE(info.st_mode) & 0o777 if stat.S_ISREG(info.st_mode) else 0o644
 
     def make(self, path: Path) -> None:
@@ -168,7 +170,7 @@ class Space:
         Raises:
             Conflict: something else is in the way.
         """
-        with told(path):
+        with os_errors_explained(path):
             for depth in range(1, len(path) + 1):
                 try:
                     os.close(open_beneath(self.root, "/".join(path[:depth]), _FOLDER))
@@ -187,9 +189,9 @@ class Space:
             raise InvalidInput("The personal space itself can't be moved or replaced.")
         if to[: len(path)] == path and to != path:
             raise InvalidInput("A folder can't be moved into itself.")
-        with told(path), self.folder(path[:-1]) as source:
+        with os_errors_explained(path), self.folder(path[:-1]) as source:
             os.stat(path[-1], dir_fd=source, follow_symlinks=False)
-            with told(to), self.folder(to[:-1]) as target:
+            with os_errors_explained(to), self.folder(to[:-1]) as target:
                 if overwrite:
                     os.rename(path[-1], to[-1], src_dir_fd=source, dst_dir_fd=target)
                 elif path != to:
@@ -203,12 +205,12 @@ class Space:
         """
         if not path:
             raise InvalidInput("The personal space itself can't be deleted.")
-        with told(path), self.folder(path[:-1]) as folder:
+        with os_errors_explained(path), self.folder(path[:-1]) as folder:
             info = os.stat(path[-1], dir_fd=folder, follow_symlinks=False)
             if not stat.S_ISDIR(info.st_mode):
                 os.unlink(path[-1], dir_fd=folder)
             elif recursive:
-                remove_tree(folder, path[-1])
+                remove_account_tree(folder, path[-1])
             else:
                 os.rmdir(path[-1], dir_fd=folder)
 
@@ -222,11 +224,11 @@ class Space:
             os.close(descriptor)
 
 
-class Upload:
+class FileWrite:
     """A file that is being written to get its place when it is whole. Exactly one of :meth:`finish` and :meth:`abort`
     ends it."""
 
-    def __init__(self, path: Path, folder: int, half: Half, *, mode: int | None, overwrite: bool) -> None:
+    def __init__(self, path: Path, folder: int, half: PartialFile, *, mode: int | None, overwrite: bool) -> None:
         self._path = path
         self._folder = folder
         self._half = half
@@ -244,7 +246,7 @@ class Upload:
         Raises:
             StoreFull: no space or quota left.
         """
-        with self._lock, told(self._path):
+        with self._lock, os_errors_explained(self._path):
             view = memoryview(data)
             while view:
                 done = os.write(self._descriptor, view)
@@ -257,7 +259,7 @@ class Upload:
         Raises:
             Conflict: something appeared there meanwhile and it must not be replaced.
         """
-        with self._lock, told(self._path):
+        with self._lock, os_errors_explained(self._path):
             os.fchmod(self._descriptor, 0o644 if self._mode is None else self._mode)
             os.fsync(self._descriptor)
             if self._overwrite:

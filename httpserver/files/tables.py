@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import BigInteger, Column, Float, String, Table
 
-from ..store import metadata
+from ..tables import metadata
 
 # As measured last; only a copy, to be known after a restart.
 space_usage = Table(

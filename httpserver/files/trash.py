@@ -1,4 +1,4 @@
-"""The trash of each personal space over HTTP, and the broom that empties it after a while."""
+"""The trash of each personal space over HTTP, and the background task that empties it after a while."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from headway.mount import MountProbe
 
 from ..auth.accounts import Accounts
 from ..auth.model import Account
+from ..filesystem import paths
+from ..filesystem.rights import drop_groups
 from ..schemas import FileDone, FileKind
-from . import names, trash_bin
 from . import schemas as s
+from . import trash_bin
 from .homes import Homes
-from .kernel import drop_groups
-from .spaces import Spaces
+from .quotas import SpaceQuotas
 
 log = get_logger(__name__)
 
@@ -30,7 +31,7 @@ class Trash:
     """See trash_bin for where it lies."""
 
     def __init__(
-        self, homes: Homes, spaces: Spaces, accounts: Accounts, mount: MountProbe, clock: Clock, *, keep_s: float
+        self, homes: Homes, spaces: SpaceQuotas, accounts: Accounts, mount: MountProbe, clock: Clock, *, keep_s: float
     ) -> None:
         self._homes = homes
         self._spaces = spaces
@@ -58,10 +59,10 @@ class Trash:
             NotFound, Conflict, InvalidInput: see there.
         """
         owner = self._homes.owner(account, of)
-        to = names.components(body.to) if body is not None else None
+        to = paths.components(body.to) if body is not None else None
         path = await self._homes.within(owner, lambda space: trash_bin.restore(space, id, to))
         log.info("file.restored", owner=owner.name, by=account.name, trash=id)
-        return FileDone(path=names.shown("/".join(path)))
+        return FileDone(path=paths.shown("/".join(path)))
 
     async def forget(self, account: Account, id: str, *, of: str) -> None:
         """Deletes one thing for good."""
@@ -109,10 +110,10 @@ class Trash:
 
         return sweeping
 
-    def _item(self, item: trash_bin.Item) -> s.TrashItem:
+    def _item(self, item: trash_bin.TrashEntry) -> s.TrashItem:
         return s.TrashItem(
             id=item.id,
-            path=None if item.path is None else names.shown("/".join(item.path)),
+            path=None if item.path is None else paths.shown("/".join(item.path)),
             kind=_kind(item.mode),
             size_bytes=item.size,
             deleted_at=item.deleted_at,

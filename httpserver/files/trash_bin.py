@@ -1,8 +1,8 @@
 """What was deleted, kept for a while in the home itself. Blocking, under the account's rights.
 
 ``.headway-trash/<id>`` is the thing, ``.headway-trash/<id>.json`` says where it was. The id begins with the time of the
-deletion, so nothing but the old place is lost with that file, which a full disk may refuse. A task may do to all this
-what it likes: it is the account's own, and it is read as such.
+deletion. So without the second file, which a full disk may refuse, only the old place is lost. A task may change all
+of this, since it is the account's own. So it is read like any untrusted input.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from headway.errors import Conflict, HeadwayError, InvalidInput, NotFound
 from headway.logs import get_logger
 
-from .kernel import open_beneath, rename_no_replace, reopen
-from .names import components, encoded, from_encoded, shown
-from .removal import remove_tree
-from .space import TRASH, Space
-from .words import Path, text, told
+from ..filesystem.paths import components, encoded, from_encoded, shown
+from ..filesystem.removal import remove_account_tree
+from ..filesystem.system_calls import open_beneath, rename_no_replace, reopen
+from .messages import Path, os_errors_explained, shown_path
+from .space import TRASH, PersonalSpace
 
 log = get_logger(__name__)
 
@@ -38,9 +38,12 @@ _HALF_DONE_S = 600.0  # a note without its thing is of a deletion under way, or 
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
-    """One thing in the trash. ``path`` is where it was, None if that isn't known any more; ``size`` is None where it
-    has too many files to be counted by the way."""
+class TrashEntry:
+    """One thing in the trash.
+
+    ``path`` is where it was; None if that isn't known any more. ``size`` is None where counting its files would take
+    too long.
+    """
 
     id: str
     path: Path | None
@@ -49,7 +52,7 @@ class Item:
     deleted_at: float
 
 
-def put(space: Space, path: Path, *, recursive: bool, now: float) -> str:
+def put(space: PersonalSpace, path: Path, *, recursive: bool, now: float) -> str:
     """Moves the file, link or folder at ``path`` into the trash; its id there.
 
     Raises:
@@ -58,7 +61,7 @@ def put(space: Space, path: Path, *, recursive: bool, now: float) -> str:
     """
     if not path:
         raise InvalidInput("The personal space itself can't be deleted.")
-    with told(path), space.folder(path[:-1]) as folder:
+    with os_errors_explained(path), space.folder(path[:-1]) as folder:
         info = os.stat(path[-1], dir_fd=folder, follow_symlinks=False)
         if stat.S_ISDIR(info.st_mode) and not recursive:
             _refuse_unless_empty(folder, path[-1])
@@ -76,9 +79,9 @@ def put(space: Space, path: Path, *, recursive: bool, now: float) -> str:
     return id
 
 
-def items(space: Space) -> list[Item]:
+def items(space: PersonalSpace) -> list[TrashEntry]:
     """All, the one deleted last first."""
-    with told((TRASH,)), _trash(space, make=False) as trash:
+    with os_errors_explained((TRASH,)), _trash(space, make=False) as trash:
         if trash is None:
             return []
         ids = sorted((name for name in os.listdir(trash) if _ID.fullmatch(name)), reverse=True)
@@ -87,7 +90,7 @@ def items(space: Space) -> list[Item]:
         return [item for item in found if item is not None]
 
 
-def restore(space: Space, id: str, to: Path | None) -> Path:
+def restore(space: PersonalSpace, id: str, to: Path | None) -> Path:
     """Puts it back where it was, or at ``to``; where it is now. Folders on the way are made.
 
     Raises:
@@ -95,47 +98,48 @@ def restore(space: Space, id: str, to: Path | None) -> Path:
         Conflict: something is at that place.
         InvalidInput: its old place isn't known, and ``to`` is None.
     """
-    with told((TRASH,)), _trash(space, make=False) as trash:
+    with os_errors_explained((TRASH,)), _trash(space, make=False) as trash:
         item = None if trash is None or not _ID.fullmatch(id) else _item(trash, id, [0])
         if item is None or trash is None:
             raise NotFound("This is not in the trash, or not any more.")
         place = to or item.path
         if not place:
-            raise InvalidInput("Where this was is not known any more: say where `to` put it.")
+            raise InvalidInput("The old place of this is not known any more: name a new one with `to`.")
         if place[0] == TRASH:
-            raise InvalidInput("It can't be restored to inside of the trash.")
-        with told(place):
+            raise InvalidInput("Nothing can be restored to a place inside the trash.")
+        with os_errors_explained(place):
             space.make(place[:-1])
             with space.folder(place[:-1]) as folder:
                 try:
                     _move(trash, id, folder, place[-1])
                 except FileExistsError:
                     raise Conflict(
-                        f"`{text(place)}` is there again: rename or delete that first, or restore under another name."
+                        f"`{shown_path(place)}` is there again: rename or delete that first, or restore under another "
+                        "name."
                     ) from None
         with contextlib.suppress(OSError):
             os.unlink(id + _INFO, dir_fd=trash)
         return place
 
 
-def forget(space: Space, id: str) -> None:
+def forget(space: PersonalSpace, id: str) -> None:
     """Deletes one thing in the trash for good; one that isn't there is fine."""
-    with told((TRASH,)), _trash(space, make=False) as trash:
+    with os_errors_explained((TRASH,)), _trash(space, make=False) as trash:
         if trash is not None and _ID.fullmatch(id):
             _remove(trash, id)
 
 
-def empty(space: Space) -> None:
+def empty(space: PersonalSpace) -> None:
     """Deletes all that is in the trash for good, whatever put it there."""
-    with told((TRASH,)), _trash(space, make=False) as trash:
+    with os_errors_explained((TRASH,)), _trash(space, make=False) as trash:
         if trash is not None:
             for name in os.listdir(trash):
                 _remove(trash, name)
 
 
-def sweep(space: Space, *, before: float, now: float) -> int:
-    """Deletes for good what was deleted before ``before`` (epoch seconds); how many. What can't be deleted stays and
-    is told in the log."""
+def sweep(space: PersonalSpace, *, before: float, now: float) -> int:
+    """Deletes for good what was deleted before ``before`` (epoch seconds); how many. What can't be deleted stays, and
+    the log says so."""
     gone = 0
     with _trash(space, make=False) as trash:
         if trash is None:
@@ -161,7 +165,7 @@ def sweep(space: Space, *, before: float, now: float) -> int:
 
 
 @contextlib.contextmanager
-def _trash(space: Space, *, make: bool) -> Iterator[int | None]:
+def _trash(space: PersonalSpace, *, make: bool) -> Iterator[int | None]:
     """The folder of the trash, open; None if there is none.
 
     Raises:
@@ -246,20 +250,20 @@ def _move(source: int, name: str, target: int, new_name: str) -> None:
 def _remove(trash: int, name: str) -> None:
     with contextlib.suppress(FileNotFoundError):
         if stat.S_ISDIR(os.stat(name, dir_fd=trash, follow_symlinks=False).st_mode):
-            remove_tree(trash, name)
+            remove_account_tree(trash, name)
         else:
             os.unlink(name, dir_fd=trash)
     with contextlib.suppress(FileNotFoundError, IsADirectoryError):
         os.unlink(name + _INFO, dir_fd=trash)
 
 
-def _item(trash: int, id: str, counting: list[int]) -> Item | None:
+def _item(trash: int, id: str, counting: list[int]) -> TrashEntry | None:
     try:
         info = os.stat(id, dir_fd=trash, follow_symlinks=False)
     except FileNotFoundError:
         return None
     size = _size(trash, id, counting) if stat.S_ISDIR(info.st_mode) else info.st_size
-    return Item(id, _old_place(trash, id), info.st_mode, size, _deleted_at(id))
+    return TrashEntry(id, _old_place(trash, id), info.st_mode, size, _deleted_at(id))
 
 
 def _deleted_at(id: str) -> float:

@@ -1,1 +1,1 @@
-"""HTTP: requests and responses; what every request passes, and how every answer is written."""
+"""HTTP helpers: where requests come from, ranges, problems, file names in headers, and ZIP archives."""

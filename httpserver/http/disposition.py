@@ -10,8 +10,10 @@ _ATTR_CHARS = "!#$&+-.^_`|~"
 
 
 def attachment(name: str) -> str:
-    """Saves under ``name``, never shows. Old clients get a plain form with every doubtful character as ``_``; a name
-    of undecodable bytes is sent with these percent-encoded as they are."""
+    """A header that makes browsers save the content under ``name`` and never show it.
+
+    Old clients get a plain form, with ``_`` for every character outside it. Undecodable bytes of a name are sent
+    percent-encoded, as they are."""
     plain = _UNSAFE.sub("_", name).strip() or "file"
     # A leading dash or dot would turn the saved file into an option or a hidden file.
     plain = "_" + plain[1:] if plain[0] in "-." else plain

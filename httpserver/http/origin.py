@@ -35,8 +35,8 @@ def find(
     forwarded_host: str,
     trusted: Networks,
 ) -> Origin:
-    """Headers of proxies count only when the peer itself is one of ``trusted``; the client is then the last address
-    that is not a trusted proxy, since anything before it may be made up."""
+    """Headers of proxies count only when the peer itself is one of ``trusted``. The client is then the last address
+    that is not a trusted proxy, since anybody may have made up what comes before it."""
     if not _is_in(peer, trusted):
         return Origin(peer, scheme == "https", host.lower())
     client = peer

@@ -1,4 +1,4 @@
-"""Every failure as one application/problem+json answer."""
+"""Turns every failure into one application/problem+json answer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from headway.errors import (
     Unavailable,
 )
 
-from ..peers import views
+from .. import schemas as s
 from . import request_problems
 
 MEDIA_TYPE = "application/problem+json"
@@ -33,7 +33,7 @@ class MethodNotAllowed(InvalidInput):
 
 
 class UnsupportedMedia(InvalidInput):
-    """The body's Content-Type is none that is read here."""
+    """The body's Content-Type is not one that is read here."""
 
     http_status = 415
     slug = "unsupported-media-type"
@@ -68,7 +68,7 @@ class WrongHost(HeadwayError):
 
 def response(error: HeadwayError, request_id: str) -> Response:
     """The answer for an error."""
-    body = views.problem(error, request_id).model_dump_json(exclude_none=False)
+    body = _body(error, request_id).model_dump_json(exclude_none=False)
     headers: dict[str, str] = {"Cache-Control": "no-store"}
     if isinstance(error, TooMany | Unavailable) and not isinstance(error, DeadlineExceeded):
         headers["Retry-After"] = str(max(1, round(error.extra.get("retry_after_s", 2))))
@@ -84,8 +84,23 @@ def response(error: HeadwayError, request_id: str) -> Response:
     return Response(body, error.http_status, headers, MEDIA_TYPE)
 
 
+def _body(error: HeadwayError, request_id: str) -> s.Problem:
+    """One error as problem details."""
+    return s.Problem(
+        type=f"urn:headway:problem:{error.slug}",
+        title=error.title,
+        status=error.http_status,
+        detail=error.message,
+        slug=error.slug,
+        request_id=request_id,
+        errors=[s.ProblemItem(**item.to_json()) for item in error.problems],
+        service=error.extra.get("service"),
+        retry_after_s=error.extra.get("retry_after_s"),
+    )
+
+
 def from_http(error: HTTPException) -> HeadwayError:
-    """What Starlette itself raises (no such route, wrong method) in our words."""
+    """Errors that Starlette itself raises (no such route, wrong method) as ours."""
     if error.status_code == 404:
         return NotFound("There is nothing at this address.")
     if error.status_code == 405:
@@ -102,5 +117,5 @@ def from_http(error: HTTPException) -> HeadwayError:
 def from_validation(error: RequestValidationError) -> HeadwayError:
     """FastAPI's findings about parameters and body, each at its place."""
     problems = [request_problems.problem(item) for item in error.errors()]
-    first = problems[0].message if problems else "It is not as it should be."
+    first = problems[0].message if problems else "It is not valid."
     return InvalidInput(first if len(problems) == 1 else f"{len(problems)} things are wrong.", problems=problems)

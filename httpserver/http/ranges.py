@@ -11,7 +11,7 @@ _RANGE = re.compile(r"\s*bytes\s*=\s*(\d{0,18})\s*-\s*(\d{0,18})\s*", re.IGNOREC
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ByteRange:
     """``first`` None: the last ``last`` bytes; ``last`` None: to the end. Both inclusive, from 0."""
 
     first: int | None
@@ -35,9 +35,8 @@ class Wanted:
         return start, length
 
 
-def parse(header: str | None) -> Wanted | None:
-    """None where there is no range, or one that a server may leave unheeded (several ranges, other units, nonsense):
-    the whole is sent then."""
+def parse(header: str | None) -> ByteRange | None:
+    """The range in a header. None: there is none, or one that a server may ignore; then the whole is sent."""
     if header is None:
         return None
     match = _RANGE.fullmatch(header)
@@ -48,4 +47,4 @@ def parse(header: str | None) -> Wanted | None:
         return None
     if first and last and int(last) < int(first):
         return None
-    return Wanted(int(first) if first else None, int(last) if last else None)
+    return ByteRange(int(first) if first else None, int(last) if last else None)

@@ -42,7 +42,7 @@ _LIMITS: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "string_pattern_mismatch": lambda ctx: f"must be {FORMS.get(ctx['pattern'], 'written differently')}",
     "enum": lambda ctx: f"must be {ctx['expected']}".replace("'", "`"),
     "literal_error": lambda ctx: f"must be {ctx['expected']}".replace("'", "`"),
-    "string_unicode": lambda ctx: "must be a text without halves of characters",
+    "string_unicode": lambda ctx: "must be a text of whole characters",
     "bytes_invalid_encoding": lambda ctx: "must be a text in UTF-8",
 }
 
@@ -69,13 +69,13 @@ def _what(kind: str, item: Mapping[str, Any]) -> str:
         if kind in _LIMITS:
             return _LIMITS[kind](ctx)
     except (KeyError, TypeError, ValueError):
-        return "is not as it should be"
+        return "is not valid"
     if kind in ("int_from_float", "finite_number"):
         return "must be a whole number" if kind == "int_from_float" else "must be a number that is not infinite"
     for start, words in _KINDS.items():
         if kind.startswith(f"{start}_"):
             return f"must be {words}"
-    return "is not as it should be"
+    return "is not valid"
 
 
 def _named(where: Any, rest: Sequence[Any]) -> str:

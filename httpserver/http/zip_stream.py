@@ -1,7 +1,7 @@
 """Writes a ZIP archive piece by piece, without seeking and in flat memory.
 
-Python's own zipfile keeps a record of every entry in memory until the end; here the central directory waits in a
-temporary file once it has grown. Pure but for that.
+Python's own zipfile keeps a record of every entry in memory until the end. Here the central directory waits in a
+temporary file once it has grown.
 """
 
 from __future__ import annotations

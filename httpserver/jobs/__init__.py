@@ -1,1 +1,1 @@
-"""Jobs: read, checked, previewed, submitted, shown and retried."""
+"""Jobs: how they are read, checked, previewed, submitted, shown and retried."""

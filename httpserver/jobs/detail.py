@@ -1,4 +1,4 @@
-"""One job as JSON, piece by piece, so that ten thousand tasks cost little memory and hold nobody up."""
+"""One job as JSON, piece by piece, so that ten thousand tasks cost little memory and delay no other request."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from headway.rpc.v1 import task_manager_pb2 as tm
 from headway.states import TaskState
 
 from .. import schemas as s
-from ..peers import views
-from ..peers.clients import PARTS_S, Services
+from .. import views
+from ..peers.clients import PARTS_S, ServiceClients
 
-# So many tasks are turned into JSON before others get their turn: a millisecond or two.
+# So many tasks are turned into JSON before other requests get their turn: a millisecond or two.
 _AT_ONCE = 50
 _NAMED = 500  # tasks that TaskManager is asked about at a time
-# So long it may take for these. A hung one takes calls and answers none; the job is shown without it before people,
-# and clients with a limit, give up.
-_TOLD_S = 5.0
+# TaskManager's time for an answer. If it hangs, the job is shown without it before people, and clients with a
+# limit, give up.
+_DETAILS_S = 5.0
 
 
 async def attempts(
-    services: Services, job_id: str, names: Collection[str] = (), *, deadline_s: float = PARTS_S
+    services: ServiceClients, job_id: str, names: Collection[str] = (), *, deadline_s: float = PARTS_S
 ) -> Mapping[str, Sequence[tm.AttemptView]]:
     """Attempts by task name, oldest first; of all tasks, or of those that are named.
 
@@ -45,10 +45,13 @@ async def attempts(
     return out
 
 
-class Told:
-    """What TaskManager tells of a job's tasks. What it could not tell is in ``missing`` and not asked for again."""
+class LiveTaskDetails:
+    """Attempts and queue entries of a job's tasks, asked of TaskManager.
 
-    def __init__(self, services: Services, job_id: str) -> None:
+    What it could not answer is named in ``missing`` and not asked for again.
+    """
+
+    def __init__(self, services: ServiceClients, job_id: str) -> None:
         self._services = services
         self._job_id = job_id
         self.missing: list[s.Missing] = []
@@ -56,11 +59,11 @@ class Told:
         self._places: Mapping[str, tm.QueueEntry] = {}
 
     def shown(self, task: jm.TaskView, *, job_held: bool) -> s.Task:
-        """With what was told of it."""
+        """The task with its attempts and its queue entry."""
         return views.task(task, self._attempts.get(task.name, ()), self._places.get(task.name), job_held=job_held)
 
     async def ask(self, tasks: Sequence[jm.TaskView]) -> None:
-        """About these alone; of what was asked before nothing is kept."""
+        """Asks for these tasks. Answers for earlier ones are dropped."""
         self._attempts, self._places = {}, {}
         if self.missing or not tasks:
             return
@@ -68,13 +71,13 @@ class Told:
         await asyncio.gather(self._ask_attempts([task.name for task in tasks]), self._ask_places(waiting))
 
     async def ask_one(self, task: jm.TaskView) -> None:
-        """About this one alone."""
+        """Asks for this task alone."""
         waits = task.state == TaskState.QUEUED
         await asyncio.gather(self._ask_attempts([task.name]), *([self._ask_place(task.name)] if waits else []))
 
     async def _ask_attempts(self, names: Sequence[str]) -> None:
         try:
-            self._attempts = await attempts(self._services, self._job_id, names, deadline_s=_TOLD_S)
+            self._attempts = await attempts(self._services, self._job_id, names, deadline_s=_DETAILS_S)
         except HeadwayError as error:
             self._miss("The attempts can't be shown now", error)
 
@@ -83,7 +86,7 @@ class Told:
             return
         try:
             request = tm.GetQueueRequest(job_id=self._job_id, tasks=names)
-            reply = await self._services.tasks.call("GetQueue", request, deadline_s=_TOLD_S)
+            reply = await self._services.tasks.call("GetQueue", request, deadline_s=_DETAILS_S)
             self._places = {entry.task.name: entry for entry in reply.entries}
         except HeadwayError as error:
             self._miss("Places in the queue can't be shown now", error)
@@ -91,7 +94,7 @@ class Told:
     async def _ask_place(self, name: str) -> None:
         request = tm.ExplainTaskRequest(task=common.Task(job_id=self._job_id, name=name))
         try:
-            self._places = {name: await self._services.tasks.call("ExplainTask", request, deadline_s=_TOLD_S)}
+            self._places = {name: await self._services.tasks.call("ExplainTask", request, deadline_s=_DETAILS_S)}
         except NotFound:
             pass  # between JobManager's outbox and TaskManager's queue
         except HeadwayError as error:
@@ -104,7 +107,7 @@ class Told:
 async def pieces(
     job: jm.Job,
     parts: AsyncIterator[Sequence[jm.TaskView]],
-    told: Told,
+    details: LiveTaskDetails,
     *,
     offset: int,
     ask: bool,
@@ -119,10 +122,10 @@ async def pieces(
         for first in range(0, len(part), _NAMED):
             named = part[first : first + _NAMED]
             if ask:
-                await told.ask(named)
+                await details.ask(named)
             for start in range(0, len(named), _AT_ONCE):
                 some = named[start : start + _AT_ONCE]
-                shown = [told.shown(task, job_held=job.held) for task in some]
+                shown = [details.shown(task, job_held=job.held) for task in some]
                 if not whole:
                     shown = [views.task_for_others(task) for task in shown]
                 edges += views.edges(some)
@@ -134,5 +137,5 @@ async def pieces(
         some_edges = edges[start : start + 10 * _AT_ONCE]
         yield ("," if start else "") + ",".join(edge.model_dump_json() for edge in some_edges)
         await asyncio.sleep(0)
-    missing = ",".join(item.model_dump_json() for item in told.missing)
+    missing = ",".join(item.model_dump_json() for item in details.missing)
     yield f'],"tasks_offset":{offset},"missing":[{missing}]}}'

@@ -1,4 +1,4 @@
-"""A job file from bytes to the messages that JobManager takes, or to all of its problems. Pure; may take a second."""
+"""Turns a job file into the messages that JobManager takes, or into all of its problems. Pure; may take a second."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headway.rpc.chunks import in_parts
 from headway.rpc.v1 import common_pb2 as common
 from headway.rpc.v1 import job_manager_pb2 as jm
 
-from ..needs.unknown_names import Unknown, Wanted
+from ..needs.job_names import JobNames, UnknownName
 
 _PART_BYTES = 500_000
 
@@ -30,9 +30,12 @@ class Grants:
 
 
 @dataclass(frozen=True, slots=True)
-class Examined:
-    """``parts`` are serialised SubmitJobParts without a header: the job's tasks, or with problems only names and
-    needs as far as they make sense, so that JobManager can add what is wrong with the graph."""
+class ExaminedJobFile:
+    """``parts`` are serialised SubmitJobParts without a header.
+
+    They hold the job's tasks. With problems they hold only names and needs, as far as those make sense, so that
+    JobManager can add what is wrong with the graph.
+    """
 
     problems: tuple[Problem, ...]
     parts: tuple[bytes, ...]
@@ -40,10 +43,10 @@ class Examined:
     name: str = ""
     priority: str = Priority.NORMAL
     spec_hash: str = ""
-    wanted: Wanted = field(default_factory=Wanted)
+    wanted: JobNames = field(default_factory=JobNames)
 
 
-def examine(data: bytes, media: Media, grants: Grants, code: str = "") -> Examined:
+def examine(data: bytes, media: Media, grants: Grants, code: str = "") -> ExaminedJobFile:
     """Reads and checks everything but the graph. ``code`` is the snapshot of all tasks that name none."""
     result = check_job(data, media=media)
     if result.spec is not None:
@@ -54,19 +57,18 @@ def examine(data: bytes, media: Media, grants: Grants, code: str = "") -> Examin
     return _with_problems(result, result.problems)
 
 
-def merged(
+def all_problems(
     data: bytes,
     media: Media,
     grants: Grants,
     of_graph: tuple[Problem, ...],
-    unknown: tuple[Unknown, ...] = (),
+    unknown: tuple[UnknownName, ...] = (),
     code: str = "",
 ) -> tuple[Problem, ...]:
-    """All problems of a file together with those that JobManager found in its graph, each at its place, and with the
-    names in it that stand for nothing, wherever they stand.
+    """All problems of a file, each at its place in the file.
 
-    JobManager counts the tasks that it was sent and names needs by the task needed; here that becomes the pointer
-    into the file.
+    ``of_graph`` are those that JobManager found in its graph; ``unknown`` are names in it that don't exist. JobManager
+    counts the tasks that it was sent, and names needs by the task needed. Here both become pointers into the file.
     """
     result = check_job(data, media=media)
     own = _refused(result.spec, grants) if result.spec is not None else []
@@ -75,16 +77,16 @@ def merged(
     return result.merged([*own, *(_placed(problem, result) for problem in of_graph)])
 
 
-def _accepted(spec: JobSpec) -> Examined:
+def _accepted(spec: JobSpec) -> ExaminedJobFile:
     messages = (convert.task_spec_to_pb(task) for task in spec.tasks)
-    return Examined(
+    return ExaminedJobFile(
         problems=(),
         parts=_serialised(messages),
         task_count=len(spec.tasks),
         name=spec.name,
         priority=spec.priority.value,
         spec_hash=spec.spec_hash,
-        wanted=Wanted(
+        wanted=JobNames(
             images=tuple(dict.fromkeys(task.image for task in spec.tasks)),
             datasets=tuple(dict.fromkeys(name for task in spec.tasks for name in task.datasets)),
             code=tuple(dict.fromkeys(task.code for task in spec.tasks if task.code)),
@@ -96,10 +98,10 @@ def _with_code(spec: JobSpec, code: str) -> JobSpec:
     return replace(spec, tasks=tuple(replace(task, code=task.code or code) for task in spec.tasks))
 
 
-def _with_problems(result: ParseResult, problems: tuple[Problem, ...]) -> Examined:
+def _with_problems(result: ParseResult, problems: tuple[Problem, ...]) -> ExaminedJobFile:
     graph = result.graph
     messages = (common.TaskSpec(name=task.name, needs=convert.needs_to_pb(task.needs), timeout_s=1) for task in graph)
-    return Examined(problems=problems, parts=_serialised(messages), task_count=len(graph))
+    return ExaminedJobFile(problems=problems, parts=_serialised(messages), task_count=len(graph))
 
 
 def _serialised(messages: Iterable[common.TaskSpec]) -> tuple[bytes, ...]:
@@ -134,8 +136,8 @@ def _refused(spec: JobSpec, grants: Grants) -> list[Problem]:
     return problems
 
 
-def _of_unknown(spec: JobSpec, unknown: Iterable[Unknown], code: str) -> list[Problem]:
-    by_word: dict[tuple[str, str], Unknown] = {(name.field, name.word): name for name in unknown}
+def _of_unknown(spec: JobSpec, unknown: Iterable[UnknownName], code: str) -> list[Problem]:
+    by_word: dict[tuple[str, str], UnknownName] = {(name.field, name.word): name for name in unknown}
     problems = []
     for index, task in enumerate(spec.tasks):
         places = [("image", task.image, f"/tasks/{index}/image")]
@@ -165,7 +167,7 @@ def _placed(problem: Problem, result: ParseResult) -> Problem:
     return replace(problem, pointer=pointer)
 
 
-def written(parts: tuple[bytes, ...], name: str, priority: str, form: Literal["json", "yaml"]) -> str:
+def as_text(parts: tuple[bytes, ...], name: str, priority: str, form: Literal["json", "yaml"]) -> str:
     """A stored job, as serialised SubmitJobParts, as the text of a job file that reads back equal."""
     tasks = tuple(convert.task_spec(task) for part in parts for task in jm.SubmitJobPart.FromString(part).tasks)
     spec = JobSpec(name=name, tasks=tasks, priority=Priority(priority))

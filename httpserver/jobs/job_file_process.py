@@ -1,11 +1,11 @@
 """Reads large job files in a process of its own.
 
-Reading YAML holds Python's one lock for a second, and everybody else's calls would wait for it. The process starts
-with the first large file, takes one file at a time, and ends when it has had nothing to do for a while, so that an
-idle server carries no second interpreter. A file that makes it run out of time or memory costs that process only.
+Reading YAML holds Python's global lock for a second, and all other requests would wait for it. The process starts with
+the first large file and takes one file at a time. It ends after a while without work, so that an idle server has no
+second interpreter. A file that makes it run out of time or memory ends that process only.
 
-Run as ``python -m httpserver.jobfile_process`` it is the other side: length-prefixed pickles in and out. Both ends
-are this program; nothing a user sent is ever unpickled.
+Run as ``python -m httpserver.jobs.job_file_process`` it is the child: length-prefixed pickles in and out. Both ends are
+this program; nothing that a user sent is ever unpickled.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MEMORY_BYTES = 4 << 30  # address space; a job file of 8 MiB needs a tenth
 
 
 class JobFileProcess:
-    """Calls functions of ``examine`` over there, one at a time."""
+    """Calls functions of ``job_file`` in the child process, one at a time."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -44,7 +44,7 @@ class JobFileProcess:
         self._idle: asyncio.Task[None] | None = None
 
     async def call(self, name: str, *args: Any) -> Any:
-        """The result of ``examine.<name>(*args)``.
+        """The result of ``job_file.<name>(*args)``.
 
         Raises:
             TooMany: too many large files wait already.
@@ -143,7 +143,7 @@ def _serve(questions: BinaryIO, answers: BinaryIO) -> None:
 
 
 def main() -> None:
-    """The other side's whole life."""
+    """What the child process does."""
     import resource
     import signal
 

@@ -21,9 +21,9 @@ from headway.rpc.v1 import job_manager_pb2 as jm
 from headway.rpc.v1 import task_manager_pb2 as tm
 
 from .. import schemas as s
+from .. import views
 from ..needs.pinning import Pins
-from ..peers import views
-from ..peers.clients import ACT_S, Services
+from ..peers.clients import ACT_S, ServiceClients
 
 _MOST_VARIANTS = 20
 _MOST_BYTES = 64 * 1024  # of variants; a longer document is a job file
@@ -172,7 +172,7 @@ def _invalid(problems: Sequence[Problem]) -> JobFileInvalid:
 
 
 async def of_job(
-    services: Services,
+    services: ServiceClients,
     owner: str,
     priority: str,
     parts: Sequence[bytes],
@@ -198,7 +198,7 @@ async def of_job(
     return _answer(reply, starts, len(first), later)
 
 
-async def of_variants(services: Services, tasks: Sequence[tm.EnqueueTask]) -> s.Preview:
+async def of_variants(services: ServiceClients, tasks: Sequence[tm.EnqueueTask]) -> s.Preview:
     """For each as if it alone were submitted.
 
     Raises:

@@ -1,5 +1,7 @@
-"""A retry takes hold of what the tasks need before JobManager is asked, as a submit does: a deletion in the same moment
-either finds the job needing it, or the retry finds it gone."""
+"""Retries of jobs and tasks. As a submission does, a retry holds what the tasks need before it asks JobManager.
+
+So a deletion in the same moment either sees that the job needs the thing, or the retry sees that it is gone.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,9 @@ from headway.logs import get_logger
 from headway.rpc.v1 import job_manager_pb2 as jm
 from headway.states import JOB_ENDED, TASK_FAILURES, JobState, TaskState
 
-from ..needs.uses import GoneMeanwhile, Ref, Uses
-from ..needs.uses_jobs import needs
-from ..peers.clients import Services
+from ..peers.clients import ServiceClients
+from ..uses.jobs import needs
+from ..uses.service import GoneMeanwhile, Ref, Uses
 
 log = get_logger(__name__)
 
@@ -30,15 +32,14 @@ class NeededGone(Conflict):
 class Retry:
     """See the module."""
 
-    def __init__(self, services: Services, uses: Uses) -> None:
+    def __init__(self, services: ServiceClients, uses: Uses) -> None:
         self._services = services
         self._uses = uses
 
     async def of(
         self, job: jm.Job, task: str, key: str, send: Callable[[], Awaitable[jm.ActOnJobReply]]
     ) -> jm.ActOnJobReply:
-        """The answer of ``send``, JobManager's to the retry of the job, or of one of its tasks, under the request id
-        ``key``.
+        """Retries the job, or one of its tasks, by ``send``, under the request id ``key``. Returns JobManager's answer.
 
         Raises:
             NeededGone: what surely runs again needs something that was deleted; nothing was sent.
@@ -66,13 +67,15 @@ class Retry:
             else:
                 await self._uses.drop(key)
         except HeadwayError as error:
-            # The job runs again, and the watch tells so; the hold ends by itself.
+            # The job runs again, and the watch of JobManager reports that. The hold ends by itself.
             log.warning("retry.hold_not_confirmed", job=job.id, reason=error.message)
         return reply
 
     async def _needed(self, job: jm.Job, task: str) -> tuple[set[Ref], set[Ref]]:
-        """What a retry surely and what it perhaps needs. A job that has not ended holds all of its things already,
-        also those that are out of everybody else's sight."""
+        """What a retry surely needs, and what it perhaps needs.
+
+        A job that has not ended holds all of its things already, also those that are hidden from everybody else.
+        """
         must: set[Ref] = set()
         perhaps: set[Ref] = set()
         ended = JobState(job.state) in JOB_ENDED

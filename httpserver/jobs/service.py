@@ -1,8 +1,8 @@
 """Jobs as people see them: JobManager's jobs and tasks, with TaskManager's attempts and places in the queue.
 
-Everybody who is signed in sees all jobs with their states, times and reasons, since the queue is shared and "why does
-mine wait" has other people's jobs in it. What a job says (its spec with the environment), what that was pinned to, its
-logs and any action belong to its owner and to admins.
+Everybody who is signed in sees all jobs with their states, times and reasons. The queue is shared, so the answer to
+"why does mine wait" names other people's jobs. Only the owner and admins see a job's spec, its pinned contents and its
+logs, and only they may act on it.
 """
 
 from __future__ import annotations
@@ -25,13 +25,12 @@ from headway.states import JobState
 from headway.units import parse_duration
 
 from .. import schemas as s
+from .. import views
 from ..auth.model import Account
-from ..cluster import decisions
-from ..needs.uses import Uses
-from ..peers import views
-from ..peers.clients import ACT_S, Services
-from . import detail, job_file
-from .detail import Told
+from ..peers.clients import ACT_S, ServiceClients
+from ..uses.service import Uses
+from . import decisions, detail, job_file
+from .detail import LiveTaskDetails
 from .job_file_process import JobFileProcess
 from .retry import Retry
 
@@ -53,7 +52,7 @@ _INLINE_BYTES = 100_000
 class Jobs:
     """See the module."""
 
-    def __init__(self, services: Services, process: JobFileProcess, uses: Uses) -> None:
+    def __init__(self, services: ServiceClients, process: JobFileProcess, uses: Uses) -> None:
         self._services = services
         self._process = process
         self._retry = Retry(services, uses)
@@ -119,9 +118,9 @@ class Jobs:
     async def detail(
         self, ref: str, *, account: Account, limit: int, offset: int, attempts: bool
     ) -> AsyncIterator[str]:
-        """A JobDetail as JSON, piece by piece; see ``job_detail``.
+        """A JobDetail as JSON, piece by piece; see ``detail``.
 
-        The job has been found when this returns; what fails later breaks the answer off.
+        The job has been found when this returns; a later failure breaks the answer off.
         """
         job_id = await self.resolve(ref, account)
         request = jm.GetJobRequest(job_id=job_id, with_tasks=limit > 0, tasks_offset=offset, tasks_limit=limit)
@@ -136,7 +135,7 @@ class Jobs:
         return detail.pieces(
             first.job,
             _tasks(first, parts),
-            Told(self._services, job_id),
+            LiveTaskDetails(self._services, job_id),
             offset=offset,
             ask=attempts,
             whole=may_see_all(account, first.job.owner),
@@ -169,15 +168,15 @@ class Jobs:
                 found = next((task for task in part.tasks if task.name == name), found)
         if job is None or found is None:
             raise NotFound(f"The job {job_id} has no task `{name}`.")
-        told = Told(self._services, job_id)
-        await told.ask_one(found)
-        shown = told.shown(found, job_held=job.held)
+        details = LiveTaskDetails(self._services, job_id)
+        await details.ask_one(found)
+        shown = details.shown(found, job_held=job.held)
         if not may_see_all(account, job.owner):
             shown = views.task_for_others(shown)
-        return s.TaskDetail(job=views.job(job), task=shown, missing=told.missing)
+        return s.TaskDetail(job=views.job(job), task=shown, missing=details.missing)
 
     async def attempts(self, job_id: str) -> Mapping[str, Sequence[tm.AttemptView]]:
-        """All attempts of a job by task name, oldest first; see ``job_detail``."""
+        """All attempts of a job by task name, oldest first; see ``detail``."""
         return await detail.attempts(self._services, job_id)
 
     # -- the owner's own ------------------------------------------------------------------------
@@ -193,8 +192,8 @@ class Jobs:
             messages = [part.SerializeToString() async for part in parts]
         asked = (tuple(messages), job.name, convert.priority(job.priority).value, form)
         if sum(map(len, messages)) <= _INLINE_BYTES:
-            return await asyncio.to_thread(job_file.written, *asked)
-        text: str = await self._process.call("written", *asked)
+            return await asyncio.to_thread(job_file.as_text, *asked)
+        text: str = await self._process.call("as_text", *asked)
         return text
 
     async def act(self, account: Account, ref: str, action: Action, task: str = "") -> s.Acted:
@@ -266,7 +265,7 @@ class Jobs:
 
 
 def may_see_all(account: Account, owner: str) -> bool:
-    """Whether what the job says and what it was pinned to is for this account."""
+    """Whether this account may see the spec and the pinned contents of that owner's jobs."""
     return account.admin or account.name == owner
 
 
@@ -281,6 +280,6 @@ def _shown(message: jm.Job) -> s.Job | None:
     try:
         return views.job(message)
     except (ValueError, KeyError) as error:
-        # One strange row must not hide all others.
+        # One row that can't be shown must not hide all others.
         log.error("job.not_shown", job=message.id, exc=error)
         return None

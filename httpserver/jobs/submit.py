@@ -1,4 +1,4 @@
-"""Takes jobs in: read, checked, and handed to JobManager whole or refused whole with all problems."""
+"""Submits jobs. A job is read and checked, then handed to JobManager whole or refused whole with all problems."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from headway.rpc.v1 import job_manager_pb2 as jm
 
 from .. import schemas
 from ..auth.model import Account
+from ..auth.views import account_to_pb
 from ..http.problems import UnsupportedMedia
 from ..needs.pinning import Pinning, Pins
-from ..needs.uses import Uses
-from ..peers.clients import ACT_S, SUBMIT_S, Services
-from ..servicer import account_to_pb
+from ..peers.clients import ACT_S, SUBMIT_S, ServiceClients
+from ..uses.service import Uses
 from . import job_file, preview, timeout_advice
 from .job_file_process import JobFileProcess
 
@@ -59,7 +59,7 @@ class Submit:
 
     def __init__(
         self,
-        services: Services,
+        services: ServiceClients,
         process: JobFileProcess,
         pinning: Pinning,
         uses: Uses,
@@ -97,7 +97,7 @@ class Submit:
         media = _media(content_type)
         data = b"".join([chunk async for chunk in body])
         grants = job_file.Grants(account.may_use_high_priority, account.may_use_image_user)
-        found: job_file.Examined = await self._run(len(data), "examine", data, media, grants, code)
+        found: job_file.ExaminedJobFile = await self._run(len(data), "examine", data, media, grants, code)
         # Made once per call, so that a try again inside this call is the same request.
         key = idempotency_key or secrets.token_hex(16)
         header = jm.JobHeader(
@@ -130,12 +130,12 @@ class Submit:
         if pins.unknown:
             header.dry_run = True
             more = await self._problems(header, found, pins)
-            problems = await self._run(len(data), "merged", data, media, grants, more, pins.unknown, code)
+            problems = await self._run(len(data), "all_problems", data, media, grants, more, pins.unknown, code)
             raise invalid(problems)
         reply = await self._hand_over(account, header, found, pins)
         if reply.problems:
             more = tuple(convert.problem(problem) for problem in reply.problems)
-            problems = await self._run(len(data), "merged", data, media, grants, more)
+            problems = await self._run(len(data), "all_problems", data, media, grants, more)
             raise _refusal(problems)
         if not dry_run and not reply.already_known:
             log.info("job.submitted", job=reply.job_id, owner=account.name, tasks=found.task_count)
@@ -194,7 +194,7 @@ class Submit:
     async def _preview(
         self,
         account: Account,
-        found: job_file.Examined,
+        found: job_file.ExaminedJobFile,
         pins: Pins,
         reply: jm.SubmitJobReply,
         allow_unsatisfiable: bool,
@@ -209,7 +209,7 @@ class Submit:
             log.warning("submit.no_preview", reason=error.message)
             return None
 
-    async def _known(self, header: jm.JobHeader, found: job_file.Examined) -> schemas.Submitted | None:
+    async def _known(self, header: jm.JobHeader, found: job_file.ExaminedJobFile) -> schemas.Submitted | None:
         asked = jm.JobHeader()
         asked.CopyFrom(header)
         asked.known_only = True
@@ -227,7 +227,7 @@ class Submit:
         )
 
     async def _hand_over(
-        self, account: Account, header: jm.JobHeader, found: job_file.Examined, pins: Pins
+        self, account: Account, header: jm.JobHeader, found: job_file.ExaminedJobFile, pins: Pins
     ) -> jm.SubmitJobReply:
         """To JobManager, while nobody can delete what the job needs."""
         refs = pins.refs(account.name, found.wanted)
@@ -250,7 +250,7 @@ class Submit:
             log.warning("submit.hold_not_confirmed", job=reply.job_id, reason=error.message)
         return reply
 
-    async def _problems(self, header: jm.JobHeader, found: job_file.Examined, pins: Pins) -> tuple[Problem, ...]:
+    async def _problems(self, header: jm.JobHeader, found: job_file.ExaminedJobFile, pins: Pins) -> tuple[Problem, ...]:
         """What JobManager finds wrong; nothing where it can't be asked."""
         try:
             reply = await self._send(header, found.parts, pins)
@@ -262,13 +262,13 @@ class Submit:
         return tuple(convert.problem(problem) for problem in reply.problems)
 
     async def _all_problems(
-        self, header: jm.JobHeader, found: job_file.Examined, data: bytes, media: Media, grants: job_file.Grants
+        self, header: jm.JobHeader, found: job_file.ExaminedJobFile, data: bytes, media: Media, grants: job_file.Grants
     ) -> tuple[Problem, ...]:
-        # What is known to be wrong is told also where JobManager can't be asked.
+        # Known problems are reported even if JobManager can't be asked.
         more = await self._problems(header, found, Pins()) if found.parts else ()
         if not more:
             return found.problems
-        return cast("tuple[Problem, ...]", await self._run(len(data), "merged", data, media, grants, more))
+        return cast("tuple[Problem, ...]", await self._run(len(data), "all_problems", data, media, grants, more))
 
     async def _send(self, header: jm.JobHeader, parts: tuple[bytes, ...], pins: Pins) -> jm.SubmitJobReply:
         def messages() -> Iterator[jm.SubmitJobPart]:

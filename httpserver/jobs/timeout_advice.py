@@ -1,4 +1,4 @@
-"""What past runs say of a job's timeouts: for people to read, never applied."""
+"""Advice on a job's timeouts from past runs. It is for people to read and never applied by itself."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from headway.rpc.v1 import task_manager_pb2 as tm
 from headway.units import format_duration
 
 from .. import schemas as s
-from ..peers.clients import Services
-from ..peers.views import if_set
+from ..peers.clients import ServiceClients
+from ..views import if_set
 
 log = get_logger(__name__)
 
@@ -33,7 +33,7 @@ class _Wish(NamedTuple):
     timeout_s: float
 
 
-async def advise(services: Services, owner: str, parts: Sequence[bytes]) -> list[s.TimeoutAdvice]:
+async def advise(services: ServiceClients, owner: str, parts: Sequence[bytes]) -> list[s.TimeoutAdvice]:
     """For the tasks of a job, serialised SubmitJobParts; those for most tasks first. Nothing where TaskManager can't be
     asked: a check must not fail for want of advice."""
     # In a thread: thousands of tasks would hold the others up for a moment.

@@ -1,1 +1,1 @@
-"""The bytes that tasks wrote: live ones from the worker, ended ones from the shared mount."""
+"""Logs of tasks. Those of live attempts come from the worker, those of ended attempts from the shared mount."""

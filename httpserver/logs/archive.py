@@ -16,7 +16,7 @@ log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LogArchiveEntry:
     """One file to come; a log that is being written may become longer than ``size``."""
 
     name: str
@@ -24,8 +24,8 @@ class Entry:
     chunks: AsyncIterator[bytes]
 
 
-async def archive(entries: AsyncIterator[Entry]) -> AsyncIterator[bytes]:
-    """The archive's bytes. What can't be read is named in a last file ``missing.txt`` instead of breaking it off."""
+async def archive(entries: AsyncIterator[LogArchiveEntry]) -> AsyncIterator[bytes]:
+    """The archive's bytes. What can't be read does not break it off: a last file ``missing.txt`` names it."""
     whole = ZipWriter()
     missing: list[str] = []
     now = time.time()

@@ -16,7 +16,7 @@ from headway.rpc.v1 import task_manager_pb2 as tm
 from headway.rpc.v1 import worker_pb2 as wk
 from headway.states import ATTEMPT_ENDED, AttemptState
 
-from ..peers.clients import Services
+from ..peers.clients import ServiceClients
 from .stored import StoredLogs, attempt_of
 
 log = get_logger(__name__)
@@ -28,7 +28,7 @@ _LONGEST_PAUSE_S = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class Located:
+class LocatedAttempt:
     """An attempt as it stands; ``view`` is None when TaskManager could not be asked."""
 
     number: int
@@ -48,7 +48,7 @@ class Located:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class LogSnapshot:
     """A snapshot of a log: ``start`` to ``size`` are the bytes that ``chunks`` gives."""
 
     start: int
@@ -57,15 +57,15 @@ class Opened:
     chunks: AsyncGenerator[bytes, None]
 
 
-class LogReader:
+class AttemptLogReader:
     """Finds and reads logs."""
 
-    def __init__(self, services: Services, stored: StoredLogs, clock: Clock) -> None:
+    def __init__(self, services: ServiceClients, stored: StoredLogs, clock: Clock) -> None:
         self._services = services
         self._stored = stored
         self._clock = clock
 
-    async def locate(self, task: TaskId, number: int) -> Located:
+    async def locate(self, task: TaskId, number: int) -> LocatedAttempt:
         """The attempt; ``number`` 0: the latest. With TaskManager away, what lies on the mount still counts.
 
         Raises:
@@ -79,12 +79,12 @@ class LogReader:
             known = number or await self._stored.latest(task)
             if not known or await self._stored.size(attempt_of(task.job_id, task.name, known), "stdout") is None:
                 raise
-            return Located(known, None, "")
-        return Located(reply.attempt.attempt.number, reply.attempt, reply.worker_address)
+            return LocatedAttempt(known, None, "")
+        return LocatedAttempt(reply.attempt.attempt.number, reply.attempt, reply.worker_address)
 
     async def open(
-        self, task: TaskId, found: Located, stream: str, *, start: int = 0, tail: int | None = None
-    ) -> Opened:
+        self, task: TaskId, found: LocatedAttempt, stream: str, *, start: int = 0, tail: int | None = None
+    ) -> LogSnapshot:
         """What there is now from ``start``, or the last ``tail`` bytes.
 
         Raises:
@@ -108,12 +108,16 @@ class LogReader:
             stored = await self._stored.size(attempt, stream)
         return self._from_mount(task, found, stream, stored or 0, start, tail)
 
-    def _from_mount(self, task: TaskId, found: Located, stream: str, size: int, start: int, tail: int | None) -> Opened:
+    def _from_mount(
+        self, task: TaskId, found: LocatedAttempt, stream: str, size: int, start: int, tail: int | None
+    ) -> LogSnapshot:
         begin = max(0, size - tail) if tail is not None else start
         attempt = attempt_of(task.job_id, task.name, found.number)
-        return Opened(begin, size, found.ended, self._stored.read(attempt, stream, begin, size))
+        return LogSnapshot(begin, size, found.ended, self._stored.read(attempt, stream, begin, size))
 
-    async def _from_worker(self, task: TaskId, found: Located, stream: str, start: int, tail: int | None) -> Opened:
+    async def _from_worker(
+        self, task: TaskId, found: LocatedAttempt, stream: str, start: int, tail: int | None
+    ) -> LogSnapshot:
         chunks = self._ask_worker(task, found, stream, start, tail, follow=False)
         try:
             first = await anext(chunks, None)
@@ -121,12 +125,12 @@ class LogReader:
             await chunks.aclose()
             raise
         if first is None:
-            return Opened(start, start, found.ended, _nothing())
+            return LogSnapshot(start, start, found.ended, _nothing())
         begin = first.offset if tail is not None or first.data else start
-        return Opened(begin, first.size, found.ended, _until(first, chunks, begin, first.size))
+        return LogSnapshot(begin, first.size, found.ended, _until(first, chunks, begin, first.size))
 
     async def _ask_worker(
-        self, task: TaskId, found: Located, stream: str, start: int, tail: int | None, *, follow: bool
+        self, task: TaskId, found: LocatedAttempt, stream: str, start: int, tail: int | None, *, follow: bool
     ) -> AsyncGenerator[wk.LogChunk, None]:
         worker = await self._services.worker(found.worker_address)
         request = wk.ReadLogRequest(
@@ -141,7 +145,7 @@ class LogReader:
             async for chunk in parts:
                 yield chunk
 
-    async def follow(self, task: TaskId, found: Located, stream: str, start: int) -> AsyncGenerator[bytes, None]:
+    async def follow(self, task: TaskId, found: LocatedAttempt, stream: str, start: int) -> AsyncGenerator[bytes, None]:
         """From ``start`` until the attempt has ended and its last byte was given. A worker or TaskManager that is
         away for a while is waited for; no byte comes twice."""
         at, looks, pause_s = start, 0, _PAUSE_S
@@ -172,7 +176,7 @@ class LogReader:
             await self._clock.sleep(pause_s)
             found = await self._again(task, found)
 
-    async def _again(self, task: TaskId, found: Located) -> Located:
+    async def _again(self, task: TaskId, found: LocatedAttempt) -> LocatedAttempt:
         try:
             located = await self.locate(task, found.number)
         except (Unavailable, MountUnavailable):

@@ -15,8 +15,8 @@ from ..auth.model import Account
 from ..http import ranges
 from ..http.disposition import attachment
 from ..jobs.service import Jobs
-from .archive import Entry, archive
-from .reader import Located, LogReader, Opened
+from .archive import LogArchiveEntry, archive
+from .reader import AttemptLogReader, LocatedAttempt, LogSnapshot
 
 _STREAMS = ("stdout", "stderr", "platform")
 
@@ -24,7 +24,7 @@ _STREAMS = ("stdout", "stderr", "platform")
 class Logs:
     """Owner and admins only: what a task prints is as private as what it is told."""
 
-    def __init__(self, jobs: Jobs, reader: LogReader) -> None:
+    def __init__(self, jobs: Jobs, reader: AttemptLogReader) -> None:
         self._jobs = jobs
         self._reader = reader
 
@@ -83,7 +83,7 @@ class Logs:
         return _stream(opened.chunks, 200, headers)
 
     async def _range(
-        self, task: TaskId, found: Located, stream: str, wanted: ranges.Wanted, headers: dict[str, str]
+        self, task: TaskId, found: LocatedAttempt, stream: str, wanted: ranges.ByteRange, headers: dict[str, str]
     ) -> Response:
         tail = wanted.last if wanted.first is None else None
         opened = await self._reader.open(task, found, stream, start=wanted.first or 0, tail=tail)
@@ -108,7 +108,9 @@ class Logs:
         attempts = await self._jobs.attempts(job.id)
         return f"{job.id}-logs.zip", archive(self._entries(JobId(job.id), attempts))
 
-    async def _entries(self, job_id: JobId, attempts: Mapping[str, Sequence[tm.AttemptView]]) -> AsyncIterator[Entry]:
+    async def _entries(
+        self, job_id: JobId, attempts: Mapping[str, Sequence[tm.AttemptView]]
+    ) -> AsyncIterator[LogArchiveEntry]:
         for name, of_task in attempts.items():
             task = TaskId(job_id, name)
             for view in of_task:
@@ -116,7 +118,7 @@ class Logs:
                 for stream in _STREAMS:
                     opened = await self._reader.open(task, found, stream)
                     if opened.size:
-                        yield Entry(f"{name}/{found.number}/{stream}.log", opened.size, opened.chunks)
+                        yield LogArchiveEntry(f"{name}/{found.number}/{stream}.log", opened.size, opened.chunks)
                     else:
                         await _close(opened)
 
@@ -143,5 +145,5 @@ async def _first(chunks: AsyncGenerator[bytes, None], length: int) -> AsyncItera
         await chunks.aclose()
 
 
-async def _close(opened: Opened) -> None:
+async def _close(opened: LogSnapshot) -> None:
     await opened.chunks.aclose()

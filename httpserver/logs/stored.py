@@ -27,8 +27,11 @@ _PASSING = frozenset({errno.ESTALE, errno.EIO, errno.ENOTCONN, errno.ETIMEDOUT, 
 
 
 class StoredLogs:
-    """Reads below ``<mount>/jobs``. Every read opens the file anew, so a handle never goes stale while a reader is
-    slow; while the mount fails it waits longer and longer and goes on where it was."""
+    """Reads below ``<mount>/jobs``.
+
+    Every read opens the file anew, so a handle never goes stale while a reader is slow. While the mount fails, a read
+    waits with growing pauses and then goes on where it was.
+    """
 
     def __init__(self, layout: Layout, clock: Clock, *, read: Callable[[Path, int, int], bytes] | None = None) -> None:
         self._layout = layout
@@ -43,7 +46,7 @@ class StoredLogs:
         """Bytes there now; None if there is no such log. A mount that fails is waited for ``patience_s`` long.
 
         Raises:
-            MountUnavailable: it can't be told.
+            MountUnavailable: nobody knows its size.
         """
         return await self._patient(lambda: _size(self.path(attempt, stream)), patience_s)
 

@@ -9,13 +9,13 @@ from typing import cast
 from fastapi.responses import StreamingResponse
 
 from ..http.disposition import attachment
-from .service import Archive, Market
+from .service import ImageDownload, ImageMarket
 
 
 class ArchiveResponse(StreamingResponse):
     """Its content stays on the mount until the sending has ended, however it ends."""
 
-    def __init__(self, archive: Archive, market: Market) -> None:
+    def __init__(self, archive: ImageDownload, market: ImageMarket) -> None:
         headers = {
             "Content-Length": str(archive.composed.size),
             "Content-Disposition": attachment(archive.full_name.replace("/", "-").replace(":", "-") + ".tar"),
@@ -33,7 +33,7 @@ class ArchiveResponse(StreamingResponse):
                 return
             await super().__call__(scope, receive, send)
 
-    async def _chunks(self, archive: Archive, market: Market) -> AsyncIterator[bytes]:
+    async def _chunks(self, archive: ImageDownload, market: ImageMarket) -> AsyncIterator[bytes]:
         # The next piece is read when the last one has gone out: a slow client costs a piece of memory and no thread.
         pieces = cast("Generator[bytes]", archive.composed.chunks())
         try:

@@ -1,4 +1,4 @@
-"""The other end of ingest_process.py: takes one archive in and says so in lines of JSON. It ends with its parent."""
+"""The child process of ``ingest_process``: reads one archive and reports in lines of JSON. It ends with its parent."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Takes archives in, each in a process of its own.
+"""Reads uploaded archives into the store of images, each in a process of its own.
 
-Reading the members of a tar keeps the interpreter busy: in a thread, two archives of many small files made other calls
+Reading the members of a tar keeps the interpreter busy. In a thread, two archives of many small files made other calls
 wait for 250 ms (p99).
 """
 
@@ -16,14 +16,14 @@ from typing import Any
 from headway.archive import ImageInfo, SeveralImages
 from headway.errors import HeadwayError, Unavailable, by_slug
 
-from ..uploads.ports import Watch
+from ..uploads.ports import FinishWatch
 
 _LINE_BYTES = 64 << 20
 _LOOK_EVERY_S = 0.3
 
 
 async def ingest_apart(
-    root: Path, cluster: str, path: PurePosixPath, *, choose: str, keep_free_bytes: int, watch: Watch
+    root: Path, cluster: str, path: PurePosixPath, *, choose: str, keep_free_bytes: int, watch: FinishWatch
 ) -> ImageInfo:
     """``headway.archive.ingest`` of a file below the mount's root.
 
@@ -52,11 +52,11 @@ async def ingest_apart(
         }
         child.stdin.write(json.dumps(request).encode() + b"\n")
         async for line in child.stdout:
-            said = json.loads(line)
-            if "total" in said:
-                watch.report(said["done"], said["total"])
+            message = json.loads(line)
+            if "total" in message:
+                watch.report(message["done"], message["total"])
             else:
-                return _answer(said)
+                return _answer(message)
         raise Unavailable("The check of this image was ended from outside; it is made again.")
     finally:
         stop.cancel()
@@ -68,16 +68,16 @@ async def ingest_apart(
             await child.wait()
 
 
-def _answer(said: dict[str, Any]) -> ImageInfo:
-    if "info" in said:
-        return ImageInfo.from_json(said["info"])
-    if "choices" in said:
-        raise SeveralImages(said["message"], said["choices"])
-    kind: type[HeadwayError] = by_slug(said["slug"])
-    raise kind(said["message"])
+def _answer(message: dict[str, Any]) -> ImageInfo:
+    if "info" in message:
+        return ImageInfo.from_json(message["info"])
+    if "choices" in message:
+        raise SeveralImages(message["message"], message["choices"])
+    kind: type[HeadwayError] = by_slug(message["slug"])
+    raise kind(message["message"])
 
 
-async def _end_when_cancelled(stdin: asyncio.StreamWriter, watch: Watch) -> None:
+async def _end_when_cancelled(stdin: asyncio.StreamWriter, watch: FinishWatch) -> None:
     while True:
         if watch.cancelled():
             stdin.close()

@@ -1,4 +1,4 @@
-"""Names of images: ``owner/name:tag``, and what people write for them."""
+"""Names of images: ``owner/name:tag``, and what people write for them. Pure."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from headway.errors import InvalidInput, NotAllowed
 
 from ..auth.model import Account
+from ..schemas.accounts import ACCOUNT_NAME
 
 BASE = "base"  # the owner of the images that every user starts from; admins push there
 LATEST = "latest"
 NAME_CHARACTERS = 64
 NAME_PATTERN = r"[a-z0-9]+(?:[._-][a-z0-9]+)*"
 TAG_PATTERN = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}"
-OWNER_PATTERN = r"[a-z_][a-z0-9_-]{0,31}"
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 # Starts with a digit, so that it is no account's name and an address tells them apart.
 _ID = re.compile(rf"1[{_ALPHABET}]{{19}}")
 _REF = re.compile(
-    rf"(?:(?P<owner>{OWNER_PATTERN})/)?(?P<name>{NAME_PATTERN})"
+    rf"(?:(?P<owner>{ACCOUNT_NAME})/)?(?P<name>{NAME_PATTERN})"
     rf"(?::(?P<tag>{TAG_PATTERN}))?(?:@(?P<digest>sha256:[0-9a-f]{{64}}))?"
 )
 _ENGINES = re.compile(r"[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*")
@@ -31,7 +31,7 @@ _RULE = (
 
 
 @dataclass(frozen=True, slots=True)
-class ImageName:
+class MarketImageName:
     """An image, and perhaps one of its tags or contents."""
 
     owner: str
@@ -55,15 +55,15 @@ def shown(owner: str, name: str, tag: str = "", digest: str = "") -> str:
     return f"{owner}/{name}@{digest}" if digest else f"{owner}/{name}"
 
 
-def parse(text: str, own: str) -> ImageName | None:
+def parse(text: str, own: str) -> MarketImageName | None:
     """What ``text`` may mean in the market; a name without an owner is of the account ``own``. None: nothing."""
     found = _REF.fullmatch(text)
     if found is None or len(found["name"]) > NAME_CHARACTERS:
         return None
-    return ImageName(found["owner"] or own, found["name"], found["tag"] or "", found["digest"] or "")
+    return MarketImageName(found["owner"] or own, found["name"], found["tag"] or "", found["digest"] or "")
 
 
-def to_push(text: str, account: Account) -> ImageName:
+def to_push(text: str, account: Account) -> MarketImageName:
     """Where the account wants to push; the tag is ``latest`` if it says none.
 
     Raises:
@@ -82,7 +82,7 @@ def to_push(text: str, account: Account) -> ImageName:
             f"`{wanted.owner}/…` is not yours to push to: leave the owner out, and it goes to {account.name}/"
             f"{wanted.name}. Sharing lets others use it."
         )
-    return ImageName(wanted.owner, wanted.name, wanted.tag or LATEST)
+    return MarketImageName(wanted.owner, wanted.name, wanted.tag or LATEST)
 
 
 def is_tag(text: str) -> bool:

@@ -1,41 +1,21 @@
-"""What the image market and groups say and hear over HTTP."""
+"""The image market in the HTTP API."""
 
 from __future__ import annotations
 
-from typing import Annotated
-
 from pydantic import Field, StrictBool
 
-from ..schemas import Answer, Ask
-from .names import OWNER_PATTERN, TAG_PATTERN
-
-DESCRIPTION_CHARACTERS = 20_000
-SHARES_AT_MOST = 1_000
-
-GroupName = Annotated[
-    str,
-    Field(
-        pattern=f"^{OWNER_PATTERN}$",
-        description="lower-case letters, digits, _ and -, up to 32, starting with a letter or _",
-    ),
-]
+from ..schemas import DESCRIPTION_CHARACTERS, ApiRequest, ApiResponse, ShareChange, SharedWith, UsedBy
+from .names import TAG_PATTERN
 
 
-class SharedWith(Answer):
-    """Who else sees it. To those who may not change the image only their own names are shown here."""
-
-    users: list[str]
-    groups: list[str]
-
-
-class GoodRun(Answer):
+class GoodRun(ApiResponse):
     """The last run that succeeded."""
 
     job_id: str
     at: float
 
 
-class ImageTag(Answer):
+class ImageTag(ApiResponse):
     """A name for a content; it may move to another content, and a submitted job keeps the one it found."""
 
     tag: str = Field(description="empty: a content that no tag points to any more")
@@ -49,18 +29,10 @@ class ImageTag(Answer):
     frameworks: dict[str, str] = Field(description="name to version, where files of the image tell")
 
 
-class ImageLayer(Answer):
+class ImageLayer(ApiResponse):
     digest: str = Field(description="of the uncompressed layer")
     size_bytes: int
     created_by: str
-
-
-class UsedBy(Answer):
-    """An account whose jobs used it."""
-
-    account: str
-    jobs: int
-    last_used_at: float
 
 
 class ImageTagDetail(ImageTag):
@@ -80,7 +52,7 @@ class ImageTagDetail(ImageTag):
     live_jobs: list[str] = Field(description="queued and running jobs that need it")
 
 
-class TagMove(Answer):
+class TagMove(ApiResponse):
     """A push, or the end of a tag."""
 
     tag: str
@@ -90,7 +62,7 @@ class TagMove(Answer):
     to_digest: str | None = Field(description="null: the tag was deleted")
 
 
-class _ImageBase(Answer):
+class _ImageBase(ApiResponse):
     id: str
     owner: str = Field(description="an account, or `base`")
     name: str
@@ -113,19 +85,12 @@ class ImageDetail(_ImageBase):
     history: list[TagMove] = Field(description="of the tags, the latest first, up to 100")
 
 
-class ImageList(Answer):
+class ImageList(ApiResponse):
     images: list[Image]
     next_cursor: str | None = Field(description="null at the end")
 
 
-class ShareChange(Ask):
-    """Replaces who it is shared with."""
-
-    users: list[str] = Field(default_factory=list, max_length=SHARES_AT_MOST)
-    groups: list[str] = Field(default_factory=list, max_length=SHARES_AT_MOST)
-
-
-class ImagePatch(Ask):
+class ImagePatch(ApiRequest):
     """Only what is given changes."""
 
     description: str | None = Field(None, max_length=DESCRIPTION_CHARACTERS)
@@ -133,33 +98,11 @@ class ImagePatch(Ask):
     shared_with: ShareChange | None = None
 
 
-class ImageTagCreate(Ask):
+class ImageTagCreate(ApiRequest):
     tag: str = Field(pattern=f"^{TAG_PATTERN}$", description="as Docker's: letters, digits, `_`, `.`, `-`, up to 128")
 
 
-class ImageDeletion(Answer):
+class ImageDeletion(ApiResponse):
     """It is out of the lists now; what jobs still need goes when the last of them ends."""
 
     live_jobs: list[str]
-
-
-class Group(Answer):
-    name: str
-    members: list[str]
-    created_at: float
-
-
-class GroupList(Answer):
-    groups: list[Group]
-
-
-class GroupCreate(Ask):
-    name: GroupName
-    members: list[str] = Field(default_factory=list, max_length=10_000)
-
-
-class GroupPatch(Ask):
-    """Who is in it twice, or not in it anyway, is fine."""
-
-    add: list[str] = Field(default_factory=list, max_length=10_000)
-    remove: list[str] = Field(default_factory=list, max_length=10_000)

@@ -16,16 +16,17 @@ from headway.logs import get_logger
 from headway.store.database import Database
 
 from ..auth.accounts import Accounts
+from ..auth.groups import Groups, require_groups
 from ..auth.model import Account
-from ..needs import near_names
-from ..needs.near_names import Tagged
-from ..needs.uses import Ref, Uses
-from . import look, store
+from ..schemas import ShareChange
+from ..text import descriptions, near_names
+from ..text.near_names import TaggedImage
+from ..uses.service import Ref, Uses
+from . import queries, store
 from . import schemas as s
-from .collect import Collector, ImageFiles
-from .groups import Groups, require_groups
+from .garbage_collection import ImageCollector, ImageFiles
 from .names import LATEST, inner_tag
-from .ports import Resolved
+from .ports import ResolvedMarketImage
 
 log = get_logger(__name__)
 T = TypeVar("T")
@@ -41,7 +42,7 @@ class ImageInUse(Conflict):
     title = "Jobs still need this image"
 
 
-class Archive(NamedTuple):
+class ImageDownload(NamedTuple):
     """An image as a file to download."""
 
     full_name: str
@@ -49,7 +50,7 @@ class Archive(NamedTuple):
     composed: Composed
 
 
-class Market:
+class ImageMarket:
     """See the module."""
 
     def __init__(
@@ -59,7 +60,7 @@ class Market:
         accounts: Accounts,
         groups: Groups,
         uses: Uses,
-        collector: Collector,
+        collector: ImageCollector,
         clock: Clock,
     ) -> None:
         self._db = db
@@ -73,27 +74,27 @@ class Market:
 
     # -- using ----------------------------------------------------------------------------------
 
-    async def find(self, account: Account, image_name: str) -> Resolved | None:
+    async def find(self, account: Account, image_name: str) -> ResolvedMarketImage | None:
         """What the name means to the account, now: ``name`` (its own), ``owner/name``, either with ``:tag`` or
         ``@sha256:…``. None: nothing that it may see, whatever the reason."""
         content = await self._read(lambda conn: _content(conn, account, image_name))
         if content is None:
             return None
-        return Resolved(content.digest, content.full_name, ImageInfo.from_json(json.loads(content.info)))
+        return ResolvedMarketImage(content.digest, content.full_name, ImageInfo.from_json(json.loads(content.info)))
 
     async def exists(self, digest: str) -> bool:
         """Whether a job may be submitted with this content."""
         return await self._read(lambda conn: store.exists(conn, digest))
 
-    async def tagged(self, account: Account, image_name: str) -> Tagged | None:
-        """See ports.FindsImages."""
-        return await self._read(lambda conn: look.tagged(conn, account, image_name))
+    async def tagged(self, account: Account, image_name: str) -> TaggedImage | None:
+        """See ``ports.ImageFinder``."""
+        return await self._read(lambda conn: queries.tagged(conn, account, image_name))
 
     async def names(self, account: Account, at_most: int) -> list[str]:
-        """See ports.FindsImages."""
-        return await self._read(lambda conn: look.names(conn, account, at_most))
+        """See ``ports.ImageFinder``."""
+        return await self._read(lambda conn: queries.names(conn, account, at_most))
 
-    async def archive(self, account: Account, ref: str) -> Archive:
+    async def archive(self, account: Account, ref: str) -> ImageDownload:
         """The image for a download, tagged with its name.
 
         Raises:
@@ -105,14 +106,14 @@ class Market:
             raise await self._none(account, ref)
         tag = inner_tag(content.full_name)
         composed = await self._files.compose(content.digest, tag)
-        return Archive(content.full_name, content.digest, composed)
+        return ImageDownload(content.full_name, content.digest, composed)
 
     def reading(self, digest: str) -> AbstractContextManager[None]:
         """While it is open the content stays on the mount."""
         return self._collector.reading(digest)
 
     async def in_thread(self, work: Callable[[], T]) -> T:
-        """Where reading from the mount holds nobody up."""
+        """Runs ``work`` in a thread, where reading from the mount delays nobody."""
         return await self._files.in_thread(work)
 
     # -- looking --------------------------------------------------------------------------------
@@ -120,7 +121,7 @@ class Market:
     async def page(self, account: Account, *, query: str, owner: str, limit: int, cursor: str) -> s.ImageList:
         """One page of what the account may see."""
         return await self._read(
-            lambda conn: look.page(conn, account, query=query, owner=owner, limit=limit, cursor=cursor)
+            lambda conn: queries.page(conn, account, query=query, owner=owner, limit=limit, cursor=cursor)
         )
 
     async def detail(self, account: Account, ref: str) -> s.ImageDetail:
@@ -130,9 +131,9 @@ class Market:
             NotFound: nothing that the account may see.
         """
         found = await self._found(account, ref)
-        digests = await self._read(lambda conn: look.digests_of(conn, found))
-        live = {digest: self._uses.believed(Ref("image", digest)) for digest in digests}
-        return await self._read(lambda conn: look.detail(conn, account, found, live))
+        digests = await self._read(lambda conn: queries.digests_of(conn, found))
+        live = {digest: self._uses.live_in_memory(Ref("image", digest)) for digest in digests}
+        return await self._read(lambda conn: queries.detail(conn, account, found, live))
 
     # -- changing -------------------------------------------------------------------------------
 
@@ -146,7 +147,7 @@ class Market:
         found = await self._own(account, ref)
         changes = patch.model_dump(exclude_none=True, include={"description", "public"})
         if "description" in changes:
-            changes["description"] = clean(changes["description"])
+            changes["description"] = descriptions.checked(changes["description"])
         if patch.shared_with is not None:
             changes["shares"] = self._shares(patch.shared_with)
         if changes:
@@ -170,7 +171,7 @@ class Market:
         now = self._clock.now()
 
         def work(conn: Connection) -> str:
-            content = look.content(conn, found, LATEST)
+            content = queries.content(conn, found, LATEST)
             if content is None:
                 raise NotFound(f"There is no `{found.full_name}:{LATEST}`; say which tag is meant.")
             store.move_tag(conn, found.image.id, tag, content.digest, by=account.name, now=now)
@@ -197,13 +198,13 @@ class Market:
                 return live
         raise Conflict("This image is being pushed to again and again; try once more.")
 
-    async def _delete(self, account: Account, ref: str, found: look.Found, *, wait: bool) -> list[str] | None:
+    async def _delete(self, account: Account, ref: str, found: queries.MarketMatch, *, wait: bool) -> list[str] | None:
         """None: a push came in between."""
-        digests = await self._read(lambda conn: look.digests_of(conn, found))
+        digests = await self._read(lambda conn: queries.digests_of(conn, found))
         async with AsyncExitStack() as stack:
             for digest in sorted(digests):
                 await stack.enter_async_context(self._uses.deleting(Ref("image", digest)))
-            if await self._read(lambda conn: look.digests_of(conn, found)) != digests:
+            if await self._read(lambda conn: queries.digests_of(conn, found)) != digests:
                 return None
             live = await self._needed(found, digests)
             if live and not wait:
@@ -213,12 +214,12 @@ class Market:
         self._collector.look_at(digests)
         return live
 
-    async def _needed(self, found: look.Found, digests: list[str]) -> list[str]:
+    async def _needed(self, found: queries.MarketMatch, digests: list[str]) -> list[str]:
         """Live jobs of contents that no other tag keeps."""
 
         def kept(conn: Connection) -> set[str]:
-            gone = look.tags_meant(conn, found)
-            return look.had_elsewhere(conn, digests, found.image.id, gone)
+            gone = queries.tags_meant(conn, found)
+            return queries.had_elsewhere(conn, digests, found.image.id, gone)
 
         going = set(digests) - await self._read(kept)
         live: set[str] = set()
@@ -231,8 +232,8 @@ class Market:
     async def _read(self, work: Callable[[Connection], T]) -> T:
         return await self._db.read(work)
 
-    async def _found(self, account: Account, ref: str) -> look.Found:
-        found = await self._read(lambda conn: look.find(conn, account, ref))
+    async def _found(self, account: Account, ref: str) -> queries.MarketMatch:
+        found = await self._read(lambda conn: queries.find(conn, account, ref))
         if found is None:
             raise await self._none(account, ref)
         return found
@@ -242,47 +243,32 @@ class Market:
         hint = near_names.tag(ref, found).sentence if found is not None else ""
         return NotFound(f"There is no image `{ref[:200]}` that you may see. {hint}".rstrip())
 
-    async def _own(self, account: Account, ref: str) -> look.Found:
+    async def _own(self, account: Account, ref: str) -> queries.MarketMatch:
         """
         Raises:
             NotFound: nothing that the account may see.
             NotAllowed: it sees it, and it is somebody else's.
         """
         found = await self._found(account, ref)
-        if not look.may_change(account, found.image.owner):
+        if not queries.may_change(account, found.image.owner):
             raise NotAllowed(
                 f"{found.full_name} belongs to {found.image.owner}; only {found.image.owner} or an admin may do that."
             )
         return found
 
-    def _shares(self, wanted: s.ShareChange) -> set[tuple[str, str]]:
-        strangers = sorted({name for name in wanted.users if self._accounts.get(name) is None})
-        if strangers:
-            raise InvalidInput(f"There is no account `{strangers[0][:64]}` to share with.")
+    def _shares(self, wanted: ShareChange) -> set[tuple[str, str]]:
+        unknown = sorted({name for name in wanted.users if self._accounts.get(name) is None})
+        if unknown:
+            raise InvalidInput(f"There is no account `{unknown[0][:64]}` to share with.")
         return {("user", name) for name in wanted.users} | {("group", name) for name in wanted.groups}
 
 
-def clean(description: str) -> str:
-    """The description as it may be stored.
-
-    Raises:
-        InvalidInput: too long, or with characters that are no text.
-    """
-    if len(description) > s.DESCRIPTION_CHARACTERS:
-        raise InvalidInput(
-            f"A description has up to {s.DESCRIPTION_CHARACTERS} characters, and this one has {len(description)}."
-        )
-    if "\0" in description or any("\ud800" <= character <= "\udfff" for character in description):
-        raise InvalidInput("The description holds characters that are no text.")
-    return description
+def _content(conn: Connection, account: Account, ref: str) -> queries.MarketContent | None:
+    found = queries.find(conn, account, ref)
+    return None if found is None else queries.content(conn, found, LATEST)
 
 
-def _content(conn: Connection, account: Account, ref: str) -> look.Content | None:
-    found = look.find(conn, account, ref)
-    return None if found is None else look.content(conn, found, LATEST)
-
-
-def _delete(conn: Connection, found: look.Found, by: str, now: float) -> None:
+def _delete(conn: Connection, found: queries.MarketMatch, by: str, now: float) -> None:
     if found.tag:
         store.delete_tags(conn, found.image.id, [found.tag], by=by, now=now)
     elif found.digest:

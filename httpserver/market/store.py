@@ -1,4 +1,4 @@
-"""The market's rows: what changes them, each function inside one transaction."""
+"""Changes of the market's rows. Each function runs inside one transaction."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Connection, Row, delete, func, insert, sel
 from headway.errors import NotFound, StoreFull
 from headway.units import format_size
 
-from .names import BASE, ImageName, new_id
+from .names import BASE, MarketImageName, new_id
 from .tables import contents, images, infos, moves, shares, tags
 
 if TYPE_CHECKING:
@@ -29,10 +29,10 @@ class QuotaFull(StoreFull):
     title = "The quota is used up; nothing was stored"
 
 
-class Pushed(NamedTuple):
-    """What one push wants."""
+class ImagePush(NamedTuple):
+    """What one push asks for."""
 
-    name: ImageName  # with a tag
+    name: MarketImageName  # with a tag
     by: str
     upload: str
     description: str | None  # None: as it is
@@ -40,15 +40,15 @@ class Pushed(NamedTuple):
     quota_bytes: int  # 0: none
 
 
-class Published(NamedTuple):
-    """What became of it."""
+class PublishedImage(NamedTuple):
+    """What a push has done."""
 
     image_id: str
     created: bool
     left: str  # the content that the tag pointed to before; empty: none, or the same
 
 
-def publish(conn: Connection, push: Pushed, info: ImageInfo, now: float) -> Published:
+def publish(conn: Connection, push: ImagePush, info: ImageInfo, now: float) -> PublishedImage:
     """The tag points to the content from now on. Done again for the same upload it changes nothing.
 
     Raises:
@@ -59,7 +59,7 @@ def publish(conn: Connection, push: Pushed, info: ImageInfo, now: float) -> Publ
     if image is not None:
         done = (moves.c.image_id == image.id) & (moves.c.upload == push.upload)
         if conn.execute(select(moves.c.number).where(done)).first() is not None:
-            return Published(image.id, False, "")
+            return PublishedImage(image.id, False, "")
     image_id = str(image.id) if image is not None else new_id(os.urandom(12))
     refuse_beyond_quota(conn, push, info.size_bytes, digest)
     if image is None:
@@ -77,7 +77,7 @@ def publish(conn: Connection, push: Pushed, info: ImageInfo, now: float) -> Publ
         conn.execute(insert(infos).values(**_facts(info), published_at=now))
     _upsert_content(conn, image_id, digest, push.by, now)
     left = move_tag(conn, image_id, name.tag, digest, by=push.by, upload=push.upload, now=now)
-    return Published(image_id, image is None, left)
+    return PublishedImage(image_id, image is None, left)
 
 
 def move_tag(conn: Connection, image_id: str, tag: str, digest: str, *, by: str, now: float, upload: str = "") -> str:
@@ -153,7 +153,7 @@ def drop_group(conn: Connection, group: str) -> None:
 # -- quota --------------------------------------------------------------------------------------
 
 
-def refuse_beyond_quota(conn: Connection, push: Pushed, size_bytes: int, digest: str = "") -> None:
+def refuse_beyond_quota(conn: Connection, push: ImagePush, size_bytes: int, digest: str = "") -> None:
     """
     Raises:
         QuotaFull: with ``size_bytes`` more, the account would have pushed more than its quota. Contents that no tag
@@ -205,7 +205,7 @@ def _tagged_by(conn: Connection, account: str) -> dict[str, int]:
     return {row.digest: row.size_bytes for row in conn.execute(query)}
 
 
-def _only_for(conn: Connection, digest: str, name: ImageName) -> bool:
+def _only_for(conn: Connection, digest: str, name: MarketImageName) -> bool:
     query = (
         select(images.c.owner, images.c.name, tags.c.tag)
         .join(images, images.c.id == tags.c.image_id)
@@ -229,7 +229,7 @@ def exists(conn: Connection, digest: str) -> bool:
 
 
 def forget_content(conn: Connection, digest: str) -> None:
-    """Nothing is said of this content any more; it is removed from the mount next."""
+    """Forgets this content. It is removed from the mount next."""
     conn.execute(delete(contents).where((contents.c.digest == digest) & contents.c.untagged_at.is_not(None)))
     conn.execute(delete(infos).where(infos.c.digest == digest))
 
@@ -249,7 +249,7 @@ def due(conn: Connection, now: float) -> list[str]:
 # -- inside -------------------------------------------------------------------------------------
 
 
-def _named(name: ImageName) -> ColumnElement[bool]:
+def _named(name: MarketImageName) -> ColumnElement[bool]:
     return (images.c.owner == name.owner) & (images.c.name == name.name)
 
 

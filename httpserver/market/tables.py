@@ -1,10 +1,10 @@
-"""Tables of the image market and of groups. Times are seconds since the epoch."""
+"""Tables of the image market. Times are seconds since the epoch."""
 
 from __future__ import annotations
 
 from sqlalchemy import BigInteger, Boolean, Column, Float, ForeignKey, Index, Integer, String, Table, Text
 
-from ..store import metadata
+from ..tables import metadata
 
 images = Table(
     "images",
@@ -82,20 +82,4 @@ shares = Table(
     Column("kind", String(8), primary_key=True),  # user | group
     Column("name", String(64), primary_key=True),
     Index("image_shares_name", "kind", "name"),
-)
-
-groups = Table(
-    "groups",
-    metadata,
-    Column("name", String(32), primary_key=True),
-    Column("created_at", Float, nullable=False),
-    Column("created_by", String(32), nullable=False),
-)
-
-members = Table(
-    "group_members",
-    metadata,
-    Column("group", String(32), ForeignKey("groups.name", ondelete="CASCADE"), primary_key=True),
-    Column("account", String(32), ForeignKey("accounts.name"), primary_key=True),
-    Index("group_members_account", "account"),
 )

@@ -1,1 +1,1 @@
-"""Needs: what the names in a job stand for, and who holds images, datasets and code."""
+"""What the names in a job mean: images, datasets and code, each pinned to one content at submission."""

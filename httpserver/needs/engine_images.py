@@ -1,4 +1,4 @@
-"""What the machines' engines have already. Pure."""
+"""Images that container engines on the nodes have already. Pure."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from headway.rpc.v1 import resource_manager_pb2 as rm
 
 from ..registries.names import DIGEST, ImageName
 
-# A node tells of at most so many images; one that tells of all of them may have more.
+# A node reports at most so many images; one that reports so many may have more.
 _MOST_TOLD = 500
 _REAL = "docker"
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldImage:
     """One image on one node."""
 
     node: str
     id: str
     digests: frozenset[str]  # in the registry of the name that was looked for
     bytes: int
-    ours: bool = False  # Headway brought it, for some account
+    fetched_by_headway: bool = False  # Headway fetched it, for some account
 
 
 @dataclass(frozen=True, slots=True)
-class OnEngines:
+class EngineImage:
     """What a name means on the engines. With a ``digest`` it means the same wherever it is there; without one the
     nodes don't agree."""
 
@@ -35,11 +35,11 @@ class OnEngines:
     of_registry: bool  # the digest is one of the registry, so the image can be fetched by it anywhere
     bytes: int
     nodes: tuple[str, ...]
-    brought: bool = False  # Headway brought it wherever it is
+    fetched_by_headway: bool = False  # Headway fetched it on every node that has it
 
 
-class Engines:
-    """The nodes that really run containers, as they told of themselves last."""
+class EngineImages:
+    """The nodes that really run containers, as they reported last."""
 
     def __init__(self, nodes: Iterable[rm.Node]) -> None:
         self._nodes = [node for node in nodes if node.status.capacity.runtime == _REAL]
@@ -51,8 +51,8 @@ class Engines:
         return len(self._nodes)
 
     @property
-    def all_told(self) -> bool:
-        """Whether an image that no node told of is on none of them."""
+    def all_reported(self) -> bool:
+        """Whether the reports are complete: an image that none of them names is on no node."""
         return not any(
             len(node.status.engine_images) >= _MOST_TOLD
             or any(condition.word == "engine_unavailable" for condition in node.status.conditions)
@@ -69,10 +69,10 @@ class Engines:
         return tuple(sorted(counts, key=lambda architecture: (-counts[architecture], architecture)))
 
     def names(self) -> list[str]:
-        """All names that were told of, sorted."""
+        """All names that nodes reported, sorted."""
         return sorted(self._by_name)
 
-    def find(self, name: ImageName) -> OnEngines | None:
+    def find(self, name: ImageName) -> EngineImage | None:
         """What the name means there; None: no node has it."""
         if DIGEST.fullmatch(name.short):
             return self._with_digest(replace(name, digest=name.short))
@@ -81,14 +81,14 @@ class Engines:
         place = name.short_place
         return agreed([_held(node, image, place) for node, image in self._by_name.get(name.short, ())])
 
-    def _with_digest(self, name: ImageName) -> OnEngines | None:
+    def _with_digest(self, name: ImageName) -> EngineImage | None:
         # People write both: the digest that a registry shows, and the id that an engine shows.
-        # What Headway brought has an id too, and whoever knows that need not be who may use it.
+        # Images that Headway fetched have ids too. An account that knows such an id may still lack the right to use it.
         for of_registry, index, key in ((True, self._by_repo_digest, name.short), (False, self._by_id, name.digest)):
             if held := index.get(key, ()):
                 size = max(image.bytes for _, image in held)
                 nodes = tuple(sorted({node for node, _ in held}))
-                return OnEngines(name.digest, of_registry, size, nodes, all(image.ours for _, image in held))
+                return EngineImage(name.digest, of_registry, size, nodes, all(image.ours for _, image in held))
         return None
 
     @cached_property
@@ -101,39 +101,39 @@ class Engines:
 
     @cached_property
     def _by_id(self) -> dict[str, list[tuple[str, rm.EngineImage]]]:
-        # Without a name of people it may be one that Headway is bringing just now, or one that jobs may not use.
+        # An image without a name may be one that Headway is fetching just now, or one that jobs may not use.
         return _index((image.id, node, image) for node, image in self._images() if image.names and not image.ours)
 
     def _images(self) -> Iterator[tuple[str, rm.EngineImage]]:
         return ((node.id, image) for node in self._nodes for image in node.status.engine_images)
 
 
-def agreed(held: Sequence[Held]) -> OnEngines | None:
+def agreed(held: Sequence[HeldImage]) -> EngineImage | None:
     """Whether all that have an image under one name have the same.
 
-    A digest of the registry is better than an id: with it any machine can fetch the image, also one of another kind,
-    where the same image has another id.
+    A digest of the registry is better than an id. With it any node can fetch the image, also one of another
+    architecture, where the same image has another id.
     """
     if not held:
         return None
     nodes = tuple(sorted({image.node for image in held}))
     size = max(image.bytes for image in held)
-    brought = all(image.ours for image in held)
+    fetched_by_headway = all(image.fetched_by_headway for image in held)
     fetched = [image for image in held if image.digests]
     common = frozenset.intersection(*(image.digests for image in fetched)) if fetched else frozenset()
     ids = {image.id for image in fetched}
     if common and all(image.id in ids for image in held):
-        return OnEngines(min(common), True, size, nodes, brought)
+        return EngineImage(min(common), True, size, nodes, fetched_by_headway)
     if len({image.id for image in held}) == 1 and DIGEST.fullmatch(held[0].id):
-        return OnEngines(held[0].id, False, size, nodes, brought)
-    return OnEngines("", len(fetched) == len(held), size, nodes, brought)
+        return EngineImage(held[0].id, False, size, nodes, fetched_by_headway)
+    return EngineImage("", len(fetched) == len(held), size, nodes, fetched_by_headway)
 
 
-def _held(node: str, image: rm.EngineImage, place: str) -> Held:
+def _held(node: str, image: rm.EngineImage, place: str) -> HeldImage:
     start = f"{place}@"
     digests = {entry.removeprefix(start) for entry in image.repo_digests if entry.startswith(start)}
     good = frozenset(digest for digest in digests if DIGEST.fullmatch(digest))
-    return Held(node, image.id, good, image.bytes, image.ours)
+    return HeldImage(node, image.id, good, image.bytes, image.ours)
 
 
 def _index(

@@ -1,8 +1,8 @@
 """What the names in a job mean at the moment of its submit: images, datasets, code.
 
-An image's name is looked for in the image market, then on the machines' engines, then in the registry that it names;
-the digest found is what all attempts of the task run, whatever becomes of the name. Where nobody can say, the name
-stays a name and the user gets a warning; what is surely nowhere is told before anything is stored.
+An image's name is looked up in the image market, then on the nodes' engines, then in the registry that it names. All
+attempts of the task run the digest that was found, whatever becomes of the name. If nobody knows the digest, the name
+stays a name and the user gets a warning. A name that surely exists nowhere is refused before anything is stored.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from headway.rpc.v1 import common_pb2 as common
 from headway.rpc.v1 import resource_manager_pb2 as rm
 
 from ..auth.model import Account
-from ..code.ports import FindsCode
-from ..datasets.ports import FindsDatasets, Pinned
-from ..market.ports import FindsImages
-from ..market.ports import Resolved as OfMarket
+from ..code.ports import CodeFinder
+from ..datasets.ports import DatasetFinder, PinnedVersion
+from ..market.ports import ImageFinder
+from ..market.ports import ResolvedMarketImage as OfMarket
 from ..registries import manifests, names
 from ..registries.failure import RegistryFailure
-from ..registries.manifests import Facts
+from ..registries.manifests import ImageFacts
 from ..registries.names import ImageName
-from ..registries.service import Resolved as OfRegistry
-from . import near_names
-from .engine_images import Engines, OnEngines
-from .near_names import Hint
-from .unknown_names import Unknown, Wanted
-from .uses import Ref
+from ..registries.service import ResolvedRegistryImage as OfRegistry
+from ..text import near_names
+from ..text.near_names import Hint
+from ..uses.service import Ref
+from .engine_images import EngineImage, EngineImages
+from .job_names import JobNames, UnknownName
 
 T = TypeVar("T")
 
 _AT_ONCE = 32
 _HINTED = 20  # so many names are compared with those that there are
 _NAMES_COMPARED = 2000
-_NODES_TOLD = 5
+_NODES_NAMED = 5
 _WARNINGS = 20
 
 
-class AsksRegistries(Protocol):
+class RegistryResolver(Protocol):
     """Implemented by ``registries.service.Registries``."""
 
     @property
@@ -55,8 +55,11 @@ class AsksRegistries(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ImagePin:
-    """What an image's name means. Without a source nobody could say, or say whether this account may have it: that is
-    asked where the task runs; a digest without a source is the one that was written."""
+    """What an image's name means.
+
+    Without a source nobody knew the content, or whether this account may have it. Then the worker asks again where the
+    task runs. A digest without a source is the one that was written.
+    """
 
     digest: str = ""
     source: common.ImageSource = common.IMAGE_SOURCE_UNKNOWN
@@ -69,21 +72,21 @@ class ImagePin:
 
 @dataclass(frozen=True, slots=True)
 class Pins:
-    """What they mean, and what is wrong with them."""
+    """What the names of a job mean, and which of them mean nothing."""
 
     images: Mapping[str, ImagePin] = field(default_factory=dict)
-    datasets: Mapping[str, Pinned] = field(default_factory=dict)
-    unknown: tuple[Unknown, ...] = ()
+    datasets: Mapping[str, PinnedVersion] = field(default_factory=dict)
+    unknown: tuple[UnknownName, ...] = ()
 
     @property
     def warnings(self) -> list[str]:
         """A sentence for each image that may be another one when the task starts, as far as people read on."""
-        told = [pin.warning for pin in self.images.values() if pin.warning]
-        if len(told) > _WARNINGS:
-            return [*told[:_WARNINGS], f"{len(told) - _WARNINGS} more images could not be fixed either."]
-        return told
+        warnings = [pin.warning for pin in self.images.values() if pin.warning]
+        if len(warnings) > _WARNINGS:
+            return [*warnings[:_WARNINGS], f"{len(warnings) - _WARNINGS} more images could not be looked up either."]
+        return warnings
 
-    def refs(self, account: str, wanted: Wanted) -> list[Ref]:
+    def refs(self, account: str, wanted: JobNames) -> list[Ref]:
         """What must not be deleted while the job lives."""
         images = {pin.digest for pin in self.images.values() if pin.source == common.IMAGE_SOURCE_MARKET}
         return [
@@ -109,31 +112,31 @@ class Pins:
 class Pinning:
     """See the module. A market that is None is not asked.
 
-    ``nodes`` are as they were told last; ``look_again`` asks them, for a name that is nowhere else.
+    ``nodes`` answers the last reports of all nodes. ``fetch_nodes`` asks the nodes, for a name that is nowhere else.
     """
 
     def __init__(
         self,
         nodes: Callable[[], Sequence[rm.Node]],
-        registries: AsksRegistries,
+        registries: RegistryResolver,
         *,
-        look_again: Callable[[], Awaitable[Sequence[rm.Node]]] | None = None,
-        market: FindsImages | None = None,
-        datasets: FindsDatasets | None = None,
-        code: FindsCode | None = None,
+        fetch_nodes: Callable[[], Awaitable[Sequence[rm.Node]]] | None = None,
+        market: ImageFinder | None = None,
+        datasets: DatasetFinder | None = None,
+        code: CodeFinder | None = None,
     ) -> None:
         self._nodes = nodes
         self._registries = registries
-        self._look_again = look_again
+        self._fetch_nodes = fetch_nodes
         self._market = market
         self._datasets = datasets
         self._code = code
 
-    async def pin(self, account: Account, wanted: Wanted) -> Pins:
+    async def pin(self, account: Account, wanted: JobNames) -> Pins:
         """Everything at once; each distinct name is looked up once.
 
         Raises:
-            MountUnavailable: nobody can say whether a dataset or code is there.
+            MountUnavailable: nobody knows whether a dataset or code is there.
         """
         (images, unknown_images), (datasets, unknown_datasets), unknown_code = await asyncio.gather(
             self._pin_images(account, wanted.images),
@@ -142,7 +145,7 @@ class Pinning:
         )
         return Pins(images, datasets, (*unknown_images, *unknown_datasets, *unknown_code))
 
-    async def image(self, account: Account | None, name: str) -> tuple[ImagePin, Unknown | None]:
+    async def image(self, account: Account | None, name: str) -> tuple[ImagePin, UnknownName | None]:
         """One image; an account that is None has nothing of its own."""
         pins, unknown = await self._pin_images(account, (name,))
         return pins.get(name, ImagePin()), unknown[0] if unknown else None
@@ -151,20 +154,20 @@ class Pinning:
 
     async def _pin_images(
         self, account: Account | None, wanted: Sequence[str]
-    ) -> tuple[dict[str, ImagePin], list[Unknown]]:
+    ) -> tuple[dict[str, ImagePin], list[UnknownName]]:
         pins: dict[str, ImagePin] = {}
         if self._market is not None and account is not None:
             market = self._market
             for name, image in zip(wanted, await _each(wanted, lambda name: market.find(account, name)), strict=True):
                 if image is not None:
                     pins[name] = of_market(image)
-        engines = Engines(self._nodes())
+        engines = EngineImages(self._nodes())
         left = {name: names.parse(name) for name in wanted if name not in pins}
         if not engines:
             # Nothing really runs here (yet): neither pins nor warnings would mean anything.
             return {**pins, **dict.fromkeys(left, ImagePin())}, []
-        asked: dict[str, tuple[ImageName, OnEngines | None]] = {}
-        unknown: list[Unknown] = []
+        asked: dict[str, tuple[ImageName, EngineImage | None]] = {}
+        unknown: list[UnknownName] = []
         for name, parsed in left.items():
             if parsed is None or parsed.registry == names.OWN_REGISTRY:
                 unknown.append(_no_name(name, parsed))
@@ -180,25 +183,25 @@ class Pinning:
             answers = await self._registries.resolve(
                 account.name if account else "", parsed_names, engines.architectures
             )
-        if self._look_again and any(
+        if self._fetch_nodes and any(
             found is None and not isinstance(answers.get(parsed), OfRegistry) for parsed, found in asked.values()
         ):
             # Somebody may have built it there just now.
-            engines = Engines(await self._look_again()) or engines
+            engines = EngineImages(await self._fetch_nodes()) or engines
             asked = {name: (parsed, found or engines.find(parsed)) for name, (parsed, found) in asked.items()}
         for name, (parsed, found) in asked.items():
-            told = decide(name, parsed, found, answers.get(parsed), engines)
-            if isinstance(told, Unknown):
-                unknown.append(told)
+            decided = decide(name, parsed, found, answers.get(parsed), engines)
+            if isinstance(decided, UnknownName):
+                unknown.append(decided)
             else:
-                pins[name] = told
+                pins[name] = decided
         lost = [name.word for name in unknown] + [name for name, pin in pins.items() if pin.warning and not pin.nodes]
         hints = await self._hints(account, lost[:_HINTED], engines)
         for name in hints.keys() & pins.keys():
             pins[name] = replace(pins[name], warning=_with(pins[name].warning, hints[name]))
         return pins, [_hinted(name, hints) for name in unknown]
 
-    async def _hints(self, account: Account | None, lost: Sequence[str], engines: Engines) -> dict[str, Hint]:
+    async def _hints(self, account: Account | None, lost: Sequence[str], engines: EngineImages) -> dict[str, Hint]:
         """What may have been meant by images that are not found, among what the account may see."""
         if not lost:
             return {}
@@ -222,14 +225,16 @@ class Pinning:
 
     # -- datasets and code ----------------------------------------------------------------------
 
-    async def _pin_datasets(self, account: Account, wanted: Sequence[str]) -> tuple[dict[str, Pinned], list[Unknown]]:
+    async def _pin_datasets(
+        self, account: Account, wanted: Sequence[str]
+    ) -> tuple[dict[str, PinnedVersion], list[UnknownName]]:
         if self._datasets is None:
             return {}, []
         datasets = self._datasets
         found = await _each(wanted, lambda name: datasets.find(account, name))
         pins = {name: pin for name, pin in zip(wanted, found, strict=True) if pin is not None}
         unknown = [
-            Unknown("datasets", name, f"There is no dataset `{name}` that you may use.")
+            UnknownName("datasets", name, f"There is no dataset `{name}` that you may use.")
             for name in wanted
             if name not in pins
         ]
@@ -240,42 +245,42 @@ class Pinning:
         hints = await asyncio.to_thread(lambda: {name: near_names.dataset(name, usable) for name in lost})
         return pins, [_hinted(name, hints) for name in unknown]
 
-    async def _look_for_code(self, account: Account, wanted: Sequence[str]) -> list[Unknown]:
+    async def _look_for_code(self, account: Account, wanted: Sequence[str]) -> list[UnknownName]:
         if self._code is None:
             return []
         code = self._code
         found = await _each(wanted, lambda digest: code.find(account, digest))
         return [
-            Unknown("code", digest, f"There is no snapshot of code {digest}: upload it (again) before the job.")
+            UnknownName("code", digest, f"There is no snapshot of code {digest}: upload it (again) before the job.")
             for digest, there in zip(wanted, found, strict=True)
             if not there
         ]
 
 
-def must_ask(found: OnEngines) -> bool:
+def must_ask(found: EngineImage) -> bool:
     """Whether the registry has the better answer, though engines have the image.
 
     What Headway itself fetched for one account is not everybody's: the registry is asked whether this account may have
     it. And where machines hold several states of one name, the registry's is the one that counts.
     """
-    return found.of_registry and (found.brought or not found.digest)
+    return found.of_registry and (found.fetched_by_headway or not found.digest)
 
 
 def decide(
     name: str,
     parsed: ImageName,
-    found: OnEngines | None,
+    found: EngineImage | None,
     answer: OfRegistry | RegistryFailure | None,
-    engines: Engines,
-) -> ImagePin | Unknown:
+    engines: EngineImages,
+) -> ImagePin | UnknownName:
     """What a name means for which the registry was to be asked; ``answer`` None: this installation asks none."""
     if isinstance(answer, OfRegistry):
         return of_registry(answer, engines.architectures)
-    if answer is not None and answer.definite and (found.brought if found else engines.all_told):
+    if answer is not None and answer.definite and (found.fetched_by_headway if found else engines.all_reported):
         return _nowhere(name, engines, answer.message)
     if found is None and names.looks_like_id(name):
         return _nowhere(name, engines, "Images are run by their names, not by their ids.")
-    if found is not None and not (found.of_registry and found.brought):
+    if found is not None and not (found.of_registry and found.fetched_by_headway):
         return of_engines(name, parsed, found)
     return not_pinned(name, parsed, answer, there=found is not None)
 
@@ -291,14 +296,14 @@ def of_market(image: OfMarket) -> ImagePin:
     )
 
 
-def of_engines(name: str, parsed: ImageName, found: OnEngines) -> ImagePin:
+def of_engines(name: str, parsed: ImageName, found: EngineImage) -> ImagePin:
     """The pin of what engines have, or a warning if they have different things."""
     if not found.digest:
-        told = ", ".join(found.nodes[:_NODES_TOLD]) + (" and others" if len(found.nodes) > _NODES_TOLD else "")
+        machines = ", ".join(found.nodes[:_NODES_NAMED]) + (" and others" if len(found.nodes) > _NODES_NAMED else "")
         return ImagePin(
             nodes=found.nodes,
-            warning=f"The machines {told} have different images under the name `{name}`, so which one runs depends on "
-            "the machine: put the right one in the image market, or name it by its digest.",
+            warning=f"The machines {machines} have different images under the name `{name}`, so which one runs depends "
+            "on the machine: put the right one in the image market, or name it by its digest.",
         )
     source = common.IMAGE_SOURCE_REGISTRY if found.of_registry else common.IMAGE_SOURCE_ENGINE
     return ImagePin(digest=parsed.digest or found.digest, source=source, bytes=found.bytes, nodes=found.nodes)
@@ -306,7 +311,7 @@ def of_engines(name: str, parsed: ImageName, found: OnEngines) -> ImagePin:
 
 def of_registry(answer: OfRegistry, architectures: Sequence[str]) -> ImagePin:
     """The pin of an image that is fetched from its registry."""
-    facts: Facts = answer.facts
+    facts: ImageFacts = answer.facts
     return ImagePin(
         digest=answer.digest,
         source=common.IMAGE_SOURCE_REGISTRY,
@@ -316,16 +321,18 @@ def of_registry(answer: OfRegistry, architectures: Sequence[str]) -> ImagePin:
 
 
 def not_pinned(name: str, parsed: ImageName, failure: RegistryFailure | None, *, there: bool) -> ImagePin:
-    """What is known of an image whose registry did not say, or was not asked; ``there``: Headway brought it to a
-    machine for some account, so the registry is asked for this one where the task runs."""
+    """What is known of an image whose registry did not answer, or was not asked.
+
+    ``there``: Headway fetched it to a node for some account. The worker asks the registry for this account then.
+    """
     if failure is None:
         return ImagePin(digest=parsed.digest, warning="" if there else _not_asked(name))
     if parsed.digest:
-        # The digest was written; that it could not be looked for changes nothing about it.
-        warning = f"Whether the image `{name}` is there could not be seen: {failure.message}"
+        # The digest was written, so a failed look-up changes nothing about it.
+        warning = f"Headway could not check whether the image `{name}` exists: {failure.message}"
         return ImagePin(digest=parsed.digest, warning=warning)
     return ImagePin(
-        warning=f"No machine has the image `{name}` yet, and which one it is could not be fixed now: {failure.message} "
+        warning=f"No machine has the image `{name}` yet, and its digest could not be looked up now: {failure.message} "
         "It is looked up when the task starts, which takes time and can fail."
     )
 
@@ -337,20 +344,20 @@ def _not_asked(name: str) -> str:
     )
 
 
-def _no_name(name: str, parsed: ImageName | None) -> Unknown:
+def _no_name(name: str, parsed: ImageName | None) -> UnknownName:
     if parsed is None:
-        return Unknown("image", name, f"{name!r} is not an image's name.")
-    sentence = f"`{name}` is what Headway itself calls an image on its machines: write the name that the image market "
-    return Unknown("image", name, f"{sentence}or its registry knows it by.")
+        return UnknownName("image", name, f"{name!r} is not an image's name.")
+    sentence = f"`{name}` is Headway's own name for an image on its machines: write the name that the image market "
+    return UnknownName("image", name, f"{sentence}or its registry knows it by.")
 
 
-def _nowhere(name: str, engines: Engines, why: str) -> Unknown:
+def _nowhere(name: str, engines: EngineImages, why: str) -> UnknownName:
     machines = "the machine doesn't have it" if len(engines) == 1 else "no machine has it"
     sentence = f"There is no image `{name}`: you see none of that name in the image market, and {machines}."
-    return Unknown("image", name, f"{sentence} {why}")
+    return UnknownName("image", name, f"{sentence} {why}")
 
 
-def _hinted(unknown: Unknown, hints: Mapping[str, Hint]) -> Unknown:
+def _hinted(unknown: UnknownName, hints: Mapping[str, Hint]) -> UnknownName:
     hint = hints.get(unknown.word, Hint())
     return replace(unknown, message=_with(unknown.message, hint), suggestion=hint.suggestion)
 

@@ -1,1 +1,1 @@
-"""Peers: the other services as HttpServer calls and watches them."""
+"""The other services, as HttpServer calls and watches them."""

@@ -1,4 +1,4 @@
-"""The other services, as HttpServer calls them."""
+"""Clients of the other services."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ ACT_S = 20.0
 SUBMIT_S = 60.0
 
 
-class Remote:
+class ServiceClient:
     """One other service.
 
     A call that may be repeated is tried again for a few seconds when the service is away, as at a restart. While it
-    is known to be away calls fail at once, so that a page doesn't hang on a dead service for seconds at every look.
+    is known to be away, calls fail at once, so that a page does not wait for a dead service every time.
     """
 
     def __init__(self, peer: Peer, make_stub: Callable[[Any], Any]) -> None:
@@ -127,7 +127,7 @@ class Remote:
         return error
 
 
-class Services:
+class ServiceClients:
     """All other services; workers are found by their addresses as they are needed."""
 
     _MOST_WORKERS = 200
@@ -136,29 +136,29 @@ class Services:
         self._token = token
         self._clock = clock
         self._peers: list[Peer] = []
-        self._workers: dict[str, tuple[Peer, Remote]] = {}
+        self._workers: dict[str, tuple[Peer, ServiceClient]] = {}
         self.jobs = self._remote("JobManager", job_manager, JobManagerStub)
         self.tasks = self._remote("TaskManager", task_manager, TaskManagerStub)
         self.nodes = self._remote("ResourceManager", resource_manager, ResourceManagerStub)
 
-    def _remote(self, name: str, address: str, make_stub: Callable[[Any], Any]) -> Remote:
+    def _remote(self, name: str, address: str, make_stub: Callable[[Any], Any]) -> ServiceClient:
         peer = Peer(name, address, token=self._token, clock=self._clock)
         self._peers.append(peer)
-        return Remote(peer, make_stub)
+        return ServiceClient(peer, make_stub)
 
-    async def worker(self, address: str) -> Remote:
+    async def worker(self, address: str) -> ServiceClient:
         """The worker that listens there."""
         found = self._workers.pop(address, None)
         if found is None:
             peer = Peer("The worker", address, token=self._token, clock=self._clock)
-            found = (peer, Remote(peer, WorkerStub))
+            found = (peer, ServiceClient(peer, WorkerStub))
         self._workers[address] = found  # at the end: the least recently used one goes first
         if len(self._workers) > self._MOST_WORKERS:
             oldest = next(iter(self._workers))
             await self._workers.pop(oldest)[0].close()
         return found[1]
 
-    def all(self) -> tuple[Remote, ...]:
+    def all(self) -> tuple[ServiceClient, ...]:
         """The three that every installation has."""
         return self.jobs, self.tasks, self.nodes
 

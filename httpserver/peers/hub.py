@@ -1,8 +1,8 @@
-"""Live changes for pages: three watches in, any number of event streams out.
+"""Live changes for pages: three watches come in, any number of event streams go out.
 
-Every event gets the next number and goes into one ring; each stream is a place in that ring, not a queue of its
-own. So a slow reader costs nothing, and when the ring has moved past its place it is told to load anew (``reset``).
-Messages are kept as they came and become JSON when somebody is there to read them.
+Every event gets the next number and goes into one ring buffer. A stream is a position in that ring, not a queue of its
+own. So a slow reader costs nothing. When the ring has moved past its position, the page gets a ``reset`` and loads
+anew. Messages stay protobuf until a stream reads them, and become JSON then.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from headway.rpc.v1 import resource_manager_pb2 as rm
 from headway.rpc.v1 import task_manager_pb2 as tm
 
 from .. import schemas as s
-from . import views
-from .clients import Remote, Services
+from .. import views
+from .clients import ServiceClient, ServiceClients
 
 log = get_logger(__name__)
 
@@ -37,6 +37,35 @@ _KEEP_ALIVE_S = 15.0
 _RETRY_MS = 2000
 _QUEUE_EVERY_S = 1.0
 _PAUSE_S = 1.0
+# What of a node counts for pages: what ``views.node`` shows. A change of anything else makes no event.
+NODE_FIELDS_ON_PAGES = frozenset(
+    {
+        "id",
+        "health",
+        "health_sentence",
+        "admission",
+        "note",
+        "registered_at",
+        "seen_at",
+        "incarnation",
+        "version",
+        "labels",
+    }
+)
+STATUS_FIELDS_ON_PAGES = frozenset(
+    {
+        "capacity",
+        "conditions",
+        "cpu_used",
+        "memory_used_bytes",
+        "memory_total_bytes",
+        "disk_free_bytes",
+        "disk_total_bytes",
+        "load1",
+        "live_attempts",
+        "images",
+    }
+)
 
 
 @dataclass(slots=True)
@@ -57,13 +86,13 @@ class _Event:
                 make = self.for_others if less and self.for_others is not None else self.make
                 self.texts[less] = make().model_dump_json()
             except (ValueError, KeyError) as error:
-                # One strange row must not end everybody's stream.
+                # One message that can't be shown must not end all streams.
                 log.error("events.not_shown", kind=self.kind, job=self.job_id, exc=error)
                 self.texts[less] = ""
         return self.texts[less]
 
 
-class Hub:
+class PageEventHub:
     """See the module. ``run`` holds the watches; ``stream`` may be called before it runs."""
 
     def __init__(self, clock: Clock, *, ring: int = _RING) -> None:
@@ -73,21 +102,20 @@ class Hub:
         self._number = 0
         self._news = asyncio.Event()
         self._closed = False
-        self._queue_told_at = -1e9
         self._queue_due = False
         self._nodes: dict[str, rm.Node] = {}
-        self._jobs_too: list[Callable[[jm.JobChanges], None]] = []
-        self._gaps_too: list[Callable[[], None]] = []
+        self._job_listeners: list[Callable[[jm.JobChanges], None]] = []
+        self._gap_listeners: list[Callable[[], None]] = []
         self.streams = 0
 
-    def tell_jobs(self, changes: Callable[[jm.JobChanges], None], gap: Callable[[], None]) -> None:
-        """Hands on what JobManager tells; ``gap`` when something may have been missed. Neither may block."""
-        self._jobs_too.append(changes)
-        self._gaps_too.append(gap)
+    def listen_to_jobs(self, changes: Callable[[jm.JobChanges], None], gap: Callable[[], None]) -> None:
+        """Calls ``changes`` with JobManager's changes, and ``gap`` when some may be missing. Neither may block."""
+        self._job_listeners.append(changes)
+        self._gap_listeners.append(gap)
 
     # -- in -------------------------------------------------------------------------------------
 
-    async def run(self, services: Services) -> None:
+    async def run(self, services: ServiceClients) -> None:
         """Watches the three services until cancelled; one that is away is waited for."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._watch(services.jobs, "WatchJobs", jm.WatchJobsRequest(), self.on_jobs))
@@ -95,7 +123,7 @@ class Hub:
             group.create_task(self._watch(services.nodes, "WatchNodes", rm.WatchNodesRequest(), self.on_nodes))
             group.create_task(self._tell_queue())
 
-    async def _watch(self, remote: Remote, method: str, request: Any, take: Callable[[Any], None]) -> None:
+    async def _watch(self, remote: ServiceClient, method: str, request: Any, take: Callable[[Any], None]) -> None:
         unseen = True
         while True:
             try:
@@ -113,7 +141,7 @@ class Hub:
 
     def on_jobs(self, changes: jm.JobChanges) -> None:
         """From JobManager."""
-        for also in self._jobs_too:
+        for also in self._job_listeners:
             also(changes)
         for change in changes.changes:
             job = change.job
@@ -130,24 +158,24 @@ class Hub:
         self._queue_due |= changes.queue_changed
 
     def on_nodes(self, changes: rm.NodesChanged) -> None:
-        """From ResourceManager. Its first message after each connection holds all nodes: only what differs is told."""
+        """From ResourceManager. Its first message after each connection holds all nodes; only what differs is sent."""
         known = dict(self._nodes) if changes.reset else {}
         for node in changes.nodes:
             known.pop(node.id, None)
-            if self._nodes.get(node.id) != node:
-                self._nodes[node.id] = node
+            before, self._nodes[node.id] = self._nodes.get(node.id), node
+            if before is None or _on_pages(before) != _on_pages(node):
                 self._publish("node", "", f"node {node.id}", lambda node=node: views.node(node))  # type: ignore[misc]
         for gone in (*changes.removed, *known):
             if self._nodes.pop(gone, None) is not None:
                 self._publish("node_gone", "", f"node {gone}", lambda gone=gone: s.NodeGone(id=gone))  # type: ignore[misc]
 
     def nodes(self) -> list[rm.Node]:
-        """All nodes as ResourceManager told them last; none before its first word."""
+        """All nodes as ResourceManager reported them last; none before its first message."""
         return list(self._nodes.values())
 
     def reset(self, reason: str) -> None:
-        """Tells everybody to load anew."""
-        for also in self._gaps_too:
+        """Makes all pages load anew."""
+        for also in self._gap_listeners:
             also()
         self._publish("reset", "", "reset", lambda: s.ResetEvent(reason=reason))
 
@@ -180,10 +208,10 @@ class Hub:
         last_id: str | None,
         *,
         job: str = "",
-        still_welcome: Callable[[], bool] = lambda: True,
+        still_allowed: Callable[[], bool] = lambda: True,
         whole: Callable[[str], bool] = lambda owner: False,
     ) -> AsyncIterator[str]:
-        """Server-sent events after ``last_id``, until the hub closes or ``still_welcome`` says no (asked each 15 s).
+        """Server-sent events after ``last_id``, until the hub closes or ``still_allowed`` says no (asked each 15 s).
         ``whole``: whether this reader may see all of that owner's jobs."""
         self.streams += 1
         try:
@@ -208,7 +236,7 @@ class Hub:
                         quiet_since = self._clock.monotonic()
                         yield batch
                 if self._clock.monotonic() >= quiet_since + _KEEP_ALIVE_S:
-                    if not still_welcome():
+                    if not still_allowed():
                         return
                     quiet_since = self._clock.monotonic()
                     # The id moves on even where nothing was for this reader, so that a resume starts here.
@@ -250,7 +278,7 @@ class Hub:
         return f"event: reset\nid: {self._epoch}-{at}\ndata: {data}\n\n"
 
     async def _wait(self, seconds: float) -> None:
-        # One event object serves all waiters: whoever sees news replaces it.
+        # One event object serves all waiters. Whoever sees it set replaces it.
         if self._news.is_set() and not self._closed:
             self._news = asyncio.Event()
         news = asyncio.ensure_future(self._news.wait())
@@ -260,6 +288,12 @@ class Hub:
         finally:
             news.cancel()
             late.cancel()
+
+
+def _on_pages(node: rm.Node) -> tuple[dict[str, Any], dict[str, Any]]:
+    of_node = {field.name: value for field, value in node.ListFields() if field.name in NODE_FIELDS_ON_PAGES}
+    of_status = {field.name: value for field, value in node.status.ListFields() if field.name in STATUS_FIELDS_ON_PAGES}
+    return of_node, of_status
 
 
 def _task_event(job: jm.Job, task: jm.TaskView) -> Callable[[], s.TaskEvent]:
@@ -276,7 +310,7 @@ def _task_for_others(make: Callable[[], s.TaskEvent]) -> Callable[[], s.TaskEven
 
 def _attempt_event(view: tm.AttemptView) -> Callable[[], s.AttemptEvent]:
     task = view.attempt.task
-    # TaskManager tells nothing of the owner here.
+    # TaskManager does not name the owner here, so nobody sees more than others may.
     return lambda: s.AttemptEvent(
         job_id=task.job_id, task=task.name, attempt=views.attempt_for_others(views.attempt(view))
     )

@@ -14,16 +14,16 @@ from headway.lifecycle import Health
 from headway.mount import MountProbe
 
 from .. import schemas as s
-from .clients import Remote, Services
+from .clients import ServiceClient, ServiceClients
 
 _LOOK_S = 2.0
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
 class Readiness:
-    """Looks when asked; nothing runs in the background."""
+    """Checks when asked; nothing runs in the background."""
 
-    def __init__(self, health: Health, services: Services, mount: MountProbe, streams: Callable[[], int]) -> None:
+    def __init__(self, health: Health, services: ServiceClients, mount: MountProbe, streams: Callable[[], int]) -> None:
         self._health = health
         self._services = services
         self._mount = mount
@@ -55,7 +55,7 @@ class Readiness:
         ready = not conditions and all(state == "ok" for state in services.values())
         return s.Ready(ready=ready, services=services, conditions=conditions)
 
-    async def _ask(self, remote: Remote) -> str:
+    async def _ask(self, remote: ServiceClient) -> str:
         try:
             reply = await remote.check(health_pb2_grpc.HealthStub, health_pb2.HealthCheckRequest(), deadline_s=_LOOK_S)
         except HeadwayError as error:

@@ -1,1 +1,1 @@
-"""Registries: what they say of an image's name, and the credentials that accounts gave for them."""
+"""Registries: which image a name means there, and the credentials that accounts stored for them."""

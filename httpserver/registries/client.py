@@ -12,10 +12,10 @@ from urllib.parse import urlencode, urlsplit
 from headway.logs import get_logger
 
 from . import manifests
-from .doors import Doors
-from .failure import Kind, RegistryFailure
-from .http import MIB, Answer, Web
-from .manifests import Facts, Index, Manifest, Unreadable
+from .failure import FailureKind, RegistryFailure
+from .host_client import MIB, RegistryHttp, RegistryResponse
+from .hosts import RegistryHosts
+from .manifests import ImageFacts, ImageIndex, ImageManifest, UnreadableManifest
 from .names import DIGEST, ImageName, api_host
 
 log = get_logger(__name__)
@@ -42,9 +42,9 @@ class Login:
 class RegistryClient:
     """See the module. Questions are independent of each other."""
 
-    def __init__(self, doors: Doors) -> None:
-        self._doors = doors
-        self._facts: dict[str, Facts] = {}
+    def __init__(self, hosts: RegistryHosts) -> None:
+        self._hosts = hosts
+        self._facts: dict[str, ImageFacts] = {}
 
     async def digest(self, name: ImageName, login: Login | None) -> str:
         """The digest that the name has now; one that was written is only looked for.
@@ -52,10 +52,10 @@ class RegistryClient:
         Raises:
             RegistryFailure: nobody can say, or there is no such image.
         """
-        async with Web(self._doors, name.registry) as web:
-            return await _Talk(web, self._doors, name, login).digest()
+        async with RegistryHttp(self._hosts, name.registry) as web:
+            return await _Talk(web, self._hosts, name, login).digest()
 
-    async def facts(self, name: ImageName, login: Login | None, architectures: Sequence[str]) -> Facts:
+    async def facts(self, name: ImageName, login: Login | None, architectures: Sequence[str]) -> ImageFacts:
         """What there is to know of the image with that digest; ``architectures`` are those of the nodes.
 
         Raises:
@@ -64,8 +64,8 @@ class RegistryClient:
         known = self._facts.get(name.digest)
         if known is not None:
             return known
-        async with Web(self._doors, name.registry) as web:
-            facts = await _Talk(web, self._doors, name, login).facts(architectures)
+        async with RegistryHttp(self._hosts, name.registry) as web:
+            facts = await _Talk(web, self._hosts, name, login).facts(architectures)
         if len(self._facts) >= _MOST_FACTS:
             self._facts.pop(next(iter(self._facts)))
         self._facts[name.digest] = facts
@@ -77,8 +77,8 @@ class RegistryClient:
         Raises:
             RegistryFailure: it does not (WRONG_LOGIN), or nobody can say.
         """
-        async with Web(self._doors, registry) as web:
-            await _Talk(web, self._doors, ImageName(registry, "", ""), login).check()
+        async with RegistryHttp(self._hosts, registry) as web:
+            await _Talk(web, self._hosts, ImageName(registry, "", ""), login).check()
 
 
 _MOST_FACTS = 2000
@@ -87,24 +87,24 @@ _MOST_FACTS = 2000
 class _Talk:
     """One question to one registry, with what has been proved so far."""
 
-    def __init__(self, web: Web, doors: Doors, name: ImageName, login: Login | None) -> None:
-        doors.permit(name.registry)
+    def __init__(self, web: RegistryHttp, hosts: RegistryHosts, name: ImageName, login: Login | None) -> None:
+        hosts.permit(name.registry)
         self._web = web
-        self._doors = doors
+        self._hosts = hosts
         self._name = name
         self._login = login
         self._authorization = ""
         host = api_host(name.registry)
-        self._plain = doors.plain(host)
+        self._plain = hosts.plain(host)
         self._base = f"{'http' if self._plain else 'https'}://{host}/v2/"
 
     async def digest(self) -> str:
         name = self._name
         path = f"{name.repository}/manifests/{name.reference}"
         answer = await self._ask("HEAD", path, limit=0)
-        told: str = answer.headers.get("docker-content-digest", "")
-        if answer.status == 200 and DIGEST.fullmatch(told) and told == (name.digest or told):
-            return told
+        digest: str = answer.headers.get("docker-content-digest", "")
+        if answer.status == 200 and DIGEST.fullmatch(digest) and digest == (name.digest or digest):
+            return digest
         if answer.status == 404:
             raise self._absent()
         if answer.status != 200 and answer.status not in (400, 405, 501):
@@ -116,18 +116,18 @@ class _Talk:
             raise self._strange("answers something else than the image with that digest")
         try:
             manifests.read(answer.body)
-        except Unreadable as error:
+        except UnreadableManifest as error:
             raise self._strange(str(error)) from error
         return found
 
-    async def facts(self, architectures: Sequence[str]) -> Facts:
+    async def facts(self, architectures: Sequence[str]) -> ImageFacts:
         try:
             document = manifests.read(await self._manifest(self._name.digest))
-            if isinstance(document, Manifest):
+            if isinstance(document, ImageManifest):
                 return await self._config(document)
             part = manifests.part_to_read(document, architectures)
             return manifests.of_index(document, await self._of_part(part.digest) if part else None)
-        except Unreadable as error:
+        except UnreadableManifest as error:
             raise self._strange(str(error)) from error
 
     async def check(self) -> None:
@@ -136,16 +136,16 @@ class _Talk:
             raise self._wrong_login()
         self._good(answer)
 
-    async def _of_part(self, digest: str) -> Facts | None:
+    async def _of_part(self, digest: str) -> ImageFacts | None:
         document = manifests.read(await self._manifest(digest))
-        return None if isinstance(document, Index) else await self._config(document)
+        return None if isinstance(document, ImageIndex) else await self._config(document)
 
     async def _manifest(self, digest: str) -> bytes:
         return await self._content("manifests", digest, _MANIFEST_BYTES)
 
-    async def _config(self, manifest: Manifest) -> Facts:
+    async def _config(self, manifest: ImageManifest) -> ImageFacts:
         if manifest.config_bytes > _CONFIG_BYTES:
-            return Facts()
+            return ImageFacts()
         return manifests.read_config(await self._content("blobs", manifest.config_digest, _CONFIG_BYTES))
 
     async def _content(self, kind: str, digest: str, limit: int) -> bytes:
@@ -156,7 +156,7 @@ class _Talk:
 
     # -- being let in ---------------------------------------------------------------------------
 
-    async def _ask(self, method: str, path: str, *, limit: int) -> Answer:
+    async def _ask(self, method: str, path: str, *, limit: int) -> RegistryResponse:
         for again in (True, False):
             answer = await self._web.ask(
                 method,
@@ -172,7 +172,7 @@ class _Talk:
                 return answer
         raise AssertionError
 
-    async def _authorize(self, answer: Answer) -> str:
+    async def _authorize(self, answer: RegistryResponse) -> str:
         challenges = answer.headers.get_list("www-authenticate")
         for challenge in challenges:
             scheme, _, rest = challenge.strip().partition(" ")
@@ -186,7 +186,7 @@ class _Talk:
         realm = urlsplit(asked.get("realm", ""))
         good = realm.scheme == "https" or (realm.scheme == "http" and self._plain)
         if not good or not realm.hostname or realm.username is not None:
-            raise self._strange("names no usable place to sign in")
+            raise self._strange("names no usable address to sign in")
         query = {"service": asked.get("service", "")}
         if self._name.repository:
             query["scope"] = f"repository:{self._name.repository}:pull"
@@ -211,12 +211,12 @@ class _Talk:
 
     # -- what went wrong ------------------------------------------------------------------------
 
-    def _good(self, answer: Answer) -> Answer:
+    def _good(self, answer: RegistryResponse) -> RegistryResponse:
         if answer.status != 200:
             raise self._status(answer)
         return answer
 
-    def _status(self, answer: Answer) -> RegistryFailure:
+    def _status(self, answer: RegistryResponse) -> RegistryFailure:
         registry = self._name.registry
         if answer.status == 404:
             return self._absent()
@@ -225,25 +225,25 @@ class _Talk:
             by_password = self._authorization.startswith("Basic ")
             return self._wrong_login() if by_password and answer.status == 401 else self._denied()
         if answer.status == 429:
-            return RegistryFailure(Kind.LIMITED, f"The registry {registry} has been asked too often for now.")
+            return RegistryFailure(FailureKind.LIMITED, f"The registry {registry} has been asked too often for now.")
         if answer.status >= 500:
             return RegistryFailure(
-                Kind.UNREACHABLE, f"The registry {registry} is not well: it answers with {answer.status}."
+                FailureKind.UNREACHABLE, f"The registry {registry} has an error now: it answers with {answer.status}."
             )
         return self._strange(f"answers with {answer.status}, which is not understood")
 
     def _absent(self) -> RegistryFailure:
-        return RegistryFailure(Kind.ABSENT, f"The registry {self._name.registry} has no such image.")
+        return RegistryFailure(FailureKind.ABSENT, f"The registry {self._name.registry} has no such image.")
 
     def _denied(self) -> RegistryFailure:
         registry = self._name.registry
         if self._login:
             return RegistryFailure(
-                Kind.DENIED,
+                FailureKind.DENIED,
                 f"The registry {registry} has no such image, or does not show it to its user {self._login.username}.",
             )
         return RegistryFailure(
-            Kind.DENIED,
+            FailureKind.DENIED,
             f"The registry {registry} has no such image, or shows it only to those who sign in: "
             f"`headway registry login {registry}` stores your user name and password for it.",
         )
@@ -251,10 +251,10 @@ class _Talk:
     def _wrong_login(self) -> RegistryFailure:
         who = self._login.username if self._login else ""
         return RegistryFailure(
-            Kind.WRONG_LOGIN,
+            FailureKind.WRONG_LOGIN,
             f"The registry {self._name.registry} does not take the user name {who} with the password stored for it: "
             f"store them again (`headway registry login {self._name.registry}`).",
         )
 
     def _strange(self, what: str) -> RegistryFailure:
-        return RegistryFailure(Kind.STRANGE, f"The registry {self._name.registry} {what}.")
+        return RegistryFailure(FailureKind.STRANGE, f"The registry {self._name.registry} {what}.")

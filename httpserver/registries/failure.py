@@ -1,4 +1,4 @@
-"""Why a registry could not say which image a name means."""
+"""Why a registry did not say which image a name means."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from enum import Enum
 from headway.errors import HeadwayError
 
 
-class Kind(Enum):
-    """What went wrong. The first four are the registry's (or the admin's) last word: asking again won't help."""
+class FailureKind(Enum):
+    """What went wrong. The first four are final answers of the registry or the admin: asking again won't help."""
 
     ABSENT = "absent"
     DENIED = "denied"
@@ -20,8 +20,8 @@ class Kind(Enum):
     STRANGE = "strange"  # what it answers makes no sense
 
 
-_DEFINITE = frozenset({Kind.ABSENT, Kind.DENIED, Kind.WRONG_LOGIN, Kind.NOT_HERE})
-_OF_THE_HOST = frozenset({Kind.UNREACHABLE, Kind.SLOW})
+_DEFINITE = frozenset({FailureKind.ABSENT, FailureKind.DENIED, FailureKind.WRONG_LOGIN, FailureKind.NOT_HERE})
+_OF_THE_HOST = frozenset({FailureKind.UNREACHABLE, FailureKind.SLOW})
 
 
 class RegistryFailure(HeadwayError):
@@ -32,7 +32,7 @@ class RegistryFailure(HeadwayError):
     slug = "registry-failed"
     title = "The registry could not be asked"
 
-    def __init__(self, kind: Kind, message: str) -> None:
+    def __init__(self, kind: FailureKind, message: str) -> None:
         super().__init__(message)
         self.kind = kind
 

@@ -1,4 +1,4 @@
-"""What registries answer about an image, read with the care that a stranger's words need. Pure."""
+"""Reads manifests and configs that registries answer. Their content is not trusted. Pure."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _WORD = re.compile(r"[a-z0-9_.-]{1,32}")
 _LONGEST_REQUIREMENT = 500
 
 
-class Unreadable(ValueError):
+class UnreadableManifest(ValueError):
     """A clause that says what is wrong with an answer."""
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PlatformManifest:
     """One platform of an image: the digest of its manifest."""
 
     architecture: str
@@ -39,7 +39,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class ImageManifest:
     """Of a single platform: where its config is."""
 
     config_digest: str
@@ -47,14 +47,14 @@ class Manifest:
 
 
 @dataclass(frozen=True, slots=True)
-class Index:
+class ImageIndex:
     """Of several platforms; only what Linux runs, each architecture once."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[PlatformManifest, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ImageFacts:
     """What is known of an image by its digest; it never changes.
 
     ``architectures`` is empty when unknown; ``require_cuda`` is what one of the platforms asks of the driver.
@@ -69,38 +69,40 @@ def digest_of(body: bytes) -> str:
     return f"sha256:{hashlib.sha256(body).hexdigest()}"
 
 
-def read(body: bytes) -> Manifest | Index:
+def read(body: bytes) -> ImageManifest | ImageIndex:
     """An image's manifest or index.
 
     Raises:
-        Unreadable: it is neither.
+        UnreadableManifest: it is neither.
     """
     document = _document(body)
     kind = document.get("mediaType")
     if document.get("schemaVersion") == 1 or "fsLayers" in document:
-        raise Unreadable("is in a form (schema 1) that engines don't fetch any more; push it again with a newer tool")
+        raise UnreadableManifest(
+            "is in a form (schema 1) that engines don't fetch any more; push it again with a newer tool"
+        )
     if kind in INDEX_TYPES or (kind not in MANIFEST_TYPES and isinstance(document.get("manifests"), list)):
-        return Index(tuple(_parts(document.get("manifests"))))
+        return ImageIndex(tuple(_parts(document.get("manifests"))))
     config = document.get("config")
     if not isinstance(config, dict):
-        raise Unreadable("answers something that is no manifest of an image")
+        raise UnreadableManifest("answers something that is no manifest of an image")
     digest, size = config.get("digest"), config.get("size")
     if not isinstance(digest, str) or not DIGEST.fullmatch(digest) or type(size) is not int or size < 0:
-        raise Unreadable("answers a manifest without a usable config")
-    return Manifest(digest, size)
+        raise UnreadableManifest("answers a manifest without a usable config")
+    return ImageManifest(digest, size)
 
 
-def read_config(body: bytes) -> Facts:
+def read_config(body: bytes) -> ImageFacts:
     """From an image's config.
 
     Raises:
-        Unreadable: it is none.
+        UnreadableManifest: it is not one.
     """
     document = _document(body)
     inner = document.get("config")
     env = inner.get("Env") if isinstance(inner, dict) else None
     architecture = document.get("architecture")
-    return Facts(
+    return ImageFacts(
         architectures=(architecture,) if isinstance(architecture, str) and _WORD.fullmatch(architecture) else (),
         require_cuda=require_cuda(env if isinstance(env, list) else ()),
     )
@@ -115,13 +117,13 @@ def require_cuda(env: Iterable[Any]) -> str:
     return ""
 
 
-def of_index(index: Index, of_one: Facts | None) -> Facts:
+def of_index(index: ImageIndex, of_one: ImageFacts | None) -> ImageFacts:
     """An index's facts; ``of_one`` are those of the part that was looked at."""
-    facts = of_one or Facts()
+    facts = of_one or ImageFacts()
     return replace(facts, architectures=tuple(part.architecture for part in index.parts))
 
 
-def part_to_read(index: Index, wanted: Sequence[str]) -> Part | None:
+def part_to_read(index: ImageIndex, wanted: Sequence[str]) -> PlatformManifest | None:
     """The part that the nodes would run, else the first."""
     by_architecture = {part.architecture: part for part in index.parts}
     for architecture in wanted:
@@ -143,7 +145,7 @@ def architecture_for(architectures: Sequence[str], of_nodes: Sequence[str]) -> s
     return both[0] if len(both) == 1 else ""
 
 
-def _parts(manifests: Any) -> Iterable[Part]:
+def _parts(manifests: Any) -> Iterable[PlatformManifest]:
     seen = set()
     for entry in manifests[:_MOST_PLATFORMS] if isinstance(manifests, list) else ():
         platform = entry.get("platform") if isinstance(entry, dict) else None
@@ -158,14 +160,14 @@ def _parts(manifests: Any) -> Iterable[Part]:
             and architecture not in seen
         ):
             seen.add(architecture)
-            yield Part(architecture, digest, size if type(size) is int else 0)
+            yield PlatformManifest(architecture, digest, size if type(size) is int else 0)
 
 
 def _document(body: bytes) -> Mapping[str, Any]:
     try:
         document = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise Unreadable("answers something that is no JSON") from error
+        raise UnreadableManifest("answers something that is no JSON") from error
     if not isinstance(document, dict):
-        raise Unreadable("answers something that is no JSON object")
+        raise UnreadableManifest("answers something that is no JSON object")
     return document

@@ -18,7 +18,7 @@ _PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _REPOSITORY = re.compile(rf"{_PART}(?:/{_PART})*")
 _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
-# What Workers call on their engines what they brought; no registry has that name.
+# Workers give this name to images that they fetched. No registry has it.
 OWN_REGISTRY = "headway.local"
 _PART_OF_ID = re.compile(r"[0-9a-f]{1,64}")
 _LONGEST = 500

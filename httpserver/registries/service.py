@@ -1,4 +1,4 @@
-"""The one owner of registry credentials, and who asks registries with them."""
+"""Owns the credentials of registries, and asks registries with them."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from headway.store.database import Database
 
 from . import store
 from .client import Login, RegistryClient
-from .doors import Doors
-from .failure import Kind, RegistryFailure
-from .manifests import Facts
+from .failure import FailureKind, RegistryFailure
+from .hosts import RegistryHosts
+from .manifests import ImageFacts
 from .names import ImageName, registry_host
-from .store import Stored
+from .store import StoredLogin
 from .vault import SecretsUnusable, Vault
 
 log = get_logger(__name__)
 
-_NOTHING_KNOWN = Facts()
+_NOTHING_KNOWN = ImageFacts()
 
 RESOLVE_S = 5.0
 _CHECK_S = 5.0
@@ -35,33 +35,33 @@ _MOST_REMEMBERED = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Resolved:
+class ResolvedRegistryImage:
     """What a name means in its registry now."""
 
     digest: str
-    facts: Facts = _NOTHING_KNOWN
+    facts: ImageFacts = _NOTHING_KNOWN
 
 
 class Registries:
     """See the module. Call :meth:`load` before anything else; :meth:`close` ends what was made here."""
 
-    def __init__(self, db: Database, clock: Clock, vault: Vault, doors: Doors) -> None:
+    def __init__(self, db: Database, clock: Clock, vault: Vault, hosts: RegistryHosts) -> None:
         self._db = db
         self._clock = clock
         self._vault = vault
-        self._doors = doors
-        self._client = RegistryClient(doors)
+        self._hosts = hosts
+        self._client = RegistryClient(hosts)
         self._failed: dict[str, tuple[float, RegistryFailure]] = {}
-        self._gate = asyncio.Semaphore(_AT_ONCE)
+        self._slots = asyncio.Semaphore(_AT_ONCE)
 
     @property
     def asks(self) -> bool:
         """Whether registries are asked which image a name means."""
-        return self._doors.asks
+        return self._hosts.asks
 
     async def load(self) -> None:
         """Opens the vault, says what is wrong with it, and writes anew what an older key wrote."""
-        await self._doors.tls()  # takes a moment that no submit should wait for
+        await self._hosts.tls()  # takes a moment that no submit should wait for
         rows = await self._db.read(store.of)
         await asyncio.to_thread(self._vault.open, stored=bool(rows))
         if self._vault.problem:
@@ -85,15 +85,15 @@ class Registries:
 
     def close(self) -> None:
         """Waits for nothing."""
-        self._doors.close()
+        self._hosts.close()
 
     # -- credentials ----------------------------------------------------------------------------
 
-    async def of(self, account: str) -> Sequence[Stored]:
+    async def of(self, account: str) -> Sequence[StoredLogin]:
         """An account's, by registry."""
         return await self._db.read(lambda conn: store.of(conn, account))
 
-    async def put(self, account: str, host: str, username: str, password: str) -> tuple[Stored, bool]:
+    async def put(self, account: str, host: str, username: str, password: str) -> tuple[StoredLogin, bool]:
         """Stores credentials in place of those before; also whether the registry was asked and takes them.
 
         Raises:
@@ -104,7 +104,7 @@ class Registries:
         registry = registry_host(host)
         encrypted = self._vault.encrypt(account, registry, password)
         checked = await self._check(registry, Login(username, password))
-        row = Stored(account, registry, username, encrypted, self._clock.now())
+        row = StoredLogin(account, registry, username, encrypted, self._clock.now())
         if not await self._db.write(lambda conn: store.put(conn, row, _MOST_LOGINS)):
             raise TooMany(f"You have stored {_MOST_LOGINS} registries already; delete one first.")
         self._failed.pop(registry, None)
@@ -135,7 +135,7 @@ class Registries:
         return None
 
     async def _check(self, registry: str, login: Login) -> bool:
-        if not self._doors.asks:
+        if not self._hosts.asks:
             return False
         try:
             async with asyncio.timeout(_CHECK_S):
@@ -143,10 +143,10 @@ class Registries:
         except TimeoutError:
             return False
         except RegistryFailure as failure:
-            if failure.kind is Kind.WRONG_LOGIN:
+            if failure.kind is FailureKind.WRONG_LOGIN:
                 message = f"The registry {registry} does not take this user name with this password."
                 raise InvalidInput(message, problems=[Problem("/password", message)]) from failure
-            if failure.kind is Kind.NOT_HERE:
+            if failure.kind is FailureKind.NOT_HERE:
                 raise InvalidInput(failure.message) from failure
             return False
         return True
@@ -155,19 +155,21 @@ class Registries:
 
     async def resolve(
         self, account: str, names: Iterable[ImageName], architectures: Sequence[str], *, within_s: float = RESOLVE_S
-    ) -> Mapping[ImageName, Resolved | RegistryFailure]:
-        """All names at once, each with what its registry says or why that can't be known. Takes no longer than
-        ``within_s``, whatever the registries do."""
+    ) -> Mapping[ImageName, ResolvedRegistryImage | RegistryFailure]:
+        """Looks up all names at once: what each registry answers, or why it did not answer.
+
+        Takes no longer than ``within_s``, whatever the registries do.
+        """
         wanted = list(dict.fromkeys(names))
-        found: dict[ImageName, Resolved | RegistryFailure] = {}
+        found: dict[ImageName, ResolvedRegistryImage | RegistryFailure] = {}
         if not wanted:
             return found
         logins = {row.registry: row for row in await self.of(account)}
-        gates = {name.registry: asyncio.Semaphore(_MOST_AT_ONCE_HOST) for name in wanted}
+        host_slots = {name.registry: asyncio.Semaphore(_MOST_AT_ONCE_HOST) for name in wanted}
 
         async def one(name: ImageName) -> None:
             try:
-                async with gates[name.registry], self._gate:
+                async with host_slots[name.registry], self._slots:
                     self._refuse_failed(name.registry)
                     await self._resolve(name, logins.get(name.registry), architectures, found)
             except RegistryFailure as failure:
@@ -188,7 +190,9 @@ class Registries:
                 continue
             if not task.cancelled() and (error := task.exception()) is not None:
                 log.error("registries.resolve_failed", image=str(name), exc=error)
-            slow = RegistryFailure(Kind.SLOW, f"The registry {name.registry} did not answer within {within_s:g} s.")
+            slow = RegistryFailure(
+                FailureKind.SLOW, f"The registry {name.registry} did not answer within {within_s:g} s."
+            )
             found[name] = slow
             if name.registry not in answered:
                 self._remember(name.registry, slow)
@@ -197,9 +201,9 @@ class Registries:
     async def _resolve(
         self,
         name: ImageName,
-        row: Stored | None,
+        row: StoredLogin | None,
         architectures: Sequence[str],
-        found: dict[ImageName, Resolved | RegistryFailure],
+        found: dict[ImageName, ResolvedRegistryImage | RegistryFailure],
     ) -> None:
         login, unusable = None, ""
         if row is not None:
@@ -210,17 +214,17 @@ class Registries:
         try:
             digest = await self._client.digest(name, login)
         except RegistryFailure as failure:
-            if unusable and failure.kind is Kind.DENIED:
-                raise RegistryFailure(Kind.STRANGE, unusable) from failure
+            if unusable and failure.kind is FailureKind.DENIED:
+                raise RegistryFailure(FailureKind.STRANGE, unusable) from failure
             raise
         # Known from here on, should the time be over before the rest is.
-        found[name] = Resolved(digest)
+        found[name] = ResolvedRegistryImage(digest)
         try:
             facts = await self._client.facts(replace(name, tag="", digest=digest), login, architectures)
         except RegistryFailure as failure:
             log.info("registries.facts_unknown", image=str(name), reason=failure.message)
             return
-        found[name] = Resolved(digest, facts)
+        found[name] = ResolvedRegistryImage(digest, facts)
 
     def _refuse_failed(self, registry: str) -> None:
         until, failure = self._failed.get(registry, (0.0, None))
@@ -230,7 +234,7 @@ class Registries:
     def _remember(self, registry: str, failure: RegistryFailure) -> None:
         now = self._clock.monotonic()
         if registry in self._failed and now < self._failed[registry][0]:
-            return  # the same failure told again must not make it last for ever
+            return  # the same failure again must not make it last for ever
         if len(self._failed) >= _MOST_REMEMBERED:
             self._failed = {host: entry for host, entry in self._failed.items() if now < entry[0]}
             if len(self._failed) >= _MOST_REMEMBERED:

@@ -11,7 +11,7 @@ from .tables import registry_logins as table
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredLogin:
     """One row."""
 
     account: str
@@ -21,7 +21,7 @@ class Stored:
     changed_at: float
 
 
-def put(conn: Connection, row: Stored, most: int) -> bool:
+def put(conn: Connection, row: StoredLogin, most: int) -> bool:
     """Stores or replaces; False: the account has ``most`` others already."""
     here = (table.c.account == row.account) & (table.c.registry == row.registry)
     values = {"username": row.username, "password": row.password, "changed_at": row.changed_at}
@@ -40,15 +40,15 @@ def remove(conn: Connection, account: str, registry: str) -> bool:
     return conn.execute(gone).rowcount > 0
 
 
-def of(conn: Connection, account: str = "") -> Sequence[Stored]:
+def of(conn: Connection, account: str = "") -> Sequence[StoredLogin]:
     """An account's, by registry; empty: everybody's."""
     found = select(table).order_by(table.c.account, table.c.registry)
     if account:
         found = found.where(table.c.account == account)
-    return [Stored(**row._mapping) for row in conn.execute(found)]
+    return [StoredLogin(**row._mapping) for row in conn.execute(found)]
 
 
-def rewrite(conn: Connection, old: Stored, password: str) -> None:
+def rewrite(conn: Connection, old: StoredLogin, password: str) -> None:
     """The same password under another key, unless it was changed meanwhile."""
     same = (table.c.account == old.account) & (table.c.registry == old.registry) & (table.c.password == old.password)
     conn.execute(update(table).where(same).values(password=password))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Column, Float, ForeignKey, PrimaryKeyConstraint, String, Table, Text
 
-from ..store import metadata
+from ..tables import metadata
 
 registry_logins = Table(
     "registry_logins",

@@ -1,7 +1,7 @@
 """Keeps passwords encrypted (Fernet: AES-CBC with an HMAC) with a key that lies in a file apart from the database.
 
-The file holds one key a line. The first encrypts; all decrypt. So a key is changed by putting a new one on top and
-starting the service, which then writes everything anew, and by taking the old one out afterwards.
+The file holds one key a line. The first encrypts; all decrypt. To change the key, put a new one on top and start the
+service, which then encrypts everything anew. Take the old key out afterwards.
 """
 
 from __future__ import annotations
@@ -84,7 +84,9 @@ class Vault:
                 "a further line and start again, or store the password again."
             ) from error
         if (of, where) != (account, registry) or not isinstance(password, str):
-            raise SecretsUnusable(f"The password for {registry} is another one's: store it again.")
+            raise SecretsUnusable(
+                f"The stored password for {registry} belongs to another account or registry: store it again."
+            )
         return password
 
     def is_current(self, text: str) -> bool:

@@ -1,4 +1,4 @@
-"""What the HTTP API says and hears, as pydantic models; OpenAPI, the page's client and the CLI come from here.
+"""Requests and responses of the HTTP API as pydantic models. OpenAPI, the page's client and the CLI come from here.
 
 Instants end in ``_at`` and are seconds since the epoch, durations end in ``_s``, sizes in ``_bytes``; null means "not
 known" or "not yet". Fields are only ever added.
@@ -23,8 +23,8 @@ from .accounts import (
     UserPatch,
 )
 from .base import (
-    Answer,
-    Ask,
+    ApiRequest,
+    ApiResponse,
     LogStream,
     NeedOn,
     Priority,
@@ -57,6 +57,16 @@ from .files import (
     FileKind,
     FileList,
     FileMove,
+)
+from .groups import (
+    DESCRIPTION_CHARACTERS,
+    Group,
+    GroupCreate,
+    GroupList,
+    GroupPatch,
+    ShareChange,
+    SharedWith,
+    UsedBy,
 )
 from .health import (
     Healthy,
@@ -98,9 +108,10 @@ from .starts import (
 )
 
 __all__ = [
+    "DESCRIPTION_CHARACTERS",
     "Acted",
-    "Answer",
-    "Ask",
+    "ApiRequest",
+    "ApiResponse",
     "Attempt",
     "AttemptEvent",
     "Condition",
@@ -115,6 +126,10 @@ __all__ = [
     "FileList",
     "FileMove",
     "Gpu",
+    "Group",
+    "GroupCreate",
+    "GroupList",
+    "GroupPatch",
     "Healthy",
     "ImageSource",
     "Job",
@@ -153,6 +168,8 @@ __all__ = [
     "Resources",
     "Scheduling",
     "Session",
+    "ShareChange",
+    "SharedWith",
     "Submitted",
     "Task",
     "TaskDetail",
@@ -163,6 +180,7 @@ __all__ = [
     "TokenCreated",
     "TokenList",
     "UsagePoint",
+    "UsedBy",
     "User",
     "UserCreate",
     "UserCreated",

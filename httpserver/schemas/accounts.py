@@ -6,10 +6,12 @@ from typing import Annotated
 
 from pydantic import Field, StrictBool
 
-from .base import Answer, Ask
+from .base import ApiRequest, ApiResponse
+
+ACCOUNT_NAME = r"[a-z_][a-z0-9_-]{0,31}"
 
 
-class User(Answer):
+class User(ApiResponse):
     name: str
     admin: bool
     enabled: bool
@@ -27,16 +29,16 @@ class ListedUser(User):
     space_limit_bytes: int | None = Field(description="what it may hold, as configured or the account's own; null: all")
 
 
-class UserList(Answer):
+class UserList(ApiResponse):
     users: list[ListedUser]
 
 
-class Credentials(Ask):
+class Credentials(ApiRequest):
     username: str = Field(max_length=200)
     password: str = Field(max_length=1000)
 
 
-class Session(Answer):
+class Session(ApiResponse):
     """The token is the same value as the cookie's; send it as ``Authorization: Bearer``."""
 
     user: User
@@ -44,17 +46,17 @@ class Session(Answer):
     expires_at: float
 
 
-class PasswordChange(Ask):
+class PasswordChange(ApiRequest):
     current: str = Field(max_length=1000)
     new: str = Field(min_length=8, max_length=1000)
 
 
-class TokenCreate(Ask):
+class TokenCreate(ApiRequest):
     name: str = Field(min_length=1, max_length=100, description="what it is for, to tell it apart later")
     expires_in_s: float | None = Field(None, gt=0, le=20 * 366 * 86400, description="null: until deleted")
 
 
-class Token(Answer):
+class Token(ApiResponse):
     id: str
     name: str
     created_at: float
@@ -66,20 +68,20 @@ class TokenCreated(Token):
     token: str = Field(description="shown this once; only its hash is kept")
 
 
-class TokenList(Answer):
+class TokenList(ApiResponse):
     tokens: list[Token]
 
 
 UserName = Annotated[
     str,
     Field(
-        pattern=r"^[a-z_][a-z0-9_-]{0,31}$",
+        pattern=f"^{ACCOUNT_NAME}$",
         description="lower-case letters, digits, _ and -, up to 32, starting with a letter or _",
     ),
 ]
 
 
-class UserCreate(Ask):
+class UserCreate(ApiRequest):
     name: UserName
     password: str | None = Field(None, min_length=8, max_length=1000, description="null: one is made and answered")
     admin: StrictBool = False
@@ -92,12 +94,12 @@ class UserCreate(Ask):
     )
 
 
-class UserCreated(Answer):
+class UserCreated(ApiResponse):
     user: User
     password: str | None = Field(None, description="only when it was made here; shown this once")
 
 
-class UserPatch(Ask):
+class UserPatch(ApiRequest):
     """Only what is given changes. A new password or ``enabled: false`` ends all sessions of the account."""
 
     password: str | None = Field(None, min_length=8, max_length=1000)

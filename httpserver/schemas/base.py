@@ -1,4 +1,4 @@
-"""What all answers and questions share, and the problem that every refusal is."""
+"""What all responses and requests share, and the problem that every refusal is."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from enum import StrEnum
 from pydantic import BaseModel, ConfigDict, Field
 
 
-class Answer(BaseModel):
-    """Base of everything answered: a field with a default is still always present."""
+class ApiResponse(BaseModel):
+    """Base of all response bodies. A field with a default is still always present."""
 
     model_config = ConfigDict(json_schema_serialization_defaults_required=True, frozen=True)
 
 
-class Ask(BaseModel):
-    """Base of everything asked: unknown keys are refused, so that a typing slip is told."""
+class ApiRequest(BaseModel):
+    """Base of all request bodies. Unknown keys are refused, so that a typing error is reported."""
 
     model_config = ConfigDict(extra="forbid", str_strip_whitespace=False)
 
@@ -39,7 +39,7 @@ class LogStream(StrEnum):
     PLATFORM = "platform"
 
 
-class ProblemItem(Answer):
+class ProblemItem(ApiResponse):
     """One fault of the input, at its place."""
 
     pointer: str = Field(description="JSON pointer into what was sent; empty: the whole")
@@ -51,7 +51,7 @@ class ProblemItem(Answer):
     suggestion: str = Field("", description="the nearest known name")
 
 
-class Problem(Answer):
+class Problem(ApiResponse):
     """RFC 9457 problem details; every answer of 400 and above is one."""
 
     type: str = Field(description="urn:headway:problem:<slug>")

@@ -6,11 +6,11 @@ from pydantic import Field
 
 from headway.states import Admission, NodeHealth, TaskState
 
-from .base import Answer, Ask, Priority
+from .base import ApiRequest, ApiResponse, Priority
 from .jobs import Resources, Wait
 
 
-class QueueEntry(Answer):
+class QueueEntry(ApiResponse):
     job_id: str
     job_name: str
     task: str
@@ -30,7 +30,7 @@ class QueueEntry(Answer):
     estimate_rough: bool = Field(False, description="the estimate rests on the work ahead alone, not on a reservation")
 
 
-class Scheduling(Answer):
+class Scheduling(ApiResponse):
     """What orders the queue, and who said so."""
 
     policy: str = Field(description="with its parameters, as it was asked for")
@@ -47,7 +47,7 @@ class Scheduling(Answer):
     )
 
 
-class Queue(Answer):
+class Queue(ApiResponse):
     entries: list[QueueEntry]
     total_waiting: int
     total_running: int
@@ -56,7 +56,7 @@ class Queue(Answer):
     scheduling: Scheduling
 
 
-class Gpu(Answer):
+class Gpu(ApiResponse):
     uuid: str
     model: str
     memory_bytes: int
@@ -72,7 +72,7 @@ class Gpu(Answer):
     note: str
 
 
-class Condition(Answer):
+class Condition(ApiResponse):
     """Something that is not as it should be on a node."""
 
     word: str
@@ -81,7 +81,7 @@ class Condition(Answer):
     blocks_work: bool
 
 
-class Node(Answer):
+class Node(ApiResponse):
     id: str
     health: NodeHealth
     health_sentence: str
@@ -111,11 +111,11 @@ class Node(Answer):
     conditions: list[Condition]
 
 
-class NodeList(Answer):
+class NodeList(ApiResponse):
     nodes: list[Node]
 
 
-class UsagePoint(Answer):
+class UsagePoint(ApiResponse):
     at: float
     cpus_used: float | None
     memory_used_bytes: int | None
@@ -124,13 +124,13 @@ class UsagePoint(Answer):
     gpus: list[Gpu]
 
 
-class NodeUsage(Answer):
+class NodeUsage(ApiResponse):
     points: list[UsagePoint]
 
 
-class NodeNote(Ask):
+class NodeNote(ApiRequest):
     note: str = Field("", max_length=500, description="why, for the others")
 
 
-class NodeLost(Answer):
+class NodeLost(ApiResponse):
     attempts_lost: int

@@ -1,35 +1,35 @@
-"""What the stream of events tells."""
+"""Messages of the event stream."""
 
 from __future__ import annotations
 
 from pydantic import Field
 
-from .base import Answer
+from .base import ApiResponse
 from .jobs import Attempt, Task
 
 
-class TaskEvent(Answer):
+class TaskEvent(ApiResponse):
     job_id: str
     task: Task = Field(description="`attempts` and `place` are empty here")
 
 
-class AttemptEvent(Answer):
+class AttemptEvent(ApiResponse):
     job_id: str
     task: str
     attempt: Attempt
 
 
-class NodeGone(Answer):
+class NodeGone(ApiResponse):
     id: str
 
 
-class QueueEvent(Answer):
+class QueueEvent(ApiResponse):
     """The queue is not as it was; ask for what is on screen."""
 
     changed: bool = True
 
 
-class ResetEvent(Answer):
+class ResetEvent(ApiResponse):
     """Some events were missed (or this is the first connection): load what is on screen anew."""
 
     reason: str

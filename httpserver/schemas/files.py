@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from pydantic import Field, StrictBool
 
-from .base import Answer, Ask
+from .base import ApiRequest, ApiResponse
 
 
 class FileKind(StrEnum):
@@ -16,7 +16,7 @@ class FileKind(StrEnum):
     OTHER = "other"
 
 
-class FileEntry(Answer):
+class FileEntry(ApiResponse):
     name: str = Field(description="for people: bytes that are no UTF-8 are spelled out as \\xNN")
     encoded: str = Field(description="the exact name, percent-encoded, to be put into an address")
     kind: FileKind
@@ -27,7 +27,7 @@ class FileEntry(Answer):
     link_target: str | None = Field(None, description="what a link says; it is shown, never followed")
 
 
-class FileList(Answer):
+class FileList(ApiResponse):
     """One folder; sorted by name."""
 
     path: str
@@ -35,11 +35,11 @@ class FileList(Answer):
     next_cursor: str | None
 
 
-class FileMove(Ask):
+class FileMove(ApiRequest):
     to: str = Field(description="new path in the personal space", max_length=4096)
     overwrite: StrictBool = False
 
 
-class FileDone(Answer):
+class FileDone(ApiResponse):
     path: str
     size_bytes: int | None = None

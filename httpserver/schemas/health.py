@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from .base import Answer
+from .base import ApiResponse
 
 
-class Healthy(Answer):
+class Healthy(ApiResponse):
     status: str
     version: str
 
 
-class Ready(Answer):
+class Ready(ApiResponse):
     ready: bool
     services: dict[str, str] = Field(description="service to `ok` or a sentence")
     conditions: dict[str, str]

@@ -6,48 +6,53 @@ and are not used to read.
 
 from __future__ import annotations
 
-from typing import Literal
+from enum import StrEnum
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, create_model
 
-from .base import Ask, NeedOn, Priority
+from headway.jobfile.spec import RESOURCES, TASK
+from headway.jobfile.table import Table, TaskField
 
-
-class JobFileResources(Ask):
-    cpus: float | None = None
-    memory: str | None = Field(None, examples=["4GiB"])
-    shm: str | None = None
-    gpus: int | None = None
-    gpu_model: str | list[str] | None = None
-    gpu_memory: str | None = None
+from .base import ApiRequest, NeedOn, Priority
 
 
-class JobFileDefaults(Ask):
-    image: str | None = None
-    command: str | list[str] | None = Field(None, description="text: a script run by `shell`; list: run as is")
-    shell: Literal["sh", "bash"] | None = None
-    entrypoint: Literal["replace", "image"] | None = None
-    env: dict[str, str] | None = None
-    working_dir: str | None = None
-    code: str | None = Field(None, description="digest of a snapshot (POST /code), seen read-only at /root/code")
-    datasets: list[str] | None = Field(None, description="NAME, or NAME@VERSION", examples=[["mnist"], ["mnist@2"]])
-    resources: JobFileResources | None = None
-    timeout: str | None = Field(None, examples=["30m"], description="of run time; required here or in defaults")
-    grace: str | None = None
-    retries: int | None = None
-    user: Literal["account", "image"] | None = None
-    network: Literal["outgoing", "none"] | None = None
-    output_path: str | None = None
-    log_limit: str | None = None
-    log_limit_action: Literal["drop", "kill"] | None = None
+def of_table(name: str, table: Table, **others: Any) -> Any:
+    """A model of the fields that ``defaults`` may have too, none of them required; ``others``: types of those that
+    the table leaves to other code."""
+    fields: dict[str, Any] = {}
+    for row in table.rows:
+        if not row.shared:
+            continue
+        kind: Any = others.get(row.key, row.value)
+        if isinstance(kind, type) and issubclass(kind, StrEnum):
+            kind = Literal[tuple(word.value for word in kind)]  # an enum would get a schema of its own
+        # An empty list would be an example too.
+        told: dict[str, Any] = {"examples": list(row.examples)} if row.examples else {}
+        fields[row.key] = (kind | None, Field(None, description=_about(row), **told))
+    return create_model(name, __base__=ApiRequest, **fields)
+
+
+def _about(row: TaskField) -> str:
+    if row.required:
+        return f"{row.about}; required here or in defaults" if row.shared else row.about
+    return f"{row.about}; default: {row.told_default}" if row.told_default else row.about
+
+
+class JobFileResources(of_table("_Resources", RESOURCES)):  # type: ignore[misc]
+    pass
+
+
+class JobFileDefaults(of_table("_Defaults", TASK, resources=JobFileResources)):  # type: ignore[misc]
+    pass
 
 
 class JobFileTask(JobFileDefaults):
-    name: str
-    needs: list[str] | dict[str, NeedOn] | None = None
+    name: str = Field(description=_about(TASK["name"]))
+    needs: list[str] | dict[str, NeedOn] | None = Field(None, description=_about(TASK["needs"]))
 
 
-class JobFile(Ask):
+class JobFile(ApiRequest):
     """A job file; docs/interfaces.md says what each field means."""
 
     version: Literal[1]

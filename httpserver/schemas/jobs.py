@@ -9,10 +9,10 @@ from pydantic import Field, StrictBool
 from headway.model.reasons import EndWord, Fault, WaitWord
 from headway.states import AttemptState, JobState, TaskState
 
-from .base import Answer, Ask, NeedOn, Priority
+from .base import ApiRequest, ApiResponse, NeedOn, Priority
 
 
-class Reason(Answer):
+class Reason(ApiResponse):
     """Why a task or an attempt ended."""
 
     word: EndWord
@@ -24,14 +24,14 @@ class Reason(Answer):
     signal: int | None = Field(None, description="number of the signal that ended the process")
 
 
-class Wait(Answer):
+class Wait(ApiResponse):
     """One reason why a task waits."""
 
     word: WaitWord
     sentence: str
 
 
-class Resources(Answer):
+class Resources(ApiResponse):
     cpus: float
     memory_bytes: int
     shm_bytes: int
@@ -40,7 +40,7 @@ class Resources(Answer):
     gpu_memory_bytes: int | None = Field(None, description="at least, per GPU; null: any")
 
 
-class Phases(Answer):
+class Phases(ApiResponse):
     """Where the time of an attempt went; null while a phase is not over."""
 
     scheduling_s: float | None = Field(None, description="runnable until placed on a node")
@@ -50,7 +50,7 @@ class Phases(Answer):
     running_s: float | None = None
 
 
-class Extension(Answer):
+class Extension(ApiResponse):
     """More time for a running task, once."""
 
     at: float = Field(description="when, in seconds since the epoch")
@@ -59,7 +59,7 @@ class Extension(Answer):
     forced: bool = Field(description="granted by an admin though it was promised to others or kept for short tasks")
 
 
-class Attempt(Answer):
+class Attempt(ApiResponse):
     """One run of a task."""
 
     number: int = Field(description="from 1")
@@ -89,7 +89,7 @@ class Attempt(Answer):
     )
 
 
-class Place(Answer):
+class Place(ApiResponse):
     """Where a waiting task stands in the queue."""
 
     position: int = Field(description="from 1")
@@ -105,7 +105,7 @@ class ImageSource(StrEnum):
     REGISTRY = "registry"
 
 
-class Task(Answer):
+class Task(ApiResponse):
     name: str
     state: TaskState
     needs: dict[str, NeedOn]
@@ -135,7 +135,7 @@ class Task(Answer):
     attempts: list[Attempt] = Field(description="oldest first")
 
 
-class Edge(Answer):
+class Edge(ApiResponse):
     """``target`` needs ``source`` to have ended so."""
 
     source: str
@@ -143,7 +143,7 @@ class Edge(Answer):
     on: NeedOn
 
 
-class Job(Answer):
+class Job(ApiResponse):
     id: str
     name: str
     owner: str
@@ -160,12 +160,12 @@ class Job(Answer):
     version: int = Field(description="rises with each change: the later of two views of a job is the higher one")
 
 
-class JobList(Answer):
+class JobList(ApiResponse):
     jobs: list[Job]
     next_cursor: str | None = Field(description="null at the end")
 
 
-class Missing(Answer):
+class Missing(ApiResponse):
     """A part of the answer that could not be had now."""
 
     service: str
@@ -179,25 +179,25 @@ class JobDetail(Job):
     missing: list[Missing] = Field(description="attempts or queue places that could not be had now; empty: complete")
 
 
-class TaskDetail(Answer):
+class TaskDetail(ApiResponse):
     job: Job
     task: Task
     missing: list[Missing]
 
 
-class Acted(Answer):
+class Acted(ApiResponse):
     job: Job
     tasks_changed: int = Field(description="0: there was nothing to do, which is fine")
 
 
-class Extend(Ask):
+class Extend(ApiRequest):
     by: str = Field(max_length=64, description="how much longer, such as 30m or 1h30m")
     force: StrictBool = Field(
         False, description="although it is promised to others or kept for short tasks; admins only"
     )
 
 
-class Extended(Answer):
+class Extended(ApiResponse):
     attempt: Attempt
     delivered: bool = Field(description="false: granted and stored, but its machine has not confirmed it yet")
     sentence: str

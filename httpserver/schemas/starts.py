@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from .base import Answer, Ask, Priority
+from .base import ApiRequest, ApiResponse, Priority
 from .jobs import Resources, Wait
 
 
-class PreviewStart(Answer):
+class PreviewStart(ApiResponse):
     """What a task would get that were submitted now; true if nothing happens in between."""
 
     task: str | None = Field(description="null for a variant")
@@ -26,7 +26,7 @@ class PreviewStart(Answer):
     sentence: str
 
 
-class Preview(Answer):
+class Preview(ApiResponse):
     at: float = Field(description="when it was asked, by the clock of the other instants")
     starts: list[PreviewStart] = Field(
         description="of each variant; of a job: its tasks that would be queued at once, in order, 200 at most"
@@ -40,7 +40,7 @@ class Preview(Answer):
     discipline: str
 
 
-class TimeoutAdvice(Answer):
+class TimeoutAdvice(ApiResponse):
     """What past runs of the same account say of a timeout: advice, never applied by itself.
 
     Where most of them were ended by their timeouts nothing can be suggested: then `sentence` says so, and the
@@ -67,7 +67,7 @@ class TimeoutAdvice(Answer):
     sentence: str
 
 
-class Submitted(Answer):
+class Submitted(ApiResponse):
     id: str | None = Field(description="null for a dry run")
     name: str
     task_count: int
@@ -83,7 +83,7 @@ class Submitted(Answer):
     )
 
 
-class PreviewVariant(Ask):
+class PreviewVariant(ApiRequest):
     """A task as far as its start depends on it, as a job file would have it."""
 
     timeout: str = Field(examples=["10m"])
@@ -96,7 +96,7 @@ class PreviewVariant(Ask):
     priority: Priority | None = None
 
 
-class PreviewVariants(Ask):
+class PreviewVariants(ApiRequest):
     """Up to 20 of them, each asked for as if it alone were submitted now."""
 
     variants: list[PreviewVariant] = Field(min_length=1, max_length=20)

@@ -1,1 +1,1 @@
-"""Resumable uploads: the protocol tus 1.0.0, and what becomes of the bytes once they are there."""
+"""Resumable uploads: the protocol tus 1.0.0, and what happens once all bytes are there."""

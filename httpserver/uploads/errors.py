@@ -1,4 +1,4 @@
-"""Refusals that only uploads know."""
+"""Errors of uploads."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ class WrongVersion(InvalidInput):
 
     http_status = 412
     slug = "tus-version"
-    title = "This version of the upload protocol is not spoken here"
+    title = "This version of the upload protocol is not supported"
 
 
 class BadContentType(InvalidInput):
-    """The body is no piece of an upload."""
+    """The body is not a piece of an upload."""
 
     http_status = 415
     slug = "upload-content-type"

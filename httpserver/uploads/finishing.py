@@ -1,4 +1,4 @@
-"""What becomes of uploads whose bytes have all come: checked, handed to their target, recorded. In the background."""
+"""Finishes complete uploads in the background: checks them, hands them to their target, and records the outcome."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from headway.logs import get_logger
 
 from ..http.problems import INSIDE
 from . import tus
-from .disk import Digest, Disk
 from .errors import FileBroken
-from .ports import Outcome, Target, Watch
-from .records import Failure, Record, Records, State
-from .upload import Upload
+from .live_upload import LiveUpload
+from .ports import FinishWatch, UploadOutcome, UploadTarget
+from .records import RecordState, UploadFailure, UploadRecord, UploadRecords
+from .upload_files import RunningDigest, UploadFiles
 
 log = get_logger(__name__)
 
@@ -25,27 +25,29 @@ _MOST_PAUSE_S = 60.0
 _GIVE_UP_S = 10.0
 
 
-class Finishing:
-    """Killed at any moment, the same upload is finished again by the next start."""
+class UploadFinisher:
+    """After a kill at any moment, the next start finishes the same upload again."""
 
-    def __init__(self, records: Records, disk: Disk, clock: Clock, targets: Mapping[str, Target]) -> None:
+    def __init__(
+        self, records: UploadRecords, disk: UploadFiles, clock: Clock, targets: Mapping[str, UploadTarget]
+    ) -> None:
         self._records = records
         self._disk = disk
         self._clock = clock
         self._targets = targets
         self._slots = {kind: asyncio.Semaphore(target.at_once) for kind, target in targets.items()}
         self._running: set[asyncio.Task[None]] = set()
-        self._watches: set[Watch] = set()
+        self._watches: set[FinishWatch] = set()
 
-    def start(self, upload: Upload) -> None:
+    def start(self, upload: LiveUpload) -> None:
         """Begins, unless it has begun."""
         if upload.finishing is None:
-            upload.watch = Watch()
+            upload.watch = FinishWatch()
             upload.finishing = asyncio.create_task(self._run(upload, upload.watch), name="upload-finish")
             self._running.add(upload.finishing)
             upload.finishing.add_done_callback(self._running.discard)
 
-    async def stop(self, upload: Upload) -> None:
+    async def stop(self, upload: LiveUpload) -> None:
         """Gives up; what the target had begun is the target's to undo."""
         if upload.finishing is not None and upload.watch is not None:
             upload.watch.cancel()
@@ -68,7 +70,7 @@ class Finishing:
         if late:
             await asyncio.wait(late, timeout=_GIVE_UP_S)
 
-    async def _run(self, upload: Upload, watch: Watch) -> None:
+    async def _run(self, upload: LiveUpload, watch: FinishWatch) -> None:
         self._watches.add(watch)
         try:
             async with self._slots[upload.record.kind]:
@@ -79,7 +81,7 @@ class Finishing:
             self._watches.discard(watch)
             upload.finishing = upload.watch = None
 
-    async def _patiently(self, upload: Upload, watch: Watch) -> dict[str, Any] | None:
+    async def _patiently(self, upload: LiveUpload, watch: FinishWatch) -> dict[str, Any] | None:
         pause_s = _PAUSE_S
         while not watch.cancelled():
             try:
@@ -93,25 +95,25 @@ class Finishing:
             except HeadwayError as error:
                 if watch.cancelled():
                     break
-                return {"state": State.FAILED, "problem": Failure(error.slug, error.message)}
+                return {"state": RecordState.FAILED, "problem": UploadFailure(error.slug, error.message)}
             except Exception as error:
                 if watch.cancelled():
                     break
                 log.error("upload.finish_broken", upload=upload.record.id, exc=error)
-                return {"state": State.FAILED, "problem": Failure(HeadwayError.slug, INSIDE)}
+                return {"state": RecordState.FAILED, "problem": UploadFailure(HeadwayError.slug, INSIDE)}
             else:
                 if outcome.choices:
-                    return {"state": State.CHOOSE, "choices": outcome.choices}
-                return {"state": State.DONE, "result": dict(outcome.result)}
+                    return {"state": RecordState.CHOOSE, "choices": outcome.choices}
+                return {"state": RecordState.DONE, "result": dict(outcome.result)}
         return None
 
-    async def _outcome(self, upload: Upload, watch: Watch) -> Outcome:
+    async def _outcome(self, upload: LiveUpload, watch: FinishWatch) -> UploadOutcome:
         record = upload.record
         wanted = tus.sha256_of(record.metadata)
         await self._disk.require(adds=False)
         if not record.choice:
             if wanted and upload.digest is None:
-                upload.digest = Digest()
+                upload.digest = RunningDigest()
             found = await self._disk.complete(
                 record.place, record.length or 0, upload.digest if wanted else None, watch
             )
@@ -123,7 +125,7 @@ class Finishing:
             watch.progress = None
         return await self._targets[record.kind].finish(record.stored(), record.place, watch)
 
-    async def _record(self, upload: Upload, watch: Watch, changes: dict[str, Any]) -> None:
+    async def _record(self, upload: LiveUpload, watch: FinishWatch, changes: dict[str, Any]) -> None:
         pause_s = _PAUSE_S
         now = self._clock.now()
         while True:
@@ -139,20 +141,20 @@ class Finishing:
                 pause_s = min(_MOST_PAUSE_S, pause_s * 2)
         reason = None if record.problem is None else record.problem.detail
         log.info("upload.finished", upload=record.id, kind=record.kind, state=record.state.value, reason=reason)
-        if record.state is not State.CHOOSE:
+        if record.state is not RecordState.CHOOSE:
             await self._tidy(record)
         upload.record, upload.touched_at = record, now  # seen as over only once all is
 
-    async def _tidy(self, record: Record) -> None:
+    async def _tidy(self, record: UploadRecord) -> None:
         try:
             await self._disk.remove(record.place)
         except HeadwayError as error:
             # Tried again by the next start, and when the record goes.
             log.warning("upload.bytes_stay", upload=record.id, reason=error.message)
-        if record.state is State.FAILED:
+        if record.state is RecordState.FAILED:
             await self._targets[record.kind].abandon(record.stored(), record.place)
 
-    async def _pause(self, seconds: float, watch: Watch) -> None:
+    async def _pause(self, seconds: float, watch: FinishWatch) -> None:
         until = self._clock.monotonic() + seconds
         while not watch.cancelled() and (left := until - self._clock.monotonic()) > 0:
             await self._clock.sleep(min(left, 1.0))

@@ -1,4 +1,4 @@
-"""How much may come. Pure."""
+"""How large uploads may be. Pure."""
 
 from __future__ import annotations
 

@@ -1,15 +1,17 @@
-"""What a kind of upload has to bring: where the bytes go, and what becomes of them.
+"""What a kind of upload must provide: where the bytes go, and what happens once they are there.
 
-The server of this package does the rest: it speaks tus, makes the file, writes, counts, hashes and removes it, keeps
-the record, resumes after a kill, expires. The life of one upload, as its target sees it:
+The rest is done here. ``Uploads`` speaks tus, makes the file, writes, counts, hashes and removes it. It keeps the
+record, resumes after a kill, and removes what has expired. The life of one upload, as its target sees it:
 
-    place = await target.begin(account, length, metadata)     # refuses here; afterwards the file is made and filled
-    await target.admit(upload, place, length)                 # only when the length was not known at the beginning:
-                                                              # before each piece, and once it is known
-    outcome = await target.finish(upload, place, watch)       # in the background, once all bytes are there and synced
-    await target.abandon(upload, place)                       # instead, or after a finish that failed
+```
+place = await target.begin(account, length, metadata)     # refuses here; afterwards the file is made and filled
+await target.admit(upload, place, length)                 # only when the length was not known at the beginning:
+                                                          # before each piece, and once it is known
+outcome = await target.finish(upload, place, watch)       # in the background, once all bytes are there and synced
+await target.abandon(upload, place)                       # instead, or after a finish that failed
+```
 
-A kill at any moment: :meth:`Target.finish` is called again from its beginning after the next start.
+After a kill at any moment, the next start calls :meth:`UploadTarget.finish` again from its beginning.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from ..auth.model import Account
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class UploadPlace:
     """Where the bytes of one upload lie, on the shared mount.
 
     The server makes the file (mode 600), writes it and, once the upload is over in whichever way, removes what is
@@ -43,7 +45,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredUpload:
     """An upload as it is recorded."""
 
     id: str
@@ -51,20 +53,22 @@ class Stored:
     length: int  # bytes; 0 while it isn't known
     metadata: Mapping[str, str]  # Upload-Metadata, decoded; bytes that are no UTF-8 are kept as surrogates
     created_at: float
-    choice: str = ""  # what the user picked after an Outcome with choices
+    choice: str = ""  # what the user picked after an UploadOutcome with choices
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """How a finish ended well: either it is done, or the user has to pick one of ``choices``; then the bytes are kept
-    and finish is called again with Stored.choice set."""
+class UploadOutcome:
+    """How a finish ended well: it is done, or the user has to pick one of ``choices``.
+
+    With choices the bytes are kept, and finish is called again with ``StoredUpload.choice`` set.
+    """
 
     result: Mapping[str, Any] = field(default_factory=dict)  # fit for JSON: {"image": …, "digest": …} or {"path": …}
     choices: tuple[str, ...] = ()
 
 
-class Watch:
-    """How far a finish is, and whether it is still wanted. Both methods may be called from any thread."""
+class FinishWatch:
+    """How far a finish is, and whether to go on with it. All methods may be called from any thread."""
 
     def __init__(self) -> None:
         self._cancelled = threading.Event()
@@ -83,7 +87,7 @@ class Watch:
         return self._cancelled.is_set()
 
 
-class Target(Protocol):
+class UploadTarget(Protocol):
     """One kind of upload. All methods run on the event loop and do what blocks in threads of the target's own."""
 
     @property
@@ -94,7 +98,7 @@ class Target(Protocol):
     def at_once(self) -> int:
         """How many finishes may run at the same time."""
 
-    async def begin(self, account: Account, length: int | None, metadata: Mapping[str, str]) -> Place:
+    async def begin(self, account: Account, length: int | None, metadata: Mapping[str, str]) -> UploadPlace:
         """Checks all that can be known now: metadata, names, rights, quota. Makes the place's folder, not the file.
         ``length`` is None when the client does not know it yet. Free space of the disk is checked by the server, which
         knows what other uploads were promised; where it refuses, abandon is called.
@@ -103,7 +107,7 @@ class Target(Protocol):
             HeadwayError: refused; the sentence goes to the client as it is.
         """
 
-    async def admit(self, upload: Stored, place: Place, length: int) -> None:
+    async def admit(self, upload: StoredUpload, place: UploadPlace, length: int) -> None:
         """The length, unknown at begin, is at least this now; bytes may have come already. Called before each piece of
         such an upload, and once its length is known.
 
@@ -111,10 +115,10 @@ class Target(Protocol):
             HeadwayError: refused (quota, size); the upload stays and can be deleted.
         """
 
-    def resumed(self, place: Place, length: int) -> None:
+    def resumed(self, place: UploadPlace, length: int) -> None:
         """After a start, for each upload that is not over: what was promised to it is promised still. Never raises."""
 
-    async def finish(self, upload: Stored, place: Place, watch: Watch) -> Outcome:
+    async def finish(self, upload: StoredUpload, place: UploadPlace, watch: FinishWatch) -> UploadOutcome:
         """All bytes are at the place, synced, and match the ``sha256`` of the metadata where one was given. Publishes
         them, in one step. May take minutes. Must be safe to call again after it was killed at any point, also just
         after it had published. What it leaves at the place (or whether it moved the file away) is all the same.
@@ -124,9 +128,9 @@ class Target(Protocol):
             HeadwayError: the upload has failed for good; the server removes the bytes and calls abandon.
         """
 
-    async def abandon(self, upload: Stored, place: Place) -> None:
+    async def abandon(self, upload: StoredUpload, place: UploadPlace) -> None:
         """The upload failed, was deleted or has expired, and its file is gone: drops whatever else is kept for it.
         Safe to call twice. Never raises."""
 
-    async def sweep(self, live: Collection[Place]) -> None:
+    async def sweep(self, live: Collection[UploadPlace]) -> None:
         """At start, before the first request: removes files of uploads that have no record. Never raises."""

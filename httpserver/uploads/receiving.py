@@ -1,4 +1,4 @@
-"""One piece of an upload on its way from the wire to the disk, and the right to send it."""
+"""Writes one piece of an upload from the network to the disk, and decides which request may send."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from itertools import islice
 
 from headway.errors import HeadwayError
 
-from .disk import Digest, Disk
 from .tus import Hash
+from .upload_files import RunningDigest, UploadFiles
 
 _GATHER_BYTES = 1 << 20  # a thread is troubled for so much
 _GATHER_PIECES = 512
@@ -20,10 +20,12 @@ _RELEASE_S = 10.0
 _LOOK_S = 0.05
 
 
-class Writer:
-    """Appends to a file: while a thread writes and hashes, the next bytes are gathered, and no more than those."""
+class UploadWriter:
+    """Appends to a file. While a thread writes and hashes, the next bytes are gathered, and no more than those."""
 
-    def __init__(self, disk: Disk, descriptor: int, offset: int, digest: Digest | None, check: Hash | None) -> None:
+    def __init__(
+        self, disk: UploadFiles, descriptor: int, offset: int, digest: RunningDigest | None, check: Hash | None
+    ) -> None:
         self._disk = disk
         self._descriptor = descriptor
         self._digest = digest
@@ -93,11 +95,11 @@ class Writer:
                     self._check.update(piece)
 
 
-class Holder:
+class SendingRequest:
     """The one request that may write to an upload now."""
 
     def __init__(self) -> None:
-        self._heard = 0
+        self._received = 0
         self._waiting: asyncio.Timeout | None = None
         self._why: HeadwayError | None = None
         self._released = asyncio.Event()
@@ -121,7 +123,7 @@ class Holder:
             raise self._why from None
         finally:
             self._waiting = None
-        self._heard += 1
+        self._received += 1
         return data
 
     def cut(self, why: HeadwayError) -> None:
@@ -144,15 +146,15 @@ class Holder:
             return False
         return True
 
-    async def gives_way(self, why: HeadwayError) -> bool:
+    async def yields_to_another(self, why: HeadwayError) -> bool:
         """Whether another may have the upload: this one has ended, or was silent for a while and so was cut. A client
         whose line is dead goes on by another long before this one would be given up."""
-        heard, loop = self._heard, asyncio.get_running_loop()
+        received, loop = self._received, asyncio.get_running_loop()
         until = loop.time() + PATIENCE_S
         while loop.time() < until:
             if self._released.is_set():
                 return True
-            if self._heard != heard or self._waiting is None:
+            if self._received != received or self._waiting is None:
                 return False
             await asyncio.sleep(_LOOK_S)
         self.cut(why)

@@ -13,12 +13,12 @@ from sqlalchemy import Connection, Row, delete, insert, select, update
 from headway.store import Database
 
 from . import tus
-from .ports import Place, Stored
+from .ports import StoredUpload, UploadPlace
 from .tables import uploads as table
 
 
-class State(StrEnum):
-    """What is recorded of an upload's progress; whether all bytes have come, the file tells."""
+class RecordState(StrEnum):
+    """What is recorded of an upload's progress. The file itself shows whether all bytes have come."""
 
     OPEN = "open"  # bytes come, or are being checked
     CHOOSE = "choose"
@@ -26,11 +26,11 @@ class State(StrEnum):
     FAILED = "failed"
 
 
-OVER = frozenset({State.DONE, State.FAILED})
+OVER = frozenset({RecordState.DONE, RecordState.FAILED})
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class UploadFailure:
     """Why an upload failed."""
 
     slug: str
@@ -38,49 +38,49 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class UploadRecord:
     """One row."""
 
     id: str
     kind: str
     account: str
     length: int | None
-    said: str  # Upload-Metadata as it came
+    raw_metadata: str  # Upload-Metadata as it came
     metadata: Mapping[str, str]
-    place: Place
+    place: UploadPlace
     created_at: float
     touched_at: float  # to about a minute
-    state: State = State.OPEN
+    state: RecordState = RecordState.OPEN
     choice: str = ""
     choices: tuple[str, ...] = ()
-    problem: Failure | None = None
+    problem: UploadFailure | None = None
     result: Mapping[str, Any] | None = field(default=None)
     unchecked_from: int | None = None
 
-    def stored(self) -> Stored:
+    def stored(self) -> StoredUpload:
         """As its target sees it."""
-        return Stored(self.id, self.account, self.length or 0, self.metadata, self.created_at, self.choice)
+        return StoredUpload(self.id, self.account, self.length or 0, self.metadata, self.created_at, self.choice)
 
 
-class Records:
+class UploadRecords:
     """The database first: what a method returns is durable."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    async def all(self) -> list[Record]:
+    async def all(self) -> list[UploadRecord]:
         """Every record, oldest first."""
 
-        def work(conn: Connection) -> list[Record]:
+        def work(conn: Connection) -> list[UploadRecord]:
             return [_record(row) for row in conn.execute(select(table).order_by(table.c.created_at))]
 
         return await self._db.read(work)
 
-    async def add(self, record: Record) -> None:
+    async def add(self, record: UploadRecord) -> None:
         """A new one."""
         await self._db.write(lambda conn: conn.execute(insert(table).values(**_columns(record))))
 
-    async def change(self, record: Record, **changes: Any) -> Record:
+    async def change(self, record: UploadRecord, **changes: Any) -> UploadRecord:
         """The record with these fields changed."""
         changed = replace(record, **changes)
         columns = _columns(changed)
@@ -92,21 +92,21 @@ class Records:
         """Forgets it; fine if it is forgotten already."""
         await self._db.write(lambda conn: conn.execute(delete(table).where(table.c.id == upload_id)))
 
-    def touched(self, record: Record, at: float) -> Record:
+    def touched(self, record: UploadRecord, at: float) -> UploadRecord:
         """Stored with the next write; lost in a kill, the upload only expires a little sooner."""
         where = table.c.id == record.id
         self._db.defer(lambda conn: conn.execute(update(table).where(where).values(touched_at=at)))
         return replace(record, touched_at=at)
 
 
-def _columns(record: Record) -> dict[str, Any]:
+def _columns(record: UploadRecord) -> dict[str, Any]:
     problem = record.problem
     return {
         "id": record.id,
         "kind": record.kind,
         "account": record.account,
         "length": record.length,
-        "metadata": record.said,
+        "metadata": record.raw_metadata,
         "folder": record.place.folder,
         "name": record.place.name,
         "uid": record.place.uid,
@@ -122,21 +122,21 @@ def _columns(record: Record) -> dict[str, Any]:
     }
 
 
-def _record(row: Row[Any]) -> Record:
-    return Record(
+def _record(row: Row[Any]) -> UploadRecord:
+    return UploadRecord(
         id=row.id,
         kind=row.kind,
         account=row.account,
         length=row.length,
-        said=row.metadata,
+        raw_metadata=row.metadata,
         metadata=tus.metadata(row.metadata),
-        place=Place(row.folder, row.name, row.uid, row.gid),
+        place=UploadPlace(row.folder, row.name, row.uid, row.gid),
         created_at=row.created_at,
         touched_at=row.touched_at,
-        state=State(row.state),
+        state=RecordState(row.state),
         choice=row.choice,
         choices=tuple(json.loads(row.choices)),
-        problem=Failure(*json.loads(row.problem)) if row.problem else None,
+        problem=UploadFailure(*json.loads(row.problem)) if row.problem else None,
         result=json.loads(row.result) if row.result else None,
         unchecked_from=row.unchecked_from,
     )

@@ -14,18 +14,18 @@ from headway.logs import get_logger
 from headway.store import Database
 
 from ..auth.model import Account
-from ..files.names import shown
+from ..filesystem.paths import shown
 from . import schemas as s
 from . import tus
-from .disk import Disk
 from .errors import Locked, UploadOver, WrongOffset
-from .finishing import Finishing
+from .finishing import UploadFinisher
 from .limits import refuse_beyond, refuse_too_large, refuse_without_space
-from .ports import Place, Target
-from .receiving import Holder
-from .records import OVER, Record, Records, State
-from .storing import Piece, store
-from .upload import Upload
+from .live_upload import LiveUpload
+from .ports import UploadPlace, UploadTarget
+from .receiving import SendingRequest
+from .records import OVER, RecordState, UploadRecord, UploadRecords
+from .store_piece import UploadPiece, store
+from .upload_files import UploadFiles
 from .view import shown_upload
 
 log = get_logger(__name__)
@@ -44,17 +44,24 @@ class Uploads:
     """All kinds of uploads. Call :meth:`load` first and keep :meth:`run` running."""
 
     def __init__(
-        self, db: Database, disk: Disk, clock: Clock, targets: Sequence[Target], *, expires_s: float, max_bytes: int
+        self,
+        db: Database,
+        disk: UploadFiles,
+        clock: Clock,
+        targets: Sequence[UploadTarget],
+        *,
+        expires_s: float,
+        max_bytes: int,
     ) -> None:
-        self._records = Records(db)
+        self._records = UploadRecords(db)
         self._disk = disk
         self._clock = clock
         self._targets = {target.kind: target for target in targets}
         self._expires_s = expires_s
         self.max_bytes = max_bytes  # 0: what the disk holds
-        self._uploads: dict[str, Upload] = {}
+        self._uploads: dict[str, LiveUpload] = {}
         self._creating: Counter[str] = Counter()
-        self._finishing = Finishing(self._records, disk, clock, self._targets)
+        self._finishing = UploadFinisher(self._records, disk, clock, self._targets)
         self._taken_up = asyncio.Event()
         self._refusing = False
 
@@ -63,7 +70,9 @@ class Uploads:
     async def load(self) -> None:
         """Reads the records; the files are looked at by :meth:`run`."""
         for record in await self._records.all():
-            self._uploads[record.id] = Upload(record, record.touched_at, doubtful=record.unchecked_from is not None)
+            self._uploads[record.id] = LiveUpload(
+                record, record.touched_at, has_unchecked_bytes=record.unchecked_from is not None
+            )
 
     async def run(self) -> None:
         """Takes up what the last run left, then removes what has expired, for ever."""
@@ -120,7 +129,7 @@ class Uploads:
 
     # -- what the routes ask --------------------------------------------------------------------
 
-    def kind(self, kind: str) -> Target:
+    def kind(self, kind: str) -> UploadTarget:
         """
         Raises:
             NotFound: there is no such kind.
@@ -130,7 +139,7 @@ class Uploads:
             raise NotFound(f"There are no uploads of the kind `{kind[:40]}`; there are {', '.join(self._targets)}.")
         return target
 
-    def find(self, account: Account, kind: str, upload_id: str) -> Upload:
+    def find(self, account: Account, kind: str, upload_id: str) -> LiveUpload:
         """
         Raises:
             NotFound: it isn't there, or another account's.
@@ -140,22 +149,22 @@ class Uploads:
             raise _gone()
         return upload
 
-    async def create(self, account: Account, kind: str, length: int | None, said: str) -> Upload:
+    async def create(self, account: Account, kind: str, length: int | None, raw_metadata: str) -> LiveUpload:
         """A new upload, durable, without a byte.
 
         Raises:
             TooMany, TooLarge, StoreFull, InvalidInput, HeadwayError: refused; nothing is left of it.
         """
         try:
-            return await self._create(account, kind, length, said)
+            return await self._create(account, kind, length, raw_metadata)
         except StoreFull as error:
             log.warning("upload.no_room", kind=kind, account=account.name, bytes=length, reason=error.message)
             raise
 
-    async def _create(self, account: Account, kind: str, length: int | None, said: str) -> Upload:
+    async def _create(self, account: Account, kind: str, length: int | None, raw_metadata: str) -> LiveUpload:
         target = self.kind(kind)
         self._refuse_while_stopping()
-        metadata = tus.metadata(said)
+        metadata = tus.metadata(raw_metadata)
         tus.sha256_of(metadata)
         refuse_too_large(length, self.max_bytes)
         self._creating[account.name] += 1
@@ -165,8 +174,10 @@ class Uploads:
             await self._first_look()
             place = await target.begin(account, length, metadata)
             now = self._clock.now()
-            record = Record(secrets.token_hex(16), kind, account.name, length, said, metadata, place, now, now)
-            upload = Upload(record, now, offset=0)
+            record = UploadRecord(
+                secrets.token_hex(16), kind, account.name, length, raw_metadata, metadata, place, now, now
+            )
+            upload = LiveUpload(record, now, offset=0)
             try:
                 await self._refuse_without_space(place, length or 0)
                 # The record first: a file without one would be found only by the next start's sweep.
@@ -186,7 +197,9 @@ class Uploads:
         self._finish_if_complete(upload)
         return upload
 
-    async def append(self, upload: Upload, piece: Piece, length: int | None, body: AsyncIterator[bytes]) -> int:
+    async def append(
+        self, upload: LiveUpload, piece: UploadPiece, length: int | None, body: AsyncIterator[bytes]
+    ) -> int:
         """Stores what comes; answers where the stored bytes end now. Whatever came is kept when it breaks off, but for
         a piece with a checksum: that is stored as a whole or not at all. ``length``: of the upload, where the client
         tells it only now.
@@ -223,17 +236,17 @@ class Uploads:
         self._finish_if_complete(upload)
         return await self._look(upload)
 
-    async def offset(self, upload: Upload) -> int:
+    async def offset(self, upload: LiveUpload) -> int:
         """Where the stored bytes end.
 
         Raises:
             UploadOver: it has failed.
         """
-        if upload.record.state is State.FAILED:
+        if upload.record.state is RecordState.FAILED:
             raise _failed(upload)
         return await self._look(upload)
 
-    async def delete(self, upload: Upload) -> None:
+    async def delete(self, upload: LiveUpload) -> None:
         """Ends it and forgets it; what it was published as, once done, stays.
 
         Raises:
@@ -245,18 +258,18 @@ class Uploads:
                 raise Locked("A write to this upload hangs; delete it later.")
         await self._remove(upload, "deleted")
 
-    async def choose(self, upload: Upload, choice: str) -> None:
+    async def choose(self, upload: LiveUpload, choice: str) -> None:
         """Goes on with one of the choices.
 
         Raises:
             Conflict: nothing is to be picked.
             InvalidInput: that is none of the choices.
         """
-        if upload.record.state is not State.CHOOSE:
+        if upload.record.state is not RecordState.CHOOSE:
             raise Conflict("There is nothing to choose for this upload (any more).")
         if choice not in upload.record.choices:
             raise InvalidInput(f"`{shown(choice)[:100]}` is none of the choices: {', '.join(upload.record.choices)}.")
-        upload.record = await self._records.change(upload.record, state=State.OPEN, choice=choice, choices=())
+        upload.record = await self._records.change(upload.record, state=RecordState.OPEN, choice=choice, choices=())
         self._touch(upload)
         await self._look(upload)
         self._finish_if_complete(upload)
@@ -273,18 +286,18 @@ class Uploads:
                 continue  # gone meanwhile
         return s.UploadList(uploads=found)
 
-    async def view(self, upload: Upload) -> s.Upload:
+    async def view(self, upload: LiveUpload) -> s.Upload:
         """As the API shows it."""
-        offset = 0 if upload.record.state is State.FAILED else await self._look(upload)
+        offset = 0 if upload.record.state is RecordState.FAILED else await self._look(upload)
         return shown_upload(upload, offset, self._expires_at(upload))
 
-    def expires_at(self, upload: Upload) -> float | None:
+    def expires_at(self, upload: LiveUpload) -> float | None:
         """When what is unfinished is removed; None once all bytes have come."""
         return None if upload.complete or upload.record.state in OVER else self._expires_at(upload)
 
     # -- inside ---------------------------------------------------------------------------------
 
-    def _expires_at(self, upload: Upload) -> float:
+    def _expires_at(self, upload: LiveUpload) -> float:
         return upload.touched_at + (_KEPT_S if upload.record.state in OVER else self._expires_s)
 
     def _refuse_while_stopping(self) -> None:
@@ -299,12 +312,12 @@ class Uploads:
                 extra={"retry_after_s": 30.0},
             )
 
-    async def _refuse_without_space(self, place: Place, more: int) -> None:
+    async def _refuse_without_space(self, place: UploadPlace, more: int) -> None:
         since = self._clock.now() - _UNDER_WAY_S
         promised = sum(
             (u.record.length or 0) - (u.stored_bytes or 0)
             for u in self._uploads.values()
-            if u.record.state is State.OPEN and (u.holder is not None or u.touched_at > since) and u.record.length
+            if u.record.state is RecordState.OPEN and (u.holder is not None or u.touched_at > since) and u.record.length
         )
         refuse_without_space(more, await self._disk.free_bytes(place), promised)
 
@@ -316,35 +329,35 @@ class Uploads:
         except TimeoutError:
             raise Unavailable("The server still looks through the uploads of its last run; try again soon.") from None
 
-    async def _hold(self, upload: Upload) -> Holder:
+    async def _hold(self, upload: LiveUpload) -> SendingRequest:
         while True:
             self._refuse_while_stopping()
             if upload.record.id not in self._uploads:
                 raise _gone()
-            if upload.record.state is State.FAILED:
+            if upload.record.state is RecordState.FAILED:
                 raise _failed(upload)
             if upload.holder is None:
-                holder = upload.holder = Holder()
+                holder = upload.holder = SendingRequest()
                 return holder
-            if not await upload.holder.gives_way(Locked("Another connection goes on with this upload.")):
+            if not await upload.holder.yields_to_another(Locked("Another connection goes on with this upload.")):
                 raise Locked("Another connection sends to this upload now: end it first, or wait for its end.")
 
-    async def _look(self, upload: Upload) -> int:
+    async def _look(self, upload: LiveUpload) -> int:
         """Where the stored bytes end; looks at the file where that isn't known.
 
         Raises:
             NotFound: the file is gone, and the record now, too.
         """
-        if upload.record.state is State.DONE:
+        if upload.record.state is RecordState.DONE:
             upload.offset = upload.record.length
-        async with upload.looking:
-            if upload.offset is None or upload.doubtful:
+        async with upload.size_lock:
+            if upload.offset is None or upload.has_unchecked_bytes:
                 await self._look_at_file(upload)
         offset = upload.stored_bytes
         assert offset is not None
         return offset
 
-    async def _look_at_file(self, upload: Upload) -> None:
+    async def _look_at_file(self, upload: LiveUpload) -> None:
         record = upload.record
         await self._disk.require(adds=False)
         size = await self._disk.size(record.place)
@@ -357,9 +370,9 @@ class Uploads:
             await self._disk.cut(record.place, most)
         if record.unchecked_from is not None:
             upload.record = await self._records.change(record, unchecked_from=None)
-        upload.doubtful, upload.offset = False, most
+        upload.has_unchecked_bytes, upload.offset = False, most
 
-    async def _learn_length(self, upload: Upload, length: int) -> None:
+    async def _learn_length(self, upload: LiveUpload, length: int) -> None:
         record, offset = upload.record, upload.offset or 0
         if record.length is not None:
             if record.length != length:
@@ -372,24 +385,24 @@ class Uploads:
         await self._admit(upload, length)
         upload.record = await self._records.change(record, length=length)
 
-    async def _admit(self, upload: Upload, length: int) -> None:
+    async def _admit(self, upload: LiveUpload, length: int) -> None:
         record = upload.record
         await self._targets[record.kind].admit(record.stored(), record.place, length)
 
-    def _touch(self, upload: Upload) -> None:
+    def _touch(self, upload: LiveUpload) -> None:
         upload.touched_at = self._clock.now()
         if upload.touched_at - upload.record.touched_at > _TOUCH_STEP_S:
             upload.record = self._records.touched(upload.record, upload.touched_at)
 
-    def _finish_if_complete(self, upload: Upload) -> None:
-        if upload.complete and upload.record.state is State.OPEN and not self._refusing:
+    def _finish_if_complete(self, upload: LiveUpload) -> None:
+        if upload.complete and upload.record.state is RecordState.OPEN and not self._refusing:
             self._finishing.start(upload)
 
-    async def _remove(self, upload: Upload, why: str) -> None:
+    async def _remove(self, upload: LiveUpload, why: str) -> None:
         record = upload.record
         await self._finishing.stop(upload)
         await self._disk.remove(record.place)
-        if upload.record.state is not State.DONE and record.kind in self._targets:
+        if upload.record.state is not RecordState.DONE and record.kind in self._targets:
             await self._targets[record.kind].abandon(record.stored(), record.place)
         await self._records.drop(record.id)
         self._uploads.pop(record.id, None)
@@ -400,6 +413,6 @@ def _gone() -> NotFound:
     return NotFound("There is no such upload (any more): start it anew.")
 
 
-def _failed(upload: Upload) -> UploadOver:
+def _failed(upload: LiveUpload) -> UploadOver:
     problem = upload.record.problem
     return UploadOver("This upload has failed." if problem is None else problem.detail)

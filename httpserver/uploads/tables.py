@@ -1,10 +1,10 @@
-"""The table of uploads. Where the bytes end is not stored: the file itself tells."""
+"""The table of uploads. Where the bytes end is not stored, since the file itself shows it."""
 
 from __future__ import annotations
 
 from sqlalchemy import BigInteger, Column, Float, Integer, String, Table, Text
 
-from ..store import metadata
+from ..tables import metadata
 
 uploads = Table(
     "uploads",

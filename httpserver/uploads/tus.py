@@ -62,8 +62,8 @@ def check_version(value: str | None) -> None:
         WrongVersion: Tus-Resumable is missing or another.
     """
     if value != VERSION:
-        said = "has no header Tus-Resumable" if value is None else f"speaks tus {value[:20]}"
-        raise WrongVersion(f"This request {said}; here tus {VERSION} is spoken: send `Tus-Resumable: {VERSION}`.")
+        fault = "has no header Tus-Resumable" if value is None else f"speaks tus {value[:20]}"
+        raise WrongVersion(f"This request {fault}; Headway supports tus {VERSION}: send `Tus-Resumable: {VERSION}`.")
 
 
 def check_content_type(value: str | None) -> None:
@@ -95,7 +95,7 @@ def number(headers: Mapping[str, str], name: str) -> int:
 
 
 def creation_length(headers: Mapping[str, str]) -> int | None:
-    """The length of a new upload; None if it will be told later.
+    """The length of a new upload; None if the client sends it later.
 
     Raises:
         InvalidInput: neither or both of Upload-Length and Upload-Defer-Length, or parts that are to be joined.

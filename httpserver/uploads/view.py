@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ..files.names import shown
+from ..filesystem.paths import shown
 from . import schemas as s
-from .upload import Upload
+from .live_upload import LiveUpload
 
 
-def shown_upload(upload: Upload, offset: int, expires_at: float) -> s.Upload:
+def shown_upload(upload: LiveUpload, offset: int, expires_at: float) -> s.Upload:
     """``offset``: where its stored bytes end."""
     record, problem = upload.record, upload.record.problem
     state = s.UploadState(upload.shown_state)

@@ -35,7 +35,8 @@ from headway.rpc.v1.resource_manager_pb2_grpc import (
 from headway.rpc.v1.task_manager_pb2_grpc import add_TaskManagerServicer_to_server
 from headway.rpc.v1.worker_pb2_grpc import WorkerServicer, add_WorkerServicer_to_server
 from httpserver import schemas
-from httpserver.cluster import decisions, usage
+from httpserver.cluster import scheduling, usage
+from httpserver.jobs import decisions
 from httpserver.parts import Parts
 from task_manager.answers.usage_queries import Ledger
 from tests.support.fake_task_manager import FakeTaskManager
@@ -325,6 +326,7 @@ def _model(name: str) -> type[BaseModel]:
     modules = [
         schemas,
         decisions,
+        scheduling,
         usage,
         *(importlib.import_module(f"httpserver.{path.parent.name}.schemas") for path in rooms),
     ]

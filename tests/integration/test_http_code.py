@@ -23,7 +23,7 @@ from headway.client.code_cache import HashCache
 from headway.errors import TooLarge
 from headway.snapshot import SnapFile
 from httpserver.code import store as code_store
-from httpserver.needs.uses import Ref
+from httpserver.uses.service import Ref
 from tests.integration.http_rig import Rig, a_job_file, a_rig, submit
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

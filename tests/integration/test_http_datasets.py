@@ -21,8 +21,8 @@ import pytest_asyncio
 
 from headway.rpc.v1 import job_manager_pb2 as jm
 from httpserver.datasets import publisher, staging
-from httpserver.datasets.publish import Publication
-from httpserver.needs.uses import Ref
+from httpserver.datasets.publication import Publication
+from httpserver.uses.service import Ref
 from tests.integration.http_rig import Rig, a_job_file, a_rig, submit
 from tests.support.waiting import eventually
 
@@ -533,7 +533,7 @@ async def test_a_kill_at_any_step_is_finished_after_the_next_start(
 
     with monkeypatch.context() as patch:
         if step == "placed":
-            patch.setattr(staging.Places, "publish", dies(staging.Places.publish))
+            patch.setattr(staging.VersionFolders, "publish", dies(staging.VersionFolders.publish))
         else:
             patch.setattr(Publication, step, dies(getattr(Publication, step)))
         assert (await ann.post("/datasets", json={"name": name, "path": name})).status_code == 202

@@ -146,7 +146,7 @@ async def test_without_task_manager_a_job_is_shown_and_what_is_missing_is_told(r
 
 
 async def test_a_hung_task_manager_is_asked_once_and_not_waited_for_long(rig: Rig, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(detail, "_TOLD_S", 1.0)
+    monkeypatch.setattr(detail, "_DETAILS_S", 1.0)
     monkeypatch.setattr(detail, "_NAMED", 2)
     ann = await rig.client("ann")
     names = ["a", "b", "c", "d", "e"]

@@ -10,7 +10,7 @@ import pytest_asyncio
 
 from headway.rpc.v1 import common_pb2 as common
 from headway.rpc.v1 import job_manager_pb2 as jm
-from httpserver.needs.uses import Ref
+from httpserver.uses.service import Ref
 from tests.integration.http_rig import Rig, a_job_file, a_rig, submit
 from tests.integration.test_market import an_image, push
 from tests.support.waiting import eventually
@@ -53,7 +53,7 @@ async def test_what_would_wait_beside_too_many_is_refused_and_holds_no_image(rig
     exited = common.EndReason(word="exited", exit_code=1)
     events = [rig.tasks.event(first, "a", kind, reason=exited) for kind in ("ATTEMPT_STARTED", "FAILED")]
     await rig.parts.jobs._services.jobs.call("ReportTaskEvents", jm.ReportTaskEventsRequest(events=events))
-    await eventually(lambda: not rig.parts.uses.believed(ref), what="nobody needs the image any more")
+    await eventually(lambda: not rig.parts.uses.live_in_memory(ref), what="nobody needs the image any more")
 
     await submit(bob, "c", "d")
     document = a_job_file("a")
@@ -71,7 +71,7 @@ async def test_what_would_wait_beside_too_many_is_refused_and_holds_no_image(rig
         assert (answer.status_code, answer.json()["slug"]) == (429, "too-many-waiting"), answer.text
         assert answer.json()["detail"].startswith(want)
         assert answer.headers["Retry-After"] == "60"
-    assert rig.parts.uses.believed(ref) == []
+    assert rig.parts.uses.live_in_memory(ref) == []
     assert await rig.parts.uses.live(ref) == []
     assert (await bob.delete("/images/bob/held:1")).status_code == 204
     # More than may ever wait never has room: there is no time after which it would.

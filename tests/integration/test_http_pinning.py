@@ -17,7 +17,7 @@ from headway.rpc.v1 import http_server_pb2 as hs
 from headway.rpc.v1 import job_manager_pb2 as jm
 from headway.rpc.v1 import resource_manager_pb2 as rm
 from headway.rpc.v1.http_server_pb2_grpc import HttpServerStub
-from httpserver.needs.uses import Ref
+from httpserver.uses.service import Ref
 from tests.integration.http_rig import TOKEN, Rig, a_job_file, a_machine, a_rig, submit
 from tests.integration.test_market import an_image, push
 from tests.integration.test_registries import DIGEST, basic, good
@@ -107,7 +107,7 @@ async def test_a_retry_and_a_deletion_exclude_each_other(rig: Rig):
 
     async def report(*events: jm.TaskEvent) -> None:
         await call("ReportTaskEvents", jm.ReportTaskEventsRequest(events=events))
-        await eventually(lambda: not rig.parts.uses.believed(ref), what="nobody needs the image any more")
+        await eventually(lambda: not rig.parts.uses.live_in_memory(ref), what="nobody needs the image any more")
 
     exited = common.EndReason(word="exited", exit_code=1)
     await report(rig.tasks.event(job_id, "a", "ATTEMPT_STARTED"), rig.tasks.event(job_id, "a", "FAILED", reason=exited))
@@ -132,7 +132,7 @@ async def test_a_retry_and_a_deletion_exclude_each_other(rig: Rig):
     assert (refused.status_code, refused.json()["slug"]) == (409, "needed-gone"), refused.text
     assert f"the image {digest} that it was submitted with has been deleted" in refused.json()["detail"]
     assert (await ann.get(f"/jobs/{job_id}")).json()["state"] == "CANCELLED"
-    assert rig.parts.uses.believed(ref) == []
+    assert rig.parts.uses.live_in_memory(ref) == []
 
 
 async def test_all_that_is_nowhere_is_told_at_once_and_nothing_is_stored(rig: Rig):
@@ -179,7 +179,7 @@ async def test_a_slip_is_told_among_what_the_account_sees_and_nothing_else(rig: 
         return warning.partition("fetched from its registry when the task starts, which takes time and can fail.")[2]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rig.parts.registries._doors, "_asks", False)
+        patch.setattr(rig.parts.registries._hosts, "_asks", False)
         for name in ("segmentr", "ann/segmentr", "segmentor:9", "segmenter:2x"):
             assert "`ann/segmenter" in (sentence := await told(ann, name))
             assert "segmentor" not in sentence

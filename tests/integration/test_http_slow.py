@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from httpserver.http import protocol, request_guard
+from httpserver.asgi import protocol, request_guard
 from tests.integration.http_rig import Rig, a_rig
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

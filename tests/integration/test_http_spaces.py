@@ -303,17 +303,17 @@ async def test_uploads_in_flight_count(rig: Rig):
     await rig.client("dan")
     await rig.parts.accounts.update("dan", {"quota_bytes": 10 * MIB}, by="test")
     spaces, dan = rig.parts.spaces, account(rig, "dan")
-    await spaces.room_for(dan, 6 * MIB, hold="one")
+    await spaces.require_quota(dan, 6 * MIB, hold="one")
     with pytest.raises(StoreFull, match="more are asked for"):
-        await spaces.room_for(dan, 6 * MIB, hold="two")
-    await spaces.room_for(dan, 9 * MIB, hold="one")
+        await spaces.require_quota(dan, 6 * MIB, hold="two")
+    await spaces.require_quota(dan, 9 * MIB, hold="one")
     spaces.let_go(dan, "one", stored=False)
-    await spaces.room_for(dan, 6 * MIB, hold="two")
+    await spaces.require_quota(dan, 6 * MIB, hold="two")
     spaces.let_go(dan, "two", stored=True)
     spaces.let_go(dan, "two", stored=True)
     with pytest.raises(StoreFull):
-        await spaces.room_for(dan, 6 * MIB)
-    await spaces.room_for(dan, 3 * MIB)
+        await spaces.require_quota(dan, 6 * MIB)
+    await spaces.require_quota(dan, 3 * MIB)
 
 
 async def test_what_was_measured_of_an_upload_counts_once(rig: Rig):
@@ -416,13 +416,13 @@ async def test_large_removals_hold_nobody_up(rig: Rig, monkeypatch: pytest.Monke
     for number in range(10):
         await guy.put(f"/files/big{number}/x", content=b"", params={"parents": "true"})
     gate = threading.Event()
-    real = space.remove_tree
+    real = space.remove_account_tree
 
     def held(folder: int, name: str) -> None:
         assert gate.wait(60)
         real(folder, name)
 
-    monkeypatch.setattr(space, "remove_tree", held)
+    monkeypatch.setattr(space, "remove_account_tree", held)
     forever = {"recursive": "true", "permanent": "true"}
     removing = [asyncio.create_task(guy.delete(f"/files/big{number}", params=forever)) for number in range(10)]
     try:

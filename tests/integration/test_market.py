@@ -19,7 +19,7 @@ import pytest_asyncio
 from headway.archive import ImageStore
 from headway.rpc.v1 import common_pb2 as common
 from headway.rpc.v1 import job_manager_pb2 as jm
-from httpserver.needs.uses import Ref
+from httpserver.uses.service import Ref
 from tests.integration.http_rig import Rig, a_rig, submit
 from tests.support.archives import Entry, TinyImage, docker_save, oci_layout, packed, tar_of, tiny_image
 from tests.support.waiting import eventually
@@ -409,18 +409,18 @@ async def test_what_a_kill_leaves_without_rows_goes_and_rows_stay(rig: Rig) -> N
 
 
 async def test_a_finish_repeated_after_a_kill_does_not_move_a_tag_back(rig: Rig) -> None:
-    from httpserver.uploads.ports import Stored, Watch
+    from httpserver.uploads.ports import FinishWatch, StoredUpload
 
     target, ann = rig.parts.image_target, await rig.client("ann")
     place = await target.begin(account(rig, "ann"), 1, {"name": "repeat"})
     first = an_image("repeat-1")
     path = rig.layout.root / place.path
     path.write_bytes(docker_save(first))
-    stored = Stored("an-upload", "ann", path.stat().st_size, {"name": "repeat"}, 1.0)
-    outcome = await target.finish(stored, place, Watch())
+    stored = StoredUpload("an-upload", "ann", path.stat().st_size, {"name": "repeat"}, 1.0)
+    outcome = await target.finish(stored, place, FinishWatch())
     assert outcome.result == {"image": "ann/repeat:latest", "digest": first.digest}
     second = await push(ann, an_image("repeat-2"), "repeat")
-    assert (await target.finish(stored, place, Watch())).result == outcome.result
+    assert (await target.finish(stored, place, FinishWatch())).result == outcome.result
     assert (await ann.get("/images/ann/repeat")).json()["tags"][0]["digest"] == second
     path.unlink()
 

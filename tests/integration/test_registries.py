@@ -15,20 +15,20 @@ import pytest
 from sqlalchemy import insert
 
 from headway.store import Database
-from httpserver.registries import doors as doors_module
+from httpserver.auth.tables import accounts
+from httpserver.registries import hosts as hosts_module
 from httpserver.registries.client import Login, RegistryClient
-from httpserver.registries.doors import Doors
-from httpserver.registries.failure import Kind, RegistryFailure
-from httpserver.registries.manifests import MANIFEST_TYPES, Facts
+from httpserver.registries.failure import FailureKind, RegistryFailure
+from httpserver.registries.hosts import RegistryHosts
+from httpserver.registries.manifests import MANIFEST_TYPES, ImageFacts
 from httpserver.registries.names import ImageName, parse
-from httpserver.registries.service import Registries, Resolved
+from httpserver.registries.service import Registries, ResolvedRegistryImage
 from httpserver.registries.vault import Vault
-from httpserver.store import accounts
 from tests.support.clock import FakeClock
 from tests.support.ports import free_port
 from tests.support.web_servers import Asked, WebServer, a_web_server, answer
 
-DOORS = Doors()  # its certificates take a moment to load
+DOORS = RegistryHosts()  # its certificates take a moment to load
 LOGIN = Login("ann", "s3cret")
 CONFIG = json.dumps({"architecture": "amd64", "config": {"Env": ["NVIDIA_REQUIRE_CUDA=cuda>=12.4"]}}).encode()
 
@@ -79,13 +79,13 @@ async def test_digest_and_facts_of_one_image():
         assert await client.digest(named(server), None) == DIGEST
         whole = named(server, f"team/x@{DIGEST}")
         assert await client.digest(whole, None) == DIGEST
-        assert await client.facts(whole, None, ["amd64"]) == Facts(("amd64",), "cuda>=12.4")
+        assert await client.facts(whole, None, ["amd64"]) == ImageFacts(("amd64",), "cuda>=12.4")
         before = len(server.asked)
-        assert await client.facts(whole, None, ["amd64"]) == Facts(("amd64",), "cuda>=12.4")
+        assert await client.facts(whole, None, ["amd64"]) == ImageFacts(("amd64",), "cuda>=12.4")
         assert len(server.asked) == before, "what a digest stands for never changes"
         with pytest.raises(RegistryFailure) as caught:
             await client.digest(named(server, "team/x:2"), None)
-        assert caught.value.kind is Kind.ABSENT
+        assert caught.value.kind is FailureKind.ABSENT
 
 
 @pytest.mark.parametrize("head", [200, 405, 501])
@@ -102,16 +102,16 @@ async def test_a_registry_that_does_not_tell_the_digest_is_read(head: int):
 @pytest.mark.parametrize(
     ("status", "want", "definite"),
     [
-        (401, Kind.DENIED, True),
-        (403, Kind.DENIED, True),
-        (404, Kind.ABSENT, True),
-        (429, Kind.LIMITED, False),
-        (500, Kind.UNREACHABLE, False),
-        (503, Kind.UNREACHABLE, False),
-        (418, Kind.STRANGE, False),
+        (401, FailureKind.DENIED, True),
+        (403, FailureKind.DENIED, True),
+        (404, FailureKind.ABSENT, True),
+        (429, FailureKind.LIMITED, False),
+        (500, FailureKind.UNREACHABLE, False),
+        (503, FailureKind.UNREACHABLE, False),
+        (418, FailureKind.STRANGE, False),
     ],
 )
-async def test_each_status_has_its_sentence(status: int, want: Kind, definite: bool):
+async def test_each_status_has_its_sentence(status: int, want: FailureKind, definite: bool):
     failure = await failure_of(lambda _: answer(status, b"<html>\x1b[2J secret of the inside"))
     assert (failure.kind, failure.definite) == (want, definite)
     assert "inside" not in failure.message, "what a stranger answers is never handed on"
@@ -144,7 +144,7 @@ async def test_an_evil_registry_is_a_sentence(what: str, told: bytes | None):
         return answer(405) if silent_head and asked.method == "HEAD" else told
 
     failure = await failure_of(evil, LOGIN)
-    assert failure.kind in (Kind.STRANGE, Kind.UNREACHABLE, Kind.NOT_HERE)
+    assert failure.kind in (FailureKind.STRANGE, FailureKind.UNREACHABLE, FailureKind.NOT_HERE)
 
 
 async def test_content_that_is_not_what_its_digest_says_is_not_believed():
@@ -192,7 +192,7 @@ async def test_a_token_is_fetched_for_one_repository_and_shown():
         realm = f"http://{server.host}/token"
         client = RegistryClient(DOORS)
         assert await client.digest(named(server), LOGIN) == DIGEST
-        for login, want in ((None, Kind.DENIED), (Login("ann", "wrong"), Kind.WRONG_LOGIN)):
+        for login, want in ((None, FailureKind.DENIED), (Login("ann", "wrong"), FailureKind.WRONG_LOGIN)):
             with pytest.raises(RegistryFailure) as caught:
                 await client.digest(named(server), login)
             assert caught.value.kind is want
@@ -234,23 +234,23 @@ async def test_addresses_inside_are_not_called(
     monkeypatch: pytest.MonkeyPatch, host: str, addresses: Sequence[str] | None
 ):
     if addresses is not None:
-        monkeypatch.setattr(doors_module, "_look_up", lambda name, port: list(addresses))
+        monkeypatch.setattr(hosts_module, "_look_up", lambda name, port: list(addresses))
     name = parse(f"{host}/x")
     assert name is not None
     with pytest.raises(RegistryFailure) as caught:
         await RegistryClient(DOORS).digest(name, LOGIN)
-    assert caught.value.kind is Kind.NOT_HERE
+    assert caught.value.kind is FailureKind.NOT_HERE
 
 
 async def test_only_the_registries_that_an_admin_named_are_asked():
     async with a_web_server(good) as server:
-        other = RegistryClient(Doors(allowed=["docker.io"]))
+        other = RegistryClient(RegistryHosts(allowed=["docker.io"]))
         with pytest.raises(RegistryFailure) as caught:
             await other.digest(named(server), None)
-        assert caught.value.kind is Kind.NOT_HERE
+        assert caught.value.kind is FailureKind.NOT_HERE
         assert "docker.io" in caught.value.message
         assert server.asked == []
-        assert await RegistryClient(Doors(allowed=[server.host])).digest(named(server), None) == DIGEST
+        assert await RegistryClient(RegistryHosts(allowed=[server.host])).digest(named(server), None) == DIGEST
 
 
 async def test_the_line_goes_to_the_address_that_was_checked_and_says_the_name(monkeypatch: pytest.MonkeyPatch):
@@ -263,11 +263,11 @@ async def test_the_line_goes_to_the_address_that_was_checked_and_says_the_name(m
             # The first address does not answer: the next one is tried.
             return ["127.9.9.9", "127.0.0.1"]
 
-        monkeypatch.setattr(doors_module, "_look_up", look_up)
+        monkeypatch.setattr(hosts_module, "_look_up", look_up)
         host = f"reg.example.org:{port}"
         name = parse(f"{host}/team/x:1")
         assert name is not None
-        assert await RegistryClient(Doors(insecure=[host])).digest(name, None) == DIGEST
+        assert await RegistryClient(RegistryHosts(insecure=[host])).digest(name, None) == DIGEST
         assert looked_up == ["reg.example.org"]
         assert server.asked[0].headers["host"] == host
 
@@ -275,12 +275,12 @@ async def test_the_line_goes_to_the_address_that_was_checked_and_says_the_name(m
 async def test_plain_http_is_spoken_with_nobody_else(monkeypatch: pytest.MonkeyPatch):
     async with a_web_server(good) as server:
         port = server.host.partition(":")[2]
-        monkeypatch.setattr(doors_module, "_look_up", lambda name, port: ["127.0.0.1"])
+        monkeypatch.setattr(hosts_module, "_look_up", lambda name, port: ["127.0.0.1"])
         name = parse(f"reg.example.org:{port}/team/x:1")
         assert name is not None
         with pytest.raises(RegistryFailure, match="insecure_registries") as caught:
-            await RegistryClient(Doors(allowed=[f"reg.example.org:{port}"])).digest(name, LOGIN)
-        assert caught.value.kind is Kind.UNREACHABLE
+            await RegistryClient(RegistryHosts(allowed=[f"reg.example.org:{port}"])).digest(name, LOGIN)
+        assert caught.value.kind is FailureKind.UNREACHABLE
         assert server.asked == []
 
 
@@ -289,13 +289,13 @@ async def test_a_certificate_that_nobody_trusts_is_told(tmp_path: Path, monkeypa
     context.load_cert_chain(*self_signed(tmp_path))
     async with a_web_server(good, ssl=context) as server:
         port = server.host.partition(":")[2]
-        monkeypatch.setattr(doors_module, "_look_up", lambda name, port: ["127.0.0.1"])
+        monkeypatch.setattr(hosts_module, "_look_up", lambda name, port: ["127.0.0.1"])
         host = f"reg.example.org:{port}"
         name = parse(f"{host}/team/x:1")
         assert name is not None
         with pytest.raises(RegistryFailure, match="certificate is not trusted"):
-            await RegistryClient(Doors(allowed=[host])).digest(name, None)
-        trusting = Doors(allowed=[host])
+            await RegistryClient(RegistryHosts(allowed=[host])).digest(name, None)
+        trusting = RegistryHosts(allowed=[host])
         (await trusting.tls()).load_verify_locations(tmp_path / "cert.pem")
         assert await RegistryClient(trusting).digest(name, None) == DIGEST
 
@@ -350,11 +350,11 @@ async def test_a_silent_registry_costs_one_submit_its_time_and_the_next_ones_not
     async with a_web_server(silent) as slow, a_web_server(good) as server:
         names = [named(slow, f"x:{n}") for n in range(40)]
         found = await registries.resolve("ann", [*names, named(server)], [], within_s=2)
-        assert found[named(server)] == Resolved(DIGEST, Facts(("amd64",), "cuda>=12.4"))
+        assert found[named(server)] == ResolvedRegistryImage(DIGEST, ImageFacts(("amd64",), "cuda>=12.4"))
         for name in names:
             failure = found[name]
             assert isinstance(failure, RegistryFailure)
-            assert failure.kind is Kind.SLOW
+            assert failure.kind is FailureKind.SLOW
         asked = len(slow.asked)
         assert 0 < asked <= 8, "no more at once than a registry bears"
         again = await registries.resolve("ann", names, [])
@@ -375,7 +375,7 @@ async def test_a_digest_is_kept_though_the_rest_takes_too_long(tmp_path: Path, c
     db, registries = await registries_of(tmp_path, clock)
     async with a_web_server(tired) as server:
         found = await registries.resolve("ann", [named(server)], [], within_s=1)
-        assert found == {named(server): Resolved(DIGEST, Facts())}
+        assert found == {named(server): ResolvedRegistryImage(DIGEST, ImageFacts())}
     await db.close()
 
 

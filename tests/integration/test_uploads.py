@@ -17,7 +17,7 @@ import pytest
 import pytest_asyncio
 from tusclient.client import TusClient
 
-from httpserver.http import request_guard
+from httpserver.asgi import request_guard
 from httpserver.uploads import receiving
 from tests.integration.http_rig import PASSWORD, Rig, a_rig
 from tests.support.small_disks import small_disks

@@ -1,6 +1,7 @@
 import { type ReactNode, useId } from "react";
 
 import type { NeedOn, ProblemItem, TimeoutAdvice } from "../api/client";
+import { INPUTS, type TaskInput } from "../api/generated/task-fields";
 import type { TaskForm } from "../domain/form";
 import type { Option } from "../domain/options";
 import { FieldProblems } from "./basics";
@@ -48,21 +49,54 @@ function Field({
   );
 }
 
+/** An input as the server's table describes it. */
+export function PlainInput({
+  input,
+  value,
+  problems,
+  hint,
+  onValue,
+}: {
+  input: TaskInput;
+  value: string;
+  problems: readonly ProblemItem[];
+  hint: string;
+  onValue: (value: string) => void;
+}) {
+  const shared = { value, onChange: (e: { target: { value: string } }) => onValue(e.target.value), required: input.required };
+  return (
+    <Field label={input.label} hint={hint} problems={problems}>
+      {input.kind === "choice" ? (
+        <select {...shared}>
+          {input.choices.map((word) => (
+            <option key={word} value={word}>
+              {word}
+            </option>
+          ))}
+        </select>
+      ) : (
+        <input
+          {...shared}
+          {...(input.width === null ? {} : { size: input.width })}
+          {...(input.mode ? { inputMode: input.mode } : {})}
+          {...(input.placeholder ? { placeholder: input.placeholder } : {})}
+        />
+      )}
+    </Field>
+  );
+}
+
 /** One task of the form. */
 export function TaskFields({ task, others, problemsAt, removable, code, images, datasets, advice, onImageText, onChange, onRemove }: Props) {
   const imageField = useId();
   const set = (part: Partial<TaskForm>): void => onChange({ ...task, ...part });
-  const text = (field: "name" | "timeout" | "retries" | "cpus" | "memory" | "gpus" | "workingDir") => ({
-    value: task[field],
-    onChange: (e: { target: { value: string } }) => set({ [field]: e.target.value }),
-  });
   const missing = others.filter((name) => name && !task.needs.some((n) => n.task === name));
   return (
     <fieldset className="task-fields">
       <legend>{task.name || "task"}</legend>
       <div className="fields">
         <Field label="Task name" problems={problemsAt("/name")}>
-          <input {...text("name")} required />
+          <input value={task.name} onChange={(e) => set({ name: e.target.value })} required />
         </Field>
         <div className={problemsAt("/image").length > 0 ? "field wrong" : "field"}>
           <label htmlFor={imageField}>Image</label>
@@ -100,24 +134,16 @@ export function TaskFields({ task, others, problemsAt, removable, code, images, 
         without a shell
       </label>
       <div className="fields">
-        <Field label="Timeout" hint="90s, 15m, 2h" problems={problemsAt("/timeout")}>
-          <input {...text("timeout")} size={8} required />
-        </Field>
-        <Field label="Retries" problems={problemsAt("/retries")}>
-          <input {...text("retries")} size={4} inputMode="numeric" />
-        </Field>
-        <Field label="CPUs" problems={problemsAt("/resources/cpus")}>
-          <input {...text("cpus")} size={5} inputMode="decimal" />
-        </Field>
-        <Field label="Memory" hint="4GiB" problems={problemsAt("/resources/memory")}>
-          <input {...text("memory")} size={8} />
-        </Field>
-        <Field label="GPUs" problems={problemsAt("/resources/gpus")}>
-          <input {...text("gpus")} size={4} inputMode="numeric" />
-        </Field>
-        <Field label="Working folder" hint={code ? "/root/code if empty" : "the image's if empty"} problems={problemsAt("/working_dir")}>
-          <input {...text("workingDir")} placeholder="/root/nfs" />
-        </Field>
+        {INPUTS.map((input) => (
+          <PlainInput
+            key={input.key}
+            input={input}
+            value={task[input.key]}
+            problems={problemsAt(`${input.under && `/${input.under}`}/${input.key}`)}
+            hint={code && input.key === "working_dir" ? "/root/code if empty" : input.hint}
+            onValue={(value) => set({ [input.key]: value })}
+          />
+        ))}
       </div>
       {advice && <TimeoutHint advice={advice} timeout={task.timeout} onTimeout={(timeout) => set({ timeout })} />}
       {others.length > 0 && (

@@ -3,7 +3,8 @@ import { describe, expect, it } from "vitest";
 import type { Attempt, JobDetail, Task } from "../api/client";
 import { applyTo, mergeAttempt, mergeJob, mergeTask, noChanges, noteTask } from "../api/events";
 import { moment, size, span } from "./format";
-import { type JobForm, emptyTask, isAt, removeTask, renameTask, toJobFile } from "./form";
+import { INPUTS, type TaskInput } from "../api/generated/task-fields";
+import { type JobForm, emptyTask, isAt, removeTask, renameTask, toJobFile, typed } from "./form";
 import { layout, path } from "./graph";
 
 describe("formats", () => {
@@ -51,6 +52,20 @@ const diamond: JobForm = {
 };
 
 describe("the form", () => {
+  it("has an input for each row of the table, and says what is typed there", () => {
+    const plain: TaskInput = {
+      key: "nice", under: "", kind: "number", mode: "numeric", choices: [], label: "Niceness", hint: "", placeholder: "",
+      start: "0", width: 4, required: false, always: false, exact: false,
+    };
+    const task = { nice: " 5 ", disk: "1GiB ", path: " a" };
+    expect(typed(task, [plain])).toEqual({ nice: 5 });
+    expect(typed({ ...task, nice: "0" }, [plain])).toEqual({});
+    expect(typed({}, [plain, { ...plain, always: true, under: "resources" }])).toEqual({ resources: { nice: 0 } });
+    expect(typed(task, [plain, { ...plain, key: "disk", kind: "text", start: "" }])).toEqual({ nice: 5, disk: "1GiB" });
+    expect(typed(task, [{ ...plain, key: "path", kind: "text", start: "", exact: true }])).toEqual({ path: " a" });
+    for (const input of INPUTS) expect(emptyTask("1", "a")).toHaveProperty(input.key, input.start);
+  });
+
   it("says the job file that it means", () => {
     const file = toJobFile(diamond);
     expect(file["tasks"]).toEqual([

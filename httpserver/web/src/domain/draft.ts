@@ -12,7 +12,7 @@ export interface Draft {
   readonly requestId: string;
 }
 
-const slot = (user: string): string => `headway.draft.2.${user}`;
+const slot = (user: string): string => `headway.draft.3.${user}`;
 
 export function newDraft(): Draft {
   return {
@@ -26,10 +26,16 @@ export function newDraft(): Draft {
 export function loadDraft(user: string): Draft {
   try {
     const text = sessionStorage.getItem(slot(user));
-    return text === null ? newDraft() : (JSON.parse(text) as Draft);
+    return text === null ? newDraft() : completed(JSON.parse(text) as Draft);
   } catch {
     return newDraft();
   }
+}
+
+/** A page that came since may have more inputs. */
+function completed(draft: Draft): Draft {
+  const tasks = draft.form.tasks.map((task) => ({ ...emptyTask(task.key, task.name), ...task }));
+  return { ...draft, form: { ...draft.form, tasks } };
 }
 
 export function saveDraft(user: string, draft: Draft): void {

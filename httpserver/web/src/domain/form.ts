@@ -1,24 +1,22 @@
 /** The submit form: what is typed, and the job file that it says. */
 import type { NeedOn } from "../api/client";
+import { INPUTS, TASK_KEYS, type TaskInput } from "../api/generated/task-fields";
+
+/** What a plain input of a task is for; which there are, the server's table says. */
+export type InputKey = (typeof INPUTS)[number]["key"];
 
 export interface NeedRow {
   readonly task: string;
   readonly on: NeedOn;
 }
 
-export interface TaskForm {
+export interface TaskForm extends Readonly<Record<InputKey, string>> {
   /** Stays when the name is edited, so that a list of tasks keeps its focus. */
   readonly key: string;
   readonly name: string;
   readonly image: string;
   readonly mode: "script" | "argv";
   readonly command: string;
-  readonly timeout: string;
-  readonly retries: string;
-  readonly cpus: string;
-  readonly memory: string;
-  readonly gpus: string;
-  readonly workingDir: string;
   readonly env: readonly { readonly name: string; readonly value: string }[];
   readonly needs: readonly NeedRow[];
   /** NAME, or NAME@VERSION. */
@@ -48,12 +46,7 @@ export function emptyTask(key: string, name: string, image = ""): TaskForm {
     image,
     mode: "script",
     command: "",
-    timeout: "10m",
-    retries: "0",
-    cpus: "1",
-    memory: "2GiB",
-    gpus: "0",
-    workingDir: "",
+    ...(Object.fromEntries(INPUTS.map((input) => [input.key, input.start])) as Record<InputKey, string>),
     env: [],
     needs: [],
     datasets: [],
@@ -89,6 +82,19 @@ export function removeTask(job: JobForm, key: string): JobForm {
 /** Words of a command line given one a line. */
 export const argv = (text: string): string[] => text.split("\n").filter((line) => line !== "");
 
+/** What is typed into plain inputs, as a job file says it: without what a new task has anyway. */
+export function typed(task: { readonly [key: string]: unknown }, inputs: readonly TaskInput[] = INPUTS): { [key: string]: Json } {
+  const out: { [key: string]: Json } = {};
+  for (const input of inputs) {
+    const read = (text: string): Json => (input.kind === "number" ? numberOrText(text) : input.exact ? text : text.trim());
+    const value = read(String(task[input.key] ?? input.start));
+    if (!input.always && value === read(input.start)) continue;
+    if (input.under) out[input.under] = { ...(out[input.under] as { [key: string]: Json }), [input.key]: value };
+    else out[input.key] = value;
+  }
+  return out;
+}
+
 export function toJobFile(form: JobForm): { [key: string]: Json } {
   return {
     version: 1,
@@ -96,7 +102,7 @@ export function toJobFile(form: JobForm): { [key: string]: Json } {
     priority: form.priority,
     ...(form.code === null ? {} : { defaults: { code: form.code.digest } }),
     tasks: form.tasks.map((task) => {
-      const out: { [key: string]: Json } = { name: task.name };
+      const out: { [key: string]: Json } = { ...typed({ ...task }), name: task.name };
       if (task.needs.length > 0) {
         out["needs"] = task.needs.every((n) => n.on === "success")
           ? task.needs.map((n) => n.task)
@@ -105,17 +111,8 @@ export function toJobFile(form: JobForm): { [key: string]: Json } {
       out["image"] = task.image;
       out["command"] = task.mode === "script" ? task.command : argv(task.command);
       if (task.env.length > 0) out["env"] = Object.fromEntries(task.env.map((e) => [e.name, e.value]));
-      if (task.workingDir) out["working_dir"] = task.workingDir;
       if (task.datasets.length > 0) out["datasets"] = [...task.datasets];
-      out["resources"] = {
-        cpus: numberOrText(task.cpus),
-        memory: task.memory.trim(),
-        gpus: numberOrText(task.gpus),
-      };
-      out["timeout"] = task.timeout.trim();
-      const retries = numberOrText(task.retries);
-      if (retries !== 0) out["retries"] = retries;
-      return out;
+      return Object.fromEntries(TASK_KEYS.flatMap((key) => (out[key] === undefined ? [] : [[key, out[key]]])));
     }),
   };
 }

@@ -127,8 +127,8 @@ export interface paths {
         put?: never;
         /**
          * Submit Job
-         * @description Takes a job whole or refuses it whole with all its problems (422), or because the account would have more waiting
-         *     tasks than it may (429).
+         * @description Takes a job whole or refuses it whole with all its problems (422). An account that would have more waiting tasks
+         *     than it may is refused too (429).
          */
         post: operations["submit_job"];
         delete?: never;
@@ -809,9 +809,9 @@ export interface paths {
         head: operations["get_upload_offset"];
         /**
          * Append To Upload
-         * @description Sends a piece. What has come is kept when the line breaks. 409: it does not begin where the stored bytes end;
-         *     423: another connection sends to this upload; 460: it is not what its checksum says; 507: the disk is full, and the
-         *     upload can go on from what is stored once there is room.
+         * @description Sends a piece. What has come is kept when the line breaks. 409: it does not begin where the stored bytes end.
+         *     423: another connection sends to this upload. 460: it is not what its checksum says. 507: the disk is full; once
+         *     there is room, the upload can go on from what is stored.
          */
         patch: operations["append_to_upload"];
         trace?: never;
@@ -1025,8 +1025,8 @@ export interface paths {
         put?: never;
         /**
          * Offer Code
-         * @description Names all files of a folder. The answer is the snapshot's digest, and which contents have to be sent first; with
-         *     none missing the snapshot is there, to be named as `code` by tasks of one's jobs.
+         * @description Names all files of a folder. The answer is the snapshot's digest, and which contents have to be sent first.
+         *     With none missing the snapshot is there, and tasks of one's jobs can name it as `code`.
          */
         post: operations["offer_code"];
         delete?: never;
@@ -2301,31 +2301,46 @@ export interface components {
         };
         /** JobFileDefaults */
         JobFileDefaults: {
-            /** Image */
+            /**
+             * Image
+             * @description `NAME`, `NAME:TAG`, `GROUP/NAME:TAG`, `HOST:PORT/NAME:TAG`, `NAME@sha256:DIGEST`; required here or in defaults
+             */
             image?: string | null;
             /**
              * Command
-             * @description text: a script run by `shell`; list: run as is
+             * @description text: a script; a list: a program and its arguments; required here or in defaults
              */
             command?: string | string[] | null;
-            /** Shell */
+            /**
+             * Shell
+             * @description for a text only. `sh`: `/bin/sh -e`; `bash`: `bash -e -o pipefail`; default: `sh`
+             */
             shell?: ("sh" | "bash") | null;
-            /** Entrypoint */
+            /**
+             * Entrypoint
+             * @description `replace`: `command` stands for the image's ENTRYPOINT and CMD. `image`: ENTRYPOINT is kept and `command` is its arguments; default: `replace`
+             */
             entrypoint?: ("replace" | "image") | null;
-            /** Env */
+            /**
+             * Env
+             * @description a mapping of names to texts; default: none
+             */
             env?: {
                 [key: string]: string;
             } | null;
-            /** Working Dir */
+            /**
+             * Working Dir
+             * @description an absolute path; made if it isn't there; default: `/root/code` where there is `code`, else the image's
+             */
             working_dir?: string | null;
             /**
              * Code
-             * @description digest of a snapshot (POST /code), seen read-only at /root/code
+             * @description the digest of a snapshot of code (`sha256:` and 64 hex digits), seen read-only at `/root/code`; `headway submit --code DIR` makes the snapshot (`POST /code`) and fills this in for every task that names none; default: none
              */
             code?: string | null;
             /**
              * Datasets
-             * @description NAME, or NAME@VERSION
+             * @description datasets, mounted read-only at `/root/datasets/NAME`: `NAME` is the newest version when the job is submitted, `NAME@VERSION` exactly that one; each name once; default: none
              * @example [
              *       "mnist"
              *     ]
@@ -2334,73 +2349,126 @@ export interface components {
              *     ]
              */
             datasets?: string[] | null;
+            /** @description what one run is given of a machine */
             resources?: components["schemas"]["JobFileResources"] | null;
             /**
              * Timeout
-             * @description of run time; required here or in defaults
+             * @description how long one run may take; counts from the start of your program, waiting is free. The shorter, the sooner it starts. `headway submit --dry-run` tells what your past runs took, and `headway extend ID/TASK 30m` gives a running task more; required here or in defaults
              * @example 30m
              */
             timeout?: string | null;
-            /** Grace */
+            /**
+             * Grace
+             * @description time between TERM and KILL, up to `1h`; default: `10s`
+             */
             grace?: string | null;
-            /** Retries */
+            /**
+             * Retries
+             * @description 0 to 20 further runs after a failure of your own program (faults of the platform have retries of their own). `retries: 3` is at most 4 runs; default: 0
+             */
             retries?: number | null;
-            /** User */
+            /**
+             * User
+             * @description `account`: your uid and gid. `image`: as the image says, where an admin allows it; default: `account`
+             */
             user?: ("account" | "image") | null;
-            /** Network */
+            /**
+             * Network
+             * @description `outgoing`, or `none`; default: `outgoing`
+             */
             network?: ("outgoing" | "none") | null;
-            /** Output Path */
+            /**
+             * Output Path
+             * @description a folder of your personal space where stdout and stderr are also put; relative, without `..`; default: none
+             */
             output_path?: string | null;
-            /** Log Limit */
+            /**
+             * Log Limit
+             * @description size of stdout and stderr together; default: `1GiB`
+             */
             log_limit?: string | null;
-            /** Log Limit Action */
+            /**
+             * Log Limit Action
+             * @description past the limit: `drop` (dropped, counted and told in the log) or `kill` (the task ends); default: `drop`
+             */
             log_limit_action?: ("drop" | "kill") | null;
         };
         /** JobFileResources */
         JobFileResources: {
-            /** Cpus */
+            /**
+             * Cpus
+             * @description more than 0, in steps of 0.01; default: 1
+             */
             cpus?: number | null;
             /**
              * Memory
+             * @description a size, at least `6MiB`; default: `2GiB`
              * @example 4GiB
              */
             memory?: string | null;
-            /** Shm */
+            /**
+             * Shm
+             * @description a size, of `/dev/shm`; default: half of `memory`
+             */
             shm?: string | null;
-            /** Gpus */
+            /**
+             * Gpus
+             * @description 0 to 64; default: 0
+             */
             gpus?: number | null;
-            /** Gpu Model */
+            /**
+             * Gpu Model
+             * @description a name or a list of names, any of which will do; default: any
+             */
             gpu_model?: string | string[] | null;
-            /** Gpu Memory */
+            /**
+             * Gpu Memory
+             * @description a size that each of the GPUs must have at least; default: any
+             */
             gpu_memory?: string | null;
         };
         /** JobFileTask */
         JobFileTask: {
-            /** Image */
+            /**
+             * Image
+             * @description `NAME`, `NAME:TAG`, `GROUP/NAME:TAG`, `HOST:PORT/NAME:TAG`, `NAME@sha256:DIGEST`; required here or in defaults
+             */
             image?: string | null;
             /**
              * Command
-             * @description text: a script run by `shell`; list: run as is
+             * @description text: a script; a list: a program and its arguments; required here or in defaults
              */
             command?: string | string[] | null;
-            /** Shell */
+            /**
+             * Shell
+             * @description for a text only. `sh`: `/bin/sh -e`; `bash`: `bash -e -o pipefail`; default: `sh`
+             */
             shell?: ("sh" | "bash") | null;
-            /** Entrypoint */
+            /**
+             * Entrypoint
+             * @description `replace`: `command` stands for the image's ENTRYPOINT and CMD. `image`: ENTRYPOINT is kept and `command` is its arguments; default: `replace`
+             */
             entrypoint?: ("replace" | "image") | null;
-            /** Env */
+            /**
+             * Env
+             * @description a mapping of names to texts; default: none
+             */
             env?: {
                 [key: string]: string;
             } | null;
-            /** Working Dir */
+            /**
+             * Working Dir
+             * @description an absolute path; made if it isn't there; default: `/root/code` where there is `code`, else the image's
+             */
             working_dir?: string | null;
             /**
              * Code
-             * @description digest of a snapshot (POST /code), seen read-only at /root/code
+             * @description the digest of a snapshot of code (`sha256:` and 64 hex digits), seen read-only at `/root/code`; `headway submit --code DIR` makes the snapshot (`POST /code`) and fills this in for every task that names none; default: none
              */
             code?: string | null;
             /**
              * Datasets
-             * @description NAME, or NAME@VERSION
+             * @description datasets, mounted read-only at `/root/datasets/NAME`: `NAME` is the newest version when the job is submitted, `NAME@VERSION` exactly that one; each name once; default: none
              * @example [
              *       "mnist"
              *     ]
@@ -2409,30 +2477,58 @@ export interface components {
              *     ]
              */
             datasets?: string[] | null;
+            /** @description what one run is given of a machine */
             resources?: components["schemas"]["JobFileResources"] | null;
             /**
              * Timeout
-             * @description of run time; required here or in defaults
+             * @description how long one run may take; counts from the start of your program, waiting is free. The shorter, the sooner it starts. `headway submit --dry-run` tells what your past runs took, and `headway extend ID/TASK 30m` gives a running task more; required here or in defaults
              * @example 30m
              */
             timeout?: string | null;
-            /** Grace */
+            /**
+             * Grace
+             * @description time between TERM and KILL, up to `1h`; default: `10s`
+             */
             grace?: string | null;
-            /** Retries */
+            /**
+             * Retries
+             * @description 0 to 20 further runs after a failure of your own program (faults of the platform have retries of their own). `retries: 3` is at most 4 runs; default: 0
+             */
             retries?: number | null;
-            /** User */
+            /**
+             * User
+             * @description `account`: your uid and gid. `image`: as the image says, where an admin allows it; default: `account`
+             */
             user?: ("account" | "image") | null;
-            /** Network */
+            /**
+             * Network
+             * @description `outgoing`, or `none`; default: `outgoing`
+             */
             network?: ("outgoing" | "none") | null;
-            /** Output Path */
+            /**
+             * Output Path
+             * @description a folder of your personal space where stdout and stderr are also put; relative, without `..`; default: none
+             */
             output_path?: string | null;
-            /** Log Limit */
+            /**
+             * Log Limit
+             * @description size of stdout and stderr together; default: `1GiB`
+             */
             log_limit?: string | null;
-            /** Log Limit Action */
+            /**
+             * Log Limit Action
+             * @description past the limit: `drop` (dropped, counted and told in the log) or `kill` (the task ends); default: `drop`
+             */
             log_limit_action?: ("drop" | "kill") | null;
-            /** Name */
+            /**
+             * Name
+             * @description letters (a-z, A-Z), digits, `.`, `_`, `-`, starting with a letter or digit, up to 63; unique in the job
+             */
             name: string;
-            /** Needs */
+            /**
+             * Needs
+             * @description tasks that have to end first: a list of names, or a mapping of names to `success`, `failure` or `any`; default: none
+             */
             needs?: string[] | {
                 [key: string]: components["schemas"]["NeedOn"];
             } | null;

@@ -1,0 +1,1 @@
+"""Files on the shared mount: system calls, rights, paths and removal."""

@@ -1,0 +1,1 @@
+"""Text that people write: descriptions, and names that nearly match."""

@@ -1,0 +1,1 @@
+"""Uses: which jobs need which images, datasets and snapshots of code, so that none is deleted too soon."""
