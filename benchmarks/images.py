@@ -18,14 +18,14 @@ from headway.mount import prepare_local
 from tests.support.dockerd import Engine, start_engine
 from tests.support.images import Entry, import_image, layer
 from tests.support.waiting import eventually
-from worker.images import ImageKeeper, MarketShelf, Marks
+from worker.images import DiskWatermarks, ImageManager, MountedMarketArchives
 from worker.launcher import launcher_path
-from worker.machine.mounted import MountWatch
+from worker.machine.mount import MountWatch
 from worker.model import ImageSource, WantedImage
-from worker.ports import Credentials
+from worker.ports import RegistryCredentials
 from worker.runtime.docker import DockerRuntime
 from worker.runtime.docker_engine import DockerEngine
-from worker.runtime.docker_options import Identity
+from worker.runtime.docker_options import WorkerIdentity
 from worker.store import WorkerStore
 
 from .measure import Figure, median
@@ -68,7 +68,7 @@ async def _measure(engine: Engine, archive: Path, folder: Path) -> tuple[list[fl
     runtime = DockerRuntime(
         folder / "attempts",
         engine=DockerEngine(engine.url, timeout_s=60.0),
-        identity=Identity("benchmark", "n1", str(folder)),
+        identity=WorkerIdentity("benchmark", "n1", str(folder)),
         launcher=launcher_path(),
     )
     await runtime.open(lambda attempt: None)
@@ -77,22 +77,22 @@ async def _measure(engine: Engine, archive: Path, folder: Path) -> tuple[list[fl
     await mounted.look()
     store = await WorkerStore.open(str(folder / "worker.db"))
 
-    async def none(wanted: WantedImage) -> Credentials | None:
+    async def none(wanted: WantedImage) -> RegistryCredentials | None:
         return None
 
     async def no_disk() -> None:
         return None
 
-    keeper = ImageKeeper(
+    keeper = ImageManager(
         node_id="n1",
         runtime=runtime,
         journal=store.images,
-        shelf=MarketShelf(layout, "benchmark", mounted),
+        market=MountedMarketArchives(layout, "benchmark", mounted),
         credentials=none,
         disk=no_disk,
         needed=lambda: (),
         clock=SystemClock(),
-        marks=Marks(),
+        watermarks=DiskWatermarks(),
     )
     wanted = WantedImage("lab/large:1", info.digest, ImageSource.MARKET)
     theirs, ours = [], []
@@ -122,7 +122,7 @@ def _load(engine: Engine, archive: Path) -> None:
     subprocess.run(["docker", "-H", engine.url, "load", "-q", "-i", str(archive)], check=True, capture_output=True)
 
 
-async def _there(keeper: ImageKeeper, wanted: WantedImage) -> float:
+async def _there(keeper: ImageManager, wanted: WantedImage) -> float:
     """Seconds that a start spends on an image that was brought before (ahead, say)."""
     times = []
 

@@ -1,1 +1,1 @@
-"""One a machine: owns the containers there. See docs/architecture.md."""
+"""The Worker: one process on each machine, which owns the containers there. See docs/architecture.md."""

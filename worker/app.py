@@ -19,25 +19,26 @@ from headway.rpc.channel import Peer
 from headway.rpc.server import RpcServer
 from headway.rpc.v1.worker_pb2_grpc import add_WorkerServicer_to_server
 
-from .attempt.alarms import Alarms
-from .attempt.context import House, Limits
+from .alarms import Alarms
+from .attempt.context import ExecutorContext, ExecutorLimits
+from .attempt.disk_usage import AttemptDiskUsage
 from .attempt.leases import Lease
-from .attempt.reports import Reports
+from .attempt.reporter import AttemptReporter
 from .attempt.task_controller import TaskController
-from .images import ImageKeeper, MarketShelf, Marks, Prefetch
+from .images import DiskWatermarks, ImageManager, ImagePrefetcher, MountedMarketArchives
 from .logs.copier import LogCopier
-from .logs.reader import LogReader
+from .logs.reader import WorkerLogReader
 from .machine.conditions import Conditions
-from .machine.disk_watch import AttemptSizes, DiskWatch
+from .machine.disk_watch import DiskWatch
 from .machine.engine_watch import EngineWatch
-from .machine.heartbeat import Heartbeat
-from .machine.mounted import MountWatch
-from .machine.registration import Registration
-from .machine.status import Offer, SimulatedGpus, StatusReader
-from .peers import HttpServerPeer, ResourceManagerPeer, TaskManagerPeer
+from .machine.mount import MountWatch
+from .node.heartbeat import Heartbeat
+from .node.registration import Registration
+from .node.status import OfferedResources, SimulatedGpus, StatusReader
+from .peers import HttpServerClient, ResourceManagerClient, TaskManagerClient
 from .ports import Gpus, Runtime
 from .runtime.scripted import ScriptedRuntime
-from .servicer import Servicer
+from .servicer import WorkerService
 from .store import WorkerStore
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ _SWEEP_S = 30.0
 
 
 async def serve(config: HeadwayConfig) -> None:
-    """Runs until asked to stop; containers run on.
+    """Run until asked to stop. Containers run on.
 
     Raises:
         HeadwayError: it could not start, or a part of it ended.
@@ -67,7 +68,7 @@ async def build(
     gpus: Gpus | None = None,
     clock: Clock | None = None,
 ) -> RpcServer:
-    """Everything of one Worker, registered with ``service``; runtime, GPUs and clock may be given by tests."""
+    """Build all parts of one Worker and register them with ``service``. Tests may give runtime, GPUs and clock."""
     clock = clock or SystemClock()
     settings, cluster = config.worker, config.cluster
     folder = Path(settings.folder)
@@ -95,7 +96,7 @@ async def build(
     engine = EngineWatch(runtime, conditions, clock)
 
     def on_mount_changed() -> None:
-        # Both are set each time, so that what is over goes.
+        # Both are set each time, so that one that is over ends.
         conditions.set("mount_unavailable", "" if mounted.full else mounted.problem)
         conditions.set("disk_full", mounted.problem if mounted.full else "", of="mount")
         if not mounted.problem:
@@ -108,14 +109,14 @@ async def build(
     background = _Background()
     service.on_stop(background.close)
 
-    tasks = TaskManagerPeer(
+    tasks = TaskManagerClient(
         task_manager,
         node_id=node_id,
         incarnation=incarnation,
         address=settings.address,
         live=lambda: controller.live(),
     )
-    reports = Reports(
+    reports = AttemptReporter(
         tasks.report,
         clock,
         on_acked=lambda attempts: controller.acked(attempts),
@@ -123,24 +124,26 @@ async def build(
     )
 
     def needed_images() -> list[str]:
-        executors = controller.holding()
+        executors = controller.using_resources()
         return [name for one in executors for name in (one.launch.image.key, one.record.image_id) if name]
 
-    images = ImageKeeper(
+    images = ImageManager(
         node_id=node_id,
         runtime=runtime,
         journal=store.images,
-        shelf=MarketShelf(Layout(cluster.mount), cluster.name, mounted),
-        credentials=HttpServerPeer(http_server).credentials,
+        market=MountedMarketArchives(Layout(cluster.mount), cluster.name, mounted),
+        credentials=HttpServerClient(http_server).credentials,
         disk=lambda: disks.of(runtime.data_folders()),
         needed=needed_images,
         clock=clock,
-        marks=Marks(settings.image_disk_high, settings.image_disk_low, reserve_bytes=settings.disk_low_bytes // 2),
+        watermarks=DiskWatermarks(
+            settings.image_disk_high, settings.image_disk_low, reserve_bytes=settings.disk_low_bytes // 2
+        ),
         pull=settings.pull_images,
     )
     service.on_stop(images.close)
-    prefetch = Prefetch(images, clock)
-    house = House(
+    prefetch = ImagePrefetcher(images, clock)
+    context = ExecutorContext(
         node_id=node_id,
         incarnation=incarnation,
         boot_id=clock.boot_id(),
@@ -152,29 +155,29 @@ async def build(
         mounted=mounted,
         alarms=Alarms(clock),
         clock=clock,
-        limits=Limits(
+        limits=ExecutorLimits(
             pull_s=settings.pull_limit_s, lease_stop_s=cluster.lease_stop_s, lease_grace_s=cluster.lease_grace_s
         ),
         on_engine_trouble=engine.suspect,
     )
-    controller = TaskController(house, lambda: conditions.now, keep_ended_s=settings.keep_ended_s)
-    sizes = AttemptSizes(attempts_dir, runtime, mounted, controller.holding)
-    service.on_stop(sizes.close)
+    controller = TaskController(context, lambda: conditions.now, keep_ended_s=settings.keep_ended_s)
+    disk_usage = AttemptDiskUsage(attempts_dir, runtime, mounted, controller.using_resources)
+    service.on_stop(disk_usage.close)
 
     def places() -> list[tuple[Path, str]]:
         return [(folder, "the worker"), *((data, "its container engine") for data in runtime.data_folders())]
 
-    async def is_gone(attempt: AttemptId) -> bool:
-        live = [executor.record.attempt for executor in controller.holding()]
+    async def has_freed_its_space(attempt: AttemptId) -> bool:
+        live = [executor.record.attempt for executor in controller.using_resources()]
         return attempt not in live and attempt not in await runtime.list()
 
     disks = DiskWatch(
         node_id=node_id,
         low_bytes=settings.disk_low_bytes,
         places=places,
-        measuring=sizes,
+        usage=disk_usage,
         end=controller.end_for_disk,
-        is_gone=is_gone,
+        is_gone=has_freed_its_space,
         conditions=conditions,
         clock=clock,
     )
@@ -184,22 +187,22 @@ async def build(
         incarnation=incarnation,
         runtime=runtime,
         gpus=gpus,
-        offer=Offer(settings.cpus, settings.memory_bytes),
+        offer=OfferedResources(settings.cpus, settings.memory_bytes),
         conditions=conditions,
         engine=engine,
         clock=clock,
         disks=disks,
         live=controller.live,
-        holding=controller.holding,
+        using_resources=controller.using_resources,
         images=images,
-        tell_names=settings.local_images,
+        show_names=settings.local_images,
     )
 
     def set_lease(lease: Lease) -> None:
-        house.lease = lease
+        context.lease = lease
 
     async def renew(lease: Lease) -> None:
-        await house.runtime.renew(dict.fromkeys(controller.live(), lease.until_boot_ns))
+        await context.runtime.renew(dict.fromkeys(controller.live(), lease.until_boot_ns))
 
     heartbeat = Heartbeat(
         tasks.heartbeat,
@@ -211,9 +214,9 @@ async def build(
         stop=controller.stop,
         discard=controller.discard,
         extend=controller.extend,
-        on_answered_again=reports.hurry,
+        on_answered_again=reports.retry_now,
     )
-    nodes = ResourceManagerPeer(resource_manager)
+    nodes = ResourceManagerClient(resource_manager)
 
     async def register() -> float:
         return await nodes.register(await status.read(), address=settings.address, version=_version())
@@ -223,41 +226,48 @@ async def build(
 
     registration = Registration(register, report_status, conditions, clock)
     server = RpcServer(service, bind=settings.bind, token=cluster.token)
-    reader = LogReader(controller.find, runtime, copier, mounted, clock)
-    servicer = Servicer(
-        service, controller, reader, status, heartbeat, clock, on_poll=registration.polled, on_wishes=prefetch.wish
+    reader = WorkerLogReader(controller.find, runtime, copier, mounted, clock)
+    servicer = WorkerService(
+        service,
+        controller,
+        reader,
+        status,
+        heartbeat,
+        clock,
+        on_poll=registration.polled,
+        on_prefetch_list=prefetch.set_list,
     )
     add_WorkerServicer_to_server(servicer, server)  # type: ignore[no-untyped-call]
 
     async def start() -> None:
-        # Looked at before the door opens, so that the first launch meets the truth.
-        await house.runtime.open(controller.nudge)
+        # Look before the server opens, so that the first launch meets the real conditions.
+        await context.runtime.open(controller.nudge)
         await images.open()
         await mounted.look()
         await engine.look()
         await disks.look()
         await controller.adopt()
 
-    async def say_good_bye() -> None:
-        # TaskManager suspends this node's leases: a restart of the Worker, however long, costs no task.
+    async def announce_stop() -> None:
+        # TaskManager suspends this node's leases, so that a restart of the Worker ends no task.
         tasks.stopping = True
         with contextlib.suppress(HeadwayError):
             await tasks.heartbeat(clock.monotonic(), not heartbeat.lease.enforced, deadline_s=2.0)
             await heartbeat.suspend_leases()
 
-    async def say_the_last() -> None:
-        # What TaskManager does not take now is stored, and told after the next start.
+    async def deliver_last_reports() -> None:
+        # Reports that TaskManager does not take now are stored, and sent after the next start.
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(reports.settled(), 2.0)
+            await asyncio.wait_for(reports.wait_until_delivered(), 2.0)
 
     service.on_stop(runtime.close)
     service.on_stop(controller.close)
     service.on_start(start)
     service.on_refuse(lambda: conditions.set("stopping", f"{node_id} is stopping."))
-    service.on_drain(say_good_bye)
-    service.on_drain(say_the_last)
+    service.on_drain(announce_stop)
+    service.on_drain(deliver_last_reports)
     loops = {
-        "alarms": house.alarms.run,
+        "alarms": context.alarms.run,
         "copies": copier.run,
         "disks": disks.run,
         "engine": engine.run,
@@ -284,7 +294,7 @@ async def _every(seconds: float, work: Callable[[], Awaitable[None]], clock: Clo
 
 
 class _Background:
-    """Small things that nobody waits for."""
+    """Tasks that nothing waits for."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()

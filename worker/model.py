@@ -1,4 +1,4 @@
-"""What the Worker knows of an attempt. Pure values."""
+"""What the Worker knows of an attempt: values without behaviour. Pure."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ from dataclasses import dataclass, field
 
 from headway.ids import AttemptId, JobId, TaskId, is_job_id, is_task_name
 from headway.jobfile.spec import TaskSpec
+from headway.model.reasons import EndReason
+from headway.states import AttemptEventKind
+
+from .box import StopWord
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The account that an attempt runs for, as HttpServer knew it at submit."""
+    """The account that an attempt runs for, as it was at submit."""
 
     name: str
     uid: int
@@ -21,9 +25,9 @@ class Owner:
 
 
 class ImageSource(enum.StrEnum):
-    """Where an image comes from, and so what its digest is; as in common.proto."""
+    """Where an image comes from, and so what its digest means. As in common.proto."""
 
-    UNKNOWN = "unknown"  # what its name says to people of this machine, else in its registry to the account
+    UNKNOWN = "unknown"  # by name: an image of this machine, else one of its registry
     MARKET = "market"  # an archive on the shared mount; the digest is the engine's id
     ENGINE = "engine"  # only where the engine has it already; the digest is the engine's id
     REGISTRY = "registry"  # the digest is the manifest's
@@ -31,8 +35,10 @@ class ImageSource(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WantedImage:
-    """An image as a job asks for it. ``account``: whose credentials its registry gets; ``size_bytes``: unpacked, 0: not
-    known."""
+    """An image as a job asks for it.
+
+    ``account`` is whose credentials the registry gets. ``size_bytes`` is the unpacked size, 0: not known.
+    """
 
     name: str
     digest: str = ""
@@ -42,7 +48,7 @@ class WantedImage:
 
     @property
     def repository(self) -> str:
-        """Its name without tag and digest, as engines show it."""
+        """The name without tag and digest, as engines show it."""
         name = self.name.partition("@")[0]
         head, colon, tag = name.rpartition(":")
         name = head if colon and "/" not in tag else name
@@ -53,14 +59,14 @@ class WantedImage:
 
     @property
     def key(self) -> str:
-        """The same for all who mean the same image, whatever they call it."""
+        """Equal for all names of the same image."""
         if self.source in (ImageSource.MARKET, ImageSource.ENGINE):
             return self.digest
         return f"{self.repository}@{self.digest}" if self.digest else self.name
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class LaunchAttempt:
     """An order to run one attempt. Times are epoch seconds."""
 
     attempt: AttemptId
@@ -71,9 +77,7 @@ class Launch:
     image_digest: str = ""
     image_source: ImageSource = ImageSource.UNKNOWN
     image_bytes: int = 0
-    dataset_versions: Mapping[str, str] = field(
-        default_factory=dict
-    )  # by name; one that is not here is taken as newest
+    dataset_versions: Mapping[str, str] = field(default_factory=dict)  # by name; for others the newest counts
     gpu_uuids: tuple[str, ...] = ()
     placed_at: float = 0.0
     incarnation: int = 0  # of this node, as TaskManager knows it
@@ -82,15 +86,15 @@ class Launch:
 
     @property
     def image(self) -> WantedImage:
-        """The image that it runs in."""
+        """The image of the attempt."""
         return WantedImage(
             self.spec.image, self.image_digest, self.image_source, self.owner.name, size_bytes=self.image_bytes
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """More time, once: by whom. ``forced``: an admin's, though promised starts move."""
+class Extension:
+    """One extension of the timeout. ``forced``: an admin gave it although promised starts are delayed."""
 
     by: str
     seconds: float
@@ -98,36 +102,86 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class Extend:
-    """An order to let an attempt run longer: its whole timeout, from the start of its process, which only grows."""
+class ExtendAttempt:
+    """An order to let an attempt run longer. ``timeout_s`` counts from the start of its process and only grows."""
 
     attempt: AttemptId
     timeout_s: float
-    given: tuple[Given, ...] = ()  # all of it so far, oldest first
+    extensions: tuple[Extension, ...] = ()  # all so far, oldest first
 
 
-class Stage(enum.StrEnum):
-    """How far the Worker is with an attempt; kept in its store."""
+class AttemptStage(enum.StrEnum):
+    """How far the Worker is with an attempt, as stored."""
 
-    LIVE = "live"  # accepted; whatever comes before its end
+    LIVE = "live"  # accepted, and not ended
     ENDED = "ended"  # its end is stored, TaskManager has not answered yet
-    ACKED = "acked"  # TaskManager knows; logs may still be on their way to the mount
-    DONE = "done"  # nothing is left but the memory that it was here, so that a late launch is refused
+    ACKED = "acked"  # TaskManager has stored the end; logs may still be copied
+    DONE = "done"  # nothing is left to do; the record stays so that a late launch is refused
 
 
 @dataclass(frozen=True, slots=True)
-class Times:
-    """When things happened to one attempt, epoch seconds by this machine's clock; None: not (yet)."""
+class AttemptTimes:
+    """When things happened to one attempt, in epoch seconds by this machine's clock. None: not yet, or never."""
 
     accepted_at: float
     container_started_at: float | None = None
     process_started_at: float | None = None
     ended_at: float | None = None
-    run_s: float | None = None  # by the boot clock: what the timeout counts
+    run_s: float | None = None  # by the boot clock, as the timeout counts
+
+
+@dataclass(slots=True)
+class AttemptRecord:
+    """One attempt as stored.
+
+    ``launch`` and ``end_report`` are serialised messages. ``launch`` is None for an attempt that got only a stop.
+    """
+
+    attempt: AttemptId
+    stage: AttemptStage
+    launch: bytes | None
+    times: AttemptTimes
+    stop: StopWord | None = None
+    stop_detail: str = ""  # one sentence for the owner, if this Worker itself decided to stop it
+    discarded: bool = False  # superseded: its end is not reported
+    boot_id: str = ""  # of the machine at the container's start
+    container_id: str = ""
+    image_id: str = ""
+    platform_log: bytes = b""
+    end_report: bytes | None = None
+    changed_at: float = 0.0
+    timeout_s: float | None = None  # with all extensions; None: as launched
+    counted_s: float | None = None  # the changed timeout that the launcher has confirmed
+    extensions_logged: int = 0  # how many extensions its platform log shows
+    unsafe: bool = field(default=False)  # its container could not be ended, so its resources stay reserved
+
+
+@dataclass(frozen=True, slots=True)
+class EndDecision:
+    """The end of an attempt as it is reported. ``elsewhere``: a retry should prefer another machine."""
+
+    reason: EndReason
+    warnings: tuple[str, ...] = ()
+    elsewhere: bool = False
+
+    @property
+    def kind(self) -> AttemptEventKind:
+        """The event for the attempt's state machine."""
+        return AttemptEventKind(self.reason.attempt_state.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Something that keeps a Worker from accepting work, or that people should know. ``since`` is epoch seconds."""
+
+    word: str  # engine_unavailable | mount_unavailable | disk_full | gpu_unavailable | container_stuck | stopping
+    sentence: str
+    since: float
+    blocks_work: bool = True
 
 
 def attempt_of_folder(folder: str) -> AttemptId | None:
-    """The inverse of ``AttemptId.folder``; None for a name that is no attempt's."""
+    """The attempt of a folder's name, the inverse of ``AttemptId.folder``. None: it is no attempt's name."""
     job, _, rest = folder.partition(".")
     name, _, number = rest.rpartition(".")
     if not is_job_id(job) or not is_task_name(name) or not number.isascii() or not number.isdigit():

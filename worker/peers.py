@@ -1,4 +1,4 @@
-"""The services that the Worker talks to, as plain calls."""
+"""The calls that the Worker makes to other services."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from headway.rpc.v1.resource_manager_pb2_grpc import ResourceManagerStub
 from headway.rpc.v1.task_manager_pb2_grpc import TaskManagerStub
 
 from . import wire
-from .machine.heartbeat import Answer
 from .model import WantedImage
-from .ports import Credentials, RuntimeRefused
+from .node.heartbeat import HeartbeatAnswer
+from .ports import RegistryCredentials, RuntimeRefused
 
 _DEADLINE_S = 15.0
 
 
-class TaskManagerPeer:
-    """Heartbeats and reports. Raises HeadwayErrors; the loops that call it try again."""
+class TaskManagerClient:
+    """Heartbeats and reports. Calls raise a HeadwayError, and their loops try again."""
 
     def __init__(
         self, peer: Peer, *, node_id: str, incarnation: int, address: str, live: Callable[[], Sequence[AttemptId]]
@@ -36,10 +36,10 @@ class TaskManagerPeer:
         self._incarnation = incarnation
         self._address = address
         self._live = live
-        self.stopping = False  # a planned stop: leases of this node are suspended
+        self.stopping = False  # a planned stop: TaskManager suspends this node's leases
 
-    async def heartbeat(self, sent_s: float, suspended: bool, *, deadline_s: float = 10.0) -> Answer:
-        """One beat; see ``heartbeat.Heartbeat``."""
+    async def heartbeat(self, sent_s: float, suspended: bool, *, deadline_s: float = 10.0) -> HeartbeatAnswer:
+        """Send one heartbeat. See ``heartbeat.Heartbeat``."""
         request = tm.HeartbeatRequest(
             node_id=self._node_id,
             incarnation=self._incarnation,
@@ -50,7 +50,7 @@ class TaskManagerPeer:
             lease_suspended_ack=suspended,
         )
         reply = await self._peer.call(self._stub.Heartbeat, request, deadline_s=deadline_s)
-        return Answer(
+        return HeartbeatAnswer(
             lease_s=reply.lease_s,
             lease_enforced=reply.lease_enforced,
             discard=tuple(convert.attempt_id(attempt) for attempt in reply.discard),
@@ -59,21 +59,21 @@ class TaskManagerPeer:
         )
 
     async def report(self, reports: Sequence[tm.AttemptReport]) -> list[AttemptId]:
-        """Deliver reports; the attempts to discard."""
+        """Deliver reports. Returns the attempts to discard."""
         request = tm.ReportAttemptsRequest(reports=reports)
         reply = await self._peer.call(self._stub.ReportAttempts, request, deadline_s=_DEADLINE_S)
         return [convert.attempt_id(attempt) for attempt in reply.discard]
 
 
-class HttpServerPeer:
-    """Credentials for registries."""
+class HttpServerClient:
+    """Credentials for registries, from HttpServer."""
 
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
         self._stub = HttpServerStub(peer.channel)  # type: ignore[no-untyped-call]
 
-    async def credentials(self, wanted: WantedImage) -> Credentials | None:
-        """What the account gave for the image's registry; None: pull without. Raises RuntimeRefused."""
+    async def credentials(self, wanted: WantedImage) -> RegistryCredentials | None:
+        """The account's credentials for the image's registry. None: it has none. Raises RuntimeRefused."""
         if not wanted.account:
             return None
         request = http_server_pb2.GetRegistryAuthRequest(account=wanted.account, registry=registry_of(wanted.name))
@@ -81,28 +81,28 @@ class HttpServerPeer:
             reply = await self._peer.call(self._stub.GetRegistryAuth, request, deadline_s=_DEADLINE_S, idempotent=True)
         except HeadwayError as error:
             raise RuntimeRefused(
-                f"The credentials for the image {wanted.name} could not be had: {error.message}",
+                f"The credentials for the image {wanted.name} could not be fetched: {error.message}",
                 word=EndWord.IMAGE_PULL_FAILED,
                 elsewhere=True,
             ) from error
-        return Credentials(reply.username, reply.password) if reply.username else None
+        return RegistryCredentials(reply.username, reply.password) if reply.username else None
 
 
 def registry_of(image: str) -> str:
-    """The host, with its port, of the registry that an image's name means, as Docker reads it."""
+    """The registry's host and port in an image's name, as Docker reads it."""
     first, slash, _rest = image.partition("/")
     return first if slash and ("." in first or ":" in first or first == "localhost") else "docker.io"
 
 
-class ResourceManagerPeer:
-    """Registration and status. Raises HeadwayErrors."""
+class ResourceManagerClient:
+    """Registration and status. Calls raise a HeadwayError."""
 
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
         self._stub = ResourceManagerStub(peer.channel)  # type: ignore[no-untyped-call]
 
     async def register(self, status: rm.NodeStatus, *, address: str, version: str) -> float:
-        """The poll interval in seconds. Raises Fenced if a newer incarnation is registered."""
+        """Register. Returns the poll interval in seconds. Raises Fenced if a newer incarnation is registered."""
         request = rm.RegisterNodeRequest(
             node_id=status.node_id, incarnation=status.incarnation, address=address, status=status, version=version
         )
@@ -110,7 +110,7 @@ class ResourceManagerPeer:
         return float(reply.poll_s)
 
     async def report_status(self, status: rm.NodeStatus) -> bool:
-        """Whether this node is known there."""
+        """Report the status. Returns whether ResourceManager knows this node."""
         request = rm.ReportStatusRequest(status=status)
         reply = await self._peer.call(self._stub.ReportStatus, request, deadline_s=_DEADLINE_S)
         return bool(reply.known)

@@ -1,4 +1,4 @@
-"""What the Worker needs from outside, as Protocols: a runtime, GPUs, and the two services that it talks to."""
+"""What the Worker needs from outside, as Protocols: a container runtime and GPUs."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from .model import WantedImage
 
 
 class EngineUnavailable(Unavailable):
-    """The engine did not answer in time, or its connection broke: whether the call had an effect is unknown.
+    """The engine did not answer in time, or its connection broke. Perhaps the call had an effect.
 
-    The Worker tries the same call again with growing pauses until the attempt's start limit is over; the node
-    shows `engine_unavailable` meanwhile and takes no new work. It never ends an attempt by itself.
+    The Worker repeats the call with growing pauses until the attempt's start limit is over. Meanwhile the node shows
+    `engine_unavailable` and accepts no new work. This error never ends an attempt by itself.
     """
 
     slug = "engine-unavailable"
@@ -30,15 +30,20 @@ class EngineUnavailable(Unavailable):
 
 
 class RuntimeRefused(HeadwayError):
-    """The engine answered, and the attempt can't be run here (or anywhere): final for this attempt.
+    """The engine answered that this attempt can't run. That is final for the attempt.
 
-    ``word`` is the attempt's end: IMAGE_NOT_FOUND (no engine or registry has it), IMAGE_PULL_FAILED (registry
-    away, no permission, no disk for layers), IMAGE_BAD (wrong architecture, broken config), COMMAND_NOT_FOUND
-    and START_FAILED (engine could not create or start it), MOUNT_UNAVAILABLE (a bind's source is gone),
-    DISK_FULL is never used for the engine's own disk: that is IMAGE_PULL_FAILED or START_FAILED with
-    ``elsewhere``. GPU_FAILED for a device the engine can't hand in.
-    ``elsewhere``: another machine may well manage, so prefer one. The message is one sentence for the user, without
-    the engine's stack of wrappers.
+    ``word`` is the attempt's end:
+
+    * IMAGE_NOT_FOUND: no engine and no registry has the image.
+    * IMAGE_PULL_FAILED: the registry does not answer, gives no permission, or the disk has no space for layers.
+    * IMAGE_BAD: a wrong architecture or a broken config.
+    * COMMAND_NOT_FOUND and START_FAILED: the engine could not create or start the container.
+    * MOUNT_UNAVAILABLE: the source of a bind mount is gone.
+    * GPU_FAILED: the engine can't give the device to the container.
+
+    A full disk of the engine is IMAGE_PULL_FAILED or START_FAILED with ``elsewhere``, never DISK_FULL.
+    ``elsewhere``: a retry should prefer another machine. The message is one sentence for the user, without the wrappers
+    of the engine's errors.
     """
 
     code: ClassVar[str] = "FAILED_PRECONDITION"
@@ -52,19 +57,19 @@ class RuntimeRefused(HeadwayError):
         self.elsewhere = elsewhere
 
 
-class NoRoom(RuntimeRefused):
+class NotEnoughDisk(RuntimeRefused):
     """The engine's disk is too full for an image."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, word=EndWord.IMAGE_PULL_FAILED, elsewhere=True)
 
 
-# --- what a runtime is told and tells ------------------------------------------------------------------
+# --- values of a runtime's calls ----------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class ImageFacts:
-    """An image that is on the engine, and what its config says. ``id`` is the engine's content id."""
+class LocalImage:
+    """An image on the engine, and its config. ``id`` is the engine's content id."""
 
     id: str
     env: tuple[str, ...] = ()  # NAME=VALUE
@@ -77,8 +82,10 @@ class ImageFacts:
 
 @dataclass(frozen=True, slots=True)
 class EngineImage:
-    """An image in the engine's list. ``names`` (NAME:TAG) and ``repo_digests`` (NAME@DIGEST) are without Headway's own
-    mark, ``marked`` tells of that."""
+    """An image in the engine's list. ``marked``: it has Headway's mark.
+
+    ``names`` (NAME:TAG) and ``repo_digests`` (NAME@DIGEST) are without that mark.
+    """
 
     id: str
     names: tuple[str, ...] = ()
@@ -87,33 +94,33 @@ class EngineImage:
     marked: bool = False
 
 
-class Removed(enum.Enum):
-    """What became of an image that was to go."""
+class ImageRemoval(enum.Enum):
+    """The result of an image's removal."""
 
     GONE = "gone"
-    KEPT = "kept"  # somebody else has named it meanwhile: only Headway's mark went
-    IN_USE = "in_use"  # a container needs it; nothing was done
+    KEPT = "kept"  # it has a name of somebody else, so only Headway's mark was removed
+    IN_USE = "in_use"  # a container needs it, so nothing was done
 
 
-class Archive(Protocol):
-    """A docker archive as a stream."""
+class ImageArchive(Protocol):
+    """A Docker archive of an image, as a stream."""
 
     def chunks(self) -> Iterator[bytes]:
-        """Its bytes, once; may block as long as the shared mount does, but not for ever.
+        """Its bytes, once. It may block while the shared mount does, but not for ever.
 
         Raises:
-            MountUnavailable, RuntimeRefused: it can't be read; why.
+            MountUnavailable, RuntimeRefused: why it can't be read.
         """
         ...
 
     def close(self) -> None:
-        """Nobody reads on. Safe twice, from any thread."""
+        """Stop reading. Safe twice, from any thread."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Credentials:
-    """What a registry gets. Never logged, never stored."""
+class RegistryCredentials:
+    """A registry's user name and password. They are never logged and never stored."""
 
     username: str
     password: str = field(repr=False)
@@ -121,10 +128,10 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True)
 class StartOrder:
-    """Everything that one container is made of. Nothing of it comes from a path that a user typed."""
+    """Everything that a container is made from. No path in it was typed by a user."""
 
     attempt: AttemptId
-    image: ImageFacts
+    image: LocalImage
     spec: LaunchSpec  # for the launcher: argv, environment, user, limits of the run
     command: str | None  # the script's text, for /headway/attempt/command; None for an argv
     lease_until_boot_ns: int | None  # first content of the lease; None: without limit
@@ -141,7 +148,7 @@ class StartOrder:
 
 
 class ContainerState(enum.StrEnum):
-    """Where a container is, as the engine says."""
+    """The state of a container, as the engine reports it."""
 
     ABSENT = "absent"
     CREATED = "created"  # never started
@@ -151,10 +158,10 @@ class ContainerState(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ContainerFacts:
-    """What the engine says of one attempt's container.
+    """What the engine reports of one attempt's container. ``ended_at`` is epoch seconds.
 
-    ``exit_code``, ``oom_killed`` and ``error`` mean something only when it has EXITED, and never more than the
-    end record does: after a reboot engines report 0 for what was cut off. ``ended_at`` is epoch seconds.
+    ``exit_code``, ``oom_killed`` and ``error`` count only when it has EXITED. The end record counts more: after a
+    reboot engines report 0 for containers that were cut off.
     """
 
     state: ContainerState
@@ -168,8 +175,8 @@ class ContainerFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """What the launcher has written so far. ``timeout_ms``: a changed timeout that it counts by."""
+class AttemptProgress:
+    """What the launcher has written so far. ``timeout_ms`` is a changed timeout that it has confirmed."""
 
     started: StartedRecord | None = None
     end: EndRecord | None = None
@@ -178,7 +185,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class EngineFacts:
-    """For the node's status."""
+    """The engine's version and architecture, for the node's status."""
 
     version: str
     architecture: str = ""  # amd64, arm64
@@ -186,10 +193,10 @@ class EngineFacts:
 
 @dataclass(frozen=True, slots=True)
 class ContainerFiles:
-    """Where a container's own files lie on this machine, its box and the folders bound into it apart.
+    """Where a container's own files are on this machine, without its box and its bind mounts.
 
-    ``folders`` may be looked into; ``more_bytes`` is the engine's figure for what can't be, and lies on the disk of
-    ``root``. ``pid`` is the container's first process as this machine numbers it, None if it does not run here.
+    ``folders`` can be read. ``more_bytes`` is the engine's figure for the rest, on the disk of ``root``. ``pid`` is the
+    container's first process by this machine's numbers, None if it does not run here.
     """
 
     root: Path = Path("/nonexistent")
@@ -199,31 +206,31 @@ class ContainerFiles:
 
 
 class Runtime(Protocol):
-    """Runs one container for each attempt. Docker and scripted; the same contract suite runs on both.
+    """Runs one container for each attempt. There are two: Docker and scripted.
 
-    *Making one.* ``DockerRuntime.from_config(config, attempts_dir)`` in ``runtime/docker.py``; the files of the box are
-    ``runtime.boxed.BoxedRuntime``'s. ``tests/contracts/test_runtime.py`` holds every runtime to this.
+    *Making one.* ``DockerRuntime.from_config(config, attempts_dir)`` in ``runtime/docker.py``. The files of the box
+    belong to ``runtime.boxed.BoxedRuntime``. ``tests/contracts/test_runtime.py`` tests every runtime.
 
-    *Identity.* A container belongs to exactly one attempt, found again by its name ``headway-<attempt.folder>`` and by
-    labels that hold node id, job, task and number. There is never a second one for an attempt: ``start`` looks
-    first, and a created one whose answer got lost is taken over.
+    *Identity.* A container belongs to exactly one attempt. It is found by its name ``headway-<attempt.folder>``, and by
+    labels with node id, job, task and number. An attempt never has a second one: ``start`` looks first, and adopts a
+    container whose answer got lost.
 
-    *Order of calls.* ``open`` once; the image (``images.ImageKeeper``) then ``start`` for each attempt; ``progress``,
-    ``inspect``, ``renew``, ``stop`` and ``kill`` any time after; ``remove`` last. After a restart of the Worker:
-    ``open``, ``list``, and then the same as if nothing had happened. All but ``open`` are safe twice, in any state,
-    also for an attempt that never was.
+    *Order of calls.* ``open`` comes once. For each attempt the image comes first (``images.ImageManager``), then
+    ``start``. ``progress``, ``inspect``, ``renew``, ``stop`` and ``kill`` may follow at any time. ``remove`` is last.
+    After a restart of the Worker ``open`` and ``list`` come first, and then all goes on as before. All but ``open`` are
+    safe twice, in any state, and for unknown attempts.
 
-    *Blocking.* Every call gives up by itself after the engine timeout and raises EngineUnavailable; none blocks the
-    event loop. Engine calls run in a thread pool of the runtime's own, never in asyncio's, which a hanging engine would
-    fill up for everyone. A call whose task is cancelled may go on in its thread: calls for one attempt are serialised
-    by the runtime, so that a ``remove`` after a cancelled ``start`` finds what that start made.
+    *Blocking.* Every call ends after the engine timeout and then raises EngineUnavailable. None blocks the event loop.
+    Engine calls run in a thread pool of the runtime's own: a hanging engine would fill asyncio's pool. A call whose
+    task is cancelled may go on in its thread. The runtime serialises the calls for one attempt, so a ``remove`` after a
+    cancelled ``start`` finds what that start made.
 
-    *Who enforces.* Timeout, grace, lease and log limit are the launcher's inside the container. The Worker only
-    writes the box (``stop``, ``renew``) and calls ``kill`` when the launcher has failed to act in time.
+    *Who enforces.* The launcher in the container enforces timeout, grace, lease and log limit. The Worker only writes
+    the box (``stop``, ``renew``), and calls ``kill`` when the launcher did not act in time.
 
-    *Failures.* EngineUnavailable (unknown outcome, tried again) or RuntimeRefused (final, carries the EndWord).
-    Anything else is a bug and ends the attempt with PLATFORM_ERROR. Neither is raised by ``progress``, ``stop``,
-    ``extend`` and ``renew``, which touch only the local disk: those raise OSError.
+    *Failures.* EngineUnavailable means an unknown outcome, and the call is repeated. RuntimeRefused is final and has
+    the EndWord. Any other error is a bug and ends the attempt with PLATFORM_ERROR. ``progress``, ``stop``, ``extend``
+    and ``renew`` use only the local disk and raise only OSError.
     """
 
     name: str  # "docker" | "scripted": Capacity.runtime
@@ -231,9 +238,9 @@ class Runtime(Protocol):
     async def open(self, on_change: Callable[[AttemptId], None]) -> None:
         """Connect and begin to watch.
 
-        ``on_change`` is called on the event loop when something about an attempt may have changed (started, ended,
-        container gone). It is only a nudge: the Worker looks for itself. Nudges may be lost (the Worker
-        sweeps now and then) and may come for attempts that nobody knows. An engine that is away is no error here.
+        ``on_change`` is called on the event loop when an attempt may have changed: its process started or ended, or its
+        container is gone. It is only a nudge, and the Worker looks itself. Nudges may be lost, since the Worker also
+        sweeps. They may come for unknown attempts. An engine that does not answer is no error here.
         """
         ...
 
@@ -242,61 +249,69 @@ class Runtime(Protocol):
         ...
 
     async def check(self) -> EngineFacts:
-        """A cheap question that shows whether the engine answers. Raises EngineUnavailable."""
+        """A cheap question to find out whether the engine answers. Raises EngineUnavailable."""
         ...
 
-    async def find_image(self, wanted: WantedImage) -> ImageFacts | None:
-        """The image if the engine has it: by its pinned digest, else by a name that people of the machine gave it.
+    async def find_image(self, wanted: WantedImage) -> LocalImage | None:
+        """The image, if the engine has it: by its digest, else by a name that people of this machine gave it.
 
-        Asks the engine nothing while its own events would tell of a change. Raises EngineUnavailable, RuntimeRefused
-        (not the name of an image; made for other machines).
+        It asks the engine only when events may have been missed. Raises EngineUnavailable, or RuntimeRefused for an
+        invalid name or an image for another architecture.
         """
         ...
 
-    async def load_image(self, wanted: WantedImage, archive: Archive) -> ImageFacts:
-        """Take an image of the market in. When it fails, nothing of it stays; the archive is closed either way.
+    async def load_image(self, wanted: WantedImage, archive: ImageArchive) -> LocalImage:
+        """Load an image of the market. After a failure nothing of it stays. The archive is closed in any case.
 
         Raises EngineUnavailable, RuntimeRefused, MountUnavailable.
         """
         ...
 
-    async def resolve_image(self, wanted: WantedImage, credentials: Credentials | None) -> str:
-        """The manifest's digest that the registry has under the image's name, as shown to who signs in so. Raises
-        EngineUnavailable, RuntimeRefused (``elsewhere``: the registry could not be asked from here)."""
-        ...
+    async def resolve_image(self, wanted: WantedImage, credentials: RegistryCredentials | None) -> str:
+        """The manifest's digest that the registry has for the image's name and these credentials.
 
-    async def pull_image(self, wanted: WantedImage, credentials: Credentials | None) -> ImageFacts:
-        """Fetch a pinned image from its registry, by its digest alone. Raises EngineUnavailable, RuntimeRefused."""
-        ...
-
-    async def mark_image(self, image_id: str) -> None:
-        """Give the image a name of Headway's own, which keeps it from a prune of nameless images and tells people that
-        it is Headway's. Raises EngineUnavailable."""
-        ...
-
-    async def remove_image(self, image_id: str, names: Collection[str]) -> Removed:
-        """Take Headway's mark and these names (those that its fetch gave it) from an image; with its last name it goes.
-        Other names and containers keep it. Gone already is GONE. Raises EngineUnavailable."""
-        ...
-
-    async def layers_there(self, layers: Sequence[str]) -> int:
-        """How many of these layers (digests, from the lowest on) the engine has one upon the other, so that an archive
-        may leave them out. 0 where it can't use that. Raises EngineUnavailable."""
-        ...
-
-    async def start(self, order: StartOrder) -> ContainerFacts:
-        """Lay out the box, create the container if there is none, and start it if it never ran.
-
-        A container of this attempt that is running or has exited is left alone, and its facts are answered:
-        nothing runs twice. Returns as soon as the engine has started it; the user's process starts a moment later
-        (``progress``).
-        Raises EngineUnavailable, RuntimeRefused; a container that could not be started is removed before
-        RuntimeRefused is raised (or by ``remove``, if the engine goes away in between).
+        Raises EngineUnavailable, RuntimeRefused (``elsewhere``: the registry could not be asked from here).
         """
         ...
 
-    async def progress(self, attempt: AttemptId) -> Progress:
-        """What the launcher has written; no question to the engine. A broken record counts as none."""
+    async def pull_image(self, wanted: WantedImage, credentials: RegistryCredentials | None) -> LocalImage:
+        """Fetch an image from its registry, by its digest only. Raises EngineUnavailable, RuntimeRefused."""
+        ...
+
+    async def mark_image(self, image_id: str) -> None:
+        """Give the image Headway's mark, which is a name on the engine. Raises EngineUnavailable.
+
+        The mark protects it from a prune of nameless images, and shows people that it is Headway's.
+        """
+        ...
+
+    async def remove_image(self, image_id: str, names: Collection[str]) -> ImageRemoval:
+        """Remove Headway's mark and these names, which its fetch gave it. Without a name the image is removed.
+
+        Other names and containers keep it. An image that is gone already is GONE. Raises EngineUnavailable.
+        """
+        ...
+
+    async def layers_there(self, layers: Sequence[str]) -> int:
+        """How many of these layers (digests, the lowest first) the engine has on top of each other.
+
+        An archive may leave them out. 0: the engine can't use such archives. Raises EngineUnavailable.
+        """
+        ...
+
+    async def start(self, order: StartOrder) -> ContainerFacts:
+        """Make the box, create the container if there is none, and start it if it never ran.
+
+        A container of this attempt that runs or has exited is left alone, and its facts are returned: nothing runs
+        twice. It returns when the engine has started the container. The user's process starts a moment later
+        (``progress``).
+        Raises EngineUnavailable, RuntimeRefused. A container that could not be started is removed before RuntimeRefused
+        is raised. If the engine does not answer then, ``remove`` does it.
+        """
+        ...
+
+    async def progress(self, attempt: AttemptId) -> AttemptProgress:
+        """What the launcher has written. The engine is not asked. A broken record counts as none."""
         ...
 
     async def inspect(self, attempt: AttemptId) -> ContainerFacts:
@@ -304,58 +319,61 @@ class Runtime(Protocol):
         ...
 
     async def stop(self, attempt: AttemptId, word: StopWord, grace_ms: int | None = None) -> None:
-        """Order the launcher to end the attempt; the end shows in ``progress`` later. Never waits for it.
+        """Order the launcher to end the attempt, without waiting. ``progress`` shows the end later.
 
-        The first word stands; a second order can only shorten the grace.
+        The first word counts, and a second order can only shorten the grace.
         """
         ...
 
     async def extend(self, attempt: AttemptId, timeout_ms: int) -> None:
-        """Order the launcher to count by this timeout, from the start; a shorter one than ordered before is passed
-        over. That it does so shows in ``progress`` and by a nudge; one that has ended, or is being ended, never does.
+        """Order the launcher to use this timeout, from the start. One shorter than the last is ignored.
+
+        ``progress`` shows the launcher's confirmation, after a nudge. An attempt that has ended or is ending never
+        confirms.
         """
         ...
 
     async def renew(self, until_boot_ns: Mapping[AttemptId, int | None]) -> None:
-        """Write leases: a boot-time instant, or None for no limit. Attempts that have no box are passed over."""
+        """Write leases: an instant of the boot clock, or None for no limit. Attempts without a box are skipped."""
         ...
 
     async def kill(self, attempt: AttemptId) -> None:
-        """KILL the whole container through the engine, when the launcher did not act. Returns once that is ordered;
-        gone or never there is done. Raises EngineUnavailable, also when the engine says that it can't."""
+        """KILL the whole container through the engine, when the launcher did not act. It returns after the order.
+
+        A container that is not there counts as killed. Raises EngineUnavailable, also when the engine can't kill it.
+        """
         ...
 
     async def remove(self, attempt: AttemptId) -> None:
-        """Remove the container, running or not; the box stays. Raises EngineUnavailable."""
+        """Remove the container, running or not. The box stays. Raises EngineUnavailable."""
         ...
 
     async def remove_box(self, attempt: AttemptId) -> None:
-        """Give back the disk space of box and spools, once ``remove`` is done and the logs are copied."""
+        """Remove box and spools from the disk, after ``remove`` and after the logs are copied."""
         ...
 
     async def list(self) -> Mapping[AttemptId, ContainerFacts]:
-        """All containers of this node, by label; cheap enough for every half minute. Raises EngineUnavailable."""
+        """All containers of this node, by label. It is cheap enough for every half minute. Raises EngineUnavailable."""
         ...
 
     async def images(self) -> Sequence[EngineImage]:
-        """All images on the engine; as cheap as ``find_image``. Raises EngineUnavailable."""
+        """All images on the engine. It is as cheap as ``find_image``. Raises EngineUnavailable."""
         ...
 
     def data_folders(self) -> Sequence[Path]:
-        """Where the engine keeps images and containers on this machine; empty while that isn't known, or elsewhere."""
+        """The engine's folders of images and containers on this machine. Empty: not known yet, or elsewhere."""
         ...
 
     async def files(self, attempt: AttemptId) -> ContainerFiles:
-        """Where the container's files lie. May take as long as the engine needs to add them up. Raises
-        EngineUnavailable."""
+        """Where the container's files are. The engine may need time to add them up. Raises EngineUnavailable."""
         ...
 
     def spool(self, attempt: AttemptId, stream: Stream) -> Path | None:
-        """Where the attempt's raw output lies on this disk; None: there is and will be none."""
+        """The file of the attempt's raw output on this disk. None: there is and will be none."""
         ...
 
     def index(self, attempt: AttemptId) -> Path | None:
-        """The index of both spools, as ``box`` describes it."""
+        """The index of both spools. See ``box``."""
         ...
 
 
@@ -364,7 +382,7 @@ class Runtime(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class GpuReading:
-    """One GPU now. None: the driver doesn't tell."""
+    """One GPU now. None: the driver doesn't report it."""
 
     uuid: str
     model: str
@@ -384,7 +402,7 @@ class GpuReading:
 
 @dataclass(frozen=True, slots=True)
 class GpuInventory:
-    """What the driver tells of this machine. ``problem``: why GPUs that should be here can't be read; empty: fine."""
+    """What the driver reports. ``problem``: why the machine's GPUs can't be read, empty if they can."""
 
     gpus: tuple[GpuReading, ...] = ()
     driver_version: str = ""
@@ -393,12 +411,12 @@ class GpuInventory:
 
 
 class Gpus(Protocol):
-    """The machine's GPUs: ``NvmlGpus(outside_memory_bytes=...)`` in ``gpu.py``, or simulated ones."""
+    """The machine's GPUs: ``NvmlGpus`` in ``machine/gpus.py``, or simulated ones."""
 
     async def read(self, ours: Collection[str]) -> GpuInventory:
-        """Readings of all; ``ours`` are the UUIDs that live attempts hold, so their processes aren't from outside.
+        """Readings of all GPUs. ``ours`` are the UUIDs of live attempts, whose processes belong to Headway.
 
-        Never raises and never takes long: a driver that hangs is a ``problem``.
+        It never raises and never takes long. A driver that hangs is a ``problem``.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""The Worker's gRPC door: messages in, answers out."""
+"""The Worker's gRPC service: it converts requests, calls the rooms, and answers."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from headway.rpc.v1 import resource_manager_pb2, worker_pb2
 from headway.rpc.v1.worker_pb2_grpc import WorkerServicer
 
 from . import wire
-from .attempt.admission import Refuse
+from .attempt.admission import RefuseLaunch
 from .attempt.task_controller import TaskController
-from .logs.reader import LogReader
-from .machine.heartbeat import Heartbeat
-from .machine.status import StatusReader
+from .logs.reader import WorkerLogReader
 from .model import WantedImage
+from .node.heartbeat import Heartbeat
+from .node.status import StatusReader
 
 
-class Servicer(WorkerServicer):
+class WorkerService(WorkerServicer):
     """See proto/headway/rpc/v1/worker.proto for what each call promises."""
 
     def __init__(
         self,
         service: Service,
         controller: TaskController,
-        logs: LogReader,
+        logs: WorkerLogReader,
         status: StatusReader,
         heartbeat: Heartbeat,
         clock: Clock,
         *,
         on_poll: Callable[[], None],
-        on_wishes: Callable[[Sequence[WantedImage]], None],
+        on_prefetch_list: Callable[[Sequence[WantedImage]], None],
     ) -> None:
         self._service = service
         self._controller = controller
@@ -43,7 +43,7 @@ class Servicer(WorkerServicer):
         self._heartbeat = heartbeat
         self._clock = clock
         self._on_poll = on_poll
-        self._on_wishes = on_wishes
+        self._on_prefetch_list = on_prefetch_list
 
     async def Launch(self, request: worker_pb2.LaunchRequest, context: Any) -> worker_pb2.LaunchReply:
         if self._service.stopping:
@@ -51,12 +51,12 @@ class Servicer(WorkerServicer):
         try:
             launches = [(wire.launch(message), message.SerializeToString()) for message in request.launches]
         except (ValueError, KeyError) as error:
-            raise InvalidInput(f"A launch makes no sense: {error}") from error
+            raise InvalidInput(f"A launch is not valid: {error}") from error
         answers = await self._controller.launch(launches)
         reply = worker_pb2.LaunchReply()
         for message, answer in zip(request.launches, answers, strict=True):
             verdict = reply.verdicts.add(attempt=message.attempt)
-            if isinstance(answer, Refuse):
+            if isinstance(answer, RefuseLaunch):
                 verdict.slug = answer.error.slug
                 verdict.sentence = answer.error.message
                 verdict.again_later = answer.again_later
@@ -97,7 +97,7 @@ class Servicer(WorkerServicer):
     async def PrepareImages(
         self, request: worker_pb2.PrepareImagesRequest, context: Any
     ) -> worker_pb2.PrepareImagesReply:
-        self._on_wishes(wire.wishes(request))
+        self._on_prefetch_list(wire.prefetch_images(request))
         return worker_pb2.PrepareImagesReply()
 
     async def GetStatus(self, request: worker_pb2.GetStatusRequest, context: Any) -> resource_manager_pb2.NodeStatus:

@@ -1,15 +1,13 @@
-"""What the Worker must not forget: attempts it accepted, stops it was told of, ends it has not delivered, images it
-brought.
+"""What the Worker must not forget: accepted attempts, stops, ends that were not delivered, and fetched images.
 
-One SQLite file on the machine's own disk. A burst of launches or ends is one transaction, so it costs one fsync. The
-whole of it is in memory as well (``TaskController``), so nothing is ever read back but at a start.
+It is one SQLite file on the machine's own disk. A burst of launches or ends is one transaction, so it costs one fsync.
+All of it is in memory too (``TaskController``), so it is read only at a start.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import sqlalchemy as sa
@@ -20,8 +18,8 @@ from headway.store.batcher import Batcher
 from headway.store.database import Database
 
 from .box import StopWord
-from .images.journal import ImageJournal
-from .model import Stage, Times, attempt_of_folder
+from .images.journal import SqlImageJournal
+from .model import AttemptRecord, AttemptStage, AttemptTimes, attempt_of_folder
 
 _INSERT = (
     "INSERT OR REPLACE INTO attempts (folder, stage, launch, facts, notes, end_report, changed_at) "
@@ -29,142 +27,54 @@ _INSERT = (
 )
 
 
-@dataclass(slots=True)
-class Record:
-    """One attempt as stored. ``launch`` and ``end_report`` are serialised messages; ``launch`` is None for an
-    attempt that was only ever stopped. ``notes`` is its platform log so far."""
-
-    attempt: AttemptId
-    stage: Stage
-    launch: bytes | None
-    times: Times
-    stop: StopWord | None = None
-    stop_detail: str = ""  # one sentence for the owner, where this Worker itself decided to stop it
-    discarded: bool = False  # superseded: nobody wants its end
-    boot_id: str = ""  # of the machine when its container was started
-    container_id: str = ""
-    image_id: str = ""
-    notes: bytes = b""
-    end_report: bytes | None = None
-    changed_at: float = 0.0
-    timeout_s: float | None = None  # with the time that it was given since its launch; None: as launched
-    counted_s: float | None = None  # the changed timeout that its launcher counts by
-    given: int = 0  # so many times was it given time, as its platform log tells
-    unsafe: bool = field(default=False)  # its container could not be ended: its resources are not given out
-
-    def row(self) -> tuple[Any, ...]:
-        """As in the table."""
-        times = self.times
-        facts = {
-            "accepted_at": times.accepted_at,
-            "container_started_at": times.container_started_at,
-            "process_started_at": times.process_started_at,
-            "ended_at": times.ended_at,
-            "run_s": times.run_s,
-            "stop": self.stop.value if self.stop else None,
-            "stop_detail": self.stop_detail,
-            "discarded": self.discarded,
-            "boot_id": self.boot_id,
-            "container_id": self.container_id,
-            "image_id": self.image_id,
-            "timeout_s": self.timeout_s,
-            "counted_s": self.counted_s,
-            "given": self.given,
-            "unsafe": self.unsafe,
-        }
-        return (
-            self.attempt.folder,
-            self.stage.value,
-            self.launch,
-            json.dumps(facts),
-            self.notes,
-            self.end_report,
-            self.changed_at,
-        )
-
-    @classmethod
-    def from_row(cls, row: Any) -> Record | None:
-        """None for a row whose name is no attempt's."""
-        attempt = attempt_of_folder(row.folder)
-        if attempt is None:
-            return None
-        facts = json.loads(row.facts)
-        return cls(
-            attempt=attempt,
-            stage=Stage(row.stage),
-            launch=row.launch,
-            times=Times(
-                accepted_at=facts["accepted_at"],
-                container_started_at=facts.get("container_started_at"),
-                process_started_at=facts.get("process_started_at"),
-                ended_at=facts.get("ended_at"),
-                run_s=facts.get("run_s"),
-            ),
-            stop=StopWord(facts["stop"]) if facts.get("stop") else None,
-            stop_detail=facts.get("stop_detail", ""),
-            discarded=bool(facts.get("discarded")),
-            boot_id=facts.get("boot_id", ""),
-            container_id=facts.get("container_id", ""),
-            image_id=facts.get("image_id", ""),
-            notes=row.notes,
-            end_report=row.end_report,
-            changed_at=row.changed_at,
-            timeout_s=facts.get("timeout_s"),
-            counted_s=facts.get("counted_s"),
-            given=facts.get("given", 0),
-            unsafe=bool(facts.get("unsafe")),
-        )
-
-
 class WorkerStore:
-    """See the module. Every call but ``close`` raises StoreFull or StoreUnavailable; nothing is stored then."""
+    """See the module. Every call but ``close`` raises StoreFull or StoreUnavailable. Then nothing is stored."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
         self._puts: Batcher[tuple[Any, ...], None] = Batcher(self._write, name="worker-store")
-        self.images = ImageJournal(db)
+        self.images = SqlImageJournal(db)
 
     @classmethod
     async def open(cls, path: str) -> WorkerStore:
-        """Open the file, made if there is none, for this process alone."""
+        """Open the file for this process alone. It is made if it is missing."""
         return cls(await Database.open(path, room="worker"))
 
     async def close(self) -> None:
-        """Finish what was handed in. Safe twice."""
+        """Finish what was submitted. Safe twice."""
         await self._puts.close()
         await self._db.close()
 
-    async def put(self, record: Record) -> None:
-        """Store the record as it is now; durable when this returns. Puts that come together share one fsync."""
-        await self._puts.submit(record.row())
+    async def put(self, record: AttemptRecord) -> None:
+        """Store the record. It is durable when this returns. Calls at the same time share one fsync."""
+        await self._puts.submit(record_to_row(record))
 
-    async def put_many(self, records: Sequence[Record]) -> None:
-        """The same for several, all or (when it raises) perhaps none."""
-        await self._puts.submit_many([record.row() for record in records])
+    async def put_many(self, records: Sequence[AttemptRecord]) -> None:
+        """Store several records. When it raises, perhaps none was stored."""
+        await self._puts.submit_many([record_to_row(record) for record in records])
 
-    def put_later(self, record: Record) -> None:
-        """Store it with the next write or half a second later: for what may be lost in a crash and then happens
-        again."""
-        row = record.row()
+    def put_later(self, record: AttemptRecord) -> None:
+        """Store it with the next write, or half a second later. Use it for what may happen again after a crash."""
+        row = record_to_row(record)
         self._db.defer(lambda conn: conn.exec_driver_sql(_INSERT, row))
 
     def forget_later(self, attempts: Sequence[AttemptId]) -> None:
-        """Drop records, some time soon."""
+        """Drop records soon."""
         folders = [(attempt.folder,) for attempt in attempts]
         if folders:
             self._db.defer(lambda conn: conn.exec_driver_sql("DELETE FROM attempts WHERE folder = ?", folders))
 
-    async def load(self) -> list[Record]:
+    async def load(self) -> list[AttemptRecord]:
         """All records."""
 
-        def read(conn: Connection) -> list[Record]:
+        def read(conn: Connection) -> list[AttemptRecord]:
             rows = conn.execute(sa.text("SELECT * FROM attempts")).all()
-            return [record for row in rows if (record := Record.from_row(row)) is not None]
+            return [record for row in rows if (record := record_from_row(row)) is not None]
 
         return await self._db.read(read)
 
     async def next_incarnation(self, now: float) -> int:
-        """A number larger than all before, also when the wall clock was set back: one for each start."""
+        """A number for this start, larger than all before, even if the wall clock was set back."""
 
         def write(conn: Connection) -> int:
             stored = conn.execute(sa.text("SELECT value FROM meta WHERE key = 'incarnation'")).scalar()
@@ -180,3 +90,67 @@ class WorkerStore:
     async def _write(self, rows: list[tuple[Any, ...]]) -> list[None]:
         await self._db.write(lambda conn: conn.exec_driver_sql(_INSERT, rows))
         return [None] * len(rows)
+
+
+def record_to_row(record: AttemptRecord) -> tuple[Any, ...]:
+    """The row of a record in the table."""
+    times = record.times
+    facts = {
+        "accepted_at": times.accepted_at,
+        "container_started_at": times.container_started_at,
+        "process_started_at": times.process_started_at,
+        "ended_at": times.ended_at,
+        "run_s": times.run_s,
+        "stop": record.stop.value if record.stop else None,
+        "stop_detail": record.stop_detail,
+        "discarded": record.discarded,
+        "boot_id": record.boot_id,
+        "container_id": record.container_id,
+        "image_id": record.image_id,
+        "timeout_s": record.timeout_s,
+        "counted_s": record.counted_s,
+        "given": record.extensions_logged,
+        "unsafe": record.unsafe,
+    }
+    return (
+        record.attempt.folder,
+        record.stage.value,
+        record.launch,
+        json.dumps(facts),
+        record.platform_log,
+        record.end_report,
+        record.changed_at,
+    )
+
+
+def record_from_row(row: Any) -> AttemptRecord | None:
+    """The record of a row. None: its name is no attempt's."""
+    attempt = attempt_of_folder(row.folder)
+    if attempt is None:
+        return None
+    facts = json.loads(row.facts)
+    return AttemptRecord(
+        attempt=attempt,
+        stage=AttemptStage(row.stage),
+        launch=row.launch,
+        times=AttemptTimes(
+            accepted_at=facts["accepted_at"],
+            container_started_at=facts.get("container_started_at"),
+            process_started_at=facts.get("process_started_at"),
+            ended_at=facts.get("ended_at"),
+            run_s=facts.get("run_s"),
+        ),
+        stop=StopWord(facts["stop"]) if facts.get("stop") else None,
+        stop_detail=facts.get("stop_detail", ""),
+        discarded=bool(facts.get("discarded")),
+        boot_id=facts.get("boot_id", ""),
+        container_id=facts.get("container_id", ""),
+        image_id=facts.get("image_id", ""),
+        platform_log=row.notes,
+        end_report=row.end_report,
+        changed_at=row.changed_at,
+        timeout_s=facts.get("timeout_s"),
+        counted_s=facts.get("counted_s"),
+        extensions_logged=facts.get("given", 0),
+        unsafe=bool(facts.get("unsafe")),
+    )

@@ -1,4 +1,4 @@
-"""The Worker's messages to and from its own values, with the kernel's ``convert``."""
+"""Converts messages to and from the Worker's own values, with the kernel's ``convert``."""
 
 from __future__ import annotations
 
@@ -10,11 +10,19 @@ from headway.rpc.v1 import resource_manager_pb2 as rm
 from headway.rpc.v1 import task_manager_pb2 as tm
 from headway.rpc.v1 import worker_pb2 as pb
 
-from .attempt.endings import Ending
 from .box import StopWord
-from .model import Extend, Given, ImageSource, Launch, Owner, Times, WantedImage
+from .model import (
+    AttemptRecord,
+    AttemptTimes,
+    EndDecision,
+    ExtendAttempt,
+    Extension,
+    ImageSource,
+    LaunchAttempt,
+    Owner,
+    WantedImage,
+)
 from .ports import EngineImage, GpuReading
-from .store import Record
 
 _SOURCES = {
     common_pb2.IMAGE_SOURCE_MARKET: ImageSource.MARKET,
@@ -23,9 +31,9 @@ _SOURCES = {
 }
 
 
-def launch(message: pb.LaunchAttempt) -> Launch:
-    """Raises ValueError or KeyError for a message that makes no sense."""
-    return Launch(
+def launch(message: pb.LaunchAttempt) -> LaunchAttempt:
+    """The launch in a message. Raises ValueError or KeyError for an invalid one."""
+    return LaunchAttempt(
         attempt=convert.attempt_id(message.attempt),
         owner=Owner(
             name=message.owner.name,
@@ -48,8 +56,8 @@ def launch(message: pb.LaunchAttempt) -> Launch:
     )
 
 
-def wishes(request: pb.PrepareImagesRequest) -> list[WantedImage]:
-    """Those that can be fetched ahead: pinned ones from the market or a registry."""
+def prefetch_images(request: pb.PrepareImagesRequest) -> list[WantedImage]:
+    """The images that can be prefetched: those with a digest, from the market or a registry."""
     wanted = [
         WantedImage(image.image, image.digest, _SOURCES.get(image.source, ImageSource.UNKNOWN), image.account)
         for image in request.images
@@ -57,58 +65,58 @@ def wishes(request: pb.PrepareImagesRequest) -> list[WantedImage]:
     return [one for one in wanted if one.digest and one.source in (ImageSource.MARKET, ImageSource.REGISTRY)]
 
 
-def engine_image(image: EngineImage, *, ours: bool, tell_names: bool) -> rm.EngineImage:
-    """``tell_names``: whether the names of what others brought may be known."""
-    tell = ours or tell_names
+def engine_image(image: EngineImage, *, ours: bool, show_names: bool) -> rm.EngineImage:
+    """``show_names``: whether to name images that Headway did not fetch."""
+    shown = ours or show_names
     return rm.EngineImage(
         id=image.id,
-        names=image.names if tell else (),
-        repo_digests=image.repo_digests if tell else (),
+        names=image.names if shown else (),
+        repo_digests=image.repo_digests if shown else (),
         bytes=image.size_bytes,
         ours=ours,
     )
 
 
-def stored_launch(data: bytes) -> Launch:
-    """The inverse of what was stored: a serialised LaunchAttempt."""
+def stored_launch(data: bytes) -> LaunchAttempt:
+    """The launch of a stored LaunchAttempt message."""
     return launch(pb.LaunchAttempt.FromString(data))
 
 
 def stop_word(text: str) -> StopWord:
-    """A newer TaskManager's word counts as the platform's wish."""
+    """The stop word. An unknown one of a newer TaskManager counts as PLATFORM."""
     try:
         return StopWord(text)
     except ValueError:
         return StopWord.PLATFORM
 
 
-def extend_orders(messages: Iterable[tm.ExtendOrder]) -> list[Extend]:
+def extend_orders(messages: Iterable[tm.ExtendOrder]) -> list[ExtendAttempt]:
     """Orders to let attempts run longer."""
     return [
-        Extend(
+        ExtendAttempt(
             convert.attempt_id(message.attempt),
             message.timeout_s,
-            tuple(Given(one.by, one.seconds, one.forced) for one in message.extensions),
+            tuple(Extension(one.by, one.seconds, one.forced) for one in message.extensions),
         )
         for message in messages
     ]
 
 
 def report(
-    record: Record,
+    record: AttemptRecord,
     kind: str,
     *,
     node_id: str,
     incarnation: int,
     at: float,
-    ending: Ending | None = None,
+    decision: EndDecision | None = None,
     peak_memory_bytes: int | None = None,
     stdout_bytes: int = 0,
     stderr_bytes: int = 0,
     dropped_bytes: int = 0,
 ) -> tm.AttemptReport:
-    """All that is known of an attempt; each report holds what earlier ones did, so a later one stands for them."""
-    times: Times = record.times
+    """All that is known of an attempt. A later report holds all facts of earlier ones, so it replaces them."""
+    times: AttemptTimes = record.times
     message = tm.AttemptReport(
         attempt=convert.attempt_to_pb(record.attempt),
         node_id=node_id,
@@ -128,10 +136,10 @@ def report(
         stderr_bytes=stderr_bytes,
         dropped_bytes=dropped_bytes,
     )
-    if ending is not None:
-        message.reason.CopyFrom(convert.end_reason_to_pb(ending.reason))
-        message.warnings.extend(ending.warnings)
-        message.retry_elsewhere = ending.elsewhere
+    if decision is not None:
+        message.reason.CopyFrom(convert.end_reason_to_pb(decision.reason))
+        message.warnings.extend(decision.warnings)
+        message.retry_elsewhere = decision.elsewhere
     return message
 
 
@@ -155,5 +163,5 @@ def gpu(reading: GpuReading) -> rm.Gpu:
 
 
 def stored_report(data: bytes) -> tm.AttemptReport:
-    """A report as it was stored."""
+    """The report of a stored message."""
     return tm.AttemptReport.FromString(data)

@@ -354,7 +354,7 @@ def test_more_time_outlives_the_first_limit_and_a_kill_of_all_who_know_of_it(clu
     assert tasks["endless"]["reason"]["sentence"].startswith("It ran past its timeout of 13s and was ended.")
     platform = cluster.client.log(job_id, "long", stream="platform").decode()
     assert "admin gave it 30m more." in platform
-    assert "Its timeout is 30m10s now; it passes at " in platform
+    assert "Its timeout is 30m10s now, until " in platform
     assert "admin gave it 3s more at " in cluster.headway("show", f"{job_id}/endless").stdout.decode()
     with pytest.raises(Refused) as late:
         extend("endless", "5m")

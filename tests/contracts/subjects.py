@@ -17,7 +17,7 @@ from worker.model import WantedImage
 from worker.ports import Runtime, StartOrder
 from worker.runtime.docker import DockerRuntime
 from worker.runtime.docker_engine import DockerEngine
-from worker.runtime.docker_options import Identity
+from worker.runtime.docker_options import WorkerIdentity
 from worker.runtime.scripted import ScriptedRuntime
 
 
@@ -146,7 +146,7 @@ class DockerSubject:
         self.runtime = DockerRuntime(
             self.attempts,
             engine=DockerEngine(self._engine_url, timeout_s=self._timeout_s),
-            identity=Identity("test", self._node, str(self.attempts)),
+            identity=WorkerIdentity("test", self._node, str(self.attempts)),
             launcher=build(),
         )
         await self.runtime.open(self._nudges)

@@ -30,12 +30,12 @@ from tests.support.registry import PASSWORD, PROGRAM, USER, Registry
 from tests.support.small_disks import small_disks
 from tests.support.waiting import eventually, soon
 from tests.support.worker_house import a_launch, an_attempt, worker_house
-from worker.images import ImageKeeper, MarketShelf, Marks
+from worker.images import DiskWatermarks, ImageManager, MountedMarketArchives
 from worker.machine.disk_watch import read_disks
-from worker.machine.disks import Disk
-from worker.machine.mounted import MountWatch
+from worker.machine.disks import DiskReading
+from worker.machine.mount import MountWatch
 from worker.model import ImageSource, WantedImage
-from worker.ports import Credentials, EngineUnavailable, RuntimeRefused
+from worker.ports import EngineUnavailable, RegistryCredentials, RuntimeRefused
 from worker.runtime.docker_images import MARK
 from worker.store import WorkerStore
 
@@ -52,10 +52,10 @@ class Market:
         self.images = ImageStore(self.layout)
         self.subject = DockerSubject(folder, url)
         self.needed: set[str] = set()
-        self.disk: Disk | None = None  # None: as it is
-        self.marks = Marks(high=1.0, low=1.0, reserve_bytes=0)
+        self.disk: DiskReading | None = None  # None: as it is
+        self.marks = DiskWatermarks(high=1.0, low=1.0, reserve_bytes=0)
         self.fetches = 0
-        self.credentials: Credentials | None = None
+        self.credentials: RegistryCredentials | None = None
 
     async def open(self) -> None:
         (self.folder / "worker").mkdir(exist_ok=True)
@@ -64,16 +64,16 @@ class Market:
         self.store = await WorkerStore.open(str(self.folder / "worker" / "worker.db"))
         self.mounted = MountWatch(self.layout, "test", SystemClock(), lambda: None)
         await self.mounted.look()
-        self.keeper = ImageKeeper(
+        self.keeper = ImageManager(
             node_id="n1",
             runtime=self.subject.runtime,
             journal=self.store.images,
-            shelf=MarketShelf(self.layout, "test", self.mounted),
+            market=MountedMarketArchives(self.layout, "test", self.mounted),
             credentials=self._credentials,
             disk=self._disk,
             needed=lambda: self.needed,
             clock=SystemClock(),
-            marks=self.marks,
+            watermarks=self.marks,
         )
         await self.keeper.open()
         await self.subject.runtime.check()
@@ -119,13 +119,13 @@ class Market:
     async def _trusted(self) -> bool:
         return self.subject.runtime._images._trusted
 
-    async def _disk(self) -> Disk | None:
+    async def _disk(self) -> DiskReading | None:
         if self.disk is not None:
             return self.disk
         found = read_disks([(folder, "the engine") for folder in self.subject.runtime.data_folders()])
         return found[0] if found else None
 
-    async def _credentials(self, wanted: WantedImage) -> Credentials | None:
+    async def _credentials(self, wanted: WantedImage) -> RegistryCredentials | None:
         return self.credentials
 
 
@@ -228,7 +228,7 @@ async def test_a_load_that_fails_says_why_and_leaves_nothing(
     with pytest.raises((RuntimeRefused, MountUnavailable)) as caught:
         await market.prepare(info)
     word = caught.value.word if isinstance(caught.value, RuntimeRefused) else EndWord.MOUNT_UNAVAILABLE
-    assert (word, sentence in str(caught.value)) == (want, True), str(caught.value)
+    assert (word, sentence in str(caught.value).lower()) == (want, True), str(caught.value)
     assert {image["Id"] for image in docker_client.api.images(all=True)} == before
     assert await market.store.images.load() == [] or list(market.keeper._ledger) == []
 
@@ -287,9 +287,9 @@ async def test_the_least_recently_used_goes_and_nothing_that_others_brought(
     docker_client.api.tag(b, "headway-test/mine", "1")  # a person of the machine likes it
     await market.prepare(infos[0])  # used again: now b is the oldest, then c
     foreign = {image["Id"] for image in docker_client.api.images()} - {a, b, c}
-    market.disk = Disk(1, Path("/"), "the engine", free_bytes=1, total_bytes=100)
+    market.disk = DiskReading(1, Path("/"), "the engine", free_bytes=1, total_bytes=100)
     market.needed = {a}
-    with pytest.raises(RuntimeRefused, match=r"Not enough disk on worker n1 for the image lab/tool:1: needs .*, has 1"):
+    with pytest.raises(RuntimeRefused, match=r"Not enough disk on worker n1 for the image lab/tool:1: .*, and 1"):
         await market.prepare(infos[3])
     assert (market.there(a), market.there(b), market.there(c), market.there(d)) == (True, True, False, False)
     tags = docker_client.api.inspect_image(b)["RepoTags"]  # type: ignore[no-untyped-call]
@@ -303,7 +303,7 @@ async def test_an_image_in_use_by_a_container_stays(market: Market, docker_clien
     info = market.publish("tool")
     await market.prepare(info)
     container = docker_client.api.create_container_from_config({"Image": info.digest, "Cmd": ["true"]})["Id"]  # type: ignore[no-untyped-call]
-    market.disk = Disk(1, Path("/"), "the engine", free_bytes=1, total_bytes=100)
+    market.disk = DiskReading(1, Path("/"), "the engine", free_bytes=1, total_bytes=100)
     other = market.publish("other")
     with pytest.raises(RuntimeRefused, match="Not enough disk"):
         await market.prepare(other)
@@ -344,7 +344,7 @@ async def test_a_disk_that_fills_up_is_told_and_half_layers_go(
         assert (caught.value.word, caught.value.elsewhere) == (EndWord.IMAGE_PULL_FAILED, True)
         assert str(caught.value).startswith("Not enough disk on worker n1 for the image lab/tool:1: needs 80MiB, has ")
         # The same where the Worker could not know: the engine itself runs out of space.
-        market.disk = Disk(1, data, "the engine", free_bytes=1 << 40, total_bytes=1 << 41)
+        market.disk = DiskReading(1, data, "the engine", free_bytes=1 << 40, total_bytes=1 << 41)
         with pytest.raises(RuntimeRefused) as caught:
             await market.prepare(info)
         assert str(caught.value) == "Not enough disk on worker n1 for the image lab/tool:1"
@@ -454,13 +454,13 @@ async def test_a_private_registry_gets_the_accounts_credentials(
         pushed = registry.start().push("team/tool", "1", tiny_image())
         wanted = WantedImage(registry.name("team/tool:1"), pushed.digest, ImageSource.REGISTRY, "ann", 1000)
         with seen_by(docker_engine, registry):
-            for login in (None, Credentials(USER, "wrong")):
+            for login in (None, RegistryCredentials(USER, "wrong")):
                 market.credentials = login
                 with pytest.raises(RuntimeRefused) as caught:
                     await market.keeper.prepare(wanted, lambda: None)
                 assert caught.value.word is EndWord.IMAGE_PULL_FAILED, caught.value
                 assert "wrong" not in str(caught.value)
-            market.credentials = Credentials(USER, PASSWORD)
+            market.credentials = RegistryCredentials(USER, PASSWORD)
             facts = await market.keeper.prepare(wanted, lambda: None)
             found = docker_client.api.inspect_image(facts.id)  # type: ignore[no-untyped-call]
             assert found["RepoDigests"] == [f"{registry.host}/team/tool@{pushed.digest}"]
@@ -478,12 +478,12 @@ async def test_a_private_registry_gets_the_accounts_credentials(
                 assert caught.value.word in (EndWord.IMAGE_PULL_FAILED, EndWord.IMAGE_NOT_FOUND), caught.value
             tagless = docker_client.api.inspect_image(facts.id)  # type: ignore[no-untyped-call]
             assert tagless["RepoTags"] == [f"{MARK}:{facts.id[7:]}"], "no name of the engine has changed"
-            market.credentials = Credentials(USER, PASSWORD)
+            market.credentials = RegistryCredentials(USER, PASSWORD)
             absent = WantedImage(registry.name("team/tool:1"), f"sha256:{'0' * 64}", ImageSource.REGISTRY, "ann")
             with pytest.raises(RuntimeRefused) as caught:
                 await market.keeper.prepare(absent, lambda: None)
             assert caught.value.word is EndWord.IMAGE_NOT_FOUND
-        market.disk = Disk(1, Path("/"), "the engine", free_bytes=1, total_bytes=100)
+        market.disk = DiskReading(1, Path("/"), "the engine", free_bytes=1, total_bytes=100)
         with pytest.raises(RuntimeRefused, match="Not enough disk"):
             await market.prepare(market.publish("other"))
         assert not market.there(facts.id), "it goes with the name that its pull gave it"

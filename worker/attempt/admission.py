@@ -1,4 +1,4 @@
-"""Whether the Worker takes an attempt. Pure."""
+"""Whether the Worker accepts a launch. Pure."""
 
 from __future__ import annotations
 
@@ -7,30 +7,19 @@ from dataclasses import dataclass
 
 from headway.errors import Fenced, HeadwayError, MountUnavailable, Stopping, StoreFull, Unavailable
 
-from ..model import Launch, Stage
-from ..store import Record
+from ..model import AttemptRecord, AttemptStage, Condition, LaunchAttempt
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
-    """Something that keeps a Worker from taking work, or that people should know. ``since`` is epoch seconds."""
-
-    word: str  # engine_unavailable | mount_unavailable | disk_full | gpu_unavailable | container_stuck | stopping
-    sentence: str
-    since: float
-    blocks_work: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Accept:
-    """Take it; ``known``: it was taken before, and nothing is to be done."""
+class AcceptLaunch:
+    """Accept it. ``known``: it was accepted before, so nothing is to be done."""
 
     known: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Refuse:
-    """An ordinary answer. ``again_later``: the node is unfit now, the attempt itself is fine."""
+class RefuseLaunch:
+    """Refuse it, which is an ordinary answer. ``again_later``: only the node is unfit now."""
 
     error: HeadwayError
     again_later: bool
@@ -44,22 +33,22 @@ _ERRORS: dict[str, type[HeadwayError]] = {
 
 
 def verdict(
-    launch: Launch, *, record: Record | None, incarnation: int, conditions: Sequence[Condition]
-) -> Accept | Refuse:
-    """Idempotent on the attempt: what was taken before is taken again, what has ended or was stopped never is."""
+    launch: LaunchAttempt, *, record: AttemptRecord | None, incarnation: int, conditions: Sequence[Condition]
+) -> AcceptLaunch | RefuseLaunch:
+    """Safe twice: an attempt that was accepted is accepted again. One that ended or was stopped never is."""
     if record is not None:
-        if record.stage is Stage.LIVE and record.stop is None:
-            return Accept(known=True)
+        if record.stage is AttemptStage.LIVE and record.stop is None:
+            return AcceptLaunch(known=True)
         if record.launch is None:
-            return Refuse(Fenced("A stop for this attempt came before its launch."), again_later=False)
-        if record.stage in (Stage.LIVE, Stage.ENDED):
-            # Its end will be reported, or is on its way: no second verdict about it.
-            return Accept(known=True)
-        return Refuse(Fenced("This attempt has already ended here."), again_later=False)
+            return RefuseLaunch(Fenced("A stop for this attempt came before its launch."), again_later=False)
+        if record.stage in (AttemptStage.LIVE, AttemptStage.ENDED):
+            # Its end will be reported, or is on its way: a second answer would contradict it.
+            return AcceptLaunch(known=True)
+        return RefuseLaunch(Fenced("This attempt has already ended here."), again_later=False)
     if launch.incarnation != incarnation:
-        return Refuse(Fenced("This worker was restarted since the attempt was placed."), again_later=True)
+        return RefuseLaunch(Fenced("This worker was restarted since the attempt was placed."), again_later=True)
     for condition in conditions:
         if condition.blocks_work:
             error = _ERRORS.get(condition.word, Unavailable)
-            return Refuse(error(condition.sentence), again_later=True)
-    return Accept()
+            return RefuseLaunch(error(condition.sentence), again_later=True)
+    return AcceptLaunch()

@@ -8,36 +8,33 @@ from collections.abc import Iterable
 from headway.jobfile.spec import RunAs
 
 from ..box import CONTAINER_ATTEMPT_DIR
-from ..model import Launch
-from ..ports import ImageFacts
+from ..container_paths import HOME, NFS_DIR
+from ..model import LaunchAttempt
+from ..ports import LocalImage
 
-NFS_DIR = "/root/nfs"
-DATASETS_DIR = "/root/datasets"
-CODE_DIR = "/root/code"
-HOME = "/root"
 _DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _MIB = 1 << 20
 
 
-def task_environment(launch: Launch, image: ImageFacts, *, now: float) -> dict[str, str]:
+def task_environment(launch: LaunchAttempt, image: LocalImage, *, now: float) -> dict[str, str]:
     """All variables of the user's process.
 
-    The image's come first, the platform's defaults over them, the user's own over both (an LD_PRELOAD meant for
-    the program is theirs to set), and last the facts that nobody may change. ``now`` (epoch seconds) gives
-    a first HEADWAY_DEADLINE; the file `deadline` has the exact one, which moves when time is granted.
+    Later ones replace earlier ones: the image's, the platform's defaults, the user's own, and last Headway's facts.
+    Nobody may change the facts. ``now`` (epoch seconds) gives a first HEADWAY_DEADLINE. The exact one is in the file
+    `deadline`, since extensions move it.
     """
     env = _pairs(image.env)
     env.setdefault("PATH", _DEFAULT_PATH)
     env["HOME"] = HOME
     env["USER"] = _user_name(launch, image)
-    # A pipe makes Python buffer whole blocks, so that prints of a running program would not show for minutes.
+    # Python buffers whole blocks when it writes to a pipe. What a program prints would not show for minutes.
     env.setdefault("PYTHONUNBUFFERED", "1")
     env.update(launch.spec.env)
     env.update(_facts(launch, now))
     return env
 
 
-def _facts(launch: Launch, now: float) -> dict[str, str]:
+def _facts(launch: LaunchAttempt, now: float) -> dict[str, str]:
     resources, attempt = launch.spec.resources, launch.attempt
     uuids = ",".join(launch.gpu_uuids)
     return {
@@ -54,12 +51,12 @@ def _facts(launch: Launch, now: float) -> dict[str, str]:
         "HEADWAY_DEADLINE": str(math.floor(now + launch.spec.timeout_s)),
         "HEADWAY_NFS_DIR": NFS_DIR,
         "HEADWAY_ATTEMPT_DIR": CONTAINER_ATTEMPT_DIR,
-        # CUDA images set "all"; a task without GPUs must see none, whatever its image or its user says.
+        # CUDA images set "all". A task without GPUs must see none, whatever its image or its user sets.
         "NVIDIA_VISIBLE_DEVICES": uuids or "void",
     }
 
 
-def _user_name(launch: Launch, image: ImageFacts) -> str:
+def _user_name(launch: LaunchAttempt, image: LocalImage) -> str:
     if launch.spec.user is RunAs.ACCOUNT:
         return launch.owner.name
     name = image.user.partition(":")[0]

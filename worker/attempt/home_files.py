@@ -1,7 +1,7 @@
-"""Files in an account's home: logs that are also wanted there, and files that a task left as somebody else.
+"""Files in an account's home: copies of logs, and files that a task left there as another user.
 
-What lies in a home is its owner's to arrange, also against us: every step goes by folder descriptors and follows no
-link, and whatever is written is written with the rights of the account. All functions block.
+The home's owner may try to mislead the Worker with links. So every step goes by folder descriptors and follows no link.
+Files are written with the rights of the account. All functions block.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def publish(logs: Path, home: Path, folder: str, *, uid: int, gid: int) -> None:
-    """Put stdout.log and stderr.log from ``logs`` into ``home/folder``, which is made; each in one step, so that a
-    reader sees a whole one. ``folder`` is relative and has no ``..``.
+    """Copy stdout.log and stderr.log from ``logs`` into ``home/folder``, which is made if it is missing.
+
+    Each file appears in one step, so a reader sees a whole one. ``folder`` is relative and has no ``..``.
 
     Raises OSError: the home is full, or a part of the path is a link or no folder.
     """
@@ -46,8 +47,10 @@ def publish(logs: Path, home: Path, folder: str, *, uid: int, gid: int) -> None:
 
 
 def give_to(home: Path, *, uid: int, gid: int) -> int:
-    """Make the account the owner of everything in its home; how many files changed hands. Needs root; links
-    themselves change hands, never what they point to. Raises OSError."""
+    """Make the account the owner of everything in its home. Returns how many files got a new owner.
+
+    It needs root. A link itself gets the new owner, never what it points to. Raises OSError.
+    """
     changed = 0
     for _, folders, files, descriptor in os.fwalk(home, follow_symlinks=False):
         for name in (*folders, *files):
@@ -101,7 +104,7 @@ def _rights_of(uid: int, gid: int) -> Iterator[None]:
     if os.geteuid() != 0:
         yield
         return
-    # They answer the value before, never an error: asked again, they tell whether it worked.
+    # These calls return the value before, never an error. A second call shows whether the first worked.
     _libc.setfsgid(gid)
     _libc.setfsuid(uid)
     try:

@@ -1,4 +1,4 @@
-"""From a task's spec and its image to what the launcher is told. Pure."""
+"""From a task's spec and its image to the launcher's spec. Pure."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from headway.jobfile.spec import Entrypoint, LogLimitAction, RunAs, Shell
 
 from ..box import CONTAINER_COMMAND, LaunchSpec
 from ..box import LogLimitAction as BoxLogLimitAction
-from ..model import Launch
-from ..ports import ImageFacts
-from .environment import CODE_DIR, HOME, task_environment
+from ..container_paths import CODE_DIR, HOME
+from ..model import LaunchAttempt
+from ..ports import LocalImage
+from .environment import task_environment
 
 _SHELLS = {Shell.SH: ("/bin/sh", "-e"), Shell.BASH: ("bash", "-e", "-o", "pipefail")}
 
 
-def argv(launch: Launch, image: ImageFacts) -> tuple[str, ...]:
-    """The words that are exec'd: a script becomes its shell with the script's path as argument.
+def argv(launch: LaunchAttempt, image: LocalImage) -> tuple[str, ...]:
+    """The arguments of exec. For a script they are its shell and the script's path.
 
-    ``entrypoint: replace`` makes the command stand for ENTRYPOINT and CMD; ``image`` keeps ENTRYPOINT, whose arguments
-    the command then is.
+    With ``entrypoint: replace`` the command replaces ENTRYPOINT and CMD. With ``image`` it is ENTRYPOINT's arguments.
     """
     spec = launch.spec
     if isinstance(spec.command, str):
@@ -30,13 +30,13 @@ def argv(launch: Launch, image: ImageFacts) -> tuple[str, ...]:
     return words
 
 
-def working_dir(launch: Launch, image: ImageFacts) -> str:
-    """Where the process starts: the task's word, its code, the image's word, or the root as Docker has it."""
+def working_dir(launch: LaunchAttempt, image: LocalImage) -> str:
+    """Where the process starts: the task's setting, its code, the image's setting, or else the root folder."""
     return launch.spec.working_dir or (CODE_DIR if launch.spec.code else image.working_dir) or "/"
 
 
-def dataset_versions(launch: Launch) -> dict[str, str]:
-    """Versions by name; empty: the newest. A job file may name a version, `mnist@2`."""
+def dataset_versions(launch: LaunchAttempt) -> dict[str, str]:
+    """Versions by name. An empty one means the newest. A job file may name a version, such as `mnist@2`."""
     versions = {}
     for entry in launch.spec.datasets:
         name, _, version = entry.partition("@")
@@ -44,8 +44,8 @@ def dataset_versions(launch: Launch) -> dict[str, str]:
     return versions
 
 
-def launch_spec(launch: Launch, image: ImageFacts, *, now: float, lease_grace_s: float) -> LaunchSpec:
-    """What the launcher is told.
+def launch_spec(launch: LaunchAttempt, image: LocalImage, *, now: float, lease_grace_s: float) -> LaunchSpec:
+    """The launcher's spec.
 
     Raises:
         InvalidInput: the owner may not run as the image's user, or there is nothing to run.
@@ -53,7 +53,7 @@ def launch_spec(launch: Launch, image: ImageFacts, *, now: float, lease_grace_s:
     spec, owner = launch.spec, launch.owner
     as_account = spec.user is RunAs.ACCOUNT
     if not as_account and not owner.may_use_image_user:
-        raise InvalidInput(f"{owner.name} may not run as the image's own user; leave out `user: image`")
+        raise InvalidInput(f"{owner.name} may not run as the image's own user. Leave out `user: image`")
     args = argv(launch, image)
     if not args:
         raise InvalidInput("neither the task nor the image's ENTRYPOINT names a program to run")
@@ -69,7 +69,7 @@ def launch_spec(launch: Launch, image: ImageFacts, *, now: float, lease_grace_s:
         log_limit_action=(
             BoxLogLimitAction.KILL if spec.log_limit_action is LogLimitAction.KILL else BoxLogLimitAction.DROP
         ),
-        # A task that an admin allows to be root needs root's usual powers inside, to install packages say.
+        # A task that an admin allows to be root needs root's usual rights, to install packages for example.
         drop_caps=as_account,
         open_root=True,
         passwd_line=f"{owner.name}:x:{owner.uid}:{owner.gid}::{HOME}:/bin/sh" if as_account else None,

@@ -1,7 +1,7 @@
-"""Until when the launchers may let their attempts run, as of TaskManager's last answer. Pure.
+"""Until when launchers may let their attempts run, by TaskManager's last answer. Pure.
 
-TaskManager may call an attempt LOST when it has heard nothing for ``lease_s``; the launcher must be done before that.
-So the time counts from when the heartbeat was *sent*, and ends ``stop_s`` early.
+TaskManager may call an attempt LOST when no heartbeat came for ``lease_s``. The launcher must have ended it before.
+So the lease counts from when the heartbeat was *sent*, and ends ``stop_s`` early.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _NS = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """``until_boot_ns`` None: without limit."""
+    """``until_boot_ns`` is nanoseconds of the boot clock. None: without limit."""
 
     until_boot_ns: int | None = None
 
@@ -22,8 +22,8 @@ class Lease:
         return self.until_boot_ns is not None
 
 
-def after_answer(*, sent_s: float, lease_s: float, enforced: bool, stop_s: float) -> Lease:
-    """The lease that an answered heartbeat gives; ``sent_s`` is the boot clock when it was sent."""
+def lease_after_answer(*, sent_s: float, lease_s: float, enforced: bool, stop_s: float) -> Lease:
+    """The lease that an answered heartbeat gives. ``sent_s`` is the boot clock when it was sent."""
     if not enforced:
         return Lease()
     # A test cluster's lease may be shorter than the ordinary stop time.
@@ -31,8 +31,8 @@ def after_answer(*, sent_s: float, lease_s: float, enforced: bool, stop_s: float
     return Lease(round((sent_s + usable_s) * _NS))
 
 
-def later(one: Lease, other: Lease) -> Lease:
-    """Answers may overtake each other: no lease becomes shorter by one that was asked for earlier."""
+def later_lease(one: Lease, other: Lease) -> Lease:
+    """The lease that counts. Answers may overtake each other, and an earlier one must not shorten the lease."""
     if one.until_boot_ns is None or other.until_boot_ns is None:
         return other
     return one if one.until_boot_ns >= other.until_boot_ns else other

@@ -1,7 +1,6 @@
-"""Takes attempts, stops them, takes them back after a restart, and ends what nobody owns.
+"""Accepts attempts, stops them, adopts them after a restart, and removes containers without an owner.
 
-All of it is on one event loop, and memory is never ahead of the store where it matters: an attempt is accepted once its
-record is on the disk, and only then does its container begin.
+It runs on one event loop. An attempt is accepted once its record is on the disk. Only then its container is started.
 """
 
 from __future__ import annotations
@@ -17,24 +16,23 @@ from headway.logs import get_logger
 
 from .. import wire
 from ..box import StopWord
-from ..model import Extend, Launch, Stage, Times
+from ..model import AttemptRecord, AttemptStage, AttemptTimes, Condition, ExtendAttempt, LaunchAttempt
 from ..ports import ContainerState, EngineUnavailable
-from ..store import Record
-from .admission import Condition, Refuse, verdict
-from .context import House
-from .platform_log import note
+from .admission import RefuseLaunch, verdict
+from .context import ExecutorContext
+from .platform_log import platform_log_line
 from .task_executor import TaskExecutor
 
 log = get_logger(__name__)
 
 _FORGET_AFTER_S = 86_400.0
 _FORGET_EVERY_S = 600.0
-_FORGET_BEYOND = 50_000  # ended attempts remembered at most, however young
+_FORGET_BEYOND = 50_000  # it remembers at most so many ended attempts
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """The Worker has it; ``accepted_at`` in epoch seconds."""
+class LaunchAccepted:
+    """The Worker has accepted it. ``accepted_at`` is epoch seconds."""
 
     accepted_at: float
 
@@ -44,136 +42,143 @@ class TaskController:
 
     def __init__(
         self,
-        house: House,
+        context: ExecutorContext,
         conditions: Callable[[], Sequence[Condition]],
         *,
         keep_ended_s: float = 3_600.0,
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
-        self._house = house
+        self._context = context
         self._conditions = conditions
         self._keep_ended_s = keep_ended_s
         self._on_change = on_change
-        self._records: dict[AttemptId, Record] = {}
+        self._records: dict[AttemptId, AttemptRecord] = {}
         self._executors: dict[AttemptId, TaskExecutor] = {}
         self._lives: dict[AttemptId, asyncio.Task[None]] = {}
-        self._boxes_left: dict[AttemptId, float] = {}  # ended: when (monotonic) its box may go
+        self._boxes_left: dict[AttemptId, float] = {}  # ended: when (monotonic) its box may be removed
         self._forget_at = 0.0
         self._closed = False
 
     # -- what is here -------------------------------------------------------------------------------
 
     def live(self) -> list[AttemptId]:
-        """All that may still have a container here, or whose end TaskManager does not know yet."""
-        return [a for a, x in self._executors.items() if x.record.stage in (Stage.LIVE, Stage.ENDED)]
+        """Attempts that may still have a container here, or whose end TaskManager does not know yet."""
+        return [a for a, x in self._executors.items() if x.record.stage in (AttemptStage.LIVE, AttemptStage.ENDED)]
 
-    def holding(self) -> list[TaskExecutor]:
-        """Those whose resources are in use."""
-        return [x for x in self._executors.values() if x.record.stage is Stage.LIVE or x.record.unsafe]
+    def using_resources(self) -> list[TaskExecutor]:
+        """Attempts whose resources are in use."""
+        return [x for x in self._executors.values() if x.record.stage is AttemptStage.LIVE or x.record.unsafe]
 
-    def find(self, attempt: AttemptId) -> Record | None:
-        """What is known of an attempt."""
+    def find(self, attempt: AttemptId) -> AttemptRecord | None:
+        """The record of an attempt, if there is one."""
         return self._records.get(attempt)
 
     # -- orders -------------------------------------------------------------------------------------
 
-    async def launch(self, launches: Sequence[tuple[Launch, bytes]]) -> list[Taken | Refuse]:
-        """Take or refuse each; all that is taken is on the disk when this returns. The bytes are what is stored.
+    async def launch(self, launches: Sequence[tuple[LaunchAttempt, bytes]]) -> list[LaunchAccepted | RefuseLaunch]:
+        """Accept or refuse each. What is accepted is on the disk when this returns. The bytes are what is stored.
 
         Raises:
-            StoreFull, StoreUnavailable: nothing of it was taken.
+            StoreFull, StoreUnavailable: none was accepted.
         """
-        answers: list[Taken | Refuse] = []
-        fresh: list[tuple[Launch, Record]] = []
-        house = self._house
-        now = house.clock.now()
+        answers: list[LaunchAccepted | RefuseLaunch] = []
+        fresh: list[tuple[LaunchAttempt, AttemptRecord]] = []
+        context = self._context
+        now = context.clock.now()
         conditions = self._conditions()
         for launch, data in launches:
             record = self._records.get(launch.attempt)
-            answer = verdict(launch, record=record, incarnation=house.incarnation, conditions=conditions)
-            if isinstance(answer, Refuse):
+            answer = verdict(launch, record=record, incarnation=context.incarnation, conditions=conditions)
+            if isinstance(answer, RefuseLaunch):
                 answers.append(answer)
                 continue
             if record is None:
-                record = Record(launch.attempt, Stage.LIVE, data, Times(accepted_at=now), changed_at=now)
-                record.notes = note(now, f"Accepted by {house.node_id}.") + self._scripted_note(now)
-                # In memory before it is stored, so that the same launch or its stop, coming meanwhile, finds it.
+                record = AttemptRecord(
+                    launch.attempt, AttemptStage.LIVE, data, AttemptTimes(accepted_at=now), changed_at=now
+                )
+                record.platform_log = platform_log_line(now, f"Accepted by {context.node_id}.") + self._scripted_line(
+                    now
+                )
+                # In memory before it is stored: the same launch, or its stop, may come meanwhile and must find it.
                 self._records[launch.attempt] = record
                 fresh.append((launch, record))
-            answers.append(Taken(record.times.accepted_at))
+            answers.append(LaunchAccepted(record.times.accepted_at))
         if fresh:
             try:
-                await house.store.put_many([record for _, record in fresh])
+                await context.store.put_many([record for _, record in fresh])
             except HeadwayError:
                 for launch, _ in fresh:
                     del self._records[launch.attempt]
                 raise
             for launch, record in fresh:
-                self._begin(TaskExecutor(record, launch, house))
+                self._begin(TaskExecutor(record, launch, context))
         return answers
 
     async def stop(self, orders: Sequence[tuple[AttemptId, StopWord]]) -> None:
-        """End attempts; each is on the disk when this returns. Safe twice, in any state.
+        """End attempts. Each order is on the disk when this returns. Safe twice, in any state.
 
         Raises:
-            StoreFull, StoreUnavailable: the stop is under way, but might be forgotten in a restart: say it again.
+            StoreFull, StoreUnavailable: the stop is under way, but a restart might forget it. Call again.
         """
         changed = []
         for attempt, word in orders:
             record = self._records.get(attempt)
             if record is None:
-                # It may be on its way: a launch that comes later is refused.
-                now = self._house.clock.now()
-                record = Record(attempt, Stage.DONE, None, Times(accepted_at=now), stop=word, changed_at=now)
+                # Its launch may come later, and is refused then.
+                now = self._context.clock.now()
+                record = AttemptRecord(
+                    attempt, AttemptStage.DONE, None, AttemptTimes(accepted_at=now), stop=word, changed_at=now
+                )
                 self._records[attempt] = record
-            elif record.stage is not Stage.LIVE or record.stop is not None:
+            elif record.stage is not AttemptStage.LIVE or record.stop is not None:
                 continue
             executor = self._executors.get(attempt)
             if executor is not None:
                 executor.stop(word)
             else:
-                record.stop = word  # accepted a moment ago, not begun: its executor sees it first thing
+                record.stop = word  # accepted a moment ago: its executor looks at this first
             changed.append(record)
         if changed:
-            await self._house.store.put_many(changed)
+            await self._context.store.put_many(changed)
 
-    async def extend(self, orders: Sequence[Extend]) -> None:
-        """Let attempts run longer; each is on the disk when this returns. Safe twice; one that is not here, or that is
-        ending, is passed over: the report of its end says what it was counted by.
+    async def extend(self, orders: Sequence[ExtendAttempt]) -> None:
+        """Let attempts run longer. Each order is on the disk when this returns. Safe twice.
+
+        Attempts that are ending or not here are skipped. The report of an end says which timeout counted.
 
         Raises:
-            StoreFull, StoreUnavailable: it may be under way, but might be forgotten in a restart: say it again.
+            StoreFull, StoreUnavailable: the order may be under way, but a restart might forget it. Call again.
         """
         executors = [(self._executors.get(order.attempt), order) for order in orders]
         changed = [executor for executor, order in executors if executor is not None and executor.extend(order)]
         if changed:
-            await self._house.store.put_many([executor.record for executor in changed])
+            await self._context.store.put_many([executor.record for executor in changed])
             for executor in changed:
                 executor.nudge()
 
     async def end_for_disk(self, attempt: AttemptId, sentence: str) -> None:
-        """End the one that fills a disk; ``sentence`` tells its owner. One that is ending already is left alone."""
+        """End the attempt that fills a disk. ``sentence`` is for its owner. One that is ending is left alone."""
         record = self._records.get(attempt)
-        if record is None or record.stage is not Stage.LIVE or record.stop is not None:
+        if record is None or record.stage is not AttemptStage.LIVE or record.stop is not None:
             return
         record.stop_detail = sentence
-        with contextlib.suppress(HeadwayError):  # under way all the same; this disk may be the one that is full
+        with contextlib.suppress(HeadwayError):  # the stop is under way; perhaps this disk is the full one
             await self.stop([(attempt, StopWord.DISK_FULL)])
 
     async def discard(self, attempts: Sequence[AttemptId]) -> None:
-        """Superseded: end them, and tell nobody how. Safe twice."""
+        """End superseded attempts, and report no end of them. Safe twice."""
         for attempt in attempts:
             record = self._records.get(attempt)
-            if record is None or record.stage in (Stage.ACKED, Stage.DONE):
+            if record is None or record.stage in (AttemptStage.ACKED, AttemptStage.DONE):
                 continue
             if not record.discarded:
                 log.info("attempt.discarded", attempt=str(attempt))
             record.discarded = True
-            self._house.reports.withdraw(attempt)
+            self._context.reports.withdraw(attempt)
             executor = self._executors.get(attempt)
-            if executor is not None and record.stage is Stage.ENDED:
+            if executor is not None and record.stage is AttemptStage.ENDED:
                 executor.acked()
-        with contextlib.suppress(HeadwayError):  # TaskManager says it again
+        with contextlib.suppress(HeadwayError):  # TaskManager sends the order again
             await self.stop([(attempt, StopWord.SUPERSEDED) for attempt in attempts if attempt in self._records])
 
     def acked(self, attempts: Sequence[AttemptId]) -> None:
@@ -192,11 +197,11 @@ class TaskController:
     # -- life ---------------------------------------------------------------------------------------
 
     async def adopt(self) -> None:
-        """At start: go on with everything that the store remembers."""
+        """At start: continue all attempts that the store holds."""
         taken = 0
-        for record in await self._house.store.load():
+        for record in await self._context.store.load():
             self._records[record.attempt] = record
-            if record.stage is Stage.DONE or record.launch is None:
+            if record.stage is AttemptStage.DONE or record.launch is None:
                 if record.launch is not None:
                     self._box_left(record)
                 continue
@@ -205,44 +210,51 @@ class TaskController:
             except (ValueError, KeyError) as error:
                 log.error("attempt.unreadable", attempt=str(record.attempt), exc=error)
                 continue
-            if record.stage is Stage.LIVE:
-                record.notes += note(self._house.clock.now(), f"The worker on {self._house.node_id} was restarted.")
-            executor = TaskExecutor(record, launch, self._house, adopted=True)
-            if record.stage is Stage.ACKED:
+            if record.stage is AttemptStage.LIVE:
+                record.platform_log += platform_log_line(
+                    self._context.clock.now(), f"The worker on {self._context.node_id} was restarted."
+                )
+            executor = TaskExecutor(record, launch, self._context, adopted=True)
+            if record.stage is AttemptStage.ACKED:
                 executor.acked()
-            executor.tell_again()
+            executor.report_again()
             self._begin(executor)
             taken += 1
         log.info("attempts.adopted", count=taken)
 
     async def sweep(self) -> None:
-        """Look whether reality is as it should be: containers that nobody owns go, attempts without one are looked at,
-        boxes whose time is over are removed."""
-        house = self._house
-        now = house.clock.monotonic()
+        """Compare the engine with the records.
+
+        Containers without an owner are removed, and so are boxes whose time is over. Attempts without a running
+        container are nudged.
+        """
+        context = self._context
+        now = context.clock.monotonic()
         for attempt in [a for a, at in self._boxes_left.items() if at <= now]:
             del self._boxes_left[attempt]
-            await house.runtime.remove_box(attempt)
+            await context.runtime.remove_box(attempt)
         self._forget_old()
         try:
-            containers = await house.runtime.list()
+            containers = await context.runtime.list()
         except EngineUnavailable:
-            house.on_engine_trouble()
+            context.on_engine_trouble()
             return
         for attempt, facts in containers.items():
             record = self._records.get(attempt)
-            if attempt not in self._executors and (record is None or record.stage is Stage.DONE):
+            if attempt not in self._executors and (record is None or record.stage is AttemptStage.DONE):
                 log.warning("container.reaped", attempt=str(attempt), state=facts.state.value)
                 with contextlib.suppress(EngineUnavailable):
-                    await house.runtime.remove(attempt)
+                    await context.runtime.remove(attempt)
         for attempt, executor in list(self._executors.items()):
-            # Nudges may be lost: an attempt whose container is not running has news.
+            # Nudges may be lost. An attempt whose container does not run has changed.
             found = containers.get(attempt)
-            if executor.record.stage is Stage.LIVE and (found is None or found.state is not ContainerState.RUNNING):
+            if executor.record.stage is AttemptStage.LIVE and (
+                found is None or found.state is not ContainerState.RUNNING
+            ):
                 executor.nudge()
 
     async def close(self) -> None:
-        """Let go of all attempts; their containers run on. Safe twice."""
+        """Stop following all attempts. Their containers run on. Safe twice."""
         self._closed = True
         lives = list(self._lives.values())
         for life in lives:
@@ -254,7 +266,7 @@ class TaskController:
 
     def _begin(self, executor: TaskExecutor) -> None:
         if self._closed:
-            return  # accepted and stored: the next start takes it up
+            return  # accepted and stored: the next start continues it
         attempt = executor.record.attempt
         self._executors[attempt] = executor
         life = asyncio.get_running_loop().create_task(executor.run(), name=f"attempt {attempt}")
@@ -269,29 +281,29 @@ class TaskController:
             return
         error = life.exception()
         if error is not None:
-            # Its record is stored: the next start of the Worker takes it up again.
+            # Its record is stored: the next start of the Worker continues it.
             log.error("attempt.life_crashed", attempt=str(attempt), exc=error)
             return
         self._box_left(executor.record)
         self._on_change()
 
-    def _box_left(self, record: Record) -> None:
-        self._boxes_left[record.attempt] = self._house.clock.monotonic() + self._keep_ended_s
+    def _box_left(self, record: AttemptRecord) -> None:
+        self._boxes_left[record.attempt] = self._context.clock.monotonic() + self._keep_ended_s
 
     def _forget_old(self) -> None:
-        if self._house.clock.monotonic() < self._forget_at:
+        if self._context.clock.monotonic() < self._forget_at:
             return
-        self._forget_at = self._house.clock.monotonic() + _FORGET_EVERY_S
-        done = [r for r in self._records.values() if r.stage is Stage.DONE and r.attempt not in self._boxes_left]
-        before = self._house.clock.now() - _FORGET_AFTER_S
+        self._forget_at = self._context.clock.monotonic() + _FORGET_EVERY_S
+        done = [r for r in self._records.values() if r.stage is AttemptStage.DONE and r.attempt not in self._boxes_left]
+        before = self._context.clock.now() - _FORGET_AFTER_S
         done.sort(key=lambda record: record.changed_at)
         surplus = max(0, len(done) - _FORGET_BEYOND)
         old = [r.attempt for i, r in enumerate(done) if i < surplus or r.changed_at < before]
         for attempt in old:
             del self._records[attempt]
-        self._house.store.forget_later(old)
+        self._context.store.forget_later(old)
 
-    def _scripted_note(self, now: float) -> bytes:
-        if self._house.runtime.name != "scripted":
+    def _scripted_line(self, now: float) -> bytes:
+        if self._context.runtime.name != "scripted":
             return b""
-        return note(now, "This node's runtime is scripted: nothing really runs here, it only follows the script.")
+        return platform_log_line(now, "This node only simulates tasks: no program runs here.")

@@ -1,8 +1,8 @@
-"""One attempt's life on this machine: from its image to the last byte of its log.
+"""One attempt's life on this machine, from its image to the last byte of its log.
 
-It may begin anywhere in that life, since the Worker may be restarted at any moment: it looks at what is there (the box,
-the container, the stored record) and goes on from it. Ordinary progress comes as a nudge from the runtime; alarms
-stand behind it for when the launcher or the engine fails to do what it should.
+The Worker may be restarted at any moment, so an executor may begin anywhere in that life. It looks at the box, the
+container and the stored record, and continues from there. Ordinary progress comes as a nudge from the runtime. Alarms
+cover the case that the launcher or the engine does not do its part.
 """
 
 from __future__ import annotations
@@ -18,19 +18,18 @@ from headway.states import AttemptEventKind
 from headway.units import format_duration
 
 from .. import wire
+from ..alarms import Alarm
 from ..box import EndRecord, StartedRecord, StopWord
-from ..model import Extend, Launch, Stage
-from ..ports import ContainerFacts, ContainerState, ImageFacts, Progress, RuntimeRefused, StartOrder
-from ..store import Record
-from . import endings
-from .alarms import Alarm
-from .container import Container, TookTooLong
-from .context import House
-from .endings import EndContext, Ending
-from .finish import Aftermath, begin_copy
+from ..model import AttemptRecord, AttemptStage, EndDecision, ExtendAttempt, LaunchAttempt
+from ..ports import AttemptProgress, ContainerFacts, ContainerState, LocalImage, RuntimeRefused, StartOrder
+from . import end_decision
+from .container import AttemptContainer, StepTimedOut
+from .context import ExecutorContext
+from .end_decision import EndEvidence
+from .finish import AttemptFinish, begin_copy
 from .launch_spec import argv, dataset_versions, launch_spec, working_dir
-from .leases import after_answer, later
-from .platform_log import note
+from .leases import later_lease, lease_after_answer
+from .platform_log import platform_log_line
 from .time_limit import TimeLimit
 
 log = get_logger(__name__)
@@ -41,23 +40,25 @@ _OVER = frozenset({ContainerState.EXITED, ContainerState.ABSENT})
 
 
 class TaskExecutor:
-    """See the module. ``run`` is the life; the other methods may be called at any moment of it."""
+    """See the module. ``run`` is the attempt's life. Other methods may be called at any moment of it."""
 
-    def __init__(self, record: Record, launch: Launch, house: House, *, adopted: bool = False) -> None:
+    def __init__(
+        self, record: AttemptRecord, launch: LaunchAttempt, context: ExecutorContext, *, adopted: bool = False
+    ) -> None:
         self.record = record
         self.launch = launch
-        self._house = house
+        self._context = context
         self._adopted = adopted
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._beginning = False
-        self._stop_cut_in = False
+        self._cancelled_by_stop = False
         self._stop_ordered = False
         self._overran = False
         self._alarm: Alarm | None = None
-        self._container = Container(house, record.attempt, self._changed, self._note)
-        self._limit = TimeLimit(house, record, launch, self._note)
-        self._aftermath = Aftermath(house, record, launch, self._container, self._note)
+        self._container = AttemptContainer(context, record.attempt, self._changed, self._log_line)
+        self._limit = TimeLimit(context, record, launch, self._log_line)
+        self._finish = AttemptFinish(context, record, launch, self._container, self._log_line)
 
     # -- from outside -------------------------------------------------------------------------------
 
@@ -66,107 +67,107 @@ class TaskExecutor:
         self._changed.set()
 
     def acked(self) -> None:
-        """TaskManager has the end, or does not want it."""
-        self._aftermath.acked.set()
+        """TaskManager has stored the end, or does not want it."""
+        self._finish.acked.set()
 
     def stop(self, word: StopWord) -> None:
-        """End it, whatever it is doing; the first word stands. The caller stores the record."""
+        """End it, whatever it is doing. The first stop word counts. The caller stores the record."""
         record = self.record
-        if record.stage is not Stage.LIVE:
+        if record.stage is not AttemptStage.LIVE:
             return
         if record.stop is None:
             record.stop = word
-            self._note(f"Told to stop: {word.value.replace('_', ' ')}.")
-        if self._beginning and self._task is not None and not self._stop_cut_in:
-            # A fetch may take half an hour: it is cut short, and what it made is cleaned up.
-            self._stop_cut_in = True
+            self._log_line(f"Headway stops it: {word.value.replace('_', ' ')}.")
+        if self._beginning and self._task is not None and not self._cancelled_by_stop:
+            # A fetch may take half an hour, so it is cancelled. What it made is cleaned up.
+            self._cancelled_by_stop = True
             self._task.cancel()
         self._changed.set()
 
-    def extend(self, order: Extend) -> bool:
-        """Let it run longer. False if there is nothing to do; else the caller stores the record, then nudges."""
+    def extend(self, order: ExtendAttempt) -> bool:
+        """Let it run longer. False: there is nothing to do. True: the caller stores the record, then nudges."""
         return self._limit.take(order)
 
     # -- the life -----------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Returns when nothing is left to do for it. Cancelled when the Worker stops: the container runs on."""
+        """Returns when nothing is left to do. It is cancelled when the Worker stops, and the container runs on."""
         self._task = asyncio.current_task()
         record = self.record
-        if record.stage is Stage.LIVE:
+        if record.stage is AttemptStage.LIVE:
             try:
-                ending, end = await self._until_end()
+                decision, end = await self._until_end()
             except Exception as error:
                 log.error("attempt.crashed", attempt=str(record.attempt), exc=error)
-                ending = Ending(
-                    EndReason(EndWord.PLATFORM_ERROR, detail=f"Headway failed on {self._house.node_id}: {error}"),
+                decision = EndDecision(
+                    EndReason(EndWord.PLATFORM_ERROR, detail=f"Headway failed on {self._context.node_id}: {error}"),
                     elsewhere=True,
                 )
                 end = None
-                record.unsafe = not await self._container.get_rid()
-            self._house.alarms.cancel(self._alarm)
-            await self._aftermath.record_end(ending, end)
-        await self._aftermath.clear_up()
+                record.unsafe = not await self._container.remove()
+            self._context.alarms.cancel(self._alarm)
+            await self._finish.record_end(decision, end)
+        await self._finish.clean_up()
 
-    async def _until_end(self) -> tuple[Ending, EndRecord | None]:
-        runtime, attempt = self._house.runtime, self.record.attempt
+    async def _until_end(self) -> tuple[EndDecision, EndRecord | None]:
+        runtime, attempt = self._context.runtime, self.record.attempt
         progress = await runtime.progress(attempt)
         if progress.started is None and progress.end is None and not await self._container_is_there():
-            ending = await self._begin()
-            if ending is not None:
-                return ending, None
+            decision = await self._begin()
+            if decision is not None:
+                return decision, None
         else:
-            begin_copy(self._house, self.record)
+            begin_copy(self._context, self.record)
         return await self._watch()
 
     async def _container_is_there(self) -> bool:
         if not self._adopted:
             return False
-        facts = await self._container.ask(lambda: self._house.runtime.inspect(self.record.attempt))
+        facts = await self._container.until_answered(lambda: self._context.runtime.inspect(self.record.attempt))
         return facts.state in (ContainerState.RUNNING, ContainerState.EXITED)
 
     # -- beginning ----------------------------------------------------------------------------------
 
-    async def _begin(self) -> Ending | None:
-        """Image, box, container. None once the container was started."""
+    async def _begin(self) -> EndDecision | None:
+        """Prepare the image, the box and the container. None: the container was started."""
         record = self.record
         if record.stop is not None:
-            return self._stopped_ending()
+            return self._decision_of_stop()
         self._beginning = True
         try:
             await self._prepare_and_start()
             return None
         except asyncio.CancelledError:
-            if not self._stop_cut_in or self._task is None:
+            if not self._cancelled_by_stop or self._task is None:
                 raise
             self._task.uncancel()
-        except TookTooLong as error:
+        except StepTimedOut as error:
             self._beginning = False
-            record.unsafe = not await self._container.get_rid()
-            return Ending(EndReason(EndWord.START_FAILED, detail=str(error)), elsewhere=True)
+            record.unsafe = not await self._container.remove()
+            return EndDecision(EndReason(EndWord.START_FAILED, detail=str(error)), elsewhere=True)
         except RuntimeRefused as error:
-            return Ending(EndReason(error.word, detail=_sentence(error)), elsewhere=error.elsewhere)
+            return EndDecision(EndReason(error.word, detail=_sentence(error)), elsewhere=error.elsewhere)
         except MountUnavailable as error:
-            return Ending(EndReason(EndWord.MOUNT_UNAVAILABLE, detail=_sentence(error)), elsewhere=True)
+            return EndDecision(EndReason(EndWord.MOUNT_UNAVAILABLE, detail=_sentence(error)), elsewhere=True)
         except InvalidInput as error:
-            return Ending(EndReason(EndWord.IMAGE_BAD, detail=_sentence(error)))
+            return EndDecision(EndReason(EndWord.IMAGE_BAD, detail=_sentence(error)))
         finally:
             self._beginning = False
-        # Cut short by a stop; the engine may be creating the container in this very moment.
-        await self._house.runtime.stop(record.attempt, record.stop or StopWord.CANCELLED, 0)
-        record.unsafe = not await self._container.get_rid()
-        return self._stopped_ending()
+        # A stop cancelled the start. The engine may be creating the container at this moment.
+        await self._context.runtime.stop(record.attempt, record.stop or StopWord.CANCELLED, 0)
+        record.unsafe = not await self._container.remove()
+        return self._decision_of_stop()
 
     async def _prepare_and_start(self) -> None:
-        house, launch, record = self._house, self.launch, self.record
-        limits, spec = house.limits, launch.spec
-        home = await house.mounted.home(launch.owner)
+        context, launch, record = self._context, self.launch, self.record
+        limits, spec = context.limits, launch.spec
+        home = await context.mounted.home(launch.owner)
         image = await self._image()
         if record.image_id != image.id:
             record.image_id = image.id
-            self._note(f"Image {spec.image} is {image.id}.")
+            self._log_line(f"Image {spec.image} is {image.id}.")
         command = spec.command if isinstance(spec.command, str) else None
-        now = house.clock.now()
+        now = context.clock.now()
         order = StartOrder(
             attempt=record.attempt,
             image=image,
@@ -180,180 +181,179 @@ class TaskExecutor:
             gpu_uuids=launch.gpu_uuids,
             home=home,
             datasets={
-                name: await house.mounted.dataset(name, version) for name, version in dataset_versions(launch).items()
+                name: await context.mounted.dataset(name, version) for name, version in dataset_versions(launch).items()
             },
-            code=await house.mounted.code(launch.owner.name, spec.code) if spec.code else None,
+            code=await context.mounted.code(launch.owner.name, spec.code) if spec.code else None,
             job_name=launch.job_name,
             owner=launch.owner.name,
         )
-        record.boot_id = house.boot_id
-        self._tell(AttemptEventKind.CONTAINER_STARTING)
-        facts = await self._container.ask(lambda: house.runtime.start(order), limit_s=limits.create_s)
+        record.boot_id = context.boot_id
+        self._report(AttemptEventKind.CONTAINER_STARTING)
+        facts = await self._container.until_answered(lambda: context.runtime.start(order), limit_s=limits.create_s)
         record.container_id = facts.id
-        begin_copy(self._house, self.record)
-        record.times = replace(record.times, container_started_at=facts.started_at or house.clock.now())
-        self._note(f"Container {facts.id[:12] or record.attempt.folder} is started.")
+        begin_copy(self._context, self.record)
+        record.times = replace(record.times, container_started_at=facts.started_at or context.clock.now())
+        self._log_line(f"Container {facts.id[:12] or record.attempt.folder} is started.")
 
-    async def _image(self) -> ImageFacts:
-        house, spec = self._house, self.launch.spec
-        wanted, told = self.launch.image, False
+    async def _image(self) -> LocalImage:
+        context, spec = self._context, self.launch.spec
+        wanted, reported = self.launch.image, False
 
         def on_fetch() -> None:
-            nonlocal told
-            if not told:  # an engine that was away is asked again, from the beginning
-                told = True
-                self._note(f"Image {spec.image} is not on this machine yet; fetching it.")
-                self._tell(AttemptEventKind.PULL_STARTED)
+            nonlocal reported
+            if not reported:  # the call is repeated when the engine did not answer
+                reported = True
+                self._log_line(f"Image {spec.image} is not on this machine yet. Headway fetches it.")
+                self._report(AttemptEventKind.PULL_STARTED)
 
         try:
-            async with asyncio.timeout(house.limits.pull_s):
-                return await self._container.ask(lambda: house.images.prepare(wanted, on_fetch))
+            async with asyncio.timeout(context.limits.pull_s):
+                return await self._container.until_answered(lambda: context.images.prepare(wanted, on_fetch))
         except TimeoutError as error:
             raise RuntimeRefused(
-                f"Fetching the image {spec.image} took longer than {format_duration(house.limits.pull_s)}.",
+                f"Fetching the image {spec.image} took longer than {format_duration(context.limits.pull_s)}.",
                 word=EndWord.IMAGE_PULL_FAILED,
                 elsewhere=True,
             ) from error
 
     def _first_lease(self) -> int | None:
-        house, launch = self._house, self.launch
-        if not launch.lease_enforced and not house.lease.enforced:
+        context, launch = self._context, self.launch
+        if not launch.lease_enforced and not context.lease.enforced:
             return None
-        # The launch itself shows that TaskManager lives, and grants a lease (``task_manager.leases``). After a long
-        # silence it comes before the first answered heartbeat, from a TaskManager that was started again and has
-        # granted nothing yet: the lease of before would end the new attempt at once.
-        fresh = after_answer(
-            sent_s=house.clock.monotonic(), lease_s=launch.lease_s, enforced=True, stop_s=house.limits.lease_stop_s
+        # The launch itself shows that TaskManager lives, and grants a lease. After a restart of TaskManager it may come
+        # before the first answered heartbeat. The old lease would end the new attempt at once.
+        fresh = lease_after_answer(
+            sent_s=context.clock.monotonic(), lease_s=launch.lease_s, enforced=True, stop_s=context.limits.lease_stop_s
         )
-        return (later(house.lease, fresh) if house.lease.enforced else fresh).until_boot_ns
+        return (later_lease(context.lease, fresh) if context.lease.enforced else fresh).until_boot_ns
 
     # -- watching -----------------------------------------------------------------------------------
 
-    async def _watch(self) -> tuple[Ending, EndRecord | None]:
+    async def _watch(self) -> tuple[EndDecision, EndRecord | None]:
         """From the container's start to its end."""
-        house, record = self._house, self.record
-        runtime, attempt = house.runtime, record.attempt
+        context, record = self._context, self.record
+        runtime, attempt = context.runtime, record.attempt
         first = True
         while True:
             self._changed.clear()
             progress = await runtime.progress(attempt)
-            news = progress.end is not None
+            changed = progress.end is not None
             if progress.started is not None and record.times.process_started_at is None:
                 self._started(progress.started)
-                news = True
+                changed = True
             if progress.end is not None:
                 return await self._settle(progress.end), progress.end
-            if self._limit.has_moved(progress):
-                news = True
-                self._tell(AttemptEventKind.PROCESS_STARTED)
+            if self._limit.is_confirmed_anew(progress):
+                changed = True
+                self._report(AttemptEventKind.PROCESS_STARTED)
             if record.stop is not None and not self._stop_ordered:
-                self._stop_ordered = news = True
+                self._stop_ordered = changed = True
                 await self._order_stop(record.stop)
-            elif record.stop is None and progress.started is not None and await self._limit.hand_over():
-                news = True
+            elif record.stop is None and progress.started is not None and await self._limit.send_to_launcher():
+                changed = True
                 self._alarm_at(self._overdue_at(progress.started))
             elif self._alarm is None:
                 self._alarm_at(self._overdue_at(progress.started))
-            elif self._alarm.at <= house.clock.monotonic():
+            elif self._alarm.at <= context.clock.monotonic():
                 return await self._overdue(progress)
-            # A wake without news, or an adopted attempt: the container itself may be gone.
-            if self._adopted if first else not news:
-                facts = await self._container.ask(lambda: runtime.inspect(attempt))
+            # Woken without a change, or adopted: the container itself may be gone.
+            if self._adopted if first else not changed:
+                facts = await self._container.until_answered(lambda: runtime.inspect(attempt))
                 if facts.state in _OVER or (facts.state is ContainerState.CREATED and self._adopted):
-                    # The record is written before the container ends: look once more.
+                    # The record is written before the container ends, so look once more.
                     last = await runtime.progress(attempt)
                     return await self._settle(last.end, facts), last.end
             first = False
             await self._changed.wait()
 
     async def _order_stop(self, word: StopWord) -> None:
-        house, grace_s = self._house, self.launch.spec.grace_s
+        context, grace_s = self._context, self.launch.spec.grace_s
         grace_ms = None
-        if word is StopWord.DISK_FULL and grace_s > house.limits.disk_grace_s:
-            # It would go on to fill the disk for all of its grace.
-            grace_s = house.limits.disk_grace_s
+        if word is StopWord.DISK_FULL and grace_s > context.limits.disk_grace_s:
+            # It would go on filling the disk for its whole grace.
+            grace_s = context.limits.disk_grace_s
             grace_ms = round(grace_s * 1000)
         try:
-            await house.runtime.stop(self.record.attempt, word, grace_ms)
+            await context.runtime.stop(self.record.attempt, word, grace_ms)
         except OSError as error:
-            # The order is a file: a disk without one free block takes none. The engine can still end it.
-            self._note(f"The launcher could not be told ({error.strerror}).")
-            grace_s = -house.limits.slack_s
-        self._alarm_at(house.clock.monotonic() + grace_s + house.limits.slack_s)
+            # The order is a file, which a full disk does not take. The engine can still end it.
+            self._log_line(f"The order to stop could not be passed on to the launcher ({error.strerror}).")
+            grace_s = -context.limits.slack_s
+        self._alarm_at(context.clock.monotonic() + grace_s + context.limits.slack_s)
 
     def _started(self, started: StartedRecord) -> None:
         record, spec = self.record, self.launch.spec
         record.times = replace(record.times, process_started_at=started.wall_ns / _NS)
-        self._note(
-            f"Process started; its timeout is {format_duration(spec.timeout_s)}, with {format_duration(spec.grace_s)} "
+        self._log_line(
+            f"Process started. Its timeout is {format_duration(spec.timeout_s)}, with {format_duration(spec.grace_s)} "
             "from TERM to KILL."
             if spec.grace_s
-            else f"Process started; its timeout is {format_duration(spec.timeout_s)}."
+            else f"Process started. Its timeout is {format_duration(spec.timeout_s)}."
         )
-        self._tell(AttemptEventKind.PROCESS_STARTED)
+        self._report(AttemptEventKind.PROCESS_STARTED)
         if not self._stop_ordered:
             self._alarm_at(self._overdue_at(started))
         log.info("attempt.started", attempt=str(record.attempt))
 
     def _overdue_at(self, started: StartedRecord | None) -> float:
-        """When the launcher must have ended it; or, before the start, when the process must run."""
-        limits, spec = self._house.limits, self.launch.spec
+        """When the launcher must have ended it. Before the start: when the process must run."""
+        limits, spec = self._context.limits, self.launch.spec
         if started is None:
-            return self._house.clock.monotonic() + limits.exec_s
+            return self._context.clock.monotonic() + limits.exec_s
         return started.boot_ns / _NS + self._limit.timeout_s + spec.grace_s + limits.slack_s
 
     def _alarm_at(self, at: float) -> None:
-        self._house.alarms.cancel(self._alarm)
-        self._alarm = self._house.alarms.set(at, self._changed.set)
+        self._context.alarms.cancel(self._alarm)
+        self._alarm = self._context.alarms.set(at, self._changed.set)
 
-    async def _overdue(self, progress: Progress) -> tuple[Ending, EndRecord | None]:
-        """The launcher did not do its part in time; the Worker does."""
+    async def _overdue(self, progress: AttemptProgress) -> tuple[EndDecision, EndRecord | None]:
+        """The launcher did not act in time, so the Worker kills the container."""
         record = self.record
         if record.stop is None and progress.started is not None:
             self._overran = True
         log.warning("attempt.overdue", attempt=str(record.attempt), started=progress.started is not None)
-        self._note("The launcher did not end it in time; killing the container.")
+        self._log_line("The launcher did not end it in time, so Headway kills the container.")
         facts = await self._container.kill()
-        last = await self._house.runtime.progress(record.attempt)
+        last = await self._context.runtime.progress(record.attempt)
         if facts is None:
             return self._cannot_kill(), last.end
         if progress.started is None and record.stop is None and last.end is None:
-            limit = format_duration(self._house.limits.exec_s)
-            detail = f"Its process did not start within {limit} of its container on {self._house.node_id}."
-            return Ending(EndReason(EndWord.START_FAILED, detail=detail), elsewhere=True), None
-        return endings.decide(last.end, facts, self._context()), last.end
+            limit = format_duration(self._context.limits.exec_s)
+            detail = f"Its process did not start within {limit} of its container on {self._context.node_id}."
+            return EndDecision(EndReason(EndWord.START_FAILED, detail=detail), elsewhere=True), None
+        return end_decision.decide(last.end, facts, self._evidence()), last.end
 
     # -- the end ------------------------------------------------------------------------------------
 
-    async def _settle(self, end: EndRecord | None, facts: ContainerFacts | None = None) -> Ending:
-        """The container has ended or is about to: make sure of it, and say why."""
+    async def _settle(self, end: EndRecord | None, facts: ContainerFacts | None = None) -> EndDecision:
+        """Make sure that the container has ended, and decide why."""
         if end is not None and self.record.times.process_started_at is None and end.started_wall_ns is not None:
             self.record.times = replace(self.record.times, process_started_at=end.started_wall_ns / _NS)
         if facts is None:
             facts = await self._container.exited()
             if facts is None:
                 return self._cannot_kill()
-        return endings.decide(end, facts, self._context())
+        return end_decision.decide(end, facts, self._evidence())
 
-    def _cannot_kill(self) -> Ending:
-        node = self._house.node_id
+    def _cannot_kill(self) -> EndDecision:
+        node = self._context.node_id
         self.record.unsafe = True
         log.error("attempt.cannot_be_killed", attempt=str(self.record.attempt))
-        self._note(f"It could not be killed on {node}; what it holds there is not given to others until it is gone.")
-        return Ending(
+        self._log_line(f"It could not be killed on {node}. Its resources stay reserved until it is gone.")
+        return EndDecision(
             EndReason(EndWord.PLATFORM_ERROR, detail=f"It could not be killed on worker {node}."), elsewhere=True
         )
 
-    def _stopped_ending(self) -> Ending:
-        return endings.decide(None, ContainerFacts(ContainerState.ABSENT), self._context())
+    def _decision_of_stop(self) -> EndDecision:
+        return end_decision.decide(None, ContainerFacts(ContainerState.ABSENT), self._evidence())
 
-    def _context(self) -> EndContext:
+    def _evidence(self) -> EndEvidence:
         launch, record = self.launch, self.record
         spec = launch.spec
-        image = ImageFacts(record.image_id)
+        image = LocalImage(record.image_id)
         words = argv(launch, image)
-        return EndContext(
-            node=self._house.node_id,
+        return EndEvidence(
+            node=self._context.node_id,
             timeout_s=self._limit.timeout_s,
             memory_bytes=spec.resources.memory_bytes,
             log_limit_bytes=spec.log_limit_bytes,
@@ -364,31 +364,31 @@ class TaskExecutor:
             stop_detail=record.stop_detail,
             overran=self._overran,
             ever_started=record.times.process_started_at is not None,
-            rebooted=bool(record.boot_id) and record.boot_id != self._house.boot_id,
+            rebooted=bool(record.boot_id) and record.boot_id != self._context.boot_id,
         )
 
     # -- helpers ------------------------------------------------------------------------------------
 
-    def _note(self, text: str) -> None:
-        self.record.notes += note(self._house.clock.now(), text)
-        self._house.copier.set_notes(self.record.attempt, self.record.notes)
+    def _log_line(self, text: str) -> None:
+        self.record.platform_log += platform_log_line(self._context.clock.now(), text)
+        self._context.copier.set_platform_log(self.record.attempt, self.record.platform_log)
 
-    def _tell(self, kind: AttemptEventKind) -> None:
-        house, record = self._house, self.record
+    def _report(self, kind: AttemptEventKind) -> None:
+        context, record = self._context, self.record
         if record.discarded:
             return
         report = wire.report(
-            record, kind.value, node_id=house.node_id, incarnation=house.incarnation, at=house.clock.now()
+            record, kind.value, node_id=context.node_id, incarnation=context.incarnation, at=context.clock.now()
         )
-        house.reports.tell(record.attempt, report)
+        context.reports.submit(record.attempt, report)
 
-    def tell_again(self) -> None:
-        """For a TaskManager that may not know how far this attempt is: after a restart of this Worker."""
+    def report_again(self) -> None:
+        """After a restart of this Worker: TaskManager may not know the attempt's progress."""
         record = self.record
-        if record.stage is Stage.ENDED and record.end_report is not None and not record.discarded:
-            self._house.reports.tell(record.attempt, wire.stored_report(record.end_report), end=True)
-        elif record.stage is Stage.LIVE and record.times.process_started_at is not None:
-            self._tell(AttemptEventKind.PROCESS_STARTED)
+        if record.stage is AttemptStage.ENDED and record.end_report is not None and not record.discarded:
+            self._context.reports.submit(record.attempt, wire.stored_report(record.end_report), end=True)
+        elif record.stage is AttemptStage.LIVE and record.times.process_started_at is not None:
+            self._report(AttemptEventKind.PROCESS_STARTED)
 
 
 def _sentence(error: HeadwayError) -> str:

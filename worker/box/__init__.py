@@ -1,8 +1,8 @@
-"""The attempt box: the files through which Worker, launcher and scripted runtime talk about one attempt.
+"""The attempt box: the files by which Worker, launcher and scripted runtime exchange facts about one attempt.
 
-Worker and launcher never share a connection, so either may be killed at any time: what one of them has to
-tell the other lies in a file of the box. Every file that is read while it may be replaced is written beside
-its place and renamed into it, so a reader sees the old content or the new one and never half of it.
+Worker and launcher share no connection, so either may be killed at any time. Each message is a file of the box. A file
+that may be replaced while it is read is written beside its place and then renamed. So a reader sees the old content or
+the new one, never a part.
 
 The box is a folder on the machine's local disk, bind-mounted into the container at `/headway`::
 
@@ -10,19 +10,19 @@ The box is a folder on the machine's local disk, bind-mounted into the container
     attempt/            HEADWAY_ATTEMPT_DIR, readable by the user's program
       command           the script text
       deadline          when the run will be timed out, epoch seconds
-    run/                root's alone
+    run/                for root alone
       spec              Worker to launcher: what to start and how
       lease             Worker to launcher: `none`, or the boot-time nanosecond at which to end the container
       limits            Worker to launcher: a changed timeout
       stop              Worker to launcher: end the container, and why
       started           launcher to Worker: the user's program has been exec'd
-      taken             launcher to Worker: the changed timeout that it counts by
+      taken             launcher to Worker: the changed timeout that counts now
       stdout, stderr    raw spools
-      index             which bytes of a spool came when
+      index             when which bytes of a spool came
       end               launcher to Worker: how it ended; fsynced, written last
-      launcher.log      the launcher's own few words
+      launcher.log      messages of the launcher itself
 
-All functions here block on the local disk; call them in a thread from asyncio code.
+All functions here block on the local disk. Call them in a thread from asyncio code.
 """
 
 from .files import boottime_ns, decode_value, encode_value, fsync_dir, open_regular, write_atomic
@@ -46,13 +46,13 @@ from .orders import (
 from .records import (
     BoxEnd,
     BoxError,
+    BoxStopOrder,
     EndRecord,
     IndexRecord,
     LaunchSpec,
     LogLimitAction,
     StartedRecord,
     StartStage,
-    StopOrder,
     StopWord,
     Stream,
 )
@@ -67,6 +67,7 @@ __all__ = [
     "Box",
     "BoxEnd",
     "BoxError",
+    "BoxStopOrder",
     "EndRecord",
     "IndexRecord",
     "LaunchSpec",
@@ -74,7 +75,6 @@ __all__ = [
     "SpoolWriter",
     "StartStage",
     "StartedRecord",
-    "StopOrder",
     "StopWord",
     "Stream",
     "boottime_ns",

@@ -1,4 +1,4 @@
-"""Small files, written in one step and read without trust: a task may be root in its container."""
+"""Small files, written in one step and read with care: a task may be root in its container."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _SMALL_FILE_BYTES = 1 << 20
 
 
 def boottime_ns() -> int:
-    """CLOCK_BOOTTIME in nanoseconds: goes on while the machine sleeps, never jumps with the wall clock."""
+    """CLOCK_BOOTTIME in nanoseconds. It counts while the machine sleeps, and never jumps with the wall clock."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
 def write_atomic(path: Path, data: bytes, *, mode: int = 0o600, durable: bool = False) -> None:
-    """Replace `path` by `data` in one step; with `durable` it also outlives a power cut.
+    """Replace `path` by `data` in one step. With `durable` it survives a power cut.
 
-    Raises OSError; the old content is then still there.
+    Raises OSError. The old content is still there then.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
-    # Never through a link: a task that is root in its container may have put one there.
+    # Never through a link, which a task that is root in its container may have made.
     temporary.unlink(missing_ok=True)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     try:
@@ -47,8 +47,10 @@ def write_atomic(path: Path, data: bytes, *, mode: int = 0o600, durable: bool = 
 
 
 def open_regular(path: Path, flags: int = os.O_RDONLY) -> int:
-    """A descriptor of a file of the box, whatever a task that is root in its container made of it: links, pipes and
-    device nodes are refused, without waiting. Raises OSError."""
+    """A descriptor of a regular file of the box. Raises OSError.
+
+    A task that is root in its container may have replaced it. Links, pipes and device nodes are refused at once.
+    """
     descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return descriptor
@@ -66,9 +68,9 @@ def fsync_dir(path: Path) -> None:
 
 
 def encode_value(text: str) -> bytes:
-    """Percent-encode a value so that it fits on one line of plain ASCII, byte for byte.
+    """Percent-encode a value, byte for byte, so that it fits on one line of plain ASCII.
 
-    Raises ValueError for a NUL: no argument, path or environment value of a process can hold one.
+    Raises ValueError for a NUL, which no argument, path or environment value can hold.
     """
     raw = text.encode("utf-8", "surrogateescape")
     if 0 in raw:

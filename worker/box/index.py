@@ -1,4 +1,4 @@
-"""Which bytes of a spool came when: `run/index`, and a writer of spools for those without a launcher."""
+"""When which bytes of a spool came: `run/index`, and a writer of spools for a runtime without a launcher."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def pack_index(records: Iterable[IndexRecord]) -> bytes:
 
 
 def unpack_index(data: bytes) -> Iterator[IndexRecord]:
-    """Records of an index; a last one that is only half written yet is left out. Raises BoxError."""
+    """Records of an index, without an unfinished last one. Raises BoxError."""
     whole = len(data) - len(data) % INDEX_RECORD_BYTES
     for wall_ns, offset, length, stream in _INDEX.iter_unpack(data[:whole]):
         try:
@@ -31,7 +31,7 @@ def unpack_index(data: bytes) -> Iterator[IndexRecord]:
 
 
 def read_index(box: Box, *, from_record: int = 0) -> list[IndexRecord]:
-    """The index from a record number on; empty where there is none. Raises BoxError."""
+    """The index from a record number on. Empty: there is none. Raises BoxError."""
     try:
         with os.fdopen(open_regular(box.index), "rb") as file:
             file.seek(from_record * INDEX_RECORD_BYTES)
@@ -41,9 +41,9 @@ def read_index(box: Box, *, from_record: int = 0) -> list[IndexRecord]:
 
 
 class SpoolWriter:
-    """Appends output to the spools and the index as the launcher does (for a runtime without one).
+    """Appends output to the spools and the index as the launcher does, for a runtime without one.
 
-    Carries on where an earlier writer stopped. Not thread-safe. Raises OSError from every call.
+    It continues where an earlier writer stopped. It is not thread-safe. Every call raises OSError.
     """
 
     def __init__(self, box: Box) -> None:
@@ -53,7 +53,7 @@ class SpoolWriter:
             self._files[stream] = box.spool(stream).open("ab", buffering=0)
 
     def append(self, stream: Stream, data: bytes, *, wall_ns: int) -> None:
-        """Append `data`, said to have come at `wall_ns` (nanoseconds since the epoch)."""
+        """Append `data` that came at `wall_ns` (nanoseconds since the epoch)."""
         if not data:
             return
         file = self._files[stream]
@@ -62,7 +62,7 @@ class SpoolWriter:
         self._index.write(pack_index([IndexRecord(wall_ns, offset, len(data), stream)]))
 
     def close(self) -> None:
-        """Fsync and close; safe twice."""
+        """Fsync and close. Safe twice."""
         for file in (*self._files.values(), self._index):
             if not file.closed:
                 os.fsync(file.fileno())

@@ -1,4 +1,4 @@
-"""Where the files of a box lie."""
+"""The paths of a box's files."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Box:
 
     def __post_init__(self) -> None:
         attempt, run = self.root / "attempt", self.root / "run"
-        places = {
+        paths = {
             "launcher": self.root / "launcher",
             "attempt": attempt,
             "command": attempt / "command",
@@ -49,8 +49,8 @@ class Box:
             "launcher_log": run / "launcher.log",
         }
         names = ("spec", "lease", "limits", "stop", "started", "taken", "stdout", "stderr", "index", "end")
-        places.update({name: run / name for name in names})
-        for name, path in places.items():
+        paths.update({name: run / name for name in names})
+        for name, path in paths.items():
             object.__setattr__(self, name, path)
 
     def spool(self, stream: Stream) -> Path:
@@ -59,9 +59,9 @@ class Box:
 
 
 def create(root: Path, *, launcher: Path | None = None, command: str | None = None) -> Box:
-    """Lay out a box (safe twice): folders with their modes, a copy of the launcher, the script.
+    """Make a box: folders with their modes, a copy of the launcher, the script. Safe twice.
 
-    The launcher is copied, never linked: a program that runs as root could write to the file it sees.
+    The launcher is copied, never linked: a program that runs as root could change a linked file.
     Raises OSError.
     """
     box = Box(root)

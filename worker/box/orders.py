@@ -1,4 +1,4 @@
-"""The small files that Worker and launcher leave each other while an attempt lives, and its end record."""
+"""The small files that Worker and launcher write for each other while an attempt lives, and its end record."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from pathlib import Path
 
 from .files import encode_value, number, optional_number, read_pairs, read_small, write_atomic
 from .layout import Box
-from .records import BoxEnd, BoxError, EndRecord, StartedRecord, StartStage, StopOrder, StopWord
+from .records import BoxEnd, BoxError, BoxStopOrder, EndRecord, StartedRecord, StartStage, StopWord
 
 
 def write_lease(box: Box, until_boot_ns: int | None) -> None:
-    """Let the attempt run until a boot-time instant (`boottime_ns`), or without limit (None)."""
+    """Let the attempt run until an instant of the boot clock (`boottime_ns`). None: without limit."""
     write_atomic(box.lease, b"none\n" if until_boot_ns is None else b"%d\n" % until_boot_ns)
 
 
 def read_lease(box: Box) -> int | None:
-    """The boot-time instant until which the attempt may run; None without limit or without a file."""
+    """Until when by the boot clock the attempt may run. None: without limit, or no file."""
     text = read_small(box.lease)
     if text is None or text.strip() == "none":
         return None
@@ -23,12 +23,12 @@ def read_lease(box: Box) -> int | None:
 
 
 def write_limits(box: Box, *, timeout_ms: int) -> None:
-    """Change the timeout of the run, counted from its start; the launcher moves the deadline at once."""
+    """Change the timeout, counted from the start. The launcher moves the deadline at once."""
     write_atomic(box.limits, b"timeout_ms=%d\n" % timeout_ms)
 
 
 def read_limits(box: Box) -> int | None:
-    """The changed timeout in milliseconds from the start, None where it was never changed. Raises BoxError."""
+    """The changed timeout in milliseconds from the start. None: it was never changed. Raises BoxError."""
     return _timeout_ms(box.limits)
 
 
@@ -40,14 +40,13 @@ def _timeout_ms(path: Path) -> int | None:
 def write_stop(box: Box, word: StopWord, *, grace_ms: int | None = None) -> None:
     """Order the launcher to end the attempt.
 
-    Written again it can only shorten the grace; the first word stands. An order that comes after the end
-    changes nothing.
+    A second order can only shorten the grace, and the first word counts. An order after the end changes nothing.
     """
     grace = b"" if grace_ms is None else b"grace_ms=%d\n" % grace_ms
     write_atomic(box.stop, b"word=%s\n" % word.value.encode("ascii") + grace)
 
 
-def read_stop(box: Box) -> StopOrder | None:
+def read_stop(box: Box) -> BoxStopOrder | None:
     """The stop order, if one was given. Raises BoxError."""
     pairs = read_pairs(box.stop)
     if pairs is None:
@@ -56,20 +55,20 @@ def read_stop(box: Box) -> StopOrder | None:
         word = StopWord(pairs.get("word", ""))
     except ValueError as error:
         raise BoxError(f"{box.stop}: {error}") from error
-    return StopOrder(word, optional_number(box.stop, "grace_ms", pairs))
+    return BoxStopOrder(word, optional_number(box.stop, "grace_ms", pairs))
 
 
 # --- launcher to Worker ---------------------------------------------------------------------------------
 
 
 def write_started(box: Box, record: StartedRecord) -> None:
-    """Record the start (for a runtime that starts nothing; otherwise the launcher does). Raises OSError."""
+    """Record the start, for a runtime without a launcher. Raises OSError."""
     text = f"wall_ns={record.wall_ns}\nboot_ns={record.boot_ns}\npid={record.pid}\n"
     write_atomic(box.started, text.encode("ascii"))
 
 
 def read_started(box: Box) -> StartedRecord | None:
-    """When the user's program was exec'd, None if it was not yet. Raises BoxError."""
+    """When the user's program was exec'd. None: not yet. Raises BoxError."""
     pairs = read_pairs(box.started)
     if pairs is None:
         return None
@@ -78,7 +77,7 @@ def read_started(box: Box) -> StartedRecord | None:
 
 
 def read_taken(box: Box) -> int | None:
-    """The changed timeout, in milliseconds from the start, that the launcher counts by; None: none. Raises BoxError."""
+    """The changed timeout that the launcher confirmed, in milliseconds from the start. None: none. Raises BoxError."""
     return _timeout_ms(box.taken)
 
 
@@ -88,15 +87,15 @@ def write_deadline(box: Box, at_epoch_s: float) -> None:
 
 
 def read_deadline(box: Box) -> int | None:
-    """When the run will be timed out (epoch seconds), None before the start."""
+    """When the run will be timed out, in epoch seconds. None: it has not started."""
     text = read_small(box.deadline)
     return None if text is None else number(box.deadline, "deadline", text.strip())
 
 
 def write_end(box: Box, record: EndRecord) -> None:
-    """Record the end, durably (for a runtime that starts nothing; otherwise the launcher does).
+    """Record the end durably, for a runtime without a launcher.
 
-    Raises OSError; call it after the spools have been fsynced.
+    Call it after the spools have been fsynced. Raises OSError.
     """
     values: dict[str, object] = {
         "reason": record.reason,
@@ -124,7 +123,7 @@ def write_end(box: Box, record: EndRecord) -> None:
 
 
 def read_end(box: Box) -> EndRecord | None:
-    """How the attempt ended, None if it did not yet. Raises BoxError for a record that makes no sense."""
+    """How the attempt ended. None: not yet. Raises BoxError for a broken record."""
     pairs = read_pairs(box.end)
     if pairs is None:
         return None

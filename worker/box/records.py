@@ -28,7 +28,7 @@ class BoxEnd(enum.StrEnum):
 
 
 class StopWord(enum.StrEnum):
-    """Why the platform ends an attempt; `KILLED_OUTSIDE` is the launcher's own, when it got a SIGTERM."""
+    """Why the platform ends an attempt. The launcher itself writes `KILLED_OUTSIDE` when it got a SIGTERM."""
 
     CANCELLED = "cancelled"
     SUPERSEDED = "superseded"
@@ -48,7 +48,7 @@ class StartStage(enum.StrEnum):
 
 
 class LogLimitAction(enum.StrEnum):
-    """What happens once stdout and stderr together passed the log limit."""
+    """What happens when stdout and stderr together are longer than the log limit."""
 
     DROP = "drop"
     KILL = "kill"
@@ -65,9 +65,8 @@ class Stream(enum.IntEnum):
 class LaunchSpec:
     """What the launcher starts. `env` is the complete environment of the user's process.
 
-    `user` is `uid:gid`, or the image's own USER (`name[:group]`, `uid[:gid]`) to be looked up in the
-    container. `passwd_line` and `group_line` are appended to the container's files if those have no
-    line of that uid or gid yet.
+    `user` is `uid:gid`, or the image's own USER (`name[:group]`, `uid[:gid]`), which is looked up in the container.
+    `passwd_line` and `group_line` are appended to the container's files, unless those have a line of that id.
     """
 
     args: tuple[str, ...]
@@ -88,7 +87,7 @@ class LaunchSpec:
 
 @dataclass(frozen=True, slots=True)
 class StartedRecord:
-    """The user's program has been exec'd. `pid` is its pid as the launcher sees it."""
+    """The user's program has been exec'd. `pid` is its process id in the container."""
 
     wall_ns: int
     boot_ns: int
@@ -99,10 +98,9 @@ class StartedRecord:
 class EndRecord:
     """How an attempt ended, as the launcher (or the scripted runtime) saw it.
 
-    `exit_code` is None if the main process never ran or ended by a signal, `signal` is None unless it did:
-    `exit 137` and a KILL are never the same record. `started_wall_ns` is None if it never started.
-    `timeout_ms` is the one that it was counted by at last. `peak_memory_bytes` is None where neither cgroup nor
-    kernel told.
+    `exit_code` is None if the main process never ran or a signal ended it. `signal` is None unless a signal ended it.
+    So `exit 137` and a KILL have different records. `started_wall_ns` is None if it never started. `timeout_ms` is the
+    timeout that counted last. `peak_memory_bytes` is None if neither cgroup nor kernel reported it.
     """
 
     reason: BoxEnd
@@ -124,8 +122,8 @@ class EndRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class StopOrder:
-    """The content of `stop`. `grace_ms` is None where the spec's grace holds."""
+class BoxStopOrder:
+    """The content of `stop`. `grace_ms` is None if the spec's grace counts."""
 
     word: StopWord
     grace_ms: int | None = None

@@ -1,4 +1,4 @@
-"""What the launcher is told to start: `run/spec`."""
+"""The launcher's spec, the file `run/spec`: what to start and how."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .records import BoxError, LaunchSpec, LogLimitAction
 
 
 def render_spec(spec: LaunchSpec) -> bytes:
-    """The bytes of `spec`. Raises ValueError for what no process could be given."""
+    """The bytes of `spec`. Raises ValueError for a value that no process can have."""
     if not spec.args:
         raise ValueError("a program needs at least one argument, its own name")
     lines: list[tuple[str, str]] = [("arg", arg) for arg in spec.args]
@@ -33,7 +33,7 @@ def render_spec(spec: LaunchSpec) -> bytes:
 
 
 def parse_spec(data: bytes) -> LaunchSpec:
-    """The spec that these bytes stand for. Raises BoxError."""
+    """The spec in these bytes. Raises BoxError."""
     args: list[str] = []
     env: dict[str, str] = {}
     single: dict[str, str] = {}
@@ -76,5 +76,5 @@ def write_spec(box: Box, spec: LaunchSpec) -> None:
 
 
 def read_spec(box: Box) -> LaunchSpec:
-    """Read the launcher's input back. Raises BoxError, and FileNotFoundError where there is none."""
+    """Read the launcher's input back. Raises BoxError, or FileNotFoundError if there is none."""
     return parse_spec(box.spec.read_bytes())

@@ -1,15 +1,22 @@
-"""Images on this machine: brought when a task needs one, ahead of that when it will, and removed when the disk fills.
+"""Images: fetched when a task needs one or soon will, and removed when the disk fills.
 
-``ImageKeeper`` brings and ``Room`` removes, by the ``Ledger`` of what is Headway's; how an engine takes, names and
-removes an image is the runtime's.
+``ImageManager`` fetches images and ``ImageDiskSpace`` removes them. ``ImageUseLedger`` knows which of them Headway
+fetched. The runtime knows how an engine loads, names and removes an image.
 """
 
 from __future__ import annotations
 
-from .keeper import ImageKeeper
-from .market import MarketShelf
-from .ports import Images, Shelf
-from .prefetch import Prefetch
-from .room import Marks
+from .disk_space import DiskWatermarks
+from .manager import ImageManager
+from .market import MountedMarketArchives
+from .ports import ImageProvider, MarketArchives
+from .prefetch import ImagePrefetcher
 
-__all__ = ["ImageKeeper", "Images", "MarketShelf", "Marks", "Prefetch", "Shelf"]
+__all__ = [
+    "DiskWatermarks",
+    "ImageManager",
+    "ImagePrefetcher",
+    "ImageProvider",
+    "MarketArchives",
+    "MountedMarketArchives",
+]

@@ -1,4 +1,4 @@
-"""What Headway brought to this machine's engine, kept in the Worker's own database."""
+"""The images that Headway fetched, and who may use them, in the Worker's own database."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from sqlalchemy import Connection
 
 from headway.store.database import Database
 
-from .cache import Brought
+from .eviction import FetchedImage
 
 _PUT = "INSERT OR REPLACE INTO images (key, image_id, names, size_bytes, brought_at, used_at) VALUES (?, ?, ?, ?, ?, ?)"
-_GIVE = "INSERT OR REPLACE INTO image_rights (account, key, given_at) VALUES (?, ?, ?)"
-_TAKE = "DELETE FROM image_rights WHERE account = ? AND key = ?"
+_GRANT = "INSERT OR REPLACE INTO image_rights (account, key, given_at) VALUES (?, ?, ?)"
+_REVOKE = "DELETE FROM image_rights WHERE account = ? AND key = ?"
 
 
-class ImageJournal:
-    """Entries by key, and rights. What is awaited raises StoreFull or StoreUnavailable."""
+class SqlImageJournal:
+    """``ports.ImageJournal`` in SQLite. Awaited calls raise StoreFull or StoreUnavailable."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    async def load(self) -> list[Brought]:
+    async def load(self) -> list[FetchedImage]:
         """All entries."""
 
-        def read(conn: Connection) -> list[Brought]:
+        def read(conn: Connection) -> list[FetchedImage]:
             rows = conn.execute(sa.text("SELECT * FROM images")).all()
             return [
-                Brought(
+                FetchedImage(
                     row.key, row.image_id, tuple(json.loads(row.names)), row.size_bytes, row.brought_at, row.used_at
                 )
                 for row in rows
@@ -37,24 +37,24 @@ class ImageJournal:
 
         return await self._db.read(read)
 
-    async def put(self, one: Brought) -> None:
-        """Store it as it is now; durable when this returns."""
+    async def put(self, one: FetchedImage) -> None:
+        """Store an entry. It is durable when this returns."""
         await self._db.write(lambda conn: conn.exec_driver_sql(_PUT, _row(one)))
 
     def used_later(self, keys: Sequence[str], at: float) -> None:
-        """Note a use, some time soon: one that is lost in a crash costs a little of the order."""
+        """Store a use soon. A crash may lose it, which only changes the order of removal a little."""
         rows = [(at, key) for key in keys]
         if rows:
             self._db.defer(lambda conn: conn.exec_driver_sql("UPDATE images SET used_at = ? WHERE key = ?", rows))
 
     def forget_later(self, keys: Sequence[str]) -> None:
-        """Drop entries, some time soon."""
+        """Drop entries soon."""
         rows = [(key,) for key in keys]
         if rows:
             self._db.defer(lambda conn: conn.exec_driver_sql("DELETE FROM images WHERE key = ?", rows))
 
-    async def load_rights(self) -> dict[tuple[str, str], float]:
-        """When registries gave images, by account and key."""
+    async def load_permissions(self) -> dict[tuple[str, str], float]:
+        """When registries last gave an image, by account and key."""
 
         def read(conn: Connection) -> dict[tuple[str, str], float]:
             rows = conn.execute(sa.text("SELECT account, key, given_at FROM image_rights")).all()
@@ -62,21 +62,21 @@ class ImageJournal:
 
         return await self._db.read(read)
 
-    def give_later(self, right: tuple[str, str], at: float) -> None:
-        """Note it, some time soon: one that is lost in a crash only means that the registry is asked."""
-        row = (*right, at)
-        self._db.defer(lambda conn: conn.exec_driver_sql(_GIVE, row))
+    def grant_later(self, permission: tuple[str, str], at: float) -> None:
+        """Store it soon. If a crash loses it, the registry is asked again."""
+        row = (*permission, at)
+        self._db.defer(lambda conn: conn.exec_driver_sql(_GRANT, row))
 
-    def drop_rights_later(self, rights: Sequence[tuple[str, str]]) -> None:
-        """Drop what serves no more, some time soon."""
-        if rights:
-            self._db.defer(lambda conn: conn.exec_driver_sql(_TAKE, list(rights)))
+    def drop_permissions_later(self, permissions: Sequence[tuple[str, str]]) -> None:
+        """Drop old permissions soon."""
+        if permissions:
+            self._db.defer(lambda conn: conn.exec_driver_sql(_REVOKE, list(permissions)))
 
-    async def take(self, rights: Sequence[tuple[str, str]]) -> None:
-        """Drop them; durable when this returns."""
-        if rights:
-            await self._db.write(lambda conn: conn.exec_driver_sql(_TAKE, list(rights)))
+    async def revoke(self, permissions: Sequence[tuple[str, str]]) -> None:
+        """Drop permissions. It is durable when this returns."""
+        if permissions:
+            await self._db.write(lambda conn: conn.exec_driver_sql(_REVOKE, list(permissions)))
 
 
-def _row(one: Brought) -> tuple[object, ...]:
-    return (one.key, one.image_id, json.dumps(one.names), one.size_bytes, one.brought_at, one.used_at)
+def _row(one: FetchedImage) -> tuple[object, ...]:
+    return (one.key, one.image_id, json.dumps(one.names), one.size_bytes, one.fetched_at, one.used_at)

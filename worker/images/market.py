@@ -12,10 +12,10 @@ from headway.errors import HeadwayError, MountUnavailable, NotFound
 from headway.model.reasons import EndWord
 from headway.mount import Layout, read_marker
 
-from ..machine.mounted import Mounted
+from ..machine.mount import SharedMount
 from ..model import WantedImage
 from ..ports import RuntimeRefused
-from .ports import Shelved
+from .ports import MarketImageInfo
 
 T = TypeVar("T")
 
@@ -25,23 +25,23 @@ _AHEAD = 8  # chunks that are read before the engine has taken those before
 _POLL_S = 1.0
 
 
-class MarketShelf:
-    """``ports.Shelf`` on a real mount."""
+class MountedMarketArchives:
+    """``ports.MarketArchives`` on a real mount."""
 
-    def __init__(self, layout: Layout, cluster: str, mounted: Mounted, *, silence_s: float = _SILENCE_S) -> None:
+    def __init__(self, layout: Layout, cluster: str, mounted: SharedMount, *, silence_s: float = _SILENCE_S) -> None:
         self._layout = layout
         self._cluster = cluster
         self._mounted = mounted
         self._store = ImageStore(layout)
         self._silence_s = silence_s
 
-    async def look(self, wanted: WantedImage) -> Shelved:
-        def look() -> Shelved:
+    async def info(self, wanted: WantedImage) -> MarketImageInfo:
+        def look() -> MarketImageInfo:
             self._require_mount()
             info = self._store.info(wanted.digest)
             if info is None:
                 raise _gone(wanted)
-            return Shelved(info.architecture, tuple((layer.digest, layer.size_bytes) for layer in info.layers))
+            return MarketImageInfo(info.architecture, tuple((layer.digest, layer.size_bytes) for layer in info.layers))
 
         return await self._on_mount(wanted, look)
 
@@ -64,7 +64,7 @@ class MarketShelf:
         raise await self._mounted.call(lambda: self._why(wanted.name, found)) from found
 
     def _why(self, name: str, error: Exception) -> HeadwayError:
-        """What an error that was met while reading means. Blocks."""
+        """What an error during a read means. Blocks."""
         try:
             self._require_mount()
         except MountUnavailable as away:
@@ -73,13 +73,13 @@ class MarketShelf:
             return RuntimeRefused(f"The image {name} in the market is damaged: {error.message}", word=EndWord.IMAGE_BAD)
         if isinstance(error, FileNotFoundError):
             return RuntimeRefused(
-                f"A part of the image {name} is missing in the market; upload it again", word=EndWord.IMAGE_BAD
+                f"A part of the image {name} is missing in the market. Upload it again", word=EndWord.IMAGE_BAD
             )
         why = error.strerror if isinstance(error, OSError) else ""
         return MountUnavailable(f"The image {name} can't be read from the shared mount: {why or error}.")
 
     def _require_mount(self) -> None:
-        # A bare folder has no images either: what is missing there is no news of the market.
+        # Without the mount the folder is empty, which says nothing about the market.
         if read_marker(self._layout.root) != self._cluster:
             raise MountUnavailable(f"{self._layout.root} is not the shared mount now.")
 
@@ -91,7 +91,7 @@ def _gone(wanted: WantedImage) -> RuntimeRefused:
 
 
 class MountedArchive:
-    """Reads ahead in a thread of its own, so that a mount that hangs holds up nobody who asks for its bytes."""
+    """An archive that a thread of its own reads ahead. So a mount that hangs does not block its reader for ever."""
 
     def __init__(
         self,
@@ -111,8 +111,8 @@ class MountedArchive:
         self._reader: threading.Thread | None = None
 
     def chunks(self) -> Iterator[bytes]:
-        """See ``ports.Archive``."""
-        # A daemon: a read that never comes back must not keep the Worker from ending.
+        """See ``ports.ImageArchive``."""
+        # A daemon thread: a read that never ends must not keep the Worker from ending.
         self._reader = threading.Thread(target=self._read, name="image-archive", daemon=True)
         self._reader.start()
         while True:
@@ -129,14 +129,14 @@ class MountedArchive:
             yield part
 
     def close(self) -> None:
-        """See ``ports.Archive``."""
+        """See ``ports.ImageArchive``."""
         self._closed.set()
 
     def _read(self) -> None:
         last: HeadwayError | None = None
         try:
             for part in self._source:
-                if not self._hand_on(part):
+                if not self._put(part):
                     return
         except (OSError, ImageDamaged) as error:
             last = self._why(self._name, error)
@@ -146,10 +146,10 @@ class MountedArchive:
             close = getattr(self._source, "close", None)
             if close is not None:
                 close()
-        self._hand_on(last)
+        self._put(last)
 
-    def _hand_on(self, part: bytes | HeadwayError | None) -> bool:
-        """False when nobody reads on."""
+    def _put(self, part: bytes | HeadwayError | None) -> bool:
+        """False: the archive was closed."""
         while not self._closed.is_set():
             try:
                 self._parts.put(part, timeout=_POLL_S)

@@ -1,4 +1,4 @@
-"""What the keeper of images needs from outside, and what others need of it."""
+"""What the image manager needs from outside, and what others need of it."""
 
 from __future__ import annotations
 
@@ -7,61 +7,61 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ..model import WantedImage
-from ..ports import Archive, ImageFacts
-from .cache import Brought
+from ..ports import ImageArchive, LocalImage
+from .eviction import FetchedImage
 
 
 @dataclass(frozen=True, slots=True)
-class Shelved:
-    """An image of the market: its layers from the lowest on, as (digest, bytes unpacked)."""
+class MarketImageInfo:
+    """An image of the market. ``layers`` are (digest, unpacked bytes), the lowest first."""
 
     architecture: str
     layers: tuple[tuple[str, int], ...]
 
 
-class SizedArchive(Archive, Protocol):
+class SizedArchive(ImageArchive, Protocol):
     """An archive whose size is known."""
 
     size: int
 
 
-class Shelf(Protocol):
-    """The images of the market, on the shared mount."""
+class MarketArchives(Protocol):
+    """The market's images on the shared mount."""
 
-    async def look(self, wanted: WantedImage) -> Shelved:
-        """Raises MountUnavailable, RuntimeRefused (it is not there, or broken)."""
+    async def info(self, wanted: WantedImage) -> MarketImageInfo:
+        """Its architecture and layers. Raises MountUnavailable, or RuntimeRefused if it is missing or broken."""
         ...
 
     async def open(self, wanted: WantedImage, omit: Collection[str]) -> SizedArchive:
-        """Its archive without these layers. Raises as ``look``."""
+        """Its archive without these layers. Raises as ``info``."""
         ...
 
 
-class Journal(Protocol):
-    """``journal.ImageJournal``."""
+class ImageJournal(Protocol):
+    """Which images Headway fetched, and who may use them. See ``journal.SqlImageJournal``."""
 
-    async def load(self) -> list[Brought]: ...
+    async def load(self) -> list[FetchedImage]: ...
 
-    async def put(self, one: Brought) -> None: ...
+    async def put(self, one: FetchedImage) -> None: ...
 
     def used_later(self, keys: Sequence[str], at: float) -> None: ...
 
     def forget_later(self, keys: Sequence[str]) -> None: ...
 
-    async def load_rights(self) -> dict[tuple[str, str], float]: ...
+    async def load_permissions(self) -> dict[tuple[str, str], float]: ...
 
-    def give_later(self, right: tuple[str, str], at: float) -> None: ...
+    def grant_later(self, permission: tuple[str, str], at: float) -> None: ...
 
-    def drop_rights_later(self, rights: Sequence[tuple[str, str]]) -> None: ...
+    def drop_permissions_later(self, permissions: Sequence[tuple[str, str]]) -> None: ...
 
-    async def take(self, rights: Sequence[tuple[str, str]]) -> None: ...
+    async def revoke(self, permissions: Sequence[tuple[str, str]]) -> None: ...
 
 
-class Images(Protocol):
-    """What a start needs of all this."""
+class ImageProvider(Protocol):
+    """What the start of an attempt needs of images."""
 
-    async def prepare(self, wanted: WantedImage, on_fetch: Callable[[], None]) -> ImageFacts:
-        """The image, brought if it is not there. ``on_fetch`` is called when it has to be fetched. May take minutes.
+    async def prepare(self, wanted: WantedImage, on_fetch: Callable[[], None]) -> LocalImage:
+        """The image, fetched if it is not there. That may take minutes. ``on_fetch`` is called before a fetch.
 
         Raises EngineUnavailable (try again), RuntimeRefused, MountUnavailable.
         """

@@ -1,4 +1,4 @@
-"""The container launcher: C sources, their build, and where the built binary lies."""
+"""The container launcher: its C sources, its build, and the path of the binary."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class LauncherMissing(HeadwayError):
 def launcher_path() -> Path:
     """The static launcher of this installation.
 
-    Raises LauncherMissing where the package was installed without it.
+    Raises LauncherMissing if the package was installed without it.
     """
     path = Path(__file__).resolve().parent / "bin" / "headway-launcher"
     if not path.is_file():

@@ -62,7 +62,7 @@ static bool write_all(int fd, const char *data, size_t size)
 
 char *read_whole(int folder, const char *name, size_t limit, size_t *size)
 {
-    /* Not blocking: an image may have a named pipe where a file belongs. */
+    /* Not blocking: an image may have a named pipe instead of a file. */
     int fd = openat(folder, name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     struct stat info;
     char *data = NULL;
@@ -74,7 +74,7 @@ char *read_whole(int folder, const char *name, size_t limit, size_t *size)
         errno = EINVAL;
         goto out;
     }
-    /* Files under /proc and /sys say that they are empty. */
+    /* Files under /proc and /sys report the size 0. */
     size_t room = info.st_size > 0 ? (size_t)info.st_size : 4096;
     if (room > limit)
         room = limit;
@@ -123,7 +123,7 @@ bool open_box(struct box *box, const char *path)
     box->end = box->log = -1;
     if (root < 0)
         return false;
-    /* Held open from here on: whatever the program does with paths, the launcher writes where it began. */
+    /* Held open from now on: the program may change paths, but the launcher writes to the same folder. */
     box->run = openat(root, "run", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     box->attempt = openat(root, "attempt", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (box->run < 0 || box->attempt < 0)
@@ -176,7 +176,7 @@ static int hex(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* In place; false for an escape that is none, or that hides a NUL. */
+/* In place. False: a broken escape, or an escaped NUL. */
 static bool decode(char *text)
 {
     char *to = text;
@@ -279,7 +279,7 @@ bool read_spec(const struct box *box, struct spec *spec, struct failure *failure
             spec->drop_caps = strcmp(value, "1") == 0;
         else if (strcmp(line, "open_root") == 0)
             spec->open_root = strcmp(value, "1") == 0;
-        /* A key that a newer Worker writes is no reason to refuse. */
+        /* A newer Worker may write other keys, which are ignored. */
         if (!fine)
             return fail(failure, STAGE_SETUP, EINVAL, "%.40s has no sense in the spec: %.60s", line, value);
     }
@@ -311,7 +311,7 @@ static const char *find_value(const char *text, const char *key, char *value, si
     return NULL;
 }
 
-/* What is missing or makes no sense leaves the order that held before. */
+/* A missing or broken file leaves the order as it was. */
 void read_orders(const struct box *box, struct orders *orders)
 {
     char value[64];
@@ -421,7 +421,7 @@ static size_t put_text(char *to, const char *text)
     return length;
 }
 
-/* Room for the record is taken while there is some. Not seen by readers before the rename. */
+/* Reserves disk space for the record. Readers do not see it before the rename. */
 static int make_end(const struct box *box)
 {
     int fd = openat(box->run, END_NAME, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);

@@ -1,6 +1,6 @@
-"""Compiles the launcher with PyPI's `ziglang`: no compiler, libc or headers of the machine are asked.
+"""Compiles the launcher with PyPI's `ziglang`, without a compiler, libc or headers of the machine.
 
-Imports nothing of Headway: the package's build hook loads this file by its path.
+It imports nothing of Headway, since the package's build hook loads this file by its path.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MACHINES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64
 
 
 class LauncherNotBuilt(RuntimeError):
-    """The launcher can't be compiled on this machine; the text says why."""
+    """The launcher can't be compiled on this machine. The text says why."""
 
 
 def sources() -> list[Path]:
@@ -28,7 +28,7 @@ def sources() -> list[Path]:
 
 
 def is_fresh(binary: Path) -> bool:
-    """Whether the binary is newer than all it is made from."""
+    """Whether the binary is newer than all its sources."""
     if not binary.exists():
         return False
     built_at = binary.stat().st_mtime
@@ -36,13 +36,13 @@ def is_fresh(binary: Path) -> bool:
 
 
 def build(target_dir: Path | None = None) -> Path:
-    """Compile the launcher into `target_dir` (this folder's `bin` if None) unless it is fresh; its path.
+    """Compile the launcher into `target_dir` (None: this folder's `bin`), unless it is fresh. Returns its path.
 
-    The first build on a machine takes up to a minute, as zig builds its libc once.
+    The first build on a machine takes up to a minute, since zig builds its libc once.
 
     Raises:
         LauncherNotBuilt: no `ziglang`, or a machine other than x86-64 and ARM64.
-        subprocess.CalledProcessError: the compiler refused; what it said is on stderr.
+        subprocess.CalledProcessError: the compiler failed, and its output is on stderr.
     """
     folder = target_dir if target_dir is not None else HERE / "bin"
     binary = folder / NAME
@@ -62,7 +62,7 @@ def build(target_dir: Path | None = None) -> Path:
                 raise LauncherNotBuilt("the launcher needs PyPI's ziglang to be compiled: pip install ziglang")
             raise subprocess.CalledProcessError(done.returncode, command)
         made.chmod(0o755)
-        # In one step: a Worker that copies it meanwhile gets the old one or the new one.
+        # In one step, so a Worker that copies it meanwhile gets the old one or the new one.
         os.replace(made, binary)
     return binary
 
@@ -73,7 +73,7 @@ def _has_ziglang() -> bool:
 
 
 def _environment() -> dict[str, str]:
-    """zig's cache goes beside the project, or where that can't be written, below the temporary folder."""
+    """zig's cache is beside the project. If that can't be written, it is in the temporary folder."""
     environment = dict(os.environ)
     project_cache = HERE.parent.parent / ".cache" / "zig"
     cache = project_cache if os.access(HERE.parent.parent, os.W_OK) else Path(tempfile.gettempdir()) / "headway-zig"

@@ -1,4 +1,4 @@
-/* What has to be made in the container before the user's program, and the way to its exec. */
+/* Prepares the container for the user's program, and starts it. */
 #define _GNU_SOURCE
 #include "launcher.h"
 
@@ -87,7 +87,7 @@ static bool is_number(const char *text, size_t length, uint32_t *number)
             return false;
         value = value * 10 + (uint64_t)(text[i] - '0');
     }
-    /* The last one means "leave it as it is" to setresuid. */
+    /* For setresuid the last id means "leave it as it is". */
     if (value >= UINT32_MAX)
         return false;
     *number = (uint32_t)value;
@@ -164,7 +164,7 @@ static void append_line(struct box *box, int root, const char *path, char *line)
 
 void prepare_image(struct box *box, int root, const struct spec *spec)
 {
-    /* None of this is worth refusing a run for: most programs need neither. */
+    /* Failures are ignored: most programs need neither. */
     if (spec->open_root) {
         if (mkdirat(root, "root", 0755) < 0 && errno != EEXIST)
             say(box, "/root can't be made: %s", strerror(errno));
@@ -248,7 +248,7 @@ static int become(uid_t effective)
     return setresuid((uid_t)-1, effective, (uid_t)-1);
 }
 
-/* As the user first: root is nobody on a mount that squashes it. As root where the user may not: in the image. */
+/* First as the user: a mount with root_squash refuses root. Then as root: the image may refuse the user. */
 static void make_workdir(const char *path, const struct identity *identity, bool privileged)
 {
     char *copy = strdup(path);
@@ -323,7 +323,7 @@ static bool become_user(const struct spec *spec, const struct identity *identity
     return true;
 }
 
-/* The out-of-memory killer should take the program, not the one who tells of it. */
+/* The out-of-memory killer should kill the program, not the launcher, which reports it. */
 static void be_killed_first(void)
 {
     char text[16];
@@ -336,7 +336,7 @@ static void be_killed_first(void)
         return;
     int length = snprintf(text, sizeof text, "%d", score < 1000 ? score : 1000);
     if (write(fd, text, (size_t)length) < 0) {
-        /* Not allowed here: then both are equal. */
+        /* Not allowed here, so both stay equal. */
     }
     close(fd);
 }
@@ -346,7 +346,7 @@ static bool set_streams(int out, int err, int *report)
     int ends[2];
     int in = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
-    if (in < 0) { /* an image's own odd /dev: the reading end of a pipe nobody writes to is at its end too */
+    if (in < 0) { /* the image has no /dev/null: a pipe without a writer is at its end too */
         if (pipe2(ends, O_CLOEXEC) < 0)
             return false;
         in = ends[0];
@@ -355,7 +355,7 @@ static bool set_streams(int out, int err, int *report)
         (*report != 3 && dup3(*report, 3, O_CLOEXEC) < 0))
         return false;
     *report = 3;
-    /* All of the launcher's are CLOEXEC, but the engine may have left one open. */
+    /* The launcher's own are CLOEXEC, but the engine may have left others open. */
     if (syscall(SYS_close_range, 4U, ~0U, 0U) < 0)
         for (int fd = 4; fd < 1024; fd++)
             close(fd);
@@ -390,7 +390,7 @@ static const char *find_env(char *const *env, const char *name)
     return NULL;
 }
 
-/* Comes back only with a failure. */
+/* Returns only after a failure. */
 static void exec_program(const struct spec *spec, struct failure *failure)
 {
     const char *program = spec->args[0];
@@ -425,7 +425,7 @@ static void exec_program(const struct spec *spec, struct failure *failure)
                     fail(failure, STAGE_EXEC, errno, "%.150s: %s", candidate, strerror(errno));
                     return;
                 }
-                error = EACCES; /* another folder of PATH may have one that can be run */
+                error = EACCES; /* another folder of PATH may have an executable one */
             }
         }
         at += length;

@@ -1,4 +1,4 @@
-/* What ends an attempt, and how: the program's own end, timeout, stop order, lease, log limit. */
+/* The loop: it decides what ends an attempt (own end, timeout, stop order, lease, log limit), and ends it. */
 #define _GNU_SOURCE
 #include "launcher.h"
 
@@ -23,8 +23,8 @@
 #define ORDERS_EVERY_WITHOUT_EVENTS SECOND
 #define LOOK_WHILE_ENDING (100 * MS)         /* processes of `docker exec` are not our children: no SIGCHLD */
 #define KILL_AGAIN (20 * MS)
-#define KILL_PATIENCE (30 * SECOND)          /* for a process that the kernel itself holds */
-#define FULL_PATIENCE (30 * SECOND)          /* a full disk holds the program, then costs output */
+#define KILL_PATIENCE (30 * SECOND)          /* for a process that hangs in the kernel */
+#define FULL_PATIENCE (30 * SECOND)          /* a full disk blocks the program so long, then output is dropped */
 #define DEADLINE_DRIFT (2 * SECOND)
 
 enum phase { STARTING, RUNNING, ENDING, KILLING };
@@ -34,18 +34,18 @@ struct launcher {
     struct spec spec;
     struct orders orders;
     struct spool spool;
-    const char *cgroup; /* NULL: outside a container, where the numbers would be the machine's */
+    const char *cgroup; /* NULL: outside a container, where the numbers are those of the machine */
     bool is_init;
     enum phase phase;
     pid_t main_pid;
     int report, signals, events;
-    struct report ready; /* once the child said that its next step is the exec, and when; boot is 0 before */
+    struct report ready; /* once the child reported that the exec is its next step; boot is 0 before */
     bool ended; /* the main process */
     int status;
     ns_t started, started_wall, ended_at, ended_wall;
     ns_t deadline, deadline_wall; /* as written to the file */
     ns_t kill_at, killed_at, look_at, orders_at;
-    const char *reason; /* once something else than the program itself ends the attempt */
+    const char *reason; /* set when something other than the program ends the attempt */
     const char *stop_word;
     bool killed_outside;
     struct failure failure;
@@ -126,11 +126,11 @@ static bool everybody_is_gone(struct launcher *l)
 {
     bool childless = reap(l);
 
-    /* Processes that `docker exec` brought are nobody's children in here. */
+    /* Processes of `docker exec` are not children of any process in here. */
     return childless && l->ended && (!l->is_init || (kill(-1, 0) < 0 && errno == ESRCH));
 }
 
-/* --- what the cgroup tells ------------------------------------------------------------------------------- */
+/* --- readings of the cgroup ------------------------------------------------------------------------------ */
 
 static int64_t cgroup_number(const struct launcher *l, const char *file, const char *key)
 {
@@ -187,7 +187,7 @@ static void kill_all(struct launcher *l, ns_t now)
     l->look_at = now + KILL_AGAIN;
 }
 
-/* The first reason stands; a later one can only shorten the grace. */
+/* The first reason counts. A later one can only shorten the grace. */
 static void end_for(struct launcher *l, const char *reason, const char *word, ns_t grace, ns_t now)
 {
     if (l->phase == KILLING)
@@ -210,7 +210,7 @@ static void move_deadline(struct launcher *l, bool changed)
     ns_t from = l->started != 0 ? l->started : now;
 
     l->deadline = from + l->orders.timeout;
-    /* The wall clock may have been set: then what the program can read moves along. */
+    /* The wall clock may have been set. Then the deadline file must change too. */
     ns_t drift = wall + (l->deadline - now) - l->deadline_wall;
     if (changed || drift > DEADLINE_DRIFT || drift < -DEADLINE_DRIFT) {
         l->deadline_wall = wall + (l->deadline - now);
@@ -234,7 +234,7 @@ static void take_orders(struct launcher *l, ns_t now)
                 say(&l->box, "the changed timeout can't be confirmed: %s", strerror(errno));
         }
     } else {
-        l->orders.timeout = timeout; /* too late: the record says by which one it was ended */
+        l->orders.timeout = timeout; /* too late: the record keeps the timeout that counted */
     }
     if (l->orders.stop)
         end_for(l, "stopped", l->orders.stop_word, l->orders.stop_grace >= 0 ? l->orders.stop_grace : l->spec.grace,
@@ -340,7 +340,7 @@ static void wait_for_something(struct launcher *l, ns_t now)
     if (l->phase == KILLING)
         due = earlier(due, l->look_at);
     polls[count++] = (struct pollfd){.fd = l->signals, .events = POLLIN};
-    polls[count++] = (struct pollfd){.fd = l->events, .events = POLLIN}; /* -1 is passed over */
+    polls[count++] = (struct pollfd){.fd = l->events, .events = POLLIN}; /* -1 is ignored */
     polls[count++] = (struct pollfd){.fd = l->report, .events = POLLIN};
     for (int i = 0; i < 2; i++)
         if (wants_input(&l->spool.streams[i], now))
@@ -350,7 +350,7 @@ static void wait_for_something(struct launcher *l, ns_t now)
     ppoll(polls, count, &timeout, NULL);
 }
 
-/* Until nobody is left in the container. */
+/* Until no process is left in the container. */
 static void run(struct launcher *l)
 {
     for (;;) {
@@ -427,7 +427,7 @@ static bool begin(struct launcher *l, int root)
     l->spool.limit = l->spec.log_limit;
     if (!open_spool(&l->spool, &l->box, child_ends, &l->failure))
         return false;
-    /* Orders that came before the start: the program need not run at all. */
+    /* Orders may have come before the start. Then the program does not run at all. */
     take_orders(l, boot_now());
     check_limits(l, boot_now());
     if (l->phase != STARTING)
@@ -494,12 +494,12 @@ int main(int argc, char **argv)
     };
     const char *path = "/headway", *root_path = "/";
 
-    /* Descriptors 0 to 2 are the child's places: none of ours may land there. */
+    /* Descriptors 0 to 2 are for the child, so none of the launcher's may get these numbers. */
     for (int fd = 0; fd >= 0 && fd < 3;)
         fd = open("/", O_PATH | O_CLOEXEC);
     l.is_init = getpid() == 1;
     if (l.is_init) {
-        /* An image's ENV and CMD end up in this process too, so neither is asked. */
+        /* The image's ENV and CMD reach this process too, so neither is used. */
         l.cgroup = "/sys/fs/cgroup";
     } else {
         if (argc > 1)
@@ -513,7 +513,7 @@ int main(int argc, char **argv)
         l.cgroup = getenv("HEADWAY_CGROUP");
         prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     }
-    /* A program that runs as the launcher's own uid must not look into it nor into its open files. */
+    /* A program with the launcher's uid must not read its memory nor its open files. */
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     umask(022);
     if (!open_box(&l.box, path)) {

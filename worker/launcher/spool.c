@@ -11,7 +11,7 @@
 #define BUFFER_BYTES (256 << 10)
 #define PIPE_BYTES (1 << 20)
 #define FULL_RETRY (200 * MS)
-/* A program that prints line by line would wake the launcher for each of them; this lets them gather. */
+/* A program that prints line by line would wake the launcher for each line. This collects them. */
 #define GATHER (4 * MS)
 /* A record covers this much time at most, so a byte now and then does not cost 24 bytes of index each. */
 #define RECORD_SPAN (20 * MS)
@@ -33,7 +33,7 @@ static bool open_stream(struct stream *stream, const struct box *box, uint32_t n
         return false;
     int capacity = fcntl(ends[0], F_GETPIPE_SZ);
     stream->capacity = capacity > 0 ? (size_t)capacity : 4096;
-    /* This end only: the program's own end stays blocking. */
+    /* Only this end: the program's end stays blocking. */
     fcntl(ends[0], F_SETFL, O_NONBLOCK);
     stream->pipe = ends[0];
     *child_end = ends[1];
@@ -78,7 +78,7 @@ static void flush_record(struct spool *spool, struct stream *stream)
     put_le(record + 20, stream->number, 4);
     ssize_t written = pwrite(spool->index, record, sizeof record, (off_t)spool->index_size);
     if (written != (ssize_t)sizeof record) {
-        /* Full disk: the record goes on growing and is tried again later; no half one stays behind. */
+        /* Full disk: the record grows on and is tried again later. No partial record stays. */
         if (ftruncate(spool->index, (off_t)spool->index_size) < 0)
             return;
         stream->record_at = boot_now();
@@ -123,7 +123,7 @@ static void drop_rest(struct spool *spool, struct stream *stream)
     stream->have = stream->done = 0;
 }
 
-/* Returns false while the disk takes no more. */
+/* False: the disk is full now. */
 static bool write_buffer(struct spool *spool, struct stream *stream, ns_t now)
 {
     while (stream->done < stream->have) {
@@ -150,7 +150,7 @@ static bool write_buffer(struct spool *spool, struct stream *stream, ns_t now)
     return true;
 }
 
-/* One read and its write. Returns the number of bytes read; 0: nothing there, at the end, or disk full. */
+/* One read and its write. Returns the bytes read. 0: nothing to read, the end, or a full disk. */
 static size_t carry(struct spool *spool, struct stream *stream, ns_t now)
 {
     if (!write_buffer(spool, stream, now) || stream->pipe < 0)
@@ -193,7 +193,7 @@ void pump(struct spool *spool, ns_t now)
         bool waiting = stream->have != stream->done;
         if (waiting ? now >= spool->retry_at : wants_input(stream, now)) {
             size_t got = carry(spool, stream, now);
-            /* Much at once: look again at once, the program may be waiting for room. */
+            /* The pipe was full: read again at once, since the program may be blocked. */
             stream->read_after = got > 0 && got < stream->capacity / 4 ? now + GATHER : 0;
         }
         if (now >= record_due(spool, stream))

@@ -1,8 +1,8 @@
-"""Keeps the attempts' logs on the shared mount up to date, whatever state that mount is in.
+"""Copies the attempts' logs to the shared mount, whatever state that mount is in.
 
-Each attempt has up to three streams. They are copied in a few threads of their own, so that a mount that hangs stops
-the copies and nothing else. A mount that is full, stale or gone is tried again with growing pauses, without end: the
-spool waits on the local disk, bounded by the task's log limit.
+Each attempt has up to three streams. A few threads of their own copy them, so a mount that hangs stops only the copies.
+A mount that is full, stale or gone is tried again without end, with growing pauses. Meanwhile the spool stays on the
+local disk, where the task's log limit bounds it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from headway.clock import Clock
 from headway.ids import AttemptId
 from headway.logs import get_logger
 
-from .spool_copy import PASSING, SpoolCopy
+from .spool_copy import TRANSIENT_ERRORS, SpoolCopy
 
 log = get_logger(__name__)
 
@@ -33,13 +33,13 @@ _LONGEST_PAUSE_S = 30.0
 
 @dataclass(slots=True)
 class CopyJob:
-    """One attempt's logs on their way."""
+    """The copy of one attempt's logs."""
 
     attempt: AttemptId
     target: Path  # folder on the mount
     spools: dict[str, SpoolCopy]
-    notes: bytes = b""
-    notes_copied: int = -1  # length that was written last; -1: none yet
+    platform_log: bytes = b""
+    platform_log_copied: int = -1  # length that was written last; -1: none yet
     final: bool = False
     trailer: bytes = b""  # after the last byte of stdout
     busy: bool = False
@@ -54,10 +54,10 @@ class CopyJob:
 
 
 class LogCopier:
-    """See the module. All methods on the event loop; none waits for the mount but ``wait``.
+    """See the module. Call all methods on the event loop. Only ``wait`` waits for the mount.
 
-    ``mount_problem`` is what the last look at the mount found; ``reach`` gives, for a folder of the mount, a path to it
-    that leads to the real mount only, and raises OSError when that isn't there.
+    ``mount_problem`` is the problem that the last look at the mount found. ``reach`` gives a path to a folder that
+    leads to the real mount only. It raises OSError when the mount isn't there.
     """
 
     def __init__(
@@ -78,10 +78,10 @@ class LogCopier:
         self._steps: set[asyncio.Task[None]] = set()
         self._closed = False
 
-    # -- what the executor says ---------------------------------------------------------------------
+    # -- calls of the executor -----------------------------------------------------------------------
 
     def begin(self, attempt: AttemptId, target: Path, stdout: Path | None, stderr: Path | None) -> CopyJob:
-        """Copy from now on. Safe twice; also for an attempt of an earlier life of this Worker."""
+        """Copy from now on. Safe twice, and for an attempt from before this Worker's restart."""
         job = self._jobs.get(attempt)
         if job is None:
             spools = {
@@ -95,25 +95,25 @@ class LogCopier:
         return job
 
     def get(self, attempt: AttemptId) -> CopyJob | None:
-        """The job of an attempt, as long as it is not forgotten."""
+        """The attempt's copy job, until it is forgotten."""
         return self._jobs.get(attempt)
 
-    def set_notes(self, attempt: AttemptId, notes: bytes) -> None:
-        """The platform log as it is now; it only ever grows. Written with the next round."""
+    def set_platform_log(self, attempt: AttemptId, platform_log: bytes) -> None:
+        """Set the platform log as it is now. It only grows, and is written in the next round."""
         job = self._jobs.get(attempt)
         if job is not None:
-            job.notes = notes
+            job.platform_log = platform_log
 
-    def finish(self, attempt: AttemptId, *, notes: bytes, trailer: bytes = b"") -> CopyJob | None:
-        """The spools grow no more: copy what is left, at once. Safe twice."""
+    def finish(self, attempt: AttemptId, *, platform_log: bytes, trailer: bytes = b"") -> CopyJob | None:
+        """The spools don't grow any more: copy what is left at once. Safe twice."""
         job = self._jobs.get(attempt)
         if job is not None and not job.final:
-            job.notes, job.trailer, job.final = notes, trailer, True
+            job.platform_log, job.trailer, job.final = platform_log, trailer, True
             self._try(job)
         return job
 
     async def wait(self, attempt: AttemptId, within_s: float) -> bool:
-        """Whether a finished attempt's logs are all on the mount, waiting at most ``within_s`` seconds for it."""
+        """Wait ``within_s`` seconds at most. Returns whether all logs of a finished attempt are on the mount."""
         job = self._jobs.get(attempt)
         if job is None or job.done:
             return True
@@ -126,7 +126,7 @@ class LogCopier:
         self._jobs.pop(attempt, None)
 
     def try_again(self) -> None:
-        """The mount is back: copies that it held up need not wait out their pauses."""
+        """The mount is back: end the pauses of the copies."""
         for job in self._jobs.values():
             job.pauses.reset()
             job.not_before = 0.0
@@ -138,13 +138,13 @@ class LogCopier:
 
     @property
     def held(self) -> list[CopyJob]:
-        """Copies that the mount holds up now."""
+        """Copies that wait for the mount."""
         return [job for job in self._jobs.values() if job.problem]
 
     # -- life -----------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Rounds over what has grown; sleeps without an end while there is nothing to look at."""
+        """Copy in rounds what has grown. It sleeps without end while there is nothing to copy."""
         while True:
             waiting = [job for job in self._jobs.values() if not job.done]
             if not any(job.spools or job.final for job in waiting):
@@ -158,7 +158,7 @@ class LogCopier:
             await self._clock.sleep(self._every_s)
 
     async def close(self) -> None:
-        """Let go; a thread that hangs in the mount is left behind. Copies go on after the next start. Safe twice."""
+        """Stop. A thread that hangs in the mount is left alone. Copies go on after the next start. Safe twice."""
         self._closed = True
         self._threads.shutdown(wait=False, cancel_futures=True)
         for step in list(self._steps):
@@ -167,7 +167,7 @@ class LogCopier:
     # -- inside ---------------------------------------------------------------------------------------
 
     def _has_news(self, job: CopyJob) -> bool:
-        if job.final or job.notes_copied < len(job.notes):
+        if job.final or job.platform_log_copied < len(job.platform_log):
             return True
         for spool in job.spools.values():
             # Local disk, in the inode cache: a thread would cost more than the call.
@@ -202,13 +202,13 @@ class LogCopier:
         finally:
             job.busy = False
         if not job.done and job.final and not job.problem:
-            # The end came while an ordinary round was at work, or there is more than one step's budget.
+            # The end came during an ordinary round, or more is left than one step copies.
             self._try(job)
         elif job.problem:
             self._wake.set()
 
     def _hold(self, job: CopyJob, error: OSError) -> None:
-        if error.errno not in PASSING or not job.problem:
+        if error.errno not in TRANSIENT_ERRORS or not job.problem:
             log.warning("copy.held", attempt=str(job.attempt), reason=error.strerror or str(error), errno=error.errno)
         job.problem = error.strerror or str(error)
         job.not_before = self._clock.monotonic() + job.pauses.next_s()
@@ -224,8 +224,7 @@ class LogCopier:
                     problem = self._mount_problem()
                     if problem:
                         raise FileNotFoundError(errno.ENOENT, problem)
-                    # That was seconds ago. What would now be written to the bare folder would count as copied, and
-                    # be lost.
+                    # That was seconds ago. If the mount is gone, bytes would go to the bare folder and be lost.
                     reached = held.enter_context(self._reach(job.target))
                 return reached
 
@@ -233,15 +232,15 @@ class LogCopier:
             for name, spool in job.spools.items():
                 trailer = job.trailer if final and name == "stdout" else b""
                 done = spool.step(final=final, trailer=trailer, reach=folder) and done
-            notes = job.notes
-            if job.notes_copied < len(notes):
-                _write_notes(folder(), notes)
-                job.notes_copied = len(notes)
+            platform_log = job.platform_log
+            if job.platform_log_copied < len(platform_log):
+                _write_platform_log(folder(), platform_log)
+                job.platform_log_copied = len(platform_log)
             return done
 
 
-def _write_notes(folder: Path, notes: bytes) -> None:
-    # Without an fsync: nobody's result hangs on it, and on a network mount it would cost each task a round trip.
+def _write_platform_log(folder: Path, platform_log: bytes) -> None:
+    # Without an fsync: no result depends on it, and on a network mount it would cost each task a round trip.
     flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     path = folder / "platform.log"
     try:
@@ -250,6 +249,6 @@ def _write_notes(folder: Path, notes: bytes) -> None:
         folder.mkdir(mode=0o750, parents=True, exist_ok=True)
         descriptor = os.open(path, flags, 0o640)
     try:
-        os.pwrite(descriptor, notes, 0)
+        os.pwrite(descriptor, platform_log, 0)
     finally:
         os.close(descriptor)

@@ -1,7 +1,7 @@
-"""Reads one attempt's logs for pages and people, live and afterwards.
+"""Reads one attempt's logs, live and afterwards.
 
-While an attempt is here its spools are the truth (what was punched out of them is on the mount); afterwards the mount
-is. Live readers come here rather than to the mount, whose caches would delay them.
+While the attempt is here its spools count, and the mount for the part that was freed from them. Afterwards the mount
+counts. Live readers come here, since the caches of the mount would delay them.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ from headway.errors import InvalidInput, MountUnavailable, NotFound
 from headway.ids import AttemptId
 
 from ..box import INDEX_RECORD_BYTES, BoxError, Stream, open_regular, unpack_index
-from ..machine.mounted import Mounted
-from ..model import Stage
+from ..machine.mount import SharedMount
+from ..model import AttemptRecord, AttemptStage
 from ..ports import Runtime
-from ..store import Record
 from .copier import STREAMS, LogCopier
 from .spool_copy import SpoolCopy
 
@@ -34,7 +33,7 @@ _INDEX_BLOCK = 4_096
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class LogChunk:
     """A piece of a log; see LogChunk of the contract. ``marks`` are (offset, epoch seconds)."""
 
     data: bytes
@@ -46,8 +45,10 @@ class Chunk:
 
 @dataclass(slots=True)
 class _Source:
-    """Where the bytes of one stream lie. Bytes before ``mount_until`` are on the mount, the rest in ``spool``; then
-    comes ``tail``, which lies in memory."""
+    """Where the bytes of one stream are: before ``mount_until`` on the mount, then in ``spool``, then in ``tail``.
+
+    ``tail`` is in memory.
+    """
 
     size: int
     ended: bool
@@ -62,26 +63,26 @@ class _Source:
 
     @property
     def mount_until(self) -> int:
-        """Moves on while the copier works."""
+        """It grows while the copier works."""
         return self.copy.safe if self.copy is not None else self.mount_only
 
 
 @dataclass(slots=True)
 class _Marks:
-    """Reads an index forward, once."""
+    """How far the index was read."""
 
     record: int = 0
 
 
-class LogReader:
+class WorkerLogReader:
     """See the module."""
 
     def __init__(
         self,
-        find: Callable[[AttemptId], Record | None],
+        find: Callable[[AttemptId], AttemptRecord | None],
         runtime: Runtime,
         copier: LogCopier,
-        mounted: Mounted,
+        mounted: SharedMount,
         clock: Clock,
     ) -> None:
         self._find = find
@@ -99,16 +100,16 @@ class LogReader:
         limit: int = 0,
         tail: int | None = None,
         follow: bool = False,
-    ) -> AsyncIterator[Chunk]:
-        """The bytes from ``offset`` on (or the last ``tail`` ones), at most ``limit`` (0: all), in chunks.
+    ) -> AsyncIterator[LogChunk]:
+        """The bytes from ``offset`` on, or the last ``tail`` ones, in chunks. At most ``limit`` bytes, 0: all.
 
-        There is always a first chunk, however empty, so that the caller learns the size. With ``follow`` it
-        goes on until the attempt has ended and all was said; without, until what is there now.
+        There is always a first chunk, perhaps empty, so that the caller learns the size. With ``follow`` it goes on
+        until the attempt has ended. Without, it ends with what is there now.
 
         Raises:
-            NotFound: this machine knows nothing of the attempt, and neither does the mount.
+            NotFound: neither this machine nor the mount knows the attempt.
             InvalidInput: there is no such stream.
-            MountUnavailable: the part of the log that is only on the mount can't be read now.
+            MountUnavailable: a part of the log is only on the mount, which can't be read now.
         """
         if stream not in STREAMS:
             raise InvalidInput(f"A log is one of {', '.join(STREAMS)}, not {stream!r}.")
@@ -125,7 +126,7 @@ class LogReader:
             over = source.ended and at + len(data) >= source.size
             if data or first or over:
                 new_marks = await asyncio.to_thread(_marks_of, source, marks, at, len(data)) if data else ()
-                yield Chunk(data, at, source.size, over, new_marks)
+                yield LogChunk(data, at, source.size, over, new_marks)
                 first = False
             at += len(data)
             if left is not None:
@@ -141,12 +142,12 @@ class LogReader:
 
     async def _source(self, attempt: AttemptId, stream: str) -> _Source:
         record = self._find(attempt)
-        if record is None or record.launch is None or record.stage is Stage.DONE:
+        if record is None or record.launch is None or record.stage is AttemptStage.DONE:
             return await self._on_mount(attempt, stream, known=record is not None)
-        ended = record.stage is not Stage.LIVE
+        ended = record.stage is not AttemptStage.LIVE
         job = self._copier.get(attempt)
         if stream == "platform":
-            return _Source(len(record.notes), ended, tail=record.notes)
+            return _Source(len(record.platform_log), ended, tail=record.platform_log)
         which = Stream.STDOUT if stream == "stdout" else Stream.STDERR
         spool = self._runtime.spool(attempt, which)
         if spool is None:
@@ -175,8 +176,8 @@ class LogReader:
                 data = await asyncio.to_thread(_pread, spool, at, min(want, source.spool_size - at))
             except OSError as error:
                 # A task that is root in its container can put a link there.
-                raise NotFound(f"The output lies no more where it was written: {error.strerror}.") from error
-            # What was made safe meanwhile may have been punched out under this read, which then saw zeros.
+                raise NotFound(f"The output is no longer where it was written: {error.strerror}.") from error
+            # A hole may have been punched during this read, which then saw zeros.
             if at >= source.mount_until:
                 return data
         until = source.mount_until if spool is None else min(source.mount_until, source.spool_size)
@@ -191,7 +192,7 @@ class LogReader:
     async def _on_mount(self, attempt: AttemptId, stream: str, *, known: bool) -> _Source:
         path = self._mounted.job_folder(attempt) / f"{stream}.log"
         if self._mounted.problem:
-            raise MountUnavailable(f"The log is on the shared mount: {self._mounted.problem}")
+            raise MountUnavailable(f"The log is on the shared mount, which can't be used now: {self._mounted.problem}")
 
         def size() -> int | None:
             try:
@@ -215,7 +216,7 @@ def _pread(path: Path, at: int, want: int) -> bytes:
 
 
 def _marks_of(source: _Source, marks: _Marks, at: int, length: int) -> tuple[tuple[int, float], ...]:
-    """When the bytes in [at, at + length) were written, as far as the index tells; not more than some hundreds."""
+    """When the bytes in [at, at + length) were written, by the index. At most some hundred marks."""
     if source.index is None or source.stream is None:
         return ()
     found: list[tuple[int, float]] = []

@@ -1,9 +1,9 @@
 """Copies one raw spool from the local disk to the shared mount, byte for byte.
 
-The copy may fall behind, be interrupted anywhere, or find the mount full, stale or gone: bytes are read and written at
-the same offset, so doing a part again changes nothing. What has been fsynced on the mount is punched out of
-the spool, so that a long log does not lie on the local disk twice; the hole is also the only memory a restarted
-Worker needs of how far it was.
+Bytes are read and written at the same offset, so a part may be copied again at any time. The copy may be late, be
+interrupted, or find the mount full, stale or gone.
+What has been fsynced on the mount is freed in the spool by punching a hole, so a long log is on disk only once.
+The hole also shows a restarted Worker how far the copy was.
 
 All functions block; call them in a thread.
 """
@@ -22,12 +22,12 @@ from ..box import open_regular
 
 _CHUNK = 1 << 20
 _BLOCK = 4096
-PUNCH_BYTES = 8 << 20  # so much is copied between two fsyncs; an fsync on a network mount is dear
+PUNCH_BYTES = 8 << 20  # copied between two fsyncs, which are slow on a network mount
 _FALLOC_FL_KEEP_SIZE = 1
 _FALLOC_FL_PUNCH_HOLE = 2
 
 # What a shared mount answers while it is full, over quota, restarting, stale, read-only or gone.
-PASSING = frozenset(
+TRANSIENT_ERRORS = frozenset(
     {
         errno.ENOSPC,
         errno.EDQUOT,
@@ -53,8 +53,10 @@ PASSING = frozenset(
 
 @dataclass(slots=True)
 class SpoolCopy:
-    """How far one stream is. ``copied`` bytes were written to the mount, ``safe`` of them fsynced there (and the
-    whole blocks among them punched out of the spool)."""
+    """How far the copy of one stream is.
+
+    ``copied`` bytes were written to the mount, and ``safe`` of them fsynced. Whole safe blocks are freed in the spool.
+    """
 
     source: Path
     target: Path
@@ -71,11 +73,11 @@ class SpoolCopy:
         budget: int = 64 << 20,
         reach: Callable[[], Path] | None = None,
     ) -> bool:
-        """Copy what is new, at most about ``budget`` bytes; True if nothing is left to do now.
+        """Copy what is new, about ``budget`` bytes at most. True: nothing is left to do now.
 
-        With ``final`` the spool grows no more: ``trailer`` goes after its last byte, and True means that all of
-        it is fsynced. ``reach`` is called before the target is touched: it gives a path to its folder, or raises
-        OSError to forbid it (a mount that isn't mounted). Raises OSError; call again later, nothing is lost.
+        With ``final`` the spool does not grow any more. Then ``trailer`` follows its last byte, and True means that all
+        is fsynced. ``reach`` is called before the target is touched. It gives a path to its folder, or raises OSError
+        when the mount isn't mounted. Raises OSError. Call again later, nothing is lost.
         """
         if not self._resumed:
             self.copied = self.safe = _first_data(self.source)
@@ -91,16 +93,16 @@ class SpoolCopy:
             self._resume(descriptor)
             stop_at = min(whole, self.copied + budget)
             if final or min(size, stop_at) - self.safe >= PUNCH_BYTES:
-                # An fsync speaks for what was written through its own descriptor. What an earlier one wrote may be lost
-                # though its close said nothing (GlusterFS flushes behind it, and on a full disk a hole stays), so it is
-                # written once more; it is never much.
+                # An fsync covers what was written through its own descriptor. What an earlier one wrote may be lost
+                # without an error: GlusterFS flushes after the close, and on a full disk a hole stays. So it is written
+                # once more, which is never much.
                 self.copied = self.safe
             self._copy(descriptor, min(size, stop_at))
             if final and self.copied >= size and stop_at >= whole:
                 _write_all(descriptor, trailer[self.copied - size :], self.copied)
                 if os.fstat(descriptor).st_size > whole:
-                    # A file left over from an earlier, longer writing of the trailer. Only ever made shorter: longer,
-                    # its zeros would be taken for what was printed.
+                    # An earlier try wrote a longer trailer. The file is only made shorter: if it were made longer, its
+                    # zeros would look like output.
                     os.ftruncate(descriptor, whole)
                 self.copied = whole
             if self.copied - self.safe >= PUNCH_BYTES or (final and self.copied >= whole):
@@ -110,8 +112,7 @@ class SpoolCopy:
         return self.copied >= whole and (not final or self.safe >= whole)
 
     def _resume(self, descriptor: int) -> None:
-        # What the mount lost after we wrote it (a server that restarted without its cache) is still in the spool as
-        # long as it was not fsynced.
+        # The mount may lose bytes that were not fsynced, when its server restarts. The spool still has them.
         there = os.fstat(descriptor).st_size
         if there < self.copied:
             self.copied = max(there, self.safe)
@@ -155,7 +156,7 @@ def _size(path: Path) -> int:
 
 
 def _first_data(path: Path) -> int:
-    """Where the hole at the front ends: before it everything is fsynced on the mount."""
+    """Where the hole at the front ends. All bytes before it are fsynced on the mount."""
     try:
         with os.fdopen(open_regular(path), "rb", buffering=0) as file:
             try:
@@ -173,7 +174,7 @@ _libc.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c
 
 
 def _punch_hole(path: Path, offset: int, length: int) -> None:
-    """Give back disk space; a filesystem that can't keeps the bytes, which is harmless."""
+    """Free disk space. A file system that can't keeps the bytes, which is harmless."""
     try:
         descriptor = open_regular(path, os.O_WRONLY)
     except OSError:

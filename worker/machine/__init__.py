@@ -1,1 +1,1 @@
-"""Machine: what this machine offers, how it is, and who is told."""
+"""Machine: the disks, GPUs, container engine and shared mount of this machine, and their conditions."""

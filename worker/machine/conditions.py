@@ -1,4 +1,4 @@
-"""What keeps this Worker from taking work, told to whoever asks and to ResourceManager at once."""
+"""What keeps this Worker from accepting work. Others are told at once."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ from collections.abc import Callable
 from headway.clock import Clock
 from headway.logs import get_logger
 
-from ..attempt.admission import Condition
+from ..model import Condition
 
 log = get_logger(__name__)
 
 
 class Conditions:
-    """Conditions by word and what they are of. Every change wakes ``changed``."""
+    """The conditions that hold now, by their word and their subject.
+
+    ``changed`` is set when a condition begins, when it ends, and when it begins or ceases to block work.
+    A new sentence alone does not count: its numbers, such as free bytes, change all the time.
+    """
 
     def __init__(self, clock: Clock, on_change: Callable[[], None] = lambda: None) -> None:
         self._clock = clock
@@ -28,28 +32,29 @@ class Conditions:
         return list(self._held.values())
 
     def blocking(self) -> Condition | None:
-        """The first that keeps work away."""
+        """The first one that blocks work."""
         return next((condition for condition in self._held.values() if condition.blocks_work), None)
 
     def set(self, word: str, sentence: str, *, blocks_work: bool = True, of: str = "") -> None:
-        """Hold a condition, or with an empty sentence none of that word. Safe to say again. ``of`` keeps apart what
-        has the same word: this machine's disk and the shared one may both be full."""
+        """Set a condition. An empty sentence ends it. Safe twice.
+
+        ``of`` is its subject, where several may have one word: this machine's disk and the mount may both be full.
+        """
         key = (word, of)
         before = self._held.get(key)
-        if not sentence:
-            if before is None:
-                return
-            del self._held[key]
-            log.info("condition.over", condition=word)
-        elif before is None:
-            self._held[key] = Condition(word, sentence, self._clock.now(), blocks_work)
-            log.warning("condition.holds", condition=word, reason=sentence)
-        elif before.sentence != sentence or before.blocks_work != blocks_work:
-            # Numbers in a sentence (free bytes) change all the time: told at the next poll, not each by itself.
-            self._held[key] = Condition(word, sentence, before.since, blocks_work)
-            if before.blocks_work == blocks_work:
-                return
+        if sentence:
+            since = before.since if before is not None else self._clock.now()
+            self._held[key] = Condition(word, sentence, since, blocks_work)
         else:
-            return
-        self.changed.set()
-        self._on_change()
+            self._held.pop(key, None)
+        after = self._held.get(key)
+        began = before is None and after is not None
+        ended = before is not None and after is None
+        blocks_otherwise = before is not None and after is not None and before.blocks_work != after.blocks_work
+        if began:
+            log.warning("condition.holds", condition=word, reason=sentence)
+        if ended:
+            log.info("condition.over", condition=word)
+        if began or ended or blocks_otherwise:
+            self.changed.set()
+            self._on_change()

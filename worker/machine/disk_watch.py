@@ -1,4 +1,4 @@
-"""Watches the disks of this machine, and ends the task that fills one."""
+"""Watches the disks of this machine, and ends a task that fills one."""
 
 from __future__ import annotations
 
@@ -15,28 +15,24 @@ from headway.errors import HeadwayError
 from headway.ids import AttemptId
 from headway.logs import get_logger
 
-from ..attempt.task_executor import TaskExecutor
-from ..ports import EngineUnavailable, Runtime
-from . import disk_use, disks
+from . import disks
 from .conditions import Conditions
-from .disks import Disk
-from .mounted import Mounted
+from .disks import DiskReading
 
 log = get_logger(__name__)
 T = TypeVar("T")
 
 WORD = "disk_full"
 _READ_S = 5.0
-_MEASURE_AGAIN_S = 10.0  # after a measuring that found nobody to blame
-_GOING_S = 60.0  # an ended task may take so long to give its space back, before the next one goes
+_MEASURE_AGAIN_S = 10.0  # after a measurement that found no offender
+_GOING_S = 60.0  # an ended task gets so long to free its space before the next one is ended
 
 Places = Callable[[], Iterable[tuple[Path, str]]]
 
 
-def read_disks(places: Iterable[tuple[Path, str]]) -> list[Disk]:
-    """One for each disk that these folders (path, and whose it is) lie on; a folder that is not there is left out.
-    Blocks."""
-    found: dict[int, Disk] = {}
+def read_disks(places: Iterable[tuple[Path, str]]) -> list[DiskReading]:
+    """One reading for each disk of these folders, given as (path, owner). Missing folders are left out. Blocks."""
+    found: dict[int, DiskReading] = {}
     for path, holds in places:
         try:
             device, usage = os.stat(path).st_dev, shutil.disk_usage(path)
@@ -44,12 +40,12 @@ def read_disks(places: Iterable[tuple[Path, str]]) -> list[Disk]:
             continue
         before = found.get(device)
         if before is None:
-            found[device] = Disk(device, path, holds, usage.free, usage.total)
+            found[device] = DiskReading(device, path, holds, usage.free, usage.total)
     return list(found.values())
 
 
-class Measuring(Protocol):
-    """Who holds how much of a disk."""
+class DiskUsageReader(Protocol):
+    """How much of a disk each attempt uses."""
 
     async def uses(self, device: int) -> Mapping[AttemptId, int]:
         """Bytes by live attempt."""
@@ -57,10 +53,10 @@ class Measuring(Protocol):
 
 
 class DiskWatch:
-    """``look`` sets or lifts the condition ``disk_full``; ``run`` does that again and again, and relieves a disk that
-    is critical of its greatest user.
+    """``look`` sets or ends the condition ``disk_full``. ``run`` repeats that, and ends the attempt that fills a disk.
 
-    ``end`` ends an attempt, with the sentence for its owner; ``is_gone`` tells whether its space was given back.
+    What counts: a disk with less than ``low_bytes`` free, and a critical disk with less than half of that.
+    ``end`` ends an attempt, with the sentence for its owner. ``is_gone`` tells whether its space is free again.
     """
 
     def __init__(
@@ -69,36 +65,36 @@ class DiskWatch:
         node_id: str,
         low_bytes: int,
         places: Places,
-        measuring: Measuring,
+        usage: DiskUsageReader,
         end: Callable[[AttemptId, str], Awaitable[None]],
         is_gone: Callable[[AttemptId], Awaitable[bool]],
         conditions: Conditions,
         clock: Clock,
-        read: Callable[[Iterable[tuple[Path, str]]], list[Disk]] = read_disks,
+        read: Callable[[Iterable[tuple[Path, str]]], list[DiskReading]] = read_disks,
     ) -> None:
         self._node_id = node_id
         self._low_bytes = low_bytes
         self._places = places
-        self._measuring = measuring
+        self._usage = usage
         self._end = end
         self._is_gone = is_gone
         self._conditions = conditions
         self._clock = clock
         self._read = read
-        self._going: tuple[AttemptId, float] | None = None  # ended, and until when (monotonic) it is waited for
+        self._going: tuple[AttemptId, float] | None = None  # ended, and until when (monotonic) to wait for it
         self._measure_at = float("-inf")
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="disks")
 
     def close(self) -> None:
-        """Let go of the thread. Safe twice."""
+        """Release the thread. Safe twice."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def look(self) -> Disk | None:
-        """The tightest disk now; None if none answers in time (then what held goes on to hold)."""
+    async def look(self) -> DiskReading | None:
+        """The fullest disk now. None: none answered in time, and the condition stays as it was."""
         return disks.tightest(await self._look())
 
-    async def of(self, folders: Sequence[Path]) -> Disk | None:
-        """The tightest disk of these folders now; None if there is none or it does not answer in time."""
+    async def of(self, folders: Sequence[Path]) -> DiskReading | None:
+        """The fullest disk of these folders now. None: there is none, or it does not answer in time."""
         if not folders:
             return None
         reading = asyncio.get_running_loop().run_in_executor(
@@ -119,7 +115,7 @@ class DiskWatch:
                 log.warning("disk.not_relieved", reason=str(error))
             await self._clock.sleep(disks.look_again_s(found, self._low_bytes))
 
-    async def _look(self) -> list[Disk]:
+    async def _look(self) -> list[DiskReading]:
         places = list(self._places())
         reading = asyncio.get_running_loop().run_in_executor(self._threads, lambda: self._read(places))
         try:
@@ -133,24 +129,24 @@ class DiskWatch:
             self._conditions.set(WORD, sentence)
         return found
 
-    async def _relieve(self, disk: Disk) -> None:
-        """End the one that fills it, unless one is on its way out already."""
+    async def _relieve(self, disk: DiskReading) -> None:
+        """End the attempt that fills it, unless an ended one still frees space."""
         now = self._clock.monotonic()
         if self._going is not None:
             attempt, until = self._going
             if now < until and not await self._is_gone(attempt):
                 return
             self._going = None
-            return  # its space has come back after the reading that led here
+            return  # its space became free after this reading
         if now < self._measure_at:
             return
-        uses = await self._measuring.uses(disk.device)
+        uses = await self._usage.uses(disk.device)
         attempt_or_none = disks.offender(uses, self._low_bytes)
         if attempt_or_none is None:
             self._measure_at = self._clock.monotonic() + _MEASURE_AGAIN_S
             log.warning("disk.filled_by_nobody", place=str(disk.place), free_bytes=disk.free_bytes, tasks=len(uses))
             return
-        # Measuring takes its time, and somebody may have made room meanwhile.
+        # Measuring takes time, and space may have become free meanwhile.
         latest = next((d for d in await self._look() if d.device == disk.device), disk)
         if not disks.critical([latest], self._low_bytes):
             return
@@ -158,72 +154,3 @@ class DiskWatch:
         log.warning("disk.offender_ended", attempt=str(attempt), bytes=wrote, free_bytes=latest.free_bytes)
         self._going = (attempt, self._clock.monotonic() + _GOING_S)
         await self._end(attempt, disks.ended_sentence(self._node_id, latest, wrote))
-
-
-class AttemptSizes:
-    """``Measuring`` of real attempts: the container's own file system and volumes, its box with the spools, files that
-    it holds open without a name, and what it has written into its owner's home, where that is on the same disk."""
-
-    def __init__(
-        self,
-        attempts_dir: Path,
-        runtime: Runtime,
-        mounted: Mounted,
-        holding: Callable[[], Sequence[TaskExecutor]],
-    ) -> None:
-        self._attempts_dir = attempts_dir
-        self._runtime = runtime
-        self._mounted = mounted
-        self._holding = holding
-        self._threads = ThreadPoolExecutor(2, thread_name_prefix="disk-use")
-
-    def close(self) -> None:
-        """Let go of the threads. Safe twice."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
-
-    async def uses(self, device: int) -> Mapping[AttemptId, int]:
-        executors = [one for one in self._holding() if one.record.stop is None]
-        sizes = await asyncio.gather(*(self._use(one, device) for one in executors))
-        return {one.record.attempt: size for one, size in zip(executors, sizes, strict=True)}
-
-    async def _use(self, executor: TaskExecutor, device: int) -> int:
-        attempt = executor.record.attempt
-        box = self._attempts_dir / attempt.folder
-        total = await self._in_thread(lambda: disk_use.tree_bytes(box, device))
-        try:
-            files = await self._runtime.files(attempt)
-        except EngineUnavailable as error:
-            log.warning("attempt.not_measured", attempt=str(attempt), reason=str(error))
-            return total
-        pid = files.pid
-        pids = await self._in_thread(lambda: disk_use.processes_with(pid)) if pid is not None else []
-
-        def container() -> int:
-            size = sum(disk_use.tree_bytes(folder, device) for folder in files.folders)
-            if pid is not None and disk_use.device_of(files.root) == device:
-                size += disk_use.unlinked_bytes(pids, pid)
-            return size + (files.more_bytes if disk_use.device_of(files.root) == device else 0)
-
-        own = await self._in_thread(container)
-        return total + own + await self._written_into_home(executor, device, pids, own)
-
-    async def _written_into_home(self, executor: TaskExecutor, device: int, pids: Sequence[int], own: int) -> int:
-        """What is new in the home since the task began, but no more than the task has written beside its ``own`` files:
-        other tasks of the same owner may be at work there."""
-        began_at = executor.record.times.process_started_at
-        if began_at is None or not pids:
-            return 0
-        try:
-            home = await self._mounted.home(executor.launch.owner)
-            if await self._mounted.call(lambda: disk_use.device_of(home)) != device:
-                return 0
-        except (HeadwayError, OSError):
-            return 0  # a mount that does not answer is no disk of this machine
-        written = await self._in_thread(lambda: disk_use.written_bytes(pids)) - own
-        if written <= 0:
-            return 0
-        new = await self._in_thread(lambda: disk_use.tree_bytes(home, device, changed_since=began_at - 1.0))
-        return min(written, new)
-
-    async def _in_thread(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work)

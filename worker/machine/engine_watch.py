@@ -15,7 +15,10 @@ _TROUBLED_S = 2.0
 
 
 class EngineWatch:
-    """Asks the engine now and then, at once when a call failed, and every two seconds until it answers again."""
+    """Asks the engine regularly, and at once after a failed call. A silent engine is asked every two seconds.
+
+    What counts: an answer to ``check`` ends the condition, and EngineUnavailable sets it.
+    """
 
     def __init__(self, runtime: Runtime, conditions: Conditions, clock: Clock, *, every_s: float = 15.0) -> None:
         self._runtime = runtime
@@ -26,7 +29,7 @@ class EngineWatch:
         self.facts = EngineFacts(version="")
 
     def suspect(self) -> None:
-        """A call has just failed: look now."""
+        """A call has just failed, so ask now."""
         self._suspicion.set()
 
     async def look(self) -> bool:

@@ -1,7 +1,7 @@
-"""The machine's GPUs, as NVIDIA's management library (NVML) tells.
+"""The machine's GPUs, as NVIDIA's management library (NVML) reports them.
 
-Everything about a GPU is asked by its UUID: index and PCI id are decoration. A machine without driver or library has no
-GPUs, and that is no fault.
+A GPU is known by its UUID. Its index and PCI id are only shown. A machine without driver or library has no GPUs, which
+is no problem.
 """
 
 from __future__ import annotations
@@ -32,13 +32,16 @@ async def _always() -> str:
 
 
 class NvmlGpus:
-    """``ports.Gpus`` by NVML. ``cannot_pass`` tells why the container engine can't hand GPUs in, empty if it can;
-    it is asked only where there are some."""
+    """``ports.Gpus`` by NVML.
+
+    ``cannot_pass`` says why the container engine can't give GPUs to containers. Empty: it can. It is asked only on a
+    machine with GPUs.
+    """
 
     def __init__(self, *, outside_memory_bytes: int, cannot_pass: Callable[[], Awaitable[str]] = _always) -> None:
         self._outside_memory_bytes = outside_memory_bytes
         self._cannot_pass = cannot_pass
-        # The library has state of its own: one thread for all calls, and a call that hangs holds up no other thread.
+        # The library has state of its own, so one thread makes all calls. A call that hangs blocks no other thread.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="gpu")
         self._library = _Library()
         self._call: Future[GpuInventory] | None = None
@@ -51,7 +54,7 @@ class NvmlGpus:
             except RuntimeError:  # closed
                 return self._last
         waiting = asyncio.wrap_future(self._call)
-        waiting.add_done_callback(_hear)
+        waiting.add_done_callback(_ignore_error)
         done, _ = await asyncio.wait({waiting}, timeout=_LIMIT_S)
         if not done:
             return replace(self._last, gpus=(), problem=_SILENT)
@@ -83,7 +86,7 @@ def cuda_version(number: int) -> str:
     return f"{number // 1000}.{number % 1000 // 10}"
 
 
-def _hear(call: asyncio.Future[GpuInventory]) -> None:
+def _ignore_error(call: asyncio.Future[GpuInventory]) -> None:
     if not call.cancelled():
         call.exception()
 
@@ -93,7 +96,7 @@ class _Library:
     """NVML in the one thread that uses it."""
 
     ready: bool = False
-    said: str = ""
+    logged: str = ""
     known: dict[int, GpuReading] | None = None
 
     def read(self) -> GpuInventory:
@@ -105,7 +108,7 @@ class _Library:
             inventory = self._read()
         except pynvml.NVMLError as error:
             return self._without(error)
-        self._say("")
+        self._log_change("")
         return inventory
 
     def _read(self) -> GpuInventory:
@@ -116,7 +119,7 @@ class _Library:
                 readings[index] = _reading(index)
             except pynvml.NVMLError as error:
                 if index in known:
-                    # It was there a moment ago: it fell off the bus, or its driver gave it up.
+                    # It was there a moment ago: it fell off the bus, or its driver failed.
                     note = f"the driver can't read it any more: {error}"
                     readings[index] = replace(_bare(known[index]), sick=True, note=note)
                 else:
@@ -129,27 +132,27 @@ class _Library:
         )
 
     def _without(self, error: pynvml.NVMLError) -> GpuInventory:
-        """No GPUs, and why. What looks like a machine that has none is no problem."""
+        """No GPUs, and why. A machine that seems to have none is no problem."""
         if self.ready:
             with contextlib.suppress(pynvml.NVMLError):
                 pynvml.nvmlShutdown()
             self.ready = False
         missing = isinstance(error, pynvml.NVMLError_LibraryNotFound)
         what = "NVIDIA's library is not installed" if missing else f"NVIDIA's driver says: {error}"
-        self._say(what)
+        self._log_change(what)
         if missing or (isinstance(error, pynvml.NVMLError_DriverNotLoaded) and not self.known):
             return GpuInventory()
         return GpuInventory(problem=f"The GPUs of this machine can't be read. {what}.")
 
-    def _say(self, why: str) -> None:
-        """One line for a change, not one every few seconds."""
-        if why and why != self.said:
+    def _log_change(self, why: str) -> None:
+        """Log a line for a change, not one every few seconds."""
+        if why and why != self.logged:
             log.info("gpu.none", reason=why)
-        self.said = why
+        self.logged = why
 
 
 def _reading(index: int) -> GpuReading:
-    """Raises NVMLError where not even identity and memory can be read."""
+    """Raises NVMLError if even its identity or memory can't be read."""
     gpu = pynvml.nvmlDeviceGetHandleByIndex(index)
     total, used = _memory(gpu)
     rates = _or_none(pynvml.nvmlDeviceGetUtilizationRates, gpu)
@@ -173,7 +176,7 @@ def _reading(index: int) -> GpuReading:
 
 
 def _memory(gpu: Any) -> tuple[int, int]:
-    """Total and used bytes, without what the driver keeps for itself (where it tells that apart)."""
+    """Total and used bytes, without the driver's own part if it reports that."""
     with contextlib.suppress(pynvml.NVMLError):
         info = pynvml.nvmlDeviceGetMemoryInfo(gpu, version=pynvml.nvmlMemory_v2)
         return int(info.total), int(info.used)
@@ -182,7 +185,7 @@ def _memory(gpu: Any) -> tuple[int, int]:
 
 
 def _bare(gpu: GpuReading) -> GpuReading:
-    """Who it is, without readings."""
+    """Its identity without readings."""
     return GpuReading(gpu.uuid, gpu.model, gpu.memory_bytes, gpu.index, gpu.pci_bus_id)
 
 

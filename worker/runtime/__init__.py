@@ -1,1 +1,1 @@
-"""What runs containers: Docker Engine, or a script that only pretends to."""
+"""What runs containers: Docker Engine, or a script that only simulates them."""

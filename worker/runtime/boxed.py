@@ -1,7 +1,7 @@
-"""The half of a container runtime that is files: boxes on the local disk, and watching them.
+"""The part of a container runtime that works on files: boxes on the local disk, and a watch on them.
 
-A runtime with real containers (``docker``) inherits this and adds the engine. What is here never asks the engine, so
-stops, leases and ends go on working while it hangs.
+A runtime with real containers (``docker``) inherits it and adds the engine. Nothing here asks the engine, so stops,
+leases and ends work while it hangs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from headway.logs import get_logger
 
 from .. import box as boxes
 from ..box import Box, StopWord, Stream
-from ..ports import Progress, StartOrder
+from ..ports import AttemptProgress, StartOrder
 
 log = get_logger(__name__)
 
@@ -32,16 +32,16 @@ _WATCHED = ("started", "taken", "end")
 
 
 class BoxedRuntime:
-    """Boxes under ``attempts_dir/<attempt.folder>/box``; see ``ports.Runtime`` for the contract of each call.
+    """Boxes in ``attempts_dir/<attempt.folder>/box``. See ``ports.Runtime`` for the contract of each call.
 
-    A subclass calls ``lay_out`` before it creates a container and ``BoxedRuntime.open`` / ``close`` from its own.
+    A subclass calls ``lay_out`` before it creates a container. Its ``open`` and ``close`` call those of this class.
     """
 
     def __init__(self, attempts_dir: Path, launcher: Path | None) -> None:
         self._attempts_dir = attempts_dir
         self._launcher = launcher
         self._watch = BoxWatch()
-        # Threads of their own: calls to an engine that hangs must never keep a lease from being renewed.
+        # Threads of their own: an engine that hangs must never delay the renewal of a lease.
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="box")
 
     async def open(self, on_change: Callable[[AttemptId], None]) -> None:
@@ -55,12 +55,14 @@ class BoxedRuntime:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     def box(self, attempt: AttemptId) -> Box:
-        """The attempt's box; it may not exist."""
+        """The attempt's box. It may not exist."""
         return Box(self._attempts_dir / attempt.folder / "box")
 
     async def lay_out(self, order: StartOrder) -> Box:
-        """Make the box ready for the container, and watch it. Safe twice: what a running launcher reads is not
-        touched once it has started. Raises OSError, and ValueError for what no process could be given."""
+        """Make the box ready for the container, and watch it. Safe twice: a started launcher's files stay as they are.
+
+        Raises OSError, or ValueError for a value that no process can have.
+        """
         box = self.box(order.attempt)
 
         def lay_out() -> None:
@@ -75,20 +77,20 @@ class BoxedRuntime:
         return box
 
     def watch(self, attempt: AttemptId) -> None:
-        """Nudge when the attempt's launcher writes something; for adopted ones too. Safe twice."""
+        """Nudge when the attempt's launcher writes one of the watched files. Safe twice."""
         self._watch.add(attempt, self.box(attempt).run)
 
     def unwatch(self, attempt: AttemptId) -> None:
         """Safe twice."""
         self._watch.remove(attempt)
 
-    async def progress(self, attempt: AttemptId) -> Progress:
+    async def progress(self, attempt: AttemptId) -> AttemptProgress:
         box = self.box(attempt)
-        # Three small files in the page cache: a thread would cost more than the reads.
+        # Three small files in the page cache: a thread would cost more than these reads.
         with contextlib.suppress(OSError, boxes.BoxError):
             end = boxes.read_end(box)
-            return Progress(started=_started(box), end=end, timeout_ms=_taken(box))
-        return Progress(started=_started(box), timeout_ms=_taken(box))
+            return AttemptProgress(started=_started(box), end=end, timeout_ms=_taken(box))
+        return AttemptProgress(started=_started(box), timeout_ms=_taken(box))
 
     async def stop(self, attempt: AttemptId, word: StopWord, grace_ms: int | None = None) -> None:
         box = self.box(attempt)
@@ -113,19 +115,19 @@ class BoxedRuntime:
         def renew() -> None:
             for attempt, until in until_boot_ns.items():
                 box = self.box(attempt)
-                # Only boxes that were laid out, and only real news: a file that says `none` can stay.
+                # Only boxes that exist. A file that already says `none` stays as it is.
                 if box.lease.exists() and not (until is None and _says_none(box)):
                     try:
                         boxes.write_lease(box, until)
                     except OSError as error:
-                        # A full disk: the old lease stands, the launcher ends the attempt when that passes.
+                        # A full disk: the old lease counts, and the launcher ends the attempt after it.
                         log.warning("lease.not_written", attempt=str(attempt), reason=str(error))
 
         if until_boot_ns:
             await self._in_thread(renew)
 
     async def remove_box(self, attempt: AttemptId) -> None:
-        """Give back the box's disk space, once nobody needs it any more. Safe twice."""
+        """Remove the box from the disk. Safe twice."""
         self.unwatch(attempt)
         folder = self._attempts_dir / attempt.folder
         await self._in_thread(lambda: shutil.rmtree(folder, ignore_errors=True))
@@ -156,7 +158,7 @@ def _says_none(box: Box) -> bool:
 
 
 def _write_stop(box: Box, word: StopWord, grace_ms: int | None) -> None:
-    """The first word stands; a later order can only shorten the grace."""
+    """The first word counts. A later order can only shorten the grace."""
     with contextlib.suppress(boxes.BoxError):
         before = boxes.read_stop(box)
         if before is not None:
@@ -167,9 +169,9 @@ def _write_stop(box: Box, word: StopWord, grace_ms: int | None) -> None:
 
 
 class BoxWatch:
-    """Tells when ``started``, ``taken`` or ``end`` appears in a box, through inotify: waiting costs nothing.
+    """Calls back when ``started``, ``taken`` or ``end`` appears in a box. It uses inotify, so waiting costs nothing.
 
-    Where inotify can't be had (its limit of instances or watches is reached), the Worker's sweep finds out later.
+    Where inotify has reached its limit of instances or watches, the Worker's sweep notices later.
     """
 
     def __init__(self) -> None:
@@ -179,7 +181,7 @@ class BoxWatch:
         self._by_attempt: dict[AttemptId, int] = {}
 
     def open(self, on_change: Callable[[AttemptId], None]) -> None:
-        """Begin. Call on the event loop."""
+        """Begin to watch. Call it on the event loop."""
         self._on_change = on_change
         try:
             self._inotify = INotify(nonblocking=True)

@@ -1,8 +1,8 @@
-"""Runs each attempt as a container of a Docker Engine; the contract is ``ports.Runtime``.
+"""Runs each attempt as a container of a Docker Engine. The contract is ``ports.Runtime``.
 
-A start is two calls to the engine, create and start, and nothing else on its way. That there is never a second
-container for an attempt is the engine's own doing: the name is the attempt's, and a name is given once. So what was
-made by a call whose answer got lost is found by the conflict.
+A start is just two calls to the engine: create and start. A container is named after its attempt, and the engine gives
+a name only once. So an attempt never has two containers. If the answer of a create got lost, the next create finds the
+container by the name's conflict.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ from headway.model.reasons import EndWord
 from ..launcher import launcher_path
 from ..model import WantedImage, attempt_of_folder
 from ..ports import (
-    Archive,
+    AttemptProgress,
     ContainerFacts,
     ContainerFiles,
     ContainerState,
-    Credentials,
     EngineFacts,
     EngineImage,
     EngineUnavailable,
-    ImageFacts,
-    Progress,
-    Removed,
+    ImageArchive,
+    ImageRemoval,
+    LocalImage,
+    RegistryCredentials,
     RuntimeRefused,
     StartOrder,
 )
 from .boxed import BoxedRuntime
 from .docker_disk import EngineFolders, container_files
-from .docker_engine import DockerEngine, InTurn, Turns
+from .docker_engine import DockerEngine, KeyedLock, StartSlots
 from .docker_errors import start_refusal, text_of
 from .docker_events import EngineEvents
 from .docker_gpus import GpuProbe
 from .docker_images import DockerImages
-from .docker_options import Identity, container_config, container_name, folder_of
+from .docker_options import WorkerIdentity, container_config, container_name, folder_of
 
 if TYPE_CHECKING:
     from headway.config import HeadwayConfig
@@ -77,7 +77,7 @@ class DockerRuntime(BoxedRuntime):
         attempts_dir: Path,
         *,
         engine: DockerEngine,
-        identity: Identity,
+        identity: WorkerIdentity,
         launcher: Path,
         local_images: bool = True,
         pids_limit: int = 4_096,
@@ -90,20 +90,20 @@ class DockerRuntime(BoxedRuntime):
         self._gpu_probe = GpuProbe(engine, identity.node)
         self._folders = EngineFolders(engine)
         self._events = EngineEvents(engine, on_connect=self._connected, on_loss=self._lost, on_event=self._engine_event)
-        # More starts at once than that only wait for each other inside the engine.
-        self._starts = Turns(min(16, max(8, 2 * (os.cpu_count() or 1))))
-        self._in_turn: InTurn[AttemptId] = InTurn()
-        self._here: set[AttemptId] = set()
+        # More starts at once would only wait for each other in the engine.
+        self._starts = StartSlots(min(16, max(8, 2 * (os.cpu_count() or 1))))
+        self._in_turn: KeyedLock[AttemptId] = KeyedLock()
+        self._known_attempts: set[AttemptId] = set()
         self._on_change: Callable[[AttemptId], None] = lambda attempt: None
 
     @classmethod
     def from_config(cls, config: HeadwayConfig, attempts_dir: Path) -> DockerRuntime:
-        """As configured. Raises LauncherMissing."""
+        """The runtime of the configuration. Raises LauncherMissing."""
         settings = config.worker
         return cls(
             attempts_dir.resolve(),
             engine=DockerEngine(settings.docker_host, timeout_s=settings.engine_timeout_s),
-            identity=Identity(config.cluster.name, settings.node_id, str(attempts_dir.resolve())),
+            identity=WorkerIdentity(config.cluster.name, settings.node_id, str(attempts_dir.resolve())),
             launcher=launcher_path(),
             local_images=settings.local_images,
             pids_limit=settings.pids_limit,
@@ -129,31 +129,31 @@ class DockerRuntime(BoxedRuntime):
         return EngineFacts(version=str(version.get("Version", "")), architecture=architecture)
 
     async def cannot_pass_gpus(self) -> str:
-        """Why this engine can't hand in GPUs, one sentence; empty: it can."""
+        """Why this engine can't give GPUs to containers, in one sentence. Empty: it can."""
         return await self._gpu_probe.problem()
 
     # -- images -----------------------------------------------------------------------------------
 
-    async def find_image(self, wanted: WantedImage) -> ImageFacts | None:
+    async def find_image(self, wanted: WantedImage) -> LocalImage | None:
         return await self._images.find(wanted)
 
-    async def load_image(self, wanted: WantedImage, archive: Archive) -> ImageFacts:
+    async def load_image(self, wanted: WantedImage, archive: ImageArchive) -> LocalImage:
         return await self._images.load(wanted, archive)
 
-    async def resolve_image(self, wanted: WantedImage, credentials: Credentials | None) -> str:
+    async def resolve_image(self, wanted: WantedImage, credentials: RegistryCredentials | None) -> str:
         return await self._images.resolve(wanted, credentials)
 
-    async def pull_image(self, wanted: WantedImage, credentials: Credentials | None) -> ImageFacts:
+    async def pull_image(self, wanted: WantedImage, credentials: RegistryCredentials | None) -> LocalImage:
         return await self._images.pull(wanted, credentials)
 
     async def mark_image(self, image_id: str) -> None:
         await self._images.mark(image_id)
 
-    async def remove_image(self, image_id: str, names: Collection[str]) -> Removed:
+    async def remove_image(self, image_id: str, names: Collection[str]) -> ImageRemoval:
         return await self._images.remove(image_id, names)
 
     async def layers_there(self, layers: Sequence[str]) -> int:
-        self._images.stacks = self._folders.layered
+        self._images.reuses_layers = self._folders.reuses_layers
         return await self._images.layers_there(layers)
 
     async def images(self) -> Sequence[EngineImage]:
@@ -180,18 +180,18 @@ class DockerRuntime(BoxedRuntime):
                 word=EndWord.START_FAILED,
                 elsewhere=isinstance(error, OSError),
             ) from error
-        self._here.add(attempt)
+        self._known_attempts.add(attempt)
         config = container_config(order, box, self._identity, pids_limit=self._pids_limit)
-        given_up = False
+        cancelled = False
 
         def start(api: APIClient) -> ContainerFacts:
-            return self._create_and_start(api, order, config, lambda: given_up)
+            return self._create_and_start(api, order, config, lambda: cancelled)
 
         await self._starts.take()
         try:
             return await self._one_by_one(attempt, start)
         except asyncio.CancelledError:
-            given_up = True
+            cancelled = True
             raise
         except EngineUnavailable as error:
             self._starts.fail(error)
@@ -199,11 +199,11 @@ class DockerRuntime(BoxedRuntime):
         finally:
             self._starts.give_back()
 
-    async def progress(self, attempt: AttemptId) -> Progress:
+    async def progress(self, attempt: AttemptId) -> AttemptProgress:
         progress = await super().progress(attempt)
-        if progress.end is None and attempt not in self._here and self.box(attempt).run.is_dir():
-            # Adopted after a restart. What was written before the watch began is read once more.
-            self._here.add(attempt)
+        if progress.end is None and attempt not in self._known_attempts and self.box(attempt).run.is_dir():
+            # Adopted after a restart. Files written before the watch began are read once more.
+            self._known_attempts.add(attempt)
             self.watch(attempt)
             return await super().progress(attempt)
         return progress
@@ -218,7 +218,7 @@ class DockerRuntime(BoxedRuntime):
             except NotFound:
                 return
             except APIError as error:
-                if error.status_code != 409:  # 409: it does not run
+                if error.status_code != 409:  # 409: it is not running
                     raise EngineUnavailable(f"The container engine can't kill it: {text_of(error)}") from error
 
         await self._one_by_one(attempt, kill)
@@ -233,7 +233,7 @@ class DockerRuntime(BoxedRuntime):
                 raise EngineUnavailable(f"The container engine can't remove it: {text_of(error)}") from error
 
         await self._one_by_one(attempt, remove)
-        self._here.discard(attempt)
+        self._known_attempts.discard(attempt)
         self.unwatch(attempt)
 
     async def list(self) -> Mapping[AttemptId, ContainerFacts]:
@@ -250,7 +250,7 @@ class DockerRuntime(BoxedRuntime):
     # -- in the engine's threads --------------------------------------------------------------------
 
     def _create_and_start(
-        self, api: APIClient, order: StartOrder, config: dict[str, Any], given_up: Callable[[], bool]
+        self, api: APIClient, order: StartOrder, config: dict[str, Any], cancelled: Callable[[], bool]
     ) -> ContainerFacts:
         name = container_name(order.attempt.folder)
         try:
@@ -262,12 +262,12 @@ class DockerRuntime(BoxedRuntime):
                 before = self._inspect(api, order.attempt)
                 if before.state is not ContainerState.CREATED:
                     if before.state is ContainerState.ABSENT:
-                        # The engine is about to make it, from a call that was given up.
+                        # The engine is about to make it, for a call that was cancelled.
                         raise EngineUnavailable(f"The container engine is still busy with {name}.") from error
                     return before
                 container = before.id
-            if given_up():
-                raise EngineUnavailable("The start was given up.")
+            if cancelled():
+                raise EngineUnavailable("The start was cancelled.")
             api.start(container)
         except APIError as error:
             refusal = start_refusal(error, node=self._identity.node, image=order.image.id)
@@ -303,8 +303,10 @@ class DockerRuntime(BoxedRuntime):
             raise EngineUnavailable(f"The container engine answered: {text_of(error)}") from error
 
     async def _one_by_one(self, attempt: AttemptId, work: Callable[[APIClient], T]) -> T:
-        """Calls that change an attempt's container follow each other, also when one was given up half way: the next
-        begins when the thread of the last has ended."""
+        """Run the calls that change an attempt's container one after another.
+
+        The next begins when the thread of the last has ended, even if that call was cancelled.
+        """
         try:
             await self._in_turn.take(attempt, within_s=self._engine.timeout_s)
         except TimeoutError as error:
@@ -318,7 +320,7 @@ class DockerRuntime(BoxedRuntime):
         loop = asyncio.get_running_loop()
 
         def over(done: Future[T]) -> None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed: the Worker has stopped meanwhile
+            with contextlib.suppress(RuntimeError):  # the loop is closed, since the Worker has stopped
                 loop.call_soon_threadsafe(self._in_turn.give_back, attempt)
 
         call.add_done_callback(over)
@@ -331,7 +333,7 @@ class DockerRuntime(BoxedRuntime):
     def _connected(self) -> None:
         log.info("engine.connected", url=self._engine.url)
         self._images.trust(True)
-        for attempt in list(self._here):
+        for attempt in list(self._known_attempts):
             self._on_change(attempt)
 
     def _lost(self) -> None:
@@ -371,7 +373,7 @@ def container_facts(found: Mapping[str, Any]) -> ContainerFacts:
 
 
 def _instant(text: object) -> float | None:
-    """Epoch seconds of the engine's time; None for its zero, year 1."""
+    """Epoch seconds of the engine's time. None for its zero, which is year 1."""
     if not isinstance(text, str) or text.startswith("0001-"):
         return None
     head, _, fraction = text.removesuffix("Z").partition(".")

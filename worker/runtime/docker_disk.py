@@ -1,4 +1,4 @@
-"""Where a Docker Engine keeps images and containers, where that is on this machine."""
+"""Where a Docker Engine keeps images and containers, if that is on this machine."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _CONTAINERD = Path("/var/lib/containerd")  # where newer engines may keep images
 
 
 class EngineFolders:
-    """The engine's data folders. An engine that is reached over the network has none here."""
+    """The engine's data folders. An engine on another machine has none here."""
 
     def __init__(self, engine: DockerEngine) -> None:
         self._engine = engine
         self._known = False
         self.found: tuple[Path, ...] = ()
-        self.layered = False  # whether images are layers of its own, shared by their chain of digests
+        self.reuses_layers = False  # whether it stores layers itself, and shares them by their digests
 
     async def look(self) -> None:
-        """Ask, unless it is known already. Raises EngineUnavailable."""
+        """Ask the engine, unless the folders are known. Raises EngineUnavailable."""
         if self._known:
             return
         try:
@@ -33,16 +33,16 @@ class EngineFolders:
         except APIError:
             return  # asked again at the next check
         self.found = data_folders(info) if self._engine.url.startswith("unix://") else ()
-        self.layered = not _has_containerd_images(info)
+        self.reuses_layers = not _has_containerd_images(info)
         self._known = True
 
     def forget(self) -> None:
-        """The engine was away: it may come back with other settings. What was found holds until then."""
+        """The engine did not answer, and may have other settings then. The known folders count until it is asked."""
         self._known = False
 
 
 def data_folders(info: Mapping[str, Any]) -> tuple[Path, ...]:
-    """From the engine's answer about itself; only folders that are there."""
+    """The folders in the engine's answer about itself that exist here."""
     folders = [Path(str(info.get("DockerRootDir") or "/nonexistent"))]
     if _has_containerd_images(info):
         folders.append(_CONTAINERD)
@@ -54,13 +54,13 @@ def _has_containerd_images(info: Mapping[str, Any]) -> bool:
 
 
 def container_files(api: APIClient, name: str, here: Sequence[Path]) -> ContainerFiles:
-    """Where the container's layer and its volumes lie; what can't be seen from here the engine adds up."""
+    """Where the container's layer and volumes are. The engine adds up what can't be read here."""
     try:
         found = api.inspect_container(name)
     except NotFound:
         return ContainerFiles()
     pid = int((found.get("State") or {}).get("Pid") or 0) or None
-    pid = pid if here else None  # another machine's numbers say nothing here
+    pid = pid if here else None  # process ids of another machine mean nothing here
     mounts = found.get("Mounts") or () if here else ()
     volumes = [Path(mount["Source"]) for mount in mounts if mount.get("Type") == "volume" and mount.get("Source")]
     layer = _upper_folder(found, pid) if here else None
@@ -73,14 +73,14 @@ def container_files(api: APIClient, name: str, here: Sequence[Path]) -> Containe
 
 
 def _upper_folder(found: Mapping[str, Any], pid: int | None) -> Path | None:
-    """The folder of an overlay that takes what is written; None where there is no overlay, or it is not seen here."""
+    """The overlay's folder of written files. None: there is no overlay, or it is not visible here."""
     said = ((found.get("GraphDriver") or {}).get("Data") or {}).get("UpperDir") or _mounted_upper(pid)
     folder = Path(said) if said else None
     return folder if folder is not None and folder.is_absolute() and folder.is_dir() else None
 
 
 def _mounted_upper(pid: int | None) -> str:
-    """As the kernel says, for engines that don't: their layers are containerd's."""
+    """The same folder by the kernel. Engines whose layers are containerd's don't report it."""
     if pid is None:
         return ""
     try:

@@ -1,4 +1,4 @@
-"""Calls to a Docker Engine, each with a limit of time, from asyncio code."""
+"""Calls to a Docker Engine from asyncio code, each with a time limit."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _PULL_THREADS = 4
 
 
 class DockerEngine:
-    """One engine. Blocking calls run in threads of its own, so that an engine that hangs holds up nobody else.
+    """One engine. Blocking calls run in threads of its own, so an engine that hangs blocks nothing else.
 
-    A call raises EngineUnavailable when no answer came in ``timeout_s`` or the engine has a trouble of its own, and
-    docker's APIError when the engine said no.
+    A call raises EngineUnavailable when no answer came in ``timeout_s``, or when the engine itself fails. It raises
+    docker's APIError when the engine refused.
     """
 
     def __init__(self, url: str, *, timeout_s: float) -> None:
@@ -48,28 +48,28 @@ class DockerEngine:
         self._pull_threads = ThreadPoolExecutor(_PULL_THREADS, thread_name_prefix="engine-pull")
 
     async def call(self, work: Callable[[APIClient], T]) -> T:
-        """Do something with the engine; ``work`` may make several calls."""
+        """Run ``work`` with the engine. It may make several calls."""
         return await self.wait(self.submit(work))
 
     async def quick(self, work: Callable[[APIClient], T]) -> T:
-        """A question that a healthy engine answers at once; never queued behind other calls."""
+        """A question that a healthy engine answers at once. It never waits behind other calls."""
         limit_s = min(_QUICK_S, self.timeout_s)
         return await self._wait(self._in_thread(self._quick_threads, work, limit_s), limit_s)
 
     async def fetch(self, work: Callable[[APIClient], T]) -> T:
-        """A fetch of an image: as long as it takes, but not long without a sign of life."""
+        """Fetch an image. It may take long, but not long without progress."""
         return await asyncio.wrap_future(self._in_thread(self._pull_threads, work, _PULL_SILENCE_S))
 
     def submit(self, work: Callable[[APIClient], T]) -> Future[T]:
-        """As ``call``, without waiting: the future is done when the thread is."""
+        """As ``call``, without waiting. The future is done when the thread is."""
         return self._in_thread(self._threads, work, self.timeout_s)
 
     async def wait(self, call: Future[T]) -> T:
-        """Wait for a submitted call, but not for ever; a thread that has begun it goes on after that."""
+        """Wait for a submitted call, but not for ever. Its thread may go on after that."""
         return await self._wait(call, self.timeout_s)
 
     def client(self, timeout_s: float | None) -> APIClient:
-        """A client with this limit for each answer; blocks while it asks for the engine's version.
+        """A client with this time limit for each answer. It blocks while it asks for the engine's version.
 
         Raises EngineUnavailable.
         """
@@ -91,12 +91,12 @@ class DockerEngine:
             return self._clients.setdefault(timeout_s, client)
 
     def forget_clients(self) -> None:
-        """The engine was away, and may be of another version now."""
+        """The engine did not answer, and may have another version now."""
         with self._lock:
             self._clients.clear()
 
     def close(self) -> None:
-        """Let go of the threads; calls under way are not waited for. Safe twice."""
+        """Release the threads, without waiting for running calls. Safe twice."""
         for threads in (self._threads, self._quick_threads, self._pull_threads):
             threads.shutdown(wait=False, cancel_futures=True)
 
@@ -106,20 +106,20 @@ class DockerEngine:
                 return work(self.client(timeout_s))
             except APIError as error:
                 if engine_in_trouble(error):
-                    raise EngineUnavailable(f"The container engine is in trouble: {error.explanation}") from error
+                    raise EngineUnavailable(f"The container engine fails: {error.explanation}") from error
                 raise
             except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
                 raise self._away(error) from error
 
         try:
             return threads.submit(call)
-        except RuntimeError as error:  # the threads are let go: the Worker is stopping
+        except RuntimeError as error:  # the threads are released, since the Worker is stopping
             raise EngineUnavailable("The Worker is stopping.") from error
 
     async def _wait(self, call: Future[T], limit_s: float) -> T:
         waiting = asyncio.wrap_future(call)
-        waiting.add_done_callback(_hear)
-        # The thread has limits of its own; this one is for a call that no thread has begun.
+        waiting.add_done_callback(_ignore_error)
+        # The thread has limits of its own. This one is for a call that no thread has begun.
         done, _ = await asyncio.wait({waiting}, timeout=2 * limit_s)
         if not done:
             call.cancel()
@@ -137,8 +137,8 @@ class DockerEngine:
         )
 
 
-def _hear(call: asyncio.Future[Any]) -> None:
-    """Whoever waited may have given up: its error is no news then."""
+def _ignore_error(call: asyncio.Future[Any]) -> None:
+    """The caller may have been cancelled. Then nobody needs the error."""
     if not call.cancelled():
         call.exception()
 
@@ -155,7 +155,7 @@ def _innermost(error: BaseException) -> str:
 
 
 class _OnePool(UnixHTTPAdapter):
-    """docker's adapter keeps a pool of connections for every address that was ever asked; here one serves all."""
+    """docker's adapter keeps a pool of connections for each address. Here one pool serves all."""
 
     def __init__(self, url: str, timeout: float, size: int) -> None:
         super().__init__(url, timeout, max_pool_size=size)  # type: ignore[arg-type]
@@ -164,16 +164,18 @@ class _OnePool(UnixHTTPAdapter):
         return super().get_connection("http+docker://localhost", proxies)
 
 
-class Turns:
-    """So many at once, in the order of asking. When the engine is found to be away, all who wait are told so at once
-    instead of one after the other."""
+class StartSlots:
+    """Lets a number of starts run at once, in the order of asking.
+
+    When the engine does not answer, all that wait get the error at once, not one after another.
+    """
 
     def __init__(self, count: int) -> None:
         self._free = count
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def take(self) -> None:
-        """Wait for a turn. Raises what ``fail`` was given meanwhile."""
+        """Wait for a slot. Raises the error of ``fail``."""
         if self._free > 0:
             self._free -= 1
             return
@@ -187,7 +189,7 @@ class Turns:
             raise
 
     def give_back(self) -> None:
-        """The turn is over."""
+        """Free the slot."""
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():
@@ -196,16 +198,18 @@ class Turns:
         self._free += 1
 
     def fail(self, error: Exception) -> None:
-        """Tell all who wait."""
+        """Raise the error in all that wait."""
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():
                 turn.set_exception(error)
 
 
-class InTurn(Generic[K]):
-    """Work on one key follows in order, a piece of it beginning only when the last one has really ended: also the
-    thread of a call whose caller had given up."""
+class KeyedLock(Generic[K]):
+    """Runs work on one key one after another.
+
+    The next begins only when the last has really ended, including the thread of a cancelled call.
+    """
 
     def __init__(self) -> None:
         self._locks: dict[K, tuple[asyncio.Lock, int]] = {}
@@ -221,7 +225,7 @@ class InTurn(Generic[K]):
             raise
 
     def give_back(self, key: K) -> None:
-        """The work on it has ended."""
+        """Release the key, since the work on it has ended."""
         self._locks[key][0].release()
         self._leave(key)
 

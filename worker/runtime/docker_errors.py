@@ -1,14 +1,13 @@
-"""What the engine's refusals mean. Pure; the texts are Docker Engine's, 20.10 to 28."""
+"""What the engine's errors mean. The texts are those of Docker Engine 20.10 to 28. Pure."""
 
 from __future__ import annotations
 
 import re
-
-from docker.errors import APIError
+from typing import Protocol
 
 from headway.model.reasons import EndWord
 
-from ..ports import NoRoom, RuntimeRefused
+from ..ports import NotEnoughDisk, RuntimeRefused
 
 _TROUBLE = (
     "containerd",
@@ -32,7 +31,7 @@ _NOT_FOUND = re.compile(
     re.IGNORECASE,
 )
 _CHANGED = re.compile(r"invalid diffID|invalid tar header|invalid character|invalid image JSON", re.IGNORECASE)
-# Of a load: what the machine or the way there is to blame for, whatever the image.
+# Of a load: faults of the machine or of the connection, not of the image.
 _MACHINE = re.compile(
     r"input/output error|read-only file system|cannot allocate memory|too many open files|too many links|"
     r"resource temporarily unavailable|stale|transport endpoint|structure needs cleaning|device or resource busy|"
@@ -49,18 +48,27 @@ _AWAY = re.compile(
 )
 
 
-def text_of(error: APIError) -> str:
-    """What the engine said, on one line, without the SDK's wrapping."""
+class EngineError(Protocol):
+    """An error that the engine answered; docker's ``APIError`` is one."""
+
+    explanation: str | None
+
+    @property
+    def status_code(self) -> int | None: ...
+
+
+def text_of(error: EngineError) -> str:
+    """What the engine said, on one line, without the SDK's words."""
     return " ".join(str(error.explanation or error).split())
 
 
 def is_trouble(text: str) -> bool:
-    """Whether the words are of an engine that fails or stops rather than refuses."""
+    """Whether the text is of an engine that fails or stops, and not of one that refuses."""
     return any(word in text.lower() for word in _TROUBLE)
 
 
-def engine_in_trouble(error: APIError) -> bool:
-    """Whether the engine itself fails rather than refuses: the same call may work in a moment."""
+def engine_in_trouble(error: EngineError) -> bool:
+    """Whether the engine itself fails, so that the same call may work in a moment."""
     if error.status_code is None:
         return True
     text = text_of(error).lower()
@@ -73,18 +81,18 @@ def engine_in_trouble(error: APIError) -> bool:
     )
 
 
-def start_refusal(error: APIError, *, node: str, image: str) -> RuntimeRefused:
+def start_refusal(error: EngineError, *, node: str, image: str) -> RuntimeRefused:
     """The end of an attempt whose container the engine would not create or start."""
     text = text_of(error)
     if error.status_code == 404 and "no such image" in text.lower():
         return RuntimeRefused(
-            f"The image {image} was removed from {node} in the moment of the start",
+            f"The image {image} was removed from {node} just before the start",
             word=EndWord.IMAGE_PULL_FAILED,
             elsewhere=True,
         )
     if _NO_SOURCE.search(text):
         return RuntimeRefused(
-            f"A folder of the task is not there on {node}: {_tail(text)}",
+            f"A folder of the task is missing on {node}: {_tail(text)}",
             word=EndWord.MOUNT_UNAVAILABLE,
             elsewhere=True,
         )
@@ -96,7 +104,7 @@ def start_refusal(error: APIError, *, node: str, image: str) -> RuntimeRefused:
         return RuntimeRefused(no_gpu_runtime(node), word=EndWord.GPU_FAILED, elsewhere=True)
     if _GPU.search(text):
         return RuntimeRefused(
-            f"{node} could not hand in the GPU: {_tail(text)}", word=EndWord.GPU_FAILED, elsewhere=True
+            f"{node} could not give the GPU to the container: {_tail(text)}", word=EndWord.GPU_FAILED, elsewhere=True
         )
     if _MOUNT.search(text) and "/headway" not in text:
         return RuntimeRefused(
@@ -110,22 +118,24 @@ def start_refusal(error: APIError, *, node: str, image: str) -> RuntimeRefused:
 
 
 def lacks_gpu_runtime(text: str) -> bool:
-    """Whether the engine says that it knows nobody who hands in GPUs."""
+    """Whether the engine says that it has no runtime for GPUs."""
     return _NO_GPU_RUNTIME.search(text) is not None
 
 
 def no_gpu_runtime(node: str) -> str:
-    """One sentence for a machine with GPUs whose engine can't hand them in."""
+    """One sentence for a machine with GPUs whose engine can't give them to containers."""
     return f"The GPU runtime (NVIDIA's container toolkit) is not installed on worker {node}, or not for its engine"
 
 
 def pull_refusal(text: str, *, node: str, image: str, asks_for: str = "") -> RuntimeRefused:
-    """The end of an attempt whose image could not be fetched; ``text`` is what the engine said. ``asks_for``: only
-    whether this account may have it was asked; the image may be here."""
+    """The end of an attempt whose image could not be fetched. ``text`` is what the engine said.
+
+    ``asks_for`` is an account. Then only its permission was asked for, and the image may be here.
+    """
     text = " ".join(text.split())
     if _NO_DISK.search(text):
-        return NoRoom(f"Not enough disk on worker {node} for the image {image}")
-    # The registry's address before its answer: `lookup x: no such host` must not count as an image that is not there.
+        return NotEnoughDisk(f"Not enough disk on worker {node} for the image {image}")
+    # First the registry's address, then its answer: `lookup x: no such host` does not mean that the image is missing.
     if _AWAY.search(text) and not re.search(r"manifest unknown|pull access denied", text):
         return RuntimeRefused(
             f"{node} could not ask the registry of the image {image} whether {asks_for} may run it: {_tail(text)}"
@@ -150,13 +160,13 @@ def pull_refusal(text: str, *, node: str, image: str, asks_for: str = "") -> Run
 
 
 def load_refusal(text: str, *, node: str, image: str) -> RuntimeRefused:
-    """The end of an attempt whose image of the market the engine would not take; ``text`` is what the engine said."""
+    """The end of an attempt whose market image the engine did not load. ``text`` is what the engine said."""
     text = " ".join(text.split())
     if _NO_DISK.search(text):
-        return NoRoom(f"Not enough disk on worker {node} for the image {image}")
+        return NotEnoughDisk(f"Not enough disk on worker {node} for the image {image}")
     if _CHANGED.search(text):
         return RuntimeRefused(
-            f"The market's copy of the image {image} is not what was uploaded; upload it again ({_tail(text)})",
+            f"The market's copy of the image {image} differs from what was uploaded. Upload it again ({_tail(text)})",
             word=EndWord.IMAGE_BAD,
         )
     if _MACHINE.search(text):
@@ -164,14 +174,14 @@ def load_refusal(text: str, *, node: str, image: str) -> RuntimeRefused:
             f"{node} could not load the image {image}: {_tail(text)}", word=EndWord.IMAGE_PULL_FAILED, elsewhere=True
         )
     return RuntimeRefused(
-        f"The container engine of {node} can't unpack the image {image}; rebuild it and upload it again "
+        f"The container engine of {node} can't unpack the image {image}. Rebuild it and upload it again "
         f"({_tail(text)})",
         word=EndWord.IMAGE_BAD,
     )
 
 
 def _tail(text: str, limit: int = 300) -> str:
-    """Without the names of all the layers that an error came through, and not too long."""
+    """The text without the names of the engine's inner parts, and not too long."""
     for prefix in ("OCI runtime create failed: ", "failed to create shim: ", "Error response from daemon: "):
         text = text.replace(prefix, "")
     text = re.sub(r"container_linux\.go:\d+: |process_linux\.go:\d+: |rootfs_linux\.go:\d+: |: unknown$", "", text)

@@ -1,4 +1,4 @@
-"""Listens to the engine's events: containers that ended, images that changed, and whether the engine is there."""
+"""Listens to the engine's events: containers that ended, images that changed, and lost connections."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _FILTERS = {
 
 
 class EngineEvents:
-    """A thread that reads the stream, and connects again whenever it breaks; all callbacks run on the event loop.
+    """A thread that reads the stream, and connects again when it breaks. Callbacks run on the event loop.
 
-    ``on_connect`` after every connect (what happened before it may have been missed), ``on_loss`` when the stream
-    broke, ``on_event`` for each event.
+    ``on_connect`` is called after every connect, since earlier events may have been missed. ``on_loss`` is called when
+    the stream broke, and ``on_event`` for each event. ``_FILTERS`` lists the events that count.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class EngineEvents:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def start(self) -> None:
-        """Begin to listen; call on the event loop."""
+        """Begin to listen. Call it on the event loop."""
         self._loop = asyncio.get_running_loop()
         # A daemon thread: a read that hangs must not keep the Worker from ending.
         threading.Thread(target=self._run, name="engine-events", daemon=True).start()
@@ -84,7 +84,7 @@ class EngineEvents:
             ):
                 pause_s = pauses.next_s()
             except Exception as error:
-                # A thread has no door of its own: without this, one odd event would end the listening silently.
+                # Without this, one odd event would end the thread silently.
                 log.error("engine.events_failed", exc=error)
                 pause_s = _LONGEST_PAUSE_S
             self._engine.forget_clients()

@@ -1,4 +1,4 @@
-"""Whether the engine can hand GPUs into containers, found out by trying."""
+"""Finds out whether the engine can give GPUs to containers, by trying."""
 
 from __future__ import annotations
 
@@ -24,23 +24,25 @@ _IMAGE = "headway/gpu-probe"
 
 
 class GpuProbe:
-    """No call of the engine tells whether it found NVIDIA's toolkit when it started. So once per start of the engine
-    a container is made that asks for GPUs and has no program to run: which of the two the engine complains about
-    is the answer."""
+    """Asks once after each start of the engine whether it has NVIDIA's toolkit.
+
+    No call of the engine tells that. So a container is made that asks for GPUs and has no program to run. The engine's
+    complaint about one of the two is the answer.
+    """
 
     def __init__(self, engine: DockerEngine, node: str) -> None:
         self._engine = engine
         self._node = node
         self._lock = asyncio.Lock()
-        self._problem = "The container engine has not been asked yet whether it can hand in GPUs."
+        self._problem = "The container engine has not been asked yet whether it can give GPUs to containers."
         self._good_until = float("-inf")
 
     def forget(self) -> None:
-        """The engine was away: it may have been set up anew."""
+        """The engine did not answer, and may have other settings now."""
         self._good_until = float("-inf")
 
     async def problem(self) -> str:
-        """Why it can't, one sentence; empty: it can. What was known last while the engine is away."""
+        """Why it can't, in one sentence. Empty: it can. The last answer counts while the engine does not answer."""
         async with self._lock:
             if time.monotonic() < self._good_until:
                 return self._problem

@@ -1,4 +1,4 @@
-"""Images on the engine: what is there, how one comes, and how one goes."""
+"""Images on the engine: which are there, how one is fetched, and how one is removed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,15 @@ from headway.logs import get_logger
 from headway.model.reasons import EndWord
 
 from ..model import ImageSource, WantedImage
-from ..ports import Archive, Credentials, EngineImage, EngineUnavailable, ImageFacts, Removed, RuntimeRefused
+from ..ports import (
+    EngineImage,
+    EngineUnavailable,
+    ImageArchive,
+    ImageRemoval,
+    LocalImage,
+    RegistryCredentials,
+    RuntimeRefused,
+)
 from .docker_engine import DockerEngine
 from .docker_errors import is_trouble, load_refusal, pull_refusal, text_of
 from .docker_load import LoadFailed, load
@@ -24,38 +32,40 @@ from .docker_load import LoadFailed, load
 log = get_logger(__name__)
 T = TypeVar("T")
 
-# The name that what Headway brought has on the engine; the tag is the image's id. No registry is called so.
+# The name of Headway's images on the engine, with the image's id as tag. No registry has this name.
 MARK = "headway.local/images"
 
 
 class DockerImages:
-    """What a start needs to know of images costs no question to the engine while ``trusted``: as long as the engine's
-    own events would tell of a change."""
+    """The engine's images. While ``trusted``, answers are remembered, and a start asks the engine nothing.
+
+    What counts as a change: each image event of the engine. It is trusted while its events are received.
+    """
 
     def __init__(self, engine: DockerEngine, *, node: str, local: bool) -> None:
         self._engine = engine
         self._node = node
         self._local = local
-        self._known: dict[tuple[str, ImageSource], ImageFacts] = {}
+        self._known: dict[tuple[str, ImageSource], LocalImage] = {}
         self._listing: list[EngineImage] | None = None
         self._layers: dict[str, tuple[str, ...]] = {}  # by image id: never changes
         self._trusted = False
         self.architecture = ""  # the engine's, once known
-        self.stacks = False  # whether it takes archives without the layers that it has; not known: no
+        self.reuses_layers = False  # whether it loads archives without the layers that it has; False until known
 
     def trust(self, trusted: bool) -> None:
-        """Whether changes of images will be told to ``changed``; forgets what is known."""
+        """Set whether events will call ``changed``. All remembered answers are dropped."""
         self._trusted = trusted
         self.changed()
 
     def changed(self) -> None:
-        """Some image came, went, or got another name."""
+        """An image came, went, or got another name: drop all remembered answers."""
         self._known.clear()
         self._listing = None
 
-    async def find(self, wanted: WantedImage) -> ImageFacts | None:
+    async def find(self, wanted: WantedImage) -> LocalImage | None:
         """See ``ports.Runtime.find_image``."""
-        # What is known of a pinned image is not for those who only name it.
+        # An answer about a digest does not count for a name.
         key = (wanted.key, wanted.source)
         facts = self._known.get(key)
         if facts is not None:
@@ -68,13 +78,13 @@ class DockerImages:
             self._known[key] = facts
         return facts
 
-    async def load(self, wanted: WantedImage, archive: Archive) -> ImageFacts:
+    async def load(self, wanted: WantedImage, archive: ImageArchive) -> LocalImage:
         """See ``ports.Runtime.load_image``."""
         try:
             made = await self._engine.fetch(lambda api: load(api, archive))
         except LoadFailed as error:
             if is_trouble(str(error)):
-                raise EngineUnavailable(f"The container engine is in trouble: {error}") from error
+                raise EngineUnavailable(f"The container engine fails: {error}") from error
             raise load_refusal(str(error), node=self._node, image=wanted.name) from error
         except APIError as error:
             raise load_refusal(text_of(error), node=self._node, image=wanted.name) from error
@@ -85,13 +95,13 @@ class DockerImages:
         if facts is not None:
             self._check(wanted, facts)
             return facts
-        await self._call(lambda api: _remove_strangers(api, made))
+        await self._call(lambda api: _remove_unexpected(api, made))
         raise RuntimeRefused(
-            f"The market's copy of the image {wanted.name} is not {wanted.digest}; upload it again",
+            f"The market's copy of the image {wanted.name} is not {wanted.digest}. Upload it again",
             word=EndWord.IMAGE_BAD,
         )
 
-    async def resolve(self, wanted: WantedImage, credentials: Credentials | None) -> str:
+    async def resolve(self, wanted: WantedImage, credentials: RegistryCredentials | None) -> str:
         """See ``ports.Runtime.resolve_image``."""
 
         def ask(api: APIClient) -> str:
@@ -100,7 +110,7 @@ class DockerImages:
             except APIError as error:
                 if error.status_code == 503:
                     raise
-                # Not the engine's own trouble, however it sounds: it passes on what became of its question.
+                # Not a failure of the engine, whatever the text: it reports what the registry answered.
                 raise pull_refusal(
                     text_of(error), node=self._node, image=wanted.name, asks_for=wanted.account
                 ) from error
@@ -111,7 +121,7 @@ class DockerImages:
         except EngineUnavailable as error:
             raise self._slow(wanted, error, asks_for=wanted.account) from error
 
-    async def pull(self, wanted: WantedImage, credentials: Credentials | None) -> ImageFacts:
+    async def pull(self, wanted: WantedImage, credentials: RegistryCredentials | None) -> LocalImage:
         """See ``ports.Runtime.pull_image``."""
         image = wanted.name
         repository, _tag = parse_repository_tag(image)
@@ -134,7 +144,7 @@ class DockerImages:
         facts = await self._by_name(f"{repository}@{wanted.digest}")
         if facts is None:
             raise RuntimeRefused(
-                f"{image} was fetched, yet {self._node} does not have it",
+                f"{image} was fetched, but {self._node} does not have it",
                 word=EndWord.IMAGE_PULL_FAILED,
                 elsewhere=True,
             )
@@ -146,7 +156,7 @@ class DockerImages:
         await self._call(lambda api: api.tag(image_id, MARK, _tag_of(image_id)))
         self.changed()
 
-    async def remove(self, image_id: str, names: Collection[str]) -> Removed:
+    async def remove(self, image_id: str, names: Collection[str]) -> ImageRemoval:
         """See ``ports.Runtime.remove_image``."""
         try:
             return await self._call(lambda api: _remove(api, image_id, names))
@@ -155,7 +165,7 @@ class DockerImages:
 
     async def layers_there(self, layers: Sequence[str]) -> int:
         """See ``ports.Runtime.layers_there``."""
-        if not self.stacks or not layers:
+        if not self.reuses_layers or not layers:
             return 0
         ids = [image.id for image in await self.listing()]
         known = self._layers
@@ -183,7 +193,7 @@ class DockerImages:
                 self._listing = listing
         return listing
 
-    async def _look(self, wanted: WantedImage) -> ImageFacts | None:
+    async def _look(self, wanted: WantedImage) -> LocalImage | None:
         def look(api: APIClient) -> dict[str, Any] | None:
             for name in _names(wanted):
                 with contextlib.suppress(ImageNotFound, NotFound):
@@ -194,14 +204,14 @@ class DockerImages:
             found = await self._engine.call(look)
         except APIError as error:
             raise RuntimeRefused(
-                f"{wanted.name} is no name of an image: {text_of(error)}", word=EndWord.IMAGE_NOT_FOUND
+                f"{wanted.name} is not a valid name of an image: {text_of(error)}", word=EndWord.IMAGE_NOT_FOUND
             ) from error
         if found is None or (wanted.source is ImageSource.UNKNOWN and not self._for_all(wanted, found)):
             return None
         return image_facts(found)
 
     def _for_all(self, wanted: WantedImage, found: Mapping[str, Any]) -> bool:
-        """Whether people of the machine gave the image that name, and jobs may name what they put there."""
+        """Whether people of the machine gave the image that name, and jobs may use their images."""
         return is_named(wanted, found) and (self._local or came_from_registry(wanted.name, found))
 
     def _slow(self, wanted: WantedImage, error: EngineUnavailable, asks_for: str = "") -> HeadwayError:
@@ -210,7 +220,7 @@ class DockerImages:
             return pull_refusal(text, node=self._node, image=wanted.name, asks_for=asks_for)
         return error
 
-    async def _by_name(self, name: str) -> ImageFacts | None:
+    async def _by_name(self, name: str) -> LocalImage | None:
         try:
             return image_facts(await self._engine.call(lambda api: _inspect(api, name)))
         except APIError:
@@ -222,19 +232,19 @@ class DockerImages:
         except APIError as error:
             raise EngineUnavailable(f"The container engine answered: {text_of(error)}") from error
 
-    def _check(self, wanted: WantedImage, facts: ImageFacts) -> None:
+    def _check(self, wanted: WantedImage, facts: LocalImage) -> None:
         if self.architecture and facts.architecture and facts.architecture != self.architecture:
             raise RuntimeRefused(
-                f"The image {wanted.name} is for {facts.architecture} machines, and {self._node} is "
+                f"The image {wanted.name} is for {facts.architecture} machines, but {self._node} is "
                 f"{self.architecture}",
                 word=EndWord.IMAGE_BAD,
             )
 
 
-def image_facts(found: Mapping[str, Any]) -> ImageFacts:
-    """From the engine's answer about one image."""
+def image_facts(found: Mapping[str, Any]) -> LocalImage:
+    """The facts in the engine's answer about one image."""
     config = found.get("Config") or {}
-    return ImageFacts(
+    return LocalImage(
         id=str(found["Id"]),
         env=tuple(config.get("Env") or ()),
         entrypoint=tuple(config.get("Entrypoint") or ()),
@@ -246,14 +256,17 @@ def image_facts(found: Mapping[str, Any]) -> ImageFacts:
 
 
 def came_from_registry(image: str, found: Mapping[str, Any]) -> bool:
-    """Whether the engine got the image of this name from that name's registry, not from a person on the machine."""
+    """Whether the engine got the image from the name's registry, and not from a person on the machine."""
     repository, _ = parse_repository_tag(image)
     return any(entry.partition("@")[0] == repository for entry in found.get("RepoDigests") or ())
 
 
 def is_named(wanted: WantedImage, found: Mapping[str, Any]) -> bool:
-    """Whether people gave the image just this name. Engines also find images by parts of their id; and what Headway
-    brought is here by its mark and by a digest, which say nothing about who may use it."""
+    """Whether people gave the image exactly this name.
+
+    Engines find images by parts of their id too. Headway's own images have a mark and a digest, which don't say who may
+    use them.
+    """
     repository = wanted.repository
     tags = found.get("RepoTags") or ()
     _name, at, digest = wanted.name.partition("@")
@@ -267,7 +280,7 @@ def is_named(wanted: WantedImage, found: Mapping[str, Any]) -> bool:
 
 
 def removal(found: Mapping[str, Any], names: Collection[str]) -> tuple[list[str], bool]:
-    """Which names to take from an image, Headway's mark last, and whether nobody else has named it."""
+    """Which names to remove from an image, Headway's mark last, and whether it has no others."""
     image_id = str(found["Id"])
     mark = _mark_of(image_id)
     has = [*(found.get("RepoDigests") or ()), *(found.get("RepoTags") or ())]
@@ -275,19 +288,19 @@ def removal(found: Mapping[str, Any], names: Collection[str]) -> tuple[list[str]
     others = [name for name in has if name != mark and name not in names]
     if others:
         return [mark] if mark in has else [], False
-    # A nameless one that lost its mark half way of an earlier removal goes by its id.
+    # An earlier removal may have taken its mark and stopped: then it is removed by its id.
     return [*(name for name in has if name != mark), mark if mark in has else image_id], True
 
 
-def _remove(api: APIClient, image_id: str, names: Collection[str]) -> Removed:
+def _remove(api: APIClient, image_id: str, names: Collection[str]) -> ImageRemoval:
     try:
         found = _inspect(api, image_id)
     except (ImageNotFound, NotFound):
-        return Removed.GONE
+        return ImageRemoval.GONE
     order, goes = removal(found, names)
     for name in order:
         try:
-            # Never by force, never its parents: only what Headway brought, and nothing that a container needs.
+            # Never by force, and never its parents: only what Headway fetched, and nothing that a container needs.
             api.remove_image(name, force=False, noprune=True)
         except (ImageNotFound, NotFound):
             continue
@@ -295,12 +308,12 @@ def _remove(api: APIClient, image_id: str, names: Collection[str]) -> Removed:
             if error.status_code != 409:
                 raise
             log.info("image.in_use", image=image_id, reason=text_of(error))
-            return Removed.IN_USE
-    return Removed.GONE if goes else Removed.KEPT
+            return ImageRemoval.IN_USE
+    return ImageRemoval.GONE if goes else ImageRemoval.KEPT
 
 
-def _remove_strangers(api: APIClient, made: Collection[str]) -> None:
-    """What a load made that it should not have: images without any name."""
+def _remove_unexpected(api: APIClient, made: Collection[str]) -> None:
+    """Remove images without a name that a load should not have made."""
     for image_id in made:
         with contextlib.suppress(APIError):
             found = _inspect(api, image_id)
@@ -322,13 +335,13 @@ def _listed(entry: Mapping[str, Any]) -> EngineImage:
 
 
 def _names(wanted: WantedImage) -> tuple[str, ...]:
-    """Under which names the engine may have it; a pinned digest wins, and nothing else will do then."""
+    """The names by which the engine may have it. With a digest only that counts."""
     if wanted.source in (ImageSource.MARKET, ImageSource.ENGINE):
         return (wanted.digest,)
     return (wanted.key,)
 
 
-def _login(credentials: Credentials | None) -> dict[str, str] | None:
+def _login(credentials: RegistryCredentials | None) -> dict[str, str] | None:
     return {"username": credentials.username, "password": credentials.password} if credentials else None
 
 
@@ -341,7 +354,7 @@ def _tag_of(image_id: str) -> str:
 
 
 def _in_common(some: Sequence[str], others: Sequence[str]) -> int:
-    """How many of the first ones are the same."""
+    """How many of the first elements are equal."""
     count = 0
     for one, other in zip(some, others, strict=False):
         if one != other:

@@ -1,4 +1,4 @@
-"""A stream into the engine's `load`."""
+"""Streams an archive into the engine's `load`."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from docker import APIClient
 
 from headway.errors import HeadwayError
 
-from ..ports import Archive
+from ..ports import ImageArchive
 
 _LOADED = re.compile(r"Loaded image ID: (sha256:[0-9a-f]{64})")
 
 
 class LoadFailed(Exception):
-    """The engine's own words, in the midst of its answer."""
+    """The engine reported an error in the middle of its answer."""
 
 
-def load(api: APIClient, archive: Archive) -> list[str]:
-    """Hand the archive in; ids of the images that the engine says it made of it. Blocks.
+def load(api: APIClient, archive: ImageArchive) -> list[str]:
+    """Load the archive. Returns the ids of the images that the engine made. Blocks.
 
-    Cut off at any point, an engine keeps nothing of it: it unpacks only what has come whole.
+    An interrupted load leaves nothing behind: the engine unpacks only a whole archive.
 
     Raises:
         HeadwayError: from the archive.
-        LoadFailed: the engine began, and then could not go on.
+        LoadFailed: the engine began and then failed.
         APIError: the engine refused it.
     """
     broke: list[HeadwayError] = []
@@ -35,10 +35,12 @@ def load(api: APIClient, archive: Archive) -> list[str]:
             yield from archive.chunks()
         except HeadwayError as error:
             broke.append(error)
-            raise OSError("the archive broke off") from error  # what requests lets through, closing the connection
+            raise OSError(
+                "the archive broke off"
+            ) from error  # requests passes an OSError on, and closes the connection
 
     said: list[str] = []
-    # Not quietly: lines about its progress are the signs of life that tell a large image from an engine that hangs.
+    # Not quiet: lines about progress tell a large image from an engine that hangs.
     try:
         for line in api.load_image(chunks(), quiet=False):  # type: ignore[no-untyped-call]
             if "error" in line:

@@ -1,4 +1,4 @@
-"""What an attempt's container is made of, as the engine's API takes it. Pure."""
+"""The options of an attempt's container for the engine's API. Pure."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..attempt.environment import CODE_DIR, DATASETS_DIR, NFS_DIR
 from ..box import CONTAINER_ATTEMPT_DIR, CONTAINER_BOX_DIR, CONTAINER_LAUNCHER, Box
+from ..container_paths import CODE_DIR, DATASETS_DIR, NFS_DIR
 from ..ports import StartOrder
 
 _LABEL = "headway."
@@ -22,9 +22,11 @@ _OOM_SCORE = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
-    """Whose containers these are. ``folder``: where the Worker's boxes lie, since two clusters of one name, as two
-    people start them on one machine, must not take each other's containers for orphans."""
+class WorkerIdentity:
+    """The Worker that owns a container. ``folder`` is the folder of its boxes.
+
+    Two people may run clusters of one name on one machine. The folder tells their containers apart.
+    """
 
     cluster: str
     node: str
@@ -40,13 +42,15 @@ class Identity:
 
 
 def container_name(folder: str) -> str:
-    """The one name of an attempt's container; ``folder`` is ``AttemptId.folder``."""
+    """The only name of an attempt's container. ``folder`` is ``AttemptId.folder``."""
     return f"headway-{folder}"
 
 
-def folder_of(name: str, labels: dict[str, str] | None, identity: Identity) -> str | None:
-    """The attempt's folder, if a container of this name and with these labels is this Worker's. An image may bring
-    labels of its own, so the name must agree with them."""
+def folder_of(name: str, labels: dict[str, str] | None, identity: WorkerIdentity) -> str | None:
+    """The attempt's folder, if a container with this name and these labels belongs to this Worker.
+
+    An image may have labels of its own, so the name must match too.
+    """
     labels = labels or {}
     if any(labels.get(key) != value for key, value in identity.labels().items()):
         return None
@@ -54,27 +58,27 @@ def folder_of(name: str, labels: dict[str, str] | None, identity: Identity) -> s
     return folder if folder and name.removeprefix("/") == container_name(folder) else None
 
 
-def container_config(order: StartOrder, box: Box, identity: Identity, *, pids_limit: int) -> dict[str, Any]:
+def container_config(order: StartOrder, box: Box, identity: WorkerIdentity, *, pids_limit: int) -> dict[str, Any]:
     """The body of the engine's call `create`."""
     gpus = ",".join(order.gpu_uuids)
     return {
-        # By content id: a tag that is moved in this moment changes nothing.
+        # By content id, so a tag that moves now changes nothing.
         "Image": order.image.id,
         "Entrypoint": [CONTAINER_LAUNCHER],
         "Cmd": [],
         "User": "0:0",
         "WorkingDir": "/",
-        # The program's environment is in the spec; this one is for the hooks of GPU runtimes, and wins over the image.
+        # The program's environment is in the spec. This one is for GPU runtimes, and replaces the image's.
         "Env": [f"NVIDIA_VISIBLE_DEVICES={gpus or 'void'}"],
         "StopSignal": "SIGTERM",
-        # A check of the image's would run as root, beside the launcher.
+        # The image's health check would run as root, beside the launcher.
         "Healthcheck": {"Test": ["NONE"]},
         "Labels": _labels(order, identity),
         "HostConfig": _host_config(order, box, pids_limit),
     }
 
 
-def _labels(order: StartOrder, identity: Identity) -> dict[str, str]:
+def _labels(order: StartOrder, identity: WorkerIdentity) -> dict[str, str]:
     attempt = order.attempt
     return {
         **identity.labels(),
@@ -117,7 +121,7 @@ def _host_config(order: StartOrder, box: Box, pids_limit: int) -> dict[str, Any]
 
 
 def device_request(uuids: tuple[str, ...]) -> dict[str, Any]:
-    """For exactly these GPUs, by the driver that NVIDIA's toolkit brings."""
+    """The request for exactly these GPUs, for the driver of NVIDIA's toolkit."""
     return {"Driver": "nvidia", "DeviceIDs": list(uuids), "Capabilities": [["gpu"]]}
 
 
@@ -125,8 +129,8 @@ def _mounts(order: StartOrder, box: Box) -> list[dict[str, Any]]:
     as_image = not order.spec.drop_caps
     mounts = [_bind(box.root, CONTAINER_BOX_DIR, read_only=as_image)]
     if as_image:
-        # The program may be root with powers over the box's files. Folders that are mounts can't be moved away, so a
-        # link can't take their place and lead the Worker, who is root outside, to files of the machine.
+        # The program may be root and change the box's files. The Worker is root outside, so a link could lead it to
+        # files of the machine. A folder that is a mount can't be replaced by a link.
         mounts += [_bind(box.run, f"{CONTAINER_BOX_DIR}/run"), _bind(box.attempt, CONTAINER_ATTEMPT_DIR)]
     if order.home is not None:
         mounts.append(_bind(order.home, NFS_DIR))

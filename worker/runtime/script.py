@@ -1,13 +1,13 @@
-"""What a scripted attempt does, as its environment says, and when it ends. Pure.
+"""What a scripted attempt does by its environment, and when it ends. Pure.
 
     HEADWAY_SCRIPTED_RUN_S         seconds of run time (default 0)
     HEADWAY_SCRIPTED_EXIT          exit code at its end (default 0)
     HEADWAY_SCRIPTED_OUTPUT        text that it prints to stdout at its start
     HEADWAY_SCRIPTED_START_FAILS   it never starts: an end word (image_not_found ...), else start_failed
-    HEADWAY_SCRIPTED_IGNORES_TERM  1: goes on after a TERM, until grace is over or its run time is
-    HEADWAY_SCRIPTED_OOM           1: the kernel ends it for want of memory at the end of its run time
+    HEADWAY_SCRIPTED_IGNORES_TERM  1: goes on after a TERM, until its grace or its run time is over
+    HEADWAY_SCRIPTED_OOM           1: at the end of its run time the kernel kills it because memory ran out
 
-Everything follows from instants that were written down, so a Worker that was away comes to the same end.
+Everything is computed from stored instants, so a restarted Worker decides the same end.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Script:
 
     @classmethod
     def from_env(cls, env: Mapping[str, str]) -> Script:
-        """Raises InvalidInput for a value that makes no sense."""
+        """The script in an environment. Raises InvalidInput for an invalid value."""
 
         def said(name: str) -> str:
             return env.get(PREFIX + name, "").strip()
@@ -72,8 +72,8 @@ def _end_word(text: str) -> EndWord | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
-    """A stop order. Instants are nanoseconds by the boot clock."""
+class ScriptedStop:
+    """A stop order. Instants are nanoseconds of the boot clock."""
 
     word: StopWord
     at_ns: int
@@ -81,8 +81,8 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """One started attempt. Instants are nanoseconds: ``wall_ns`` since the epoch, the others by the boot clock."""
+class ScriptedRun:
+    """One started attempt. ``wall_ns`` is nanoseconds since the epoch, other instants are of the boot clock."""
 
     script: Script
     boot_ns: int
@@ -92,10 +92,12 @@ class Run:
     lease_grace_ms: int
 
 
-def ends_at(run: Run, stop: Stop | None = None, lease_until_ns: int | None = None) -> tuple[int, EndRecord]:
-    """When (boot clock, nanoseconds) and how it ends, if nothing else is ordered in between.
+def ends_at(
+    run: ScriptedRun, stop: ScriptedStop | None = None, lease_until_ns: int | None = None
+) -> tuple[int, EndRecord]:
+    """When (nanoseconds of the boot clock) and how it ends, without later orders.
 
-    What comes first wins, as with the launcher: the end of the script itself, the timeout, the stop order, the lease.
+    The first one counts, as in the launcher: the script's own end, the timeout, the stop order, or the lease.
     """
     natural = run.boot_ns + run.script.run_ns
     term_at, grace, reason, word = _first_order(run, stop, lease_until_ns)
@@ -104,18 +106,20 @@ def ends_at(run: Run, stop: Stop | None = None, lease_until_ns: int | None = Non
     if not run.script.ignores_term:
         return term_at, _record(run, term_at, reason, word=word, signal_number=signal.SIGTERM)
     if natural <= term_at + grace:
-        # It ended by itself within its grace; the order had been given all the same.
+        # It ended by itself within its grace, but the order was given before.
         return natural, _record(run, natural, reason, word=word, exit_code=run.script.exit_code)
     killed_at = term_at + grace
     return killed_at, _record(run, killed_at, reason, word=word, signal_number=signal.SIGKILL)
 
 
-def ordered_at(run: Run, stop: Stop | None = None, lease_until_ns: int | None = None) -> int:
-    """When (boot clock, nanoseconds) it gets its TERM, if it does not end before."""
+def ordered_at(run: ScriptedRun, stop: ScriptedStop | None = None, lease_until_ns: int | None = None) -> int:
+    """When (nanoseconds of the boot clock) it gets its TERM, unless it ends before."""
     return _first_order(run, stop, lease_until_ns)[0]
 
 
-def _first_order(run: Run, stop: Stop | None, lease_until_ns: int | None) -> tuple[int, int, BoxEnd, StopWord | None]:
+def _first_order(
+    run: ScriptedRun, stop: ScriptedStop | None, lease_until_ns: int | None
+) -> tuple[int, int, BoxEnd, StopWord | None]:
     grace_ns = run.grace_ms * _MS
     limit = run.boot_ns + run.timeout_ms * _MS
     orders: list[tuple[int, int, BoxEnd, StopWord | None]] = [(limit, grace_ns, BoxEnd.TIMED_OUT, None)]
@@ -128,7 +132,7 @@ def _first_order(run: Run, stop: Stop | None, lease_until_ns: int | None) -> tup
 
 
 def _record(
-    run: Run,
+    run: ScriptedRun,
     at_ns: int,
     reason: BoxEnd,
     *,
@@ -145,7 +149,7 @@ def _record(
         signal=int(signal_number) if signal_number is not None else None,
         stop_word=word,
         started_wall_ns=run.wall_ns,
-        # By the boot clock, so that a wall clock that was set meanwhile makes no run shorter or longer.
+        # By the boot clock, so that a change of the wall clock makes no run shorter or longer.
         ended_wall_ns=run.wall_ns + (at_ns - run.boot_ns),
         run_ns=at_ns - run.boot_ns,
         oom_kills=int(oom),

@@ -1,8 +1,8 @@
-"""A runtime that starts nothing: each attempt does what the task's environment says (see ``script``).
+"""A runtime that starts nothing: each attempt follows the task's environment (see ``script``).
 
-For cluster tests and rehearsals without Docker. It keeps the contract of ``ports.Runtime``, also across a ``kill -9``
-of the Worker: instants are written to a journal before they count, and the rest is computed from them. An attempt
-costs one line of it and no file, unless it prints something.
+It is for cluster tests and rehearsals without Docker. It keeps the contract of ``ports.Runtime``, even when the Worker
+is killed. Instants are written to a journal before they count, and the rest is computed from them. An attempt is one
+line in the journal and no file, unless it prints something.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from headway.logs import get_logger
 from headway.model.reasons import EndWord
 
 from .. import box as boxes
-from ..attempt.alarms import Alarm, Alarms
+from ..alarms import Alarm, Alarms
 from ..box import Box, EndRecord, StartedRecord, StopWord, Stream
 from ..model import WantedImage, attempt_of_folder
 from ..ports import (
-    Archive,
+    AttemptProgress,
     ContainerFacts,
     ContainerFiles,
     ContainerState,
-    Credentials,
     EngineFacts,
     EngineImage,
     EngineUnavailable,
-    ImageFacts,
-    Progress,
-    Removed,
+    ImageArchive,
+    ImageRemoval,
+    LocalImage,
+    RegistryCredentials,
     RuntimeRefused,
     StartOrder,
 )
-from .script import Run, Script, Stop, ends_at, ordered_at
+from .script import Script, ScriptedRun, ScriptedStop, ends_at, ordered_at
 
 log = get_logger(__name__)
 
@@ -55,21 +55,21 @@ _COMPACT_BYTES = 1 << 20
 
 @dataclass(slots=True)
 class _Live:
-    """One pretended container. ``frozen``: it has ended, and no later order changes how."""
+    """One simulated container. ``frozen`` is its end, which no later order changes."""
 
-    run: Run
-    stop: Stop | None = None
+    run: ScriptedRun
+    stop: ScriptedStop | None = None
     lease_until_ns: int | None = None
     frozen: tuple[int, EndRecord] | None = None
     alarm: Alarm | None = None
-    cut_off: bool = False  # the machine booted anew: gone without an end record, as a real one
+    cut_off: bool = False  # the machine has rebooted: it is gone without an end record, like a real one
     extended: bool = False  # its timeout is no longer the one that it was started with
 
     def end(self) -> tuple[int, EndRecord]:
         return self.frozen or ends_at(self.run, self.stop, self.lease_until_ns)
 
     def is_ending(self, now_ns: int) -> bool:
-        """Whether what ends it has happened, though it may go on for its grace."""
+        """Whether its end was ordered. It may go on for its grace."""
         return ordered_at(self.run, self.stop, self.lease_until_ns) <= now_ns
 
     def freeze_if_over(self, now_ns: int) -> None:
@@ -80,7 +80,7 @@ class _Live:
 
 
 class ScriptedRuntime:
-    """See the module; the contract is ``ports.Runtime``. Not thread-safe: one event loop owns it."""
+    """See the module. The contract is ``ports.Runtime``. One event loop owns it."""
 
     name = "scripted"
 
@@ -122,25 +122,25 @@ class ScriptedRuntime:
 
     # -- one attempt ------------------------------------------------------------------------------
 
-    async def find_image(self, wanted: WantedImage) -> ImageFacts | None:
-        # Every image is there: nothing runs in it.
-        return ImageFacts(id=wanted.digest or _IMAGE_ID, architecture=_architecture())
+    async def find_image(self, wanted: WantedImage) -> LocalImage | None:
+        # Every image is there, since nothing runs in it.
+        return LocalImage(id=wanted.digest or _IMAGE_ID, architecture=_architecture())
 
-    async def load_image(self, wanted: WantedImage, archive: Archive) -> ImageFacts:
+    async def load_image(self, wanted: WantedImage, archive: ImageArchive) -> LocalImage:
         archive.close()
-        return ImageFacts(id=wanted.digest, architecture=_architecture())
+        return LocalImage(id=wanted.digest, architecture=_architecture())
 
-    async def resolve_image(self, wanted: WantedImage, credentials: Credentials | None) -> str:
+    async def resolve_image(self, wanted: WantedImage, credentials: RegistryCredentials | None) -> str:
         return wanted.digest or _IMAGE_ID
 
-    async def pull_image(self, wanted: WantedImage, credentials: Credentials | None) -> ImageFacts:
-        return ImageFacts(id=wanted.digest or _IMAGE_ID, architecture=_architecture())
+    async def pull_image(self, wanted: WantedImage, credentials: RegistryCredentials | None) -> LocalImage:
+        return LocalImage(id=wanted.digest or _IMAGE_ID, architecture=_architecture())
 
     async def mark_image(self, image_id: str) -> None:
         pass
 
-    async def remove_image(self, image_id: str, names: Collection[str]) -> Removed:
-        return Removed.GONE
+    async def remove_image(self, image_id: str, names: Collection[str]) -> ImageRemoval:
+        return ImageRemoval.GONE
 
     async def layers_there(self, layers: Sequence[str]) -> int:
         return 0
@@ -155,9 +155,9 @@ class ScriptedRuntime:
             raise RuntimeRefused(str(error), word=EndWord.IMAGE_BAD) from error
         if script.start_fails is not None:
             word = script.start_fails
-            raise RuntimeRefused(f"The script says that it ends with {word.value} before it starts.", word=word)
+            raise RuntimeRefused(f"The task's script says that it ends with {word.value} before it starts.", word=word)
         now_ns = self._now_ns()
-        run = Run(
+        run = ScriptedRun(
             script=script,
             boot_ns=now_ns,
             wall_ns=round(self._clock.now() * _NS),
@@ -176,14 +176,14 @@ class ScriptedRuntime:
         self._schedule(order.attempt, live)
         return self._facts(order.attempt, live)
 
-    async def progress(self, attempt: AttemptId) -> Progress:
+    async def progress(self, attempt: AttemptId) -> AttemptProgress:
         live = self._live.get(attempt)
         if live is None:
-            return Progress()
+            return AttemptProgress()
         started = StartedRecord(live.run.wall_ns, live.run.boot_ns, pid=0)
         live.freeze_if_over(self._now_ns())
         end = live.frozen[1] if live.frozen and not live.cut_off else None
-        return Progress(started, end, live.run.timeout_ms if live.extended else None)
+        return AttemptProgress(started, end, live.run.timeout_ms if live.extended else None)
 
     async def inspect(self, attempt: AttemptId) -> ContainerFacts:
         live = self._live.get(attempt)
@@ -201,9 +201,9 @@ class ScriptedRuntime:
         if live.stop is not None:
             if grace_ns is None or (live.stop.grace_ns is not None and live.stop.grace_ns <= grace_ns):
                 return
-            stop = Stop(live.stop.word, live.stop.at_ns, grace_ns)
+            stop = ScriptedStop(live.stop.word, live.stop.at_ns, grace_ns)
         else:
-            stop = Stop(word, now_ns, grace_ns)
+            stop = ScriptedStop(word, now_ns, grace_ns)
         self._write({"stop": attempt.folder, "word": stop.word.value, "at": stop.at_ns, "grace": stop.grace_ns})
         live.stop = stop
         self._schedule(attempt, live)
@@ -214,7 +214,7 @@ class ScriptedRuntime:
             return
         now_ns = self._now_ns()
         live.freeze_if_over(now_ns)
-        # As the launcher: once it is being ended, for whatever reason, nothing changes by what for.
+        # As in the launcher: an attempt that is ending gets no more time.
         if live.frozen is not None or timeout_ms <= live.run.timeout_ms or live.is_ending(now_ns):
             return
         self._write({"extend": attempt.folder, "timeout_ms": timeout_ms})
@@ -229,7 +229,7 @@ class ScriptedRuntime:
             live = self._live.get(attempt)
             if live is None:
                 continue
-            # An attempt whose lease is over has ended, though nobody has looked yet.
+            # An attempt whose lease is over has ended, although this was not recorded yet.
             live.freeze_if_over(now_ns)
             if live.frozen is None and live.lease_until_ns != until:
                 by_lease.setdefault(until, []).append(attempt)
@@ -277,7 +277,7 @@ class ScriptedRuntime:
         return self.box(attempt).index
 
     def box(self, attempt: AttemptId) -> Box:
-        """The attempt's box; it exists only if the attempt printed something."""
+        """The attempt's box. It exists only if the attempt printed something."""
         return Box(self._attempts_dir / attempt.folder / "box")
 
     # -- inside -----------------------------------------------------------------------------------
@@ -289,7 +289,7 @@ class ScriptedRuntime:
         live.freeze_if_over(self._now_ns())
         name, started_at = f"scripted-{attempt.folder}", live.run.wall_ns / _NS
         if live.cut_off:
-            # What engines report after a hard reboot.
+            # As engines report after a hard reboot.
             return ContainerFacts(ContainerState.EXITED, name, _IMAGE_ID, exit_code=0, started_at=started_at)
         if live.frozen is None:
             return ContainerFacts(ContainerState.RUNNING, name, _IMAGE_ID, started_at=started_at)
@@ -312,10 +312,10 @@ class ScriptedRuntime:
         else:
             live.alarm = self._alarms.set(at_ns / _NS, lambda: self._on_change(attempt))
 
-    def _print(self, box: Box, run: Run) -> None:
+    def _print(self, box: Box, run: ScriptedRun) -> None:
         for folder in (box.root, box.attempt, box.run):
             folder.mkdir(parents=True, exist_ok=True)
-        # A start that was cut short between this and its line in the journal comes here again.
+        # A start that was interrupted before its line in the journal comes here again.
         for path in (box.stdout, box.stderr, box.index):
             path.unlink(missing_ok=True)
         writer = boxes.SpoolWriter(box)
@@ -342,7 +342,7 @@ class ScriptedRuntime:
             try:
                 line = json.loads(raw)
             except ValueError:
-                continue  # the last one, cut short by the kill
+                continue  # the last line, which a kill interrupted
             boot = line.get("boot", boot)
             self._replay_line(line, rebooted=boot != self._boot_id)
         for attempt, live in self._live.items():
@@ -357,7 +357,7 @@ class ScriptedRuntime:
         elif "stop" in line:
             live = self._of(line["stop"])
             if live is not None:
-                live.stop = Stop(StopWord(line["word"]), line["at"], line["grace"])
+                live.stop = ScriptedStop(StopWord(line["word"]), line["at"], line["grace"])
         elif "extend" in line:
             live = self._of(line["extend"])
             if live is not None:
@@ -378,7 +378,7 @@ class ScriptedRuntime:
         return None if attempt is None else self._live.get(attempt)
 
 
-def _start_line(attempt: AttemptId, run: Run, lease_until_ns: int | None) -> dict[str, Any]:
+def _start_line(attempt: AttemptId, run: ScriptedRun, lease_until_ns: int | None) -> dict[str, Any]:
     script = run.script
     return {
         "start": attempt.folder,
@@ -394,17 +394,17 @@ def _start_line(attempt: AttemptId, run: Run, lease_until_ns: int | None) -> dic
     }
 
 
-def _run_of(line: Mapping[str, Any]) -> Run:
+def _run_of(line: Mapping[str, Any]) -> ScriptedRun:
     timeout_ms, grace_ms, lease_grace_ms = line["limits"]
     script = Script(
         run_ns=line["run_ns"],
         exit_code=line["exit"],
-        # The text lies in the spool already; only its length matters from here on.
+        # The text is in the spool already. Only its length counts from here on.
         output=b"\0" * line["out"],
         ignores_term=line["deaf"],
         out_of_memory=line["oom"],
     )
-    return Run(script, line["boot_ns"], line["wall_ns"], timeout_ms, grace_ms, lease_grace_ms)
+    return ScriptedRun(script, line["boot_ns"], line["wall_ns"], timeout_ms, grace_ms, lease_grace_ms)
 
 
 def _architecture() -> str:

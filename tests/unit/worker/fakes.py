@@ -1,4 +1,4 @@
-"""A runtime, a store and a mount that do as the test says, and a whole executor's house around them."""
+"""A runtime, a store and a mount that do as the test says, and a whole executor's context around them."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from headway.rpc import convert
 from headway.rpc.v1 import task_manager_pb2 as tm
 from headway.states import ATTEMPT_ENDED
 from tests.support.clock import FakeClock
-from worker.attempt.alarms import Alarms
-from worker.attempt.context import House, Limits
-from worker.attempt.reports import Reports
+from worker.alarms import Alarms
+from worker.attempt.context import ExecutorContext, ExecutorLimits
+from worker.attempt.reporter import AttemptReporter
 from worker.box import BoxEnd, EndRecord, StartedRecord, StopWord, Stream
 from worker.logs.copier import LogCopier
-from worker.model import Owner, WantedImage
+from worker.model import AttemptRecord, Owner, WantedImage
 from worker.ports import (
-    Archive,
+    AttemptProgress,
     ContainerFacts,
     ContainerFiles,
     ContainerState,
-    Credentials,
     EngineFacts,
     EngineImage,
     EngineUnavailable,
-    ImageFacts,
-    Progress,
-    Removed,
+    ImageArchive,
+    ImageRemoval,
+    LocalImage,
+    RegistryCredentials,
     RuntimeRefused,
     StartOrder,
 )
-from worker.store import Record
+from worker.store import record_from_row, record_to_row
 
 T = TypeVar("T")
 NS = 10**9
@@ -50,7 +50,7 @@ class FakeRuntime:
     clock: FakeClock
     name: str = "docker"
     containers: dict[AttemptId, ContainerFacts] = field(default_factory=dict)
-    records: dict[AttemptId, Progress] = field(default_factory=dict)
+    records: dict[AttemptId, AttemptProgress] = field(default_factory=dict)
     started: list[AttemptId] = field(default_factory=list)
     stops: list[tuple[AttemptId, StopWord]] = field(default_factory=list)
     graces: list[int | None] = field(default_factory=list)
@@ -82,7 +82,7 @@ class FakeRuntime:
         self._answer()
         return EngineFacts("20.10")
 
-    async def prepare(self, wanted: WantedImage, on_fetch: Callable[[], None]) -> ImageFacts:
+    async def prepare(self, wanted: WantedImage, on_fetch: Callable[[], None]) -> LocalImage:
         """As ``images.ports.Images``: tests of lives don't care how an image comes."""
         self._answer()
         self.wanted.append(wanted)
@@ -91,7 +91,7 @@ class FakeRuntime:
             await self.image_gate.wait()
         if self.refusal is not None:
             raise self.refusal
-        return ImageFacts("sha256:feed", env=("A=b",))
+        return LocalImage("sha256:feed", env=("A=b",))
 
     async def start(self, order: StartOrder) -> ContainerFacts:
         self._answer()
@@ -108,8 +108,8 @@ class FakeRuntime:
             raise EngineUnavailable("no answer in 60 s")
         return known
 
-    async def progress(self, attempt: AttemptId) -> Progress:
-        return self.records.get(attempt, Progress())
+    async def progress(self, attempt: AttemptId) -> AttemptProgress:
+        return self.records.get(attempt, AttemptProgress())
 
     async def inspect(self, attempt: AttemptId) -> ContainerFacts:
         self._answer()
@@ -151,22 +151,22 @@ class FakeRuntime:
         self._answer()
         return dict(self.containers)
 
-    async def find_image(self, wanted: WantedImage) -> ImageFacts | None:
+    async def find_image(self, wanted: WantedImage) -> LocalImage | None:
         raise AssertionError("the keeper of images asks nothing of this runtime")
 
-    async def load_image(self, wanted: WantedImage, archive: Archive) -> ImageFacts:
+    async def load_image(self, wanted: WantedImage, archive: ImageArchive) -> LocalImage:
         raise AssertionError("the keeper of images asks nothing of this runtime")
 
-    async def resolve_image(self, wanted: WantedImage, credentials: Credentials | None) -> str:
+    async def resolve_image(self, wanted: WantedImage, credentials: RegistryCredentials | None) -> str:
         raise AssertionError("the keeper of images asks nothing of this runtime")
 
-    async def pull_image(self, wanted: WantedImage, credentials: Credentials | None) -> ImageFacts:
+    async def pull_image(self, wanted: WantedImage, credentials: RegistryCredentials | None) -> LocalImage:
         raise AssertionError("the keeper of images asks nothing of this runtime")
 
     async def mark_image(self, image_id: str) -> None:
         raise AssertionError("the keeper of images asks nothing of this runtime")
 
-    async def remove_image(self, image_id: str, names: Collection[str]) -> Removed:
+    async def remove_image(self, image_id: str, names: Collection[str]) -> ImageRemoval:
         raise AssertionError("the keeper of images asks nothing of this runtime")
 
     async def layers_there(self, layers: Sequence[str]) -> int:
@@ -194,15 +194,15 @@ class FakeRuntime:
     def run(self, attempt: AttemptId) -> None:
         """The user's process begins."""
         started = StartedRecord(round(self.clock.now() * NS), round(self.clock.monotonic() * NS), 7)
-        self.records[attempt] = Progress(started)
+        self.records[attempt] = AttemptProgress(started)
         self.on_change(attempt)
 
     def end(self, attempt: AttemptId, record: EndRecord) -> None:
         """The launcher writes its record, and the container goes."""
-        before = self.records.get(attempt, Progress())
+        before = self.records.get(attempt, AttemptProgress())
         if before.started is not None:
             record = replace(record, started_wall_ns=before.started.wall_ns, ended_wall_ns=round(self.clock.now() * NS))
-        self.records[attempt] = Progress(before.started, record)
+        self.records[attempt] = AttemptProgress(before.started, record)
         self.exit(attempt, record.exit_code if record.exit_code is not None else 137)
 
     def exit(self, attempt: AttemptId, code: int, *, oom: bool = False) -> None:
@@ -224,27 +224,27 @@ class FakeStore:
     rows: dict[AttemptId, tuple[Any, ...]] = field(default_factory=dict)
     full: bool = False
 
-    async def put(self, record: Record) -> None:
+    async def put(self, record: AttemptRecord) -> None:
         if self.full:
             raise StoreFull("The disk is full.")
-        self.rows[record.attempt] = record.row()
+        self.rows[record.attempt] = record_to_row(record)
 
-    async def put_many(self, records: Sequence[Record]) -> None:
+    async def put_many(self, records: Sequence[AttemptRecord]) -> None:
         for record in records:
             await self.put(record)
 
-    def put_later(self, record: Record) -> None:
-        self.rows[record.attempt] = record.row()
+    def put_later(self, record: AttemptRecord) -> None:
+        self.rows[record.attempt] = record_to_row(record)
 
     def forget_later(self, attempts: Sequence[AttemptId]) -> None:
         for attempt in attempts:
             self.rows.pop(attempt, None)
 
-    async def load(self) -> list[Record]:
+    async def load(self) -> list[AttemptRecord]:
         from types import SimpleNamespace
 
         names = ("folder", "stage", "launch", "facts", "notes", "end_report", "changed_at")
-        rows = [Record.from_row(SimpleNamespace(**dict(zip(names, row, strict=True)))) for row in self.rows.values()]
+        rows = [record_from_row(SimpleNamespace(**dict(zip(names, row, strict=True)))) for row in self.rows.values()]
         return [record for record in rows if record is not None]
 
 
@@ -301,7 +301,7 @@ class Told:
 class Rig:
     """Everything of one Worker but its doors."""
 
-    house: House
+    context: ExecutorContext
     runtime: FakeRuntime
     store: FakeStore
     mount: FakeMount
@@ -313,7 +313,7 @@ class Rig:
         for loop in self.loops:
             loop.cancel()
         await asyncio.gather(*self.loops, return_exceptions=True)
-        await self.house.copier.close()
+        await self.context.copier.close()
 
 
 def a_rig(
@@ -322,8 +322,8 @@ def a_rig(
     """Call inside a running loop, and ``close`` it at the end."""
     runtime, store, mount, told = FakeRuntime(clock), FakeStore(), FakeMount(folder / "mount"), Told()
     copier = LogCopier(clock, lambda: mount.problem)
-    reports = Reports(told.send, clock, on_acked=on_acked, on_discard=lambda attempts: None)
-    house = House(
+    reports = AttemptReporter(told.send, clock, on_acked=on_acked, on_discard=lambda attempts: None)
+    context = ExecutorContext(
         node_id="gpu-1",
         incarnation=7,
         boot_id="boot-1",
@@ -335,9 +335,9 @@ def a_rig(
         mounted=mount,
         alarms=Alarms(clock),
         clock=clock,
-        limits=Limits(),
+        limits=ExecutorLimits(),
     )
-    rig = Rig(house, runtime, store, mount, told, clock)
-    for loop in (house.alarms.run(), reports.run(), copier.run()):
+    rig = Rig(context, runtime, store, mount, told, clock)
+    for loop in (context.alarms.run(), reports.run(), copier.run()):
         rig.loops.append(asyncio.get_running_loop().create_task(loop))
     return rig

@@ -1,0 +1,250 @@
+"""Logs: kept on the mount, and read live and afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headway.errors import InvalidInput, MountUnavailable, NotFound
+from tests.support.clock import FakeClock
+from tests.support.waiting import eventually
+from tests.unit.worker.builders import an_attempt
+from tests.unit.worker.fakes import Rig, a_rig
+from worker.box import IndexRecord, Stream, pack_index
+from worker.logs import spool_copy as spools
+from worker.logs.reader import LogChunk, WorkerLogReader
+from worker.model import AttemptRecord, AttemptStage, AttemptTimes
+
+ATTEMPT = an_attempt()
+
+
+class Desk:
+    """A log, its copy, and its reader."""
+
+    def __init__(self, rig: Rig, folder: Path) -> None:
+        self.rig = rig
+        self.spool = folder / "box"
+        self.spool.mkdir()
+        rig.runtime.spools[ATTEMPT] = self.spool
+        self.record: AttemptRecord | None = AttemptRecord(
+            ATTEMPT, AttemptStage.LIVE, b"launch", AttemptTimes(accepted_at=1.0), platform_log=b"noted\n"
+        )
+        self.target = rig.mount.job_folder(ATTEMPT)
+        context = rig.context
+        self.reader = WorkerLogReader(lambda _: self.record, rig.runtime, context.copier, rig.mount, rig.clock)
+
+    def begin(self) -> None:
+        self.rig.context.copier.begin(ATTEMPT, self.target, self.spool / "stdout", self.spool / "stderr")
+
+    def write(self, data: bytes, stream: str = "stdout") -> None:
+        with (self.spool / stream).open("ab") as file:
+            file.write(data)
+
+    async def round(self) -> None:
+        """One turn of the copier, to its end; it works in a thread."""
+        await self.rig.clock.advance(2.0)
+        await eventually(lambda: not any(job.busy for job in self.rig.context.copier.jobs), every_s=0.001)
+
+    async def read(self, stream: str = "stdout", **more: Any) -> bytes:
+        return b"".join([chunk.data for chunk in await self.chunks(stream, **more)])
+
+    async def chunks(self, stream: str = "stdout", **more: Any) -> list[LogChunk]:
+        return [chunk async for chunk in self.reader.read(ATTEMPT, stream, **more)]
+
+    def copied(self, stream: str = "stdout") -> bytes:
+        return (self.target / f"{stream}.log").read_bytes()
+
+
+@pytest.fixture
+async def desk(clock: FakeClock, tmp_path: Path) -> AsyncIterator[Desk]:
+    rig = a_rig(clock, tmp_path)
+    yield Desk(rig, tmp_path)
+    await rig.close()
+
+
+async def test_the_mount_follows_the_program(desk: Desk) -> None:
+    desk.begin()
+    desk.write(b"one\n")
+    desk.write(b"err\n", "stderr")
+    await desk.round()
+    assert desk.copied() == b"one\n"
+    assert desk.copied("stderr") == b"err\n"
+    desk.write(b"two")
+    await desk.round()
+    assert desk.copied() == b"one\ntwo"
+
+
+async def test_a_full_mount_holds_the_copy_and_says_so_then_it_goes_on(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, tries = os.pwrite, 0
+
+    def full(descriptor: int, data: bytes, offset: int) -> int:
+        nonlocal tries
+        tries += 1
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(spools.os, "pwrite", full)
+    desk.begin()
+    desk.write(b"kept")
+    for _ in range(60):
+        await desk.round()
+    assert [job.problem for job in desk.rig.context.copier.held] == ["No space left on device"]
+    assert tries < 12, "it backs off"
+    monkeypatch.setattr(spools.os, "pwrite", real)
+    for _ in range(20):
+        await desk.round()
+    assert desk.copied() == b"kept"
+    assert not desk.rig.context.copier.held
+
+
+async def test_the_end_of_a_log_waits_for_a_mount_that_comes_back(desk: Desk) -> None:
+    desk.begin()
+    desk.write(b"last words")
+    desk.rig.mount.problem = "The marker is missing."
+    job = desk.rig.context.copier.finish(ATTEMPT, platform_log=b"ended\n", trailer=b"")
+    assert job is not None
+    await desk.round()
+    assert not job.done
+    assert not desk.target.exists(), "nothing is written behind the mount point"
+    desk.rig.mount.problem = ""
+    for _ in range(5):
+        await desk.round()
+    await eventually(lambda: job.done)
+    assert desk.copied() == b"last words"
+    assert desk.copied("platform") == b"ended\n"
+
+
+async def test_what_was_dropped_is_told_in_the_last_line(desk: Desk) -> None:
+    desk.begin()
+    desk.write(b"output")
+    job = desk.rig.context.copier.finish(
+        ATTEMPT, platform_log=b"", trailer=b"\n[headway] 5MiB of output were dropped\n"
+    )
+    assert job is not None
+    await eventually(lambda: job.done)
+    assert desk.copied().endswith(b"output\n[headway] 5MiB of output were dropped\n")
+    assert await desk.read() == desk.copied()
+
+
+async def test_live_bytes_come_from_the_spool_whatever_the_mount_does(desk: Desk) -> None:
+    desk.rig.mount.problem = "It hangs."
+    desk.write(b"\x00\xff\r10%\r")
+    assert await desk.read() == b"\x00\xff\r10%\r"
+    assert await desk.read(offset=2) == b"\r10%\r"
+    assert await desk.read(tail=4) == b"10%\r"
+    assert await desk.read(limit=2) == b"\x00\xff"
+    assert await desk.read(offset=99) == b""
+    assert await desk.read("stderr") == b""
+    assert await desk.read("platform") == b"noted\n"
+
+
+async def test_punched_bytes_are_read_from_the_mount(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spools, "PUNCH_BYTES", 64 << 10)
+    data = os.urandom(500_000)
+    desk.begin()
+    desk.write(data)
+    await desk.round()
+    job = desk.rig.context.copier.get(ATTEMPT)
+    assert job is not None
+    assert job.spools["stdout"].safe > 400_000
+    desk.write(b"fresh")
+    assert await desk.read() == data + b"fresh"
+    assert await desk.read(offset=499_999) == data[-1:] + b"fresh"
+
+
+async def test_a_hole_that_opens_under_a_read_is_noticed(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = os.urandom(100_000)
+    desk.begin()
+    desk.write(data)
+    await desk.round()
+    job = desk.rig.context.copier.get(ATTEMPT)
+    assert job is not None
+    copy = job.spools["stdout"]
+    real = asyncio.to_thread
+
+    async def read_then_punch(call: Any, *args: Any) -> Any:
+        # Between the look at the source and the read, everything was made safe and punched out.
+        monkeypatch.setattr(asyncio, "to_thread", real)
+        copy.step(final=True)
+        assert copy.safe == len(data)
+        return await real(call, *args)
+
+    monkeypatch.setattr(asyncio, "to_thread", read_then_punch)
+    assert await desk.read() == data
+
+
+async def test_following_ends_shortly_after_the_end(desk: Desk) -> None:
+    desk.write(b"a")
+    reading = asyncio.ensure_future(desk.chunks(follow=True))
+    for data in (b"b", b"", b"c"):
+        desk.write(data)
+        await desk.rig.clock.advance(1.0)
+        await asyncio.sleep(0.01)
+    assert not reading.done()
+    assert desk.record is not None
+    desk.record.stage = AttemptStage.ENDED
+    for _ in range(4):
+        await desk.rig.clock.advance(0.5)
+        await asyncio.sleep(0.01)
+    chunks = await asyncio.wait_for(reading, 5)
+    assert b"".join(chunk.data for chunk in chunks) == b"abc"
+    assert chunks[-1].ended
+    assert [chunk.ended for chunk in chunks].count(True) == 1
+
+
+async def test_large_logs_come_in_chunks(desk: Desk) -> None:
+    desk.write(b"x" * 1_000_000)
+    chunks = await desk.chunks()
+    assert max(len(chunk.data) for chunk in chunks) <= 256 << 10
+    assert sum(len(chunk.data) for chunk in chunks) == 1_000_000
+    assert [chunk.offset for chunk in chunks] == [0, 262_144, 524_288, 786_432]
+
+
+async def test_marks_tell_when(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.write(b"0123456789")
+    index = desk.spool / "index"
+    index.write_bytes(
+        pack_index(
+            [
+                IndexRecord(1_000_000_000, 0, 4, Stream.STDOUT),
+                IndexRecord(2_000_000_000, 0, 9, Stream.STDERR),
+                IndexRecord(3_000_000_000, 4, 6, Stream.STDOUT),
+            ]
+        )
+        + b"half"
+    )
+    monkeypatch.setattr(desk.rig.runtime, "index", lambda attempt: index)
+    (chunk,) = await desk.chunks()
+    assert chunk.marks == ((0, 1.0), (4, 3.0))
+    (chunk,) = await desk.chunks(offset=6)
+    assert chunk.marks == ((6, 3.0),)
+
+
+async def test_afterwards_the_mount_has_it(desk: Desk) -> None:
+    desk.target.mkdir(parents=True)
+    (desk.target / "stdout.log").write_bytes(b"all of it")
+    assert desk.record is not None
+    desk.record.stage = AttemptStage.DONE
+    assert await desk.read() == b"all of it"
+    assert (await desk.chunks())[-1].ended
+    assert await desk.read("stderr") == b"", "a stream without a byte has no file"
+    desk.record = None
+    assert await desk.read() == b"all of it"
+
+
+async def test_what_nobody_knows_is_not_found(desk: Desk) -> None:
+    desk.record = None
+    with pytest.raises(NotFound):
+        await desk.read()
+    with pytest.raises(InvalidInput):
+        await desk.read("../../etc/passwd")
+    desk.rig.mount.problem = "It is gone."
+    with pytest.raises(MountUnavailable):
+        await desk.read()

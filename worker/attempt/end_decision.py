@@ -1,0 +1,211 @@
+"""Decides why an attempt ended. Pure.
+
+It reads the launcher's end record, the engine's answer, and what the Worker itself did. The end record is the proof.
+Without one nothing counts as success, whatever exit code the engine reports. After a hard reboot engines have reported
+0 for containers that were cut off.
+"""
+
+from __future__ import annotations
+
+import signal as signals
+from dataclasses import dataclass
+
+from headway.model.reasons import EndReason, EndWord
+from headway.units import format_duration, format_size
+
+from ..box import BoxEnd, EndRecord, StartStage, StopWord
+from ..model import EndDecision
+from ..ports import ContainerFacts, ContainerState
+
+_KILLED = 137  # 128 + SIGKILL, as engines report it
+_ROUNDED_S = 0.001  # the launcher counts in milliseconds
+_ENGINE_RESTARTED = 255  # what Docker reports for containers that it lost during its own restart
+
+
+@dataclass(frozen=True, slots=True)
+class EndEvidence:
+    """What the Worker knows besides the end record and the container."""
+
+    node: str
+    timeout_s: float  # with all extensions
+    memory_bytes: int
+    log_limit_bytes: int
+    program: str  # first word of the argv
+    shell: str = ""  # "sh" or "bash" where the command is a script
+    working_dir: str = "/"
+    image_user: str = ""
+    stop: StopWord | None = None  # a stop that this Worker passed on
+    stop_detail: str = ""  # why, if this Worker itself decided to stop it
+    overran: bool = False  # the launcher did not end it in time, so the Worker killed it
+    ever_started: bool = False  # the user's process has run
+    rebooted: bool = False  # the machine has rebooted since the start
+
+
+def decide(record: EndRecord | None, container: ContainerFacts, evidence: EndEvidence) -> EndDecision:
+    """The one reason of the end. ``container`` is what the engine said after the end."""
+    if record is None:
+        return _without_record(container, evidence)
+    out_of_memory = record.oom_kills > 0 or container.oom_killed
+    warnings = []
+    if record.dropped_bytes:
+        warnings.append(
+            f"{format_size(record.dropped_bytes)} of output were dropped, because it printed more than its limit of "
+            f"{format_size(evidence.log_limit_bytes)}."
+        )
+    match record.reason:
+        case BoxEnd.EXITED:
+            if out_of_memory and record.exit_code == 0:
+                warnings.append("For lack of memory the kernel killed one of its processes. Its main process went on.")
+            reason = _exited(record, evidence, out_of_memory)
+        case BoxEnd.TIMED_OUT:
+            reason = _timed_out(evidence, record)
+        case BoxEnd.STOPPED:
+            reason = _stopped(record.stop_word or evidence.stop or StopWord.PLATFORM, evidence, record)
+        case BoxEnd.LEASE_EXPIRED:
+            reason = EndReason(
+                EndWord.NODE_LOST,
+                record.exit_code,
+                record.signal,
+                f"{evidence.node} lost contact with Headway for too long, so it ended the task itself.",
+            )
+        case BoxEnd.LOG_LIMIT:
+            limit = format_size(evidence.log_limit_bytes)
+            reason = EndReason(
+                EndWord.LOG_LIMIT, record.exit_code, record.signal, f"It printed more than its limit of {limit}."
+            )
+        case BoxEnd.START_FAILED:
+            return EndDecision(_start_failed(record, evidence), tuple(warnings), record.stage is StartStage.SETUP)
+    return EndDecision(reason, tuple(warnings), elsewhere=reason.platform_retry)
+
+
+def _exited(record: EndRecord, evidence: EndEvidence, out_of_memory: bool) -> EndReason:
+    if record.exit_code == 0:
+        return EndReason(EndWord.EXITED, 0)
+    if out_of_memory:
+        return _out_of_memory(evidence, record.exit_code, record.signal)
+    if record.signal == signals.SIGKILL:
+        # The launcher records a reason when it kills. So a person or a program on the machine sent this one.
+        return EndReason(EndWord.KILLED_OUTSIDE, None, record.signal, "It got a SIGKILL that Headway did not send.")
+    detail = ""
+    if record.signal is not None:
+        detail = f"Its process was ended by {_signal_name(record.signal)}."
+    return EndReason(EndWord.EXITED, record.exit_code, record.signal, detail)
+
+
+def _timed_out(evidence: EndEvidence, record: EndRecord | None = None) -> EndReason:
+    # The launcher's timeout counts: an extension may have reached it too late.
+    timeout_s = record.timeout_ms / 1000 if record and record.timeout_ms else evidence.timeout_s
+    late = (
+        f" Its extension to {format_duration(evidence.timeout_s)} came too late."
+        if (evidence.timeout_s - timeout_s > _ROUNDED_S)
+        else ""
+    )
+    return EndReason(
+        EndWord.TIMED_OUT,
+        record.exit_code if record else None,
+        record.signal if record else None,
+        f"It ran past its timeout of {format_duration(timeout_s)} and was ended.{late}",
+    )
+
+
+def _out_of_memory(evidence: EndEvidence, exit_code: int | None = None, signal: int | None = None) -> EndReason:
+    limit = format_size(evidence.memory_bytes)
+    return EndReason(
+        EndWord.OUT_OF_MEMORY,
+        exit_code,
+        signal,
+        f"It needed more than its {limit} of memory.",
+    )
+
+
+def _stopped(word: StopWord, evidence: EndEvidence, record: EndRecord | None = None) -> EndReason:
+    exit_code = record.exit_code if record else None
+    signal = record.signal if record else None
+    match word:
+        case StopWord.CANCELLED:
+            return EndReason(EndWord.CANCELLED, exit_code, signal)
+        case StopWord.SUPERSEDED:
+            return EndReason(EndWord.CANCELLED, exit_code, signal, "Another attempt replaced it.")
+        case StopWord.SHUTDOWN:
+            return EndReason(EndWord.NODE_LOST, exit_code, signal, f"{evidence.node} was shut down.")
+        case StopWord.DISK_FULL:
+            detail = evidence.stop_detail or f"The disk of {evidence.node} was full."
+            return EndReason(EndWord.DISK_FULL, exit_code, signal, detail)
+        case StopWord.KILLED_OUTSIDE:
+            return EndReason(EndWord.KILLED_OUTSIDE, exit_code, signal, "It was stopped from outside Headway.")
+        case StopWord.PLATFORM:
+            return EndReason(EndWord.PLATFORM_ERROR, exit_code, signal, f"Headway ended it on {evidence.node}.")
+
+
+def _start_failed(record: EndRecord, evidence: EndEvidence) -> EndReason:
+    errno = record.errno or "unknown error"
+    match record.stage:
+        case StartStage.EXEC if errno in ("ENOENT", "ENOTDIR") and evidence.shell:
+            return EndReason(EndWord.COMMAND_NOT_FOUND, detail=_no_shell(evidence.shell))
+        case StartStage.EXEC if errno in ("ENOENT", "ENOTDIR"):
+            return EndReason(EndWord.COMMAND_NOT_FOUND, detail=f"The image has no program {evidence.program!r}.")
+        case StartStage.EXEC if errno == "EACCES":
+            return EndReason(EndWord.COMMAND_NOT_FOUND, detail=f"{evidence.program!r} is not executable in the image.")
+        case StartStage.EXEC if errno == "ENOEXEC":
+            return EndReason(
+                EndWord.COMMAND_NOT_FOUND,
+                detail=f"{evidence.program!r} can't run on this machine. It is for another architecture, or a script "
+                "without a #! line.",
+            )
+        case StartStage.EXEC if errno == "E2BIG":
+            return EndReason(EndWord.COMMAND_NOT_FOUND, detail="Its arguments and environment are too long.")
+        case StartStage.WORKDIR:
+            where = evidence.working_dir
+            return EndReason(EndWord.IMAGE_BAD, detail=f"Its working folder {where!r} can't be entered ({errno}).")
+        case StartStage.USER:
+            return EndReason(EndWord.IMAGE_BAD, detail=f"The image has no user {evidence.image_user!r}.")
+    what = record.error or errno
+    return EndReason(EndWord.START_FAILED, detail=f"Its process could not be started on {evidence.node}: {what}.")
+
+
+def _no_shell(shell: str) -> str:
+    if shell == "bash":
+        return "This image has no bash. Use `shell: sh`, or give the command as a list."
+    return "This image has no shell. Give the command as a list."
+
+
+def _without_record(container: ContainerFacts, evidence: EndEvidence) -> EndDecision:
+    reason = _reason_without_record(container, evidence)
+    return EndDecision(reason, elsewhere=reason.platform_retry)
+
+
+def _reason_without_record(container: ContainerFacts, evidence: EndEvidence) -> EndReason:
+    # A KILL of the Worker ends the launcher too, so it explains a missing record best.
+    if evidence.stop is not None:
+        return _stopped(evidence.stop, evidence)
+    if evidence.overran:
+        return _timed_out(evidence)
+    if evidence.rebooted:
+        return EndReason(EndWord.NODE_LOST, detail=f"{evidence.node} restarted while it ran.")
+    if container.state is ContainerState.ABSENT:
+        if evidence.ever_started:
+            return EndReason(EndWord.KILLED_OUTSIDE, detail="Its container was removed from outside Headway.")
+        return EndReason(EndWord.PLATFORM_ERROR, detail=f"Its container on {evidence.node} is gone.")
+    if container.oom_killed:
+        return _out_of_memory(evidence)
+    if container.state is ContainerState.CREATED:
+        what = container.error or "the engine gave no reason"
+        return EndReason(EndWord.START_FAILED, detail=f"Its container could not be started on {evidence.node}: {what}.")
+    if container.exit_code == _KILLED:
+        return EndReason(EndWord.KILLED_OUTSIDE, None, signals.SIGKILL, "It was killed from outside Headway.")
+    if container.exit_code == _ENGINE_RESTARTED:
+        return EndReason(EndWord.PLATFORM_ERROR, detail=f"The engine of {evidence.node} restarted while it ran.")
+    if not evidence.ever_started and container.exit_code not in (0, None):
+        what = container.error or f"the launcher ended with {container.exit_code}"
+        return EndReason(EndWord.START_FAILED, detail=f"Its container could not be started on {evidence.node}: {what}.")
+    return EndReason(
+        EndWord.PLATFORM_ERROR,
+        detail=f"Its container on {evidence.node} ended without a record of how, so its result is not known.",
+    )
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signals.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

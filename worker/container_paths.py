@@ -1,0 +1,8 @@
+"""Where a task finds its files inside its container. Pure."""
+
+from __future__ import annotations
+
+NFS_DIR = "/root/nfs"
+DATASETS_DIR = "/root/datasets"
+CODE_DIR = "/root/code"
+HOME = "/root"

@@ -1,0 +1,103 @@
+"""How many bytes of a disk files and processes use. It is asked only when a disk has become critical.
+
+The engine's own figure counts lengths: a sparse file of a terabyte looks like a terabyte. Here blocks count.
+All functions block, and none follows links.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+
+_BLOCK = 512  # of st_blocks, whatever the file system's block size is
+_LIMIT_S = 15.0  # for one walk; the answer is what was found until then
+
+
+def tree_bytes(
+    folder: Path, device: int, *, changed_since: float | None = None, now: Callable[[], float] = time.monotonic
+) -> int:
+    """Bytes that files below ``folder`` use on ``device``. A file with several names counts once.
+
+    ``changed_since`` (epoch seconds): only files that were made or written since then. A missing folder has 0 bytes.
+    """
+    give_up_at = now() + _LIMIT_S
+    total, seen, folders = 0, set[int](), [folder]
+    # Not os.walk, which recurses: a task can nest folders as deep as it likes.
+    while folders and now() < give_up_at:
+        for entry in _entries(folders.pop()):
+            try:
+                facts = entry.stat(follow_symlinks=False)
+            except OSError:
+                continue  # gone meanwhile
+            if facts.st_dev != device:
+                continue
+            if stat.S_ISDIR(facts.st_mode):
+                folders.append(Path(entry.path))
+            elif facts.st_nlink > 1 and facts.st_ino in seen:
+                continue
+            if changed_since is None or facts.st_ctime >= changed_since:
+                total += facts.st_blocks * _BLOCK
+                seen.add(facts.st_ino)
+    return total
+
+
+def device_of(path: Path) -> int | None:
+    """The device of ``path``. None: the path does not exist."""
+    try:
+        return path.stat().st_dev
+    except OSError:
+        return None
+
+
+def processes_with(pid: int) -> list[int]:
+    """All processes of the container whose first process is ``pid``. Empty if it is gone or not visible here."""
+    wanted = _pid_namespace(pid)
+    if wanted is None or wanted == _pid_namespace(os.getpid()):
+        return []
+    return [one for one in map(int, filter(str.isdigit, os.listdir("/proc"))) if _pid_namespace(one) == wanted]
+
+
+def unlinked_bytes(pids: Collection[int], root_pid: int) -> int:
+    """Bytes of deleted files in the container's own file system that are still open."""
+    root = device_of(Path(f"/proc/{root_pid}/root"))
+    files: dict[int, int] = {}
+    for pid in pids:
+        for entry in _entries(Path(f"/proc/{pid}/fd")):
+            try:
+                facts = os.stat(entry.path)  # of the open file itself, whatever its name was
+            except OSError:
+                continue
+            if stat.S_ISREG(facts.st_mode) and facts.st_nlink == 0 and facts.st_dev == root:
+                files[facts.st_ino] = facts.st_blocks * _BLOCK
+    return sum(files.values())
+
+
+def written_bytes(pids: Collection[int]) -> int:
+    """Bytes that these processes and their ended children have written to any disk."""
+    total = 0
+    for pid in pids:
+        try:
+            lines = Path(f"/proc/{pid}/io").read_text().splitlines()
+        except OSError:
+            continue
+        facts = {name: int(value) for name, _, value in (line.partition(":") for line in lines)}
+        total += max(0, facts.get("write_bytes", 0) - facts.get("cancelled_write_bytes", 0))
+    return total
+
+
+def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as found:
+            yield from found
+    except OSError:
+        return  # gone, or not visible here
+
+
+def _pid_namespace(pid: int) -> str | None:
+    try:
+        return os.readlink(f"/proc/{pid}/ns/pid")
+    except OSError:
+        return None

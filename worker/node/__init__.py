@@ -1,0 +1,1 @@
+"""Node: what ResourceManager and TaskManager are told of this machine."""
