@@ -24,7 +24,7 @@ from .answers.preview_queries import PreviewQueries
 from .answers.queries import QueueQueries
 from .answers.usage_queries import UsageQueries
 from .dispatch.dispatcher import Dispatcher
-from .dispatch.image_prefetch import ImagePrefetcher
+from .dispatch.image_prefetch import ImagePrefetchPlanner
 from .engine.engine import Engine
 from .engine.events import NodesUnknown, StopPlanned
 from .engine.leases import LeaseSettings
@@ -166,7 +166,7 @@ async def build(
     service.on_drain(planned_stop)
     service.side_task("ticks", engine.run)
     service.side_task("decisions", decisions.run)
-    service.side_task("images", ImagePrefetcher(engine, db, clock, workers, dispatcher.address).run)
+    service.side_task("images", ImagePrefetchPlanner(engine, db, clock, workers, dispatcher.address).run)
     service.side_task("nodes", lambda: watch_nodes(engine, nodes, clock))
     service.side_task("events", outbox.pump(db, JOB_MANAGER, JobManagerPeer(jobs).send, clock).run)
     return server

@@ -14,7 +14,7 @@ from headway.rpc.v1.worker_pb2_grpc import WorkerStub
 from headway.store import OutboxRow
 
 from . import wire
-from .engine.events import AcceptedLaunch, ExtendAttempt, NodesChanged, RefusedLaunch, StopAttempt
+from .engine.events import AcceptedLaunch, ExtendOrder, NodesChanged, RefusedLaunch, StopOrder
 from .planning.image_forecast import ForecastImage
 from .ports import LaunchOrder
 
@@ -38,12 +38,12 @@ class WorkerConnections:
         reply = await peer.call(stub.Launch, wire.launch_request(launches), deadline_s=_LAUNCH_DEADLINE_S)
         return wire.verdicts(reply)
 
-    async def stop(self, address: str, orders: Sequence[StopAttempt]) -> None:
+    async def stop(self, address: str, orders: Sequence[StopOrder]) -> None:
         peer, stub = self._peer(address)
         request = worker_pb2.StopRequest(orders=wire.stop_orders(orders))
         await peer.call(stub.Stop, request, deadline_s=_STOP_DEADLINE_S)
 
-    async def extend(self, address: str, orders: Sequence[ExtendAttempt]) -> None:
+    async def extend(self, address: str, orders: Sequence[ExtendOrder]) -> None:
         peer, stub = self._peer(address)
         request = worker_pb2.ExtendRequest(orders=wire.extend_orders(orders))
         await peer.call(stub.Extend, request, deadline_s=_STOP_DEADLINE_S)

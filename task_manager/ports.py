@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from .engine.events import AcceptedLaunch, ExtendAttempt, NodesChanged, RefusedLaunch, StopAttempt
+from .engine.events import AcceptedLaunch, ExtendOrder, NodesChanged, RefusedLaunch, StopOrder
 from .model import Attempt
 from .planning.image_forecast import ForecastImage
 
@@ -36,7 +36,7 @@ class Workers(Protocol):
         """
         ...
 
-    async def stop(self, address: str, orders: Sequence[StopAttempt]) -> None:
+    async def stop(self, address: str, orders: Sequence[StopOrder]) -> None:
         """Orders attempts to stop. The Worker refuses the launch of such an attempt if it arrives later.
 
         Raises:
@@ -44,7 +44,7 @@ class Workers(Protocol):
         """
         ...
 
-    async def extend(self, address: str, orders: Sequence[ExtendAttempt]) -> None:
+    async def extend(self, address: str, orders: Sequence[ExtendOrder]) -> None:
         """Sends longer timeouts of attempts. Reports say later whether the launchers use them.
 
         Raises:

@@ -20,7 +20,7 @@ from .answers.preview_queries import PreviewQueries
 from .answers.queries import QueueQueries
 from .answers.usage_queries import UsageQueries
 from .engine.engine import Engine
-from .engine.events import ExtendTask, HeartbeatAnswer, NodeDeclaredLost, SetScheduling
+from .engine.events import ExtendTask, HeartbeatReply, NodeDeclaredLost, SetScheduling
 from .hub import QueueEventHub
 
 log = get_logger(__name__)
@@ -59,7 +59,7 @@ class TaskManagerService(TaskManagerServicer):
         return await self._queries.check(request)
 
     async def Heartbeat(self, request: pb.HeartbeatRequest, context: Any) -> pb.HeartbeatReply:
-        answer: HeartbeatAnswer = await self._engine.submit(wire.heartbeat(request))
+        answer: HeartbeatReply = await self._engine.submit(wire.heartbeat(request))
         return pb.HeartbeatReply(
             lease_s=self._engine.settings.leases.lease_s,
             lease_enforced=answer.enforced,

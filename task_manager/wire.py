@@ -17,13 +17,13 @@ from .engine.events import (
     AttemptReports,
     CancelTask,
     EnqueueTask,
-    ExtendAttempt,
+    ExtendOrder,
     HeartbeatReceived,
     HoldTask,
     NodesChanged,
     RefusedLaunch,
     ReleaseTask,
-    StopAttempt,
+    StopOrder,
     TaskCommand,
     TaskCommands,
 )
@@ -193,13 +193,13 @@ def heartbeat(request: task_manager_pb2.HeartbeatRequest) -> HeartbeatReceived:
     )
 
 
-def stop_orders(orders: Iterable[StopAttempt]) -> list[task_manager_pb2.StopOrder]:
+def stop_orders(orders: Iterable[StopOrder]) -> list[task_manager_pb2.StopOrder]:
     return [
         task_manager_pb2.StopOrder(attempt=convert.attempt_to_pb(order.attempt), word=order.word) for order in orders
     ]
 
 
-def extend_orders(orders: Iterable[ExtendAttempt]) -> list[task_manager_pb2.ExtendOrder]:
+def extend_orders(orders: Iterable[ExtendOrder]) -> list[task_manager_pb2.ExtendOrder]:
     return [
         task_manager_pb2.ExtendOrder(
             attempt=convert.attempt_to_pb(order.attempt),

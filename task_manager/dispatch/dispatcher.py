@@ -20,7 +20,7 @@ from headway.store import Database
 from headway.waiting import wait
 
 from ..engine.engine import Engine, OrderSender
-from ..engine.events import ExtendAttempt, LaunchesAnswered, RefusedLaunch, StopAttempt, StopsDelivered
+from ..engine.events import ExtendOrder, LaunchesAnswered, RefusedLaunch, StopOrder, StopsDelivered
 from ..model import Attempt
 from ..ports import LaunchOrder, Workers
 from ..store import queue_store
@@ -43,8 +43,8 @@ class Dispatcher(OrderSender):
         self._clock = clock
         self._workers = workers
         self._launches: dict[NodeId, _DeliveryQueue[AttemptId]] = {}
-        self._stops: dict[NodeId, _DeliveryQueue[StopAttempt]] = {}
-        self._extends: dict[NodeId, _DeliveryQueue[ExtendAttempt]] = {}
+        self._stops: dict[NodeId, _DeliveryQueue[StopOrder]] = {}
+        self._extends: dict[NodeId, _DeliveryQueue[ExtendOrder]] = {}
         self._closed = False
 
     def launch(self, attempts: Iterable[AttemptId]) -> None:
@@ -53,13 +53,13 @@ class Dispatcher(OrderSender):
             if attempt is not None and not self._closed:
                 self._launch_queue(attempt.node_id).add(attempt_id, attempt_id)
 
-    def stop(self, orders: Iterable[StopAttempt]) -> None:
+    def stop(self, orders: Iterable[StopOrder]) -> None:
         for order in orders:
             attempt = self._engine.state.attempt(order.attempt)
             if attempt is not None and not self._closed:
                 self._stop_queue(attempt.node_id).add(order.attempt, order)
 
-    def extend(self, orders: Iterable[ExtendAttempt]) -> None:
+    def extend(self, orders: Iterable[ExtendOrder]) -> None:
         for order in orders:
             attempt = self._engine.state.attempt(order.attempt)
             if attempt is not None and not self._closed:
@@ -98,14 +98,14 @@ class Dispatcher(OrderSender):
             self._launches[node_id] = queue
         return queue
 
-    def _stop_queue(self, node_id: NodeId) -> _DeliveryQueue[StopAttempt]:
+    def _stop_queue(self, node_id: NodeId) -> _DeliveryQueue[StopOrder]:
         queue = self._stops.get(node_id)
         if queue is None:
             queue = _DeliveryQueue(self._clock, lambda items: self._send_stops(node_id, items), _LONGEST_STOP_PAUSE_S)
             self._stops[node_id] = queue
         return queue
 
-    def _extend_queue(self, node_id: NodeId) -> _DeliveryQueue[ExtendAttempt]:
+    def _extend_queue(self, node_id: NodeId) -> _DeliveryQueue[ExtendOrder]:
         queue = self._extends.get(node_id)
         if queue is None:
             queue = _DeliveryQueue(
@@ -188,7 +188,7 @@ class Dispatcher(OrderSender):
 
     # -- stop orders ------------------------------------------------------------------------------
 
-    async def _send_stops(self, node_id: NodeId, orders: list[StopAttempt]) -> list[StopAttempt]:
+    async def _send_stops(self, node_id: NodeId, orders: list[StopOrder]) -> list[StopOrder]:
         live = [order for order in orders if self._engine.state.attempt(order.attempt) is not None]
         if not live:
             return []
@@ -205,7 +205,7 @@ class Dispatcher(OrderSender):
 
     # -- more time --------------------------------------------------------------------------------
 
-    async def _send_extends(self, node_id: NodeId, orders: list[ExtendAttempt]) -> list[ExtendAttempt]:
+    async def _send_extends(self, node_id: NodeId, orders: list[ExtendOrder]) -> list[ExtendOrder]:
         live = [order for order in orders if self._engine.state.attempt(order.attempt) is not None]
         address = self.address(node_id)
         if not live or not address:

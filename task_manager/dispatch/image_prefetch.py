@@ -25,7 +25,7 @@ log = get_logger(__name__)
 _EVERY_S = 1.0
 
 
-class ImagePrefetcher:
+class ImagePrefetchPlanner:
     """Looks at the head of the queue every second; a side task. It sends a Worker its list when the list has changed or
     the Worker was restarted."""
 

@@ -32,8 +32,8 @@ from . import confirmation, extension, node_events
 from .batch import apply, named_tasks
 from .events import (
     Event,
-    ExtendAttempt,
-    StopAttempt,
+    ExtendOrder,
+    StopOrder,
     TaskCommands,
     TimePassed,
 )
@@ -54,10 +54,10 @@ class OrderSender:
     def launch(self, attempts: Iterable[AttemptId]) -> None:
         """Sends launches, again where they were sent before."""
 
-    def stop(self, orders: Iterable[StopAttempt]) -> None:
+    def stop(self, orders: Iterable[StopOrder]) -> None:
         """Sends stop orders."""
 
-    def extend(self, orders: Iterable[ExtendAttempt]) -> None:
+    def extend(self, orders: Iterable[ExtendOrder]) -> None:
         """Sends longer timeouts."""
 
 
@@ -295,7 +295,7 @@ class Engine:
             a.id for a in self.state.attempts.values() if a.answered_at is None and a.state is AttemptState.PLACED
         ]
         stopping = [
-            StopAttempt(a.id, a.stop_word or "cancelled")
+            StopOrder(a.id, a.stop_word or "cancelled")
             for a in self.state.attempts.values()
             if a.state is AttemptState.STOPPING
         ]

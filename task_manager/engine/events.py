@@ -97,13 +97,13 @@ class HeartbeatReceived:
 
 
 @dataclass(frozen=True, slots=True)
-class StopAttempt:
+class StopOrder:
     attempt: AttemptId
     word: str
 
 
 @dataclass(frozen=True, slots=True)
-class ExtendAttempt:
+class ExtendOrder:
     """The attempt's launcher is to use this timeout, which includes all extensions."""
 
     attempt: AttemptId
@@ -112,11 +112,11 @@ class ExtendAttempt:
 
 
 @dataclass(frozen=True, slots=True)
-class HeartbeatAnswer:
+class HeartbeatReply:
     enforced: bool
     discard: tuple[AttemptId, ...]
-    stop: tuple[StopAttempt, ...]
-    extend: tuple[ExtendAttempt, ...] = ()
+    stop: tuple[StopOrder, ...]
+    extend: tuple[ExtendOrder, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

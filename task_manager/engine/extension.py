@@ -32,7 +32,7 @@ from ..model import Attempt, Extension, Task
 from ..planning import scheduling_pass
 from ..planning.admission import GpuHoldings, long_tasks_hold
 from . import pass_input
-from .events import ExtendAttempt, ExtendTask
+from .events import ExtendOrder, ExtendTask
 from .turn import Turn
 
 if TYPE_CHECKING:
@@ -230,9 +230,9 @@ def _nothing_runs(task: Task | None, task_id: TaskId) -> HeadwayError:
     )
 
 
-def extend_order(attempt: Attempt) -> ExtendAttempt:
+def extend_order(attempt: Attempt) -> ExtendOrder:
     """The order for its Worker."""
-    return ExtendAttempt(attempt.id, attempt.timeout_s, attempt.extensions)
+    return ExtendOrder(attempt.id, attempt.timeout_s, attempt.extensions)
 
 
 def is_due(attempt: Attempt) -> bool:

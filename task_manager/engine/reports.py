@@ -19,11 +19,11 @@ from . import confirmation, extension, leases
 from .events import (
     AcceptedLaunch,
     AttemptReport,
-    HeartbeatAnswer,
     HeartbeatReceived,
+    HeartbeatReply,
     LaunchesAnswered,
     RefusedLaunch,
-    StopAttempt,
+    StopOrder,
     StopsDelivered,
 )
 from .tracking import AttemptTracking
@@ -143,7 +143,7 @@ def on_stops_delivered(turn: Turn, delivered: StopsDelivered) -> None:
                 turn.relaunches.append(attempt_id)
 
 
-def on_heartbeat(turn: Turn, heartbeat: HeartbeatReceived) -> HeartbeatAnswer:
+def on_heartbeat(turn: Turn, heartbeat: HeartbeatReceived) -> HeartbeatReply:
     """Takes a heartbeat.
 
     Raises:
@@ -177,12 +177,12 @@ def on_heartbeat(turn: Turn, heartbeat: HeartbeatReceived) -> HeartbeatAnswer:
     _look_for_missing(turn, heartbeat, moved=moved)
     confirmation.on_heartbeat(state, heartbeat.node_id, len(discard))
     stop = tuple(
-        StopAttempt(attempt.id, attempt.stop_word or "cancelled")
+        StopOrder(attempt.id, attempt.stop_word or "cancelled")
         for attempt in state.on_node(heartbeat.node_id)
         if attempt.state is AttemptState.STOPPING
     )
     extend = tuple(extension.extend_order(a) for a in state.on_node(heartbeat.node_id) if extension.is_due(a))
-    return HeartbeatAnswer(grant.enforced, discard, stop, extend)
+    return HeartbeatReply(grant.enforced, discard, stop, extend)
 
 
 def _worker_count(turn: Turn, heartbeat: HeartbeatReceived) -> int:

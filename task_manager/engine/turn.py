@@ -19,7 +19,7 @@ from ..decisions.frames import Frame
 from ..model import Attempt, Task
 from ..settings import TaskManagerSettings
 from . import confirmation, phases, retry, usage
-from .events import ExtendAttempt, StopAttempt
+from .events import ExtendOrder, StopOrder
 from .scheduling_choice import POLICY, AdminChoice, SchedulingChoice
 from .state import EngineState
 
@@ -55,8 +55,8 @@ class Turn:
     outgoing: list[OutgoingTaskEvent] = field(default_factory=list)
     launches: list[AttemptId] = field(default_factory=list)
     relaunches: list[AttemptId] = field(default_factory=list)
-    stops: list[StopAttempt] = field(default_factory=list)
-    extends: list[ExtendAttempt] = field(default_factory=list)
+    stops: list[StopOrder] = field(default_factory=list)
+    extends: list[ExtendOrder] = field(default_factory=list)
     planned_stop: bool = False
     scheduling_choice: SchedulingChoice | None = None  # None: only in tests of single rules
     admin_choices: dict[str, AdminChoice | None] = field(default_factory=dict)  # what an admin sets in this turn
@@ -133,7 +133,7 @@ class Turn:
             self.end_attempt(attempt, EndReason(EndWord.CANCELLED))
             return
         self.state.put_attempt(attempt)
-        self.stops.append(StopAttempt(attempt.id, word))
+        self.stops.append(StopOrder(attempt.id, word))
 
     def end_attempt(
         self, attempt: Attempt, reason: EndReason, *, disowned: bool = False, elsewhere: bool = False

@@ -27,12 +27,12 @@ from task_manager.engine.events import (
     AttemptReports,
     CancelTask,
     EnqueueTask,
-    ExtendAttempt,
-    HeartbeatAnswer,
+    ExtendOrder,
     HeartbeatReceived,
+    HeartbeatReply,
     NodesChanged,
     RefusedLaunch,
-    StopAttempt,
+    StopOrder,
     TaskCommands,
     TimePassed,
 )
@@ -109,8 +109,8 @@ class FakeWorkers:
     def __init__(self) -> None:
         self.has: dict[str, dict[AttemptId, LaunchOrder]] = {}
         self.launched: list[AttemptId] = []
-        self.stopped: list[StopAttempt] = []
-        self.extended: list[ExtendAttempt] = []
+        self.stopped: list[StopOrder] = []
+        self.extended: list[ExtendOrder] = []
         self.suspended: list[str] = []
         self.wishes: list[tuple[str, list[str]]] = []  # address and names, in the order told
         self.remembered_as_stopped: set[AttemptId] = set()
@@ -144,7 +144,7 @@ class FakeWorkers:
             raise Unavailable("no answer")
         return verdicts
 
-    async def stop(self, address: str, orders: Sequence[StopAttempt]) -> None:
+    async def stop(self, address: str, orders: Sequence[StopOrder]) -> None:
         if address in self.away:
             raise Unavailable("away")
         for order in orders:
@@ -154,7 +154,7 @@ class FakeWorkers:
         if address in self.mute:
             raise Unavailable("no answer")
 
-    async def extend(self, address: str, orders: Sequence[ExtendAttempt]) -> None:
+    async def extend(self, address: str, orders: Sequence[ExtendOrder]) -> None:
         if address in self.away:
             raise Unavailable("away")
         self.extended.extend(orders)
@@ -243,7 +243,7 @@ class TaskManagerRig:
         self.workers.has.get(f"{node}:7004", {}).pop(attempt, None)
         return await self.report(attempt, reason.attempt_state.value, node, reason=reason)
 
-    async def beat(self, node: str = "n1", *, incarnation: int = 1, **facts: Any) -> HeartbeatAnswer:
+    async def beat(self, node: str = "n1", *, incarnation: int = 1, **facts: Any) -> HeartbeatReply:
         live = facts.pop("live", None)
         if live is None:
             live = tuple(self.workers.has.get(f"{node}:7004", {}))
@@ -255,7 +255,7 @@ class TaskManagerRig:
             facts.pop("stopping", False),
             facts.pop("files_suspended", False),
         )
-        answer: HeartbeatAnswer = await self.engine.submit(beat)
+        answer: HeartbeatReply = await self.engine.submit(beat)
         await self.settle()
         return answer
 

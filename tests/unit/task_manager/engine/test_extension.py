@@ -25,7 +25,7 @@ from headway.states import AttemptState
 from headway.store import Database
 from task_manager.answers.extension_requests import ExtensionRequests
 from task_manager.engine import extension
-from task_manager.engine.events import ExtendAttempt, ExtendTask
+from task_manager.engine.events import ExtendOrder, ExtendTask
 from task_manager.engine.extension import PromiseDelay, delayed_promises, refusal
 from task_manager.limits import AdmissionLimits, ShortTaskReserve
 from task_manager.model import Attempt, Shape
@@ -66,7 +66,7 @@ async def test_it_is_stored_told_and_said_again_until_the_launcher_counts_by_it(
     longer = await extend(rig)
     assert (longer.timeout_s, longer.extension_pending) == (900.0, True)
     assert orders(rig) == [(RUN, 900.0)]
-    assert (await rig.beat()).extend == (ExtendAttempt(RUN, 900.0, longer.extensions),)
+    assert (await rig.beat()).extend == (ExtendOrder(RUN, 900.0, longer.extensions),)
     await rig.report(RUN, "PROCESS_STARTED", timeout_s=900.0)
     assert not rig.engine.state.attempts[tid("run")].extension_pending
     assert (await rig.beat()).extend == ()

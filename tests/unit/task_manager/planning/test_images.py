@@ -13,7 +13,7 @@ from headway.ids import NodeId
 from headway.model.reasons import WaitWord
 from headway.rpc.v1 import common_pb2, resource_manager_pb2, task_manager_pb2
 from task_manager import wire
-from task_manager.dispatch.image_prefetch import ImagePrefetcher
+from task_manager.dispatch.image_prefetch import ImagePrefetchPlanner
 from task_manager.model import Node, Shape
 from task_manager.order.policy import AgingSjf
 from task_manager.order.queue import TaskQueue
@@ -233,7 +233,9 @@ def test_what_is_brought_ahead_has_a_digest(source: int, digest: str, want: int 
     assert (found.source if found else None) == want
 
 
-async def queued(rig: TaskManagerRig, source: int = common_pb2.IMAGE_SOURCE_MARKET, **node: Any) -> ImagePrefetcher:
+async def queued(
+    rig: TaskManagerRig, source: int = common_pb2.IMAGE_SOURCE_MARKET, **node: Any
+) -> ImagePrefetchPlanner:
     """A task that has to wait for a running one, and its image's prefetcher."""
     await rig.nodes(a_node("n1", cpu=100, **node), a_node("n2", cpu=50))
     await rig.beat("n1")
@@ -241,7 +243,7 @@ async def queued(rig: TaskManagerRig, source: int = common_pb2.IMAGE_SOURCE_MARK
     shape = Shape(100, GiB, image=D1, needs_image_there=source == common_pb2.IMAGE_SOURCE_ENGINE)
     await rig.enqueue(a_task("first"))
     await rig.enqueue(replace(a_task("second"), shape=shape), spec=spec(source))
-    return ImagePrefetcher(rig.engine, rig.db, rig.clock, rig.workers, rig.dispatcher.address)
+    return ImagePrefetchPlanner(rig.engine, rig.db, rig.clock, rig.workers, rig.dispatcher.address)
 
 
 async def test_a_worker_is_told_once_and_again_after_its_restart(clock: FakeClock, tmp_path: Path) -> None:
