@@ -12,8 +12,8 @@ from typing import Protocol
 class Clock(Protocol):
     """What the services know of time.
 
-    ``now`` may step backwards or forwards (people set clocks); anything that measures a duration, a lease or a
-    timeout uses ``monotonic``, which counts seconds since boot and goes on during suspend.
+    ``now`` may step backwards or forwards, since people set clocks. What measures a duration, a lease or a timeout uses
+    ``monotonic``. It counts seconds since boot and goes on during suspend.
     """
 
     def now(self) -> float:

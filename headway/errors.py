@@ -16,8 +16,8 @@ from typing import Any, ClassVar
 class Problem:
     """One fault of an input, at its place.
 
-    ``pointer`` is a JSON pointer into the document; ``line`` and ``column`` count from 1 and are None where the
-    document had no text form; ``word`` is the offending word, ``allowed`` what may stand there, ``suggestion`` the
+    ``pointer`` is a JSON pointer into the document. ``line`` and ``column`` count from 1; they are None where the
+    document had no text form. ``word`` is the offending word, ``allowed`` what may stand there, ``suggestion`` the
     nearest known name.
     """
 
@@ -30,7 +30,7 @@ class Problem:
     suggestion: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """As in the ``errors`` list of a problem+json answer."""
+        """The entry in the ``errors`` list of a problem+json answer."""
         return {**asdict(self), "allowed": list(self.allowed)}
 
     @classmethod

@@ -20,12 +20,12 @@ def kind_of(image: str, command: str | Sequence[str], *, entrypoint: str = "") -
 
 @lru_cache(maxsize=2_048)
 def command_print(owner: str, kind: bytes) -> int:
-    """Of one account's runs of a kind (``kind_of``)."""
+    """The print of one account's runs of a kind (``kind_of``)."""
     return _number("command", owner, kind.hex())
 
 
 def task_print(owner: str, name: str) -> int:
-    """Of one account's runs of tasks of a name."""
+    """The print of one account's runs of tasks of a name."""
     return _number("task", owner, name)
 
 

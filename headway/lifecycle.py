@@ -9,10 +9,10 @@
         service.side_task("outbox", pump.run)
         await service.run()
 
-The order of a stop: **refuse** new work, **drain** what is in hand (at most `drain_s` seconds), cancel the side
-tasks, then release everything in the reverse order of its registration. A side task that ends by itself, with or
-without an error, stops the service with `ServiceFailed`, so that a supervisor sees it and starts it anew. A second
-SIGINT or SIGTERM ends the process at once.
+A stop has four steps. The service **refuses** new work, and **drains** what is in hand for at most `drain_s` seconds.
+Then it cancels the side tasks, and releases everything in the reverse order of its registration. A side task that ends
+by itself, with or without an error, stops the service with `ServiceFailed`. So a supervisor sees it and starts it
+anew. A second SIGINT or SIGTERM ends the process at once.
 """
 
 from __future__ import annotations
@@ -246,7 +246,7 @@ class Service:
         left_s = self._release_s
         while self._tasks and left_s > 0:
             # More than once: asyncio.wait_for of Python 3.11 loses a cancellation that comes in the same turn as
-            # the result it waits for, and the loop around it would go on.
+            # its result. The loop around it would go on.
             for task in self._tasks:
                 task.cancel()
             await asyncio.wait(list(self._tasks), timeout=min(left_s, _CANCEL_AGAIN_S))

@@ -239,8 +239,8 @@ class MountProbe:
 def prepare_local(root: str | Path, cluster: str, *, used_before: bool = False) -> Layout:
     """Makes a local folder the shared mount of a one-machine cluster; safe to call again.
 
-    The marker is written only where Headway was never before: a missing marker in a folder that was in use means
-    that the real disk isn't mounted there, and writing to the bare folder would hide that.
+    The marker is written only where Headway was never before. A marker that is missing from a folder in use means that
+    the real disk isn't mounted there. Writing to the bare folder would hide that.
 
     Raises:
         ConfigInvalid: the marker is missing from a used mount or names another cluster, or the folder can't be made.

@@ -17,7 +17,7 @@ SUPERVISOR_FD = "HEADWAY_SUPERVISOR_FD"
 class Supervision:
     """The other end of the socket that `headway up` hands to each service.
 
-    It tells `up` when the service is ready without a poll, and the service when `up` was killed: then the service
+    It tells `up` without a poll when the service is ready. It tells the service when `up` was killed: then the service
     stops in good order instead of holding its port and database for ever.
     """
 

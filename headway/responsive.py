@@ -9,8 +9,8 @@ import sys
 def stay_responsive() -> None:
     """For a service that holds very many objects, or works on them in other threads beside its event loop.
 
-    Full garbage collections stop all threads, for a third of a second with 10,000 tasks in hand (measured), and find
-    next to nothing; and a loop that wants the interpreter waits five milliseconds for it, several times a call.
+    Full garbage collections stop all threads and find next to nothing; with 10,000 tasks one took a third of a second.
+    A loop that wants the interpreter waits five milliseconds for it, several times a call.
     """
     gc.collect()
     gc.freeze()

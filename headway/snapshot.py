@@ -47,8 +47,8 @@ def is_digest(text: str) -> bool:
 def digest_of(files: Iterable[SnapFile], links: Iterable[SnapLink]) -> str:
     """The digest: SHA-256 over one record for each entry, in the order of the paths' bytes.
 
-    Each record ends with a NUL, which no path holds: ``f <sha256> <path>``, ``x <sha256> <path>`` for an executable
-    file, ``l <target>`` and, as a record of its own, ``<path>`` for a link.
+    Each record ends with a NUL, which no path holds. A file has ``f <sha256> <path>``, an executable one
+    ``x <sha256> <path>``. A link has ``l <target>`` and, as a record of its own, ``<path>``.
     """
     records = [(_raw(f.path), b"%c %s " % (b"x" if f.executable else b"f", f.sha256.encode())) for f in files]
     lines = [(path, head + path + b"\0") for path, head in records]

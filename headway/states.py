@@ -137,7 +137,7 @@ E = TypeVar("E", bound=StrEnum)
 
 
 @dataclass(frozen=True, slots=True)
-class Machine(Generic[S, E]):
+class StateMachine(Generic[S, E]):
     """A total table: ``moves`` and ``ignored`` may not overlap; every other pair raises."""
 
     name: str
@@ -187,7 +187,7 @@ _TASK_RESULTS = {
 }
 _TASK_WAITING_OR_RUNNING = frozenset({_T.QUEUED, _T.RUNNING, _T.STOPPING})
 
-TASK: Machine[TaskState, TaskEventKind] = Machine(
+TASK: StateMachine[TaskState, TaskEventKind] = StateMachine(
     "task",
     TaskState,
     TaskEventKind,
@@ -199,8 +199,8 @@ TASK: Machine[TaskState, TaskEventKind] = Machine(
         (_T.QUEUED, _TE.CANCEL_REQUESTED): _T.STOPPING,
         (_T.RUNNING, _TE.REQUEUED): _T.QUEUED,
         (_T.RUNNING, _TE.CANCEL_REQUESTED): _T.STOPPING,
-        # A start report and its end can travel in one message, and an attempt may end before it started
-        # (image not found), so QUEUED ends as RUNNING does.
+        # A start report and its end can travel in one message, and an attempt may end before it started, when its
+        # image isn't found, say. So QUEUED ends as RUNNING does.
         **{(s, e): r for s in sorted(_TASK_WAITING_OR_RUNNING) for e, r in _TASK_RESULTS.items()},
         **{(s, _TE.RETRIED): _T.BLOCKED for s in (_T.FAILED, _T.TIMED_OUT, _T.OUT_OF_MEMORY, _T.CANCELLED, _T.SKIPPED)},
     },
@@ -235,7 +235,7 @@ _ATTEMPT_RESULTS = {
     _AE.LOST: _A.LOST,
 }
 
-ATTEMPT: Machine[AttemptState, AttemptEventKind] = Machine(
+ATTEMPT: StateMachine[AttemptState, AttemptEventKind] = StateMachine(
     "attempt",
     AttemptState,
     AttemptEventKind,
@@ -267,7 +267,7 @@ ATTEMPT: Machine[AttemptState, AttemptEventKind] = Machine(
 _J, _JE = JobState, JobEventKind
 _JOB_LIVE = frozenset({_J.PENDING, _J.RUNNING, _J.STOPPING})
 
-JOB: Machine[JobState, JobEventKind] = Machine(
+JOB: StateMachine[JobState, JobEventKind] = StateMachine(
     "job",
     JobState,
     JobEventKind,

@@ -1,8 +1,8 @@
 """Steady time: epoch seconds by a clock that nobody sets, for the age of tasks.
 
-The wall clock is set by hours now and then, by people or by the network; what is compared with what was written down
-before would jump with it, and the queue would change its order. Steady time is the wall clock of one moment and what
-the boot clock has counted since. Who keeps it writes the anchor down, so that it goes on over a restart.
+People or the network set the wall clock by hours now and then. Ages counted by it would jump, and the queue would
+change its order. Steady time is the wall clock of one moment and what the boot clock has counted since. Who keeps it
+writes the anchor down, so that it goes on over a restart.
 """
 
 from __future__ import annotations
@@ -26,8 +26,11 @@ class Anchor:
 
 
 def anchored(kept: Anchor | None, clock: Clock, *, latest: float = -math.inf) -> Anchor:
-    """The anchor that was kept, in the life of the machine that it is of; in another one it is made anew from the
-    wall clock, and not before ``latest``, the last instant that was written down."""
+    """The anchor to go on with: the one that was kept, if the machine has not booted since.
+
+    After a boot it is made anew from the wall clock. Steady time then begins no earlier than ``latest``, the last
+    instant that was written down.
+    """
     boot_id = clock.boot_id()
     if kept is not None and kept.boot_id == boot_id:
         return kept

@@ -1,8 +1,8 @@
 """Durations, sizes and CPU counts as people write them: one reading and one writing, the same on every
 route.
 
-The rule behind every refusal: a text that two well-known tools read differently is refused with the clear
-forms to choose from, never guessed (``8G`` is 2^33 bytes to Docker and Slurm and 8 * 10^9 to Kubernetes).
+The rule behind every refusal: nothing is guessed. A text that two well-known tools read differently is refused, with
+the clear forms to choose from. ``8G``, say, is 2^33 bytes to Docker and Slurm and 8 * 10^9 to Kubernetes.
 The tables are in docs/job-file.md.
 """
 

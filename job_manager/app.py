@@ -13,10 +13,10 @@ from headway.rpc.v1.job_manager_pb2_grpc import add_JobManagerServicer_to_server
 from headway.store import Database
 
 from .delivery import Delivery
-from .hub import Hub
-from .jobs import Jobs
+from .hub import JobEventHub
+from .operations import JobOperations
 from .peers import TaskManagerPeer
-from .servicer import Servicer
+from .servicer import JobManagerService
 from .tables import TASK_MANAGER, outbox
 
 if TYPE_CHECKING:
@@ -63,13 +63,13 @@ async def build(
     peer = Peer("TaskManager", task_manager, token=token, clock=clock)
     service.on_stop(peer.close)
     task_manager_port = TaskManagerPeer(peer)
-    hub = Hub()
-    jobs = Jobs(
+    hub = JobEventHub()
+    jobs = JobOperations(
         db, clock, hub, task_manager_port, max_tasks_per_job=max_tasks_per_job,
         queued_tasks_per_user=queued_tasks_per_user,
     )  # fmt: skip
     server = RpcServer(service, bind=bind, token=token)
-    add_JobManagerServicer_to_server(Servicer(db, jobs, hub), server)  # type: ignore[no-untyped-call]
+    add_JobManagerServicer_to_server(JobManagerService(db, jobs, hub), server)  # type: ignore[no-untyped-call]
     service.on_start(jobs.settle)
     service.on_refuse(hub.close)
     service.on_drain(jobs.close)
@@ -80,7 +80,7 @@ async def build(
     return server
 
 
-async def _tidy(jobs: Jobs, clock: Clock) -> None:
+async def _tidy(jobs: JobOperations, clock: Clock) -> None:
     while True:
         await clock.sleep(_TIDY_EVERY_S)
         await jobs.tidy()

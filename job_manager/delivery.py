@@ -1,7 +1,7 @@
 """Brings stored commands to TaskManager.
 
-A stored command is a few dozen bytes; the task's spec, its owner and the like are joined here, since they never
-change, so that a job of 10,000 tasks is not stored twice.
+A stored command is a few dozen bytes. The task's spec, its owner and the like never change, so they are joined here.
+So a job of 10,000 tasks is not stored twice.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from headway.store import Database, OutboxRow
 
 from . import store
 from .job import JobRecord
-from .jobs import Jobs
+from .operations import JobOperations
 from .ports import TaskManagerPort
 
 log = get_logger(__name__)
@@ -27,7 +27,7 @@ log = get_logger(__name__)
 class Delivery:
     """The `send` of the outbox's pump: returns once TaskManager has stored all rows."""
 
-    def __init__(self, db: Database, jobs: Jobs, task_manager: TaskManagerPort) -> None:
+    def __init__(self, db: Database, jobs: JobOperations, task_manager: TaskManagerPort) -> None:
         self._db = db
         self._jobs = jobs
         self._task_manager = task_manager

@@ -1,7 +1,7 @@
-"""Hands committed changes to those who watch.
+"""Sends committed changes to subscribers.
 
-What a watcher has not taken yet is merged per job, the latest winning, so a burst costs it one message. One that
-falls too far behind is cut off and starts anew with a fresh look.
+What a subscriber has not taken yet is merged per job; the latest wins, so a burst costs it one message. One that falls
+too far behind is cut off, and starts anew with a fresh look.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ _BEHIND_AT_MOST = 50_000  # jobs and tasks not yet taken
 
 
 @dataclass(slots=True)
-class Change:
+class JobChange:
     """A job as it is now, and those of its tasks that changed, by name."""
 
     job: job_manager_pb2.Job
     tasks: dict[str, job_manager_pb2.TaskView] = field(default_factory=dict)
 
 
-class Watch:
-    """One watcher's unread changes."""
+class JobSubscription:
+    """One subscriber's unread changes."""
 
     def __init__(self) -> None:
-        self._unread: dict[str, Change] = {}
+        self._unread: dict[str, JobChange] = {}
         self._behind = 0
         self._ready = asyncio.Event()
         self._closed = False
 
-    def put(self, changes: Iterable[Change]) -> None:
+    def put(self, changes: Iterable[JobChange]) -> None:
         if self._cut_off:
             return
         for change in changes:
             known = self._unread.get(change.job.id)
             if known is None:
-                self._unread[change.job.id] = Change(change.job, dict(change.tasks))
+                self._unread[change.job.id] = JobChange(change.job, dict(change.tasks))
                 self._behind += 1 + len(change.tasks)
                 continue
             known.job = change.job
@@ -91,31 +91,31 @@ class Watch:
         return self._behind > _BEHIND_AT_MOST
 
 
-class Hub:
-    """All watchers. Belongs to the event loop."""
+class JobEventHub:
+    """All subscribers. Belongs to the event loop."""
 
     def __init__(self) -> None:
-        self._watches: set[Watch] = set()
+        self._subscriptions: set[JobSubscription] = set()
 
     @property
     def watched(self) -> bool:
-        return bool(self._watches)
+        return bool(self._subscriptions)
 
-    def publish(self, changes: Iterable[Change]) -> None:
+    def publish(self, changes: Iterable[JobChange]) -> None:
         found = list(changes)
-        for watch in self._watches if found else ():
-            watch.put(found)
+        for subscription in self._subscriptions if found else ():
+            subscription.put(found)
 
     @contextmanager
-    def watch(self) -> Iterator[Watch]:
-        watch = Watch()
-        self._watches.add(watch)
+    def watch(self) -> Iterator[JobSubscription]:
+        subscription = JobSubscription()
+        self._subscriptions.add(subscription)
         try:
-            yield watch
+            yield subscription
         finally:
-            self._watches.discard(watch)
+            self._subscriptions.discard(subscription)
 
     def close(self) -> None:
-        """Ends all watches; for the stop of the service."""
-        for watch in self._watches:
-            watch.close()
+        """Ends all subscriptions; for the stop of the service."""
+        for subscription in self._subscriptions:
+            subscription.close()

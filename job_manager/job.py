@@ -25,8 +25,8 @@ from headway.states import (
     TaskState,
 )
 
-from . import rollup, waiting
-from .reactor import Moved, Needs, Reactor
+from . import rollup, waiting_limit
+from .reactor import Needs, Reactor, TaskStateChange
 
 _RESULTS = frozenset(
     {
@@ -41,7 +41,7 @@ _REPORTED = _RESULTS | {TaskEventKind.ATTEMPT_STARTED, TaskEventKind.REQUEUED}
 
 
 @dataclass(frozen=True, slots=True)
-class TaskEvent:
+class TaskReport:
     """What TaskManager reports of one task; ``at`` and ``process_started_at`` in epoch seconds."""
 
     task: str
@@ -56,7 +56,7 @@ class TaskEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class Enqueue:
+class EnqueueCommand:
     task: int
     generation: int
     ages_from: float
@@ -65,26 +65,26 @@ class Enqueue:
 
 
 @dataclass(frozen=True, slots=True)
-class Cancel:
+class CancelCommand:
     task: int
     generation: int
     by: str
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class HoldCommand:
     task: int
     generation: int
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class ReleaseCommand:
     task: int
     generation: int
     ages_from: float
 
 
-Command = Enqueue | Cancel | Hold | Release
+Command = EnqueueCommand | CancelCommand | HoldCommand | ReleaseCommand
 
 
 @dataclass(slots=True)
@@ -155,7 +155,7 @@ class LiveJob:
     @property
     def waiting(self) -> int:
         """How many of its tasks wait."""
-        return waiting.of_counts(self.reactor.counts)
+        return waiting_limit.of_counts(self.reactor.counts)
 
     @property
     def states(self) -> list[TaskState]:
@@ -177,7 +177,7 @@ class LiveJob:
 
     # -- what TaskManager reports ---------------------------------------------------------------
 
-    def on_event(self, event: TaskEvent, now: float) -> bool:
+    def on_event(self, event: TaskReport, now: float) -> bool:
         """Take one report; False for one that is late, repeated, or of a task this job doesn't have."""
         number = self.numbers.get(event.task)
         if number is None or event.kind not in _REPORTED:
@@ -198,7 +198,7 @@ class LiveJob:
         self._roll_up(now)
         return True
 
-    def _note(self, record: TaskRecord, event: TaskEvent) -> None:
+    def _note(self, record: TaskRecord, event: TaskReport) -> None:
         record.attempt = max(record.attempt, event.attempt)
         if event.kind is TaskEventKind.REQUEUED:
             record.node_id = ""
@@ -212,7 +212,7 @@ class LiveJob:
             record.ended_at = event.at
             record.reason = event.reason or _reason_of(event.kind)
 
-    def _on_start(self, event: TaskEvent) -> None:
+    def _on_start(self, event: TaskReport) -> None:
         if self.record.state is JobState.PENDING:
             self._job_event(JobEventKind.TASK_STARTED)
         if self.record.started_at is None:
@@ -282,7 +282,7 @@ class LiveJob:
             self.dirty.add(number)
             changed += 1
             if self.states[number] in (TaskState.QUEUED, TaskState.RUNNING):
-                self.commands.append(Hold(number, record.generation))
+                self.commands.append(HoldCommand(number, record.generation))
         if not task and not self.record.held and self.record.state not in JOB_ENDED:
             self.record.held = self.dirty_job = True
         return changed
@@ -299,7 +299,7 @@ class LiveJob:
             self.dirty.add(number)
             changed += 1
             if self.states[number] in (TaskState.QUEUED, TaskState.RUNNING):
-                self.commands.append(Release(number, record.generation, record.ages_from))
+                self.commands.append(ReleaseCommand(number, record.generation, record.ages_from))
         if not task and self.record.held:
             self.record.held = False
             self.dirty_job = True
@@ -324,14 +324,14 @@ class LiveJob:
 
     # -- moves ----------------------------------------------------------------------------------
 
-    def _apply(self, moved: Sequence[Moved], now: float, by: str = "") -> None:
+    def _apply(self, moved: Sequence[TaskStateChange], now: float, by: str = "") -> None:
         for one in moved:
             self.dirty.add(one.task)
             record = self.tasks[one.task]
             if one.event is TaskEventKind.RELEASED:
                 record.queued_at = now
                 self.commands.append(
-                    Enqueue(
+                    EnqueueCommand(
                         one.task,
                         record.generation,
                         record.ages_from,
@@ -340,7 +340,7 @@ class LiveJob:
                     )
                 )
             elif one.state is TaskState.STOPPING:
-                self.commands.append(Cancel(one.task, record.generation, by))
+                self.commands.append(CancelCommand(one.task, record.generation, by))
             elif one.event is TaskEventKind.CANCEL_REQUESTED:
                 record.ended_at = now
                 record.reason = EndReason(EndWord.CANCELLED, detail=_by("It was cancelled before it ran", by))
@@ -354,7 +354,7 @@ class LiveJob:
         if moved:
             self._count()
 
-    def _why_skipped(self, moved: Moved) -> str:
+    def _why_skipped(self, moved: TaskStateChange) -> str:
         assert moved.cause is not None
         need, root = moved.cause
         how = self.states[root].value.lower().replace("_", " ")

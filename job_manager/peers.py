@@ -10,7 +10,7 @@ from headway.rpc.channel import Peer
 from headway.rpc.v1 import task_manager_pb2
 from headway.rpc.v1.task_manager_pb2_grpc import TaskManagerStub
 
-from .ports import Refusal, Shape, Verdicts
+from .ports import ShapeRefusal, ShapeVerdicts, TaskShape
 
 _APPLY_DEADLINE_S = 30.0
 _CHECK_DEADLINE_S = 2.0
@@ -32,7 +32,7 @@ class TaskManagerPeer:
         # The outbox tries again by itself, with pauses, so this need not.
         await self._peer.call(self._stub.ApplyTaskCommands, request, deadline_s=_APPLY_DEADLINE_S)
 
-    async def check(self, shapes: Sequence[Shape]) -> Verdicts:
+    async def check(self, shapes: Sequence[TaskShape]) -> ShapeVerdicts:
         request = task_manager_pb2.CheckResourcesRequest()
         for shape in shapes:
             request.shapes.add(
@@ -44,9 +44,9 @@ class TaskManagerPeer:
         reply = await self._peer.call(self._stub.CheckResources, request, deadline_s=_CHECK_DEADLINE_S)
         if len(reply.verdicts) != len(shapes):
             raise HeadwayError(f"{self._peer.name} answered {len(reply.verdicts)} of {len(shapes)} questions.")
-        return Verdicts(
+        return ShapeVerdicts(
             tuple(
-                tuple(Refusal(one.field, one.sentence, one.for_ever) for one in verdict.refusals)
+                tuple(ShapeRefusal(one.field, one.sentence, one.for_ever) for one in verdict.refusals)
                 for verdict in reply.verdicts
             ),
             reply.nodes_known,

@@ -19,7 +19,7 @@ class ImageNeeds:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class TaskShape:
     """What a node must offer for a task."""
 
     resources: ResourceSpec
@@ -28,7 +28,7 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class ShapeRefusal:
     """Why a task is not taken into the queue."""
 
     field: str  # a JSON pointer from the task, such as `/timeout`
@@ -37,10 +37,10 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdicts:
+class ShapeVerdicts:
     """All refusals of each shape asked, in that order. With no node known only what no machine could change."""
 
-    refusals: tuple[tuple[Refusal, ...], ...]
+    refusals: tuple[tuple[ShapeRefusal, ...], ...]
     nodes_known: int
 
 
@@ -58,6 +58,6 @@ class TaskManagerPort(Protocol):
         """
         ...
 
-    async def check(self, shapes: Sequence[Shape]) -> Verdicts:
+    async def check(self, shapes: Sequence[TaskShape]) -> ShapeVerdicts:
         """Would these be taken into the queue? Changes nothing; answers or fails within two seconds."""
         ...

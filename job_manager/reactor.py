@@ -1,7 +1,7 @@
 """What an event means for the other tasks of its job.
 
-Pure: states and one event go in, moves come out. Each task carries two counters, how many of its needs have not
-ended and how many ended in a way that rules it out, so a job costs one look at each edge over its whole life, and
+Pure: states and one event go in, changes of states come out. Each task carries two counters: how many of its needs have
+not ended, and how many ended in a way that rules it out. So a job costs one look at each edge over its whole life, and
 nothing here recurses.
 
 A need is met by: ``success`` SUCCEEDED; ``failure`` FAILED, TIMED_OUT or OUT_OF_MEMORY; ``any`` every end, SKIPPED
@@ -26,9 +26,12 @@ RETRYABLE = TASK_FAILURES | {TaskState.CANCELLED, TaskState.SKIPPED}
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
-    """One task moved: apply in order. ``cause`` goes with SKIPPED: the need that ruled it out, by task number, and
-    the task at the root of it (the same one unless that need was itself skipped)."""
+class TaskStateChange:
+    """One task's new state; apply them in order.
+
+    ``cause`` goes with SKIPPED, as two task numbers: the need that ruled the task out, and the task at the root of it.
+    They are the same unless that need was itself skipped.
+    """
 
     task: int
     event: TaskEventKind
@@ -78,9 +81,9 @@ class Reactor:
         """The needs of a task that have not ended."""
         return [need for need, _ in self._needs[task] if self.states[need] not in TASK_ENDED]
 
-    def settle(self) -> list[Moved]:
+    def settle(self) -> list[TaskStateChange]:
         """Release and skip whatever the states as they are ask for: at submission, and in doubt."""
-        moved: list[Moved] = []
+        moved: list[TaskStateChange] = []
         skipped: deque[int] = deque()
         for task, state in enumerate(self.states):
             if state is TaskState.BLOCKED:
@@ -88,7 +91,7 @@ class Reactor:
         self._propagate(skipped, moved)
         return moved
 
-    def react(self, task: int, event: TaskEventKind) -> list[Moved]:
+    def react(self, task: int, event: TaskEventKind) -> list[TaskStateChange]:
         """Apply one event of one task; empty where the table ignores it.
 
         Raises:
@@ -96,14 +99,14 @@ class Reactor:
         """
         if not TASK.moves_on(self.states[task], event):
             return []
-        moved: list[Moved] = []
+        moved: list[TaskStateChange] = []
         ended = deque([task]) if self._move(task, event, moved) else deque()
         self._propagate(ended, moved)
         return moved
 
-    def cancel_all(self) -> list[Moved]:
+    def cancel_all(self) -> list[TaskStateChange]:
         """A user cancels the job: what waits is cancelled, what is queued or runs is told to end."""
-        moved: list[Moved] = []
+        moved: list[TaskStateChange] = []
         ended: deque[int] = deque()
         for task, state in enumerate(self.states):
             if state in TASK_ENDED or not TASK.moves_on(state, TaskEventKind.CANCEL_REQUESTED):
@@ -114,13 +117,13 @@ class Reactor:
         self._propagate(ended, moved)
         return moved
 
-    def retry(self, task: int | None = None) -> list[Moved]:
+    def retry(self, task: int | None = None) -> list[TaskStateChange]:
         """A user wants one task, or all, run again: what failed, was cancelled or skipped.
 
         With one task go the tasks below it that were skipped. A task stays as it is when its needs would rule it
-        out at once; so the answer is empty where there is nothing to run again.
+        out at once. So the answer is empty where there is nothing to run again.
         """
-        moved: list[Moved] = []
+        moved: list[TaskStateChange] = []
         again = self.again(task)
         for one in again:
             self._reopen(one, moved)
@@ -143,17 +146,19 @@ class Reactor:
 
     # -- one step -------------------------------------------------------------------------------
 
-    def _move(self, task: int, event: TaskEventKind, moved: list[Moved], cause: tuple[int, int] | None = None) -> bool:
+    def _move(
+        self, task: int, event: TaskEventKind, moved: list[TaskStateChange], cause: tuple[int, int] | None = None
+    ) -> bool:
         """Apply a move of the table; whether the task has ended by it."""
         before = self.states[task]
         after = TASK.after(before, event)
         self.states[task] = after
         self.counts[before] -= 1
         self.counts[after] += 1
-        moved.append(Moved(task, event, after, cause))
+        moved.append(TaskStateChange(task, event, after, cause))
         return after in TASK_ENDED
 
-    def _decide(self, task: int, moved: list[Moved], skipped: deque[int]) -> None:
+    def _decide(self, task: int, moved: list[TaskStateChange], skipped: deque[int]) -> None:
         """What becomes of a BLOCKED task with its counters as they are."""
         if self._broken[task]:
             cause = self._cause(task)
@@ -163,7 +168,7 @@ class Reactor:
         elif not self._open[task]:
             self._move(task, TaskEventKind.RELEASED, moved)
 
-    def _propagate(self, ended: deque[int], moved: list[Moved]) -> None:
+    def _propagate(self, ended: deque[int], moved: list[TaskStateChange]) -> None:
         while ended:
             task = ended.popleft()
             state = self.states[task]
@@ -174,7 +179,7 @@ class Reactor:
                 if self.states[below] is TaskState.BLOCKED:
                     self._decide(below, moved, ended)
 
-    def _reopen(self, task: int, moved: list[Moved]) -> None:
+    def _reopen(self, task: int, moved: list[TaskStateChange]) -> None:
         before = self.states[task]
         self._move(task, TaskEventKind.RETRIED, moved)
         self._roots.pop(task, None)

@@ -1,8 +1,11 @@
 """A job's state from its tasks' states.
 
-CANCELLED if a user cancelled the job; else FAILED if any task failed, timed out or ran out of memory; else CANCELLED
-if a user cancelled a single task of it, for then not all of it was run though nothing failed; else SUCCEEDED, also
-when tasks were skipped because a ``failure`` branch was not needed.
+The first of these that is true decides:
+
+* CANCELLED: a user cancelled the job.
+* FAILED: a task failed, timed out or ran out of memory.
+* CANCELLED: a user cancelled a single task of it. Nothing failed, but not all of it was run.
+* SUCCEEDED: all else, also when tasks were skipped because a ``failure`` branch was not needed.
 """
 
 from __future__ import annotations

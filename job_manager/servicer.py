@@ -1,4 +1,4 @@
-"""JobManager's gRPC door: messages in, answers out."""
+"""JobManager's gRPC service: messages in, answers out."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from headway.states import TASK_ENDED, JobState
 from headway.store import Database
 
 from . import store, views
-from .hub import Hub
+from .hub import JobEventHub
 from .job import JobRecord
-from .jobs import ActionName, Jobs
+from .operations import ActionName, JobOperations
 
 _PAGE = 50
 _PAGE_AT_MOST = 500
@@ -34,10 +34,10 @@ _ACTIONS: dict[int, ActionName] = {
 }
 
 
-class Servicer(JobManagerServicer):
+class JobManagerService(JobManagerServicer):
     """See proto/headway/rpc/v1/job_manager.proto for what each call promises."""
 
-    def __init__(self, db: Database, jobs: Jobs, hub: Hub) -> None:
+    def __init__(self, db: Database, jobs: JobOperations, hub: JobEventHub) -> None:
         self._db = db
         self._jobs = jobs
         self._hub = hub

@@ -20,9 +20,9 @@ from headway.rpc.v1 import common_pb2, task_manager_pb2
 from headway.states import JOB_ENDED, TASK_ENDED, JobState, TaskState
 from headway.steady import Anchor, anchored
 
-from . import waiting
+from . import waiting_limit
 from .dag import Dag
-from .job import Cancel, Command, Enqueue, Hold, JobRecord, LiveJob, Release, TaskRecord
+from .job import CancelCommand, Command, EnqueueCommand, HoldCommand, JobRecord, LiveJob, ReleaseCommand, TaskRecord
 from .reactor import Needs
 from .tables import TASK_MANAGER, action, job, job_graph, outbox, steady, task, task_spec
 
@@ -36,7 +36,7 @@ _IN_AT_MOST = 500
 
 
 def steady_anchor(conn: Connection, clock: Clock) -> Anchor:
-    """Of the clock by which tasks age; in a new life of the machine it goes on behind all that have not ended."""
+    """The anchor of the clock by which tasks age. After a boot it goes on behind all tasks that have not ended."""
     row = conn.execute(select(steady)).first()
     kept = Anchor(row.boot_id, row.offset_s) if row is not None else None
     if kept is not None and kept.boot_id == clock.boot_id():
@@ -179,7 +179,7 @@ def waiting_job_ids(conn: Connection) -> list[JobId]:
 def count_waiting(conn: Connection, owner: str, without: Collection[str] = ()) -> int:
     """An account's tasks that are accepted and neither run nor have ended, but for those of some jobs."""
     counts = conn.execute(select(job.c.id, job.c.counts).where(job.c.owner == owner, _LIVE))
-    return sum(waiting.of_counts(json.loads(row.counts)) for row in counts if row.id not in without)
+    return sum(waiting_limit.of_counts(json.loads(row.counts)) for row in counts if row.id not in without)
 
 
 def list_jobs(
@@ -224,20 +224,20 @@ def _command_row(live: LiveJob, command: Command) -> tuple[str, bytes]:
     target = common_pb2.Task(job_id=live.record.id, name=live.names[command.task])
     message = task_manager_pb2.TaskCommand()
     match command:
-        case Enqueue():
+        case EnqueueCommand():
             message.enqueue.task.CopyFrom(target)
             message.enqueue.generation = command.generation
             message.enqueue.submitted_at = command.ages_from
             message.enqueue.tail_timeout_s = command.tail_timeout_s
             message.enqueue.held = command.held
-        case Cancel():
+        case CancelCommand():
             message.cancel.task.CopyFrom(target)
             message.cancel.generation = command.generation
             message.cancel.by = command.by
-        case Hold():
+        case HoldCommand():
             message.hold.task.CopyFrom(target)
             message.hold.generation = command.generation
-        case Release():
+        case ReleaseCommand():
             message.release.task.CopyFrom(target)
             message.release.generation = command.generation
             message.release.submitted_at = command.ages_from

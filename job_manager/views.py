@@ -10,7 +10,7 @@ from headway.rpc import convert
 from headway.rpc.v1 import common_pb2, job_manager_pb2
 from headway.states import TaskEventKind, TaskState
 
-from .job import JobRecord, TaskEvent, TaskRecord
+from .job import JobRecord, TaskRecord, TaskReport
 
 
 def job_to_pb(record: JobRecord) -> job_manager_pb2.Job:
@@ -65,13 +65,13 @@ def task_to_pb(
     )
 
 
-def event_from_pb(message: job_manager_pb2.TaskEvent) -> tuple[JobId, TaskEvent] | None:
+def event_from_pb(message: job_manager_pb2.TaskEvent) -> tuple[JobId, TaskReport] | None:
     """A report of TaskManager; None for a kind that this version doesn't know."""
     try:
         kind = TaskEventKind(message.kind)
     except ValueError:
         return None
-    return JobId(message.task.job_id), TaskEvent(
+    return JobId(message.task.job_id), TaskReport(
         task=message.task.name,
         generation=message.generation,
         seq=message.seq,

@@ -10,12 +10,12 @@ from headway.rpc.server import RpcServer
 from headway.rpc.v1.resource_manager_pb2_grpc import add_ResourceManagerServicer_to_server
 from headway.store import Database
 
-from .health import Limits
-from .hub import Hub
+from .health import SilenceLimits
+from .hub import NodeEventHub
 from .nodes import Nodes
 from .peers import WorkerPeers
 from .poller import Poller
-from .servicer import Servicer
+from .servicer import ResourceManagerService
 
 if TYPE_CHECKING:
     from headway.config import HeadwayConfig
@@ -35,7 +35,7 @@ async def serve(config: HeadwayConfig) -> None:
         bind=settings.bind,
         token=config.cluster.token,
         poll_s=settings.poll_s,
-        limits=Limits(settings.suspect_after_s, settings.down_after_s),
+        limits=SilenceLimits(settings.suspect_after_s, settings.down_after_s),
         usage_days=settings.usage_days,
     )
     await service.run()
@@ -48,7 +48,7 @@ async def build(
     bind: str,
     token: str,
     poll_s: float,
-    limits: Limits,
+    limits: SilenceLimits,
     usage_days: int = 30,
     clock: Clock | None = None,
 ) -> RpcServer:
@@ -58,11 +58,11 @@ async def build(
     service.on_stop(db.close)
     workers = WorkerPeers(token, clock)
     service.on_stop(workers.close)
-    hub = Hub()
+    hub = NodeEventHub()
     nodes = Nodes(db, clock, hub, limits, usage_days=usage_days)
     poller = Poller(nodes, workers, clock, poll_s=poll_s)
     server = RpcServer(service, bind=bind, token=token)
-    add_ResourceManagerServicer_to_server(Servicer(nodes, hub, poll_s=poll_s), server)  # type: ignore[no-untyped-call]
+    add_ResourceManagerServicer_to_server(ResourceManagerService(nodes, hub, poll_s=poll_s), server)  # type: ignore[no-untyped-call]
     service.on_start(nodes.load)
     service.on_refuse(hub.close)
     service.on_drain(nodes.flush)

@@ -1,7 +1,7 @@
-"""Is a node alive. Pure, and by the monotonic clock only: neither the wall clock here nor the Worker's matters.
+"""Whether a node is alive. Pure, and by the monotonic clock only: no wall clock matters, here or at the Worker.
 
-A node is SUSPECT after some silence and DOWN after more. One answer makes a SUSPECT node READY again; a DOWN one has
-to answer twice, so that a machine that comes and goes does not come and go in the cluster as well.
+A node is SUSPECT after some silence and DOWN after more. One answer makes a SUSPECT node READY again; a DOWN one has to
+answer twice. So a machine that comes and goes does not come and go in the cluster as well.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from headway.states import Machine, NodeHealth
+from headway.states import NodeHealth, StateMachine
 
 
-class Sign(StrEnum):
+class HealthSignal(StrEnum):
     """What is noticed of a node."""
 
     REGISTERED = "REGISTERED"  # its Worker has started
@@ -23,32 +23,32 @@ class Sign(StrEnum):
 
 
 _H = NodeHealth
-HEALTH: Machine[NodeHealth, Sign] = Machine(
+HEALTH: StateMachine[NodeHealth, HealthSignal] = StateMachine(
     "node health",
     NodeHealth,
-    Sign,
+    HealthSignal,
     moves={
-        **{(state, Sign.REGISTERED): _H.READY for state in (_H.SUSPECT, _H.DOWN)},
-        (_H.SUSPECT, Sign.ANSWERED): _H.READY,
-        (_H.SUSPECT, Sign.ANSWERED_AGAIN): _H.READY,
-        (_H.DOWN, Sign.ANSWERED_AGAIN): _H.READY,
-        (_H.READY, Sign.SILENT): _H.SUSPECT,
-        **{(state, Sign.LONG_SILENT): _H.DOWN for state in (_H.READY, _H.SUSPECT)},
+        **{(state, HealthSignal.REGISTERED): _H.READY for state in (_H.SUSPECT, _H.DOWN)},
+        (_H.SUSPECT, HealthSignal.ANSWERED): _H.READY,
+        (_H.SUSPECT, HealthSignal.ANSWERED_AGAIN): _H.READY,
+        (_H.DOWN, HealthSignal.ANSWERED_AGAIN): _H.READY,
+        (_H.READY, HealthSignal.SILENT): _H.SUSPECT,
+        **{(state, HealthSignal.LONG_SILENT): _H.DOWN for state in (_H.READY, _H.SUSPECT)},
     },
     ignored={
-        (_H.READY, Sign.REGISTERED): "it was restarted between two polls",
-        (_H.READY, Sign.ANSWERED): "as expected",
-        (_H.READY, Sign.ANSWERED_AGAIN): "as expected",
-        (_H.DOWN, Sign.ANSWERED): "once may be chance: the next answer counts",
-        (_H.SUSPECT, Sign.SILENT): "already suspect",
-        (_H.DOWN, Sign.SILENT): "already down",
-        (_H.DOWN, Sign.LONG_SILENT): "already down",
+        (_H.READY, HealthSignal.REGISTERED): "it was restarted between two polls",
+        (_H.READY, HealthSignal.ANSWERED): "as expected",
+        (_H.READY, HealthSignal.ANSWERED_AGAIN): "as expected",
+        (_H.DOWN, HealthSignal.ANSWERED): "once may be chance: the next answer counts",
+        (_H.SUSPECT, HealthSignal.SILENT): "already suspect",
+        (_H.DOWN, HealthSignal.SILENT): "already down",
+        (_H.DOWN, HealthSignal.LONG_SILENT): "already down",
     },
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SilenceLimits:
     """Silence in seconds before a node is SUSPECT, and before it is DOWN."""
 
     suspect_after_s: float
@@ -56,61 +56,68 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Pulse:
-    """A node's signs of life; ``seen`` is a monotonic instant, of the last one or of this service's own start."""
+class HealthState:
+    """How a node is, and when it last answered.
+
+    ``seen`` is a monotonic instant: that of its last answer, or of this service's own start.
+    """
 
     health: NodeHealth
     seen: float
     answers: int = 0  # in a row
-    ever: bool = True  # False: not one since this service started
+    answered_before: bool = True  # False: not one since this service started
     failure: str = ""  # what the last poll met, empty after an answer
 
 
-def at_start(monotonic: float) -> Pulse:
-    """Of a node known from before this service's own restart: no new work until it answers."""
-    return Pulse(NodeHealth.SUSPECT, monotonic, ever=False)
+def at_start(monotonic: float) -> HealthState:
+    """The state of a node that was known before this service started: no new work until it answers."""
+    return HealthState(NodeHealth.SUSPECT, monotonic, answered_before=False)
 
 
-def on_registered(monotonic: float) -> Pulse:
-    return Pulse(NodeHealth.READY, monotonic, answers=1)
+def on_registered(monotonic: float) -> HealthState:
+    return HealthState(NodeHealth.READY, monotonic, answers=1)
 
 
-def on_answer(pulse: Pulse, monotonic: float) -> Pulse:
-    sign = Sign.ANSWERED_AGAIN if pulse.answers else Sign.ANSWERED
-    return Pulse(HEALTH.after(pulse.health, sign), monotonic, answers=pulse.answers + 1)
+def on_answer(state: HealthState, monotonic: float) -> HealthState:
+    signal = HealthSignal.ANSWERED_AGAIN if state.answers else HealthSignal.ANSWERED
+    return HealthState(HEALTH.after(state.health, signal), monotonic, answers=state.answers + 1)
 
 
-def on_failure(pulse: Pulse, failure: str) -> Pulse:
+def on_failure(state: HealthState, failure: str) -> HealthState:
     """A poll met ``failure`` (a sentence). How long the silence lasts decides, not how often it was asked."""
-    return replace(pulse, answers=0, failure=failure)
+    return replace(state, answers=0, failure=failure)
 
 
-def on_time(pulse: Pulse, monotonic: float, limits: Limits) -> Pulse:
-    """As time passes."""
-    silent_s = monotonic - pulse.seen
+def on_time(state: HealthState, monotonic: float, limits: SilenceLimits) -> HealthState:
+    """The state after time has passed without a new answer."""
+    silent_s = monotonic - state.seen
     if silent_s < limits.suspect_after_s:
-        return pulse
-    after = HEALTH.after(pulse.health, Sign.LONG_SILENT if silent_s >= limits.down_after_s else Sign.SILENT)
+        return state
+    after = HEALTH.after(
+        state.health, HealthSignal.LONG_SILENT if silent_s >= limits.down_after_s else HealthSignal.SILENT
+    )
     # Answers from before the silence don't speak for what comes after it.
-    return pulse if after is pulse.health else replace(pulse, health=after, answers=0)
+    return state if after is state.health else replace(state, health=after, answers=0)
 
 
-def forgive(pulse: Pulse, pause_s: float) -> Pulse:
+def forgive(state: HealthState, pause_s: float) -> HealthState:
     """This service itself stood still for ``pause_s`` (its machine slept): nobody was silent in that time."""
-    return replace(pulse, seen=pulse.seen + pause_s)
+    return replace(state, seen=state.seen + pause_s)
 
 
-def sentence(pulse: Pulse, monotonic: float, blocking: tuple[str, ...] = ()) -> str:
+def sentence(state: HealthState, monotonic: float, blocking: tuple[str, ...] = ()) -> str:
     """Why it is so, for a person; ``blocking`` are sentences of what keeps a live node from taking work."""
-    if pulse.health is NodeHealth.READY:
+    if state.health is NodeHealth.READY:
         return " ".join(blocking)
-    silent_s = max(0.0, monotonic - pulse.seen)
-    if pulse.health is NodeHealth.DOWN and pulse.answers:
+    silent_s = max(0.0, monotonic - state.seen)
+    if state.health is NodeHealth.DOWN and state.answers:
         return "It answers again; it is ready if it answers the next time too."
-    since = f"for {_span(silent_s)}" if pulse.ever else f"since ResourceManager started {_span(silent_s)} ago"
+    since = (
+        f"for {_span(silent_s)}" if state.answered_before else f"since ResourceManager started {_span(silent_s)} ago"
+    )
     what = f"It has not answered {since}"
-    what += f" ({pulse.failure.rstrip('.')})." if pulse.failure else "."
-    return what + (" No new work is sent there." if pulse.health is NodeHealth.SUSPECT else " It counts as down.")
+    what += f" ({state.failure.rstrip('.')})." if state.failure else "."
+    return what + (" No new work is sent there." if state.health is NodeHealth.SUSPECT else " It counts as down.")
 
 
 def _span(seconds: float) -> str:

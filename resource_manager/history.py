@@ -9,7 +9,7 @@ from headway.rpc.v1 import resource_manager_pb2
 Point = resource_manager_pb2.UsagePoint
 
 RAW_S = 24 * 3600.0
-"""So long every reading is kept; older ones as means over THIN_S."""
+"""Every reading is kept so long; older ones become means over THIN_S."""
 THIN_S = 300.0
 
 

@@ -1,4 +1,4 @@
-"""Tells watchers which nodes changed: all of them first, then the latest of each that did."""
+"""Sends subscribers the nodes: all of them first, then the latest state of each that changed."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from headway.rpc.v1 import resource_manager_pb2
 _FIRST_BYTES = 3_500_000
 
 
-class Watch:
-    """One watcher's unread changes. Bounded by the number of nodes, since only the latest of each is kept."""
+class NodeSubscription:
+    """One subscriber's unread changes. Bounded by the number of nodes, since only the latest of each is kept."""
 
     def __init__(self, nodes: Iterable[resource_manager_pb2.Node]) -> None:
         self._first = list(nodes)
@@ -57,27 +57,27 @@ class Watch:
         return messages
 
 
-class Hub:
-    """All watchers. Belongs to the event loop."""
+class NodeEventHub:
+    """All subscribers. Belongs to the event loop."""
 
     def __init__(self) -> None:
-        self._watches: set[Watch] = set()
+        self._subscriptions: set[NodeSubscription] = set()
 
     def publish(self, node_id: str, node: resource_manager_pb2.Node | None) -> None:
         """A node as it is now; None: it is gone."""
-        for watch in self._watches:
-            watch.put(node_id, node)
+        for subscription in self._subscriptions:
+            subscription.put(node_id, node)
 
     @contextmanager
-    def watch(self, nodes: Iterable[resource_manager_pb2.Node]) -> Iterator[Watch]:
-        watch = Watch(nodes)
-        self._watches.add(watch)
+    def watch(self, nodes: Iterable[resource_manager_pb2.Node]) -> Iterator[NodeSubscription]:
+        subscription = NodeSubscription(nodes)
+        self._subscriptions.add(subscription)
         try:
-            yield watch
+            yield subscription
         finally:
-            self._watches.discard(watch)
+            self._subscriptions.discard(subscription)
 
     def close(self) -> None:
-        """Ends all watches; for the stop of the service."""
-        for watch in self._watches:
-            watch.close()
+        """Ends all subscriptions; for the stop of the service."""
+        for subscription in self._subscriptions:
+            subscription.close()

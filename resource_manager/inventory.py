@@ -1,6 +1,6 @@
-"""What is known of the nodes, and which changes are worth telling. Pure.
+"""What is known of the nodes, and which changes are published. Pure.
 
-A node's status stays the message that its Worker sent: nothing here decides by more than a few of its fields, and
+A node's status stays the message that its Worker sent. Nothing here decides by more than a few of its fields;
 everything else passes through to those who show it.
 """
 
@@ -13,7 +13,7 @@ from headway.rpc.v1 import resource_manager_pb2
 from headway.states import Admission
 
 from . import health
-from .health import Pulse
+from .health import HealthState
 
 Status = resource_manager_pb2.NodeStatus
 
@@ -23,13 +23,13 @@ _SKEW_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One machine. Instants in epoch seconds of this service's clock, except in ``pulse``."""
+    """One machine. Instants in epoch seconds of this service's clock, except in ``health_state``."""
 
     id: str
     incarnation: int
     address: str
     status: Status  # never changed in place
-    pulse: Pulse
+    health_state: HealthState
     registered_at: float
     seen_at: float
     admission: Admission = Admission.OPEN
@@ -61,7 +61,7 @@ def registered(
         incarnation=request.incarnation,
         address=request.address,
         status=_own(request.status, request.node_id, request.incarnation, now),
-        pulse=health.on_registered(monotonic),
+        health_state=health.on_registered(monotonic),
         registered_at=now,
         seen_at=now,
         admission=known.admission if known is not None else Admission.OPEN,
@@ -83,7 +83,7 @@ def answered(node: Node, status: Status, *, now: float, monotonic: float) -> Nod
         node,
         incarnation=status.incarnation,
         status=_own(status, node.id, status.incarnation, now),
-        pulse=health.on_answer(node.pulse, monotonic),
+        health_state=health.on_answer(node.health_state, monotonic),
         seen_at=now,
     )
 
@@ -93,25 +93,34 @@ def reported(node: Node, status: Status, *, now: float) -> Node:
     return replace(node, status=_own(status, node.id, node.incarnation, now))
 
 
-def essence(node: Node) -> bytes:
-    """What others plan with: two nodes of equal essence need not be told apart.
+# What counts as a change of a card for those who watch; a new reading changes nothing for them.
+_WATCHED_OF_GPU = ("uuid", "model", "memory_bytes", "index", "pci_bus_id", "simulated", "sick", "busy_outside")
+# Of the machine as a whole, beside its cards.
+_WATCHED_OF_CAPACITY = (
+    "cpu_centi", "memory_bytes", "architecture", "engine_version", "driver_version", "cuda_version", "runtime",
+)  # fmt: skip
 
-    Readings and the sentences that carry them change with every poll and are left out.
+
+def watched_facts(node: Node) -> bytes:
+    """What others plan with. Watchers hear of a node only when this has changed.
+
+    It is a list of what counts. A field that is new in the messages stays out until somebody plans with it.
     """
     kept = resource_manager_pb2.Node(
         id=node.id,
         incarnation=node.incarnation,
         address=node.address,
-        health=node.pulse.health.value,
+        health=node.health_state.health.value,
         admission=node.admission.value,
         note=node.note,
         version=node.version,
         labels=dict(node.labels),
     )
-    kept.status.capacity.CopyFrom(node.status.capacity)
-    for gpu in kept.status.capacity.gpus:
-        for reading in ("utilisation", "memory_utilisation", "memory_used_bytes", "temperature_c", "power_w", "note"):
-            gpu.ClearField(reading)
+    capacity = node.status.capacity
+    for name in _WATCHED_OF_CAPACITY:
+        setattr(kept.status.capacity, name, getattr(capacity, name))
+    for gpu in capacity.gpus:
+        kept.status.capacity.gpus.add(**{name: getattr(gpu, name) for name in _WATCHED_OF_GPU})
     for condition in node.status.conditions:
         kept.status.conditions.add(word=condition.word, blocks_work=condition.blocks_work)
     kept.status.images.extend(sorted(node.status.images))
@@ -131,7 +140,7 @@ def to_pb(node: Node, monotonic: float) -> resource_manager_pb2.Node:
         id=node.id,
         incarnation=node.incarnation,
         address=node.address,
-        health=node.pulse.health.value,
+        health=node.health_state.health.value,
         admission=node.admission.value,
         status=node.status,
         registered_at=node.registered_at,
@@ -139,7 +148,7 @@ def to_pb(node: Node, monotonic: float) -> resource_manager_pb2.Node:
         note=node.note,
         version=node.version,
         labels=dict(node.labels),
-        health_sentence=health.sentence(node.pulse, monotonic, blocking(node.status)),
+        health_sentence=health.sentence(node.health_state, monotonic, blocking(node.status)),
     )
 
 

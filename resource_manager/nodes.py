@@ -1,6 +1,6 @@
-"""The nodes of the cluster: stored first, then known, then told.
+"""The nodes of the cluster: a change is stored first, then known, then published.
 
-What operators say and who is registered is committed at once; readings are written once a minute, all in one
+What operators say and who is registered is committed at once. Readings are written once a minute, all in one
 transaction, so that an idle cluster costs next to nothing.
 """
 
@@ -20,8 +20,8 @@ from headway.rpc.v1 import resource_manager_pb2
 from headway.states import Admission, NodeHealth
 from headway.store import Database
 
-from . import drain, health, history, inventory, store
-from .hub import Hub
+from . import admission, health, history, inventory, store
+from .hub import NodeEventHub
 from .inventory import Node, Status
 
 log = get_logger(__name__)
@@ -38,14 +38,16 @@ _INCARNATION_AT_MOST = 2**63 - 1
 class Nodes:
     """All nodes. Belongs to the event loop."""
 
-    def __init__(self, db: Database, clock: Clock, hub: Hub, limits: health.Limits, *, usage_days: int = 30) -> None:
+    def __init__(
+        self, db: Database, clock: Clock, hub: NodeEventHub, limits: health.SilenceLimits, *, usage_days: int = 30
+    ) -> None:
         self._db = db
         self._clock = clock
         self._hub = hub
         self._limits = limits
         self._usage_s = usage_days * 86_400.0
         self._nodes: dict[str, Node] = {}
-        self._told: dict[str, bytes] = {}
+        self._published: dict[str, bytes] = {}
         self._unwritten: dict[str, deque[resource_manager_pb2.UsagePoint]] = {}
         # One registration or wish at a time: each is stored before it is known.
         self._changing = asyncio.Lock()
@@ -154,10 +156,10 @@ class Nodes:
         """A poll failed."""
         node = self._nodes.get(node_id)
         if node is not None:
-            self._put(replace(node, pulse=health.on_failure(node.pulse, failure)))
+            self._put(replace(node, health_state=health.on_failure(node.health_state, failure)))
 
     async def _after_status(self, node: Node) -> None:
-        after = drain.after_status(node.admission, node.status.live_attempts)
+        after = admission.after_status(node.admission, node.status.live_attempts)
         if after is node.admission:
             return
         async with self._changing:
@@ -170,7 +172,7 @@ class Nodes:
     # -- operators ------------------------------------------------------------------------------
 
     async def set_admission(
-        self, node_id: str, event: drain.AdmissionEvent, note: str, by: str
+        self, node_id: str, event: admission.AdmissionEvent, note: str, by: str
     ) -> resource_manager_pb2.Node:
         """Cordon, uncordon or drain; harmless when said twice. ``note`` stays until the node is opened again.
 
@@ -179,7 +181,7 @@ class Nodes:
         """
         async with self._changing:
             node = self._node(node_id)
-            after = drain.ADMISSION.after(node.admission, event)
+            after = admission.ADMISSION.after(node.admission, event)
             note = "" if after is Admission.OPEN else note or node.note
             since = self._clock.monotonic() if after is not node.admission else node.admission_since
             await self._store_admission(node, after, note, since)
@@ -202,11 +204,11 @@ class Nodes:
             Conflict: it is alive, and would be back at once.
         """
         async with self._changing:
-            if self._node(node_id).pulse.health is NodeHealth.READY:
+            if self._node(node_id).health_state.health is NodeHealth.READY:
                 raise Conflict(f"Node {node_id} is alive. Stop its Worker first, then forget it.")
             await self._db.write(lambda conn: store.delete_node(conn, node_id))
             self._nodes.pop(node_id, None)
-            self._told.pop(node_id, None)
+            self._published.pop(node_id, None)
             self._unwritten.pop(node_id, None)
             self._hub.publish(node_id, None)
         log.info("node.forgotten", node=node_id)
@@ -228,10 +230,10 @@ class Nodes:
     def tick(self, monotonic: float, pause_s: float = 0.0) -> None:
         """Silence as it is at ``monotonic``, of which this service itself stood still ``pause_s`` seconds."""
         for node in list(self._nodes.values()):
-            pulse = health.forgive(node.pulse, pause_s) if pause_s else node.pulse
-            pulse = health.on_time(pulse, monotonic, self._limits)
-            if pulse is not node.pulse:
-                self._put(replace(node, pulse=pulse))
+            health_state = health.forgive(node.health_state, pause_s) if pause_s else node.health_state
+            health_state = health.on_time(health_state, monotonic, self._limits)
+            if health_state is not node.health_state:
+                self._put(replace(node, health_state=health_state))
 
     async def keep_history(self) -> None:
         """Writes readings once a minute and thins old ones once an hour."""
@@ -285,13 +287,13 @@ class Nodes:
     def _put(self, node: Node) -> None:
         before = self._nodes.get(node.id)
         self._nodes[node.id] = node
-        if before is not None and before.pulse.health is not node.pulse.health:
-            why = health.sentence(node.pulse, self._clock.monotonic())
-            write = log.info if node.pulse.health is NodeHealth.READY else log.warning
-            write("node.health", node=node.id, health=node.pulse.health, reason=why)
-        essence = inventory.essence(node)
-        if self._told.get(node.id) != essence:
-            self._told[node.id] = essence
+        if before is not None and before.health_state.health is not node.health_state.health:
+            why = health.sentence(node.health_state, self._clock.monotonic())
+            write = log.info if node.health_state.health is NodeHealth.READY else log.warning
+            write("node.health", node=node.id, health=node.health_state.health, reason=why)
+        facts = inventory.watched_facts(node)
+        if self._published.get(node.id) != facts:
+            self._published[node.id] = facts
             self._hub.publish(node.id, inventory.to_pb(node, self._clock.monotonic()))
 
 

@@ -1,7 +1,7 @@
 """Asks every Worker for its status, again and again.
 
-One loop for each node: a Worker that hangs holds up nobody else, and is never asked a second time while the first
-question is open. Pauses vary a little, so that many nodes don't answer in one instant.
+Each node has a loop of its own. A Worker that hangs holds up nobody else, and is never asked a second time while the
+first question is open. Pauses vary a little, so that many nodes don't answer in one instant.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""ResourceManager's gRPC door: messages in, answers out."""
+"""ResourceManager's gRPC service: messages in, answers out."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from headway.errors import InvalidInput
 from headway.rpc.v1 import resource_manager_pb2 as pb
 from headway.rpc.v1.resource_manager_pb2_grpc import ResourceManagerServicer
 
-from .drain import AdmissionEvent
-from .hub import Hub
+from .admission import AdmissionEvent
+from .hub import NodeEventHub
 from .nodes import Nodes
 
 _POINTS = 500
@@ -23,10 +23,10 @@ _ACTIONS = {
 }
 
 
-class Servicer(ResourceManagerServicer):
+class ResourceManagerService(ResourceManagerServicer):
     """See proto/headway/rpc/v1/resource_manager.proto for what each call promises."""
 
-    def __init__(self, nodes: Nodes, hub: Hub, *, poll_s: float) -> None:
+    def __init__(self, nodes: Nodes, hub: NodeEventHub, *, poll_s: float) -> None:
         self._nodes = nodes
         self._hub = hub
         self._poll_s = poll_s

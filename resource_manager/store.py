@@ -28,7 +28,7 @@ def load_nodes(conn: Connection, monotonic: float) -> list[Node]:
             incarnation=row.incarnation,
             address=row.address,
             status=Status.FromString(row.status),
-            pulse=health.at_start(monotonic),
+            health_state=health.at_start(monotonic),
             registered_at=row.registered_at,
             seen_at=row.seen_at,
             admission=Admission(row.admission),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
+from headway.backoff import Backoff
 from headway.clock import Clock, SystemClock
 from headway.errors import HeadwayError
 from headway.lifecycle import Service
@@ -173,16 +174,15 @@ async def build(
 
 async def watch_nodes(engine: Engine, nodes: NodeWatch, clock: Clock) -> None:
     """Follows ResourceManager; while it is away the nodes stay as it last told."""
-    pause_s = _FIRST_PAUSE_S
+    pauses = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
     while True:
         try:
             async with contextlib.aclosing(nodes.watch()) as changes:
                 async for change in changes:
                     await engine.submit(change)
-                    pause_s = _FIRST_PAUSE_S
+                    pauses.reset()
         except HeadwayError as error:
             log.info("nodes.watch_broken", reason=str(error))
         with contextlib.suppress(HeadwayError):
             await engine.submit(NodesUnknown())
-        await clock.sleep(pause_s)
-        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+        await clock.sleep(pauses.next_s())

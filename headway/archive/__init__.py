@@ -11,10 +11,11 @@ call it from a thread.
 
 from .compose import Composed, omittable
 from .ingest import IngestCancelled, ingest
-from .model import ArchiveRefused, ImageDamaged, ImageInfo, LayerInfo, Limits, SeveralImages
+from .model import ArchiveLimits, ArchiveRefused, ImageDamaged, ImageInfo, LayerInfo, SeveralImages
 from .store import ImageStore
 
 __all__ = [
+    "ArchiveLimits",
     "ArchiveRefused",
     "Composed",
     "ImageDamaged",
@@ -22,7 +23,6 @@ __all__ = [
     "ImageStore",
     "IngestCancelled",
     "LayerInfo",
-    "Limits",
     "SeveralImages",
     "ingest",
     "omittable",

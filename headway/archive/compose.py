@@ -91,8 +91,8 @@ def composed(digest: str, config: bytes, layers: Sequence[StoredLayer], *, omit:
 def omittable(layers: Sequence[str], present: Iterable[Sequence[str]]) -> frozenset[str]:
     """Which of an image's ``layers`` need not be sent to an engine that has images of the layers ``present``.
 
-    An engine knows a layer by all that lies below it, too; so only a common beginning counts, and no layer that
-    comes again further up.
+    An engine knows a layer together with all that lies below it. So only a common beginning counts, and a layer that
+    comes again further up is sent.
     """
     known = 0
     for others in present:

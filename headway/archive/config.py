@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from . import config_form, documents
-from .model import ArchiveRefused, Limits
+from .model import ArchiveLimits, ArchiveRefused
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _CREATED_BY = 500
@@ -33,7 +33,7 @@ class Config:
 
     @property
     def platform(self) -> str:
-        """Such as linux/amd64."""
+        """The platform, such as linux/amd64."""
         return "/".join(part for part in (self.os, self.architecture, self.variant) if part)
 
     def variable(self, name: str) -> str:
@@ -46,7 +46,7 @@ class Config:
         return found
 
 
-def parse_config(content: bytes, name: str, limits: Limits) -> Config:
+def parse_config(content: bytes, name: str, limits: ArchiveLimits) -> Config:
     """Reads a config.
 
     Raises:
@@ -72,7 +72,7 @@ def parse_config(content: bytes, name: str, limits: Limits) -> Config:
     for diff_id in diff_ids:
         if not _DIGEST.fullmatch(diff_id):
             raise ArchiveRefused(f"{what} names a layer {documents.clean(diff_id, 80)!r}, which is no sha256 digest.")
-    settings = document.get("config") or documents.Obj()
+    settings = document.get("config") or documents.JsonObject()
     created_at = config_form.moment(document.get("created") or "")
     return Config(
         architecture=documents.clean(document.get("architecture") or "", 64),
@@ -98,15 +98,15 @@ def _clean(texts: Iterable[str] | None) -> tuple[str, ...]:
 
 
 def _folder(path: str) -> str:
-    """As a container has it: absolute, and not above its root."""
+    """The path as a container has it: absolute, and not above its root."""
     return posixpath.normpath(f"/{path}").replace("//", "/") if path else ""
 
 
-def _steps(history: Sequence[documents.Obj | None], layers: int) -> tuple[str, ...]:
-    """Of each layer, the step of the build that made it, where the history fits."""
+def _steps(history: Sequence[documents.JsonObject | None], layers: int) -> tuple[str, ...]:
+    """The step of the build that made each layer, where the history fits."""
     found = [
         documents.clean(step.get("created_by") or "", _CREATED_BY)
-        for step in (one or documents.Obj() for one in history)
+        for step in (one or documents.JsonObject() for one in history)
         if step.get("empty_layer") is not True
     ]
     return tuple(found) if len(found) == layers else ("",) * layers

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from . import documents
-from .documents import Obj, wrong
+from .documents import JsonObject, wrong
 
 _TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d+))?(Z|[+-]\d\d:\d\d)")
 _INT64 = range(-(1 << 63), 1 << 63)
@@ -37,7 +37,9 @@ def _words(value: Any, what: str, key: str) -> Any:
 
 
 def _labels(value: Any, what: str, key: str) -> Any:
-    return Obj({name: documents.text(one, what, f"{key}.{name}") for name, one in _object(value, what, key).items()})
+    return JsonObject(
+        {name: documents.text(one, what, f"{key}.{name}") for name, one in _object(value, what, key).items()}
+    )
 
 
 def _names(value: Any, what: str, key: str) -> Any:
@@ -52,9 +54,9 @@ def _of(form: Mapping[str, Check]) -> Check:
     # Go takes keys for each other that differ in case only.
     known = {name.casefold(): name for name in form}
 
-    def check(value: Any, what: str, key: str) -> Obj:
+    def check(value: Any, what: str, key: str) -> JsonObject:
         prefix = f"{key}." if key else ""
-        read = Obj()
+        read = JsonObject()
         for name, one in _object(value, what, key).items():
             meant = known.get(name.casefold(), name)
             if one is not None and meant in form:
@@ -65,9 +67,9 @@ def _of(form: Mapping[str, Check]) -> Check:
     return check
 
 
-def _settings(value: Any, what: str, key: str) -> Obj:
+def _settings(value: Any, what: str, key: str) -> JsonObject:
     """What people know by these names alone."""
-    read: Obj = _CONTAINER(_object(value, what, key), what, "")
+    read: JsonObject = _CONTAINER(_object(value, what, key), what, "")
     return read
 
 
@@ -80,7 +82,7 @@ def _each(check: Check) -> Check:
     return of_all
 
 
-def _object(value: Any, what: str, key: str) -> Obj:
+def _object(value: Any, what: str, key: str) -> JsonObject:
     return documents.obj(value, what, key)
 
 
@@ -147,13 +149,13 @@ _IMAGE = _of(
 )
 
 
-def checked(content: bytes, what: str) -> Obj:
+def checked(content: bytes, what: str) -> JsonObject:
     """A config's document with its keys as they are written here.
 
     Raises:
         ArchiveRefused: it is no JSON, or a value is of another form; the message names its key.
     """
-    read: Obj = _IMAGE(documents.parse(content, what), what, "")
+    read: JsonObject = _IMAGE(documents.parse(content, what), what, "")
     return read
 
 

@@ -11,7 +11,7 @@ from .model import ArchiveRefused
 _NOT_TEXT = re.compile("[\0\ud800-\udfff]")
 
 
-class Obj(dict[str, Any]):
+class JsonObject(dict[str, Any]):
     """A JSON object. ``ambiguous``: two keys differ in case only, which engines take for the same key."""
 
     ambiguous = ""
@@ -29,16 +29,16 @@ def parse(content: bytes, name: str) -> Any:
         raise ArchiveRefused(f"{name} of the archive is no valid JSON.") from error
 
 
-def obj(value: Any, name: str, key: str = "") -> Obj:
+def obj(value: Any, name: str, key: str = "") -> JsonObject:
     """``value``, which must be an object whose keys are clear. ``key``: where it stands in the document ``name``."""
-    if not isinstance(value, Obj):
+    if not isinstance(value, JsonObject):
         raise wrong(name, key, "an object")
     if value.ambiguous:
         raise ArchiveRefused(f"{name} of the archive says {clean(value.ambiguous, 60)!r} twice.")
     return value
 
 
-def objects(value: Any, name: str, key: str = "") -> list[Obj]:
+def objects(value: Any, name: str, key: str = "") -> list[JsonObject]:
     """``value``, which must be a list of objects (null: an empty one)."""
     if value is None:
         return []
@@ -78,8 +78,8 @@ def clean(value: str, most: int = 32_768) -> str:
     return _NOT_TEXT.sub("\ufffd", value[:most])
 
 
-def _object(pairs: list[tuple[str, Any]]) -> Obj:
-    found = Obj(pairs)
+def _object(pairs: list[tuple[str, Any]]) -> JsonObject:
+    found = JsonObject(pairs)
     if len(found) != len(pairs):
         raise ValueError("a key stands twice")
     seen: set[str] = set()

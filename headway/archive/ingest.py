@@ -8,13 +8,13 @@ from pathlib import Path
 
 from ..errors import HeadwayError, StoreFull
 from .disk import as_problems, make_durable
-from .layers import Meter, Passed, pass_layer
-from .look import Found, LayerLook, look_over
+from .inspection import ImageContents, LayerInspection, inspect_layers
+from .layers import CopiedLayer, Meter, copy_layer
 from .manifests import Candidate, candidates, chosen
-from .model import MIB, ArchiveRefused, ImageInfo, LayerInfo, Limits
-from .outer import Outer, bomb
+from .model import MIB, ArchiveLimits, ArchiveRefused, ImageInfo, LayerInfo
 from .store import ImageStore, NewLayer
 from .tar import shown
+from .uploaded import UploadedArchive, bomb
 
 _LOOK_AT_ROOM_EVERY = 64 * MIB
 
@@ -37,13 +37,13 @@ def ingest(
     store: ImageStore,
     *,
     choose: str = "",
-    limits: Limits = Limits(),  # noqa: B008 - frozen
+    limits: ArchiveLimits = ArchiveLimits(),  # noqa: B008 - frozen
     on_progress: Callable[[int, int], None] = _nothing,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> ImageInfo:
     """Checks an uploaded archive to its last byte and keeps its image. Blocking; minutes for tens of GB.
 
-    ``choose`` says which image is meant where there are several: a tag of the archive, a platform such as
+    ``choose`` says which image is meant where there are several. It is a tag of the archive, a platform such as
     linux/arm64, or the digest of a config. ``on_progress`` hears how many bytes of how many are done; ``cancelled``
     is asked all the time. The same archive may be taken in again, also at the same moment: it is stored once. On
     failure nothing is left.
@@ -64,7 +64,7 @@ class _Ingest:
         source: Path,
         store: ImageStore,
         choose: str,
-        limits: Limits,
+        limits: ArchiveLimits,
         on_progress: Callable[[int, int], None],
         cancelled: Callable[[], bool],
     ) -> None:
@@ -81,7 +81,7 @@ class _Ingest:
         self._until_look = 0
 
     def run(self) -> ImageInfo:
-        outer = Outer(self._source, self._limits, self._read)
+        outer = UploadedArchive(self._source, self._limits, self._read)
         try:
             self._file_bytes = self._total = outer.file_bytes
             outer.index()
@@ -99,11 +99,11 @@ class _Ingest:
         return info
 
     def _layers(
-        self, outer: Outer, image: Candidate, wanted: Mapping[str, tuple[str, str]], work: Path
+        self, outer: UploadedArchive, image: Candidate, wanted: Mapping[str, tuple[str, str]], work: Path
     ) -> tuple[ImageInfo, list[NewLayer]]:
         trusted = self._store.trusted_layers()
         new: dict[str, NewLayer] = {}
-        looks: dict[str, LayerLook] = {}
+        looks: dict[str, LayerInspection] = {}
         meter = Meter(self._limits, self._grow)
         for member, content in outer.contents(wanted):
             diff_id, digest = wanted[member.name]
@@ -122,7 +122,7 @@ class _Ingest:
             if path is not None:
                 new[diff_id] = NewLayer(diff_id, passed.size_bytes, path)
             looks[diff_id] = passed.look
-        found = look_over([looks[diff_id] for diff_id in image.config.diff_ids], image.config)
+        found = inspect_layers([looks[diff_id] for diff_id in image.config.diff_ids], image.config)
         layers = [new[diff_id] for diff_id in image.config.diff_ids]
         return _info(image, layers, found), layers
 
@@ -134,7 +134,7 @@ class _Ingest:
         digest: str,
         meter: Meter,
         file: FileIO | None,
-    ) -> Passed:
+    ) -> CopiedLayer:
         def write(piece: bytes) -> None:
             assert file is not None
             self._until_look -= len(piece)
@@ -145,7 +145,7 @@ class _Ingest:
             while view:
                 view = view[file.write(view) :]
 
-        return pass_layer(
+        return copy_layer(
             content, name=name, diff_id=diff_id, digest=digest, meter=meter, write=write if file is not None else None
         )
 
@@ -189,7 +189,7 @@ def _wanted(image: Candidate) -> dict[str, tuple[str, str]]:
     return wanted
 
 
-def _info(image: Candidate, layers: list[NewLayer], found: Found) -> ImageInfo:
+def _info(image: Candidate, layers: list[NewLayer], found: ImageContents) -> ImageInfo:
     config = image.config
     return ImageInfo(
         digest=image.digest,

@@ -6,10 +6,10 @@ import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from .look import LayerLook
-from .model import ArchiveRefused, Limits
+from .inspection import LayerInspection
+from .model import ArchiveLimits, ArchiveRefused
 from .streams import CHUNK, Incomplete, Reader, packing, unpacked
-from .tar import Kind, Member, members, shown
+from .tar import Member, MemberKind, members, shown
 from .unpacking import Unpacking
 
 # Devices that a minimal system's /dev has, and that every container has anyway: null, zero, full, random, urandom,
@@ -19,18 +19,18 @@ _CLIMBING = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Passed:
+class CopiedLayer:
     """A layer that has gone past. ``packed`` says whether what was written is gzip."""
 
     size_bytes: int
     packed: bool
-    look: LayerLook
+    look: LayerInspection
 
 
 class Meter:
     """Counts over all layers of one archive, and refuses what grows too much."""
 
-    def __init__(self, limits: Limits, unpacked: Callable[[int], None]) -> None:
+    def __init__(self, limits: ArchiveLimits, unpacked: Callable[[int], None]) -> None:
         self.limits = limits
         self._unpacked = unpacked
         self._members = 0
@@ -45,11 +45,11 @@ class Meter:
             )
 
     def grow(self, count: int) -> None:
-        """So many unpacked bytes more."""
+        """Counts so many unpacked bytes more."""
         self._unpacked(count)
 
 
-def pass_layer(
+def copy_layer(
     content: Iterator[bytes],
     *,
     name: str,
@@ -57,7 +57,7 @@ def pass_layer(
     digest: str,
     meter: Meter,
     write: Callable[[bytes], None] | None,
-) -> Passed:
+) -> CopiedLayer:
     """Reads a layer to its end. ``write`` gets the bytes to keep: gzip as it came, everything else as a plain tar.
 
     Raises:
@@ -101,18 +101,18 @@ def pass_layer(
         raise ArchiveRefused(f"{where} doesn't have the digest {digest}: it was changed or damaged.")
     if f"sha256:{inside.hexdigest()}" != diff_id:
         raise ArchiveRefused(f"{where} is not the layer {diff_id} that the image's config names: changed or damaged.")
-    return Passed(size, keep_packed, look)
+    return CopiedLayer(size, keep_packed, look)
 
 
-def _look(reader: Reader, meter: Meter, where: str) -> LayerLook:
-    look = LayerLook()
+def _look(reader: Reader, meter: Meter, where: str) -> LayerInspection:
+    look = LayerInspection()
     climbing: set[str] = set()
     unpacking = Unpacking(where)
     for member in members(reader, meter.limits, meter.one_more, where=where):
         path = _checked(member, where)
         if climbing and _passes(climbing, path, member):
             raise ArchiveRefused(f"{where} goes through a link that leads out of the image: {shown(member.name)}.")
-        if member.kind is Kind.SYMLINK and ".." in member.link and _climbs(path, member.link):
+        if member.kind is MemberKind.SYMLINK and ".." in member.link and _climbs(path, member.link):
             # By itself it does no harm: inside a container nothing lies above the root.
             climbing.add(path)
             if len(climbing) > _CLIMBING:
@@ -139,14 +139,14 @@ def _checked(member: Member, where: str) -> str:
             f"{where} has a member with an absolute name, {shown(name)}: pack it with names that begin below the root."
         )
     match member.kind:
-        case Kind.HARDLINK:
+        case MemberKind.HARDLINK:
             if ".." in member.link.split("/"):
                 raise ArchiveRefused(
                     f"{where} has a hard link that leads out of the image: {shown(name)} to {shown(member.link)}."
                 )
-        case Kind.BLOCK:
+        case MemberKind.BLOCK:
             raise ArchiveRefused(f"{where} has a block device, {shown(name)}; an image must have none.")
-        case Kind.CHAR:
+        case MemberKind.CHAR:
             if member.device not in _HARMLESS:
                 major, minor = member.device
                 raise ArchiveRefused(
@@ -160,7 +160,7 @@ def _checked(member: Member, where: str) -> str:
 
 def _passes(links: set[str], path: str, member: Member) -> bool:
     """Whether a member lies below one of the links, or is a hard link to something below one."""
-    for way in (path, member.link.lstrip("/") if member.kind is Kind.HARDLINK else ""):
+    for way in (path, member.link.lstrip("/") if member.kind is MemberKind.HARDLINK else ""):
         while (cut := way.rfind("/")) > 0:
             way = way[:cut]
             if way in links:

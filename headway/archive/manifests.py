@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 
 from . import documents
 from .config import Config, parse_config
-from .model import ArchiveRefused, Limits, SeveralImages
-from .outer import Outer
+from .model import ArchiveLimits, ArchiveRefused, SeveralImages
 from .tar import shown
+from .uploaded import UploadedArchive
 
 _DEFAULT_PLATFORM = "linux/amd64"
 _INDEXES = frozenset(
@@ -59,7 +59,7 @@ class Candidate:
     layers: tuple[Layer, ...]
 
 
-def candidates(outer: Outer, limits: Limits) -> list[Candidate]:
+def candidates(outer: UploadedArchive, limits: ArchiveLimits) -> list[Candidate]:
     """All images of an archive, each content once.
 
     Raises:
@@ -147,7 +147,7 @@ def _listed(choices: Sequence[str]) -> str:
     return f"{', '.join(told)} and {last}" if told else last
 
 
-def _of_docker(outer: Outer, limits: Limits) -> Iterable[Candidate]:
+def _of_docker(outer: UploadedArchive, limits: ArchiveLimits) -> Iterable[Candidate]:
     document = documents.parse(outer.document("manifest.json", "manifest", limits.document_bytes), "manifest.json")
     entries = documents.objects(document, "manifest.json")
     if not entries:
@@ -172,7 +172,7 @@ def _of_docker(outer: Outer, limits: Limits) -> Iterable[Candidate]:
         yield _candidate(content, name, tuple(documents.clean(tag, 512) for tag in tags), layers, limits)
 
 
-def _of_oci(outer: Outer, limits: Limits) -> Iterable[Candidate]:
+def _of_oci(outer: UploadedArchive, limits: ArchiveLimits) -> Iterable[Candidate]:
     document = documents.parse(outer.document("index.json", "index", limits.document_bytes), "index.json")
     walk = _Walk(outer, limits)
     found = list(walk.index(documents.obj(document, "index.json"), (), 0))
@@ -186,13 +186,13 @@ def _of_oci(outer: Outer, limits: Limits) -> Iterable[Candidate]:
 class _Walk:
     """Through an OCI index and the indexes in it."""
 
-    def __init__(self, outer: Outer, limits: Limits) -> None:
+    def __init__(self, outer: UploadedArchive, limits: ArchiveLimits) -> None:
         self._outer = outer
         self._limits = limits
         self._seen = 0
         self.absent = ""
 
-    def index(self, document: documents.Obj, names: tuple[str, ...], depth: int) -> Iterable[Candidate]:
+    def index(self, document: documents.JsonObject, names: tuple[str, ...], depth: int) -> Iterable[Candidate]:
         """The images of one index; ``names`` are those of the index itself."""
         if depth > _DEPTH:
             raise ArchiveRefused("The archive has indexes in indexes in indexes; this is no image.")
@@ -216,7 +216,7 @@ class _Walk:
             else:
                 yield from self._image(inner, own)
 
-    def _image(self, manifest: documents.Obj, names: tuple[str, ...]) -> Iterable[Candidate]:
+    def _image(self, manifest: documents.JsonObject, names: tuple[str, ...]) -> Iterable[Candidate]:
         config = documents.obj(manifest.get("config"), "a manifest", "config")
         if documents.text(config.get("mediaType"), "a manifest", "config.mediaType") not in _CONFIGS:
             return  # a chart, a signature or another thing that isn't run
@@ -234,7 +234,7 @@ class _Walk:
         content = self._blob(config, "config", self._limits.config_bytes)
         yield _candidate(content, self._blob_name(config, "config"), names, layers, self._limits)
 
-    def _blob(self, descriptor: documents.Obj, what: str, most: int) -> bytes:
+    def _blob(self, descriptor: documents.JsonObject, what: str, most: int) -> bytes:
         name = self._blob_name(descriptor, what)
         content = self._outer.document(name, what, most)
         if not right_digest(content, documents.text(descriptor.get("digest"), what, "digest")):
@@ -243,13 +243,13 @@ class _Walk:
             )
         return content
 
-    def _blob_name(self, descriptor: documents.Obj, what: str) -> str:
+    def _blob_name(self, descriptor: documents.JsonObject, what: str) -> str:
         digest = documents.text(descriptor.get("digest"), what, "digest")
         if not _DIGEST.fullmatch(digest):
             raise ArchiveRefused(f"The archive names a {what} by {documents.clean(digest, 80)!r}, which is no digest.")
         return f"blobs/{digest.replace(':', '/')}"
 
-    def _names(self, entry: documents.Obj) -> tuple[str, ...]:
+    def _names(self, entry: documents.JsonObject) -> tuple[str, ...]:
         notes = entry.get("annotations")
         if not isinstance(notes, dict):
             return ()
@@ -259,7 +259,7 @@ class _Walk:
                 return (documents.clean(name, 512),)
         return ()
 
-    def _is_no_image(self, entry: documents.Obj) -> bool:
+    def _is_no_image(self, entry: documents.JsonObject) -> bool:
         notes = entry.get("annotations")
         if isinstance(notes, dict) and notes.get("vnd.docker.reference.type"):
             return True
@@ -268,7 +268,9 @@ class _Walk:
         return isinstance(platform, dict) and platform.get("os") not in (None, "", "linux")
 
 
-def _candidate(content: bytes, name: str, names: tuple[str, ...], layers: list[Layer], limits: Limits) -> Candidate:
+def _candidate(
+    content: bytes, name: str, names: tuple[str, ...], layers: list[Layer], limits: ArchiveLimits
+) -> Candidate:
     config = parse_config(content, shown(name), limits)
     if len(layers) != len(config.diff_ids):
         raise ArchiveRefused(

@@ -39,7 +39,7 @@ class ImageDamaged(HeadwayError):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ArchiveLimits:
     """What one archive may hold and cost.
 
     A bomb is what unpacks to more than ``ratio`` times the uploaded file and to more than ``ratio_free_bytes``.

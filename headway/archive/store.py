@@ -6,9 +6,9 @@
     images/.ingest/ID/              work of one ingest or removal, held by a lock while it lives
 
 An ingest keeps a hard link, in its own folder, to every layer that its image needs. So a layer can be removed from
-`layers` at any moment, and is there again when the image appears; only that moment, and the removal of layers, hold
-`images/.lock`. Locks are those of files (flock), so that they end with the process that held them: what a killed one
-left can be told from what is being worked on, by any process.
+`layers` at any moment, and is there again when the image appears. Only that moment and the removal of layers hold
+`images/.lock`. Locks are those of files (flock), so that they end with the process that held them. So any process can
+tell what a killed one left from what is being worked on.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ..mount import Layout
 from .compose import Composed, StoredLayer, composed
 from .config import parse_config
 from .disk import as_problems, bytes_below, make_folder, sync_folder, take_away, write_durably
-from .model import ImageDamaged, ImageInfo, Limits
+from .model import ArchiveLimits, ImageDamaged, ImageInfo
 
 log = logging.getLogger("headway.archive")
 
@@ -296,7 +296,9 @@ class ImageStore:
                 used.update(str(layer["file"]) for layer in document["layers"])
             except (ImageDamaged, KeyError, TypeError):
                 # Its layers are spared whatever file they lie in: a damaged description can be made anew.
-                config = parse_config((Path(entry.path) / "config.json").read_bytes(), "of a stored image", Limits())
+                config = parse_config(
+                    (Path(entry.path) / "config.json").read_bytes(), "of a stored image", ArchiveLimits()
+                )
                 for diff_id in config.diff_ids:
                     used.update(path.name for path in self._files_of(diff_id))
         return used

@@ -1,8 +1,8 @@
 """Tar headers, read one after another from a stream, with a limit on everything.
 
-The standard library's reader takes headers of any size into memory, follows sparse maps and forgives a cut end, so
-it isn't used on what a stranger uploaded. This one reads what engines write and read: ustar, GNU long names and pax.
-It refuses sparse members (a few bytes that grow on somebody's disk) and kinds it doesn't know.
+The standard library's reader takes headers of any size into memory, follows sparse maps and forgives a cut end.
+An upload may be hostile, so this module has a reader of its own. It reads what engines write and read: ustar, GNU long
+names and pax. It refuses sparse members (a few bytes that grow on somebody's disk) and kinds it doesn't know.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from .model import ArchiveRefused, Limits
+from .model import ArchiveLimits, ArchiveRefused
 from .streams import Incomplete, Reader
 
 BLOCK = 512
@@ -21,7 +21,7 @@ _EXTENSIONS_IN_A_ROW = 8
 _OCTAL = frozenset(b"01234567")
 
 
-class Kind(Enum):
+class MemberKind(Enum):
     """What a member is."""
 
     FILE = "file"
@@ -34,15 +34,15 @@ class Kind(Enum):
 
 
 _KINDS = {
-    b"0": Kind.FILE,
-    b"\0": Kind.FILE,
-    b"7": Kind.FILE,
-    b"1": Kind.HARDLINK,
-    b"2": Kind.SYMLINK,
-    b"3": Kind.CHAR,
-    b"4": Kind.BLOCK,
-    b"5": Kind.DIR,
-    b"6": Kind.FIFO,
+    b"0": MemberKind.FILE,
+    b"\0": MemberKind.FILE,
+    b"7": MemberKind.FILE,
+    b"1": MemberKind.HARDLINK,
+    b"2": MemberKind.SYMLINK,
+    b"3": MemberKind.CHAR,
+    b"4": MemberKind.BLOCK,
+    b"5": MemberKind.DIR,
+    b"6": MemberKind.FIFO,
 }
 
 
@@ -51,7 +51,7 @@ class Member:
     """One member; ``size`` is that of its content, which begins at ``offset`` of the tar."""
 
     name: str
-    kind: Kind
+    kind: MemberKind
     size: int
     link: str
     device: tuple[int, int]
@@ -59,7 +59,7 @@ class Member:
 
 
 def members(
-    reader: Reader, limits: Limits, count: Callable[[], None], *, where: str, whole: bool = False
+    reader: Reader, limits: ArchiveLimits, count: Callable[[], None], *, where: str, whole: bool = False
 ) -> Iterator[Member]:
     """Each member in turn; between two steps the caller may read of the member's content, at most its size.
 
@@ -126,7 +126,7 @@ def _member(
     name: str | None,
     link: str | None,
     size: int | None,
-    limits: Limits,
+    limits: ArchiveLimits,
     where: str,
 ) -> Member:
     if name is None:
@@ -141,16 +141,16 @@ def _member(
     if kind is None:
         what = "a sparse file" if code == b"S" else f"of the unknown kind {code!r}"
         raise ArchiveRefused(f"{where}: {shown(name)} is {what}, which isn't taken.")
-    if kind is Kind.FILE and code != b"7" and name.endswith("/"):
-        kind = Kind.DIR  # as written before there was a kind for folders
+    if kind is MemberKind.FILE and code != b"7" and name.endswith("/"):
+        kind = MemberKind.DIR  # as written before there was a kind for folders
     if size is None:
         size = _number(head[124:136], where)
-    if kind is not Kind.FILE:
+    if kind is not MemberKind.FILE:
         size = 0  # whatever the header says: no content follows
     if size > limits.member_bytes:
         raise ArchiveRefused(f"{where}: {shown(name)} claims {size} bytes; {limits.member_bytes} may be.")
     device = (0, 0)
-    if kind in (Kind.CHAR, Kind.BLOCK):
+    if kind in (MemberKind.CHAR, MemberKind.BLOCK):
         device = (_number(head[329:337], where), _number(head[337:345], where))
     return Member(name, kind, size, link, device, offset)
 

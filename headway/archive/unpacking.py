@@ -1,8 +1,8 @@
 """What an engine would meet if it unpacked a layer: what each member needs to be there already.
 
-Engines unpack a layer into an empty folder of its own (overlay2, tried with Docker Engine 20.10: the strictest of all),
-so links lead to what came before them in the same layer and to nothing else. Nothing is unpacked here; names are kept
-as hashes, and past a number of them this looks no further: an engine then says itself what it can't unpack.
+Engines unpack a layer into an empty folder of its own (overlay2 of Docker Engine 20.10, the strictest, was tried).
+So a link leads only to what came before it in the same layer. Nothing is unpacked here; names are kept as hashes. Past
+a number of names this looks no further: an engine then says itself what it can't unpack.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import posixpath
 from enum import Enum
 
 from .model import ArchiveRefused
-from .tar import Kind, Member, shown
+from .tar import Member, MemberKind, shown
 
 _MOST = 500_000  # names of a layer, about 150 bytes each
 _MOST_LINKS = 200_000
@@ -69,12 +69,12 @@ class Unpacking:
             return
         thing = _Thing.OTHER
         match member.kind:
-            case Kind.DIR:
+            case MemberKind.DIR:
                 thing = _Thing.FOLDER
-            case Kind.SYMLINK:
+            case MemberKind.SYMLINK:
                 thing = _Thing.LINK
                 self._links[path] = member.link
-            case Kind.HARDLINK:
+            case MemberKind.HARDLINK:
                 self._check_hard_link(path, member)
         if self._last_real != parent:
             self._things[hash(posixpath.join(self._last_real, base))] = thing

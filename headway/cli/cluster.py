@@ -10,7 +10,7 @@ import click
 
 from ..units import counted, parse_size
 from .common import ago, client, output_option, print_json, safe, size, span, table, tone
-from .starts import preview_command, promised, starts_about
+from .start_times import preview_command, promised, starts_about
 
 
 @click.group(invoke_without_command=True)
@@ -18,7 +18,10 @@ from .starts import preview_command, promised, starts_about
 @output_option
 @click.pass_context
 def queue(ctx: click.Context, limit: int, output: str) -> None:
-    """Show what waits, in order, and why; set what orders it (admins)."""
+    """Show the waiting tasks in their order, and why each one waits.
+
+    Admins can change what orders them.
+    """
     if ctx.invoked_subcommand is None:
         _show_queue(limit, output)
     elif output != "table":
@@ -30,7 +33,7 @@ def queue(ctx: click.Context, limit: int, output: str) -> None:
 @click.option("--discipline", help="conservative, easy, greedy or strict; `default`: as configured.")
 @output_option
 def queue_set(policy: str | None, discipline: str | None, output: str) -> None:
-    """Order the running queue by another policy or discipline. Nothing that waits is lost, and promises stay."""
+    """Change the policy or discipline of the queue. No waiting task is lost, and promised starts stay."""
     wanted = {k: v for k, v in (("policy", policy), ("discipline", discipline)) if v is not None}
     if not wanted:
         raise click.UsageError("say what to set, for instance --policy log_aging:c=600")
@@ -104,7 +107,7 @@ def _show_queue(limit: int, output: str) -> None:
         ]
         table(columns, rows)
         if any(entry["estimate_rough"] for entry in answer["entries"]):
-            click.echo("~ a rough figure: no reservation stands behind it yet")
+            click.echo("~ a rough estimate: no machine is reserved for that task yet")
 
 
 queue.add_command(preview_command)
@@ -114,7 +117,7 @@ queue.add_command(preview_command)
 @output_option
 @click.pass_context
 def nodes(ctx: click.Context, output: str) -> None:
-    """Show machines; cordon, uncordon, drain them (admins)."""
+    """Show machines. Admins can close them for new work and open them again."""
     if ctx.invoked_subcommand is None:
         ctx.invoke(nodes_ls, output=output)
     elif output != "table":
@@ -169,7 +172,7 @@ def nodes_show(node_id: str, output: str) -> None:
     if output == "json":
         print_json(node)
         return
-    click.echo(f"{node['id']}  {tone(node['health'])}, {tone(node['admission'])}, seen {ago(node['seen_at'])}")
+    click.echo(f"{node['id']}  {tone(node['health'])}, {tone(node['admission'])}, last answered {ago(node['seen_at'])}")
     if node["health_sentence"]:
         click.echo(safe(node["health_sentence"]))
     click.echo(
@@ -179,7 +182,7 @@ def nodes_show(node_id: str, output: str) -> None:
     click.echo(f"memory {size(node['memory_used_bytes'])} of {size(node['memory_bytes'])}")
     click.echo(f"disk {size(node['disk_free_bytes'])} free of {size(node['disk_total_bytes'])}")
     for gpu in node["gpus"]:
-        state = "sick" if gpu["sick"] else "busy from outside" if gpu["busy_outside"] else "fit"
+        state = "unhealthy" if gpu["sick"] else "used by another program" if gpu["busy_outside"] else "healthy"
         click.echo(f"GPU {gpu['uuid']} {safe(gpu['model'])} {size(gpu['memory_bytes'])}: {state} {safe(gpu['note'])}")
     for condition in node["conditions"]:
         click.echo(f"{condition['word']} (since {ago(condition['since_at'])}): {safe(condition['sentence'])}")
@@ -199,18 +202,18 @@ def _node_action(action: str, text: str) -> None:
             print_json(answer)
         elif "attempts_lost" in answer:
             lost = counted(answer["attempts_lost"], "attempt")
-            click.echo(f"{node_id}: {lost} declared lost; what ran there is queued again")
+            click.echo(f"{node_id}: {lost} declared lost; their tasks are queued again")
         else:
             click.echo(f"{answer['id']}: {tone(answer['admission'])}")
 
 
-_node_action("cordon", "Take no new work on a machine; what runs goes on.")
-_node_action("uncordon", "Take work again.")
-_node_action("drain", "Take no new work and let what runs end.")
+_node_action("cordon", "Start no new work on a machine; what runs there goes on.")
+_node_action("uncordon", "Let a machine take work again.")
+_node_action("drain", "Start no new work on a machine and let what runs there end; it is DRAINED then.")
 _node_action(
     "lost",
-    "Declare that a machine will not come back: its running tasks are queued again at once. One that answers is "
-    "refused: cordon or drain it, or stop its worker first.",
+    "Declare that a machine will not come back. Its running tasks are queued again at once. A machine that still "
+    "answers is refused: cordon or drain it, or stop its worker first.",
 )
 
 

@@ -62,7 +62,7 @@ def print_json(value: Any) -> None:
 
 
 def content_of(file: str) -> bytes:
-    """Of the file that was named, or of standard input for ``-``.
+    """The content of the file that was named, or of standard input for ``-``.
 
     Raises:
         OSError: it can't be read.
@@ -235,7 +235,10 @@ def task_exit_status(task: dict[str, Any]) -> int:
 
 
 def job_exit_status(job: dict[str, Any]) -> int:
-    """Of ``wait`` and ``submit --wait``: the task's own for a single one, else 0, 1, or 130 when cancelled."""
+    """The exit status of ``wait`` and ``submit --wait``.
+
+    A job with a single task gives that task's own; others give 0, 1, or 130 when cancelled.
+    """
     if len(job["tasks"]) == 1:
         return task_exit_status(job["tasks"][0])
     return {"SUCCEEDED": 0, "CANCELLED": 130}.get(job["state"], 1)

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from ..client import Client, Refused
-from ..client.market import Market
+from ..client.market import MarketClient
 from ..units import counted
 from .common import ago, client, output_option, print_json, safe, size, table, whole_file
 from .transfer import audience, audience_in_full, print_audience, print_waits, share_changes, share_options
@@ -29,7 +29,7 @@ def datasets() -> None:
 def ls(query: str, output: str) -> None:
     """List datasets; QUERY is part of a name or description."""
     with client() as http:
-        found = Market(http).datasets(query)
+        found = MarketClient(http).datasets(query)
     if output == "json":
         print_json(found)
         return
@@ -57,7 +57,7 @@ def ls(query: str, output: str) -> None:
 def show(name: str, output: str) -> None:
     """Show one dataset with its versions and who uses it."""
     with client() as http:
-        found = Market(http).dataset(name)
+        found = MarketClient(http).dataset(name)
     if output == "json":
         print_json(found)
         return
@@ -94,7 +94,7 @@ def publish(name: str, path: str, no_wait: bool, output: str, **fields: Any) -> 
     """Publish the folder PATH of your personal space as a new version of the dataset NAME."""
     fields["copy"] = fields["copy"] or None
     with client() as http:
-        market = Market(http)
+        market = MarketClient(http)
         before = _versions(market, name)
         found = market.publish(name=name, path=path, **fields)
         version = fields["version"] or next(v["version"] for v in found["versions"] if v["version"] not in before)
@@ -109,7 +109,7 @@ def publish(name: str, path: str, no_wait: bool, output: str, **fields: Any) -> 
         click.echo(f"{safe(name)}@{safe(version)}: {counted(done['files'], 'file')}, {size(done['size_bytes'])}")
 
 
-def _versions(market: Market, name: str) -> set[str]:
+def _versions(market: MarketClient, name: str) -> set[str]:
     try:
         return {v["version"] for v in market.dataset(name)["versions"]}
     except Refused as refused:
@@ -118,7 +118,7 @@ def _versions(market: Market, name: str) -> set[str]:
         return set()
 
 
-def _published(market: Market, http: Client, name: str, version: str) -> dict[str, Any]:
+def _published(market: MarketClient, http: Client, name: str, version: str) -> dict[str, Any]:
     from ..errors import Conflict
 
     told = -1
@@ -144,7 +144,7 @@ def _published(market: Market, http: Client, name: str, version: str) -> dict[st
 def share(name: str, output: str, **options: Any) -> None:
     """Say who may use a dataset of yours."""
     with client() as http:
-        market = Market(http)
+        market = MarketClient(http)
         found = market.change_dataset(name, share_changes(market.dataset(name), options))
     print_audience(found, found["name"], output)
 
@@ -157,7 +157,7 @@ def rm(name: str, wait: bool, output: str) -> None:
     """Remove a dataset of yours, or one version: NAME@VERSION."""
     name, _, version = name.partition("@")
     with client() as http:
-        answer = Market(http).delete_dataset(name, version, wait=wait)
+        answer = MarketClient(http).delete_dataset(name, version, wait=wait)
     print_waits(answer, "its data goes", output)
 
 
@@ -171,10 +171,10 @@ def checksums(name: str, place: Path | None) -> None:
         raise click.UsageError("say which version: NAME@VERSION")
     with client() as http:
         if place is None:
-            Market(http).checksums(name, version, sys.stdout.buffer)
+            MarketClient(http).checksums(name, version, sys.stdout.buffer)
             return
         with whole_file(place) as file:
-            Market(http).checksums(name, version, file)
+            MarketClient(http).checksums(name, version, file)
 
 
 def _states(found: dict[str, Any]) -> str:

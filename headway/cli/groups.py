@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from ..client.market import Market
+from ..client.market import MarketClient
 from .common import client, output_option, print_json, safe, table
 
 
@@ -20,7 +20,7 @@ def groups() -> None:
 def ls(output: str) -> None:
     """List groups with their members."""
     with client() as http:
-        found = Market(http).groups()
+        found = MarketClient(http).groups()
     if output == "json":
         print_json(found)
     else:
@@ -34,7 +34,7 @@ def ls(output: str) -> None:
 def create(name: str, members: tuple[str, ...], output: str) -> None:
     """Make a group NAME of MEMBERS."""
     with client() as http:
-        _told(Market(http).create_group(name, list(members)), output)
+        _told(MarketClient(http).create_group(name, list(members)), output)
 
 
 @groups.command("add")
@@ -44,7 +44,7 @@ def create(name: str, members: tuple[str, ...], output: str) -> None:
 def add(name: str, members: tuple[str, ...], output: str) -> None:
     """Take MEMBERS into the group NAME."""
     with client() as http:
-        _told(Market(http).change_group(name, add=list(members), remove=[]), output)
+        _told(MarketClient(http).change_group(name, add=list(members), remove=[]), output)
 
 
 @groups.command("remove")
@@ -54,7 +54,7 @@ def add(name: str, members: tuple[str, ...], output: str) -> None:
 def remove(name: str, members: tuple[str, ...], output: str) -> None:
     """Take MEMBERS out of the group NAME."""
     with client() as http:
-        _told(Market(http).change_group(name, add=[], remove=list(members)), output)
+        _told(MarketClient(http).change_group(name, add=[], remove=list(members)), output)
 
 
 @groups.command("rm")
@@ -62,7 +62,7 @@ def remove(name: str, members: tuple[str, ...], output: str) -> None:
 def rm(name: str) -> None:
     """Remove a group; what was shared with it is not any more."""
     with client() as http:
-        Market(http).delete_group(name)
+        MarketClient(http).delete_group(name)
 
 
 def _told(group: dict[str, Any], output: str) -> None:

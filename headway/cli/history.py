@@ -16,7 +16,7 @@ _STARTS_SHOWN = 10
 
 
 def show_history(http: Client, job_id: str, tasks: Sequence[str], limit: int, output: str) -> None:
-    """Prints, for each task, the passes that started something while it waited, latest first."""
+    """Prints, for each task, the scheduling passes that started something while it waited, latest first."""
     if len(tasks) > _TASKS_AT_MOST:
         raise click.UsageError(f"the job has {len(tasks)} tasks: name one of them, {job_id}/TASK")
     found = {task: http.decisions(job_id, task, limit=limit) for task in tasks}
@@ -32,8 +32,8 @@ def _lines(task: str, answer: dict[str, Any]) -> list[str]:
     passes = answer["decisions"]
     if not passes:
         days = answer["kept_days"]
-        kept = f"what passes decided is kept for {counted(days, 'day')}" if days else "none is kept"
-        return [f"{task}: no pass started anything while it waited ({kept})"]
+        kept = f"decisions are kept for {counted(days, 'day')}" if days else "decisions are not kept"
+        return [f"{task}: the scheduler started nothing while it waited ({kept})"]
     lines = [f"{task}:"]
     for one in passes:
         lines += _of_pass(one)
@@ -56,11 +56,11 @@ def _of_pass(one: dict[str, Any]) -> list[str]:
     if one["started_itself"]:
         return lines
     if one["place"]:
-        key = f", key {one['key']:.10g}" if one["key"] is not None else ""
-        lines.append(f"    it waited at place {one['place']} of those that were looked at{key}")
+        key = f", sort key {one['key']:.10g}" if one["key"] is not None else ""
+        lines.append(f"    it waited at place {one['place']} of the tasks that the scheduler looked at{key}")
     else:
         lines.append("    it did not start")
     lines += [f"      {wait['word']}: {safe(wait['sentence'])}" for wait in one["waits"]]
     if one["reserved_start_at"] is not None:
-        lines.append(f"      a place was booked for it at {moment(one['reserved_start_at'])}")
+        lines.append(f"      a start was reserved for it at {moment(one['reserved_start_at'])}")
     return lines

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, cast
 import click
 
 from ..client import Client
-from ..client.market import Market
+from ..client.market import MarketClient
 from ..errors import Conflict, InvalidInput
 from ..units import counted
 from .common import ago, client, output_option, print_json, safe, size, table, whole_file
@@ -41,7 +41,7 @@ def images() -> None:
 def ls(query: str, owner: str, output: str) -> None:
     """List images; QUERY is part of a name, a description or a framework."""
     with client() as http:
-        found = list(Market(http).images(query, owner))
+        found = list(MarketClient(http).images(query, owner))
     if output == "json":
         print_json(found)
         return
@@ -72,7 +72,7 @@ def _contents(tag: dict[str, Any]) -> str:
 def show(ref: str, output: str) -> None:
     """Show what is inside OWNER/NAME[:TAG], and who uses it."""
     with client() as http:
-        found = Market(http).image(ref)
+        found = MarketClient(http).image(ref)
     if output == "json":
         print_json(found)
         return
@@ -199,7 +199,7 @@ def _archive(source: str, image: str) -> Iterator[tuple[Path, str]]:
 def pull(ref: str, place: Path | None) -> None:
     """Fetch OWNER/NAME[:TAG] into this machine's Docker Engine, or into a file."""
     with client() as http:
-        market = Market(http)
+        market = MarketClient(http)
         if place == Path("-"):
             market.download_image(ref, sys.stdout.buffer)
         elif place is not None:
@@ -209,7 +209,7 @@ def pull(ref: str, place: Path | None) -> None:
             _into_engine(market, ref)
 
 
-def _into_engine(market: Market, ref: str) -> None:
+def _into_engine(market: MarketClient, ref: str) -> None:
     docker = _docker()
     # By a file and not a pipe: what broke off half way must not reach the engine.
     with tempfile.NamedTemporaryFile(prefix="headway-pull-", dir=os.environ.get("TMPDIR", "/var/tmp")) as file:
@@ -226,7 +226,7 @@ def _into_engine(market: Market, ref: str) -> None:
 def share(ref: str, output: str, **options: Any) -> None:
     """Say who may use an image of yours."""
     with client() as http:
-        market = Market(http)
+        market = MarketClient(http)
         found = market.change_image(ref, share_changes(market.image(ref), options))
     print_audience(found, found["full_name"], output)
 
@@ -241,7 +241,7 @@ def describe(ref: str, text: str | None, file: Any, output: str) -> None:
     if (text is None) == (file is None):
         raise click.UsageError("give the text, or --file")
     with client() as http:
-        found = Market(http).change_image(ref, {"description": text if text is not None else file.read()})
+        found = MarketClient(http).change_image(ref, {"description": text if text is not None else file.read()})
     if output == "json":
         print_json(found)
 
@@ -253,7 +253,7 @@ def describe(ref: str, text: str | None, file: Any, output: str) -> None:
 def tag_image(ref: str, tag: str, output: str) -> None:
     """Give the content of OWNER/NAME[:TAG] one more tag."""
     with client() as http:
-        found = Market(http).tag_image(ref, tag)
+        found = MarketClient(http).tag_image(ref, tag)
     if output == "json":
         print_json(found)
 
@@ -265,7 +265,7 @@ def tag_image(ref: str, tag: str, output: str) -> None:
 def rm(ref: str, wait: bool, output: str) -> None:
     """Remove a tag (OWNER/NAME:TAG) or a whole image (OWNER/NAME) of yours."""
     with client() as http:
-        answer = Market(http).delete_image(ref, wait=wait)
+        answer = MarketClient(http).delete_image(ref, wait=wait)
     print_waits(answer, "its content goes", output)
 
 

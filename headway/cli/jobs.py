@@ -29,8 +29,8 @@ from .common import (
     tone,
 )
 from .history import show_history
-from .starts import place_line
-from .terms import in_words
+from .priority import priority_lines
+from .start_times import place_line
 
 
 @click.command()
@@ -73,8 +73,8 @@ def _ran(job: dict[str, Any]) -> float | None:
 
 
 def _task_ran(task: dict[str, Any]) -> float | None:
-    # The end of the process, by the launcher's clock: what the task itself tells includes the time until the news of
-    # it came, which is long when a service was away.
+    # The launcher's clock knows the end of the process. The task's own end includes the time until the news of it came,
+    # which is long when a service was away.
     measured = [a["phases"].get("running_s") for a in task["attempts"] if a["number"] == task["attempt"]]
     if task["ended_at"] is not None and measured and measured[0] is not None:
         return float(measured[0])
@@ -164,11 +164,11 @@ def _print_attempt(attempt: dict[str, Any]) -> None:
     if attempt["reason"]:
         click.echo("  " + safe(attempt["reason"]["sentence"]))
     for given in attempt["extensions"]:
-        forced = ", though it was promised to others or kept for short tasks" if given["forced"] else ""
+        forced = ", although others had it promised or it was kept for short tasks" if given["forced"] else ""
         click.echo(f"  {safe(given['by'])} gave it {span(given['seconds'])} more at {moment(given['at'])}{forced}")
     if attempt["ended_at"] is None and attempt["deadline_at"] is not None:
         pending = " (its machine has not confirmed it yet)" if attempt["extension_pending"] else ""
-        click.echo(f"  ended at {moment(attempt['deadline_at'])} at the latest{pending}")
+        click.echo(f"  it is stopped at {moment(attempt['deadline_at'])} at the latest{pending}")
     for warning in attempt["warnings"]:
         click.echo("  warning: " + safe(warning))
 
@@ -186,9 +186,9 @@ def _chosen(job: dict[str, Any], name: str) -> list[dict[str, Any]]:
 
 @click.command()
 @click.argument("reference", type=ReferenceType(2))
-@click.option("--history", is_flag=True, help="Who started while it waited, and why it did not.")
+@click.option("--history", is_flag=True, help="Which tasks started while it waited, and why it did not.")
 @click.option(
-    "-n", "--limit", default=20, show_default=True, type=click.IntRange(1, 200), help="Passes of the history."
+    "-n", "--limit", default=20, show_default=True, type=click.IntRange(1, 200), help="Scheduling passes to show."
 )
 @output_option
 def explain(reference: Reference, history: bool, limit: int, output: str) -> None:
@@ -209,8 +209,8 @@ def explain(reference: Reference, history: bool, limit: int, output: str) -> Non
         if task["place"]:
             now = time.time()
             if task["place"]["position"]:
-                click.echo(f"  place {task['place']['position']} in the queue, which rests on:")
-                for line in in_words(task["place"]["terms"], now):
+                click.echo(f"  place {task['place']['position']} in the queue, because of:")
+                for line in priority_lines(task["place"]["terms"], now):
                     click.echo(f"    {line}")
             if starts := place_line(task["place"], now):
                 click.echo(f"  {starts}")
@@ -287,9 +287,11 @@ def _action(name: str, done: str, text: str) -> click.Command:
 
 cancel = _action("cancel", "told to end", "Cancel jobs or tasks, in any state; what has ended stays as it is.")
 retry = _action(
-    "retry", "to run again", "Run the failed, cancelled and skipped tasks of a job again; ageing starts anew."
+    "retry", "to run again", "Run the failed, cancelled and skipped tasks of a job again. They wait from now on."
 )
-hold = _action("hold", "held", "Keep waiting tasks from starting; what runs goes on. Time on hold does not age.")
+hold = _action(
+    "hold", "held", "Keep waiting tasks from starting; what runs goes on. Time on hold does not count as waiting."
+)
 release = _action("release", "released", "Let held tasks wait for their turn again.")
 
 
@@ -301,8 +303,8 @@ release = _action("release", "released", "Let held tasks wait for their turn aga
 def extend(reference: Reference, by: str, force: bool, output: str) -> None:
     """Give a running task more TIME, such as 30m or 1h30m.
 
-    Granted at once when nobody's promised start moves and the reserve for short tasks is kept. The task may be left
-    out of a job that has one.
+    It is granted at once if no promised start gets later and the reserve for short tasks stays whole. Of a job with a
+    single task the job's ID is enough.
     """
     with client() as http:
         task = reference.task or _only_task(http, reference.job)
@@ -319,7 +321,7 @@ def extend(reference: Reference, by: str, force: bool, output: str) -> None:
     click.echo(answer["sentence"])
     deadline = answer["attempt"]["deadline_at"]
     if deadline is not None:
-        click.echo(f"It is ended at {moment(deadline)} at the latest.")
+        click.echo(f"It is stopped at {moment(deadline)} at the latest.")
 
 
 def _only_task(http: Client, job_id: str) -> str:

@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 
 import click
 
+from ..backoff import Backoff
 from ..client import Client, Refused
 from ..errors import HeadwayError
 from ..states import TASK_ENDED
@@ -136,20 +137,19 @@ class _Follower:
             self._attempt(int(self.attempt))
             return
         number = 0
-        pause = 0.1
+        pauses = Backoff(0.1, 2.0, factor=1.5)
         task = self._task()
         while True:
             if task["attempt"] > number:
                 for unseen in range(number + 1, task["attempt"] + 1):
                     self._attempt(unseen)
                 number = task["attempt"]
-                pause = 0.1
+                pauses.reset()
                 task = self.http.patiently(self._task)
                 continue
             if task["state"] in TASK_ENDED:
                 return
-            time.sleep(pause)
-            pause = min(2.0, pause * 1.5)
+            time.sleep(pauses.next_s())
             task = self.http.patiently(self._task)
 
     def _task(self) -> dict[str, Any]:

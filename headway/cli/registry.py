@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from ..client.market import Market
+from ..client.market import MarketClient
 from .common import ago, client, output_option, print_json, safe, table
 
 
@@ -20,7 +20,7 @@ def registry() -> None:
 def ls(output: str) -> None:
     """List registries for which you have left credentials."""
     with client() as http:
-        found = Market(http).registries()
+        found = MarketClient(http).registries()
     if output == "json":
         print_json(found)
     elif found:
@@ -44,7 +44,7 @@ def login(host: str, username: str | None, password_stdin: bool, output: str) ->
     else:
         password = click.prompt("Password or token", hide_input=True, err=True)
     with client() as http:
-        stored = Market(http).registry_login(host, str(username), password)
+        stored = MarketClient(http).registry_login(host, str(username), password)
     if output == "json":
         print_json(stored)
         return
@@ -57,4 +57,4 @@ def login(host: str, username: str | None, password_stdin: bool, output: str) ->
 def logout(host: str) -> None:
     """Forget the credentials for the registry HOST."""
     with client() as http:
-        Market(http).registry_logout(host)
+        MarketClient(http).registry_logout(host)

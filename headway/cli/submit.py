@@ -19,7 +19,7 @@ from ..units import counted
 from .common import client, content_of, job_exit_status, output_option, print_json, task_exit_status
 from .jobs import come_back, wait_for
 from .logs import follow_tasks
-from .starts import print_preview
+from .start_times import print_preview
 from .transfer import progress
 
 _CODE = (

@@ -67,7 +67,7 @@ def share_changes(found: dict[str, Any], options: dict[str, Any]) -> dict[str, A
 
 
 def audience(found: dict[str, Any]) -> str:
-    """Who sees it, in words: ``public``, ``shared`` or ``private``."""
+    """The word for who sees it: ``public``, ``shared`` or ``private``."""
     if found["public"]:
         return "public"
     shared = found["shared_with"]

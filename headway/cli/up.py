@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import click
 
 if TYPE_CHECKING:
-    from ..up.prepare import Prepared
+    from ..up.prepare import PreparedConfig
 
 
 @click.command()
@@ -45,14 +45,14 @@ def up(
     from ..config import default_state
     from ..up import checks, prepare
 
-    wishes = prepare.Wishes(port=port, mount=mount, simulated_gpus=simulated_gpus, runtime=runtime)
+    wishes = prepare.UpOptions(port=port, mount=mount, simulated_gpus=simulated_gpus, runtime=runtime)
     prepared = prepare.prepare(state or default_state(), wishes, _say)
     checks.engine(prepared.config)
     prepare.write_lock(prepared)
     sys.exit(asyncio.run(_run(prepared)))
 
 
-async def _run(prepared: Prepared) -> int:
+async def _run(prepared: PreparedConfig) -> int:
     from ..notify import notify
     from ..up import prepare
     from ..up.supervisor import PortsMoved, Supervisor
@@ -91,7 +91,7 @@ async def _run(prepared: Prepared) -> int:
     return 0
 
 
-async def _greet(prepared: Prepared) -> None:
+async def _greet(prepared: PreparedConfig) -> None:
     config = prepared.config
     signed_in = await asyncio.to_thread(_sign_in, prepared)
     first_admin = await asyncio.to_thread(os.path.exists, config.httpserver.first_admin_file)
@@ -103,7 +103,7 @@ async def _greet(prepared: Prepared) -> None:
         _say(f"Name and password of the first admin are in {config.httpserver.first_admin_file}.")
 
 
-def _sign_in(prepared: Prepared) -> str:
+def _sign_in(prepared: PreparedConfig) -> str:
     """Signs in the one who ran this, as the first admin; returns a line about it."""
     from ..client.profile import Profile, profile_path
 

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 import click
 
 from ..client import Client
-from ..client.usage import Usage
+from ..client.usage import UsageClient
 from ..units import counted
 from ..when import BadSpan, parse_span
 from .common import client, output_option, print_json, safe, span, table, whole_file
@@ -21,11 +21,13 @@ _FORMS = "2026-11-01 (UTC), 2026-11-01T14:30Z, or 7d (ago)"
 
 
 @click.command()
-@click.option("--by", type=click.Choice(_BY), help="What a row is.")
+@click.option("--by", type=click.Choice(_BY), help="What each row sums up.")
 @click.option("--from", "begin", metavar="DATE", default="", help=f"{_FORMS}. Default: 30 days before the end.")
-@click.option("--to", "end", metavar="DATE", default="", help="Likewise; not in the span. Default: now.")
-@click.option("--user", metavar="NAME", default="", help="Of this account.")
-@click.option("--all", "everybody", is_flag=True, help="Everybody's.")
+@click.option(
+    "--to", "end", metavar="DATE", default="", help="The end, in the same form; not part of the span. Default: now."
+)
+@click.option("--user", metavar="NAME", default="", help="Usage of this account only.")
+@click.option("--all", "everybody", is_flag=True, help="Usage of all accounts.")
 @click.option("-n", "--limit", type=click.IntRange(0), default=100, show_default=True, help="Rows; 0 for all.")
 @click.option(
     "--trace",
@@ -46,12 +48,12 @@ def usage(
     trace: Path | None,
     output: str,
 ) -> None:
-    """Show what was used: GPU, CPU and memory hours, waits, and how much of the booked time was used.
+    """Show usage: GPU, CPU and memory hours, waiting times, and how much of the booked time was used.
 
-    Your own; everybody's with --all, and by user or group. Others' runs in a trace are for admins.
+    It is your own unless you say --all, or --by user or group. Only admins get others' runs in a trace.
     """
     if user and everybody:
-        raise click.UsageError("say --user NAME or --all, not both")
+        raise click.UsageError("--user NAME and --all exclude each other")
     try:
         parse_span(begin, end, time.time())
     except BadSpan as error:
@@ -64,7 +66,7 @@ def usage(
         return
     whose = user or ("" if everybody or by in ("user", "group") else "me")
     with client() as http:
-        found = Usage(http).sums(by=by or "user", begin=begin, end=end, user=whose, most=limit)
+        found = UsageClient(http).sums(by=by or "user", begin=begin, end=end, user=whose, most=limit)
     if output == "json":
         print_json(found)
     elif by is None and whose:
@@ -171,12 +173,12 @@ class _Lines:
 def _write_trace(http: Client, place: Path, **asked: Any) -> None:
     if str(place) == "-":
         lines = _Lines(sys.stdout.buffer)
-        Usage(http).trace(lines, **asked)  # type: ignore[arg-type]
+        UsageClient(http).trace(lines, **asked)  # type: ignore[arg-type]
         sys.stdout.flush()
     else:
         with whole_file(place) as file, progress("past runs", None) as step:
             lines = _Lines(file)
-            Usage(http).trace(lines, progress=step, **asked)  # type: ignore[arg-type]
+            UsageClient(http).trace(lines, progress=step, **asked)  # type: ignore[arg-type]
     runs = lines.count - 1  # the first line names the columns
     if runs <= 0:
         click.echo("headway: no run of this span has ended: the trace has a header and no rows", err=True)

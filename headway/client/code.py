@@ -24,6 +24,7 @@ from typing import IO, Any
 
 from pathspec import GitIgnoreSpec
 
+from ..backoff import grown_s
 from ..errors import HeadwayError, InvalidInput, TooLarge
 from ..snapshot import SnapFile, SnapLink, digest_of, link_stays_inside, problem_of_path, too_big
 from .code_cache import HashCache
@@ -56,7 +57,7 @@ class _Changed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
+class PackedCode:
     """What is in a folder."""
 
     root: Path
@@ -72,7 +73,7 @@ class Packed:
         return sum(file.size_bytes for file in self.files)
 
     def to_json(self) -> dict[str, Any]:
-        """As POST /code takes it."""
+        """The folder as POST /code takes it."""
         return {
             "files": [
                 {"path": f.path, "sha256": f.sha256, "size_bytes": f.size_bytes, "executable": f.executable}
@@ -84,7 +85,7 @@ class Packed:
 
 def pack(
     folder: Path, *, max_bytes: int = MAX_BYTES, max_files: int = MAX_FILES, cache: HashCache | None = None
-) -> Packed:
+) -> PackedCode:
     """Everything of a folder that is not ignored, hashed.
 
     Raises:
@@ -119,12 +120,12 @@ def pack(
             hashes.put(path, info, sha256)
         out.append(SnapFile(path, sha256, info.st_size, bool(info.st_mode & 0o100)))
     hashes.save()
-    return Packed(root, tuple(out), tuple(SnapLink(path, target) for path, target in links))
+    return PackedCode(root, tuple(out), tuple(SnapLink(path, target) for path, target in links))
 
 
 def upload_code(
     http: Client, folder: Path, *, on_progress: Progress = lambda done, total: None, cache: HashCache | None = None
-) -> Packed:
+) -> PackedCode:
     """Packs a folder and sends what the server lacks; a line that breaks is taken up again.
 
     Raises:
@@ -145,7 +146,7 @@ def upload_code(
     )
 
 
-def _send_all(http: Client, packed: Packed, on_progress: Progress) -> None:
+def _send_all(http: Client, packed: PackedCode, on_progress: Progress) -> None:
     manifest = packed.to_json()
     of_hash = {file.sha256: file for file in packed.files}
     failures = sent = 0
@@ -171,7 +172,7 @@ def _send_all(http: Client, packed: Packed, on_progress: Progress) -> None:
                 raise
             if failures >= _TRIES:
                 raise
-            time.sleep(min(10.0, 0.2 * 2**failures))
+            time.sleep(grown_s(failures, first_s=0.2, most_s=10.0))
         else:
             if failures >= _TRIES:
                 raise HeadwayError("The server asks for the same files again and again; its log may say why.")
@@ -319,7 +320,7 @@ def _ignores_in(folder: Path, path: str, *, down: str = "", names: Sequence[str]
 
 
 def _ignores_above(root: Path) -> list[_Ignore]:
-    """Of the folders between a repository's top and ``root``, which git would read too."""
+    """The ignore files of the folders between a repository's top and ``root``, which git reads too."""
     above: list[Path] = []
     for parent in (root, *root.parents):
         above.append(parent)

@@ -14,7 +14,7 @@ _SETTLED_NS = 2_000_000_000
 
 
 class HashCache:
-    """Of one folder; None keeps nothing. A cache that can't be read or written costs time only."""
+    """The hashes of one folder's files; None keeps nothing. A cache that can't be read or written costs time only."""
 
     def __init__(self, file: Path | None) -> None:
         self._file = file

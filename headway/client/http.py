@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 import httpx
 
+from ..backoff import Backoff, grown_s
 from ..errors import Conflict, InvalidInput
 from ..states import JOB_ENDED
 from .errors import NoService, Refused
@@ -20,6 +21,8 @@ from .profile import Profile
 
 _API = "/api/v1"
 _TRIES = 4
+_FIRST_PAUSE_S = 0.2
+_LONGEST_PAUSE_S = 3.0
 _PATIENCE = 30
 _PATIENT_PAUSE_S = 2.0
 _CHUNK = 1 << 16
@@ -31,8 +34,8 @@ T = TypeVar("T")
 class Client:
     """Talks to one server. Every call may raise :class:`NoService` or :class:`Refused`.
 
-    Calls that can be repeated safely are: reads, and mutating calls with their request id; they are tried again
-    when the connection breaks, so that a lost answer never makes a second job.
+    Reads can be repeated safely, and so can mutating calls, by their request id. They are tried again when the
+    connection breaks. A lost answer never makes a second job.
     """
 
     def __init__(self, profile: Profile, *, timeout_s: float = 30.0, transport: httpx.BaseTransport | None = None):
@@ -62,6 +65,7 @@ class Client:
         self, method: str, path: str, *, repeat: bool = True, stream: bool = False, **kwargs: Any
     ) -> httpx.Response:
         tries = _TRIES if repeat else 1
+        pauses = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
         for attempt in range(1, tries + 1):
             try:
                 request = self._http.build_request(method, path, **kwargs)
@@ -73,7 +77,7 @@ class Client:
                         "is the address right? `headway up` starts it here; HEADWAY_URL or `headway login` names "
                         "another."
                     ) from error
-                time.sleep(0.2 * 2 ** (attempt - 1))
+                time.sleep(pauses.next_s())
                 continue
             if response.status_code >= 400:
                 response.read()
@@ -82,7 +86,7 @@ class Client:
         raise AssertionError("unreachable")
 
     def patiently(self, call: Callable[[], T]) -> T:
-        """For what waits anyway: a service that is being started again is waited for, a minute at most."""
+        """Makes a call that may wait: a service that is being started again gets a minute to answer."""
         for _ in range(_PATIENCE):
             try:
                 return call()
@@ -203,7 +207,7 @@ class Client:
             TimeoutError: it has not ended within ``timeout_s``.
         """
         limit = None if timeout_s is None else time.monotonic() + timeout_s
-        pause = poll_s
+        pauses = Backoff(poll_s, max(poll_s, 2.0), factor=1.3)
 
         def look() -> dict[str, Any]:
             found: dict[str, Any] = self._json("GET", f"/jobs/{quote(job_id, safe='')}", params={"tasks_limit": 0})
@@ -215,8 +219,7 @@ class Client:
                 return self.patiently(lambda: self.job(job_id))
             if limit is not None and time.monotonic() >= limit:
                 raise TimeoutError(f"job {job['id']} is still {job['state']} after {timeout_s:g} s")
-            time.sleep(pause)
-            pause = min(2.0, pause * 1.3)
+            time.sleep(pauses.next_s())
             job = self.patiently(look)
 
     # --- logs
@@ -271,7 +274,7 @@ class Client:
                 failures += 1
                 if failures > 10:
                     raise NoService(f"The log broke off at byte {offset} and could not be taken up again.") from None
-                time.sleep(min(3.0, 0.2 * 2**failures))
+                time.sleep(grown_s(failures, first_s=_FIRST_PAUSE_S, most_s=_LONGEST_PAUSE_S))
 
     def logs_zip(self, job_id: str, target: BinaryIO) -> int:
         """Writes all logs of a job as a ZIP archive; returns its length in bytes."""

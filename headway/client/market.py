@@ -12,7 +12,7 @@ from .http import Client
 Progress = Callable[[int], None]
 
 
-class Market:
+class MarketClient:
     """Each method is one call; every one may raise :class:`NoService` or :class:`Refused`."""
 
     def __init__(self, client: Client) -> None:

@@ -2,8 +2,8 @@
 
     upload(client, "files", Path("data.tar"), {"path": "data.tar"}, bar.update)
 
-Where the upload of a file lies is remembered below ``$XDG_STATE_HOME/headway/uploads`` until it is over: the same file
-sent again with the same words goes on where it was.
+Where the upload of a file lies is remembered below ``$XDG_STATE_HOME/headway/uploads`` until it is over. The same file,
+sent again with the same metadata, goes on where it was.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any, BinaryIO
 
 import httpx
 
+from ..backoff import Backoff
 from ..errors import Conflict
 from .errors import NoService, Refused
 from .http import Client
@@ -213,13 +214,12 @@ class _Sending:
                 trouble.wait(error)
 
     def _wait(self, path: str) -> dict[str, Any]:
-        pause_s = _POLL_S
+        pauses = Backoff(_POLL_S, _MOST_POLL_S, factor=1.5)
         while True:
             found: dict[str, Any] = self._client.patiently(lambda: self._client._send("GET", path).json())
             if found["state"] in _ENDED:
                 return found
-            time.sleep(pause_s)
-            pause_s = min(_MOST_POLL_S, pause_s * 1.5)
+            time.sleep(pauses.next_s())
 
     # -- what an earlier run left ---------------------------------------------------------------
 
@@ -251,7 +251,7 @@ class _Trouble:
 
     def __init__(self) -> None:
         self._since = time.monotonic()
-        self._pause_s = _FIRST_PAUSE_S
+        self._pauses = Backoff(_FIRST_PAUSE_S, _MOST_PAUSE_S)
 
     def wait(self, error: NoService | Refused) -> None:
         """Pauses, longer each time.
@@ -261,10 +261,10 @@ class _Trouble:
         """
         if isinstance(error, Refused) and error.status not in _PASSES:
             raise error
-        if time.monotonic() - self._since + self._pause_s > _PATIENCE_S:
+        pause_s = self._pauses.next_s()
+        if time.monotonic() - self._since + pause_s > _PATIENCE_S:
             raise error
-        time.sleep(self._pause_s)
-        self._pause_s = min(_MOST_PAUSE_S, self._pause_s * 2)
+        time.sleep(pause_s)
 
 
 def _memory(client: Client, kind: str, file: BinaryIO, metadata: Mapping[str, str]) -> Path | None:

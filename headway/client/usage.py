@@ -11,7 +11,7 @@ from .http import Client
 _PAGE = 1_000
 
 
-class Usage:
+class UsageClient:
     """Each method may raise :class:`NoService` or :class:`Refused`. ``begin`` and ``end`` as in ``headway.when``;
     empty: the last 30 days."""
 

@@ -4,36 +4,36 @@
     loaded.config.cluster.lease_s                 # 120.0
     loaded.sources["cluster.lease_s"]             # "default", "headway.toml:7", "HEADWAY_CLUSTER__LEASE_S"
 
-Every value is checked, alone and against the others, before any service starts; all problems come in one
+Every value is checked, alone and against the others, before any service starts. All problems come in one
 `ConfigInvalid`, one sentence each, with file, line and key.
 """
 
-from .loading import Loaded, default_path, default_state, load
+from .loading import LoadedConfig, default_path, default_state, load
 from .sections import (
-    Cluster,
+    ClusterSection,
     HeadwayConfig,
-    HttpServer,
-    JobManager,
-    Limits,
-    Log,
-    Peers,
-    ResourceManager,
-    TaskManager,
-    Worker,
+    HttpServerSection,
+    JobManagerSection,
+    LimitsSection,
+    LogSection,
+    PeersSection,
+    ResourceManagerSection,
+    TaskManagerSection,
+    WorkerSection,
 )
 
 __all__ = [
-    "Cluster",
+    "ClusterSection",
     "HeadwayConfig",
-    "HttpServer",
-    "JobManager",
-    "Limits",
-    "Loaded",
-    "Log",
-    "Peers",
-    "ResourceManager",
-    "TaskManager",
-    "Worker",
+    "HttpServerSection",
+    "JobManagerSection",
+    "LimitsSection",
+    "LoadedConfig",
+    "LogSection",
+    "PeersSection",
+    "ResourceManagerSection",
+    "TaskManagerSection",
+    "WorkerSection",
     "default_path",
     "default_state",
     "load",

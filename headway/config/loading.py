@@ -25,7 +25,7 @@ _PATHS |= {f"httpserver.{key}" for key in ("tls_cert", "tls_key", "first_admin_f
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedConfig:
     """A checked configuration. `sources` maps each key to "default", "FILE:LINE", the variable's or option's name."""
 
     config: HeadwayConfig
@@ -42,7 +42,7 @@ def load(
     path: Path | str | None = None,
     env: Mapping[str, str] | None = None,
     overrides: Mapping[str, _Setting | Any] | None = None,
-) -> Loaded:
+) -> LoadedConfig:
     """Loads and checks everything.
 
     `path` None means: defaults and environment only. `env` is `os.environ` unless given. `overrides` maps
@@ -72,7 +72,7 @@ def load(
     sources |= {key: setting.source for key, setting in settings.items()}
     if whole.cluster.token and "cluster.token" not in settings:
         sources["cluster.token"] = "from cluster.token_file"
-    return Loaded(whole, sources)
+    return LoadedConfig(whole, sources)
 
 
 def default_path() -> Path:

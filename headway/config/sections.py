@@ -41,7 +41,7 @@ class Section(BaseModel):
         return checked_number(value, cls.model_fields[info.field_name or ""].annotation)
 
 
-class Cluster(Section):
+class ClusterSection(Section):
     """What all services of a cluster share; the same on every machine."""
 
     name: str = Field(
@@ -75,7 +75,7 @@ class Cluster(Section):
     simulated: bool = Field(default=False, description="shown everywhere: on this cluster nothing really runs")
 
 
-class HttpServer(Section):
+class HttpServerSection(Section):
     """The web page and the HTTP API."""
 
     bind: Host = Field(
@@ -151,7 +151,7 @@ class HttpServer(Section):
     )
 
 
-class JobManager(Section):
+class JobManagerSection(Section):
     """Jobs and their tasks."""
 
     bind: Address = Field(default="127.0.0.1:7001", description="where it listens")
@@ -159,7 +159,7 @@ class JobManager(Section):
     max_tasks_per_job: int = Field(default=10_000, ge=1, description="a job with more tasks is refused")
 
 
-class ShortReserve(Section):
+class ShortReserveSection(Section):
     """GPUs that are kept for short tasks."""
 
     gpus: int = Field(
@@ -171,7 +171,7 @@ class ShortReserve(Section):
     above: Seconds = Field(default=3_600.0, description="from which timeout on a task is long")
 
 
-class Limits(Section):
+class LimitsSection(Section):
     """What TaskManager admits."""
 
     max_timeout: MaxTimeout = Field(
@@ -197,10 +197,10 @@ class Limits(Section):
         le=1_000_000,
         description="GPUs that the running tasks of one account may hold together; 0: no limit",
     )
-    short_reserve: ShortReserve = ShortReserve()
+    short_reserve: ShortReserveSection = ShortReserveSection()
 
 
-class TaskManager(Section):
+class TaskManagerSection(Section):
     """Queue, placement, attempts."""
 
     bind: Address = Field(default="127.0.0.1:7002", description="where it listens")
@@ -255,10 +255,10 @@ class TaskManager(Section):
     booked_stop_s: Seconds = Field(
         default=30.0, description="what a plan allows for a stop, and more for a task with a longer grace"
     )
-    limits: Limits = Limits()
+    limits: LimitsSection = LimitsSection()
 
 
-class ResourceManager(Section):
+class ResourceManagerSection(Section):
     """Nodes and their health."""
 
     bind: Address = Field(default="127.0.0.1:7003", description="where it listens")
@@ -269,7 +269,7 @@ class ResourceManager(Section):
     usage_days: int = Field(default=30, ge=1, description="how long readings are kept")
 
 
-class Worker(Section):
+class WorkerSection(Section):
     """One machine that runs containers."""
 
     bind: Address = Field(default="127.0.0.1:7004", description="where it listens")
@@ -324,7 +324,7 @@ class Worker(Section):
     )
 
 
-class Peers(Section):
+class PeersSection(Section):
     """Where the services reach each other; by default where they listen in the same file."""
 
     http_server: OptionalAddress = Field(default="", description="HttpServer's `grpc_bind`")
@@ -333,7 +333,7 @@ class Peers(Section):
     resource_manager: OptionalAddress = Field(default="", description="ResourceManager")
 
 
-class Log(Section):
+class LogSection(Section):
     """Log lines of the services."""
 
     level: Literal["debug", "info", "warning", "error"] = Field(
@@ -350,11 +350,11 @@ class Log(Section):
 class HeadwayConfig(Section):
     """The whole file."""
 
-    cluster: Cluster = Cluster()
-    httpserver: HttpServer = HttpServer()
-    job_manager: JobManager = JobManager()
-    task_manager: TaskManager = TaskManager()
-    resource_manager: ResourceManager = ResourceManager()
-    worker: Worker = Worker()
-    peers: Peers = Peers()
-    log: Log = Log()
+    cluster: ClusterSection = ClusterSection()
+    httpserver: HttpServerSection = HttpServerSection()
+    job_manager: JobManagerSection = JobManagerSection()
+    task_manager: TaskManagerSection = TaskManagerSection()
+    resource_manager: ResourceManagerSection = ResourceManagerSection()
+    worker: WorkerSection = WorkerSection()
+    peers: PeersSection = PeersSection()
+    log: LogSection = LogSection()

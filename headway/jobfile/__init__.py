@@ -1,6 +1,6 @@
 """The job file: one schema for YAML, JSON, the web form, the command line and Python."""
 
-from headway.jobfile.check import Limits
+from headway.jobfile.check import JobFileLimits
 from headway.jobfile.emit import to_yaml
 from headway.jobfile.parse import GraphTask, ParseResult, check_job, invalid, parse_job
 from headway.jobfile.spec import (
@@ -20,8 +20,8 @@ from headway.jobfile.spec import (
 __all__ = [
     "Entrypoint",
     "GraphTask",
+    "JobFileLimits",
     "JobSpec",
-    "Limits",
     "LogLimitAction",
     "Need",
     "NeedOn",

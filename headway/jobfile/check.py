@@ -1,5 +1,7 @@
-"""From plain values to a JobSpec, with every problem on the way: names, needs, and how the job's defaults and a
-task's own fields come together."""
+"""From plain values to a JobSpec, with every problem on the way.
+
+Names and needs are checked here, and here a job's defaults and a task's own fields come together.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ _NEED_ON: Final = {on.value: on for on in NeedOn}
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class JobFileLimits:
     """How large one job may be."""
 
     bytes: int = 8 * MIB  # of the file
@@ -35,7 +37,7 @@ class Limits:
 class Checker:
     """One document's check; use once."""
 
-    def __init__(self, source: Source, limits: Limits, problems: Problems, table: Table = TASK) -> None:
+    def __init__(self, source: Source, limits: JobFileLimits, problems: Problems, table: Table = TASK) -> None:
         self._limits = limits
         self._table = table
         self._keys = frozenset(table.keys)

@@ -1,5 +1,8 @@
-"""What each single value of a job file may be. Each function takes a raw value and gives the checked one,
-or raises BadValue with a clause that reads on after the name of the field."""
+"""What each single value of a job file may be.
+
+Each function takes a raw value and gives the checked one, or raises BadValue. Its clause reads on after the name of the
+field.
+"""
 
 from __future__ import annotations
 

@@ -11,14 +11,14 @@ from functools import cached_property
 from typing import Any, Literal
 
 from headway.errors import JobFileInvalid, Problem
-from headway.jobfile.check import Checker, Limits
+from headway.jobfile.check import Checker, JobFileLimits
 from headway.jobfile.source import (
     DocumentUnreadable,
     ObjectSource,
     Path,
-    Place,
     Problems,
     Source,
+    SourcePosition,
     child,
     path_of,
     pointer_of,
@@ -29,7 +29,7 @@ from headway.jobfile.spec import JobSpec, Need, NeedOn
 from headway.units import MIB
 
 Media = Literal["yaml", "json"]
-DEFAULT_LIMITS = Limits()
+DEFAULT_LIMITS = JobFileLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +63,18 @@ class ParseResult:
         return self.spec
 
     def locate(self, pointer: str) -> tuple[int | None, int | None]:
-        """Line and column (from 1) of a JSON pointer; of its nearest ancestor if it isn't there; None,
-        None for a document that was no text or couldn't be read."""
-        place = self.source.place(path_of(pointer)) if self.source is not None else Place()
+        """Line and column (from 1) of a JSON pointer, or of its nearest ancestor if it isn't there.
+
+        Both are None for a document that was no text or couldn't be read.
+        """
+        place = self.source.place(path_of(pointer)) if self.source is not None else SourcePosition()
         return place.line, place.column
 
     def merged(self, more: Iterable[Problem]) -> tuple[Problem, ...]:
         """All problems in the order of the document, those of ``more`` with their lines and columns.
 
-        Pointers in ``more`` count tasks as ``graph`` does and may name a need by its task, as JobManager does for
-        what it was sent (``/tasks/3/needs/prepare``); they come out as pointers into the document.
+        Pointers in ``more`` count tasks as ``graph`` does. They may name a need by its task, as JobManager does
+        (``/tasks/3/needs/prepare``). They come out as pointers into the document.
         """
         together = self.collected.copy()
         for problem in more:
@@ -99,7 +101,7 @@ class ParseResult:
 
 
 def check_job(
-    data: bytes | str | dict[str, Any], *, media: Media = "yaml", limits: Limits = DEFAULT_LIMITS
+    data: bytes | str | dict[str, Any], *, media: Media = "yaml", limits: JobFileLimits = DEFAULT_LIMITS
 ) -> ParseResult:
     """Reads a job file, or checks plain values (``media`` then says nothing). Never raises for what is in
     it."""
@@ -118,7 +120,9 @@ def check_job(
     return ParseResult(spec if not problems else None, problems, source)
 
 
-def parse_job(data: bytes | str | dict[str, Any], *, media: Media = "yaml", limits: Limits = DEFAULT_LIMITS) -> JobSpec:
+def parse_job(
+    data: bytes | str | dict[str, Any], *, media: Media = "yaml", limits: JobFileLimits = DEFAULT_LIMITS
+) -> JobSpec:
     """Like :func:`check_job`. Raises JobFileInvalid with all problems."""
     return check_job(data, media=media, limits=limits).spec_or_raise()
 
@@ -131,7 +135,7 @@ def invalid(problems: tuple[Problem, ...]) -> JobFileInvalid:
     return JobFileInvalid(f"The job file has problems: {first.message}{where}{rest}", problems=problems)
 
 
-def _source(data: bytes | str, media: Media, limits: Limits) -> Source:
+def _source(data: bytes | str, media: Media, limits: JobFileLimits) -> Source:
     if len(data) > limits.bytes:
         raise DocumentUnreadable(
             Problem(

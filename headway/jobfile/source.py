@@ -20,14 +20,14 @@ MAX_PROBLEMS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SourcePosition:
     """Where something stands; both count from 1 and are None for a document without a text form."""
 
     line: int | None = None
     column: int | None = None
 
 
-NOWHERE: Final = Place()
+NOWHERE: Final = SourcePosition()
 
 
 class Ambiguous(str):
@@ -46,7 +46,7 @@ class Source(Protocol):
     def forget_places(self) -> None:
         """Gives back memory that only serves places; they can still be asked for."""
 
-    def place(self, path: Path, *, of_key: bool = False) -> Place:
+    def place(self, path: Path, *, of_key: bool = False) -> SourcePosition:
         """Where the value at the path (or its key) starts; for a path that isn't there, its nearest
         ancestor."""
 
@@ -78,7 +78,7 @@ class ObjectSource:
     def forget_places(self) -> None:
         pass
 
-    def place(self, path: Path, *, of_key: bool = False) -> Place:
+    def place(self, path: Path, *, of_key: bool = False) -> SourcePosition:
         return NOWHERE
 
     def written(self, path: Path) -> str | None:

@@ -9,7 +9,7 @@ from bisect import bisect_right
 from typing import Any, Final
 
 from headway.errors import Problem
-from headway.jobfile.source import DocumentUnreadable, Path, Place, pointer_of, printable, quoted
+from headway.jobfile.source import DocumentUnreadable, Path, SourcePosition, pointer_of, printable, quoted
 
 _TOKEN = re.compile(r'[ \t\r\n]*(?:([{}\[\]:,])|("(?:[^"\\]|\\.)*")|([^\s{}\[\]:,"]+))')
 _TOO_DEEP: Final = "nested far too deep; a job file needs no more than 6 levels"
@@ -70,7 +70,7 @@ class JsonSource:
         """Gives back what the places were read into; when one is asked for, it is read again."""
         self._index = None
 
-    def place(self, path: Path, *, of_key: bool = False) -> Place:
+    def place(self, path: Path, *, of_key: bool = False) -> SourcePosition:
         index = self._places()
         node = index.root
         for step in path:
@@ -171,6 +171,6 @@ class _Index:
             )
         )
 
-    def place(self, at: int) -> Place:
+    def place(self, at: int) -> SourcePosition:
         line = bisect_right(self._line_starts, at)
-        return Place(line, at - self._line_starts[line - 1] + 1)
+        return SourcePosition(line, at - self._line_starts[line - 1] + 1)

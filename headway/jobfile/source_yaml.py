@@ -1,7 +1,7 @@
 """YAML 1.2 core without its traps, with lines and columns.
 
-Only PyYAML's composer is used: it yields nodes with marks. What a plain scalar means is decided here, by
-the YAML 1.2 core schema alone: no dates, no yes/no booleans, no base 60, no octal by a leading zero.
+Only PyYAML's composer is used: it yields nodes with marks. What a plain scalar means is decided here, by the YAML 1.2
+core schema alone. So there are no dates, no yes/no booleans, no base 60, and no octal by a leading zero.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from headway.jobfile.source import (
     Ambiguous,
     DocumentUnreadable,
     Path,
-    Place,
+    SourcePosition,
     pointer_of,
     printable,
     quoted,
@@ -263,12 +263,12 @@ class YamlSource:
         """Gives the nodes back, which are most of the memory; when a place is asked for, they are read again."""
         self._root = None
 
-    def place(self, path: Path, *, of_key: bool = False) -> Place:
+    def place(self, path: Path, *, of_key: bool = False) -> SourcePosition:
         node, key_node = self._walk(path)
         if node is None:
-            return Place(1, 1)  # an empty file
+            return SourcePosition(1, 1)  # an empty file
         mark = (key_node if of_key and key_node is not None else node).start_mark
-        return Place(mark.line + 1, mark.column + 1)
+        return SourcePosition(mark.line + 1, mark.column + 1)
 
     def written(self, path: Path) -> str | None:
         node, _ = self._walk(path, exact=True)

@@ -6,8 +6,10 @@ from headway.units import counted, format_duration
 
 
 def reserve_leaves_none(kept: int, above_s: float, gpus: int) -> str:
-    """Why ``kept`` GPUs for tasks of up to ``above_s`` can't be set aside of ``gpus`` in all; empty where they can, or
-    where there are none to share out."""
+    """Why ``kept`` of ``gpus`` GPUs can't be set aside for tasks of up to ``above_s`` seconds.
+
+    Empty where they can be, and where the cluster has no GPU.
+    """
     if not 0 < gpus <= kept:
         return ""
     return (

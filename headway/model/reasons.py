@@ -134,8 +134,8 @@ _FACTS: dict[EndWord, _Facts] = {
 class EndReason:
     """Why an attempt or a task ended; state, retryable, fault and colour all come from here.
 
-    ``exit_code`` is 0 to 255 of the user's process, None where it never ran or its end was never seen (also when a
-    signal ended it: then ``signal`` is its number). ``detail`` is one sentence of what was seen.
+    ``exit_code`` is 0 to 255 of the user's process. It is None where the process never ran or nobody saw its end, and
+    where a signal ended it; then ``signal`` is its number. ``detail`` is one sentence of what was seen.
     """
 
     word: EndWord

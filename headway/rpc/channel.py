@@ -18,6 +18,7 @@ from typing import Any
 
 import grpc
 
+from ..backoff import Backoff
 from ..clock import Clock, SystemClock
 from ..errors import Unavailable
 from ..logs import get_logger
@@ -139,19 +140,19 @@ class Peer:
 
     async def _retrying(self, start: Callable[[float], Any], *, deadline_s: float, again: bool) -> Any:
         give_up_at = self._clock.monotonic() + deadline_s
-        delay_s = _FIRST_DELAY_S
+        pauses = Backoff(_FIRST_DELAY_S, _LONGEST_DELAY_S)
         left_s = deadline_s
         while True:
             try:
                 return await start(left_s)
             except grpc.aio.AioRpcError as error:
                 failure = from_rpc_error(error, self._described())
+                delay_s = pauses.next_s()
                 left_s = give_up_at - self._clock.monotonic() - delay_s
                 retryable = again and isinstance(failure, Unavailable) and failure.code == "UNAVAILABLE"
                 if not retryable or left_s <= 0:
                     raise failure from error
             await self._clock.sleep(delay_s)
-            delay_s = min(2 * delay_s, _LONGEST_DELAY_S)
 
     def _with(self, request_id: str) -> tuple[tuple[str, str], ...]:
         return (*self._metadata, (REQUEST_ID_KEY, request_id)) if request_id else self._metadata

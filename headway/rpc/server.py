@@ -3,8 +3,8 @@
     server = RpcServer(service, bind="127.0.0.1:7001", token=config.cluster.token)
     add_JobManagerServicer_to_server(Servicer(...), server)        # generated code takes it as it is
 
-The service's life opens and closes it: it listens once all start hooks and side tasks run, turns calls away from
-the moment of the stop, lets the calls in hand finish, and ends streams. Handlers raise HeadwayErrors; anything
+The service's life opens and closes it. It listens once all start hooks and side tasks run. From the moment of the
+stop it turns calls away, lets the calls in hand finish, and ends streams. Handlers raise HeadwayErrors; anything
 else becomes INTERNAL with a request id and one ERROR line. Every call needs the cluster's token, health and
 reflection excepted.
 """

@@ -1,11 +1,13 @@
 """State on disk: one writer, grouped commits, events that leave only after their commit.
 
-db = await Database.open(config.job_manager.database, room="job_manager")    # migrates, refuses a newer one
-inbox = Batcher(lambda items: db.write(lambda conn: apply(conn, items)), name="task-events")
-answer = await inbox.submit(event)                 # one transaction for all that has piled up
-outbox = Outbox(metadata)                          # in the room's tables.py
-outbox.add(conn, "task-manager", "enqueue", message.SerializeToString(), now)   # inside a write
-service.side_task("outbox", outbox.pump(db, "task-manager", send, clock).run)   # delivers after the commit
+How it is used:
+
+    db = await Database.open(config.job_manager.database, room="job_manager")    # migrates, refuses a newer one
+    inbox = Batcher(lambda items: db.write(lambda conn: apply(conn, items)), name="task-events")
+    answer = await inbox.submit(event)                 # one transaction for all that has piled up
+    outbox = Outbox(metadata)                          # in the room's tables.py
+    outbox.add(conn, "task-manager", "enqueue", message.SerializeToString(), now)   # inside a write
+    service.side_task("outbox", outbox.pump(db, "task-manager", send, clock).run)   # delivers after the commit
 """
 
 from .batcher import Batcher

@@ -31,7 +31,7 @@ class Batcher(Generic[T, R]):
     """Calls `handler` with everything queued, one call at a time, in order of arrival.
 
     The handler answers one result per item; an exception as a result fails that item's submitter alone. If the
-    handler raises, the items are tried one by one, so that a poisonous one fails alone: a handler must have no
+    handler raises, the items are tried one by one, so that a poisonous one fails alone. So a handler must have no
     effect when it raises (one transaction). Past `max_queued` waiting items `submit` waits.
     """
 

@@ -1,9 +1,11 @@
 """A database with one writer thread and a few readers.
 
-db = await Database.open("/var/lib/headway/jobs.db", room="job_manager")
-count = await db.write(lambda conn: conn.execute(insert(jobs), rows).rowcount)     # ONE transaction
-rows = await db.read(lambda conn: conn.execute(select(jobs)).all())
-await db.close()
+How it is used:
+
+    db = await Database.open("/var/lib/headway/jobs.db", room="job_manager")
+    count = await db.write(lambda conn: conn.execute(insert(jobs), rows).rowcount)     # ONE transaction
+    rows = await db.read(lambda conn: conn.execute(select(jobs)).all())
+    await db.close()
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from sqlalchemy import Connection, Engine, MetaData, create_engine, event, make_
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError
 
+from ..backoff import grown_s
 from ..errors import ConfigInvalid, HeadwayError, StoreUnavailable
 from ..logs import get_logger
 from .faults import translated
@@ -33,6 +36,7 @@ Work = Callable[[Connection], T]
 _READERS = 3
 _BUSY_TIMEOUT_S = 5.0
 _DEFER_S = 0.5
+_LONGEST_DEFER_S = 10.0  # after failures
 _LOCK_WAIT_S = 10.0
 
 
@@ -44,9 +48,9 @@ def after_commit(conn: Connection, call: Callable[[], None]) -> None:
 class Database:
     """SQLite (WAL, synchronous=FULL) or PostgreSQL behind the same two calls.
 
-    Writes run one after another in one thread, each function in exactly one transaction, so a function sees the
-    state that its transaction will commit against. A function must not keep the connection, and must bear being run
-    anew by its caller after `StoreUnavailable`: a broken connection can hide a commit that happened.
+    Writes run one after another in one thread, each function in exactly one transaction. So a function sees the state
+    that its transaction will commit against. A function must not keep the connection. After `StoreUnavailable` its
+    caller may run it anew, and it must bear that: a broken connection can hide a commit that happened.
     """
 
     def __init__(self, url: URL, room: str) -> None:
@@ -194,7 +198,7 @@ class Database:
 
     def _arm_flush(self) -> None:
         if self._flush is None and not self._closed:
-            delay_s = min(10.0, _DEFER_S * 2**self._flush_failures)
+            delay_s = grown_s(self._flush_failures, first_s=_DEFER_S, most_s=_LONGEST_DEFER_S)
             self._flush = self._loop.call_later(delay_s, self._start_flush)
 
     def _start_flush(self) -> None:
@@ -207,7 +211,7 @@ class Database:
             await self.write(lambda conn: None)
             self._flush_failures = 0
         except HeadwayError as error:
-            self._flush_failures = min(self._flush_failures + 1, 8)
+            self._flush_failures += 1
             log.warning("store.clean_up_delayed", room=self.room, reason=str(error))
             self._arm_flush()
         except Exception as error:

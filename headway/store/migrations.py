@@ -7,8 +7,8 @@ A room keeps its steps in `<room>/migrations/versions/NNNN_what.py`, ordinary Al
     def upgrade() -> None:
         op.add_column("jobs", sa.Column("priority", sa.Integer, nullable=False, server_default="0"))
 
-The file names alone tell the newest revision, so a start with nothing to do imports no Alembic (half a second
-and ten megabytes per process).
+The file names alone tell the newest revision. So a start with nothing to do imports no Alembic, which would cost half
+a second and ten megabytes per process.
 """
 
 from __future__ import annotations

@@ -36,6 +36,7 @@ from sqlalchemy import (
     select,
 )
 
+from ..backoff import grown_s
 from ..clock import Clock
 from ..errors import HeadwayError
 from ..logs import get_logger
@@ -209,13 +210,13 @@ class OutboxPump:
         conn.execute(delete(self._table).where(self._table.c.target == self.target, self._table.c.seq <= last))
 
     async def _pause(self, error: Exception) -> None:
-        delay_s = min(_LONGEST_DELAY_S, _FIRST_DELAY_S * 2 ** min(self._failures, 10))
         if self._failures == 0:
             expected = isinstance(error, HeadwayError)
             log.warning(
                 "outbox.held", target=self.target, reason=str(error) if expected else repr(error),
                 exc=None if expected else error,
             )  # fmt: skip
+        delay_s = grown_s(self._failures, first_s=_FIRST_DELAY_S, most_s=_LONGEST_DELAY_S)
         self._failures += 1
         await self._clock.sleep(delay_s)
 

@@ -9,13 +9,13 @@ from collections.abc import Iterable
 from importlib.metadata import entry_points
 from urllib.parse import urlsplit
 
-from ..config import HeadwayConfig, Loaded
+from ..config import HeadwayConfig, LoadedConfig
 from ..config.checks import is_public
 from ..errors import ConfigInvalid, Unavailable
 from ..model.limits import reserve_leaves_none
 
-# Internal doors live in rows of ten from here: below the range from which the kernel takes ports for outgoing
-# connections, so that they stay the same from start to start.
+# Internal ports lie in rows of ten from here. Rows are below the range from which the kernel takes outgoing ports, so
+# that they stay the same from start to start.
 _FIRST_ROW = 7_000
 _LAST_ROW = 9_990
 _DEFAULT_SOCKET = "/var/run/docker.sock"
@@ -49,9 +49,10 @@ def _suggest(host: str, port: int) -> int:
     return next((other for other in range(start + 1, start + 100) if can_bind(host, other)), start + 1)
 
 
-def gpus_suffice(loaded: Loaded) -> None:
-    """Looks at limits that depend on the number of GPUs, where that is known before anything runs: simulated ones, on
-    a machine that no other can join.
+def gpus_suffice(loaded: LoadedConfig) -> None:
+    """Looks at limits that depend on the number of GPUs, where that number is known before anything runs.
+
+    It is known where GPUs are simulated, on a machine that no other can join.
 
     Raises:
         ConfigInvalid: they rule something out for good.
@@ -66,7 +67,7 @@ def gpus_suffice(loaded: Loaded) -> None:
         raise ConfigInvalid(f"{at}: [task_manager.limits.short_reserve] gpus is {reserve.gpus}. {sentence}")
 
 
-def services_agree(loaded: Loaded) -> None:
+def services_agree(loaded: LoadedConfig) -> None:
     """Asks the code of services that is installed here whether it can take the configuration.
 
     A check is a function that takes a ``HeadwayConfig``. It is named by the entry points ``headway.config_checks``,
@@ -84,7 +85,7 @@ def services_agree(loaded: Loaded) -> None:
 
 
 def free_ports(count: int, avoid: Iterable[int]) -> list[int]:
-    """So many ports of the loopback that nobody uses, in one row where possible.
+    """Finds so many ports of the loopback that nobody uses, in one row where possible.
 
     Raises:
         ConfigInvalid: there are none.

@@ -1,7 +1,7 @@
 """The state folder of `headway up`: lock, token, ports, headway.toml, shared folder. Starts nothing.
 
-The first start writes headway.toml; from then on the file belongs to the person, and `up` changes only the keys
-that an option names, and the internal ports when another program has taken one.
+The first start writes headway.toml; from then on the file belongs to the person. `up` changes only the keys that an
+option names, and the internal ports when another program has taken one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class UpOptions:
     """What the command line asked for; None: leave as it is."""
 
     port: int | None = None
@@ -41,7 +41,7 @@ class Wishes:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedConfig:
     """A state folder that is ready for the five services, locked for this process."""
 
     state: Path
@@ -59,7 +59,7 @@ class Prepared:
         return f"{scheme}://{f'[{host}]' if ':' in host else host}:{http.port}"
 
 
-def prepare(state: Path, wishes: Wishes, say: Say = print) -> Prepared:
+def prepare(state: Path, wishes: UpOptions, say: Say = print) -> PreparedConfig:
     """Takes the state folder and makes it whole.
 
     Raises:
@@ -75,7 +75,7 @@ def prepare(state: Path, wishes: Wishes, say: Say = print) -> Prepared:
         raise
 
 
-def _prepare_locked(state: Path, wishes: Wishes, lock_fd: int) -> Prepared:
+def _prepare_locked(state: Path, wishes: UpOptions, lock_fd: int) -> PreparedConfig:
     config_path = state / "headway.toml"
     first = not config_path.exists()
     _make_token(state / "token")
@@ -110,20 +110,20 @@ def _prepare_locked(state: Path, wishes: Wishes, lock_fd: int) -> Prepared:
         draft.replace(config_path)
     else:
         draft.unlink()
-    return Prepared(state, config_path, config, lock_fd, first)
+    return PreparedConfig(state, config_path, config, lock_fd, first)
 
 
-def again(prepared: Prepared) -> Prepared:
+def again(prepared: PreparedConfig) -> PreparedConfig:
     """Looks at the ports once more, after one was lost to another program at the last moment.
 
     Raises:
         ConfigInvalid: as for `prepare`.
     """
-    fresh = _prepare_locked(prepared.state, Wishes(), prepared.lock_fd)
+    fresh = _prepare_locked(prepared.state, UpOptions(), prepared.lock_fd)
     return replace(fresh, first=prepared.first)
 
 
-def write_lock(prepared: Prepared) -> None:
+def write_lock(prepared: PreparedConfig) -> None:
     """Says in the lock file who runs here, for the next one who tries."""
     content = json.dumps({"pid": os.getpid(), "url": prepared.url}).encode()
     os.ftruncate(prepared.lock_fd, 0)
@@ -163,7 +163,7 @@ def _toml(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)
 
 
-def _first_config(state: Path, wishes: Wishes) -> str:
+def _first_config(state: Path, wishes: UpOptions) -> str:
     mount = wishes.mount.expanduser().absolute() if wishes.mount else state / "mount"
     # A folder that was used with another state folder keeps its cluster's name.
     name = read_marker(mount) or f"local-{secrets.token_hex(3)}"
@@ -193,7 +193,7 @@ def _first_config(state: Path, wishes: Wishes) -> str:
     )
 
 
-def _changes(state: Path, wishes: Wishes) -> dict[str, Any]:
+def _changes(state: Path, wishes: UpOptions) -> dict[str, Any]:
     changes: dict[str, Any] = {}
     if wishes.port is not None:
         changes["httpserver.port"] = wishes.port

@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from ..backoff import Backoff
 from ..clock import Clock, SystemClock
 from ..errors import HeadwayError
 from ..notify import SUPERVISOR_FD
@@ -192,19 +193,19 @@ class Supervisor:
             raise kind(self._why(child, status, "could not start"))
 
     async def _keep(self, service: str) -> None:
-        delay_s = _FIRST_DELAY_S
+        pauses = Backoff(_FIRST_DELAY_S, _LONGEST_DELAY_S)
         while True:
             child = self._children[service]
             started_at = self._clock.monotonic()
             status = await asyncio.shield(child.ended)
             del self._children[service]
             if self._clock.monotonic() - started_at > _SETTLED_S:
-                delay_s = _FIRST_DELAY_S
+                pauses.reset()
             why = self._why(child, status, "ended")
             while service not in self._children:
+                delay_s = pauses.next_s()
                 self._say(f"{why} Starting it again in {delay_s:g} s.")
                 await self._clock.sleep(delay_s)
-                delay_s = min(2 * delay_s, _LONGEST_DELAY_S)
                 try:
                     self._children[service] = self._spawn(service)
                 except OSError as error:

@@ -17,6 +17,7 @@ from headway.logs import get_logger
 from headway.mount import Layout, MountKind, MountProbe, ensure_home
 from headway.snapshot import format_size_about
 from headway.store import Database
+from headway.waiting import wait
 
 from ..auth.accounts import Accounts
 from ..auth.model import Account
@@ -105,13 +106,7 @@ class DatasetPublisher:
                 await self._sweep()
             except (HeadwayError, OSError) as error:
                 log.warning("datasets.not_looked_after", reason=str(error))
-            pause = asyncio.ensure_future(self._clock.sleep(_LOOK_EVERY_S))
-            news = asyncio.ensure_future(self._wake.wait())
-            try:
-                await asyncio.wait((pause, news), return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                pause.cancel()
-                news.cancel()
+            await wait(self._wake, _LOOK_EVERY_S, self._clock)
 
     async def close(self) -> None:
         """Stops; what is under way begins anew after the next start."""

@@ -25,6 +25,7 @@ from headway.mount import Layout, MountProbe
 from headway.rpc.v1 import job_manager_pb2 as jm
 from headway.states import TaskState
 from headway.store.database import Database
+from headway.waiting import wait
 
 from ..auth.accounts import Accounts
 from ..auth.model import Account
@@ -241,16 +242,7 @@ class SpaceQuotas:
         while True:
             wait_s = await self._measure_due()
             self._wake.clear()
-            await self._sleep(wait_s)
-
-    async def _sleep(self, wait_s: float) -> None:
-        sleeping = asyncio.ensure_future(self._clock.sleep(wait_s))
-        waking = asyncio.ensure_future(self._wake.wait())
-        try:
-            await asyncio.wait((sleeping, waking), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            sleeping.cancel()
-            waking.cancel()
+            await wait(self._wake, wait_s, self._clock)
 
     async def _measure_due(self) -> float:
         """Measures all that are due; seconds until the next one is."""

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
 
+from headway.backoff import Backoff
 from headway.clock import Clock
 from headway.errors import HeadwayError, MountUnavailable, NotFound, Unavailable
 from headway.ids import TaskId
@@ -148,7 +149,8 @@ class AttemptLogReader:
     async def follow(self, task: TaskId, found: LocatedAttempt, stream: str, start: int) -> AsyncGenerator[bytes, None]:
         """From ``start`` until the attempt has ended and its last byte was given. A worker or TaskManager that is
         away for a while is waited for; no byte comes twice."""
-        at, looks, pause_s = start, 0, _PAUSE_S
+        at, looks = start, 0
+        pauses = Backoff(2 * _PAUSE_S, _LONGEST_PAUSE_S)
         while True:
             before = at
             if found.ended:
@@ -172,8 +174,11 @@ class AttemptLogReader:
                                 return
                 except HeadwayError as error:
                     log.info("logs.follow_broke", task=str(task), reason=error.message)
-            pause_s = _PAUSE_S if at > before else min(2 * pause_s, _LONGEST_PAUSE_S)
-            await self._clock.sleep(pause_s)
+            if at > before:
+                pauses.reset()
+                await self._clock.sleep(_PAUSE_S)
+            else:
+                await self._clock.sleep(pauses.next_s())
             found = await self._again(task, found)
 
     async def _again(self, task: TaskId, found: LocatedAttempt) -> LocatedAttempt:

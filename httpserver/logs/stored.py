@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from typing import TypeVar
 
+from headway.backoff import Backoff
 from headway.clock import Clock
 from headway.errors import MountUnavailable
 from headway.ids import AttemptId, JobId, TaskId
@@ -82,18 +83,18 @@ class StoredLogs:
 
     async def _patient(self, call: Callable[[], T], patience_s: float = _PATIENCE_S) -> T:
         give_up_at = self._clock.monotonic() + patience_s
-        delay_s = 0.1
+        pauses = Backoff(0.1, 2.0)
         while True:
             try:
                 return await asyncio.to_thread(call)
             except OSError as error:
+                delay_s = pauses.next_s()
                 if error.errno not in _PASSING or self._clock.monotonic() + delay_s > give_up_at:
                     log.warning("logs.unreadable", reason=str(error))
                     raise MountUnavailable(
                         f"The log can't be read from the shared folder: {error.strerror}."
                     ) from error
             await self._clock.sleep(delay_s)
-            delay_s = min(2 * delay_s, 2.0)
 
 
 def attempt_of(job_id: str, task: str, number: int) -> AttemptId:

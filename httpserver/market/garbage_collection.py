@@ -21,6 +21,7 @@ from headway.errors import HeadwayError, InvalidInput
 from headway.logs import get_logger
 from headway.mount import Layout, reach
 from headway.store.database import Database
+from headway.waiting import wait
 
 from ..uploads.ports import FinishWatch
 from ..uses.service import Ref, Uses
@@ -191,13 +192,10 @@ class ImageCollector:
             log.info("image.removed", digest=digest, freed_bytes=freed)
 
     async def _wait(self, seconds: float) -> None:
-        sleep = asyncio.ensure_future(self._clock.sleep(seconds))
-        waits = {sleep} if seconds == _AGAIN_S else {sleep, asyncio.ensure_future(self._news.wait())}
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for each in waits:
-                each.cancel()
+        if seconds == _AGAIN_S:
+            await self._clock.sleep(seconds)
+        else:
+            await wait(self._news, seconds, self._clock)
 
 
 def _old(layout: Layout, digests: Iterable[str], before: float) -> list[str]:

@@ -10,7 +10,7 @@ import time
 from pathlib import PurePosixPath
 from typing import Any
 
-from headway.archive import ImageStore, Limits, SeveralImages, ingest
+from headway.archive import ArchiveLimits, ImageStore, SeveralImages, ingest
 from headway.archive.disk import as_problems
 from headway.errors import HeadwayError
 from headway.mount import Layout, reach
@@ -43,7 +43,7 @@ def main() -> None:
                 root / PurePosixPath(request["path"]),
                 ImageStore(Layout(root)),
                 choose=request["choose"],
-                limits=Limits(keep_free_bytes=request["keep_free_bytes"]),
+                limits=ArchiveLimits(keep_free_bytes=request["keep_free_bytes"]),
                 on_progress=progress,
                 cancelled=cancelled.is_set,
             )

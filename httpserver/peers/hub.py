@@ -24,6 +24,7 @@ from headway.logs import get_logger
 from headway.rpc.v1 import job_manager_pb2 as jm
 from headway.rpc.v1 import resource_manager_pb2 as rm
 from headway.rpc.v1 import task_manager_pb2 as tm
+from headway.waiting import wait
 
 from .. import schemas as s
 from .. import views
@@ -281,13 +282,7 @@ class PageEventHub:
         # One event object serves all waiters. Whoever sees it set replaces it.
         if self._news.is_set() and not self._closed:
             self._news = asyncio.Event()
-        news = asyncio.ensure_future(self._news.wait())
-        late = asyncio.ensure_future(self._clock.sleep(seconds))
-        try:
-            await asyncio.wait((news, late), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            news.cancel()
-            late.cancel()
+        await wait(self._news, seconds, self._clock)
 
 
 def _on_pages(node: rm.Node) -> tuple[dict[str, Any], dict[str, Any]]:

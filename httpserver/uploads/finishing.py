@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+from headway.backoff import Backoff
 from headway.clock import Clock
 from headway.errors import HeadwayError, StoreFull, Unavailable
 from headway.logs import get_logger
@@ -82,7 +83,7 @@ class UploadFinisher:
             upload.finishing = upload.watch = None
 
     async def _patiently(self, upload: LiveUpload, watch: FinishWatch) -> dict[str, Any] | None:
-        pause_s = _PAUSE_S
+        pauses = Backoff(_PAUSE_S, _MOST_PAUSE_S)
         while not watch.cancelled():
             try:
                 outcome = await self._outcome(upload, watch)
@@ -90,8 +91,7 @@ class UploadFinisher:
                 if watch.cancelled():
                     break
                 log.warning("upload.finish_waits", upload=upload.record.id, reason=error.message)
-                await self._pause(pause_s, watch)
-                pause_s = min(_MOST_PAUSE_S, pause_s * 2)
+                await self._pause(pauses.next_s(), watch)
             except HeadwayError as error:
                 if watch.cancelled():
                     break
@@ -126,7 +126,7 @@ class UploadFinisher:
         return await self._targets[record.kind].finish(record.stored(), record.place, watch)
 
     async def _record(self, upload: LiveUpload, watch: FinishWatch, changes: dict[str, Any]) -> None:
-        pause_s = _PAUSE_S
+        pauses = Backoff(_PAUSE_S, _MOST_PAUSE_S)
         now = self._clock.now()
         while True:
             try:
@@ -137,8 +137,7 @@ class UploadFinisher:
                 if watch.cancelled():
                     return
                 log.warning("upload.record_waits", upload=upload.record.id, reason=error.message)
-                await self._pause(pause_s, watch)
-                pause_s = min(_MOST_PAUSE_S, pause_s * 2)
+                await self._pause(pauses.next_s(), watch)
         reason = None if record.problem is None else record.problem.detail
         log.info("upload.finished", upload=record.id, kind=record.kind, state=record.state.value, reason=reason)
         if record.state is not RecordState.CHOOSE:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 
+from headway.backoff import Backoff
 from headway.clock import Clock
 from headway.errors import Conflict, HeadwayError, InvalidInput, NotFound, Stopping, StoreFull, TooMany, Unavailable
 from headway.logs import get_logger
@@ -76,14 +77,13 @@ class Uploads:
 
     async def run(self) -> None:
         """Takes up what the last run left, then removes what has expired, for ever."""
-        pause_s = 1.0
+        pauses = Backoff(1.0, _MOST_PAUSE_S)
         while not self._taken_up.is_set():
             try:
                 await self._take_up()
             except HeadwayError as error:
                 log.warning("upload.not_taken_up", reason=error.message)
-                await self._clock.sleep(pause_s)
-                pause_s = min(_MOST_PAUSE_S, pause_s * 2)
+                await self._clock.sleep(pauses.next_s())
         while True:
             await self._clock.sleep(_SWEEP_S)
             await self.expire()

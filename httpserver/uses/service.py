@@ -34,6 +34,7 @@ from headway.rpc.v1 import common_pb2 as common
 from headway.rpc.v1 import job_manager_pb2 as jm
 from headway.states import JobState, TaskState
 from headway.store.database import Database
+from headway.waiting import wait
 
 from . import store
 from .hold_index import HoldIndex, Ref, ref_of, refs_of
@@ -263,13 +264,7 @@ class Uses:
                 await self.look()
             except HeadwayError as error:
                 log.info("uses.not_asked", reason=error.message)
-            sleep = asyncio.ensure_future(self._clock.sleep(_LOOK_EVERY_S))
-            news = asyncio.ensure_future(self._gap.wait())
-            try:
-                await asyncio.wait((sleep, news), return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                sleep.cancel()
-                news.cancel()
+            await wait(self._gap, _LOOK_EVERY_S, self._clock)
 
     async def look(self) -> None:
         """One look at unconfirmed holds and, if it is due, at all jobs.

@@ -10,12 +10,14 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Generic, TypeVar
 
+from headway.backoff import Backoff
 from headway.clock import Clock
 from headway.errors import HeadwayError, Unavailable
 from headway.ids import AttemptId, NodeId
 from headway.logs import get_logger
 from headway.states import AttemptState
 from headway.store import Database
+from headway.waiting import wait
 
 from ..engine.engine import Engine, Outgoing
 from ..engine.events import ExtendOrder, LaunchAnswers, Refused, StopOrder, StopsDelivered
@@ -226,7 +228,7 @@ class _Lane(Generic[T]):
     def __init__(self, clock: Clock, send: Callable[[list[T]], Awaitable[list[T]]], longest_pause_s: float) -> None:
         self._clock = clock
         self._send = send
-        self._longest_pause_s = longest_pause_s
+        self._pauses = Backoff(_FIRST_PAUSE_S, longest_pause_s)
         self._pending: dict[AttemptId, T] = {}
         self._worker: asyncio.Task[None] | None = None
         self._fresh = asyncio.Event()
@@ -244,7 +246,7 @@ class _Lane(Generic[T]):
             await asyncio.wait((self._worker,))
 
     async def _work(self) -> None:
-        pause_s = _FIRST_PAUSE_S
+        self._pauses.reset()
         try:
             while self._pending:
                 self._fresh.clear()
@@ -261,21 +263,16 @@ class _Lane(Generic[T]):
                     if item in left:
                         self._pending.setdefault(key, item)
                 if left:
-                    await self._pause(pause_s)
-                    pause_s = min(2 * pause_s, self._longest_pause_s)
+                    await self._pause()
                 else:
-                    pause_s = _FIRST_PAUSE_S
+                    self._pauses.reset()
         finally:
             self._worker = None
 
-    async def _pause(self, pause_s: float) -> None:
-        # A newcomer does not wait out the pause of a Worker that was away.
-        sleep = asyncio.ensure_future(self._clock.sleep(pause_s))
-        fresh = asyncio.ensure_future(self._fresh.wait())
+    async def _pause(self) -> None:
         self.pausing = True
         try:
-            await asyncio.wait((sleep, fresh), return_when=asyncio.FIRST_COMPLETED)
+            # A newcomer does not wait out the pause of a Worker that was away.
+            await wait(self._fresh, self._pauses.next_s(), self._clock)
         finally:
             self.pausing = False
-            sleep.cancel()
-            fresh.cancel()

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from headway.backoff import grown_s
 from headway.ids import NodeId
 from headway.model.reasons import EndReason, EndWord
 from headway.states import TaskState
@@ -108,7 +109,7 @@ def _again(task: Task, now: float, pause_s: float, avoid: NodeId | None, **count
 
 
 def _grown(first_s: float, times: int) -> float:
-    return min(max(_LONGEST_PAUSE_S, first_s), first_s * 2.0 ** min(times, 16))
+    return grown_s(times, first_s=first_s, most_s=max(_LONGEST_PAUSE_S, first_s))
 
 
 def _cancelled(seen: EndReason) -> EndReason:

@@ -345,7 +345,7 @@ def test_more_time_outlives_the_first_limit_and_a_kill_of_all_who_know_of_it(clu
     cluster.wait_ready()
     told = cluster.headway("extend", f"{job_id}/idle", "1h")
     assert told.returncode == 0, told.stderr
-    assert told.stdout.decode().startswith(f"{job_id}/idle has 1h more; its timeout is 1h10m now.\nIt is ended at ")
+    assert told.stdout.decode().startswith(f"{job_id}/idle has 1h more; its timeout is 1h10m now.\nIt is stopped at ")
     cluster.client.act("cancel", job_id, "idle")
     done = cluster.client.wait(job_id, timeout_s=60)
     tasks = {t["name"]: t for t in done["tasks"]}

@@ -321,7 +321,7 @@ async def test_a_file_that_changes_while_it_is_sent_is_read_again(
     pack = client_code.pack
     times: list[int] = []
 
-    def packing(*args: Any, **kwargs: Any) -> client_code.Packed:
+    def packing(*args: Any, **kwargs: Any) -> client_code.PackedCode:
         found = pack(*args, **kwargs)
         if not times:
             (folder / "a").write_bytes(b"after!")

@@ -17,7 +17,7 @@ from headway.rpc.v1 import resource_manager_pb2 as pb
 from headway.rpc.v1.resource_manager_pb2_grpc import ResourceManagerStub
 from headway.rpc.v1.worker_pb2_grpc import WorkerServicer, add_WorkerServicer_to_server
 from resource_manager.app import build
-from resource_manager.health import Limits
+from resource_manager.health import SilenceLimits
 from tests.support.clock import FakeClock
 from tests.support.ports import free_port
 from tests.support.postgres import Postgres
@@ -80,7 +80,7 @@ async def a_manager(database: Path | str, clock: FakeClock) -> AsyncIterator[Man
             bind="127.0.0.1:0",
             token=TOKEN,
             poll_s=10,
-            limits=Limits(30, 90),
+            limits=SilenceLimits(30, 90),
             clock=clock,
         )
         await stack.enter_async_context(running(service))

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from headway.cli.submit import _one_task_job, options_of
-from headway.jobfile import JobSpec, Limits, ResourceSpec, TaskSpec, check_job, to_yaml
+from headway.jobfile import JobFileLimits, JobSpec, ResourceSpec, TaskSpec, check_job, to_yaml
 from headway.jobfile import fields as values
 from headway.jobfile.check import Checker
 from headway.jobfile.hints import elsewhere, foreign_words, nearest
@@ -66,7 +66,7 @@ WIDER: Table = table_of(WiderTask)
 def _read(**task: Any) -> tuple[JobSpec | None, Problems]:
     problems = Problems()
     whole = {"name": "j", "tasks": [{"name": "t", "image": "i", "command": "true", "timeout": "1m", **task}]}
-    return Checker(ObjectSource(whole), Limits(), problems, WIDER).job(), problems
+    return Checker(ObjectSource(whole), JobFileLimits(), problems, WIDER).job(), problems
 
 
 def _script() -> ModuleType:

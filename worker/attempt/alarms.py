@@ -9,8 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from headway.clock import Clock
-
-from ..naps import nap
+from headway.waiting import wait
 
 _FEW = 64
 
@@ -69,4 +68,4 @@ class Alarms:
             if not self._heap:
                 await self._sooner.wait()
                 continue
-            await nap(self._clock, self._heap[0].at - now, self._sooner)
+            await wait(self._sooner, self._heap[0].at - now, self._clock)

@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from headway.backoff import Backoff
 from headway.ids import AttemptId
 from headway.logs import get_logger
 from headway.units import format_duration
+from headway.waiting import wait
 
-from ..naps import nap
 from ..ports import ContainerFacts, ContainerState, EngineUnavailable
 from .context import House
 
@@ -39,7 +40,7 @@ class Container:
         """Wait until the container is gone after its end record; None if it can't be made to go."""
         house = self._house
         # The runtime nudges when the container is gone; asking again and again would cost the engine more than a start.
-        pause_s = 0.2
+        pauses = Backoff(0.2, 1.0)
         kill_at = house.clock.monotonic() + house.limits.exit_s
         while True:
             self._changed.clear()
@@ -55,13 +56,12 @@ class Container:
                     return facts
                 if house.clock.monotonic() >= kill_at:
                     return await self.kill()
-            await nap(house.clock, pause_s, self._changed)
-            pause_s = min(1.0, 2 * pause_s)
+            await wait(self._changed, pauses.next_s(), house.clock)
 
     async def kill(self) -> ContainerFacts | None:
         """KILL through the engine until the container is gone; None if that does not work in time."""
         house, attempt = self._house, self._attempt
-        left_s, pause_s = house.limits.kill_s, 0.05
+        left_s, pauses = house.limits.kill_s, Backoff(0.05, 5.0)
         while left_s > 0:
             try:
                 await house.runtime.check()
@@ -77,8 +77,7 @@ class Container:
                     return facts
             except EngineUnavailable as error:
                 log.warning("attempt.kill_failed", attempt=str(attempt), reason=str(error))
-            await house.clock.sleep(pause_s)
-            pause_s = min(5.0, 2 * pause_s)
+            await house.clock.sleep(pauses.next_s())
             left_s -= house.clock.monotonic() - began_at
         return None
 
@@ -93,7 +92,7 @@ class Container:
     async def ask(self, call: Callable[[], Awaitable[T]], *, limit_s: float | None = None) -> T:
         """Ask the engine until it answers. Raises TookTooLong after ``limit_s`` of trying."""
         house = self._house
-        pause_s = 0.5
+        pauses = Backoff(0.5, 15.0)
         give_up_at = None if limit_s is None else house.clock.monotonic() + limit_s
         while True:
             try:
@@ -106,5 +105,4 @@ class Container:
                 if give_up_at is not None and house.clock.monotonic() >= give_up_at:
                     limit = format_duration(limit_s or 0)
                     raise TookTooLong(f"The container engine of {house.node_id} did not answer for {limit}.") from error
-            await house.clock.sleep(pause_s)
-            pause_s = min(15.0, 2 * pause_s)
+            await house.clock.sleep(pauses.next_s())

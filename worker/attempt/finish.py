@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 
+from headway.backoff import Backoff
 from headway.errors import HeadwayError, MountUnavailable, StoreFull
 from headway.jobfile.spec import RunAs
 from headway.logs import get_logger
@@ -145,7 +146,7 @@ class Aftermath:
     async def _publish(self, folder: str) -> None:
         """Put the logs where the user wants them, too."""
         house, owner, logs = self._house, self._launch.owner, self._house.mounted.job_folder(self._record.attempt)
-        pause_s = 1.0
+        pauses = Backoff(1.0, 256.0, factor=4.0)
         for last in (False, False, False, False, False, True):
             try:
                 home = await house.mounted.home(owner)
@@ -158,13 +159,12 @@ class Aftermath:
                 if last:
                     log.warning("logs.not_published", attempt=str(self._record.attempt), reason=str(error))
                     return
-            await house.clock.sleep(pause_s)
-            pause_s *= 4
+            await house.clock.sleep(pauses.next_s())
 
     async def _put(self, *, proven: bool) -> None:
         """Store the record, however long the disk stays full. ``proven``: how it ended is known without the
         container."""
-        pause_s = 0.5
+        pauses = Backoff(0.5, 15.0)
         self._record.changed_at = self._house.clock.now()
         while True:
             try:
@@ -176,5 +176,4 @@ class Aftermath:
                     # What the container wrote may be what is missing: it would wait here for itself to go.
                     with contextlib.suppress(EngineUnavailable):
                         await self._house.runtime.remove(self._record.attempt)
-            await self._house.clock.sleep(pause_s)
-            pause_s = min(15.0, 2 * pause_s)
+            await self._house.clock.sleep(pauses.next_s())

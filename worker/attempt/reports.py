@@ -10,14 +10,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
+from headway.backoff import Backoff
 from headway.clock import Clock
 from headway.errors import HeadwayError
 from headway.ids import AttemptId
 from headway.logs import get_logger
 from headway.rpc import convert
 from headway.rpc.v1 import task_manager_pb2 as tm
-
-from ..naps import nap
+from headway.waiting import wait
 
 log = get_logger(__name__)
 
@@ -81,7 +81,7 @@ class Reports:
 
     async def run(self) -> None:
         """Sends as long as the service runs."""
-        pause_s = 0.0
+        pauses = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
         while True:
             self._news.clear()
             self._end_news.clear()
@@ -91,17 +91,17 @@ class Reports:
                 continue
             batch = self._due()
             if not batch:
-                await nap(self._clock, _HOLD_S, self._end_news)
+                await wait(self._end_news, _HOLD_S, self._clock)
                 continue
             self._hurry.clear()
             try:
                 discard = await self._send(list(batch.values()))
             except HeadwayError as error:
-                pause_s = min(_LONGEST_PAUSE_S, pause_s * 2 or _FIRST_PAUSE_S)
+                pause_s = pauses.next_s()
                 log.warning("reports.delayed", waiting=len(self._waiting), retry_s=pause_s, reason=str(error))
-                await nap(self._clock, pause_s, self._hurry)
+                await wait(self._hurry, pause_s, self._clock)
                 continue
-            pause_s = 0.0
+            pauses.reset()
             self._delivered(batch)
             if discard:
                 self._on_discard(discard)

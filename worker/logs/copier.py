@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from headway.backoff import Backoff
 from headway.clock import Clock
 from headway.ids import AttemptId
 from headway.logs import get_logger
@@ -42,7 +43,7 @@ class CopyJob:
     final: bool = False
     trailer: bytes = b""  # after the last byte of stdout
     busy: bool = False
-    pause_s: float = 0.0
+    pauses: Backoff = field(default_factory=lambda: Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S))
     not_before: float = 0.0  # monotonic seconds
     problem: str = ""  # why the last try failed
     finished: asyncio.Event = field(default_factory=asyncio.Event)
@@ -127,7 +128,8 @@ class LogCopier:
     def try_again(self) -> None:
         """The mount is back: copies that it held up need not wait out their pauses."""
         for job in self._jobs.values():
-            job.pause_s, job.not_before = 0.0, 0.0
+            job.pauses.reset()
+            job.not_before = 0.0
 
     @property
     def jobs(self) -> list[CopyJob]:
@@ -193,7 +195,8 @@ class LogCopier:
         else:
             if job.problem:
                 log.info("copy.goes_on", attempt=str(job.attempt))
-            job.problem, job.pause_s, job.not_before = "", 0.0, 0.0
+            job.pauses.reset()
+            job.problem, job.not_before = "", 0.0
             if done and final:
                 job.finished.set()
         finally:
@@ -208,8 +211,7 @@ class LogCopier:
         if error.errno not in PASSING or not job.problem:
             log.warning("copy.held", attempt=str(job.attempt), reason=error.strerror or str(error), errno=error.errno)
         job.problem = error.strerror or str(error)
-        job.pause_s = min(_LONGEST_PAUSE_S, job.pause_s * 2 or _FIRST_PAUSE_S)
-        job.not_before = self._clock.monotonic() + job.pause_s
+        job.not_before = self._clock.monotonic() + job.pauses.next_s()
 
     def _copy(self, job: CopyJob, final: bool) -> bool:
         """In a thread. True when nothing is left to do now."""

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from headway.backoff import Backoff
 from headway.clock import Clock
 from headway.errors import InvalidInput, MountUnavailable, NotFound
 from headway.ids import AttemptId
@@ -114,7 +115,8 @@ class LogReader:
         source = await self._source(attempt, stream)
         at = offset if tail is None else max(0, source.size - tail)
         left = limit or None
-        pause_s, first, marks = _MIN_PAUSE_S, True, _Marks()
+        pauses = Backoff(_MIN_PAUSE_S, _MAX_PAUSE_S, factor=1.5)
+        first, marks = True, _Marks()
         while True:
             want = CHUNK_BYTES if left is None else min(CHUNK_BYTES, left)
             data = b""
@@ -131,10 +133,9 @@ class LogReader:
             if over or left == 0 or (not follow and at >= source.size):
                 return
             if data:
-                pause_s = _MIN_PAUSE_S
+                pauses.reset()
             else:
-                await self._clock.sleep(pause_s)
-                pause_s = min(_MAX_PAUSE_S, 1.5 * pause_s)
+                await self._clock.sleep(pauses.next_s())
             if at >= source.size or not data:
                 source = await self._source(attempt, stream)
 

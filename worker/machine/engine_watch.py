@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from headway.clock import Clock
+from headway.waiting import wait
 
-from ..naps import nap
 from ..ports import EngineFacts, EngineUnavailable, Runtime
 from .conditions import Conditions
 
@@ -46,4 +46,4 @@ class EngineWatch:
             if not well:
                 await self._clock.sleep(_TROUBLED_S)
                 continue
-            await nap(self._clock, self._every_s, self._suspicion)
+            await wait(self._suspicion, self._every_s, self._clock)

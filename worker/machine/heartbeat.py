@@ -13,11 +13,11 @@ from headway.clock import Clock
 from headway.errors import Fenced, HeadwayError
 from headway.ids import AttemptId
 from headway.logs import get_logger
+from headway.waiting import wait
 
 from ..attempt.leases import Lease, after_answer, later
 from ..box import StopWord
 from ..model import Extend
-from ..naps import nap
 
 log = get_logger(__name__)
 
@@ -132,4 +132,4 @@ class Heartbeat:
             self._now.clear()
             answered = await self.beat()
             pause_s = self._every_s if answered else min(self._every_s, 2.0)
-            await nap(self._clock, pause_s, self._now)
+            await wait(self._now, pause_s, self._clock)

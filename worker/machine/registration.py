@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from headway.backoff import Backoff
 from headway.clock import Clock
 from headway.errors import Fenced, HeadwayError
 from headway.logs import get_logger
+from headway.waiting import wait
 
-from ..naps import nap
 from .conditions import Conditions
 
 log = get_logger(__name__)
@@ -47,7 +48,7 @@ class Registration:
             self.registered.set()
             self.polled()
             while True:
-                await nap(self._clock, 3 * poll_s, self._conditions.changed)
+                await wait(self._conditions.changed, 3 * poll_s, self._clock)
                 silent_s = self._clock.monotonic() - self._polled_at
                 if not self._conditions.changed.is_set() and silent_s < 3 * poll_s:
                     continue
@@ -58,7 +59,7 @@ class Registration:
                     self.polled()
 
     async def _until_registered(self) -> float:
-        pause_s = _FIRST_PAUSE_S
+        pauses = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
         while True:
             self._conditions.changed.clear()
             try:
@@ -66,12 +67,12 @@ class Registration:
             except Fenced:
                 raise  # another process serves this node id: it must not be two
             except HeadwayError as error:
+                pause_s = pauses.next_s()
                 log.warning("registration.delayed", retry_s=pause_s, reason=str(error))
             else:
                 log.info("registration.done", poll_s=poll_s)
                 return max(0.1, poll_s)
             await self._clock.sleep(pause_s)
-            pause_s = min(_LONGEST_PAUSE_S, 2 * pause_s)
 
     async def _reported(self) -> bool:
         """False: ResourceManager does not know this node (any more)."""

@@ -13,6 +13,7 @@ import urllib3
 from docker.errors import DockerException
 from docker.types.daemon import CancellableStream
 
+from headway.backoff import Backoff
 from headway.logs import get_logger
 
 from ..ports import EngineUnavailable
@@ -68,10 +69,11 @@ class EngineEvents:
                 log.debug("engine.events_not_closed")
 
     def _run(self) -> None:
-        pause_s = _FIRST_PAUSE_S
+        pauses = Backoff(2 * _FIRST_PAUSE_S, _LONGEST_PAUSE_S)
         while not self._closed.is_set():
             try:
                 self._listen()
+                pauses.reset()
                 pause_s = _FIRST_PAUSE_S
             except (
                 EngineUnavailable,
@@ -80,7 +82,7 @@ class EngineEvents:
                 urllib3.exceptions.HTTPError,
                 OSError,
             ):
-                pause_s = min(_LONGEST_PAUSE_S, 2 * pause_s)
+                pause_s = pauses.next_s()
             except Exception as error:
                 # A thread has no door of its own: without this, one odd event would end the listening silently.
                 log.error("engine.events_failed", exc=error)

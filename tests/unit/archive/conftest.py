@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.archive import ImageInfo, ImageStore, Limits, ingest
+from headway.archive import ArchiveLimits, ImageInfo, ImageStore, ingest
 from headway.mount import Layout, prepare_local
 
 
@@ -27,10 +27,10 @@ def store(layout: Layout) -> ImageStore:
 def take(tmp_path: Path, store: ImageStore) -> Callable[..., ImageInfo]:
     """Takes the bytes of an archive in."""
 
-    def take(content: bytes, *, choose: str = "", limits: Limits | None = None) -> ImageInfo:
+    def take(content: bytes, *, choose: str = "", limits: ArchiveLimits | None = None) -> ImageInfo:
         upload = tmp_path / "upload"
         upload.write_bytes(content)
-        return ingest(upload, store, choose=choose, limits=limits or Limits())
+        return ingest(upload, store, choose=choose, limits=limits or ArchiveLimits())
 
     return take
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from headway.archive import ArchiveRefused, ImageInfo, Limits, SeveralImages
+from headway.archive import ArchiveLimits, ArchiveRefused, ImageInfo, SeveralImages
 from tests.support.archives import (
     Entry,
     TinyImage,
@@ -284,12 +284,12 @@ def test_something_after_the_end_of_the_packed_data_is_refused(take: Take, packi
 
 @pytest.mark.parametrize("packing", ["gzip", "zstd", "xz"])
 def test_bombs_are_refused(take: Take, left: Callable[[], list[str]], packing: str) -> None:
-    limits = Limits(ratio=50, ratio_free_bytes=1 << 20)
+    limits = ArchiveLimits(ratio=50, ratio_free_bytes=1 << 20)
     bomb = tiny_image([Entry("zeros", bytes(64 << 20))])
     with pytest.raises(ArchiveRefused, match="bomb"):
         take(packed(docker_save(bomb), packing), limits=limits)
     with pytest.raises(ArchiveRefused, match="bomb"):
-        take(docker_save(bomb), limits=Limits(unpacked_bytes=1 << 20))
+        take(docker_save(bomb), limits=ArchiveLimits(unpacked_bytes=1 << 20))
     assert left() == []
 
 
@@ -297,16 +297,16 @@ def test_bombs_are_refused(take: Take, left: Callable[[], list[str]], packing: s
 def test_bombs_in_layers_are_refused(take: Take, left: Callable[[], list[str]], packing: str) -> None:
     bomb = tiny_image([Entry("zeros", bytes(64 << 20))])
     with pytest.raises(ArchiveRefused, match="bomb"):
-        take(docker_save(bomb, layers=packing), limits=Limits(ratio=50, ratio_free_bytes=1 << 20))
+        take(docker_save(bomb, layers=packing), limits=ArchiveLimits(ratio=50, ratio_free_bytes=1 << 20))
     assert left() == []
 
 
 def test_too_much_of_anything_is_refused(take: Take, left: Callable[[], list[str]]) -> None:
     many = tiny_image([Entry(f"f{number}", b"") for number in range(60)])
     with pytest.raises(ArchiveRefused, match="more than 50 files"):
-        take(docker_save(many), limits=Limits(layer_members=50))
+        take(docker_save(many), limits=ArchiveLimits(layer_members=50))
     with pytest.raises(ArchiveRefused, match="more than 2 members"):
-        take(docker_save(many), limits=Limits(members=2))
+        take(docker_save(many), limits=ArchiveLimits(members=2))
     with pytest.raises(ArchiveRefused, match="126 layers"):
         take(docker_save(tiny_image(*([Entry(f"{number}", b"")] for number in range(126)))))
     with pytest.raises(ArchiveRefused, match=r"config .* 4194304 may be"):

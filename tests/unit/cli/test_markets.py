@@ -17,7 +17,7 @@ from headway.cli import common, datasets, files, groups, images, registry
 from headway.cli.main import cli
 from headway.cli.transfer import audience_in_full, share_changes
 from headway.client import Client, Profile
-from headway.client.market import Market
+from headway.client.market import MarketClient
 from headway.errors import InvalidInput
 
 TAG = {
@@ -271,5 +271,5 @@ def test_an_image_of_ones_own_is_fetched_by_a_lone_name(
 def test_paging_stops_at_the_end() -> None:
     answers = iter([{"images": [IMAGE], "next_cursor": "x"}, {"images": [], "next_cursor": None}])
     transport = httpx.MockTransport(lambda request: httpx.Response(200, json=next(answers)))
-    market = Market(Client(Profile(url="http://headway.test", token="t"), transport=transport))
+    market = MarketClient(Client(Profile(url="http://headway.test", token="t"), transport=transport))
     assert [image["id"] for image in market.images()] == ["i1"]

@@ -94,16 +94,16 @@ def test_history_tells_who_started_and_why_this_one_did_not(server: Server) -> N
     said = run("explain", "--history", "j0000000000000001/a")
     for part in (
         "started: j1/b on n1, 1 GPU", "b was ahead.", "and 11 more",
-        "it waited at place 2 of those that were looked at, key 1234567890",
-        "waiting_for_gpu: It asks for 1 GPU, 0 free.", "a place was booked for it at", "earlier ones",
+        "it waited at place 2 of the tasks that the scheduler looked at, sort key 1234567890",
+        "waiting_for_gpu: It asks for 1 GPU, 0 free.", "a start was reserved for it at", "earlier ones",
     ):  # fmt: skip
         assert part in said
     server.decided["decisions"] = [{**PASS, "place": 0, "key": None, "reserved_start_at": None}]
     said = run("explain", "--history", "j0000000000000001/a")
     assert "    it did not start\n      waiting_for_gpu: It asks for 1 GPU, 0 free.\n" in said
     assert "looked at" not in said
-    for days, want in ((7, "7 days"), (1, "1 day"), (0, "none is kept")):
+    for days, want in ((7, "7 days"), (1, "1 day"), (0, "decisions are not kept")):
         server.decided = {"decisions": [], "next_before": None, "kept_days": days}
         said = run("explain", "--history", "j0000000000000001")
-        assert "no pass started anything while it waited" in said
+        assert "the scheduler started nothing while it waited" in said
         assert f"{want})" in said

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from headway.jobfile.spec import NeedOn
 from headway.states import TASK_ENDED, TASK_FAILURES, TaskEventKind, TaskState
-from job_manager.reactor import RETRYABLE, Moved, Reactor
+from job_manager.reactor import RETRYABLE, Reactor, TaskStateChange
 
 SUCCESS, FAILURE, ANY = NeedOn
 S, E = TaskState, TaskEventKind
@@ -151,7 +151,7 @@ def jobs(draw: st.DrawFn) -> list[list[tuple[int, NeedOn]]]:
     ]
 
 
-def check_states(reactor: Reactor, needs: list[list[tuple[int, NeedOn]]], history: list[Moved]) -> None:
+def check_states(reactor: Reactor, needs: list[list[tuple[int, NeedOn]]], history: list[TaskStateChange]) -> None:
     """What holds at every moment, said without the reactor's counters."""
     states = reactor.states
     for task, of_task in enumerate(needs):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headway.jobfile import Limits, check_job, parse_job, to_yaml
+from headway.jobfile import JobFileLimits, check_job, parse_job, to_yaml
 
 from .build import a_job, problems_of, the_problem
 
@@ -75,8 +75,8 @@ def test_one_task_too_many() -> None:
 
 def test_too_many_needs() -> None:
     job = a_job({}, {}, {}, {"needs": ["t1", "t2", "t3"]})
-    assert "needs in all" in the_problem(job, limits=Limits(edges=2)).message
-    assert problems_of(job, limits=Limits(edges=3)) == ()
+    assert "needs in all" in the_problem(job, limits=JobFileLimits(edges=2)).message
+    assert problems_of(job, limits=JobFileLimits(edges=3)) == ()
 
 
 def test_a_default_that_makes_the_job_huge_is_refused() -> None:
@@ -97,4 +97,4 @@ def test_an_environment_that_no_program_could_get_is_refused() -> None:
 
 
 def test_the_size_of_the_file_is_limited() -> None:
-    assert "MiB are allowed" in the_problem(json.dumps(a_job()), limits=Limits(bytes=20)).message
+    assert "MiB are allowed" in the_problem(json.dumps(a_job()), limits=JobFileLimits(bytes=20)).message

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from headway.cli.config_cmd import config as config_command
-from headway.config import HeadwayConfig, Loaded, load
+from headway.config import HeadwayConfig, LoadedConfig, load
 from headway.config.loading import flattened
 from headway.config.reference import with_reference
 from headway.errors import ConfigInvalid
@@ -32,16 +32,16 @@ def write(tmp_path: Path) -> Write:
 
 
 @pytest.fixture
-def loaded(write: Write) -> Callable[..., Loaded]:
+def loaded(write: Write) -> Callable[..., LoadedConfig]:
     """Loads [cluster] with a token, and `text`."""
 
-    def loaded(text: str = "", env: dict[str, str] | None = None, **options: Any) -> Loaded:
+    def loaded(text: str = "", env: dict[str, str] | None = None, **options: Any) -> LoadedConfig:
         return load(write(f'cluster.token = "{TOKEN}"\n{text}'), env or {}, **options)
 
     return loaded
 
 
-Load = Callable[..., Loaded]
+Load = Callable[..., LoadedConfig]
 
 
 def refusal(load: Load, text: str = "", env: dict[str, str] | None = None) -> list[str]:

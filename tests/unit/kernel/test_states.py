@@ -20,7 +20,7 @@ from headway.states import (
     ImpossibleEvent,
     JobEventKind,
     JobState,
-    Machine,
+    StateMachine,
     TaskEventKind,
     TaskState,
 )
@@ -93,7 +93,7 @@ def test_a_job_cancelled_by_a_user_is_cancelled_whatever_its_tasks_made_of_it():
 
 def test_a_machine_that_contradicts_itself_is_refused():
     with pytest.raises(ValueError, match="both move and are ignored"):
-        Machine(
+        StateMachine(
             "bad",
             JobState,
             JobEventKind,

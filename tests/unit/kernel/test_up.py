@@ -19,7 +19,7 @@ import pytest
 from headway.errors import ConfigInvalid, Unavailable
 from headway.mount import MARKER, read_marker
 from headway.up import checks, prepare
-from headway.up.prepare import Prepared, Wishes, with_keys
+from headway.up.prepare import PreparedConfig, UpOptions, with_keys
 from headway.up.supervisor import STOP_ORDER, PortsMoved, StartFailed, Supervisor
 from tests.support.clock import FakeClock
 from tests.support.ports import free_port
@@ -32,27 +32,27 @@ def state(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def opened() -> Iterator[list[Prepared]]:
-    opened: list[Prepared] = []
+def opened() -> Iterator[list[PreparedConfig]]:
+    opened: list[PreparedConfig] = []
     yield opened
     for prepared in opened:
         os.close(prepared.lock_fd)
 
 
-def make(state: Path, opened: list[Prepared], **wishes: object) -> Prepared:
-    prepared = prepare.prepare(state, Wishes(**{"port": free_port(), **wishes}), lambda line: None)  # type: ignore[arg-type]
+def make(state: Path, opened: list[PreparedConfig], **wishes: object) -> PreparedConfig:
+    prepared = prepare.prepare(state, UpOptions(**{"port": free_port(), **wishes}), lambda line: None)  # type: ignore[arg-type]
     opened.append(prepared)
     return prepared
 
 
-def again(state: Path, opened: list[Prepared], **wishes: object) -> Prepared:
+def again(state: Path, opened: list[PreparedConfig], **wishes: object) -> PreparedConfig:
     os.close(opened.pop().lock_fd)
-    prepared = prepare.prepare(state, Wishes(**wishes), lambda line: None)  # type: ignore[arg-type]
+    prepared = prepare.prepare(state, UpOptions(**wishes), lambda line: None)  # type: ignore[arg-type]
     opened.append(prepared)
     return prepared
 
 
-def test_the_first_start_makes_everything_private_and_whole(state: Path, opened: list[Prepared]) -> None:
+def test_the_first_start_makes_everything_private_and_whole(state: Path, opened: list[PreparedConfig]) -> None:
     prepared = make(state, opened)
     assert state.stat().st_mode & 0o777 == 0o700
     assert (state / "token").stat().st_mode & 0o077 == 0
@@ -68,7 +68,7 @@ def test_the_first_start_makes_everything_private_and_whole(state: Path, opened:
     assert prepared.first
 
 
-def test_a_second_start_keeps_what_a_person_wrote(state: Path, opened: list[Prepared]) -> None:
+def test_a_second_start_keeps_what_a_person_wrote(state: Path, opened: list[PreparedConfig]) -> None:
     first = make(state, opened)
     text = first.config_path.read_text("utf-8").replace("[worker]", "# mine\n[worker]\ndisk_low_bytes = '1GiB'")
     first.config_path.write_text(text, "utf-8")
@@ -79,7 +79,7 @@ def test_a_second_start_keeps_what_a_person_wrote(state: Path, opened: list[Prep
     assert not second.first
 
 
-def test_options_are_remembered(state: Path, opened: list[Prepared]) -> None:
+def test_options_are_remembered(state: Path, opened: list[PreparedConfig]) -> None:
     make(state, opened, runtime="scripted", simulated_gpus=4)
     config = again(state, opened).config
     assert (config.worker.runtime, config.worker.simulated_gpus, config.cluster.simulated) == ("scripted", 4, True)
@@ -87,7 +87,7 @@ def test_options_are_remembered(state: Path, opened: list[Prepared]) -> None:
     assert (config.worker.runtime, config.worker.simulated_gpus, config.cluster.simulated) == ("docker", 4, False)
 
 
-def test_ports_stay_unless_they_are_taken(state: Path, opened: list[Prepared]) -> None:
+def test_ports_stay_unless_they_are_taken(state: Path, opened: list[PreparedConfig]) -> None:
     before = make(state, opened).config
     assert again(state, opened).config == before
     port = int(before.task_manager.bind.rpartition(":")[2])
@@ -101,7 +101,7 @@ def test_ports_stay_unless_they_are_taken(state: Path, opened: list[Prepared]) -
     assert after.peers.task_manager == after.task_manager.bind
 
 
-def test_a_taken_page_port_is_one_sentence_and_nothing_is_left(state: Path, opened: list[Prepared]) -> None:
+def test_a_taken_page_port_is_one_sentence_and_nothing_is_left(state: Path, opened: list[PreparedConfig]) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
@@ -114,16 +114,16 @@ def test_a_taken_page_port_is_one_sentence_and_nothing_is_left(state: Path, open
 
 
 def test_two_on_one_folder_are_refused_with_the_address(
-    state: Path, opened: list[Prepared], monkeypatch: pytest.MonkeyPatch
+    state: Path, opened: list[PreparedConfig], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = make(state, opened)
     monkeypatch.setattr(prepare, "_is_headway", lambda pid: pid == os.getpid())
     prepare.write_lock(first)
     with pytest.raises(ConfigInvalid, match=rf"already runs on {state} \(process {os.getpid()}, {first.url}\)"):
-        prepare.prepare(state, Wishes(), lambda line: None)
+        prepare.prepare(state, UpOptions(), lambda line: None)
 
 
-def test_services_of_a_killed_run_are_waited_for(state: Path, opened: list[Prepared]) -> None:
+def test_services_of_a_killed_run_are_waited_for(state: Path, opened: list[PreparedConfig]) -> None:
     make(state, opened)
     os.close(opened.pop().lock_fd)
     # A service of the killed run still holds the lock, and the file names a process that is gone.
@@ -142,11 +142,13 @@ def test_services_of_a_killed_run_are_waited_for(state: Path, opened: list[Prepa
         said.append(line)
         holder.communicate(b"\n")
 
-    opened.append(prepare.prepare(state, Wishes(), say))
+    opened.append(prepare.prepare(state, UpOptions(), say))
     assert said == ["An earlier run on this folder is still stopping; waiting for it."]
 
 
-def test_a_mount_elsewhere_is_used_and_keeps_its_cluster(state: Path, tmp_path: Path, opened: list[Prepared]) -> None:
+def test_a_mount_elsewhere_is_used_and_keeps_its_cluster(
+    state: Path, tmp_path: Path, opened: list[PreparedConfig]
+) -> None:
     mount = tmp_path / "nfs"
     first = make(state, opened, mount=mount)
     assert read_marker(mount) == first.config.cluster.name
@@ -154,7 +156,9 @@ def test_a_mount_elsewhere_is_used_and_keeps_its_cluster(state: Path, tmp_path: 
     assert other.config.cluster.name == first.config.cluster.name
 
 
-def test_a_mount_that_lost_its_marker_is_not_written_to(state: Path, tmp_path: Path, opened: list[Prepared]) -> None:
+def test_a_mount_that_lost_its_marker_is_not_written_to(
+    state: Path, tmp_path: Path, opened: list[PreparedConfig]
+) -> None:
     mount = tmp_path / "nfs"
     make(state, opened, mount=mount)
     for path in sorted(mount.rglob("*"), reverse=True):
@@ -163,10 +167,10 @@ def test_a_mount_that_lost_its_marker_is_not_written_to(state: Path, tmp_path: P
         again(state, opened)
     assert list(mount.iterdir()) == []
     (mount / MARKER).write_text(tomllib.loads((state / "headway.toml").read_text())["cluster"]["name"])
-    opened.append(prepare.prepare(state, Wishes(), lambda line: None))
+    opened.append(prepare.prepare(state, UpOptions(), lambda line: None))
 
 
-def test_a_broken_file_is_named_by_its_real_name_and_kept(state: Path, opened: list[Prepared]) -> None:
+def test_a_broken_file_is_named_by_its_real_name_and_kept(state: Path, opened: list[PreparedConfig]) -> None:
     path = make(state, opened).config_path
     broken = path.read_text().replace("[worker]", "[worker]\nrutime = 3")
     path.write_text(broken)
@@ -177,7 +181,7 @@ def test_a_broken_file_is_named_by_its_real_name_and_kept(state: Path, opened: l
 
 
 def test_a_reserve_as_large_as_the_simulated_cluster_is_refused_and_nothing_is_changed(
-    state: Path, opened: list[Prepared]
+    state: Path, opened: list[PreparedConfig]
 ) -> None:
     path = make(state, opened, runtime="scripted", simulated_gpus=4).config_path
     path.write_text(path.read_text() + '\n[task_manager.limits.short_reserve]\ngpus = 4\nabove = "10m"\n')
@@ -188,10 +192,10 @@ def test_a_reserve_as_large_as_the_simulated_cluster_is_refused_and_nothing_is_c
     with pytest.raises(ConfigInvalid, match=want):
         again(state, opened)
     with pytest.raises(ConfigInvalid, match="leaves none of the cluster's 2"):
-        prepare.prepare(state, Wishes(simulated_gpus=2), lambda line: None)
+        prepare.prepare(state, UpOptions(simulated_gpus=2), lambda line: None)
     assert path.read_text() == text
     assert not (state / "headway.toml.new").exists()
-    opened.append(prepare.prepare(state, Wishes(simulated_gpus=5), lambda line: None))
+    opened.append(prepare.prepare(state, UpOptions(simulated_gpus=5), lambda line: None))
 
 
 @pytest.mark.parametrize(
@@ -202,7 +206,7 @@ def test_a_reserve_as_large_as_the_simulated_cluster_is_refused_and_nothing_is_c
     ],
 )
 def test_a_policy_that_can_not_be_had_is_refused_before_anything_starts(
-    state: Path, opened: list[Prepared], monkeypatch: pytest.MonkeyPatch, policy: str, want: str
+    state: Path, opened: list[PreparedConfig], monkeypatch: pytest.MonkeyPatch, policy: str, want: str
 ) -> None:
     path = make(state, opened, runtime="scripted", simulated_gpus=4).config_path
     text = path.read_text()
@@ -214,13 +218,13 @@ def test_a_policy_that_can_not_be_had_is_refused_before_anything_starts(
     path.write_text(text)
     monkeypatch.setenv("HEADWAY_TASK_MANAGER__POLICY", policy)
     with pytest.raises(ConfigInvalid, match=r"^HEADWAY_TASK_MANAGER__POLICY: \[task_manager\] policy can't be taken: "):
-        prepare.prepare(state, Wishes(), lambda line: None)
+        prepare.prepare(state, UpOptions(), lambda line: None)
 
 
 def test_a_folder_that_can_not_be_made_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigInvalid, match=r"can't be made: Not a directory\. Choose another folder with --state"):
-        prepare.prepare(tmp_path / "file" / "state", Wishes(), lambda line: None)
+        prepare.prepare(tmp_path / "file" / "state", UpOptions(), lambda line: None)
 
 
 @pytest.mark.parametrize(
@@ -237,7 +241,7 @@ def test_one_key_is_set_and_all_else_stays(text: str, want: str) -> None:
     assert tomllib.loads(want)["a"]["k"] == 1
 
 
-def test_an_engine_that_is_away_is_one_sentence(state: Path, tmp_path: Path, opened: list[Prepared]) -> None:
+def test_an_engine_that_is_away_is_one_sentence(state: Path, tmp_path: Path, opened: list[PreparedConfig]) -> None:
     config = make(state, opened).config
     absent = config.model_copy(
         update={"worker": config.worker.model_copy(update={"docker_host": f"unix://{tmp_path}/no.sock"})}
@@ -368,7 +372,7 @@ async def test_a_port_lost_at_the_last_moment_is_told_apart(rig: Rig) -> None:
     assert rig.supervisor.children == {}
 
 
-def test_another_look_moves_the_lost_port_only(state: Path, opened: list[Prepared]) -> None:
+def test_another_look_moves_the_lost_port_only(state: Path, opened: list[PreparedConfig]) -> None:
     before = make(state, opened)
     port = int(before.config.worker.bind.rpartition(":")[2])
     with socket.socket() as other:

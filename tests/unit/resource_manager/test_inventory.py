@@ -39,7 +39,7 @@ def test_readings_alone_are_not_told() -> None:
     status.capacity.gpus[0].utilisation = 0.9
     status.capacity.gpus[0].temperature_c = 80
     status.capacity.gpus[0].note = "80 degrees"
-    assert inventory.essence(answered(node, status)) == inventory.essence(node)
+    assert inventory.watched_facts(answered(node, status)) == inventory.watched_facts(node)
 
 
 @pytest.mark.parametrize("what", ["cpu", "gpu", "sick", "condition", "image", "incarnation"])
@@ -59,7 +59,7 @@ def test_what_others_plan_with_is_told(what: str) -> None:
             status.images.append("base/python:1")
         case "incarnation":
             status.incarnation = 6
-    assert inventory.essence(answered(node, status)) != inventory.essence(node)
+    assert inventory.watched_facts(answered(node, status)) != inventory.watched_facts(node)
 
 
 def test_what_blocks_a_live_node_is_its_sentence() -> None:

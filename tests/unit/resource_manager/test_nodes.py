@@ -15,9 +15,9 @@ from headway.errors import Conflict, Fenced, NotFound, StoreFull, Unavailable
 from headway.rpc.v1 import resource_manager_pb2 as pb
 from headway.store import Database
 from headway.store.migrations import differences
-from resource_manager.drain import AdmissionEvent
-from resource_manager.health import Limits
-from resource_manager.hub import Hub, Watch
+from resource_manager.admission import AdmissionEvent
+from resource_manager.health import SilenceLimits
+from resource_manager.hub import NodeEventHub, NodeSubscription
 from resource_manager.nodes import Nodes
 from resource_manager.poller import Poller
 from resource_manager.tables import metadata
@@ -62,8 +62,8 @@ class House:
         self.db = db
         self.clock = clock
         self.workers = Workers()
-        self.hub = Hub()
-        self.nodes = Nodes(db, clock, self.hub, Limits(30, 90), usage_days=30)
+        self.hub = NodeEventHub()
+        self.nodes = Nodes(db, clock, self.hub, SilenceLimits(30, 90), usage_days=30)
         self.poller = Poller(self.nodes, self.workers, clock, poll_s=10, chance=random.Random(1))
 
     async def register(self, name: str, incarnation: int = 1, live: int = 0, cpu: int = 800) -> None:
@@ -282,7 +282,7 @@ async def test_watchers_get_all_nodes_and_then_only_what_matters(house: House) -
         assert [list(m.removed) for m in await watch.next()] == [["a"]]
 
 
-def unread(watch: Watch) -> dict[str, str]:
+def unread(watch: NodeSubscription) -> dict[str, str]:
     found = {name: node.health for name, node in watch._unread.items() if node is not None}
     watch._unread.clear()
     watch._ready.clear()

@@ -1,7 +1,7 @@
 """The count of waiting tasks by account, exact within each transaction and kept from one to the next.
 
-Counting anew for each submission would cost a look at all live jobs of its account; so an account is counted once,
-and from then on what each transaction changes is added.
+Counting anew for each submission would cost a look at all live jobs of its account. So an account is counted once; from
+then on what each transaction changes is added.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from collections import Counter
 
 from sqlalchemy import Connection
 
-from . import store, waiting
+from . import store, waiting_limit
 from .job import LiveJob
 
 
-class Counted:
-    """Used by one transaction at a time, which ends with ``took`` or ``forget``; only ``check`` may come from anywhere.
+class WaitingCounter:
+    """Used by one transaction at a time, which ends with ``commit`` or ``rollback``. Only ``check`` may come any time.
 
     ``most``: how many tasks of one account may wait; 0: there is no limit, and nothing is counted.
     """
@@ -53,7 +53,7 @@ class Counted:
         self._refuse(owner, self._committed[owner] + self._change(owner), more)
 
     def check(self, conn: Connection, owner: str, more: int) -> None:
-        """As committed last, in a transaction that only reads.
+        """Checks against what was committed last, in a transaction that only reads.
 
         Raises:
             TooManyWaiting: with so many more there would be too many.
@@ -61,13 +61,13 @@ class Counted:
         known = self._committed.get(owner)
         self._refuse(owner, store.count_waiting(conn, owner) if known is None else known, more)
 
-    def took(self) -> None:
+    def commit(self) -> None:
         """The transaction is durable."""
         for owner in self._committed:
             self._committed[owner] += self._change(owner)
         self._start_anew()
 
-    def forget(self) -> None:
+    def rollback(self) -> None:
         """The transaction failed, or nobody knows."""
         self._committed.clear()
         self._start_anew()
@@ -82,6 +82,6 @@ class Counted:
         self._added.clear()
 
     def _refuse(self, owner: str, now: int, more: int) -> None:
-        refusal = waiting.refusal(owner, waiting=now, more=more, most=self.most)
+        refusal = waiting_limit.refusal(owner, waiting=now, more=more, most=self.most)
         if refusal is not None:
             raise refusal

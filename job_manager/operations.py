@@ -25,14 +25,14 @@ from headway.states import JOB_ENDED, JobState, TaskEventKind
 from headway.steady import Anchor
 from headway.store import Batcher, Database
 
-from . import intake, store, views
+from . import store, submit_checks, views
+from .cache import JobCache
 from .dag import Dag
-from .desk import Desk
-from .hub import Change, Hub
-from .job import JobRecord, LiveJob, TaskEvent, TaskRecord
-from .memory import Memory
+from .hub import JobChange, JobEventHub
+from .job import JobRecord, LiveJob, TaskRecord, TaskReport
 from .ports import TaskManagerPort
-from .waiting_count import Counted
+from .transaction import JobTransaction
+from .waiting_counter import WaitingCounter
 
 log = get_logger(__name__)
 R = TypeVar("R")
@@ -49,7 +49,7 @@ _UNCHECKED = "Whether a machine can run it could not be checked now; it waits un
 
 
 @dataclass(frozen=True, slots=True)
-class Submitted:
+class SubmitResult:
     """The answer to a submission; ``job_id`` is empty when there is no job."""
 
     job_id: str = ""
@@ -60,22 +60,22 @@ class Submitted:
 
 
 @dataclass(frozen=True, slots=True)
-class Acted:
+class ActionResult:
     record: job_manager_pb2.Job
     tasks_changed: int
 
 
-Operation = Callable[[Desk], Any]
+Operation = Callable[[JobTransaction], Any]
 
 
-class Jobs:
+class JobOperations:
     """The jobs and how they change; used by the servicer."""
 
     def __init__(
         self,
         db: Database,
         clock: Clock,
-        hub: Hub,
+        hub: JobEventHub,
         task_manager: TaskManagerPort,
         *,
         max_tasks_per_job: int = 10_000,
@@ -87,8 +87,8 @@ class Jobs:
         self._hub = hub
         self._task_manager = task_manager
         self._max_tasks = max_tasks_per_job
-        self._memory = Memory(tasks_in_memory)
-        self._counted = Counted(queued_tasks_per_user)
+        self._cache = JobCache(tasks_in_memory)
+        self._waiting_counter = WaitingCounter(queued_tasks_per_user)
         self._steady: Anchor | None = None  # of the clock by which tasks age; None: not read yet
         self._inbox: Batcher[Operation, Any] = Batcher(self._run, name="jobs")
 
@@ -97,10 +97,12 @@ class Jobs:
         await self._inbox.close()
 
     async def settle(self) -> None:
-        """At start: read the clock by which tasks age, and look at every job with a waiting task again. Each change was
-        stored together with what follows from it, so there should be nothing to do; if there is, that task would have
-        waited for ever."""
-        await self._inbox.submit(lambda desk: None)
+        """At start: read the clock by which tasks age, and look at every job with a waiting task again.
+
+        Each change was stored together with what follows from it, so there should be nothing to do. Without this look a
+        task whose change got lost would wait for ever.
+        """
+        await self._inbox.submit(lambda tx: None)
         for job_id in await self._db.read(store.waiting_job_ids):
             moved = await self._inbox.submit(partial(_settle, job_id=job_id))
             if moved:
@@ -118,7 +120,7 @@ class Jobs:
 
     # -- submission -----------------------------------------------------------------------------
 
-    async def submit(self, header: job_manager_pb2.JobHeader, specs: Sequence[common_pb2.TaskSpec]) -> Submitted:
+    async def submit(self, header: job_manager_pb2.JobHeader, specs: Sequence[common_pb2.TaskSpec]) -> SubmitResult:
         """Check a job and store it whole, or say all that is wrong with it.
 
         Raises:
@@ -127,17 +129,17 @@ class Jobs:
             TooManyWaiting: the owner would have more waiting tasks than one account may; nothing is stored.
         """
         if header.known_only:
-            return await self._made_before(header) or Submitted()
+            return await self._made_before(header) or SubmitResult()
         _check_header(header, specs)
         if len(specs) > self._max_tasks:
             problem = Problem("/tasks", f"The job has {len(specs)} tasks; at most {self._max_tasks} are allowed.")
-            return Submitted(problems=(problem,))
+            return SubmitResult(problems=(problem,))
         storing = not (header.dry_run or header.graph_only)
         if storing and (made := await self._made_before(header)) is not None:
             return made
-        dag, problems = await asyncio.to_thread(intake.examine, specs, graph_only=header.graph_only)
+        dag, problems = await asyncio.to_thread(submit_checks.check_specs, specs, graph_only=header.graph_only)
         if dag is None:
-            return Submitted(problems=tuple(problems))
+            return SubmitResult(problems=tuple(problems))
         warnings: list[str] = []
         if not header.graph_only:
             problems, warnings = await self._check_resources(header, specs)
@@ -145,20 +147,20 @@ class Jobs:
             await self.check_waiting(header.owner.name, len(specs))
         if problems or not storing:
             order = () if problems else tuple(dag.names[number] for number in dag.order)
-            return Submitted(problems=tuple(problems), order=order, warnings=tuple(warnings))
+            return SubmitResult(problems=tuple(problems), order=order, warnings=tuple(warnings))
         packed = await asyncio.to_thread(lambda: [spec.SerializeToString() for spec in specs])
         return await self._store(header, dag, packed, tuple(warnings))
 
     async def check_waiting(self, owner: str, more: int) -> None:
-        """Whether an account may have so many more waiting tasks, at this moment.
+        """Checks that an account may have so many more waiting tasks at this moment.
 
         Raises:
             TooManyWaiting: it may not.
         """
-        if self._counted.most:
-            await self._db.read(lambda conn: self._counted.check(conn, owner, more))
+        if self._waiting_counter.most:
+            await self._db.read(lambda conn: self._waiting_counter.check(conn, owner, more))
 
-    async def _made_before(self, header: job_manager_pb2.JobHeader) -> Submitted | None:
+    async def _made_before(self, header: job_manager_pb2.JobHeader) -> SubmitResult | None:
         """What this request has been answered already."""
         if not header.request_id:
             return None
@@ -168,37 +170,37 @@ class Jobs:
     async def _check_resources(
         self, header: job_manager_pb2.JobHeader, specs: Sequence[common_pb2.TaskSpec]
     ) -> tuple[list[Problem], list[str]]:
-        shapes = await asyncio.to_thread(intake.shapes_of, specs)
+        shapes = await asyncio.to_thread(submit_checks.shapes_of, specs)
         try:
             answer = await self._task_manager.check(list(shapes))
         except HeadwayError as error:
             # Refusing would make TaskManager's absence everybody's: the job waits for it as for any machine.
             log.warning("submit.resources_unchecked", reason=str(error))
             return [], [_UNCHECKED]
-        problems = intake.refused(specs, shapes, answer)
+        problems = submit_checks.refusal_problems(specs, shapes, answer)
         warnings = [] if answer.nodes_known else [_NO_NODES]
         if problems and header.allow_unsatisfiable:
             warnings += [f"{problem.message} It waits until that changes." for problem in problems[:_WARNINGS_SHOWN]]
-            problems = intake.refused(specs, shapes, answer, for_ever=True)
+            problems = submit_checks.refusal_problems(specs, shapes, answer, for_ever=True)
         return problems, warnings
 
     async def _store(
         self, header: job_manager_pb2.JobHeader, dag: Dag, packed: list[bytes], warnings: tuple[str, ...]
-    ) -> Submitted:
-        def operation(desk: Desk) -> Submitted:
+    ) -> SubmitResult:
+        def operation(tx: JobTransaction) -> SubmitResult:
             if header.request_id:
                 # Again, now that nobody else writes: two of the same request may be under way at once.
-                known = store.find_request(desk.conn, header.owner.name, header.request_id)
+                known = store.find_request(tx.conn, header.owner.name, header.request_id)
                 if known is not None:
                     return _known(known, header)
-            desk.admit(header.owner.name, len(dag.names))
-            live = _new_job(header, dag, desk.now, desk.steady)
-            store.insert_job(desk.conn, live, dag, packed, desk.now)
+            tx.admit(header.owner.name, len(dag.names))
+            live = _new_job(header, dag, tx.now, tx.steady)
+            store.insert_job(tx.conn, live, dag, packed, tx.now)
             live.clean()
-            desk.add(live)
-            return Submitted(job_id=live.record.id, warnings=warnings)
+            tx.add(live)
+            return SubmitResult(job_id=live.record.id, warnings=warnings)
 
-        result: Submitted = await self._inbox.submit(operation)
+        result: SubmitResult = await self._inbox.submit(operation)
         if not result.already_known:
             log.info(
                 "job.submitted", job=result.job_id, owner=header.owner.name, name=header.name, tasks=len(dag.names)
@@ -207,12 +209,14 @@ class Jobs:
 
     # -- reports and wishes ---------------------------------------------------------------------
 
-    async def report(self, events: Sequence[tuple[JobId, TaskEvent]]) -> None:
+    async def report(self, events: Sequence[tuple[JobId, TaskReport]]) -> None:
         """Take reports of TaskManager, in order; stored when this returns. Late and repeated ones do nothing."""
         if events:
-            await self._inbox.submit(lambda desk: _take_events(desk, events))
+            await self._inbox.submit(lambda tx: _take_events(tx, events))
 
-    async def act(self, job_id: str, task: str, action: ActionName, *, request_id: str = "", by: str = "") -> Acted:
+    async def act(
+        self, job_id: str, task: str, action: ActionName, *, request_id: str = "", by: str = ""
+    ) -> ActionResult:
         """Cancel, retry, hold or release a job, or one task of it. The same request id changes nothing twice.
 
         Raises:
@@ -223,36 +227,36 @@ class Jobs:
         """
         asked = f"{action} {task}".strip()
 
-        def operation(desk: Desk) -> Acted:
-            live = desk.job(job_id)
+        def operation(tx: JobTransaction) -> ActionResult:
+            live = tx.job(job_id)
             if live is None:
                 raise NotFound(f"There is no job {job_id!r}.")
-            known = store.find_action(desk.conn, job_id, request_id) if request_id else None
+            known = store.find_action(tx.conn, job_id, request_id) if request_id else None
             if known is not None:
                 if known[0] != asked:
                     raise IdempotencyMismatch
-                return Acted(views.job_to_pb(live.record), known[1])
-            changed = _act(desk, live, task, action, by)
+                return ActionResult(views.job_to_pb(live.record), known[1])
+            changed = _act(tx, live, task, action, by)
             if request_id:
-                store.remember_action(desk.conn, job_id, request_id, asked, changed, desk.now)
-            return Acted(views.job_to_pb(live.record), changed)
+                store.remember_action(tx.conn, job_id, request_id, asked, changed, tx.now)
+            return ActionResult(views.job_to_pb(live.record), changed)
 
-        acted: Acted = await self._inbox.submit(operation)
+        acted: ActionResult = await self._inbox.submit(operation)
         log.info("job.acted_on", job=job_id, task=task, action=action, by=by, tasks=acted.tasks_changed)
         return acted
 
     async def refused(self, job_id: JobId, task: str, generation: int, why: str) -> None:
         """TaskManager will never take this task: it ends, so that its job does."""
 
-        def operation(desk: Desk) -> None:
-            live = desk.job(job_id)
+        def operation(tx: JobTransaction) -> None:
+            live = tx.job(job_id)
             number = live.numbers.get(task) if live is not None else None
             if live is None or number is None:
                 return
             record = live.tasks[number]
             reason = EndReason(EndWord.PLATFORM_ERROR, detail=f"It could not be queued: {why}")
-            ending = TaskEvent(task, generation, record.seq + 1, TaskEventKind.FAILED, record.attempt, desk.now, reason)
-            live.on_event(ending, desk.now)
+            ending = TaskReport(task, generation, record.seq + 1, TaskEventKind.FAILED, record.attempt, tx.now, reason)
+            live.on_event(ending, tx.now)
 
         await self._inbox.submit(operation)
 
@@ -263,58 +267,58 @@ class Jobs:
         ended: list[tuple[str, JobState, bool]] = []
         anchors: list[Anchor] = []
 
-        def work(conn: Connection) -> tuple[list[Any], list[Change]]:
+        def work(conn: Connection) -> tuple[list[Any], list[JobChange]]:
             anchor = self._steady or store.steady_anchor(conn, self._clock)
             anchors.append(anchor)
             now, steady = self._clock.now(), anchor.now(self._clock)
-            desk = Desk(conn, self._memory, self._counted, now=now, steady=steady)
+            tx = JobTransaction(conn, self._cache, self._waiting_counter, now=now, steady=steady)
             try:
-                results = [_guarded(operation, desk) for operation in operations]
-                for job_id, live in desk.touched.items():
+                results = [_guarded(operation, tx) for operation in operations]
+                for job_id, live in tx.touched.items():
                     if live.record.state in JOB_ENDED:
                         ended.append((job_id, live.record.state, live.just_ended))
-                return results, self._save(desk)
+                return results, self._save(tx)
             finally:
-                touched.update(desk.touched)
+                touched.update(tx.touched)
 
         try:
             results, changes = await self._db.write(work)
         except BaseException:
             for job_id in touched:
-                self._memory.drop(job_id)
-            self._counted.forget()
+                self._cache.drop(job_id)
+            self._waiting_counter.rollback()
             raise
         self._steady = anchors[-1]
-        self._counted.took()
-        self._memory.shrink()
+        self._waiting_counter.commit()
+        self._cache.shrink()
         for job_id, state, now in ended:
-            self._memory.drop(job_id)
+            self._cache.drop(job_id)
             if now:
                 log.info("job.ended", job=job_id, state=state)
         self._hub.publish(changes)
         return results
 
-    def _save(self, desk: Desk) -> list[Change]:
+    def _save(self, tx: JobTransaction) -> list[JobChange]:
         changes = []
-        for job_id, live in desk.touched.items():
+        for job_id, live in tx.touched.items():
             numbers = sorted(live.dirty)
             changed = bool(numbers) or live.dirty_job
-            store.save(desk.conn, live, desk.now)
+            store.save(tx.conn, live, tx.now)
             live.clean()
-            if self._hub.watched and (changed or job_id in desk.new):
-                changes.append(_change(desk.conn, live, numbers))
+            if self._hub.watched and (changed or job_id in tx.new):
+                changes.append(_change(tx.conn, live, numbers))
         return changes
 
 
-def _guarded(operation: Operation, desk: Desk) -> Any:
+def _guarded(operation: Operation, tx: JobTransaction) -> Any:
     try:
-        return operation(desk)
+        return operation(tx)
     except HeadwayError as error:
         # A refusal, raised before anything was changed: only its sender is concerned.
         return error
 
 
-def _change(conn: Connection, live: LiveJob, numbers: Sequence[int]) -> Change:
+def _change(conn: Connection, live: LiveJob, numbers: Sequence[int]) -> JobChange:
     specs = store.load_specs(conn, live.record.id, numbers) if numbers else {}
     tasks = {}
     for number in numbers:
@@ -325,37 +329,37 @@ def _change(conn: Connection, live: LiveJob, numbers: Sequence[int]) -> Change:
             views.waiting_names(live.names, live.reactor.waits_for(number)),
         )
         tasks[view.name] = view
-    return Change(views.job_to_pb(live.record), tasks)
+    return JobChange(views.job_to_pb(live.record), tasks)
 
 
-def _settle(desk: Desk, job_id: str) -> int:
-    live = desk.job(job_id)
+def _settle(tx: JobTransaction, job_id: str) -> int:
+    live = tx.job(job_id)
     if live is None:
         return 0
-    live.settle(desk.now)
+    live.settle(tx.now)
     return len(live.dirty)
 
 
-def _take_events(desk: Desk, events: Sequence[tuple[JobId, TaskEvent]]) -> None:
+def _take_events(tx: JobTransaction, events: Sequence[tuple[JobId, TaskReport]]) -> None:
     for job_id, event in events:
-        live = desk.job(job_id)
+        live = tx.job(job_id)
         if live is None:
             log.warning("task.event_of_unknown_job", job=job_id, task=event.task, kind=event.kind)
             continue
-        if not live.on_event(event, desk.now):
+        if not live.on_event(event, tx.now):
             log.debug("task.event_dropped", job=job_id, task=event.task, kind=event.kind, seq=event.seq)
 
 
-def _act(desk: Desk, live: LiveJob, task: str, action: ActionName, by: str) -> int:
+def _act(tx: JobTransaction, live: LiveJob, task: str, action: ActionName, by: str) -> int:
     match action:
         case "cancel":
-            return live.cancel(task, by, desk.now)
+            return live.cancel(task, by, tx.now)
         case "retry":
-            return live.retry(task, desk.now, desk.steady, partial(desk.admit, live.record.owner))
+            return live.retry(task, tx.now, tx.steady, partial(tx.admit, live.record.owner))
         case "hold":
-            return live.hold(task, desk.steady)
+            return live.hold(task, tx.steady)
         case "release":
-            return live.release(task, desk.steady)
+            return live.release(task, tx.steady)
 
 
 def _new_job(header: job_manager_pb2.JobHeader, dag: Dag, now: float, steady: float) -> LiveJob:
@@ -375,11 +379,11 @@ def _new_job(header: job_manager_pb2.JobHeader, dag: Dag, now: float, steady: fl
     return live
 
 
-def _known(known: tuple[JobId, str], header: job_manager_pb2.JobHeader) -> Submitted:
+def _known(known: tuple[JobId, str], header: job_manager_pb2.JobHeader) -> SubmitResult:
     job_id, spec_hash = known
     if spec_hash != header.spec_hash and (header.spec_hash or not header.known_only):
         raise IdempotencyMismatch(f"Request id {header.request_id!r} was used for another job, {job_id}.")
-    return Submitted(job_id=job_id, already_known=True)
+    return SubmitResult(job_id=job_id, already_known=True)
 
 
 def _check_header(header: job_manager_pb2.JobHeader, specs: Sequence[common_pb2.TaskSpec]) -> None:

@@ -51,7 +51,7 @@ def place_line(place: dict[str, Any], now: float) -> str:
         return ""
     line = f"starts about {starts_about(place, now)}"
     if place["estimate_rough"]:
-        line += ", a rough figure"
+        line += ", a rough estimate"
     if place["promised_start_at"] is not None:
         line += f", no later than {promised(place, now)}"
     return line
@@ -68,17 +68,21 @@ def print_preview(preview: dict[str, Any] | None) -> None:
             click.echo(f"  {safe(start['waits'][0]['sentence'])}")
     more = preview["queued_count"] - min(len(preview["starts"]), _SHOWN)
     if more > 0:
-        click.echo(f"(and {counted(more, 'more task')} that would be queued at once: -o json)")
+        click.echo(f"(and {counted(more, 'more task')} in the queue at once; -o json shows all)")
     later = preview["after_needs_count"]
     if later:
         names = ", ".join(preview["after_needs"][:5]) + (" …" if later > 5 else "")
-        click.echo(f"after its needs: {names}" if later == 1 else f"{later} tasks after their needs: {names}")
+        click.echo(
+            f"after the tasks that it needs: {names}"
+            if later == 1
+            else f"{later} tasks after those that they need: {names}"
+        )
 
 
 @click.command("preview")
 @click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False, allow_dash=True))
-@click.option("--timeout", "timeouts", help="To compare, for instance 10m,1h,1d.")
-@click.option("--gpus", default="0", show_default=True, help="To compare, for instance 1,2,4.")
+@click.option("--timeout", "timeouts", help="Timeouts to compare, for instance 10m,1h,1d.")
+@click.option("--gpus", default="0", show_default=True, help="Numbers of GPUs to compare, for instance 1,2,4.")
 @click.option("--gpu-model", multiple=True, help="Any of these models; may be given several times.")
 @click.option("--cpus", help="For instance 2 or 0.5; 1 unless given.")
 @click.option("--memory", help="For instance 4GiB; 2GiB unless given.")
@@ -94,9 +98,9 @@ def preview_command(
     priority: str,
     output: str,
 ) -> None:
-    """Show when tasks would start, were they submitted now; nothing is stored.
+    """Show when tasks would start if they were submitted now. Nothing is stored.
 
-    Either of a job FILE (- for standard input), or of every timeout with every number of GPUs:
+    Name a job FILE (- for standard input). Or compare every timeout with every number of GPUs:
 
     \b
       headway queue preview --timeout 10m,1h,1d --gpus 1,2
@@ -160,4 +164,4 @@ def _print_variants(answer: dict[str, Any]) -> None:
         for start in answer["starts"]
     ]
     table(["timeout", "gpus", "place", "starts about", "promise", "why"], rows)
-    click.echo("promise: by then it starts at the latest; or after when that can be promised")
+    click.echo('promise: the task starts by this time; "after" means that none can be given before that time')

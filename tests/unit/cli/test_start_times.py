@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from headway.cli import cluster, jobs, starts
+from headway.cli import cluster, jobs, start_times
 from headway.cli.main import cli
 from headway.cli.submit import _print_dry_run
 
@@ -83,7 +83,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
     def client() -> Any:
         yield made
 
-    for module in (cluster, jobs, starts):
+    for module in (cluster, jobs, start_times):
         monkeypatch.setattr(module, "client", client)
     monkeypatch.setattr(time, "time", lambda: NOW)
     return made
@@ -120,8 +120,8 @@ def test_a_job_file_tells_each_task_and_what_comes_after_its_needs(server: Serve
     assert shown == [
         "train: It would be at place 4.",
         "  It asks for 1 GPU, 0 free; n1 comes nearest.",
-        "(and 29 more tasks that would be queued at once: -o json)",
-        "2 tasks after their needs: x, y",
+        "(and 29 more tasks in the queue at once; -o json shows all)",
+        "2 tasks after those that they need: x, y",
     ]
     assert json.loads("\n".join(lines("queue", "preview", "-", "-o", "json", text="{}"))) == server.answer
 
@@ -152,22 +152,22 @@ def test_the_queue_shows_estimated_and_promised_starts(server: Server) -> None:
     assert "STARTS ABOUT" in shown[1]
     assert "12:12:00 (in 12m)    12:15:00       It asks for 1 GPU" in shown[2]
     assert "~12:12:00 (in ~12m)  -              It asks" in shown[3]
-    assert shown[5].startswith("~ a rough figure")
+    assert shown[5].startswith("~ a rough estimate")
 
 
 def test_explain_tells_when_a_task_starts(server: Server) -> None:
     server.place = {"position": 4, "terms": {}, **a_start(promised_start_at=NOW + 900)}
     assert "  starts about 12:12:00 (in 12m), no later than 12:15:00" in lines("explain", "j1/train")
     server.place |= {"estimate_rough": True, "promised_start_at": None}
-    assert "  starts about ~12:12:00 (in ~12m), a rough figure" in lines("explain", "j1/train")
+    assert "  starts about ~12:12:00 (in ~12m), a rough estimate" in lines("explain", "j1/train")
 
 
-def test_explain_tells_in_words_what_a_place_rests_on(server: Server) -> None:
+def test_explain_tells_in_words_why_a_task_has_its_place(server: Server) -> None:
     terms = {"priority": 0, "waited_s": 138.0, "alpha_p": 0, "beta_t": -600, "gamma_t": -(NOW - 138)}
     server.place = {"position": 3, "terms": terms, **a_start()} | {"position": 3}
     assert lines("explain", "j1/train")[1:6] == [
-        "  place 3 in the queue, which rests on:", "    priority: normal", "    for it: it has waited 2m18s",
-        "    against it: its timeout, which counts -10m", "    together: -7m42s (the highest goes first)",
+        "  place 3 in the queue, because of:", "    priority: normal", "    raises its score: waiting for 2m18s",
+        "    lowers its score: its timeout, counted as 10m", "    score: -7m42s (the highest score starts first)",
     ]  # fmt: skip
     (told,) = json.loads("\n".join(lines("explain", "j1", "-o", "json")))
     assert told["place"]["terms"] == terms
@@ -182,11 +182,13 @@ def test_one_is_no_plural(server: Server, capsys: pytest.CaptureFixture[str], co
     assert capsys.readouterr().out.splitlines()[0] == f"j: fine, {want}"
     server.lost = count
     assert lines("nodes", "lost", "n1") == [
-        f"n1: {count} attempt{'' if count == 1 else 's'} declared lost; what ran there is queued again"
+        f"n1: {count} attempt{'' if count == 1 else 's'} declared lost; their tasks are queued again"
     ]
     server.answer = an_answer(a_start(task="t"), queued_count=1 + count)
     more = [line for line in lines("queue", "preview", "-", text="x") if "more" in line]
-    assert more == ([f"(and {count} more task{'s' * (count > 1)} that would be queued at once: -o json)"] * (count > 0))
+    assert more == (
+        [f"(and {count} more task{'s' * (count > 1)} in the queue at once; -o json shows all)"] * (count > 0)
+    )
 
 
 def test_explain_tells_what_could_not_be_had(server: Server) -> None:

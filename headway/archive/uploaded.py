@@ -1,8 +1,8 @@
 """The uploaded file itself: how it is packed, what members it has, and their content.
 
-A plain tar is read by offsets. A packed one is unpacked twice, as a stream: once to learn what is in it, keeping
-nothing but the small documents, and once to take the layers out. So nothing is ever unpacked to a temporary folder,
-and the order in which a tool wrote the members doesn't matter.
+A plain tar is read by offsets. A packed one is unpacked twice, as a stream. The first time tells what is in
+it and keeps nothing but the small documents; the second time takes the layers out. So nothing is ever unpacked to a
+temporary folder, and the order in which a tool wrote the members doesn't matter.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 from ..errors import MountUnavailable
-from .model import ArchiveRefused, Limits
+from .model import ArchiveLimits, ArchiveRefused
 from .streams import CHUNK, Incomplete, Reader, known_as, packing, unpacked
-from .tar import BLOCK, Kind, Member, is_header, members, shown
+from .tar import BLOCK, Member, MemberKind, is_header, members, shown
 
 _LINKS_IN_A_ROW = 8
 _WHERE = "The archive"
@@ -25,7 +25,7 @@ _SEND_IT_AGAIN = "Send it again, whole."
 _JSON_BEGINS = b"{[ \t\r\n"
 
 
-class Outer:
+class UploadedArchive:
     """An uploaded archive, open for reading.
 
     Raises (from here and from every method):
@@ -33,7 +33,7 @@ class Outer:
         MountUnavailable: the file can't be read.
     """
 
-    def __init__(self, path: Path, limits: Limits, passed: Callable[[int], None]) -> None:
+    def __init__(self, path: Path, limits: ArchiveLimits, passed: Callable[[int], None]) -> None:
         """``passed`` hears how many bytes each piece has that is read."""
         self._limits = limits
         self._passed = passed
@@ -74,11 +74,11 @@ class Outer:
             if name:
                 self._tops.add(name.split("/", 1)[0])
             match member.kind:
-                case Kind.DIR:
+                case MemberKind.DIR:
                     continue
-                case Kind.SYMLINK | Kind.HARDLINK:
+                case MemberKind.SYMLINK | MemberKind.HARDLINK:
                     self._add_link(name, member)
-                case Kind.FILE:
+                case MemberKind.FILE:
                     self._no_second(name)
                     self._files[name] = Member(name, member.kind, member.size, "", (0, 0), member.offset)
                     if self.packing and member.size <= self._limits.document_bytes:
@@ -182,7 +182,7 @@ class Outer:
 
     def _add_link(self, name: str, member: Member) -> None:
         self._no_second(name)
-        base = "" if member.kind is Kind.HARDLINK else posixpath.dirname(name)
+        base = "" if member.kind is MemberKind.HARDLINK else posixpath.dirname(name)
         if member.link.startswith("/") or (target := _resolved(base, member.link)) is None:
             raise ArchiveRefused(
                 f"The archive has a link that leads out of it: {shown(name)} to {shown(member.link)}. It is refused."

@@ -1,10 +1,10 @@
-"""May a node take work: what operators say of it, and when a drain is over. Pure."""
+"""Whether a node may take work: what operators say of it, and when a drain is over. Pure."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 
-from headway.states import Admission, Machine
+from headway.states import Admission, StateMachine
 
 
 class AdmissionEvent(StrEnum):
@@ -18,7 +18,7 @@ class AdmissionEvent(StrEnum):
 
 
 _A, _E = Admission, AdmissionEvent
-ADMISSION: Machine[Admission, AdmissionEvent] = Machine(
+ADMISSION: StateMachine[Admission, AdmissionEvent] = StateMachine(
     "node admission",
     Admission,
     AdmissionEvent,

@@ -1,4 +1,4 @@
-"""Jobs with a real database, and nobody behind them."""
+"""JobManager with a real database, and nobody behind them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from headway.ids import JobId
 from headway.rpc.v1 import common_pb2, job_manager_pb2, task_manager_pb2
 from headway.states import TaskEventKind
 from headway.store import Database
-from job_manager.hub import Hub
-from job_manager.job import TaskEvent
-from job_manager.jobs import Jobs, Submitted
-from job_manager.ports import Shape, Verdicts
+from job_manager.hub import JobEventHub
+from job_manager.job import TaskReport
+from job_manager.operations import JobOperations, SubmitResult
+from job_manager.ports import ShapeVerdicts, TaskShape
 from job_manager.tables import outbox
 from tests.support.clock import FakeClock
 
@@ -26,30 +26,30 @@ class AnyTaskManager:
     """Says yes to every shape."""
 
     def __init__(self) -> None:
-        self.asked: list[Sequence[Shape]] = []
+        self.asked: list[Sequence[TaskShape]] = []
 
     async def apply(
         self, commands: Sequence[task_manager_pb2.TaskCommand], steady: tuple[str, float] | None = None
     ) -> None:
         raise Unavailable("nobody delivers here")
 
-    async def check(self, shapes: Sequence[Shape]) -> Verdicts:
+    async def check(self, shapes: Sequence[TaskShape]) -> ShapeVerdicts:
         self.asked.append(shapes)
-        return Verdicts(tuple(() for _ in shapes), nodes_known=1)
+        return ShapeVerdicts(tuple(() for _ in shapes), nodes_known=1)
 
 
-class House:
+class JobManagerRig:
     def __init__(self, db: Database, clock: FakeClock, **options: Any) -> None:
         self.db = db
         self.clock = clock
-        self.hub = Hub()
+        self.hub = JobEventHub()
         self.task_manager = AnyTaskManager()
-        self.jobs = Jobs(db, clock, self.hub, self.task_manager, **options)
+        self.jobs = JobOperations(db, clock, self.hub, self.task_manager, **options)
         self._seq = 0
 
     async def submit(
         self, needs: dict[str, str], request_id: str = "", *, owner: str = "ann", dry_run: bool = False
-    ) -> Submitted:
+    ) -> SubmitResult:
         specs = [
             common_pb2.TaskSpec(name=name, timeout_s=60, needs=[common_pb2.Need(task=n) for n in of.split()])
             for name, of in needs.items()
@@ -60,9 +60,9 @@ class House:
         )  # fmt: skip
         return await self.jobs.submit(header, specs)
 
-    def event(self, job_id: str, task: str, kind: TaskEventKind, generation: int = 1) -> tuple[JobId, TaskEvent]:
+    def event(self, job_id: str, task: str, kind: TaskEventKind, generation: int = 1) -> tuple[JobId, TaskReport]:
         self._seq += 1
-        return JobId(job_id), TaskEvent(task, generation, self._seq, kind, attempt=1, at=self.clock.now())
+        return JobId(job_id), TaskReport(task, generation, self._seq, kind, attempt=1, at=self.clock.now())
 
     async def commands(self, job_id: str = "") -> list[tuple[str, str, int]]:
         """What waits for TaskManager, of one job or all: kind, task, generation."""
@@ -79,12 +79,12 @@ class House:
 
 
 @asynccontextmanager
-async def a_house(folder: Path, clock: FakeClock, **options: Any) -> AsyncIterator[House]:
+async def a_rig(folder: Path, clock: FakeClock, **options: Any) -> AsyncIterator[JobManagerRig]:
     db = await Database.open(str(folder / "jobs.db"), room="job_manager")
-    house = House(db, clock, **options)
+    rig = JobManagerRig(db, clock, **options)
     try:
-        await house.jobs.settle()
-        yield house
+        await rig.jobs.settle()
+        yield rig
     finally:
-        await house.jobs.close()
+        await rig.jobs.close()
         await db.close()

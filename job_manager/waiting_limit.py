@@ -18,7 +18,7 @@ _LOOK_AGAIN_S = 60.0
 
 
 def of_counts(counts: Mapping[TaskState, int]) -> int:
-    """Those of a job."""
+    """How many tasks of a job wait."""
     return sum(counts.get(state, 0) for state in WAITING)
 
 

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from .job import LiveJob
 
 
-class Memory:
+class JobCache:
     """Live jobs by id, the longest unused dropped first. Used by one thread at a time."""
 
     def __init__(self, tasks_at_most: int) -> None:

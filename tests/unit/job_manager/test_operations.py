@@ -21,22 +21,22 @@ from headway.states import TASK_ENDED, JobState, TaskEventKind, TaskState
 from headway.store.migrations import differences
 from job_manager import store
 from job_manager.dag import DagTask, check
-from job_manager.job import TaskEvent
+from job_manager.job import TaskReport
 from job_manager.reactor import Reactor
-from job_manager.servicer import Servicer
+from job_manager.servicer import JobManagerService
 from job_manager.tables import job as job_table
 from job_manager.tables import metadata
 from tests.support.clock import FakeClock
-from tests.unit.job_manager.house import House, a_house
+from tests.unit.job_manager.rig import JobManagerRig, a_rig
 
 
 @pytest.fixture
-async def house(tmp_path: Path, clock: FakeClock) -> AsyncIterator[House]:
-    async with a_house(tmp_path, clock) as one:
+async def rig(tmp_path: Path, clock: FakeClock) -> AsyncIterator[JobManagerRig]:
+    async with a_rig(tmp_path, clock) as one:
         yield one
 
 
-async def test_tables_and_migrations_agree(tmp_path: Path, house: House) -> None:
+async def test_tables_and_migrations_agree(tmp_path: Path, rig: JobManagerRig) -> None:
     assert differences(create_engine(f"sqlite:///{tmp_path}/jobs.db"), "job_manager", metadata) == []
 
 
@@ -44,7 +44,7 @@ class Crash(Exception):
     """The process dies here."""
 
 
-async def crash_at(house: House, statement: int, act: Callable[[], Any]) -> bool:
+async def crash_at(rig: JobManagerRig, statement: int, act: Callable[[], Any]) -> bool:
     """Runs ``act`` and dies before its writing transaction's n-th statement, commit included; whether it got so far."""
     left = statement
 
@@ -56,25 +56,25 @@ async def crash_at(house: House, statement: int, act: Callable[[], Any]) -> bool
 
     moments = ("before_cursor_execute", "commit")
     for moment in moments:
-        event.listen(house.db._write_engine, moment, before)
+        event.listen(rig.db._write_engine, moment, before)
     try:
         await act()
     except Crash:
         return True
     finally:
         for moment in moments:
-            event.remove(house.db._write_engine, moment, before)
+            event.remove(rig.db._write_engine, moment, before)
     return False
 
 
-async def check_consistent(house: House, job_id: str) -> None:
+async def check_consistent(rig: JobManagerRig, job_id: str) -> None:
     """States and commands belong together, and nothing waits that could go on."""
-    live = await house.db.read(lambda conn: store.load_job(conn, job_id))
+    live = await rig.db.read(lambda conn: store.load_job(conn, job_id))
     assert live is not None
     assert Reactor(live.needs, live.states).settle() == []
     assert sum(live.record.counts.values()) == len(live.states)
     assert live.record.counts == {s: n for s, n in live.reactor.counts.items() if n}
-    told = {(task, generation) for kind, task, generation in await house.commands(job_id) if kind == "enqueue"}
+    told = {(task, generation) for kind, task, generation in await rig.commands(job_id) if kind == "enqueue"}
     for name, state, record in zip(live.names, live.states, live.tasks, strict=True):
         ran = state not in (TaskState.BLOCKED, TaskState.SKIPPED)
         if state is not TaskState.CANCELLED or record.queued_at is not None:
@@ -82,13 +82,13 @@ async def check_consistent(house: House, job_id: str) -> None:
     assert (live.record.state in (JobState.PENDING, JobState.RUNNING, JobState.STOPPING)) is (live.reactor.live > 0)
 
 
-async def ask_again_and_check(house: House, act: Callable[[], Any], job_id: str) -> None:
+async def ask_again_and_check(rig: JobManagerRig, act: Callable[[], Any], job_id: str) -> None:
     """The one who got no answer asks again."""
     answer = await act()
     job_id = job_id or answer.job_id
-    await check_consistent(house, job_id)
-    assert len(await house.db.read(store.live_job_ids)) == 1
-    enqueued = [command for command in await house.commands() if command[0] == "enqueue"]
+    await check_consistent(rig, job_id)
+    assert len(await rig.db.read(store.live_job_ids)) == 1
+    enqueued = [command for command in await rig.commands() if command[0] == "enqueue"]
     assert len(enqueued) == len(set(enqueued))
 
 
@@ -106,36 +106,38 @@ async def test_a_crash_before_any_statement_leaves_everything_or_nothing(
         statement += 1
         folder = tmp_path / str(statement)
         folder.mkdir()
-        async with a_house(folder, clock) as house:
+        async with a_rig(folder, clock) as rig:
             job_id = ""
             if step != "submit":
-                job_id = (await house.submit(DIAMOND, "r1")).job_id
+                job_id = (await rig.submit(DIAMOND, "r1")).job_id
             if step == "retry":
-                await house.jobs.report([house.event(job_id, "prepare", TaskEventKind.FAILED)])
-            said = house.event(job_id, "prepare", TaskEventKind.SUCCEEDED)
+                await rig.jobs.report([rig.event(job_id, "prepare", TaskEventKind.FAILED)])
+            said = rig.event(job_id, "prepare", TaskEventKind.SUCCEEDED)
 
-            async def act(house: House = house, job_id: str = job_id, said: Any = said) -> Any:
+            async def act(rig: JobManagerRig = rig, job_id: str = job_id, said: Any = said) -> Any:
                 if step == "submit":
-                    return await house.submit(DIAMOND, "r1")
+                    return await rig.submit(DIAMOND, "r1")
                 if step == "event":
-                    return await house.jobs.report([said])
-                return await house.jobs.act(job_id, "", step, request_id="wish")  # type: ignore[arg-type]
+                    return await rig.jobs.report([said])
+                return await rig.jobs.act(job_id, "", step, request_id="wish")  # type: ignore[arg-type]
 
-            crashed = await crash_at(house, statement, act)
+            crashed = await crash_at(rig, statement, act)
             if job_id:
-                await check_consistent(house, job_id)
+                await check_consistent(rig, job_id)
             elif crashed:
-                assert await house.db.read(store.live_job_ids) == []
+                assert await rig.db.read(store.live_job_ids) == []
             if not dies:
                 # A full disk, say: the service lives on, and what it has in memory must be what is stored.
-                await ask_again_and_check(house, act, job_id)
-        async with a_house(folder, clock) as house:
-            await ask_again_and_check(house, partial(act, house), job_id)
+                await ask_again_and_check(rig, act, job_id)
+        async with a_rig(folder, clock) as rig:
+            await ask_again_and_check(rig, partial(act, rig), job_id)
     assert statement >= 3
 
 
-async def test_a_commit_whose_answer_was_lost_is_not_done_twice(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    write = house.db.write
+async def test_a_commit_whose_answer_was_lost_is_not_done_twice(
+    rig: JobManagerRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = rig.db.write
 
     async def losing(work: Callable[[Connection], Any]) -> Any:
         await write(work)
@@ -143,27 +145,27 @@ async def test_a_commit_whose_answer_was_lost_is_not_done_twice(house: House, mo
 
     async def lost(act: Callable[[], Any]) -> Any:
         with monkeypatch.context() as patched:
-            patched.setattr(house.db, "write", losing)
+            patched.setattr(rig.db, "write", losing)
             with pytest.raises(StoreUnavailable):
                 await act()
         return await act()
 
-    answer = await lost(lambda: house.submit(DIAMOND, "r1"))
+    answer = await lost(lambda: rig.submit(DIAMOND, "r1"))
     assert answer.already_known
-    said = house.event(answer.job_id, "prepare", TaskEventKind.FAILED)
-    await lost(lambda: house.jobs.report([said]))
-    acted = await lost(lambda: house.jobs.act(answer.job_id, "", "retry", request_id="w"))
+    said = rig.event(answer.job_id, "prepare", TaskEventKind.FAILED)
+    await lost(lambda: rig.jobs.report([said]))
+    acted = await lost(lambda: rig.jobs.act(answer.job_id, "", "retry", request_id="w"))
     assert acted.tasks_changed == 4
-    assert [c for c in await house.commands() if c[0] == "enqueue"] == [
+    assert [c for c in await rig.commands() if c[0] == "enqueue"] == [
         ("enqueue", "prepare", 1),
         ("enqueue", "prepare", 2),
     ]
-    await check_consistent(house, answer.job_id)
+    await check_consistent(rig, answer.job_id)
 
 
 async def test_at_start_a_task_that_should_have_been_released_is_found(tmp_path: Path, clock: FakeClock) -> None:
-    async with a_house(tmp_path, clock) as house:
-        job_id = (await house.submit(DIAMOND)).job_id
+    async with a_rig(tmp_path, clock) as rig:
+        job_id = (await rig.submit(DIAMOND)).job_id
 
         def break_it(conn: Connection) -> None:
             live = store.load_job(conn, job_id)
@@ -172,9 +174,9 @@ async def test_at_start_a_task_that_should_have_been_released_is_found(tmp_path:
             live.dirty.add(0)
             store.save(conn, live, clock.now())
 
-        await house.db.write(break_it)
-    async with a_house(tmp_path, clock) as house:
-        assert [c[1] for c in await house.commands()] == ["prepare", "left", "right"]
+        await rig.db.write(break_it)
+    async with a_rig(tmp_path, clock) as rig:
+        assert [c[1] for c in await rig.commands()] == ["prepare", "left", "right"]
 
 
 async def test_random_events_wishes_and_restarts_end_every_job(tmp_path: Path, clock: FakeClock) -> None:
@@ -183,19 +185,19 @@ async def test_random_events_wishes_and_restarts_end_every_job(tmp_path: Path, c
     names = [f"t{n}" for n in range(12)]
     needs = {n: " ".join(chance.sample(names[:i], min(i, chance.randrange(3)))) for i, n in enumerate(names)}
     job_ids: list[str] = []
-    sent: list[tuple[JobId, TaskEvent]] = []
+    sent: list[tuple[JobId, TaskReport]] = []
     seq = 0
     for life in range(6):
         # So little memory that jobs are read again all the time.
-        async with a_house(tmp_path, clock, tasks_in_memory=20) as house:
+        async with a_rig(tmp_path, clock, tasks_in_memory=20) as rig:
             if life < 3:
-                job_ids += [(await house.submit(needs)).job_id for _ in range(3)]
+                job_ids += [(await rig.submit(needs)).job_id for _ in range(3)]
             for _ in range(150 if life == 5 else 15):
-                if life == 5 and not await house.db.read(store.live_job_ids):
+                if life == 5 and not await rig.db.read(store.live_job_ids):
                     break
                 batch = []
                 for job_id in job_ids:
-                    live = await house.db.read(lambda conn, job_id=job_id: store.load_job(conn, job_id))
+                    live = await rig.db.read(lambda conn, job_id=job_id: store.load_job(conn, job_id))
                     assert live is not None
                     waiting = [
                         n for n, s in enumerate(live.states) if s not in TASK_ENDED and s is not TaskState.BLOCKED
@@ -206,38 +208,36 @@ async def test_random_events_wishes_and_restarts_end_every_job(tmp_path: Path, c
                         batch.append(
                             (
                                 JobId(job_id),
-                                TaskEvent(live.names[n], live.tasks[n].generation, seq, kind, 1, clock.now()),
+                                TaskReport(live.names[n], live.tasks[n].generation, seq, kind, 1, clock.now()),
                             )
                         )
                     if chance.random() < 0.1:
                         wish: Any = chance.choice(["retry", "hold", "release", "cancel"] if life < 5 else ["release"])
                         task = chance.choice(["", *names])
                         with contextlib.suppress(Conflict):
-                            await house.jobs.act(job_id, task, wish)
+                            await rig.jobs.act(job_id, task, wish)
                 sent += batch
-                await asyncio.gather(
-                    house.jobs.report(batch), house.jobs.report(chance.sample(sent, min(5, len(sent))))
-                )
+                await asyncio.gather(rig.jobs.report(batch), rig.jobs.report(chance.sample(sent, min(5, len(sent)))))
             for job_id in job_ids:
-                await check_consistent(house, job_id)
-    async with a_house(tmp_path, clock) as house:
-        assert await house.db.read(store.live_job_ids) == []
+                await check_consistent(rig, job_id)
+    async with a_rig(tmp_path, clock) as rig:
+        assert await rig.db.read(store.live_job_ids) == []
 
 
-async def test_one_question_for_each_distinct_shape(house: House) -> None:
-    await house.submit({f"t{n}": "" for n in range(500)})
-    assert [len(shapes) for shapes in house.task_manager.asked] == [1]
+async def test_one_question_for_each_distinct_shape(rig: JobManagerRig) -> None:
+    await rig.submit({f"t{n}": "" for n in range(500)})
+    assert [len(shapes) for shapes in rig.task_manager.asked] == [1]
 
 
 async def test_too_many_tasks_are_refused(tmp_path: Path, clock: FakeClock) -> None:
-    async with a_house(tmp_path, clock, max_tasks_per_job=3) as house:
-        answer = await house.submit(DIAMOND)
+    async with a_rig(tmp_path, clock, max_tasks_per_job=3) as rig:
+        answer = await rig.submit(DIAMOND)
         assert answer.job_id == ""
         assert "at most 3" in answer.problems[0].message
 
 
-async def test_names_that_would_be_paths_are_refused(house: House) -> None:
-    answer = await house.submit({"../etc": "", "ok": ""})
+async def test_names_that_would_be_paths_are_refused(rig: JobManagerRig) -> None:
+    answer = await rig.submit({"../etc": "", "ok": ""})
     assert [p.pointer for p in answer.problems] == ["/tasks/0/name"]
 
 
@@ -256,17 +256,17 @@ def test_edges_come_back_as_they_were_packed() -> None:
 # -- long lists -----------------------------------------------------------------------------------
 
 
-async def test_twenty_thousand_jobs_are_listed_once_each_while_more_arrive(house: House) -> None:
+async def test_twenty_thousand_jobs_are_listed_once_each_while_more_arrive(rig: JobManagerRig) -> None:
     # A list of tasks once failed when its answer passed 4 MB.
-    now = house.clock.now()
+    now = rig.clock.now()
     row = {
         "owner": "ann", "account": b"", "request_id": None, "spec_hash": "", "name": "x" * 100, "priority": "normal",
         "state": "SUCCEEDED", "submitted_at": now, "held": False, "task_count": 1, "counts": '{"SUCCEEDED": 1}',
         "reason_task": "", "detail": "", "version": 1,
     }  # fmt: skip
     rows = [{**row, "id": new_job_id(now + n / 1_000)} for n in range(20_000)]
-    await house.db.write(lambda conn: conn.execute(insert(job_table), rows))
-    servicer = Servicer(house.db, house.jobs, house.hub)
+    await rig.db.write(lambda conn: conn.execute(insert(job_table), rows))
+    servicer = JobManagerService(rig.db, rig.jobs, rig.hub)
     seen: list[str] = []
     cursor = ""
     slowest_s = 0.0
@@ -278,7 +278,7 @@ async def test_twenty_thousand_jobs_are_listed_once_each_while_more_arrive(house
         assert reply.ByteSize() < 1_000_000
         seen += [job.id for job in reply.jobs]
         later = {**row, "id": new_job_id(now + 100 + len(seen))}
-        await house.db.write(lambda conn, later=later: conn.execute(insert(job_table), [later]))
+        await rig.db.write(lambda conn, later=later: conn.execute(insert(job_table), [later]))
         cursor = reply.next_cursor
         if not cursor:
             break

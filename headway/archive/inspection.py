@@ -1,7 +1,7 @@
 """What is in an image, seen while its layers stream past: a shell, Python, CUDA, frameworks.
 
 Only names that tell something are kept, so that a layer of a million files costs no memory. Layers are laid over each
-other as engines do it: a whiteout takes away what lies in lower layers, a folder over a link or file replaces it.
+other as engines do it. A whiteout takes away what lies in lower layers; a folder over a link or file replaces it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from .config import Config
 from .documents import clean
-from .tar import Kind, Member
+from .tar import Member, MemberKind
 
 _SHELLS = frozenset(
     ("sh", "bash", "dash", "ash", "ksh", "mksh", "zsh", "yash", "busybox", "toybox", "coreutils", "bash.bash")
@@ -85,10 +85,10 @@ _HOPS = 40
 
 
 @dataclass(slots=True)
-class LayerLook:
+class LayerInspection:
     """What one layer does to the names that tell something. Values of ``names``: kind and target of a link."""
 
-    names: dict[str, tuple[Kind, str]] = field(default_factory=dict)
+    names: dict[str, tuple[MemberKind, str]] = field(default_factory=dict)
     texts: dict[str, bytes] = field(default_factory=dict)
     whiteouts: set[str] = field(default_factory=set)
     opaque: set[str] = field(default_factory=set)
@@ -108,10 +108,10 @@ class LayerLook:
         found = _DISTRIBUTION.match(path)
         if found and found.end() < len(path):
             if path[found.end()] == "/":
-                self.names.setdefault(found[0], (Kind.DIR, ""))
+                self.names.setdefault(found[0], (MemberKind.DIR, ""))
             return False
         self.names[path] = (member.kind, member.link)
-        return member.kind is Kind.FILE and member.size <= _TEXT and _CUDA_FILE.fullmatch(path) is not None
+        return member.kind is MemberKind.FILE and member.size <= _TEXT and _CUDA_FILE.fullmatch(path) is not None
 
     def read(self, path: str, content: bytes) -> None:
         """The content of a member for which :meth:`add` said True."""
@@ -131,7 +131,7 @@ def _tells(path: str, base: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ImageContents:
     """What an image has."""
 
     has_shell: bool
@@ -141,15 +141,15 @@ class Found:
     frameworks: dict[str, str]
 
 
-def look_over(layers: Iterable[LayerLook], config: Config) -> Found:
+def inspect_layers(layers: Iterable[LayerInspection], config: Config) -> ImageContents:
     """The layers, lowest first, as one."""
-    names: dict[str, tuple[Kind, str]] = {}
+    names: dict[str, tuple[MemberKind, str]] = {}
     texts: dict[str, bytes] = {}
     for layer in layers:
         _lay_over(names, texts, layer)
     versions, runtime = _distributions(names)
     python = _python(names, config)
-    return Found(
+    return ImageContents(
         has_shell=_is_program(names, "bin/sh"),
         has_bash=any(_is_program(names, f"{folder}/bash") for folder in ("bin", "usr/bin", "usr/local/bin")),
         python_version=python,
@@ -158,10 +158,10 @@ def look_over(layers: Iterable[LayerLook], config: Config) -> Found:
     )
 
 
-def _lay_over(names: dict[str, tuple[Kind, str]], texts: dict[str, bytes], layer: LayerLook) -> None:
+def _lay_over(names: dict[str, tuple[MemberKind, str]], texts: dict[str, bytes], layer: LayerInspection) -> None:
     gone = set(layer.whiteouts)
     for path, (kind, _) in layer.names.items():
-        if kind is not Kind.DIR:
+        if kind is not MemberKind.DIR:
             gone.add(path)
     for path in [path for path in names if _hidden(path, gone, layer.opaque)]:
         del names[path]
@@ -169,8 +169,8 @@ def _lay_over(names: dict[str, tuple[Kind, str]], texts: dict[str, bytes], layer
     for path in layer.names:
         # A folder that isn't named is made on the way to what lies in it, and replaces a link as a named one does.
         for parent in _parents(path):
-            if parent in names and names[parent][0] is not Kind.DIR:
-                names[parent] = (Kind.DIR, "")
+            if parent in names and names[parent][0] is not MemberKind.DIR:
+                names[parent] = (MemberKind.DIR, "")
     names.update(layer.names)
     texts.update(layer.texts)
 
@@ -187,20 +187,20 @@ def _parents(path: str) -> Iterable[str]:
         yield path
 
 
-def _is_program(names: dict[str, tuple[Kind, str]], path: str) -> bool:
+def _is_program(names: dict[str, tuple[MemberKind, str]], path: str) -> bool:
     found = _follow(names, path)
     if found in names:
-        return names[found][0] in (Kind.FILE, Kind.HARDLINK)
+        return names[found][0] in (MemberKind.FILE, MemberKind.HARDLINK)
     # Where a link leads out of what was kept, it is taken to lead somewhere; a shell would have been kept.
     return bool(found) and found != path and not _tells(found, posixpath.basename(found))
 
 
-def _follow(names: dict[str, tuple[Kind, str]], path: str) -> str:
+def _follow(names: dict[str, tuple[MemberKind, str]], path: str) -> str:
     """Where a path really leads; "" if in a circle."""
     for _ in range(_HOPS):
         for cut in [*(at for at, letter in enumerate(path) if letter == "/"), len(path)]:
             kind, target = names.get(path[:cut], (None, ""))
-            if kind is Kind.SYMLINK:
+            if kind is MemberKind.SYMLINK:
                 base = "" if target.startswith("/") else posixpath.dirname(path[:cut])
                 path = posixpath.normpath(posixpath.join("/", base, target.lstrip("/")) + path[cut:]).lstrip("/")
                 break
@@ -209,7 +209,7 @@ def _follow(names: dict[str, tuple[Kind, str]], path: str) -> str:
     return ""
 
 
-def _distributions(names: dict[str, tuple[Kind, str]]) -> tuple[dict[str, str], str]:
+def _distributions(names: dict[str, tuple[MemberKind, str]]) -> tuple[dict[str, str], str]:
     versions: dict[str, str] = {}
     runtime = ""
     for path in names:
@@ -230,7 +230,7 @@ def _order(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version)[:8])
 
 
-def _python(names: dict[str, tuple[Kind, str]], config: Config) -> str:
+def _python(names: dict[str, tuple[MemberKind, str]], config: Config) -> str:
     """The version of the Python that a task finds first, as exact as names tell it."""
     folders = (config.variable("PATH") or "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin").split(":")
     short = ""

@@ -11,10 +11,10 @@ from headway.rpc import convert
 from headway.rpc.v1 import common_pb2
 
 from .dag import MAX_PROBLEMS, Dag, DagTask, check
-from .ports import ImageNeeds, Refusal, Shape, Verdicts
+from .ports import ImageNeeds, ShapeRefusal, ShapeVerdicts, TaskShape
 
 
-def examine(specs: Sequence[common_pb2.TaskSpec], *, graph_only: bool = False) -> tuple[Dag | None, list[Problem]]:
+def check_specs(specs: Sequence[common_pb2.TaskSpec], *, graph_only: bool = False) -> tuple[Dag | None, list[Problem]]:
     """The graph of a job, or what is wrong with its names, needs and timeouts. Takes about a second for 200,000
     edges, so call it in a thread."""
     problems = [] if graph_only else _of_single_tasks(specs)
@@ -48,14 +48,14 @@ def _of_single_tasks(specs: Sequence[common_pb2.TaskSpec]) -> list[Problem]:
     return problems
 
 
-def shapes_of(specs: Sequence[common_pb2.TaskSpec]) -> dict[Shape, list[int]]:
+def shapes_of(specs: Sequence[common_pb2.TaskSpec]) -> dict[TaskShape, list[int]]:
     """The distinct shapes of a job and the tasks that have each; ten thousand tasks usually have a handful."""
     by_bytes: dict[tuple[bytes, float, ImageNeeds], list[int]] = {}
     for number, spec in enumerate(specs):
         key = (spec.resources.SerializeToString(deterministic=True), spec.timeout_s, _image_needs(spec))
         by_bytes.setdefault(key, []).append(number)
     return {
-        Shape(convert.resources(specs[numbers[0]].resources), timeout_s, image): numbers
+        TaskShape(convert.resources(specs[numbers[0]].resources), timeout_s, image): numbers
         for (_, timeout_s, image), numbers in by_bytes.items()
     }
 
@@ -64,12 +64,16 @@ def _image_needs(spec: common_pb2.TaskSpec) -> ImageNeeds:
     return ImageNeeds(spec.image_architecture, spec.image_require_cuda)
 
 
-def refused(
-    specs: Sequence[common_pb2.TaskSpec], shapes: Mapping[Shape, list[int]], answer: Verdicts, *, for_ever: bool = False
+def refusal_problems(
+    specs: Sequence[common_pb2.TaskSpec],
+    shapes: Mapping[TaskShape, list[int]],
+    answer: ShapeVerdicts,
+    *,
+    for_ever: bool = False,
 ) -> list[Problem]:
     """A problem for each refusal of each task, in the order of the tasks; ``for_ever``: those alone that no machine
     still to come could change."""
-    found: list[tuple[int, Refusal]] = []
+    found: list[tuple[int, ShapeRefusal]] = []
     for numbers, refusals in zip(shapes.values(), answer.refusals, strict=True):
         for refusal in refusals:
             if refusal.for_ever or not for_ever:
