@@ -1,18 +1,6 @@
 """Admission: how long a task may ask to run, what one account may hold, and what is kept for short tasks.
 
-
-@@<<<<<<<
-How many tasks of an account may wait is decided by JobManager (`job_manager/waiting_limit.py`), which
-@@=======
-JobManager decides how many tasks of an account may wait (`job_manager/waiting_limit.py`), since it
-@@>>>>>>>
- knows them
-@@<<<<<<<
- all
-@@=======
-
-@@>>>>>>>
-.
+JobManager decides how many tasks of an account may wait (`job_manager/waiting_limit.py`), since it knows all of them.
 """
 
 from __future__ import annotations
