@@ -13,9 +13,10 @@ from headway.states import Admission, NodeHealth
 from task_manager.model import Gpu, Node, Shape, Task
 from task_manager.order.policy import AgingSjf, ClusterView
 from task_manager.order.queue import TaskQueue
-from task_manager.planning.bookings import Booking, Place
-from task_manager.planning.placement import Room, empty_room
-from task_manager.planning.scheduling_pass import PassInput, PassSettings, plan
+from task_manager.planning.bookings import Booking, Reservation
+from task_manager.planning.pass_model import PassInput, PassSettings
+from task_manager.planning.placement import FreeResources, full_capacity
+from task_manager.planning.scheduling_pass import plan_pass
 
 from .measure import Figure, median, pss_bytes
 
@@ -35,9 +36,9 @@ def one_pass() -> Iterator[Figure]:
             gc.collect()
             yield Figure(f"pass: memory of {count} queued tasks", (_memory() - base) / 2**20, "MiB", 500.0)
         bare_ms = _bare_ms()
-        busy.step()  # the first finds no stored places
+        busy.step()  # the first finds no stored reservations
         took = [busy.step() for _ in range(ROUNDS)]
-        note = f"{median(took) / bare_ms:.1f} × a bare loop of 100,000 additions ({bare_ms:.1f} ms), {busy.told}"
+        note = f"{median(took) / bare_ms:.1f} × a bare loop of 100,000 additions ({bare_ms:.1f} ms), {busy.note}"
         yield Figure(f"pass: one event, {count} queued, {NODES} × {GPUS} GPUs", median(took), "ms", goal_ms, note=note)
         yield Figure(
             f"pass: a task in and out of {count}", busy.in_and_out_us(), "µs", note=f"built in {built_s:.1f} s"
@@ -55,42 +56,43 @@ class Busy:
         self.now = 1_000_000.0
         for i in range(count):
             self._submit(i, self.now - self.chance.uniform(0, 500_000))
-        self.rooms = [empty_room(_node(i), i) for i in range(NODES)]
+        self.free_resources = [full_capacity(_node(i), i) for i in range(NODES)]
         self.running: dict[TaskId, Booking] = {}
-        for room in self.rooms:
-            while room.gpus:
-                fitting = [shape for shape in self.shapes if 0 < shape.gpus <= len(room.gpus)]
+        for free in self.free_resources:
+            while free.gpus:
+                fitting = [shape for shape in self.shapes if 0 < shape.gpus <= len(free.gpus)]
                 if not fitting:
                     break
-                self._run(room, self.chance.choice(fitting))
-        self.places: dict[TaskId, Place] = {}
+                self._run(free, self.chance.choice(fitting))
+        self.reservations: dict[TaskId, Reservation] = {}
         self.number = count
-        self.told = ""
+        self.note = ""
 
     def step(self) -> float:
         """Milliseconds of the pass."""
         self.now += 5.0
         ended = self.running.pop(self.chance.choice(list(self.running)))
-        room = next(room for room in self.rooms if room.node.id == ended.node_id)
-        room.cpu_centi += ended.shape.cpu_centi
-        room.memory_bytes += ended.shape.memory_bytes
-        room.gpus += [gpu for gpu in room.node.gpus if gpu.uuid in ended.gpu_uuids]
+        free = next(free for free in self.free_resources if free.node.id == ended.node_id)
+        free.cpu_centi += ended.shape.cpu_centi
+        free.memory_bytes += ended.shape.memory_bytes
+        free.gpus += [gpu for gpu in free.node.gpus if gpu.uuid in ended.gpu_uuids]
         self._submit(self.number, self.now)
         self.number += 1
         snapshot = PassInput(
-            self.now, self.now, self.queue, self.tasks, self.rooms, list(self.running.values()), self.places,
-            self.queue.policy, ClusterView(NODES * GPUS, self.queue.waiting_gpu_s), PassSettings(start_limit_s=60.0),
+            self.now, self.now, self.queue, self.tasks, self.free_resources, list(self.running.values()),
+            self.reservations, self.queue.policy, ClusterView(NODES * GPUS, self.queue.waiting_gpu_s),
+            PassSettings(start_limit_s=60.0),
         )  # fmt: skip
         gc.collect()
         began = time.perf_counter()
-        made = plan(snapshot)
+        made = plan_pass(snapshot)
         took_s = time.perf_counter() - began
-        self.places = dict(made.places)
-        self.told = f"{len(made.places)} promised, {len(made.reservations)} reserved"
+        self.reservations = dict(made.promised)
+        self.note = f"{len(made.promised)} promised, {len(made.reservations)} reserved"
         for placement in made.placements:
             task = self.tasks.pop(placement.task_id)
             self.queue.remove(task.id)
-            there = next(room for room in self.rooms if room.node.id == placement.node_id)
+            there = next(free for free in self.free_resources if free.node.id == placement.node_id)
             there.take(task.shape, placement.gpu_uuids)
             self.running[task.id] = Booking(
                 task.id, task.owner, placement.node_id, task.shape, placement.gpu_uuids, task.timeout_s,
@@ -122,13 +124,13 @@ class Busy:
         self.tasks[task.id] = task
         self.queue.add(task, runnable=True)
 
-    def _run(self, room: Room, shape: Shape) -> None:
-        uuids = tuple(gpu.uuid for gpu in room.gpus[: shape.gpus])
-        room.take(shape, uuids)
+    def _run(self, free: FreeResources, shape: Shape) -> None:
+        uuids = tuple(gpu.uuid for gpu in free.gpus[: shape.gpus])
+        free.take(shape, uuids)
         timeout_s = self.chance.uniform(60, 100_000)
         task_id = TaskId(JobId(f"r{len(self.running):016d}"), "t")
         until_s = self.now + self.chance.uniform(100, timeout_s + 160)
-        self.running[task_id] = Booking(task_id, "user", room.node.id, shape, uuids, timeout_s, until_s)
+        self.running[task_id] = Booking(task_id, "user", free.node.id, shape, uuids, timeout_s, until_s)
 
 
 def _node(i: int) -> Node:

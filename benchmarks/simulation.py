@@ -7,8 +7,8 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from task_manager.simulate import cluster, command, generate, workload
-from task_manager.simulate.records import Record
+from task_manager.simulate import cluster_spec, comparison, generate, workload
+from task_manager.simulate.trace_records import TraceRecord
 
 from .measure import Figure
 
@@ -22,8 +22,8 @@ def simulate() -> Iterator[Figure]:
     """The time that simulations take, and whether the paper's figures come out."""
     trace = _data() / "traces" / "openb_dev.csv"
     if trace.is_file():
-        contests = command.parse_contests(_POLICIES, ["conservative"])
-        found = command.load([trace], [], machines=cluster.parse("1x8"), contests=contests)
+        contestants = comparison.parse_contestants(_POLICIES, ["conservative"])
+        found = comparison.load([trace], [], cluster=cluster_spec.parse_cluster("1x8"), contestants=contestants)
         yield Figure("simulate: 1,685 real tasks on 1x8, five policies", _timed(found), "s", 20.0)
     records = generate.busy_cluster(1, tasks=100_000, gpus=32, load=0.7)
     found = _of(records, "4x8", ["aging_sjf"])
@@ -31,21 +31,23 @@ def simulate() -> Iterator[Figure]:
     waits = dict.fromkeys(_PAPER, 0.0)
     for seed in range(_QUEUES):
         for result in _of(generate.paper_queue(seed), "1x2", list(_PAPER), promises=False).run():
-            waits[result.contest.policy] += result.measures.mean_wait_s / _QUEUES
+            waits[result.contestant.policy] += result.measures.mean_wait_s / _QUEUES
     for policy, want in _PAPER.items():
         off = abs(waits[policy] / want - 1)
         note = f"mean wait {waits[policy]:.0f} s"
         yield Figure(f"simulate: paper's set-up, {policy}: off {want:g} s by", 100 * off, "%", 5.0, note=note)
 
 
-def _of(records: Sequence[Record], nodes: str, policies: list[str], *, promises: bool = True) -> command.Simulation:
-    machines = cluster.parse(nodes)
+def _of(
+    records: Sequence[TraceRecord], nodes: str, policies: list[str], *, promises: bool = True
+) -> comparison.Simulation:
+    machines = cluster_spec.parse_cluster(nodes)
     items = workload.build(records, machines)
-    contests = command.parse_contests(policies, ["conservative"])
-    return command.Simulation(items, tuple(range(len(items))), machines, contests, promises=promises)
+    contestants = comparison.parse_contestants(policies, ["conservative"])
+    return comparison.Simulation(items, tuple(range(len(items))), machines, contestants, promises=promises)
 
 
-def _timed(simulation: command.Simulation) -> float:
+def _timed(simulation: comparison.Simulation) -> float:
     began = time.perf_counter()
     simulation.run()
     return time.perf_counter() - began

@@ -17,28 +17,28 @@ from headway.rpc.v1.task_manager_pb2_grpc import add_TaskManagerServicer_to_serv
 from headway.store import Database
 
 from . import wire
-from .answers.advice_queries import Advisor
-from .answers.extension_requests import MoreTime
-from .answers.preview_queries import Previews
-from .answers.queries import Desk
-from .answers.usage_queries import Ledger
-from .decisions.decision_log import DecisionLog
+from .answers.advice_queries import TimeoutAdvisor
+from .answers.decision_log import DecisionLog
+from .answers.extension_requests import ExtensionRequests
+from .answers.preview_queries import PreviewQueries
+from .answers.queries import QueueQueries
+from .answers.usage_queries import UsageQueries
 from .dispatch.dispatcher import Dispatcher
-from .dispatch.image_prefetch import Prefetcher
+from .dispatch.image_prefetch import ImagePrefetchPlanner
 from .engine.engine import Engine
-from .engine.events import NodesUnknown, PlannedStop
+from .engine.events import NodesUnknown, StopPlanned
 from .engine.leases import LeaseSettings
 from .engine.retry import RetrySettings
-from .hub import Hub
+from .hub import QueueEventHub
+from .limits import AdmissionLimits, ShortTaskReserve
 from .order import policy
 from .order.configured import parameters, policy_of
-from .peers import JobManagerPeer, ResourceManagerPeer, WorkerPeers
-from .planning.admission import Limits, ShortReserve
+from .peers import JobManagerPeer, NodeSourcePeer, WorkerConnections
+from .planning.pass_model import Discipline
 from .planning.placement import CpuTasks
-from .planning.plan import Discipline
-from .ports import NodeWatch, Workers
-from .servicer import Servicer
-from .settings import Settings
+from .ports import NodeSource, Workers
+from .servicer import TaskManagerService
+from .settings import TaskManagerSettings
 from .store.tables import JOB_MANAGER, outbox
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ async def serve(config: HeadwayConfig) -> None:
     """Runs until asked to stop.
 
     Raises:
-        ConfigInvalid: a policy that this version does not have.
+        ConfigInvalid: this version does not have the configured policy.
         HeadwayError: it could not start, or a part of it ended.
     """
     service = Service("task-manager")
@@ -73,10 +73,10 @@ async def serve(config: HeadwayConfig) -> None:
     await service.run()
 
 
-def settings_of(config: HeadwayConfig) -> Settings:
-    """What decisions need to know of the configuration."""
+def settings_of(config: HeadwayConfig) -> TaskManagerSettings:
+    """The settings of TaskManager from the configuration."""
     mine = config.task_manager
-    return Settings(
+    return TaskManagerSettings(
         leases=LeaseSettings(lease_s=config.cluster.lease_s, heartbeat_s=config.cluster.heartbeat_s),
         retry=RetrySettings(mine.platform_retries, mine.platform_retry_delay_s),
         cpu_tasks=CpuTasks(mine.cpu_tasks_on_gpu_nodes),
@@ -93,14 +93,14 @@ def settings_of(config: HeadwayConfig) -> Settings:
     )
 
 
-def _limits_of(config: HeadwayConfig) -> Limits:
+def _limits_of(config: HeadwayConfig) -> AdmissionLimits:
     mine = config.task_manager.limits
     reserve = mine.short_reserve
-    return Limits(
+    return AdmissionLimits(
         max_timeouts=tuple(sorted(mine.max_timeout.items())),
         min_timeout_s=mine.min_timeout,
         running_gpus_per_user=mine.running_gpus_per_user or None,
-        short_reserve=ShortReserve(reserve.gpus, reserve.above) if reserve.gpus else None,
+        short_reserve=ShortTaskReserve(reserve.gpus, reserve.above) if reserve.gpus else None,
     )
 
 
@@ -112,13 +112,13 @@ async def build(
     token: str,
     job_manager: str,
     resource_manager: str,
-    settings: Settings,
+    settings: TaskManagerSettings,
     order: policy.Policy | None = None,
     clock: Clock | None = None,
     workers: Workers | None = None,
-    nodes: NodeWatch | None = None,
+    nodes: NodeSource | None = None,
 ) -> RpcServer:
-    """Everything of one TaskManager, registered with ``service``; the two managers are addresses."""
+    """Builds all parts of one TaskManager and registers them with ``service``; the two managers are addresses."""
     clock = clock or SystemClock()
     order = order or policy.AgingSjf()
     db = await Database.open(database, room="task_manager")
@@ -128,18 +128,18 @@ async def build(
     if nodes is None:
         resources = Peer("ResourceManager", resource_manager, token=token, clock=clock)
         service.on_stop(resources.close)
-        nodes = ResourceManagerPeer(resources)
-    hub = Hub()
-    engine = Engine(db, clock, settings, order, hub, wire.told)
-    workers = workers or WorkerPeers(token, clock)
+        nodes = NodeSourcePeer(resources)
+    hub = QueueEventHub()
+    engine = Engine(db, clock, settings, order, hub, wire.outgoing_event)
+    workers = workers or WorkerConnections(token, clock)
     service.on_stop(workers.close)
     dispatcher = Dispatcher(engine, db, clock, workers)
-    engine.outgoing = dispatcher
+    engine.order_sender = dispatcher
 
     async def planned_stop() -> None:
-        # Told to disk first: what a Worker may have been told must be known after the next start.
+        # Stored first: the next start must know what Workers may have been told.
         try:
-            await engine.submit(PlannedStop())
+            await engine.submit(StopPlanned())
             await dispatcher.suspend_leases(_SUSPEND_WITHIN_S)
         except HeadwayError as error:
             log.warning("leases.not_suspended", reason=str(error))
@@ -147,18 +147,18 @@ async def build(
         await engine.close()
 
     server = RpcServer(service, bind=bind, token=token)
-    previews = Previews(engine)
+    previews = PreviewQueries(engine)
     service.on_stop(previews.close)
     decisions = DecisionLog(db, clock, settings.decisions_days)
-    doors = Servicer(
+    doors = TaskManagerService(
         engine,
-        Desk(engine, db),
+        QueueQueries(engine, db),
         hub,
-        MoreTime(engine, hub, clock),
-        Advisor(engine, db),
+        ExtensionRequests(engine, hub, clock),
+        TimeoutAdvisor(engine, db),
         previews,
         decisions,
-        Ledger(db, clock),
+        UsageQueries(db, clock),
     )
     add_TaskManagerServicer_to_server(doors, server)  # type: ignore[no-untyped-call]
     service.on_start(engine.start)
@@ -166,14 +166,14 @@ async def build(
     service.on_drain(planned_stop)
     service.side_task("ticks", engine.run)
     service.side_task("decisions", decisions.run)
-    service.side_task("images", Prefetcher(engine, db, clock, workers, dispatcher.address).run)
+    service.side_task("images", ImagePrefetchPlanner(engine, db, clock, workers, dispatcher.address).run)
     service.side_task("nodes", lambda: watch_nodes(engine, nodes, clock))
     service.side_task("events", outbox.pump(db, JOB_MANAGER, JobManagerPeer(jobs).send, clock).run)
     return server
 
 
-async def watch_nodes(engine: Engine, nodes: NodeWatch, clock: Clock) -> None:
-    """Follows ResourceManager; while it is away the nodes stay as it last told."""
+async def watch_nodes(engine: Engine, nodes: NodeSource, clock: Clock) -> None:
+    """Follows ResourceManager; while it is away, the nodes stay as they were last reported."""
     pauses = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
     while True:
         try:

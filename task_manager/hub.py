@@ -1,4 +1,4 @@
-"""Tells watchers what has changed, after its commit."""
+"""Gives watchers the attempts that changed, after the commit."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ class _Watcher:
     behind: bool = False
 
 
-class Hub:
-    """Each watcher has the latest state of each attempt that changed since it last looked; no history piles up."""
+class QueueEventHub:
+    """Each watcher gets the latest state of each attempt that changed since its last look; no history piles up."""
 
     def __init__(self) -> None:
         self._watchers: list[_Watcher] = []
         self._closed = False
 
     def publish(self, attempts: Iterable[Attempt], *, queue_changed: bool) -> None:
-        """To all watchers; a watcher that does not keep up is cut off."""
+        """Gives changes to all watchers; it ends the watch of a watcher that is too slow."""
         if not self._watchers:
             return
         changed = {attempt.id: attempt for attempt in attempts}
@@ -49,10 +49,10 @@ class Hub:
             watcher.wake.set()
 
     async def watch(self) -> AsyncGenerator[tuple[list[Attempt], bool], None]:
-        """Changes from now on: attempts as they are now, and whether the queue changed. First nothing, at once.
+        """Changes from now on: attempts as they are now, and whether the queue changed. The first item is empty.
 
         Raises:
-            Unavailable: fallen behind; start anew.
+            Unavailable: the watcher was too slow; it has to start anew.
             Stopping: the service stops.
         """
         watcher = _Watcher()

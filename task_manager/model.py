@@ -1,4 +1,4 @@
-"""What TaskManager knows: tasks in its hands, their attempts, and the nodes as ResourceManager tells them."""
+"""TaskManager's entities: the tasks that it was given, their attempts, and the nodes from ResourceManager."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from headway.states import ATTEMPT_LIVE, TASK_ENDED, Admission, AttemptState, No
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a task needs from one node. Tasks of equal shape are alike to placement, so a pass tries each once."""
+    """What a task needs from one node. Placement treats tasks of one shape alike, so a pass tries each shape once."""
 
     cpu_centi: int  # hundredths of a CPU
     memory_bytes: int
     gpus: int = 0
     gpu_models: tuple[str, ...] = ()  # any of these; empty: any model
     gpu_memory_bytes: int = 0  # at least, per GPU
-    architecture: str = ""  # that its image is made for; empty: not known
+    architecture: str = ""  # of its image; empty: not known
     require_cuda: str = ""  # what its image asks of the driver (`cuda`); only for tasks with GPUs
-    image: str = ""  # digest, where one was pinned: nodes that have it are preferred
-    needs_image_there: bool = False  # a node without the image won't do: nobody else has it
+    image: str = ""  # its pinned digest, if any: nodes that have it are preferred
+    needs_image_there: bool = False  # only nodes that have the image will do: it can't be pulled
 
     @property
     def is_plain(self) -> bool:
-        """Whether its image asks nothing of a node."""
+        """Whether its image needs nothing of a node."""
         return not (self.architecture or self.require_cuda or self.needs_image_there)
 
 
@@ -38,7 +38,7 @@ class Gpu:
     memory_bytes: int
     index: int = 0
     sick: bool = False
-    busy_outside: bool = False  # used by a process that is not ours
+    busy_outside: bool = False  # used by a process that Headway did not start
 
     @property
     def usable(self) -> bool:
@@ -47,7 +47,7 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Something that is wrong with a node, as its Worker or ResourceManager says."""
+    """Something that is wrong with a node, according to its Worker or ResourceManager."""
 
     word: str
     sentence: str
@@ -56,7 +56,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node without its readings: equal values mean that nothing has changed that matters to placement."""
+    """What counts of a node for placement. Readings are left out: equal values mean that no placement changes."""
 
     id: NodeId
     incarnation: int
@@ -69,13 +69,13 @@ class Node:
     conditions: tuple[Condition, ...] = ()
     architecture: str = ""  # empty: not known
     driver_version: str = ""  # of its GPUs; empty: not known
-    cuda_version: str = ""  # the newest that the driver serves
-    images: frozenset[str] = frozenset()  # on its engine: ids, and digests of manifests
+    cuda_version: str = ""  # the newest that the driver supports
+    images: frozenset[str] = frozenset()  # in its container engine: ids, and digests of manifests
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A task that JobManager handed over, with what became of it."""
+    """A task that JobManager handed over, and its progress."""
 
     id: TaskId
     generation: int
@@ -83,7 +83,7 @@ class Task:
     job_name: str
     priority: int  # the p of docs/scheduling.md
     submitted_at: float  # the moment from which it ages, by the steady clock (``clocks``)
-    tail_timeout_s: float  # longest path of timeouts still below it
+    tail_timeout_s: float  # longest path of timeouts through the tasks that depend on it
     shape: Shape
     timeout_s: float
     retries: int  # the user's
@@ -96,14 +96,14 @@ class Task:
     platform_failures: int = 0
     losses: int = 0
     refusals: int = 0  # launches refused in a row
-    avoid: tuple[NodeId, ...] = ()  # nodes where it went wrong: others are preferred
-    disowned: tuple[int, ...] = ()  # attempts declared lost here: what a Worker still has of them is discarded
-    event_seq: int = 0  # of the last event told to JobManager
+    avoid: tuple[NodeId, ...] = ()  # nodes where it failed: others are preferred
+    disowned: tuple[int, ...] = ()  # attempts that were declared lost here: Workers are told to discard them
+    event_seq: int = 0  # of the last event sent to JobManager
     command_seq: int = 0  # of the last command taken from JobManager
-    cancel_by: str | None = None  # who asked for the end
+    cancel_by: str | None = None  # who cancelled it
     ended_at: float | None = None
     reason: EndReason | None = None  # of its end, or of its last attempt's
-    spent_s: float = 0.0  # from placement to end of its earlier attempts since it was last queued by a person
+    spent_s: float = 0.0  # in its earlier attempts, from placement to end, since a person last queued it
     prints: tuple[int, int] = (0, 0)  # of its command and of its name (headway.fingerprint); 0: not known
     grace_s: float = 0.0  # from TERM to KILL
 
@@ -162,10 +162,10 @@ class Attempt:
     warnings: tuple[str, ...] = ()
     reason: EndReason | None = None
     prints: tuple[int, int] = (0, 0)  # its task's
-    extensions: tuple[Extension, ...] = ()  # oldest first; `timeout_s` has them in it
-    counted_s: float | None = None  # the changed timeout that its launcher counts by; None: as launched
+    extensions: tuple[Extension, ...] = ()  # oldest first; `timeout_s` includes them
+    counted_s: float | None = None  # the extended timeout that its launcher uses; None: as launched
     owner: str = ""  # its task's
-    freed_at: float | None = None  # until then it held what it booked (``usage.freed_at``); None: it still does
+    freed_at: float | None = None  # until then it held its resources (``usage.freed_at``); None: it still does
     boot_id: str = ""  # of TaskManager's machine when it was placed
     placed_s: float = 0.0  # ``placed_at`` by its boot clock
 
@@ -175,10 +175,10 @@ class Attempt:
 
     @property
     def extension_pending(self) -> bool:
-        """Whether it was given time that its launcher has not said to count by."""
+        """Whether it has an extension that its launcher has not confirmed."""
         return self.live and bool(self.extensions) and (self.counted_s or 0.0) < self.timeout_s
 
     @property
     def launched_timeout_s(self) -> float:
-        """Without the time that it was given since."""
+        """The timeout without extensions."""
         return round(self.timeout_s - sum(one.seconds for one in self.extensions), 3)

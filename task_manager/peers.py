@@ -1,4 +1,4 @@
-"""The other services as TaskManager needs them."""
+"""Calls to the other services."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from headway.rpc.v1.worker_pb2_grpc import WorkerStub
 from headway.store import OutboxRow
 
 from . import wire
-from .engine.events import Accepted, ExtendOrder, NodesChanged, Refused, StopOrder
-from .planning.image_forecast import Wanted
-from .ports import Launch
+from .engine.events import AcceptedLaunch, ExtendOrder, NodesChanged, RefusedLaunch, StopOrder
+from .planning.image_forecast import ForecastImage
+from .ports import LaunchOrder
 
 _LAUNCH_DEADLINE_S = 20.0
 _STOP_DEADLINE_S = 10.0
@@ -25,7 +25,7 @@ _PREPARE_DEADLINE_S = 5.0
 _EVENTS_DEADLINE_S = 20.0
 
 
-class WorkerPeers:
+class WorkerConnections:
     """``ports.Workers`` over gRPC; connections are kept by address."""
 
     def __init__(self, token: str, clock: Clock) -> None:
@@ -33,7 +33,7 @@ class WorkerPeers:
         self._clock = clock
         self._peers: dict[str, tuple[Peer, WorkerStub]] = {}
 
-    async def launch(self, address: str, launches: Sequence[Launch]) -> list[Accepted | Refused]:
+    async def launch(self, address: str, launches: Sequence[LaunchOrder]) -> list[AcceptedLaunch | RefusedLaunch]:
         peer, stub = self._peer(address)
         reply = await peer.call(stub.Launch, wire.launch_request(launches), deadline_s=_LAUNCH_DEADLINE_S)
         return wire.verdicts(reply)
@@ -53,7 +53,7 @@ class WorkerPeers:
         request = worker_pb2.StopRequest(suspend_leases=True)
         await peer.call(stub.Stop, request, deadline_s=_SUSPEND_DEADLINE_S, idempotent=True)
 
-    async def prepare_images(self, address: str, images: Sequence[Wanted]) -> None:
+    async def prepare_images(self, address: str, images: Sequence[ForecastImage]) -> None:
         peer, stub = self._peer(address)
         await peer.call(stub.PrepareImages, wire.prepare_request(images), deadline_s=_PREPARE_DEADLINE_S)
 
@@ -69,7 +69,7 @@ class WorkerPeers:
         return known
 
 
-class ResourceManagerPeer:
+class NodeSourcePeer:
     """``ports.NodeWatch`` over gRPC."""
 
     def __init__(self, peer: Peer) -> None:
@@ -85,7 +85,7 @@ class ResourceManagerPeer:
 
 
 class JobManagerPeer:
-    """Takes TaskManager's events."""
+    """Sends TaskManager's events to JobManager."""
 
     def __init__(self, peer: Peer) -> None:
         self._peer = peer

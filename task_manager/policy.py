@@ -1,4 +1,4 @@
-"""The old place of the policy interface, kept for packages of third parties until version 0.2.
+"""The old module of the policy interface, kept for third-party packages until version 0.2.
 
 Write ``from task_manager.order.policy import Policy`` instead.
 """

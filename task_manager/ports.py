@@ -6,14 +6,14 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from .engine.events import Accepted, ExtendOrder, NodesChanged, Refused, StopOrder
+from .engine.events import AcceptedLaunch, ExtendOrder, NodesChanged, RefusedLaunch, StopOrder
 from .model import Attempt
-from .planning.image_forecast import Wanted
+from .planning.image_forecast import ForecastImage
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
-    """One attempt to be started, with what JobManager sent of its task (a serialised EnqueueTask)."""
+class LaunchOrder:
+    """One attempt to be started. ``spec``: the task as JobManager sent it (a serialised EnqueueTask)."""
 
     attempt: Attempt
     spec: bytes
@@ -24,11 +24,11 @@ class Launch:
 class Workers(Protocol):
     """The Workers, by address. Any call may take up to its deadline and fail; all are safe to repeat."""
 
-    async def launch(self, address: str, launches: Sequence[Launch]) -> list[Accepted | Refused]:
+    async def launch(self, address: str, launches: Sequence[LaunchOrder]) -> list[AcceptedLaunch | RefusedLaunch]:
         """Asks a Worker to take these, in one call; one verdict each.
 
-        Safe to repeat: a Worker that has an attempt already says accepted. After a failure it is open whether the
-        Worker has them.
+        Safe to repeat: a Worker that already has an attempt accepts it again. After a failure the Worker may or may
+        not have them.
 
         Raises:
             Unavailable: no answer.
@@ -37,7 +37,7 @@ class Workers(Protocol):
         ...
 
     async def stop(self, address: str, orders: Sequence[StopOrder]) -> None:
-        """Orders attempts to stop; one that the Worker never saw will be refused if it comes.
+        """Orders attempts to stop. The Worker refuses the launch of such an attempt if it arrives later.
 
         Raises:
             HeadwayError: not delivered, or perhaps not.
@@ -45,7 +45,7 @@ class Workers(Protocol):
         ...
 
     async def extend(self, address: str, orders: Sequence[ExtendOrder]) -> None:
-        """Tells of more time for attempts; whether their launchers count by it is told by reports.
+        """Sends longer timeouts of attempts. Reports say later whether the launchers use them.
 
         Raises:
             HeadwayError: not delivered, or perhaps not.
@@ -53,15 +53,15 @@ class Workers(Protocol):
         ...
 
     async def suspend_leases(self, address: str) -> None:
-        """Tells a Worker that TaskManager stops as planned: nothing is to be ended for want of heartbeats.
+        """Tells a Worker that TaskManager stops as planned: no attempt may end because heartbeats are missing.
 
         Raises:
             HeadwayError: not delivered, or perhaps not.
         """
         ...
 
-    async def prepare_images(self, address: str, images: Sequence[Wanted]) -> None:
-        """Tells a Worker which images it will probably need, in place of the list before.
+    async def prepare_images(self, address: str, images: Sequence[ForecastImage]) -> None:
+        """Tells a Worker which images it will probably need; the list replaces the one before.
 
         Raises:
             HeadwayError: not delivered, or perhaps not.
@@ -73,8 +73,8 @@ class Workers(Protocol):
         ...
 
 
-class NodeWatch(Protocol):
-    """ResourceManager's word on nodes."""
+class NodeSource(Protocol):
+    """Where nodes come from: ResourceManager."""
 
     def watch(self) -> AsyncGenerator[NodesChanged, None]:
         """All nodes first, then changes, until the stream breaks.

@@ -1,4 +1,4 @@
-"""TaskManager's gRPC door."""
+"""TaskManager's gRPC service."""
 
 from __future__ import annotations
 
@@ -13,42 +13,42 @@ from headway.rpc.v1 import task_manager_pb2 as pb
 from headway.rpc.v1.task_manager_pb2_grpc import TaskManagerServicer
 
 from . import wire
-from .answers.advice_queries import Advisor
-from .answers.extension_requests import MoreTime
-from .answers.preview_queries import Previews
-from .answers.queries import Desk
-from .answers.usage_queries import Ledger
-from .decisions.decision_log import DecisionLog
+from .answers.advice_queries import TimeoutAdvisor
+from .answers.decision_log import DecisionLog
+from .answers.extension_requests import ExtensionRequests
+from .answers.preview_queries import PreviewQueries
+from .answers.queries import QueueQueries
+from .answers.usage_queries import UsageQueries
 from .engine.engine import Engine
-from .engine.events import BeatAnswer, Extend, NodeDeclaredLost, SetScheduling
-from .hub import Hub
+from .engine.events import ExtendTask, HeartbeatReply, NodeDeclaredLost, SetScheduling
+from .hub import QueueEventHub
 
 log = get_logger(__name__)
 
-_VIEWS_IN_ONE_MESSAGE = 100  # made in a few milliseconds, so that others get their turn between two
+_VIEWS_IN_ONE_MESSAGE = 100  # they take a few milliseconds; then other calls get their turn
 
 
-class Servicer(TaskManagerServicer):
-    """Takes calls in; decides nothing."""
+class TaskManagerService(TaskManagerServicer):
+    """Takes calls, and passes them on; it decides nothing."""
 
     def __init__(
         self,
         engine: Engine,
-        desk: Desk,
-        hub: Hub,
-        more_time: MoreTime,
-        advisor: Advisor,
-        previews: Previews,
+        queries: QueueQueries,
+        hub: QueueEventHub,
+        extensions: ExtensionRequests,
+        timeout_advisor: TimeoutAdvisor,
+        previews: PreviewQueries,
         decisions: DecisionLog,
-        ledger: Ledger,
+        usage: UsageQueries,
     ) -> None:
         self._engine = engine
-        self._desk = desk
-        self._more_time = more_time
-        self._advisor = advisor
+        self._queries = queries
+        self._extensions = extensions
+        self._timeout_advisor = timeout_advisor
         self._previews = previews
         self._decisions = decisions
-        self._ledger = ledger
+        self._usage = usage
         self._hub = hub
 
     async def ApplyTaskCommands(self, request: pb.ApplyTaskCommandsRequest, context: Any) -> pb.ApplyTaskCommandsReply:
@@ -56,10 +56,10 @@ class Servicer(TaskManagerServicer):
         return pb.ApplyTaskCommandsReply()
 
     async def CheckResources(self, request: pb.CheckResourcesRequest, context: Any) -> pb.CheckResourcesReply:
-        return await self._desk.check(request)
+        return await self._queries.check(request)
 
     async def Heartbeat(self, request: pb.HeartbeatRequest, context: Any) -> pb.HeartbeatReply:
-        answer: BeatAnswer = await self._engine.submit(wire.beat(request))
+        answer: HeartbeatReply = await self._engine.submit(wire.heartbeat(request))
         return pb.HeartbeatReply(
             lease_s=self._engine.settings.leases.lease_s,
             lease_enforced=answer.enforced,
@@ -74,24 +74,24 @@ class Servicer(TaskManagerServicer):
         return pb.ReportAttemptsReply(discard=[convert.attempt_to_pb(attempt) for attempt in discard])
 
     async def ListAttempts(self, request: pb.ListAttemptsRequest, context: Any) -> AsyncIterator[pb.ListAttemptsReply]:
-        async for part in self._desk.attempts(JobId(request.job_id), list(request.tasks)):
+        async for part in self._queries.attempts(JobId(request.job_id), list(request.tasks)):
             yield part
 
     async def GetQueue(self, request: pb.GetQueueRequest, context: Any) -> pb.GetQueueReply:
-        return await self._desk.queue(request)
+        return await self._queries.queue(request)
 
     async def ExplainTask(self, request: pb.ExplainTaskRequest, context: Any) -> pb.QueueEntry:
-        return await self._desk.explain(convert.task_id(request.task))
+        return await self._queries.explain(convert.task_id(request.task))
 
     async def LocateAttempt(self, request: pb.LocateAttemptRequest, context: Any) -> pb.LocateAttemptReply:
-        return await self._desk.locate(convert.task_id(request.task), request.number)
+        return await self._queries.locate(convert.task_id(request.task), request.number)
 
     async def WatchAttempts(self, request: pb.WatchAttemptsRequest, context: Any) -> AsyncIterator[pb.AttemptChanges]:
         async with contextlib.aclosing(self._hub.watch()) as changes:
             async for attempts, queue_changed in changes:
-                # The first is empty: it tells the watcher that from here on nothing is missed.
+                # The first message is empty: after it the watcher misses nothing.
                 for start in range(0, max(1, len(attempts)), _VIEWS_IN_ONE_MESSAGE):
-                    part = [self._desk.view(attempt) for attempt in attempts[start : start + _VIEWS_IN_ONE_MESSAGE]]
+                    part = [self._queries.view(attempt) for attempt in attempts[start : start + _VIEWS_IN_ONE_MESSAGE]]
                     yield pb.AttemptChanges(attempts=part, queue_changed=queue_changed and start == 0)
 
     async def DeclareNodeLost(self, request: pb.DeclareNodeLostRequest, context: Any) -> pb.DeclareNodeLostReply:
@@ -99,14 +99,16 @@ class Servicer(TaskManagerServicer):
         return pb.DeclareNodeLostReply(attempts_lost=lost)
 
     async def ExtendTask(self, request: pb.ExtendTaskRequest, context: Any) -> pb.ExtendTaskReply:
-        asked = Extend(convert.task_id(request.task), request.seconds, request.by, request.force, request.request_id)
-        answer = await self._more_time.give(asked)
+        asked = ExtendTask(
+            convert.task_id(request.task), request.seconds, request.by, request.force, request.request_id
+        )
+        answer = await self._extensions.give(asked)
         return pb.ExtendTaskReply(
-            attempt=self._desk.view(answer.attempt), delivered=answer.delivered, sentence=answer.sentence
+            attempt=self._queries.view(answer.attempt), delivered=answer.delivered, sentence=answer.sentence
         )
 
     async def SuggestTimeouts(self, request: pb.SuggestTimeoutsRequest, context: Any) -> pb.SuggestTimeoutsReply:
-        return await self._advisor.advise(request)
+        return await self._timeout_advisor.advise(request)
 
     async def PreviewQueue(self, request: pb.PreviewQueueRequest, context: Any) -> pb.PreviewQueueReply:
         return await self._previews.preview(request)
@@ -115,15 +117,15 @@ class Servicer(TaskManagerServicer):
         policy = request.policy if request.HasField("policy") else None
         discipline = request.discipline if request.HasField("discipline") else None
         await self._engine.submit(SetScheduling(policy, discipline, request.by))
-        return await self._desk.scheduling()
+        return await self._queries.scheduling()
 
     async def ListDecisions(self, request: pb.ListDecisionsRequest, context: Any) -> pb.ListDecisionsReply:
         task_id = convert.task_id(request.task)
         return await self._decisions.of_task(task_id, limit=request.limit, before=request.before)
 
     async def GetUsage(self, request: pb.GetUsageRequest, context: Any) -> pb.GetUsageReply:
-        return await self._ledger.usage(request)
+        return await self._usage.usage(request)
 
     async def ListRuns(self, request: pb.ListRunsRequest, context: Any) -> AsyncIterator[pb.ListRunsReply]:
-        async for part in self._ledger.runs(request):
+        async for part in self._usage.runs(request):
             yield part

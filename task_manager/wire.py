@@ -1,4 +1,4 @@
-"""TaskManager's messages: from the wire into what this room works with, and back."""
+"""Converts TaskManager's messages into its entities and events, and back."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from headway.rpc.v1 import common_pb2, job_manager_pb2, resource_manager_pb2, ta
 from headway.states import Admission, NodeHealth
 
 from .engine.events import (
-    Accepted,
-    Beat,
-    Cancel,
-    Command,
-    Commands,
-    Enqueue,
+    AcceptedLaunch,
+    AttemptReport,
+    AttemptReports,
+    CancelTask,
+    EnqueueTask,
     ExtendOrder,
-    Hold,
+    HeartbeatReceived,
+    HoldTask,
     NodesChanged,
-    Refused,
-    Release,
-    Report,
-    Reports,
+    RefusedLaunch,
+    ReleaseTask,
     StopOrder,
+    TaskCommand,
+    TaskCommands,
 )
-from .engine.phases import phases
-from .engine.turn import Told
+from .engine.phases import phases_of
+from .engine.turn import OutgoingTaskEvent
 from .model import Attempt, Condition, Extension, Gpu, Node, Shape, Task
-from .planning.image_forecast import Wanted
-from .ports import Launch
+from .planning.image_forecast import ForecastImage
+from .ports import LaunchOrder
 
-# Tasks of a job are mostly alike: one object serves all of a shape.
+# Tasks of a job are mostly alike: all tasks of a shape share one object.
 _shapes: dict[Shape, Shape] = {}
 _MOST_SHAPES = 10_000
 
@@ -41,23 +41,23 @@ _MOST_SHAPES = 10_000
 # -- from JobManager --------------------------------------------------------------------------------
 
 
-def commands(request: task_manager_pb2.ApplyTaskCommandsRequest) -> Commands:
+def commands(request: task_manager_pb2.ApplyTaskCommandsRequest) -> TaskCommands:
     found = tuple(found for message in request.commands if (found := _command(message)) is not None)
-    return Commands(found, request.steady_boot_id, request.steady_now)
+    return TaskCommands(found, request.steady_boot_id, request.steady_now)
 
 
-def _command(message: task_manager_pb2.TaskCommand) -> Command | None:
+def _command(message: task_manager_pb2.TaskCommand) -> TaskCommand | None:
     match message.WhichOneof("command"):
         case "enqueue":
-            return Enqueue(task(message.enqueue, message.seq), message.enqueue.SerializeToString())
+            return EnqueueTask(task(message.enqueue, message.seq), message.enqueue.SerializeToString())
         case "cancel":
             cancel = message.cancel
-            return Cancel(convert.task_id(cancel.task), cancel.generation, message.seq, cancel.by)
+            return CancelTask(convert.task_id(cancel.task), cancel.generation, message.seq, cancel.by)
         case "hold":
-            return Hold(convert.task_id(message.hold.task), message.hold.generation, message.seq)
+            return HoldTask(convert.task_id(message.hold.task), message.hold.generation, message.seq)
         case "release":
             release = message.release
-            return Release(convert.task_id(release.task), release.generation, message.seq, release.submitted_at)
+            return ReleaseTask(convert.task_id(release.task), release.generation, message.seq, release.submitted_at)
     return None
 
 
@@ -99,7 +99,7 @@ def shape(
     digest: str = "",
     source: int = common_pb2.IMAGE_SOURCE_UNKNOWN,
 ) -> Shape:
-    """What a task asks of a node, for itself and for its image."""
+    """What a task and its image need of a node."""
     pinned = bool(digest) and source != common_pb2.IMAGE_SOURCE_UNKNOWN
     made = Shape(
         message.cpu_centi,
@@ -108,7 +108,7 @@ def shape(
         tuple(sorted(message.gpu_models)),
         message.gpu_memory_bytes,
         architecture,
-        # An image that could use GPUs may well run without any.
+        # An image that can use GPUs may also run without any.
         require_cuda if message.gpus else "",
         digest if pinned else "",
         pinned and source == common_pb2.IMAGE_SOURCE_ENGINE,
@@ -118,7 +118,7 @@ def shape(
     return _shapes.setdefault(made, made)
 
 
-def told(event: Told) -> tuple[str, bytes]:
+def outgoing_event(event: OutgoingTaskEvent) -> tuple[str, bytes]:
     """An event for JobManager's outbox: kind and message."""
     message = job_manager_pb2.TaskEvent(
         task=convert.task_to_pb(event.task_id),
@@ -144,15 +144,15 @@ def task_events(payloads: Iterable[bytes]) -> job_manager_pb2.ReportTaskEventsRe
 # -- from and to Workers ------------------------------------------------------------------------------
 
 
-def reports(request: task_manager_pb2.ReportAttemptsRequest) -> Reports:
-    return Reports(tuple(_report(message) for message in request.reports))
+def reports(request: task_manager_pb2.ReportAttemptsRequest) -> AttemptReports:
+    return AttemptReports(tuple(_report(message) for message in request.reports))
 
 
-def _report(message: task_manager_pb2.AttemptReport) -> Report:
+def _report(message: task_manager_pb2.AttemptReport) -> AttemptReport:
     def known(field: str) -> float | None:
         return getattr(message, field) if message.HasField(field) else None  # type: ignore[arg-type, no-any-return]
 
-    return Report(
+    return AttemptReport(
         attempt=convert.attempt_id(message.attempt),
         node_id=NodeId(message.node_id),
         kind=message.kind,
@@ -178,12 +178,12 @@ def _end_reason(message: common_pb2.EndReason) -> EndReason:
     try:
         return convert.end_reason(message)
     except ValueError:
-        # A Worker of a newer version: the end is a fact, its word can't be kept.
+        # The Worker has a newer version: the end is a fact, but its word is unknown here.
         return EndReason(EndWord.PLATFORM_ERROR, detail=f"Its worker said: {message.word}. {message.detail}".strip())
 
 
-def beat(request: task_manager_pb2.HeartbeatRequest) -> Beat:
-    return Beat(
+def heartbeat(request: task_manager_pb2.HeartbeatRequest) -> HeartbeatReceived:
+    return HeartbeatReceived(
         node_id=NodeId(request.node_id),
         incarnation=request.incarnation,
         address=request.address,
@@ -216,7 +216,7 @@ def extension(one: Extension) -> task_manager_pb2.Extension:
     )
 
 
-def launch_request(launches: Sequence[Launch]) -> worker_pb2.LaunchRequest:
+def launch_request(launches: Sequence[LaunchOrder]) -> worker_pb2.LaunchRequest:
     request = worker_pb2.LaunchRequest()
     for launch in launches:
         attempt = launch.attempt
@@ -238,18 +238,18 @@ def launch_request(launches: Sequence[Launch]) -> worker_pb2.LaunchRequest:
     return request
 
 
-def wanted(enqueue: bytes) -> Wanted | None:
-    """The image of a task (a serialised EnqueueTask), if a Worker can bring it ahead."""
+def wanted_image(enqueue: bytes) -> ForecastImage | None:
+    """The image of a task (a serialised EnqueueTask), if a Worker can prefetch it."""
     message = task_manager_pb2.EnqueueTask.FromString(enqueue)
     spec = message.spec
     if not spec.image_digest or spec.image_source == common_pb2.IMAGE_SOURCE_ENGINE:
         return None
-    # A digest without a source is one of a registry that was not asked: it may come, and is asked for at the start.
+    # A digest without a source is from a registry that was not asked. It may exist there; the start asks for it.
     source = spec.image_source or common_pb2.IMAGE_SOURCE_REGISTRY
-    return Wanted(spec.image, spec.image_digest, source, message.owner.name)
+    return ForecastImage(spec.image, spec.image_digest, source, message.owner.name)
 
 
-def prepare_request(images: Iterable[Wanted]) -> worker_pb2.PrepareImagesRequest:
+def prepare_request(images: Iterable[ForecastImage]) -> worker_pb2.PrepareImagesRequest:
     request = worker_pb2.PrepareImagesRequest()
     for image in images:
         request.images.add(
@@ -261,14 +261,14 @@ def prepare_request(images: Iterable[Wanted]) -> worker_pb2.PrepareImagesRequest
     return request
 
 
-def verdicts(reply: worker_pb2.LaunchReply) -> list[Accepted | Refused]:
-    found: list[Accepted | Refused] = []
+def verdicts(reply: worker_pb2.LaunchReply) -> list[AcceptedLaunch | RefusedLaunch]:
+    found: list[AcceptedLaunch | RefusedLaunch] = []
     for verdict in reply.verdicts:
         attempt = convert.attempt_id(verdict.attempt)
         if verdict.accepted:
-            found.append(Accepted(attempt, verdict.accepted_at or None))
+            found.append(AcceptedLaunch(attempt, verdict.accepted_at or None))
         else:
-            found.append(Refused(attempt, verdict.slug, verdict.sentence, verdict.again_later))
+            found.append(RefusedLaunch(attempt, verdict.slug, verdict.sentence, verdict.again_later))
     return found
 
 
@@ -282,7 +282,7 @@ def nodes_changed(message: resource_manager_pb2.NodesChanged) -> NodesChanged:
 
 
 def node(message: resource_manager_pb2.Node) -> Node:
-    """A node without its readings. A word of a newer version counts as the state that takes no work."""
+    """A node without its readings. An unknown word of a newer version counts as a state that takes no work."""
     capacity = message.status.capacity
     return Node(
         id=NodeId(message.id),
@@ -314,12 +314,12 @@ _HEALTHS = frozenset(health.value for health in NodeHealth)
 _ADMISSIONS = frozenset(admission.value for admission in Admission)
 
 
-# -- for pages and people -----------------------------------------------------------------------------
+# -- for pages and clients -----------------------------------------------------------------------------
 
 
 def attempt_view(attempt: Attempt, sentence: str = "") -> task_manager_pb2.AttemptView:
-    """``sentence`` is what there is to say of one that has not ended."""
-    times = phases(attempt)
+    """``sentence`` is about an attempt that has not ended."""
+    times = phases_of(attempt)
     deadline = attempt.started_at + attempt.timeout_s if attempt.started_at is not None else None
     view = task_manager_pb2.AttemptView(
         attempt=convert.attempt_to_pb(attempt.id),

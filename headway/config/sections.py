@@ -59,7 +59,7 @@ class ClusterSection(Section):
         description="where services keep databases and files of their own; never on the shared mount",
     )
     heartbeat_s: Seconds = Field(default=10.0, description="how often a Worker reports to TaskManager")
-    lease_s: Seconds = Field(default=120.0, description="a Worker that is silent so long has lost its attempts")
+    lease_s: Seconds = Field(default=120.0, description="a Worker that is silent for so long has lost its attempts")
     lease_stop_s: Seconds = Field(
         default=30.0, description="how long before the end of the lease the launcher starts to stop the task"
     )
@@ -166,7 +166,8 @@ class ShortReserveSection(Section):
         default=0,
         ge=0,
         le=1_000_000,
-        description="tasks with a timeout above `above` may together hold all GPUs of the cluster but so many; 0: off",
+        description="how many GPUs are kept for short tasks: those with a timeout above `above` may together hold "
+        "all others; 0: off",
     )
     above: Seconds = Field(default=3_600.0, description="from which timeout on a task is long")
 
@@ -209,19 +210,20 @@ class TaskManagerSection(Section):
         default="aging_sjf",
         min_length=1,
         description="the order of the queue, with parameters if any: `log_aging:c=600` (docs/scheduling.md); "
-        "`headway queue set` may say otherwise on the running queue",
+        "`headway queue set` may choose another one on the running queue",
     )
     discipline: Literal["conservative", "easy", "greedy", "strict"] = Field(
-        default="conservative", description="what the waiting tasks keep from those behind them (docs/scheduling.md)"
+        default="conservative",
+        description="which waiting tasks get a reservation, and who may start before them (docs/scheduling.md)",
     )
     reserved_tasks: int = Field(
-        default=200, ge=1, le=10_000, description="conservative: so many waiting tasks have a reservation"
+        default=200, ge=1, le=10_000, description="conservative: how many waiting tasks have a reservation"
     )
     decisions_days: int = Field(
         default=7,
         ge=0,
         le=3_650,
-        description="how long what passes decided is kept, for `headway explain --history`; 0: nothing is kept",
+        description="how long the decision log is kept, for `headway explain --history`; 0: nothing is kept",
     )
     beta: float = Field(
         default=1.0,
@@ -237,7 +239,10 @@ class TaskManagerSection(Section):
         default="last_resort", description="whether tasks without GPUs may use nodes with GPUs"
     )
     platform_retries: int = Field(
-        default=3, ge=0, le=100, description="tries again after faults of the platform (pull, engine, lost machine)"
+        default=3,
+        ge=0,
+        le=100,
+        description="how often a task is tried again after faults of the platform (pull, engine, lost machine)",
     )
     platform_retry_delay_s: Seconds = Field(
         default=5.0, description="pause before the first of them; doubles each time"

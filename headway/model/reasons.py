@@ -62,7 +62,7 @@ _FACTS: dict[EndWord, _Facts] = {
         _A.OUT_OF_MEMORY, _T.OUT_OF_MEMORY, _F.USER, True, False, "Ask for more memory, or use less of it."
     ),
     EndWord.CANCELLED: _Facts(_A.CANCELLED, _T.CANCELLED, _F.OPERATOR, False, False, ""),
-    EndWord.SKIPPED: _Facts(_A.CANCELLED, _T.SKIPPED, _F.USER, False, False, "Mend what it needs, then retry."),
+    EndWord.SKIPPED: _Facts(_A.CANCELLED, _T.SKIPPED, _F.USER, False, False, "Fix the task that it needs, then retry."),
     EndWord.LOG_LIMIT: _Facts(_A.FAILED, _T.FAILED, _F.USER, True, False, "Print less, or ask for a larger log limit."),
     EndWord.KILLED_OUTSIDE: _Facts(
         _A.FAILED,
@@ -111,7 +111,7 @@ _FACTS: dict[EndWord, _Facts] = {
         _F.USER,
         False,
         False,
-        "Write less, remove what it needs no more, or write into /root/nfs where that is a disk of its own.",
+        "Write less, delete what it no longer needs, or write to /root/nfs if that is a disk of its own.",
     ),
     EndWord.GPU_FAILED: _Facts(
         _A.LOST, _T.FAILED, _F.PLATFORM, False, True, "A GPU failed; another one will be tried."
@@ -192,11 +192,13 @@ def _default_detail(reason: EndReason) -> str:
         EndWord.TIMED_OUT: "It ran past its timeout and was ended.",
         EndWord.OUT_OF_MEMORY: "It used more memory than it asked for and was ended by the kernel.",
         EndWord.CANCELLED: "It was cancelled.",
-        EndWord.SKIPPED: "It was not run, since what it needs did not end as needed.",
+        EndWord.SKIPPED: "It was not run, since a task that it needs did not end as asked for.",
         EndWord.LOG_LIMIT: "It printed more than its log limit allows.",
         EndWord.KILLED_OUTSIDE: "It was killed, and not by Headway.",
+        EndWord.IMAGE_NOT_FOUND: "Its image was not found.",
+        EndWord.DISK_FULL: "It filled a disk of its machine and was ended.",
     }
-    return words.get(reason.word, f"It ended with {reason.word.value.replace('_', ' ')}.")
+    return words.get(reason.word, "")  # the advice of the others says what happened
 
 
 class WaitWord(StrEnum):

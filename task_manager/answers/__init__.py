@@ -1,1 +1,1 @@
-"""Answers: reads for pages and people. Nothing here changes the queue."""
+"""Answers: reads for pages, clients and the command line. Nothing here changes the queue."""

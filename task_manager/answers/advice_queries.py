@@ -1,4 +1,4 @@
-"""Looks past runs up for a whole job at once: a few queries for thousands of tasks, a bounded number of rows each."""
+"""Looks up past runs for a whole job at once: a few queries for thousands of tasks, each of a bounded size."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..engine.engine import Engine
 from ..order.policy import AgingSjf, Policy
 from ..store.tables import attempts
 from . import timeout_advice
-from .timeout_advice import Basis, CutShort, Experience, Run
+from .timeout_advice import AdviceBasis, MostlyTimedOut, PastRun, RunTimeStatistics
 
 _MOST_LOOKED_UP = 200  # different commands of one job, and as many names
 _IN_ONE_QUERY = 50
@@ -23,26 +23,26 @@ _IN_ONE_QUERY = 50
 Column = Literal["command_print", "task_print"]
 
 
-class Advisor:
-    """Answers what past runs say of timeouts."""
+class TimeoutAdvisor:
+    """Suggests timeouts from past runs."""
 
     def __init__(self, engine: Engine, db: Database) -> None:
         self._engine = engine
         self._db = db
 
     async def advise(self, request: pb.SuggestTimeoutsRequest) -> pb.SuggestTimeoutsReply:
-        """By the command; where too little is known of it, by the task's name."""
+        """Suggests by the command; if too few of its runs are known, by the task's name."""
         by_command = await self._learn("command_print", (asked.command_print for asked in request.asked))
         unknown = (asked.task_print for asked in request.asked if asked.command_print not in by_command)
         by_task = await self._learn("task_print", unknown)
-        per_s = seniority_per_s(self._engine.book.policy)
+        per_s = seniority_per_s(self._engine.state.policy)
         reply = pb.SuggestTimeoutsReply()
-        known: dict[tuple[Basis, int, float], int] = {}
+        known: dict[tuple[AdviceBasis, int, float], int] = {}
         for asked in request.asked:
-            basis, number = Basis.COMMAND, asked.command_print
+            basis, number = AdviceBasis.COMMAND, asked.command_print
             experience = by_command.get(number)
             if experience is None:
-                basis, number = Basis.TASK, asked.task_print
+                basis, number = AdviceBasis.TASK, asked.task_print
                 experience = by_task.get(number)
             if experience is None:
                 reply.index.append(0)
@@ -54,9 +54,9 @@ class Advisor:
             reply.index.append(known[key])
         return reply
 
-    async def _learn(self, column: Column, prints: Iterable[int]) -> dict[int, Experience | CutShort]:
+    async def _learn(self, column: Column, prints: Iterable[int]) -> dict[int, RunTimeStatistics | MostlyTimedOut]:
         wanted = list(dict.fromkeys(number for number in prints if number))[:_MOST_LOOKED_UP]
-        found: dict[int, Experience | CutShort] = {}
+        found: dict[int, RunTimeStatistics | MostlyTimedOut] = {}
         for start in range(0, len(wanted), _IN_ONE_QUERY):
             part = wanted[start : start + _IN_ONE_QUERY]
             runs = await self._db.read(lambda conn, part=part: load_runs(conn, column, part))  # type: ignore[misc]
@@ -67,8 +67,8 @@ class Advisor:
         return found
 
 
-def load_runs(conn: Connection, column: Column, prints: Sequence[int]) -> dict[int, list[Run]]:
-    """The latest runs of each print, by one query; see ``coach`` for which of them count."""
+def load_runs(conn: Connection, column: Column, prints: Sequence[int]) -> dict[int, list[PastRun]]:
+    """The latest runs of each fingerprint, by one query; see ``timeout_advice`` for which of them count."""
     by = attempts.c[column]
     latest = (
         select(by.label("print"), attempts.c.state, attempts.c.run_s, attempts.c.timeout_s)
@@ -78,24 +78,24 @@ def load_runs(conn: Connection, column: Column, prints: Sequence[int]) -> dict[i
         .subquery()
         for number in prints
     )
-    found: dict[int, list[Run]] = {}
+    found: dict[int, list[PastRun]] = {}
     for row in conn.execute(union_all(*(select(one) for one in latest))):
         if row.state == AttemptState.SUCCEEDED.value and row.run_s is not None:
-            found.setdefault(row.print, []).append(Run(row.run_s))
+            found.setdefault(row.print, []).append(PastRun(row.run_s))
         elif row.state == AttemptState.TIMED_OUT.value:
-            found.setdefault(row.print, []).append(Run(row.timeout_s, timed_out=True))
+            found.setdefault(row.print, []).append(PastRun(row.timeout_s, timed_out=True))
     return found
 
 
 def seniority_per_s(policy: Policy) -> float | None:
-    """How many seconds of waiting one second of timeout costs; None: the rule is not such."""
+    """How many seconds of waiting one second of timeout costs; None: the policy does not work like that."""
     return policy.beta / policy.gamma if isinstance(policy, AgingSjf) and policy.gamma else None
 
 
 def _advice(
-    experience: Experience | CutShort, basis: Basis, asked_s: float, per_s: float | None
+    experience: RunTimeStatistics | MostlyTimedOut, basis: AdviceBasis, asked_s: float, per_s: float | None
 ) -> pb.SuggestTimeoutsReply.Advice:
-    if isinstance(experience, CutShort):
+    if isinstance(experience, MostlyTimedOut):
         return pb.SuggestTimeoutsReply.Advice(
             basis=basis.value,
             timeout_s=asked_s,

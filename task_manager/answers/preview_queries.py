@@ -1,7 +1,7 @@
-"""Answers what tasks that nobody has submitted would get.
+"""Previews: when tasks that nobody has submitted would start.
 
-The live queue is held up only while note is taken of it: about 2 ms with 10,000 waiting tasks, 25 ms with 100,000. A
-pass for each set comes after, in a thread.
+The live queue stops only while it is copied: about 2 ms with 10,000 waiting tasks, 25 ms with 100,000. After that, one
+pass for each set runs in a thread.
 """
 
 from __future__ import annotations
@@ -17,35 +17,35 @@ from headway.rpc import convert
 from headway.rpc.v1 import task_manager_pb2 as pb
 
 from .. import wire
-from ..engine import passes
+from ..engine import pass_input
 from ..engine.engine import Engine
-from ..engine.pass_input import apart
+from ..engine.pass_input import detached_pass_input
 from ..model import Node, Task
-from ..order.guard import let_ours_pass, words
+from ..order.guard import message_of, reraise_ctrl_c
 from ..planning import preview
-from ..planning.plan import PassInput
-from ..planning.preview import Start
+from ..planning.pass_model import PassInput
+from ..planning.preview import PreviewedStart
 
 MOST_SETS = 20
 _MOST_STARTS = 200
 _MOST_TASKS = 10_000
 
 
-class Previews:
-    """One at a time, in a thread: a pass for each set takes a while, and nobody waits for it but who asked."""
+class PreviewQueries:
+    """Makes one preview at a time, in a thread: a pass for each set takes a while, and must not delay others."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._turn = asyncio.Lock()
-        # Of its own, and of one thread: answers that nobody waits for any more must not pile up beside each other.
+        # A pool of one thread: answers that nobody waits for any more must not run at the same time.
         self._thread = ThreadPoolExecutor(1, "preview")
 
     async def preview(self, request: pb.PreviewQueueRequest) -> pb.PreviewQueueReply:
-        """See the message.
+        """Answers when the tasks of each set would start; see the message.
 
         Raises:
             InvalidInput: too many sets or tasks, or two tasks of one name in a set.
-            Conflict: the policy that acts can't be copied.
+            Conflict: the policy in use can't be copied.
         """
         if len(request.sets) > MOST_SETS:
             raise InvalidInput(f"A preview is of at most {MOST_SETS} variants, not {len(request.sets)}.")
@@ -53,55 +53,57 @@ class Previews:
             raise InvalidInput(f"A preview is of at most {_MOST_TASKS} tasks.")
         most = min(request.most or _MOST_STARTS, _MOST_TASKS)
         async with self._turn:
-            async with self._engine.reading() as book:
-                here = self._engine.here()
-                there = passes.seen_now(book, self._engine.settings, here.mono)
-                nodes = list(book.nodes.values())
+            async with self._engine.consistent_state() as state:
+                reading = self._engine.read_clocks()
+                snapshot = pass_input.current_pass_input(state, self._engine.settings, reading.mono)
+                nodes = list(state.nodes.values())
                 reply = pb.PreviewQueueReply(
-                    at=here.now,
-                    total_waiting=len(book.queue) + len(book.held),
-                    total_running=len(book.attempts),
-                    policy=book.policy.name,
+                    at=reading.now,
+                    total_waiting=state.waiting_count,
+                    total_running=len(state.attempts),
+                    policy=state.policy.name,
                     discipline=self._engine.settings.discipline.value,
                 )
                 try:
-                    make_snapshot = apart(there, here, self._engine.ahead_s(here))
-                except BaseException as error:  # a third party's policy may have learnt what can't be copied
-                    let_ours_pass(error)
-                    sentence = f"Nothing can be previewed under the policy {book.policy.name}: it can't be copied"
-                    raise Conflict(f"{sentence} ({words(error)}).") from error
+                    make_snapshot = detached_pass_input(snapshot, reading, self._engine.ahead_s(reading))
+                except BaseException as error:  # a third-party policy may have a state that can't be copied
+                    reraise_ctrl_c(error)
+                    sentence = f"Nothing can be previewed under the policy {state.policy.name}: it can't be copied"
+                    raise Conflict(f"{sentence} ({message_of(error)}).") from error
             loop = asyncio.get_running_loop()
             found = await loop.run_in_executor(self._thread, _all, make_snapshot, request, nodes, most)
         for starts in found:
-            reply.sets.add(starts=[_start(start, here.now) for start in starts])
+            reply.sets.add(starts=[_start(start, reading.now) for start in starts])
         return reply
 
     async def close(self) -> None:
-        """What is under way is given up."""
+        """Cancels what is under way."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 
 def _all(
     make_snapshot: Callable[[], PassInput], request: pb.PreviewQueueRequest, nodes: Sequence[Node], most: int
-) -> list[list[Start]]:
+) -> list[list[PreviewedStart]]:
     snapshot = make_snapshot()
     found = []
     for asked in request.sets:
         tasks = [_hypothetical(message, snapshot) for message in asked.tasks]
         if len({task.id for task in tasks}) < len(tasks):
             raise InvalidInput("Two tasks of one preview have the same name.")
-        starts = preview.preview(snapshot, tasks, nodes, most=most, allow_unsatisfiable=request.allow_unsatisfiable)
+        starts = preview.previewed_starts(
+            snapshot, tasks, nodes, most=most, allow_unsatisfiable=request.allow_unsatisfiable
+        )
         found.append(starts)
     return found
 
 
-def _hypothetical(message: pb.EnqueueTask, there: PassInput) -> Task:
-    task_id = TaskId(preview.JOB, message.task.name)
+def _hypothetical(message: pb.EnqueueTask, snapshot: PassInput) -> Task:
+    task_id = TaskId(preview.PREVIEW_JOB, message.task.name)
     task = wire.task(message)
-    return replace(task, id=task_id, submitted_at=there.steady_s, queued_at=there.wall_s, held=False)
+    return replace(task, id=task_id, submitted_at=snapshot.steady_s, queued_at=snapshot.wall_s, held=False)
 
 
-def _start(start: Start, now: float) -> pb.PreviewQueueReply.Start:
+def _start(start: PreviewedStart, now: float) -> pb.PreviewQueueReply.Start:
     return pb.PreviewQueueReply.Start(
         task=start.name,
         position=start.position,
@@ -112,5 +114,5 @@ def _start(start: Start, now: float) -> pb.PreviewQueueReply.Start:
         promise_from=start.promise_from,
         reasons=[convert.wait_reason_to_pb(reason) for reason in start.reasons],
         refused=start.refused,
-        sentence=preview.in_words(start, now),
+        sentence=preview.sentence(start, now),
     )

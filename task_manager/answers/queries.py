@@ -1,4 +1,4 @@
-"""Answers to questions: the queue, why a task waits, where an attempt is. Reads, never changes."""
+"""Queries of the queue: its pages, why a task waits, where an attempt runs. They change nothing."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ from headway.states import AttemptState, NodeHealth
 from headway.store import Database
 
 from .. import wire
-from ..engine import leases, passes
+from ..engine import leases, pass_input
 from ..engine.engine import Engine
-from ..engine.state import Book
+from ..engine.state import EngineState
 from ..model import Attempt, Task
-from ..planning.overtaking import Overtaken
-from ..planning.submit_check import Gate
+from ..planning.overtaking import OvertakingPromises
+from ..planning.submit_check import SubmitCheck
 from ..store import queue_store
 from . import scheduling_view
-from .queue_entries import Entries
+from .queue_entries import QueueEntries
 
 _PAGE = 500  # attempts in one part of a list: well under 1 MB
 _MOST_ENTRIES = 1_000
-_AT_ONCE = 100  # entries are made in a few milliseconds; then others get their turn
+_AT_ONCE = 100  # so many entries take a few milliseconds; then other calls get their turn
 
 
-class Desk:
-    """Questions of pages and people."""
+class QueueQueries:
+    """Reads the queue for pages and clients."""
 
     def __init__(self, engine: Engine, db: Database) -> None:
         self._engine = engine
         self._db = db
-        self._overtaken: Overtaken | None = None  # of the last plan that was asked about
+        self._overtaken: OvertakingPromises | None = None  # of the last plan that was asked about
 
     async def check(self, request: task_manager_pb2.CheckResourcesRequest) -> task_manager_pb2.CheckResourcesReply:
-        """Would these be taken into the queue?"""
+        """Checks whether these would be accepted into the queue."""
         settings = self._engine.settings
-        # Without waiting for the turn under way: nodes are ResourceManager's facts, whatever becomes of the turn.
-        nodes = list(self._engine.book.nodes.values())
-        gate = Gate(nodes, settings.limits, settings.cpu_tasks)
+        # This does not wait for the turn under way: nodes come from ResourceManager, whether or not the turn succeeds.
+        nodes = list(self._engine.state.nodes.values())
+        gate = SubmitCheck(nodes, settings.limits, settings.cpu_tasks)
         reply = task_manager_pb2.CheckResourcesReply(nodes_known=len(nodes))
         for asked in request.shapes:
             shape = wire.shape(
@@ -54,7 +54,7 @@ class Desk:
         return reply
 
     async def queue(self, request: task_manager_pb2.GetQueueRequest) -> task_manager_pb2.GetQueueReply:
-        """One page of the waiting tasks in their order, held ones last and without a position; or what is named.
+        """One page of the waiting tasks in their order; held tasks come last and have no position. Or the named tasks.
 
         Raises:
             InvalidInput: too many tasks are named.
@@ -62,42 +62,44 @@ class Desk:
         if len(request.tasks) > _MOST_ENTRIES:
             raise InvalidInput(f"Name at most {_MOST_ENTRIES} tasks at a time.")
         limit = min(request.limit or 100, _MOST_ENTRIES)
-        async with self._engine.reading() as book:
+        async with self._engine.consistent_state() as state:
             job_id = JobId(request.job_id)
-            page = _named(book, job_id, request.tasks) if request.tasks else _page(book, request.offset, limit, job_id)
-            asked = self._entries(book)
+            page = (
+                _named(state, job_id, request.tasks) if request.tasks else _page(state, request.offset, limit, job_id)
+            )
+            asked = self._entries(state)
             entries: list[task_manager_pb2.QueueEntry] = []
             for start in range(0, len(page), _AT_ONCE):
                 entries += [asked.entry(task, position) for task, position in page[start : start + _AT_ONCE]]
                 await asyncio.sleep(0)
             return task_manager_pb2.GetQueueReply(
                 entries=entries,
-                total_waiting=len(book.queue) + len(book.held),
-                total_running=len(book.attempts),
-                policy=book.policy.name,
+                total_waiting=state.waiting_count,
+                total_running=len(state.attempts),
+                policy=state.policy.name,
                 discipline=self._engine.settings.discipline.value,
-                scheduling=scheduling_view.scheduling(book, self._engine.steering),
+                scheduling=scheduling_view.scheduling(state, self._engine.scheduling_choice),
             )
 
     async def scheduling(self) -> task_manager_pb2.Scheduling:
-        """What orders the queue, and who said so."""
-        async with self._engine.reading() as book:
-            return scheduling_view.scheduling(book, self._engine.steering)
+        """Which policy and discipline order the queue, and who chose them."""
+        async with self._engine.consistent_state() as state:
+            return scheduling_view.scheduling(state, self._engine.scheduling_choice)
 
     async def explain(self, task_id: TaskId) -> task_manager_pb2.QueueEntry:
-        """All about one task.
+        """The entry of one task.
 
         Raises:
             NotFound: JobManager never handed it over.
         """
-        async with self._engine.reading() as book:
-            task = book.tasks.get(task_id)
+        async with self._engine.consistent_state() as state:
+            task = state.tasks.get(task_id)
             if task is not None:
-                return self._entries(book).entry(task)
+                return self._entries(state).entry(task)
         task = (await self._db.read(lambda conn: queue_store.load_tasks(conn, [task_id]))).get(task_id)
         if task is None:
             raise NotFound(f"The queue knows no task {task_id}.")
-        return self._entries(self._engine.book).entry(task)
+        return self._entries(self._engine.state).entry(task)
 
     async def attempts(
         self, job_id: JobId, tasks: Collection[str]
@@ -125,22 +127,22 @@ class Desk:
             raise NotFound(f"Task {task_id} has no {which}.")
         return task_manager_pb2.LocateAttemptReply(attempt=self.view(attempt), worker_address=self._address(attempt))
 
-    def _entries(self, book: Book) -> Entries:
-        settings, here = self._engine.settings, self._engine.here()
-        if book.plan is None:
+    def _entries(self, state: EngineState) -> QueueEntries:
+        settings, reading = self._engine.settings, self._engine.read_clocks()
+        if state.plan is None:
             self._overtaken = None
-        elif self._overtaken is None or self._overtaken.plan is not book.plan:
-            self._overtaken = Overtaken(book.plan, book.queue.key_of)
-        rooms = passes.rooms(book, settings, here.mono)
-        return Entries(book, settings, rooms, self._overtaken, here, self._engine.ahead_s(here))
+        elif self._overtaken is None or self._overtaken.plan is not state.plan:
+            self._overtaken = OvertakingPromises(state.plan, state.queue.key_of)
+        rooms = pass_input.free_resources(state, settings, reading.mono)
+        return QueueEntries(state, settings, rooms, self._overtaken, reading, self._engine.ahead_s(reading))
 
     def view(self, attempt: Attempt) -> task_manager_pb2.AttemptView:
-        """As pages show it."""
+        """The attempt as pages show it."""
         return wire.attempt_view(attempt, self._sentence(attempt) if attempt.live else "")
 
     def _address(self, attempt: Attempt) -> str:
-        book = self._engine.book
-        node, lease = book.nodes.get(attempt.node_id), book.leases.get(attempt.node_id)
+        state = self._engine.state
+        node, lease = state.nodes.get(attempt.node_id), state.leases.get(attempt.node_id)
         if node is not None and node.health is NodeHealth.DOWN:
             return ""
         if lease is not None and lease.address:
@@ -149,36 +151,36 @@ class Desk:
 
     def _sentence(self, attempt: Attempt) -> str:
         engine = self._engine
-        lease = engine.book.leases.get(attempt.node_id)
-        first_s = engine.book.first_seen(attempt.node_id)
+        lease = engine.state.leases.get(attempt.node_id)
+        first_s = engine.state.first_seen(attempt.node_id)
         now_s = engine.mono()
-        silent = leases.silent(lease, started_s=first_s, now_s=now_s, settings=engine.settings.leases)
+        silent = leases.is_silent(lease, started_s=first_s, now_s=now_s, settings=engine.settings.leases)
         if attempt.state is AttemptState.STOPPING:
             if silent:
                 return (
-                    f"Stopping: {attempt.node_id} does not answer. It ends when the machine is back, when its lease "
-                    "is over, or when an administrator declares the machine lost."
+                    f"Stopping: {attempt.node_id} does not answer. The task ends when the machine is back, when its "
+                    "lease expires, or when an administrator declares the machine lost."
                 )
             if attempt.stop_at is not None and engine.now() - attempt.stop_at > engine.settings.stop_limit_s:
-                return f"Stopping: {attempt.node_id} has not managed to end it yet."
+                return f"Stopping: {attempt.node_id} has not stopped the task yet."
             return "Stopping."
         return f"{attempt.node_id} does not answer; the task may still be running there." if silent else ""
 
 
-def _named(book: Book, job_id: JobId, names: Iterable[str]) -> list[tuple[Task, int | None]]:
-    """Those of a job's tasks of these names that wait, each as it comes in the list."""
-    found = (book.tasks.get(TaskId(job_id, name)) for name in names)
+def _named(state: EngineState, job_id: JobId, names: Iterable[str]) -> list[tuple[Task, int | None]]:
+    """The waiting tasks of a job that have these names, in the order of the names."""
+    found = (state.tasks.get(TaskId(job_id, name)) for name in names)
     return [(task, None) for task in found if task is not None and task.waiting]
 
 
-def _page(book: Book, offset: int, limit: int, job_id: JobId) -> list[tuple[Task, int | None]]:
-    """The queue's, or of it one job's, with positions where they are known already; held tasks come last."""
-    ids = book.queue.page_of_job(job_id, offset, limit) if job_id else book.queue.page(offset, limit)
+def _page(state: EngineState, offset: int, limit: int, job_id: JobId) -> list[tuple[Task, int | None]]:
+    """A page of the queue, or of one job's waiting tasks; held tasks come last. Positions only where known."""
+    ids = state.queue.page_of_job(job_id, offset, limit) if job_id else state.queue.page(offset, limit)
     if len(ids) < limit:
-        waiting = book.queue.count_of_job(job_id) if job_id else len(book.queue)
-        held = [task_id for task_id in book.held if task_id.job_id == job_id] if job_id else list(book.held)
+        waiting = state.queue.count_of_job(job_id) if job_id else len(state.queue)
+        held = [task_id for task_id in state.held if task_id.job_id == job_id] if job_id else list(state.held)
         skipped = max(0, offset - waiting)
         ids += held[skipped : skipped + limit - len(ids)]
     first = None if job_id else offset + 1
-    tasks = [book.tasks[task_id] for task_id in ids]
+    tasks = [state.tasks[task_id] for task_id in ids]
     return [(task, None if first is None or task.held else first + number) for number, task in enumerate(tasks)]

@@ -1,4 +1,4 @@
-"""What orders the queue, for pages and people."""
+"""Which policy and discipline order the queue, as pages show it."""
 
 from __future__ import annotations
 
@@ -7,44 +7,44 @@ from itertools import islice
 
 from headway.rpc.v1 import task_manager_pb2 as pb
 
-from ..engine.scheduling_choice import DISCIPLINE, POLICY, Steering
-from ..engine.state import Book
+from ..engine.scheduling_choice import DISCIPLINE, POLICY, SchedulingChoice
+from ..engine.state import EngineState
 from ..model import Task
-from ..order.guard import let_ours_pass
+from ..order.guard import reraise_ctrl_c
 from ..order.policy import common_terms
 from ..planning.admission import contradictions
 
 _TERMS = 20  # shown of one task
 
 
-def scheduling(book: Book, steering: Steering) -> pb.Scheduling:
-    """What acts, who said so, and what is wrong with it."""
-    configured = steering.configured
-    said = pb.Scheduling(
-        policy=steering.asked_text,
-        discipline=steering.settings.discipline.value,
-        configured_policy=steering.configured_text,
+def scheduling(state: EngineState, scheduling_choice: SchedulingChoice) -> pb.Scheduling:
+    """What is in use, who chose it, and what is wrong with it."""
+    configured = scheduling_choice.configured
+    reply = pb.Scheduling(
+        policy=scheduling_choice.asked_text,
+        discipline=scheduling_choice.settings.discipline.value,
+        configured_policy=scheduling_choice.configured_text,
         configured_discipline=configured.discipline.value,
-        failure=steering.problem,
-        contradictions=contradictions(steering.settings.limits, book.gpus),
+        failure=scheduling_choice.problem,
+        contradictions=contradictions(scheduling_choice.settings.limits, state.gpus),
     )
-    if book.queue.failure:
-        fails = f"{book.queue.failure}; aging_sjf orders the queue until it works again"
-        said.failure = "; ".join(filter(None, (steering.problem, fails)))
-    policy, discipline = steering.chosen.get(POLICY), steering.chosen.get(DISCIPLINE)
+    if state.queue.failure:
+        fails = f"{state.queue.failure}; aging_sjf orders the queue until it works again"
+        reply.failure = "; ".join(filter(None, (scheduling_choice.problem, fails)))
+    policy, discipline = scheduling_choice.admin_choices.get(POLICY), scheduling_choice.admin_choices.get(DISCIPLINE)
     if policy is not None:
-        said.policy_set_by, said.policy_set_at = policy.by, policy.at
+        reply.policy_set_by, reply.policy_set_at = policy.by, policy.at
     if discipline is not None:
-        said.discipline_set_by, said.discipline_set_at = discipline.by, discipline.at
-    return said
+        reply.discipline_set_by, reply.discipline_set_at = discipline.by, discipline.at
+    return reply
 
 
-def terms(book: Book, task: Task, steady: float) -> dict[str, float]:
-    """The parts of a task's priority by the rule that orders now; a third party's rule may fail at it."""
+def terms(state: EngineState, task: Task, steady: float) -> dict[str, float]:
+    """The terms of a task's priority under the policy in use. If a third-party policy fails, the common terms."""
     try:
-        parts = islice(book.queue.acting.terms(task, steady).items(), _TERMS)
-        said = [(str(name), float(value)) for name, value in parts]
+        parts = islice(state.queue.effective_policy.terms(task, steady).items(), _TERMS)
+        shown = [(str(name), float(value)) for name, value in parts]
     except BaseException as error:
-        let_ours_pass(error)
+        reraise_ctrl_c(error)
         return common_terms(task, steady)
-    return {name: value for name, value in said if math.isfinite(value) and name.isprintable()}
+    return {name: value for name, value in shown if math.isfinite(value) and name.isprintable()}

@@ -1,4 +1,4 @@
-"""Answers what was used, and what ran. Reads, never changes."""
+"""Queries of usage and of past runs. They change nothing."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from headway.clock import Clock
 from headway.rpc.v1 import task_manager_pb2 as pb
 from headway.store import Database
 
-from ..engine.usage import MOST_ROWS, By, Span, Usage, checked
+from ..engine.usage import MOST_ROWS, TimeSpan, UsageGrouping, UsageSummary, checked_grouping
 from ..store import usage_store
 from . import usage_wire
 
-_PAGE = 500  # runs in one part: some milliseconds of the loop
+_PAGE = 500  # runs in one part: they take the event loop some milliseconds
 _ROWS = 100
 
 
-class Ledger:
-    """See the module."""
+class UsageQueries:
+    """Reads usage and past runs."""
 
     def __init__(self, db: Database, clock: Clock) -> None:
         self._db = db
@@ -31,28 +31,28 @@ class Ledger:
         """One page of sums over a span.
 
         Raises:
-            InvalidInput: no such rows, no span, or too many days.
+            InvalidInput: there is no such grouping, no such span, or there are too many days.
         """
-        span = Span(request.from_at, request.to_at)
-        by = checked(request.by, span)
+        span = TimeSpan(request.from_at, request.to_at)
+        by = checked_grouping(request.by, span)
         limit = min(request.limit or _ROWS, MOST_ROWS)
 
-        def read(conn: Connection) -> Usage:
+        def read(conn: Connection) -> UsageSummary:
             return usage_store.load_usage(
                 conn, by, span, owner=request.owner, now=self._clock.now(), limit=limit, offset=request.offset
             )
 
-        # Years of a busy cluster take seconds: one at a time, so that pages always find a reader.
+        # Years of a busy cluster take seconds. Only one such query runs at a time, so that pages always find a reader.
         await self._free.acquire()
         reading = asyncio.ensure_future(self._db.read(read))
-        # A caller that goes away does not end what the database is at.
+        # The query goes on in the database when the caller goes away.
         reading.add_done_callback(self._done)
         return usage_wire.usage(await asyncio.shield(reading))
 
     async def runs(self, request: pb.ListRunsRequest) -> AsyncIterator[pb.ListRunsReply]:
         """Ended runs in the order in which they were queued, in parts; at least one part."""
-        span = Span(request.from_at, request.to_at)
-        checked(By.USER, span)
+        span = TimeSpan(request.from_at, request.to_at)
+        checked_grouping(UsageGrouping.USER, span)
         after = usage_store.FROM_THE_FIRST
         while True:
             found = await self._db.read(
@@ -66,7 +66,7 @@ class Ledger:
             last = found[-1]
             after = (last.queued_at, last.attempt.task.job_id, last.attempt.task.name, last.attempt.number)
 
-    def _done(self, reading: asyncio.Future[Usage]) -> None:
+    def _done(self, reading: asyncio.Future[UsageSummary]) -> None:
         self._free.release()
         if not reading.cancelled():
             reading.exception()  # its caller may be gone

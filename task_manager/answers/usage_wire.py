@@ -9,10 +9,10 @@ from headway.rpc import convert
 from headway.rpc.v1 import common_pb2
 from headway.rpc.v1 import task_manager_pb2 as pb
 
-from ..engine.usage import Run, Sums, Usage
+from ..engine.usage import PastRunRow, UsageSummary, UsageSums
 
 
-def usage(found: Usage) -> pb.GetUsageReply:
+def usage(found: UsageSummary) -> pb.GetUsageReply:
     rows = [
         pb.GetUsageReply.Row(key=row.key, sums=_sums(row.sums), job_name=row.job_name, owner=row.owner)
         for row in found.rows
@@ -20,15 +20,15 @@ def usage(found: Usage) -> pb.GetUsageReply:
     return pb.GetUsageReply(rows=rows, rows_in_all=found.rows_in_all, total=_sums(found.total))
 
 
-def _sums(sums: Sums) -> pb.UsageSums:
+def _sums(sums: UsageSums) -> pb.UsageSums:
     return pb.UsageSums(**asdict(sums))
 
 
-def runs(found: Iterable[Run]) -> pb.ListRunsReply:
+def runs(found: Iterable[PastRunRow]) -> pb.ListRunsReply:
     return pb.ListRunsReply(runs=[_run(run) for run in found])
 
 
-def _run(run: Run) -> pb.PastRun:
+def _run(run: PastRunRow) -> pb.PastRun:
     return pb.PastRun(
         attempt=convert.attempt_to_pb(run.attempt),
         owner=run.owner,

@@ -1,1 +1,1 @@
-"""Decisions: the log of what each pass saw and decided, and the way back from it."""
+"""Decisions: the log of what each pass saw and decided. Each stored pass can be replayed."""

@@ -1,4 +1,4 @@
-"""Frames as bytes: a whole one now and then, between them what changed since the one before. zlib around JSON."""
+"""Frames as bytes: compressed JSON. Some frames are whole; the others hold what changed since the one before."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 from headway.ids import JobId, NodeId, TaskId
 from headway.states import Admission, NodeHealth
 
+from ..limits import AdmissionLimits, ShortTaskReserve
 from ..model import Condition, Gpu, Node, Shape, Task
-from ..planning.admission import Limits, ShortReserve
-from ..planning.bookings import Booking, Place
+from ..planning.bookings import Booking, Reservation
+from ..planning.pass_model import Discipline, PassSettings, Placement, Wait, WaitCause
 from ..planning.placement import CpuTasks
-from ..planning.plan import Discipline, PassSettings, Placement, Wait, Why
-from .frames import Frame, Head, Left, Seen
+from .frames import Frame, FrameHeader, FrameNodeCapacity, FrameTask
 
 V = TypeVar("V")
 _LEVEL = 3
@@ -25,26 +25,26 @@ _PARTS = ("tasks", "nodes", "left", "running", "places", "waits")
 
 
 def encode(now: Frame, before: Frame | None) -> bytes:
-    """``now`` as it differs from ``before``; whole without it."""
-    said: dict[str, Any] = {"v": _VERSION, "head": _head(now.head)}
+    """``now`` as the difference from ``before``; without ``before``, the whole frame."""
+    data: dict[str, Any] = {"v": _VERSION, "head": _head(now.head)}
     if before is None or before.head.settings != now.head.settings:
-        said["settings"] = _settings(now.head.settings)
+        data["settings"] = _settings(now.head.settings)
     for part in _PARTS:
         old: Mapping[Any, Any] = getattr(before, part) if before is not None else {}
         changed = _changed(getattr(now, part), old, _TO_ROW[part])
         gone = [_key(key) for key in old if key not in getattr(now, part)]
         if changed:
-            said[part] = changed
+            data[part] = changed
         if gone:
-            said[f"{part}_gone"] = gone
-    said["placements"] = [[*_key(p.task_id), p.node_id, p.gpu_uuids] for p in now.placements]
+            data[f"{part}_gone"] = gone
+    data["placements"] = [[*_key(p.task_id), p.node_id, p.gpu_uuids] for p in now.placements]
     if now.order:
         number = {task_id: i for i, task_id in enumerate(sorted(now.tasks))}
-        said["order"] = [number[task_id] for task_id in now.order]
-        said["numbers"] = [[number[task_id], value] for task_id, value in now.numbers.items()]
+        data["order"] = [number[task_id] for task_id in now.order]
+        data["numbers"] = [[number[task_id], value] for task_id, value in now.numbers.items()]
     if now.outlived:
-        said["outlived"] = [_key(task_id) for task_id in now.outlived]
-    return zlib.compress(json.dumps(said, separators=(",", ":"), ensure_ascii=False).encode(), _LEVEL)
+        data["outlived"] = [_key(task_id) for task_id in now.outlived]
+    return zlib.compress(json.dumps(data, separators=(",", ":"), ensure_ascii=False).encode(), _LEVEL)
 
 
 def decode(blob: bytes, before: Frame | None) -> Frame:
@@ -53,31 +53,31 @@ def decode(blob: bytes, before: Frame | None) -> Frame:
     Raises:
         ValueError, KeyError, TypeError, zlib.error: these are not the bytes of a frame that follows ``before``.
     """
-    said = json.loads(zlib.decompress(blob))
-    if said["v"] != _VERSION:
-        raise ValueError(f"a frame of version {said['v']}")
-    settings = _settings_of(said["settings"]) if "settings" in said else _of(before).head.settings
+    data = json.loads(zlib.decompress(blob))
+    if data["v"] != _VERSION:
+        raise ValueError(f"a frame of version {data['v']}")
+    settings = _settings_of(data["settings"]) if "settings" in data else _of(before).head.settings
     parts: dict[str, dict[Any, Any]] = {}
     for part in _PARTS:
         there: dict[Any, Any] = dict(getattr(before, part)) if before is not None else {}
         read_key = _node_key if part in ("nodes", "left") else _task_key
-        for row in said.get(f"{part}_gone", ()):
+        for row in data.get(f"{part}_gone", ()):
             there.pop(read_key(row), None)
-        for row, *values in said.get(part, ()):
+        for row, *values in data.get(part, ()):
             key = read_key(row)
             there[key] = _FROM_ROW[part](key, values)
         parts[part] = there
-    ids = sorted(parts["tasks"]) if "order" in said else []
+    ids = sorted(parts["tasks"]) if "order" in data else []
     return Frame(
-        head=_head_of(said["head"], settings),
+        head=_head_of(data["head"], settings),
         **parts,
         placements=tuple(
             Placement(TaskId(JobId(job), name), NodeId(node), tuple(uuids))
-            for job, name, node, uuids in said["placements"]
+            for job, name, node, uuids in data["placements"]
         ),
-        order=tuple(ids[i] for i in said.get("order", ())),
-        numbers={ids[i]: key for i, key in said.get("numbers", ())},
-        outlived=tuple(_task_key(row) for row in said.get("outlived", ())),
+        order=tuple(ids[i] for i in data.get("order", ())),
+        numbers={ids[i]: key for i, key in data.get("numbers", ())},
+        outlived=tuple(_task_key(row) for row in data.get("outlived", ())),
     )
 
 
@@ -107,32 +107,34 @@ def _node_key(row: str) -> NodeId:
 # -- rows -----------------------------------------------------------------------------------------
 
 
-def _head(head: Head) -> list[Any]:
+def _head(head: FrameHeader) -> list[Any]:
     return [
         head.now_s, head.wall_s, head.policy, head.gpus, head.waiting, head.waiting_gpu_s, head.failure, head.whole,
         head.ahead_s,
     ]  # fmt: skip
 
 
-def _head_of(row: list[Any], settings: PassSettings) -> Head:
+def _head_of(row: list[Any], settings: PassSettings) -> FrameHeader:
     now_s, wall_s, policy, gpus, waiting, waiting_gpu_s, failure, whole, *ahead_s = row  # old frames have none
-    return Head(now_s, wall_s, policy, settings, gpus, waiting, waiting_gpu_s, failure, whole, *ahead_s)
+    return FrameHeader(now_s, wall_s, policy, settings, gpus, waiting, waiting_gpu_s, failure, whole, *ahead_s)
 
 
 def _settings(settings: PassSettings) -> dict[str, Any]:
     return asdict(settings)
 
 
-def _settings_of(said: Mapping[str, Any]) -> PassSettings:
-    limits = dict(said["limits"])
+def _settings_of(data: Mapping[str, Any]) -> PassSettings:
+    limits = dict(data["limits"])
     reserve = limits["short_reserve"]
-    limits["short_reserve"] = None if reserve is None else ShortReserve(**reserve)
+    limits["short_reserve"] = None if reserve is None else ShortTaskReserve(**reserve)
     limits["max_timeouts"] = tuple((least, limit) for least, limit in limits["max_timeouts"])
     known = {field.name for field in fields(PassSettings)}
-    given = {name: value for name, value in said.items() if name in known}
-    given["limits"] = Limits(**{field.name: limits[field.name] for field in fields(Limits) if field.name in limits})
-    given["discipline"] = Discipline(said["discipline"])
-    given["cpu_tasks"] = CpuTasks(said["cpu_tasks"])
+    given = {name: value for name, value in data.items() if name in known}
+    given["limits"] = AdmissionLimits(
+        **{field.name: limits[field.name] for field in fields(AdmissionLimits) if field.name in limits}
+    )
+    given["discipline"] = Discipline(data["discipline"])
+    given["cpu_tasks"] = CpuTasks(data["cpu_tasks"])
     return PassSettings(**given)
 
 
@@ -150,7 +152,7 @@ def _shape_of(row: list[Any]) -> Shape:
     return Shape(*row[:3], *([tuple(row[3])] if len(row) > 3 else ()), *row[4:])
 
 
-def _task(seen: Seen) -> list[Any]:
+def _task(seen: FrameTask) -> list[Any]:
     task = seen.task
     return [
         task.owner, task.priority, task.submitted_at, task.tail_timeout_s, _shape(task.shape), task.timeout_s,
@@ -159,7 +161,7 @@ def _task(seen: Seen) -> list[Any]:
     ]  # fmt: skip
 
 
-def _task_of(task_id: TaskId, row: list[Any]) -> Seen:
+def _task_of(task_id: TaskId, row: list[Any]) -> FrameTask:
     (
         owner, priority, submitted_at, tail_timeout_s, shape, timeout_s, retries, user_failures, spent_s, avoid, held,
         attempt, number, queued, runnable, closes_at, *later,
@@ -170,7 +172,7 @@ def _task_of(task_id: TaskId, row: list[Any]) -> Seen:
         attempt=attempt, user_failures=user_failures, avoid=tuple(NodeId(node) for node in avoid), spent_s=spent_s,
         grace_s=later[0] if later else 0.0,  # versions before kept none
     )  # fmt: skip
-    return Seen(task, number, queued, runnable, closes_at)
+    return FrameTask(task, number, queued, runnable, closes_at)
 
 
 def _node(node: Node) -> list[Any]:
@@ -192,19 +194,19 @@ def _node_of(node_id: NodeId, row: list[Any]) -> Node:
     )  # fmt: skip
 
 
-def _left(left: Left) -> list[Any]:
+def _left(left: FrameNodeCapacity) -> list[Any]:
     return [left.order, left.cpu_centi, left.memory_bytes, left.free, left.used, left.closed]
 
 
-def _left_of(_: NodeId, row: list[Any]) -> Left:
+def _left_of(_: NodeId, row: list[Any]) -> FrameNodeCapacity:
     order, cpu, memory, free, used, closed = row
-    return Left(order, cpu, memory, tuple(free), tuple(used), closed)
+    return FrameNodeCapacity(order, cpu, memory, tuple(free), tuple(used), closed)
 
 
 def _booking(booking: Booking) -> list[Any]:
     return [
         booking.owner, booking.node_id, _shape(booking.shape), booking.gpu_uuids, booking.timeout_s, booking.until_s,
-        *([True] if booking.awaited else []),
+        *([True] if booking.end_unconfirmed else []),
     ]  # fmt: skip
 
 
@@ -213,14 +215,14 @@ def _booking_of(task_id: TaskId, row: list[Any]) -> Booking:
     return Booking(task_id, owner, NodeId(node_id), _shape_of(shape), tuple(uuids), timeout_s, until_s, bool(awaited))
 
 
-def _place(place: Place) -> list[Any]:
-    return [place.node_id, place.gpus, place.start_s, place.duration_s, place.promised_s, place.given_at]
+def _place(place: Reservation) -> list[Any]:
+    return [place.node_id, place.gpus, place.start_s, place.duration_s, place.promised_s, place.first_promised_at]
 
 
-def _place_of(_: TaskId, row: list[Any]) -> Place:
+def _place_of(_: TaskId, row: list[Any]) -> Reservation:
     node_id, gpus, start_s, duration_s, promised_s, *given_at = row  # old frames have none
     kinds = tuple((kind, count) for kind, count in gpus)
-    return Place(NodeId(node_id), kinds, start_s, duration_s, promised_s, *given_at)
+    return Reservation(NodeId(node_id), kinds, start_s, duration_s, promised_s, *given_at)
 
 
 def _wait(wait: Wait) -> list[Any]:
@@ -229,7 +231,9 @@ def _wait(wait: Wait) -> list[Any]:
 
 def _wait_of(_: TaskId, row: list[Any]) -> Wait:
     why, node_id, blocker = row
-    return Wait(Why(why), None if node_id is None else NodeId(node_id), None if blocker is None else _task_key(blocker))
+    return Wait(
+        WaitCause(why), None if node_id is None else NodeId(node_id), None if blocker is None else _task_key(blocker)
+    )
 
 
 _TO_ROW: dict[str, Callable[[Any], list[Any]]] = {

@@ -1,4 +1,4 @@
-"""The decision log as it grows: which frame follows which, and when a whole one is due."""
+"""Numbers the frames of the decision log, and decides when a whole frame is due."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from .frames import Frame
 
-_CHAIN = 64  # so many frames at most follow a whole one
+_CHAIN = 64  # at most so many frames follow a whole one
 _WHOLE_EVERY_S = 3_600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
-    """One frame on its way to disk, as it differs from ``before``."""
+class FrameRecord:
+    """One frame to be stored, as the difference from ``before``."""
 
     id: int
     base: int
@@ -21,8 +21,8 @@ class Record:
     before: Frame | None
 
 
-class Recorder:
-    """Keeps the last frame that is on disk, and nothing else."""
+class FrameRecorder:
+    """Remembers only the last frame that is on disk."""
 
     def __init__(self) -> None:
         self._next_id = 1
@@ -31,18 +31,18 @@ class Recorder:
         self._last: Frame | None = None
 
     def start(self, last_id: int) -> None:
-        """The next frame is whole; ids go on behind ``last_id``."""
+        """Starts with a whole frame; ids continue after ``last_id``."""
         self._next_id = last_id + 1
         self._last = None
 
-    def record(self, frame: Frame, now: float) -> Record:
-        """What to write for a frame; nothing counts before ``wrote``."""
+    def record(self, frame: Frame, now: float) -> FrameRecord:
+        """What to store for a frame; call ``committed`` once it is on disk."""
         number = self._next_id
         whole = self._last is None or number - self._base >= _CHAIN or abs(now - self._base_at) >= _WHOLE_EVERY_S
-        return Record(number, number if whole else self._base, now, frame, None if whole else self._last)
+        return FrameRecord(number, number if whole else self._base, now, frame, None if whole else self._last)
 
-    def wrote(self, record: Record) -> None:
-        """It is on disk."""
+    def committed(self, record: FrameRecord) -> None:
+        """Notes that a record is on disk."""
         self._next_id = record.id + 1
         self._last = record.frame
         if record.base == record.id:

@@ -1,6 +1,6 @@
-"""Carries launches and stop orders to the Workers, each Worker's in one call at a time.
+"""Sends launches, stop orders and longer timeouts to the Workers; one call of each kind at a time to each Worker.
 
-A placement is a booking already on disk, so nothing is lost here: a launch without an answer is sent again, the same,
+A placement is a booking that is already on disk, so nothing is lost here. A launch without an answer is sent again
 until the Worker accepts or refuses it, or the attempt ends in another way.
 """
 
@@ -19,10 +19,10 @@ from headway.states import AttemptState
 from headway.store import Database
 from headway.waiting import wait
 
-from ..engine.engine import Engine, Outgoing
-from ..engine.events import ExtendOrder, LaunchAnswers, Refused, StopOrder, StopsDelivered
+from ..engine.engine import Engine, OrderSender
+from ..engine.events import ExtendOrder, LaunchesAnswered, RefusedLaunch, StopOrder, StopsDelivered
 from ..model import Attempt
-from ..ports import Launch, Workers
+from ..ports import LaunchOrder, Workers
 from ..store import queue_store
 
 log = get_logger(__name__)
@@ -34,40 +34,40 @@ _LONGEST_LAUNCH_PAUSE_S = 5.0
 _LONGEST_STOP_PAUSE_S = 30.0
 
 
-class Dispatcher(Outgoing):
-    """Three lanes per node, so that a launch that hangs holds up no stop order and no more time."""
+class Dispatcher(OrderSender):
+    """Has three queues for each node, so that a launch that hangs delays no stop order and no extension."""
 
     def __init__(self, engine: Engine, db: Database, clock: Clock, workers: Workers) -> None:
         self._engine = engine
         self._db = db
         self._clock = clock
         self._workers = workers
-        self._launches: dict[NodeId, _Lane[AttemptId]] = {}
-        self._stops: dict[NodeId, _Lane[StopOrder]] = {}
-        self._extends: dict[NodeId, _Lane[ExtendOrder]] = {}
+        self._launches: dict[NodeId, _DeliveryQueue[AttemptId]] = {}
+        self._stops: dict[NodeId, _DeliveryQueue[StopOrder]] = {}
+        self._extends: dict[NodeId, _DeliveryQueue[ExtendOrder]] = {}
         self._closed = False
 
     def launch(self, attempts: Iterable[AttemptId]) -> None:
         for attempt_id in attempts:
-            attempt = self._engine.book.attempt(attempt_id)
+            attempt = self._engine.state.attempt(attempt_id)
             if attempt is not None and not self._closed:
-                self._launch_lane(attempt.node_id).add(attempt_id, attempt_id)
+                self._launch_queue(attempt.node_id).add(attempt_id, attempt_id)
 
     def stop(self, orders: Iterable[StopOrder]) -> None:
         for order in orders:
-            attempt = self._engine.book.attempt(order.attempt)
+            attempt = self._engine.state.attempt(order.attempt)
             if attempt is not None and not self._closed:
-                self._stop_lane(attempt.node_id).add(order.attempt, order)
+                self._stop_queue(attempt.node_id).add(order.attempt, order)
 
     def extend(self, orders: Iterable[ExtendOrder]) -> None:
         for order in orders:
-            attempt = self._engine.book.attempt(order.attempt)
+            attempt = self._engine.state.attempt(order.attempt)
             if attempt is not None and not self._closed:
-                self._extend_lane(attempt.node_id).add(order.attempt, order)
+                self._extend_queue(attempt.node_id).add(order.attempt, order)
 
     async def suspend_leases(self, within_s: float) -> None:
-        """Tells every Worker at once that TaskManager stops as planned; those that don't answer in time are left."""
-        nodes = {*self._engine.book.nodes, *self._engine.book.leases}
+        """Tells all Workers at once that TaskManager stops as planned; it does not wait for those that answer late."""
+        nodes = {*self._engine.state.nodes, *self._engine.state.leases}
         addresses = {address for node_id in nodes if (address := self.address(node_id))}
         if not addresses:
             return
@@ -77,11 +77,11 @@ class Dispatcher(Outgoing):
             call.cancel()
 
     async def close(self) -> None:
-        """Ends all lanes; what was not delivered is sent after the next start."""
+        """Ends all deliveries; what was not delivered is sent after the next start."""
         self._closed = True
-        lanes: list[_Lane[Any]] = [*self._launches.values(), *self._stops.values(), *self._extends.values()]
-        for lane in lanes:
-            await lane.close()
+        queues: list[_DeliveryQueue[Any]] = [*self._launches.values(), *self._stops.values(), *self._extends.values()]
+        for queue in queues:
+            await queue.close()
 
     async def _suspend(self, address: str) -> None:
         try:
@@ -89,26 +89,30 @@ class Dispatcher(Outgoing):
         except HeadwayError as error:
             log.info("leases.suspension_untold", address=address, reason=str(error))
 
-    def _launch_lane(self, node_id: NodeId) -> _Lane[AttemptId]:
-        lane = self._launches.get(node_id)
-        if lane is None:
-            lane = _Lane(self._clock, lambda items: self._send_launches(node_id, items), _LONGEST_LAUNCH_PAUSE_S)
-            self._launches[node_id] = lane
-        return lane
+    def _launch_queue(self, node_id: NodeId) -> _DeliveryQueue[AttemptId]:
+        queue = self._launches.get(node_id)
+        if queue is None:
+            queue = _DeliveryQueue(
+                self._clock, lambda items: self._send_launches(node_id, items), _LONGEST_LAUNCH_PAUSE_S
+            )
+            self._launches[node_id] = queue
+        return queue
 
-    def _stop_lane(self, node_id: NodeId) -> _Lane[StopOrder]:
-        lane = self._stops.get(node_id)
-        if lane is None:
-            lane = _Lane(self._clock, lambda items: self._send_stops(node_id, items), _LONGEST_STOP_PAUSE_S)
-            self._stops[node_id] = lane
-        return lane
+    def _stop_queue(self, node_id: NodeId) -> _DeliveryQueue[StopOrder]:
+        queue = self._stops.get(node_id)
+        if queue is None:
+            queue = _DeliveryQueue(self._clock, lambda items: self._send_stops(node_id, items), _LONGEST_STOP_PAUSE_S)
+            self._stops[node_id] = queue
+        return queue
 
-    def _extend_lane(self, node_id: NodeId) -> _Lane[ExtendOrder]:
-        lane = self._extends.get(node_id)
-        if lane is None:
-            lane = _Lane(self._clock, lambda orders: self._send_extends(node_id, orders), _LONGEST_STOP_PAUSE_S)
-            self._extends[node_id] = lane
-        return lane
+    def _extend_queue(self, node_id: NodeId) -> _DeliveryQueue[ExtendOrder]:
+        queue = self._extends.get(node_id)
+        if queue is None:
+            queue = _DeliveryQueue(
+                self._clock, lambda orders: self._send_extends(node_id, orders), _LONGEST_STOP_PAUSE_S
+            )
+            self._extends[node_id] = queue
+        return queue
 
     # -- launches ---------------------------------------------------------------------------------
 
@@ -118,19 +122,19 @@ class Dispatcher(Outgoing):
             return []
         specs = await self._db.read(lambda conn: queue_store.load_specs(conn, [a.id.task for a in attempts]))
         address = self.address(node_id)
-        # Looked at once more: while the specs were read, some may have been cancelled.
+        # Checked once more: some may have been cancelled while the specs were read.
         attempts = [a for a in (self._to_launch(a.id) for a in attempts) if a is not None]
         if not address:
             return [a.id for a in attempts]
-        lease = self._engine.book.leases.get(node_id)
+        lease = self._engine.state.leases.get(node_id)
         launches = [
-            Launch(a, specs[a.id.task], self._engine.settings.leases.lease_s, lease is not None and lease.granted)
+            LaunchOrder(a, specs[a.id.task], self._engine.settings.leases.lease_s, lease is not None and lease.granted)
             for a in attempts
             if a.id.task in specs
         ]
         return await self._call_launch(node_id, address, launches)
 
-    async def _call_launch(self, node_id: NodeId, address: str, launches: list[Launch]) -> list[AttemptId]:
+    async def _call_launch(self, node_id: NodeId, address: str, launches: list[LaunchOrder]) -> list[AttemptId]:
         if not launches:
             return []
         for launch in launches:
@@ -148,44 +152,44 @@ class Dispatcher(Outgoing):
                 for launch in launches:
                     again += await self._call_launch(node_id, address, [launch])
                 return again
-            verdicts = [Refused(launches[0].attempt.id, error.slug, str(error), again_later=True)]
+            verdicts = [RefusedLaunch(launches[0].attempt.id, error.slug, str(error), again_later=True)]
         except BaseException:
             for launch in launches:
                 self._touch(launch.attempt, uncertain=True)
             raise
         for launch in launches:
             self._touch(launch.attempt)
-        await self._engine.submit(LaunchAnswers(node_id, tuple(verdicts)))
+        await self._engine.submit(LaunchesAnswered(node_id, tuple(verdicts)))
         answered = {verdict.attempt for verdict in verdicts}
         return [launch.attempt.id for launch in launches if launch.attempt.id not in answered]
 
     def _to_launch(self, attempt_id: AttemptId) -> Attempt | None:
         """The attempt if its launch has to be sent now."""
-        book = self._engine.book
-        attempt = book.attempt(attempt_id)
+        state = self._engine.state
+        attempt = state.attempt(attempt_id)
         if attempt is None or attempt.answered_at is not None:
             return None
-        flight = book.flights[attempt_id.task]
-        if flight.uncertain and book.incarnation(attempt.node_id) > attempt.incarnation:
-            return None  # the Worker was started anew: its next heartbeat says whether it has the attempt
+        tracking = state.tracking[attempt_id.task]
+        if tracking.uncertain and state.incarnation(attempt.node_id) > attempt.incarnation:
+            return None  # the Worker was restarted: its next heartbeat says whether it has the attempt
         if attempt.state is AttemptState.PLACED:
             return attempt
-        # Once the Worker knows that it is to be stopped, the same launch asks harmlessly whether it was there.
-        return attempt if attempt.state is AttemptState.STOPPING and flight.stop_delivered else None
+        # Once the Worker has the stop order, the same launch only asks whether the attempt ever arrived.
+        return attempt if attempt.state is AttemptState.STOPPING and tracking.stop_delivered else None
 
     def _touch(self, attempt: Attempt, *, sent: bool = False, uncertain: bool = False) -> None:
-        flight = self._engine.book.flights.get(attempt.id.task)
-        current = self._engine.book.attempt(attempt.id)
-        if flight is None or current is None:
+        tracking = self._engine.state.tracking.get(attempt.id.task)
+        current = self._engine.state.attempt(attempt.id)
+        if tracking is None or current is None:
             return
-        flight.launched_s = self._clock.monotonic()
-        flight.sent |= sent
-        flight.uncertain |= uncertain
+        tracking.launched_s = self._clock.monotonic()
+        tracking.sent |= sent
+        tracking.uncertain |= uncertain
 
     # -- stop orders ------------------------------------------------------------------------------
 
     async def _send_stops(self, node_id: NodeId, orders: list[StopOrder]) -> list[StopOrder]:
-        live = [order for order in orders if self._engine.book.attempt(order.attempt) is not None]
+        live = [order for order in orders if self._engine.state.attempt(order.attempt) is not None]
         if not live:
             return []
         address = self.address(node_id)
@@ -202,7 +206,7 @@ class Dispatcher(Outgoing):
     # -- more time --------------------------------------------------------------------------------
 
     async def _send_extends(self, node_id: NodeId, orders: list[ExtendOrder]) -> list[ExtendOrder]:
-        live = [order for order in orders if self._engine.book.attempt(order.attempt) is not None]
+        live = [order for order in orders if self._engine.state.attempt(order.attempt) is not None]
         address = self.address(node_id)
         if not live or not address:
             return live
@@ -214,16 +218,16 @@ class Dispatcher(Outgoing):
         return []
 
     def address(self, node_id: NodeId) -> str:
-        """Where its Worker listens; empty: not known."""
-        book = self._engine.book
-        lease, node = book.leases.get(node_id), book.nodes.get(node_id)
+        """The address of its Worker; empty: not known."""
+        state = self._engine.state
+        lease, node = state.leases.get(node_id), state.nodes.get(node_id)
         if lease is not None and (node is None or lease.incarnation >= node.incarnation) and lease.address:
             return lease.address
         return node.address if node is not None else ""
 
 
-class _Lane(Generic[T]):
-    """Hands items to ``send`` in batches, one call at a time; those that it returns are tried again after a pause."""
+class _DeliveryQueue(Generic[T]):
+    """Gives items to ``send`` in batches, one call at a time; what that returns is tried again later."""
 
     def __init__(self, clock: Clock, send: Callable[[list[T]], Awaitable[list[T]]], longest_pause_s: float) -> None:
         self._clock = clock
@@ -232,7 +236,7 @@ class _Lane(Generic[T]):
         self._pending: dict[AttemptId, T] = {}
         self._worker: asyncio.Task[None] | None = None
         self._fresh = asyncio.Event()
-        self.pausing = False  # all that is pending waits for its next try
+        self.pausing = False  # whether everything pending waits for its next try
 
     def add(self, key: AttemptId, item: T) -> None:
         self._pending[key] = item
@@ -255,7 +259,7 @@ class _Lane(Generic[T]):
                 try:
                     left = await self._send(list(batch.values()))
                 except Exception as error:
-                    # Telling the engine failed (a full disk, say): the same call gets the same answer later.
+                    # The engine could not store the answer (a full disk, say): the same call gets it again later.
                     expected = isinstance(error, HeadwayError)
                     log.warning("dispatch.held", reason=str(error), exc=None if expected else error)
                     left = list(batch.values())
@@ -272,7 +276,7 @@ class _Lane(Generic[T]):
     async def _pause(self) -> None:
         self.pausing = True
         try:
-            # A newcomer does not wait out the pause of a Worker that was away.
+            # A new item ends the pause early: the Worker may be back.
             await wait(self._fresh, self._pauses.next_s(), self._clock)
         finally:
             self.pausing = False

@@ -1,4 +1,4 @@
-"""Tells Workers which images the queue will need; that one was not told never matters."""
+"""Tells Workers which images the queue will need. A message that does not arrive does no harm."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from headway.logs import get_logger
 from headway.store import Database
 
 from .. import wire
-from ..engine import passes
+from ..engine import pass_input
 from ..engine.engine import Engine
 from ..model import Task
-from ..planning.image_forecast import HEADS, Head, Wanted, wishes
-from ..planning.placement import Room
+from ..planning.image_forecast import HEADS_LOOKED_AT, ForecastImage, QueueHead, images_needed
+from ..planning.placement import FreeResources
 from ..ports import Workers
 from ..store import queue_store
 
@@ -25,9 +25,9 @@ log = get_logger(__name__)
 _EVERY_S = 1.0
 
 
-class Prefetcher:
-    """A side task: looks at the head of the queue every second, and sends a Worker its list when that has changed or
-    the Worker was started anew."""
+class ImagePrefetchPlanner:
+    """Looks at the head of the queue every second; a side task. It sends a Worker its list when the list has changed or
+    the Worker was restarted."""
 
     def __init__(
         self, engine: Engine, db: Database, clock: Clock, workers: Workers, address: Callable[[NodeId], str]
@@ -37,8 +37,8 @@ class Prefetcher:
         self._clock = clock
         self._workers = workers
         self._address = address
-        self._images: dict[tuple[TaskId, int], Wanted | None] = {}  # of the heads, by task and generation
-        self._told: dict[NodeId, tuple[int, tuple[Wanted, ...]]] = {}  # with the Worker's incarnation
+        self._images: dict[tuple[TaskId, int], ForecastImage | None] = {}  # of the heads, by task and generation
+        self._told: dict[NodeId, tuple[int, tuple[ForecastImage, ...]]] = {}  # with the Worker's incarnation
 
     async def run(self) -> None:
         while True:
@@ -49,38 +49,38 @@ class Prefetcher:
                 log.info("images.round_failed", reason=str(error))
 
     async def round(self) -> None:
-        """Look once, and tell what has changed."""
-        async with self._engine.reading() as book:
-            ids = [task_id for task_id in book.queue.page(0, HEADS) if book.queue.is_runnable(task_id)]
-            tasks = [task for task_id in ids if (task := book.tasks[task_id]).shape.image]
+        """Looks once, and sends the lists that have changed."""
+        async with self._engine.consistent_state() as state:
+            ids = [task_id for task_id in state.queue.page(0, HEADS_LOOKED_AT) if state.queue.is_runnable(task_id)]
+            tasks = [task for task_id in ids if (task := state.tasks[task_id]).shape.image]
             if not tasks and not any(images for _incarnation, images in self._told.values()):
                 return
-            rooms = passes.rooms(book, self._engine.settings)
-            plan = book.plan
+            rooms = pass_input.free_resources(state, self._engine.settings)
+            plan = state.plan
             where = {task_id: place.node_id for task_id, place in plan.reservations.items()} if plan else {}
-            incarnations = {room.node.id: book.incarnation(room.node.id) for room in rooms}
-        lists = wishes(await self._heads(tasks, where), rooms, self._engine.settings.cpu_tasks)
-        await asyncio.gather(*(self._tell(room, lists, incarnations) for room in rooms))
+            incarnations = {room.node.id: state.incarnation(room.node.id) for room in rooms}
+        lists = images_needed(await self._heads(tasks, where), rooms, self._engine.settings.cpu_tasks)
+        await asyncio.gather(*(self._log_promises_and_failures(room, lists, incarnations) for room in rooms))
         for node_id in set(self._told).difference(incarnations):
             del self._told[node_id]
 
-    async def _heads(self, tasks: list[Task], where: Mapping[TaskId, NodeId]) -> list[Head]:
+    async def _heads(self, tasks: list[Task], where: Mapping[TaskId, NodeId]) -> list[QueueHead]:
         images = self._images
         unknown = [task.id for task in tasks if (task.id, task.generation) not in images]
         specs = await self._db.read(lambda conn: queue_store.load_specs(conn, unknown)) if unknown else {}
-        current: dict[tuple[TaskId, int], Wanted | None] = {}
+        current: dict[tuple[TaskId, int], ForecastImage | None] = {}
         heads = []
         for task in tasks:
             key = (task.id, task.generation)
-            image = images[key] if key in images else wire.wanted(specs[task.id]) if task.id in specs else None
+            image = images[key] if key in images else wire.wanted_image(specs[task.id]) if task.id in specs else None
             current[key] = image
             if image is not None:
-                heads.append(Head(task.shape, image, where.get(task.id)))
+                heads.append(QueueHead(task.shape, image, where.get(task.id)))
         self._images = current
         return heads
 
-    async def _tell(
-        self, room: Room, lists: Mapping[NodeId, tuple[Wanted, ...]], incarnations: Mapping[NodeId, int]
+    async def _log_promises_and_failures(
+        self, room: FreeResources, lists: Mapping[NodeId, tuple[ForecastImage, ...]], incarnations: Mapping[NodeId, int]
     ) -> None:
         node_id = room.node.id
         now = (incarnations[node_id], lists.get(node_id, ()))

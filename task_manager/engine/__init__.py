@@ -1,1 +1,1 @@
-"""Engine: the one writer of queue and attempts. Events come in, changes and orders go out."""
+"""Engine: the only writer of the queue and of attempts. Events come in; changes and orders go out."""

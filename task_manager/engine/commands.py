@@ -1,4 +1,4 @@
-"""JobManager's orders: enqueue, cancel, hold, release. Each may come again; none may count twice."""
+"""JobManager's commands: enqueue, cancel, hold, release. Each may arrive again; none may take effect twice."""
 
 from __future__ import annotations
 
@@ -9,59 +9,59 @@ from headway.model.reasons import EndReason, EndWord
 from headway.states import TaskState
 
 from ..model import Task
-from .events import Cancel, Command, Enqueue, Hold, Release
+from .events import CancelTask, EnqueueTask, HoldTask, ReleaseTask, TaskCommand
 from .turn import Turn
 
 log = get_logger(__name__)
 
 
-def on_command(turn: Turn, command: Command) -> None:
-    """Applies one order."""
-    if isinstance(command, Enqueue):
+def on_command(turn: Turn, command: TaskCommand) -> None:
+    """Applies one command."""
+    if isinstance(command, EnqueueTask):
         _enqueue(turn, command)
         return
-    task = turn.book.tasks.get(command.task_id)
-    # One that has ended needs nothing: its end is on its way to JobManager.
+    task = turn.state.tasks.get(command.task_id)
+    # A task that has ended needs nothing: the event of its end is on its way to JobManager.
     if task is None or command.generation != task.generation or _seen(task, command.seq):
         return
     task = replace(task, command_seq=max(task.command_seq, command.seq))
     match command:
-        case Cancel():
+        case CancelTask():
             _cancel(turn, task, command.by)
-        case Hold():
-            turn.book.put_task(replace(task, held=True))
-        case Release():
+        case HoldTask():
+            turn.state.put_task(replace(task, held=True))
+        case ReleaseTask():
             queued_at = turn.now if task.held and task.waiting else task.queued_at
-            turn.book.put_task(replace(task, held=False, submitted_at=command.submitted_at, queued_at=queued_at))
+            turn.state.put_task(replace(task, held=False, submitted_at=command.submitted_at, queued_at=queued_at))
 
 
 def _seen(task: Task, seq: int) -> bool:
     return 0 < seq <= task.command_seq
 
 
-def _enqueue(turn: Turn, command: Enqueue) -> None:
+def _enqueue(turn: Turn, command: EnqueueTask) -> None:
     task = command.task
     known = turn.task(task.id)
     if known is not None:
         if task.generation <= known.generation:
-            return  # delivered again
+            return  # the same command was delivered again
         if not known.ended:
             log.error("task.enqueued_while_live", task=str(task.id), generation=task.generation, state=known.state)
             return
-        # A manual retry: numbers go on, so that fences and JobManager's filter hold; counters start anew.
+        # A manual retry. The numbers go on, so that fences and JobManager's filter hold. The counters start at zero.
         task = replace(task, attempt=known.attempt, event_seq=known.event_seq, disowned=known.disowned)
     turn.specs[task.id] = command.spec
-    turn.book.put_task(replace(task, queued_at=turn.now))
+    turn.state.put_task(replace(task, queued_at=turn.now))
     log.info("task.queued", task=str(task.id), generation=task.generation, gpus=task.shape.gpus)
 
 
 def _cancel(turn: Turn, task: Task, by: str) -> None:
     if task.cancel_by is not None:
-        turn.book.put_task(task)
+        turn.state.put_task(task)
         return
     log.info("task.cancel", task=str(task.id), by=by, state=task.state.value)
     if task.waiting:
         turn.end_task(replace(task, cancel_by=by), TaskState.CANCELLED, EndReason(EndWord.CANCELLED))
         return
-    turn.book.put_task(replace(task, state=TaskState.STOPPING, cancel_by=by))
-    turn.request_stop(turn.book.attempts[task.id], "cancelled")
+    turn.state.put_task(replace(task, state=TaskState.STOPPING, cancel_by=by))
+    turn.request_stop(turn.state.attempts[task.id], "cancelled")

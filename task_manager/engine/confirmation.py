@@ -1,72 +1,51 @@
-"""Nodes whose free GPUs may not be free: an attempt that was given up may still run there.
+"""Nodes that are closed until their Worker confirms that an attempt, which was declared lost, has ended.
 
-What is given up is booked nowhere any more. So its node takes nothing until its Worker has been heard, and has none of
-what was given up any more: only the Worker knows when the old containers have ended. Doubts are no facts of the
-database: they are taken back by nothing but a heartbeat, and after a start they are there anew.
+An attempt that was declared lost holds no booking any more, but its container may still run. Only the Worker knows when
+that container has ended. So the node takes no work until a heartbeat lists none of the lost attempts. The database does
+not store which nodes are unconfirmed: a start derives it from the attempts, and only a heartbeat removes it.
 """
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, func, or_, select
-
 from headway.ids import NodeId
-from headway.model.reasons import EndWord
-from headway.states import AttemptState, NodeHealth
+from headway.states import NodeHealth
 
-from ..settings import Settings
-from ..store.tables import attempts
+from ..settings import TaskManagerSettings
 from . import leases
-from .state import Book
+from .state import EngineState
 
 
-def given_up(book: Book, node_id: NodeId) -> None:
-    """Attempts of a node were given up, or the node itself: from now on it is to be heard first."""
-    _set(book, node_id, f"{node_id} was given up and has not been heard since")
+def require_confirmation(state: EngineState, node_id: NodeId) -> None:
+    """Closes a node on which attempts were declared lost, until its next heartbeat."""
+    _set(state, node_id, f"{node_id} was declared lost and has sent no heartbeat since")
 
 
-def heard(book: Book, node_id: NodeId, still_there: int) -> None:
-    """A heartbeat came; ``still_there``: how many attempts it lists that were given up here."""
+def on_heartbeat(state: EngineState, node_id: NodeId, still_there: int) -> None:
+    """Takes a heartbeat. ``still_there``: how many attempts it lists that were declared lost here."""
     if still_there:
         what = "an attempt that was" if still_there == 1 else f"{still_there} attempts that were"
-        _set(book, node_id, f"{node_id} still has to end {what} given up")
+        _set(state, node_id, f"{node_id} still has to end {what} declared lost")
     else:
-        _set(book, node_id, "")
+        _set(state, node_id, "")
 
 
-def answers(book: Book, settings: Settings, node_id: NodeId) -> bool:
-    """Whether a node is there, as far as anybody knows: its heartbeats come, or ResourceManager says so."""
-    lease, node = book.leases.get(node_id), book.nodes.get(node_id)
-    silent = leases.silent(
-        lease, started_s=book.first_seen(node_id), now_s=book.mono, settings=settings.leases
+def is_answering(state: EngineState, settings: TaskManagerSettings, node_id: NodeId) -> bool:
+    """Whether a node is up: its heartbeats arrive, or ResourceManager says so."""
+    lease, node = state.leases.get(node_id), state.nodes.get(node_id)
+    silent = leases.is_silent(
+        lease, started_s=state.first_seen(node_id), now_s=state.mono, settings=settings.leases
     )  # fmt: skip
-    if lease is not None and lease.heard and not silent:
+    if lease is not None and lease.heartbeat_seen and not silent:
         return True
-    # ResourceManager's word of another day proves nothing, once there was time to hear the node itself.
-    return node is not None and node.health is NodeHealth.READY and (book.nodes_live or not silent)
+    # An old status from ResourceManager proves nothing once the node itself has had time to send a heartbeat.
+    return node is not None and node.health is NodeHealth.READY and (state.nodes_live or not silent)
 
 
-def load(conn: Connection) -> list[NodeId]:
-    """The nodes on which something was given up, and nothing was placed since."""
-    lost = attempts.c.state == AttemptState.LOST.value
-    word = attempts.c.reason.contains(f'"{EndWord.NODE_LOST.value}"', autoescape=True)
-    last_at = func.max(attempts.c.freed_at).label("last_at")
-    rows = conn.execute(select(attempts.c.node_id, last_at).where(lost, word).group_by(attempts.c.node_id)).all()
-    return [NodeId(row.node_id) for row in rows if not _placed_since(conn, row.node_id, row.last_at)]
-
-
-def _placed_since(conn: Connection, node_id: str, at: float | None) -> bool:
-    if at is None:
-        return False
-    there = (attempts.c.node_id == node_id, attempts.c.placed_at >= at)
-    still_or_later = or_(attempts.c.freed_at.is_(None), attempts.c.freed_at >= at)  # these have an index
-    return conn.execute(select(attempts.c.number).where(*there, still_or_later).limit(1)).first() is not None
-
-
-def _set(book: Book, node_id: NodeId, sentence: str) -> None:
-    if book.doubts.get(node_id, "") == sentence:
+def _set(state: EngineState, node_id: NodeId, sentence: str) -> None:
+    if state.unconfirmed.get(node_id, "") == sentence:
         return
     if sentence:
-        book.doubts[node_id] = sentence
+        state.unconfirmed[node_id] = sentence
     else:
-        del book.doubts[node_id]
-    book.pass_needed = True
+        del state.unconfirmed[node_id]
+    state.pass_needed = True

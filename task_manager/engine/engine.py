@@ -1,7 +1,7 @@
-"""The one writer of queue and attempts: takes events in batches, one turn and one transaction a batch.
+"""The only writer of the queue and of attempts. It takes events in batches: each batch is one turn and one transaction.
 
-Whatever has piled up while the last transaction was at work forms the next batch, so that a burst costs few fsyncs
-and an idle service answers at once. Nothing is told to anybody before it is on disk.
+The events that arrive during one transaction form the next batch. So a burst costs few fsyncs, and an idle service
+answers at once. Nothing leaves this service before it is on disk.
 """
 
 from __future__ import annotations
@@ -20,49 +20,36 @@ from headway.states import AttemptState
 from headway.store import Batcher, Database
 
 from .. import clocks
-from ..clocks import Heard, Reading
-from ..decisions.recorder import Record, Recorder
-from ..hub import Hub
+from ..clocks import ClockReading, SteadyOffset
+from ..decisions.recorder import FrameRecord, FrameRecorder
+from ..hub import QueueEventHub
 from ..model import Task
 from ..order.policy import Policy
 from ..planning.admission import contradictions
-from ..settings import Settings
-from ..store import queue_store
-from . import confirmation, extension, leases, passes, reports
-from .commands import on_command
+from ..settings import TaskManagerSettings
+from ..store import confirmation_store, queue_store
+from . import confirmation, extension, node_events
+from .batch import apply, named_tasks
 from .events import (
-    Beat,
-    Commands,
-    Enqueue,
     Event,
-    Extend,
     ExtendOrder,
-    LaunchAnswers,
-    NodeDeclaredLost,
-    NodesChanged,
-    NodesUnknown,
-    PlannedStop,
-    Reports,
-    SetScheduling,
     StopOrder,
-    StopsDelivered,
-    Tick,
+    TaskCommands,
+    TimePassed,
 )
-from .scheduling_choice import Steering, on_set
-from .state import Book
-from .turn import Told, Turn, unknown_tasks
+from .scheduling_choice import SchedulingChoice
+from .state import EngineState
+from .turn import OutgoingTaskEvent, Turn, unknown_tasks
 
 log = get_logger(__name__)
 
 _TICK_S = 2.0
-_ASLEEP_S = 8.0  # some ticks have not come: the process, its machine or its disk stood still
-_SLOW_S = 1.0  # a turn that takes longer holds up all others; mostly a policy of somebody else
-# All ends of an instant come before its arrivals, so that what they free is there for the pass.
-_RANK: dict[type, int] = {Reports: 0, LaunchAnswers: 0, StopsDelivered: 0, Commands: 2}
+_ASLEEP_S = 8.0  # some ticks are missing: the process, its machine or its disk stood still
+_SLOW_S = 1.0  # a longer turn delays all others; the cause is mostly a third-party policy
 
 
-class Outgoing:
-    """What is to be done once a turn is on disk; see ``dispatcher.Dispatcher``."""
+class OrderSender:
+    """Sends orders to Workers once a turn is on disk; see ``dispatcher.Dispatcher``."""
 
     def launch(self, attempts: Iterable[AttemptId]) -> None:
         """Sends launches, again where they were sent before."""
@@ -71,50 +58,50 @@ class Outgoing:
         """Sends stop orders."""
 
     def extend(self, orders: Iterable[ExtendOrder]) -> None:
-        """Tells of more time."""
+        """Sends longer timeouts."""
 
 
 class Engine:
-    """Owns the book. Everything that changes goes through ``submit``."""
+    """Owns the state. Every change goes through ``submit``."""
 
     def __init__(
         self,
         db: Database,
         clock: Clock,
-        settings: Settings,
+        settings: TaskManagerSettings,
         policy: Policy,
-        hub: Hub,
-        encode: Callable[[Told], tuple[str, bytes]],
+        hub: QueueEventHub,
+        encode: Callable[[OutgoingTaskEvent], tuple[str, bytes]],
     ) -> None:
         self._db = db
         self._clock = clock
-        self.steering = Steering(settings, policy)
-        self._recorder = Recorder()
+        self.scheduling_choice = SchedulingChoice(settings, policy)
+        self._recorder = FrameRecorder()
         self._hub = hub
         self._encode = encode
-        self.outgoing = Outgoing()
-        self._heard: Heard | None = None  # of JobManager's steady clock
-        self.book = self._new_book()
+        self.order_sender = OrderSender()
+        self._steady_offset: SteadyOffset | None = None  # of JobManager's steady clock
+        self.state = self._new_state()
         self._started_s = clock.monotonic()
-        self._ticked_s: float | None = None  # boot clock: when `run` last went on
+        self._ticked_s: float | None = None  # boot clock: when `run` last did something
         self._planned_stop = False
-        self._settled = asyncio.Lock()
-        self._stale = True  # the book may differ from the database
-        self._loaded = False  # what policies have learnt
-        self._inbox: Batcher[Event, Any] = Batcher(self._take, name="task-manager events")
+        self._turn_lock = asyncio.Lock()
+        self._stale = True  # the state may differ from the database
+        self._loaded = False  # whether policies have their stored state
+        self._inbox: Batcher[Event, Any] = Batcher(self._run_turn, name="task-manager events")
         self._waker: asyncio.Task[None] | None = None
         self._wakes_at_s: float | None = None
 
     # -- doors ------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Reads what the database holds; what was on its way is sent again."""
-        async with self._settled:
+        """Reads the database, and sends again what a Worker may not have received."""
+        async with self._turn_lock:
             await self._reload()
-        self._resume()
+        self._resend_orders()
 
     async def submit(self, event: Event) -> Any:
-        """Hands an event in; returns its answer once all that follows from it is on disk.
+        """Submits an event; returns its answer once everything that follows from it is on disk.
 
         Raises:
             StoreFull, StoreUnavailable: nothing was stored; the same event may come again.
@@ -123,9 +110,9 @@ class Engine:
         return await self._inbox.submit(event)
 
     @property
-    def settings(self) -> Settings:
-        """What decisions depend on, as it counts now."""
-        return self.steering.settings
+    def settings(self) -> TaskManagerSettings:
+        """The settings that decisions use now."""
+        return self.scheduling_choice.settings
 
     def now(self) -> float:
         """Wall-clock time in epoch seconds."""
@@ -135,188 +122,192 @@ class Engine:
         """The boot clock, in seconds."""
         return self._clock.monotonic()
 
-    def here(self) -> Reading:
+    def read_clocks(self) -> ClockReading:
         """Both clocks at this moment."""
-        return Reading(self._clock.now(), self._clock.monotonic(), self._clock.boot_id())
+        return ClockReading(self._clock.now(), self._clock.monotonic(), self._clock.boot_id())
 
-    def ahead_s(self, here: Reading) -> float:
-        """By how many seconds the clock by which tasks age is ahead of the wall clock."""
-        return clocks.ahead_s(self._heard, here)
+    def ahead_s(self, reading: ClockReading) -> float:
+        """By how many seconds the steady clock, by which tasks age, is ahead of the wall clock."""
+        return clocks.ahead_s(self._steady_offset, reading)
 
     @contextlib.asynccontextmanager
-    async def reading(self) -> AsyncIterator[Book]:
-        """The book between two turns, when it says exactly what is on disk."""
-        async with self._settled:
-            yield self.book
+    async def consistent_state(self) -> AsyncIterator[EngineState]:
+        """The state between two turns, when it is exactly what is on disk."""
+        async with self._turn_lock:
+            yield self.state
 
     async def run(self) -> None:
-        """Looks at leases and slow starts now and then; a side task."""
+        """Checks leases and slow starts every two seconds; a side task."""
         while True:
             self._ticked_s = self._clock.monotonic()
             await self._clock.sleep(_TICK_S)
             try:
-                await self.submit(Tick())
+                await self.submit(TimePassed())
             except HeadwayError as error:
                 log.warning("tick.failed", reason=str(error))
 
     async def close(self) -> None:
-        """Finishes what was handed in."""
+        """Finishes what was submitted."""
         await self._inbox.close()
         if self._waker is not None:
             self._waker.cancel()
 
     # -- one batch --------------------------------------------------------------------------------
 
-    async def _take(self, events: list[Event]) -> list[Any]:
-        async with self._settled:
+    async def _run_turn(self, events: list[Event]) -> list[Any]:
+        async with self._turn_lock:
             if self._stale:
                 await self._reload()
-                self._resume()
-            past = await self._past(events)
-            book = self.book
-            here = self.here()
-            self._look_whether_it_slept(here)
-            heard = self._hear(events, here)
-            book.begin(here, clocks.ahead_s(heard, here))
-            turn = Turn(book, self.settings, past, planned_stop=self._planned_stop, steering=self.steering)
-            waiting_before = len(book.queue) + len(book.held)
+                self._resend_orders()
+            past = await self._load_past_tasks(events)
+            state = self.state
+            reading = self.read_clocks()
+            self._check_for_sleep(reading)
+            steady_offset = self._updated_steady_offset(events, reading)
+            state.begin(reading, clocks.ahead_s(steady_offset, reading))
+            turn = Turn(
+                state, self.settings, past, planned_stop=self._planned_stop, scheduling_choice=self.scheduling_choice
+            )
+            waiting_before = state.waiting_count
             try:
                 began_s = time.perf_counter()
                 answers = apply(turn, events)
                 took_s = time.perf_counter() - began_s
                 if took_s > _SLOW_S:
-                    log.warning("turn.slow", took_s=round(took_s, 3), waiting=waiting_before, policy=book.policy.name)
-                record = self._recorder.record(turn.frame, book.now) if turn.frame is not None else None
-                if book.dirty or turn.told or turn.chosen or turn.states or heard is not self._heard:
-                    changes = self._changes(turn, record, heard)
+                    log.warning("turn.slow", took_s=round(took_s, 3), waiting=waiting_before, policy=state.policy.name)
+                record = self._recorder.record(turn.frame, state.now) if turn.frame is not None else None
+                if state.dirty or turn.has_more_to_store or steady_offset is not self._steady_offset:
+                    changes = self._changes(turn, record, steady_offset)
                     await asyncio.shield(self._db.write(lambda conn: queue_store.write(conn, changes)))
             except BaseException as error:
-                book.rollback()
-                # A broken connection can hide a commit that happened: only the database knows.
+                state.rollback()
+                # After a broken connection only the database knows whether the commit happened.
                 self._stale = not isinstance(error, HeadwayError) or isinstance(error, StoreUnavailable)
-                self._resume()
+                self._resend_orders()
                 raise
-            self._heard = heard
+            self._steady_offset = steady_offset
             self._planned_stop = turn.planned_stop
-            self.steering.took(turn)
+            self.scheduling_choice.commit(turn.settings, state.policy, turn.admin_choices, turn.policy_states)
             if record is not None:
-                self._recorder.wrote(record)
-            queue_changed = bool(turn.launches or turn.chosen) or waiting_before != len(book.queue) + len(book.held)
-            changed = list(book.dirty_attempts.values())
-            book.commit()
+                self._recorder.committed(record)
+            queue_changed = bool(turn.launches or turn.admin_choices) or waiting_before != state.waiting_count
+            changed = list(state.dirty_attempts.values())
+            state.commit()
         self._hub.publish(changed, queue_changed=queue_changed)
-        self.outgoing.launch([*turn.launches, *turn.relaunches])
-        self.outgoing.stop(turn.stops)
-        self.outgoing.extend(turn.extends)
-        self._arm()
+        self.order_sender.launch([*turn.launches, *turn.relaunches])
+        self.order_sender.stop(turn.stops)
+        self.order_sender.extend(turn.extends)
+        self._schedule_wake()
         return answers
 
-    def _look_whether_it_slept(self, here: Reading) -> None:
-        """A process that was stopped for a while heard nobody, which is no silence of others; what is on its way is
-        waited for as after a start."""
-        if self._ticked_s is None or here.mono - self._ticked_s <= _ASLEEP_S:
+    def _check_for_sleep(self, reading: ClockReading) -> None:
+        """Notices that this process stood still: then heartbeats are missing through no fault of the nodes. What is
+        under way is waited for as after a start."""
+        if self._ticked_s is None or reading.mono - self._ticked_s <= _ASLEEP_S:
             return
-        log.warning("turn.asleep", for_s=round(here.mono - self._ticked_s, 1))
-        self._ticked_s = self._started_s = here.mono
-        self.book.woke(here.mono)
+        log.warning("turn.asleep", for_s=round(reading.mono - self._ticked_s, 1))
+        self._ticked_s = self._started_s = reading.mono
+        self.state.after_sleep(reading.mono)
 
-    async def _past(self, events: Sequence[Event]) -> dict[TaskId, Task]:
-        unknown = unknown_tasks(self.book, _named(events))
+    async def _load_past_tasks(self, events: Sequence[Event]) -> dict[TaskId, Task]:
+        unknown = unknown_tasks(self.state, named_tasks(events))
         if not unknown:
             return {}
         return await self._db.read(lambda conn: queue_store.load_tasks(conn, unknown))
 
-    def _hear(self, events: Sequence[Event], here: Reading) -> Heard | None:
-        found = self._heard
+    def _updated_steady_offset(self, events: Sequence[Event], reading: ClockReading) -> SteadyOffset | None:
+        found = self._steady_offset
         for event in events:
-            if isinstance(event, Commands):
-                found = clocks.heard(found, event.steady_boot_id, event.steady_now, here)
+            if isinstance(event, TaskCommands):
+                found = clocks.updated_offset(found, event.steady_boot_id, event.steady_now, reading)
         return found
 
-    def _changes(self, turn: Turn, record: Record | None, heard: Heard | None) -> queue_store.Changes:
-        book = turn.book
-        return queue_store.Changes(
-            tasks=list(book.dirty_tasks.values()),
+    def _changes(
+        self, turn: Turn, record: FrameRecord | None, steady_offset: SteadyOffset | None
+    ) -> queue_store.TurnChanges:
+        state = turn.state
+        return queue_store.TurnChanges(
+            tasks=list(state.dirty_tasks.values()),
             new_tasks=frozenset(task_id for task_id in turn.specs if task_id not in turn.past),
             specs=list(turn.specs.items()),
-            attempts=list(book.dirty_attempts.values()),
+            attempts=list(state.dirty_attempts.values()),
             new_attempts=frozenset(turn.launches),
-            nodes=list(book.dirty_nodes.items()),
-            leases=list(book.dirty_leases.items()),
-            places=list(book.dirty_places.items()),
-            moved=list(book.dirty_moved.items()),
-            events=[self._encode(told) for told in turn.told],
-            here=book.here,
-            heard=heard if heard is not self._heard else None,
+            nodes=list(state.dirty_nodes.items()),
+            leases=list(state.dirty_leases.items()),
+            reservations=list(state.dirty_reservations.items()),
+            moved_promises=list(state.dirty_moved_promises.items()),
+            events=[self._encode(event) for event in turn.outgoing],
+            reading=state.reading,
+            steady_offset=steady_offset if steady_offset is not self._steady_offset else None,
             record=record,
-            chosen=turn.chosen,
-            states=turn.states,
+            admin_choices=turn.admin_choices,
+            policy_states=turn.policy_states,
         )
 
     # -- start and recovery -----------------------------------------------------------------------
 
     async def _reload(self) -> None:
-        here = self.here()
-        stored = await self._db.read(lambda conn: queue_store.load(conn, here))
-        in_doubt = await self._db.read(confirmation.load)
-        self._heard = stored.heard
-        before = self.book
+        reading = self.read_clocks()
+        stored = await self._db.read(lambda conn: queue_store.load(conn, reading))
+        unconfirmed = await self._db.read(confirmation_store.load)
+        self._steady_offset = stored.steady_offset
+        before = self.state
         self._recorder.start(stored.last_decision)
-        self.steering.load(stored.chosen, stored.states)
+        self.scheduling_choice.load(stored.admin_choices, stored.policy_states)
         if not self._loaded:
-            self.steering.restore(self.steering.policy)
+            self.scheduling_choice.restore(self.scheduling_choice.policy)
             self._loaded = True
-        book = self._new_book()
-        book.started_s = self._started_s
-        book.nodes_live = before.nodes_live
+        state = self._new_state()
+        state.started_s = self._started_s
+        state.nodes_live = before.nodes_live
         for node in stored.nodes:
-            book.put_node(node)
+            state.put_node(node)
         for node_id, lease in stored.leases:
-            heard = before.leases.get(node_id)
-            book.leases[node_id] = heard if heard is not None else lease
-        for node_id in in_doubt:
-            confirmation.given_up(book, node_id)
-        book.doubts.update(before.doubts)
+            known = before.leases.get(node_id)
+            state.leases[node_id] = known if known is not None else lease
+        for node_id in unconfirmed:
+            confirmation.require_confirmation(state, node_id)
+        state.unconfirmed.update(before.unconfirmed)
         for task in stored.tasks:
-            book.adopt(task, None)
+            state.adopt(task, None)
         for attempt in stored.attempts:
-            book.adopt(None, attempt)
-        book.places, book.moved = dict(stored.places), dict(stored.moved)
-        book.commit()
-        self.book = book
+            state.adopt(None, attempt)
+        state.reservations, state.moved_promises = dict(stored.reservations), dict(stored.moved_promises)
+        state.commit()
+        self.state = state
         self._stale = False
-        passes.tell_contradictions([], contradictions(self.settings.limits, book.gpus))
-        log.info("queue.loaded", waiting=len(book.queue) + len(book.held), running=len(book.attempts))
+        node_events.log_contradictions([], contradictions(self.settings.limits, state.gpus))
+        log.info("queue.loaded", waiting=state.waiting_count, running=len(state.attempts))
 
-    def _new_book(self) -> Book:
-        here = self.here()
-        return Book(
-            self.steering.policy,
-            here,
-            ahead_s=clocks.ahead_s(self._heard, here),
+    def _new_state(self) -> EngineState:
+        reading = self.read_clocks()
+        return EngineState(
+            self.scheduling_choice.policy,
+            reading,
+            ahead_s=clocks.ahead_s(self._steady_offset, reading),
             limits=self.settings.limits,
             arrivals_s=self.settings.arrivals_s,
         )
 
-    def _resume(self) -> None:
-        """Whatever may not have reached a Worker is sent (again)."""
+    def _resend_orders(self) -> None:
+        """Sends every order again that a Worker may not have received."""
         unanswered = [
-            a.id for a in self.book.attempts.values() if a.answered_at is None and a.state is AttemptState.PLACED
+            a.id for a in self.state.attempts.values() if a.answered_at is None and a.state is AttemptState.PLACED
         ]
         stopping = [
             StopOrder(a.id, a.stop_word or "cancelled")
-            for a in self.book.attempts.values()
+            for a in self.state.attempts.values()
             if a.state is AttemptState.STOPPING
         ]
-        self.outgoing.launch(unanswered)
-        self.outgoing.stop(stopping)
-        self.outgoing.extend(extension.order(a) for a in self.book.attempts.values() if extension.is_due(a))
-        self._arm()
+        self.order_sender.launch(unanswered)
+        self.order_sender.stop(stopping)
+        self.order_sender.extend(extension.extend_order(a) for a in self.state.attempts.values() if extension.is_due(a))
+        self._schedule_wake()
 
     # -- waking at the end of a pause ---------------------------------------------------------------
 
-    def _arm(self) -> None:
-        at_s = self.book.next_wake_s
+    def _schedule_wake(self) -> None:
+        at_s = self.state.next_wake_s
         if at_s is None or (self._wakes_at_s is not None and self._wakes_at_s <= at_s):
             return
         if self._waker is not None:
@@ -329,78 +320,4 @@ class Engine:
         self._wakes_at_s = None
         self._waker = None
         with contextlib.suppress(HeadwayError):  # the next tick comes anyway
-            await self.submit(Tick())
-
-
-def apply(turn: Turn, events: Sequence[Event]) -> list[Any]:
-    """Applies a batch and runs one pass; answers are in the order of the events. Pure but for the book.
-
-    A refused event is answered with its error; the others count.
-    """
-    book = turn.book
-    book.wake()
-    answers: list[Any] = [None] * len(events)
-    for index in sorted(range(len(events)), key=lambda i: _RANK.get(type(events[i]), 1)):
-        try:
-            answers[index] = _apply_one(turn, events[index])
-        except HeadwayError as error:
-            answers[index] = error
-    if book.pass_needed:
-        passes.run_pass(turn)
-    elif book.rough_due:
-        passes.estimate_anew(turn)
-    return answers
-
-
-def _apply_one(turn: Turn, event: Event) -> Any:
-    match event:
-        case Commands():
-            for command in event.commands:
-                on_command(turn, command)
-        case Reports():
-            return [r.attempt for r in event.reports if reports.on_report(turn, r)]
-        case Beat():
-            return reports.on_beat(turn, event)
-        case LaunchAnswers():
-            reports.on_launch_answers(turn, event)
-        case StopsDelivered():
-            reports.on_stops_delivered(turn, event)
-        case NodesChanged():
-            passes.on_nodes_changed(turn, event)
-        case NodesUnknown():
-            turn.book.nodes_live = False
-        case Extend():
-            return extension.on_extend(turn, event)
-        case NodeDeclaredLost():
-            return passes.on_node_declared_lost(turn, event.node_id, event.by)
-        case SetScheduling() if turn.steering is not None:
-            on_set(turn, turn.steering, event)
-        case Tick():
-            passes.on_tick(turn)
-            if turn.steering is not None:
-                turn.steering.save_now_and_then(turn)
-        case PlannedStop():
-            turn.planned_stop = True
-            if turn.steering is not None:
-                turn.steering.save(turn)
-            for node_id, lease in list(turn.book.leases.items()):
-                turn.book.put_lease(node_id, leases.suspend(lease))
-    return None
-
-
-def _named(events: Sequence[Event]) -> Iterable[TaskId]:
-    for event in events:
-        match event:
-            case Commands():
-                for command in event.commands:
-                    # Only an order to enqueue needs the past: the others are for tasks in hand.
-                    if isinstance(command, Enqueue):
-                        yield command.task.id
-            case Reports():
-                for report in event.reports:
-                    yield report.attempt.task
-            case Beat():
-                for attempt_id in event.live:
-                    yield attempt_id.task
-            case Extend():
-                yield event.task_id
+            await self.submit(TimePassed())

@@ -1,4 +1,4 @@
-"""What comes in, as facts and orders; the engine takes them in batches."""
+"""What the engine takes in, in batches: facts, commands and requests; and the orders that it sends to Workers."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from ..model import Extension, Node, Task
 
 
 @dataclass(frozen=True, slots=True)
-class Enqueue:
-    """JobManager hands a task over. ``spec`` is kept on disk only, until the launch."""
+class EnqueueTask:
+    """JobManager hands a task over. ``spec`` is only on disk, until the launch."""
 
     task: Task
     spec: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Cancel:
+class CancelTask:
     task_id: TaskId
     generation: int
     seq: int
@@ -27,39 +27,39 @@ class Cancel:
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class HoldTask:
     task_id: TaskId
     generation: int
     seq: int
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class ReleaseTask:
     task_id: TaskId
     generation: int
     seq: int
     submitted_at: float
 
 
-Command = Enqueue | Cancel | Hold | Release
+TaskCommand = EnqueueTask | CancelTask | HoldTask | ReleaseTask
 
 
 @dataclass(frozen=True, slots=True)
-class Commands:
-    """One message of JobManager, in order."""
+class TaskCommands:
+    """One message of JobManager; its commands in their order."""
 
-    commands: tuple[Command, ...]
-    steady_boot_id: str = ""  # of JobManager's machine; empty: its clock was not told
+    commands: tuple[TaskCommand, ...]
+    steady_boot_id: str = ""  # of JobManager's machine; empty: the message has no clock
     steady_now: float = 0.0  # its steady clock when it sent them, in epoch seconds
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """One change of one attempt as its Worker saw it; unset facts are not known (yet)."""
+class AttemptReport:
+    """One change of one attempt as its Worker saw it. Facts that are not set are not known (yet)."""
 
     attempt: AttemptId
     node_id: NodeId
-    kind: str  # AttemptEventKind, or a word of a newer version
+    kind: str  # AttemptEventKind, or a kind of a newer version
     at: float
     reason: EndReason | None = None
     image_id: str = ""
@@ -74,18 +74,18 @@ class Report:
     dropped_bytes: int = 0
     warnings: tuple[str, ...] = ()
     elsewhere: bool = False
-    timeout_s: float | None = None  # by which its launcher counts
+    timeout_s: float | None = None  # that its launcher uses
 
 
 @dataclass(frozen=True, slots=True)
-class Reports:
-    """One message of a Worker; the answer is the attempts to discard."""
+class AttemptReports:
+    """One message of a Worker; the answer lists the attempts to discard."""
 
-    reports: tuple[Report, ...]
+    reports: tuple[AttemptReport, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Beat:
+class HeartbeatReceived:
     """A Worker's heartbeat; the answer is a `BeatAnswer`."""
 
     node_id: NodeId
@@ -104,7 +104,7 @@ class StopOrder:
 
 @dataclass(frozen=True, slots=True)
 class ExtendOrder:
-    """Its launcher is to count by this timeout, which has all extensions in it."""
+    """The attempt's launcher is to use this timeout, which includes all extensions."""
 
     attempt: AttemptId
     timeout_s: float
@@ -112,7 +112,7 @@ class ExtendOrder:
 
 
 @dataclass(frozen=True, slots=True)
-class BeatAnswer:
+class HeartbeatReply:
     enforced: bool
     discard: tuple[AttemptId, ...]
     stop: tuple[StopOrder, ...]
@@ -120,13 +120,13 @@ class BeatAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
+class AcceptedLaunch:
     attempt: AttemptId
     accepted_at: float | None
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedLaunch:
     attempt: AttemptId
     slug: str
     sentence: str
@@ -134,11 +134,11 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
-class LaunchAnswers:
-    """What a Worker said to launches."""
+class LaunchesAnswered:
+    """A Worker accepted or refused launches."""
 
     node_id: NodeId
-    verdicts: tuple[Accepted | Refused, ...]
+    verdicts: tuple[AcceptedLaunch | RefusedLaunch, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ class StopsDelivered:
 
 @dataclass(frozen=True, slots=True)
 class NodesChanged:
-    """From ResourceManager's watch; ``reset``: these are all there are."""
+    """From ResourceManager's watch. ``reset``: these are all the nodes that there are."""
 
     reset: bool
     nodes: tuple[Node, ...]
@@ -159,32 +159,32 @@ class NodesChanged:
 
 @dataclass(frozen=True, slots=True)
 class NodesUnknown:
-    """ResourceManager's watch broke: the nodes stay as they were last told."""
+    """ResourceManager's watch broke: the nodes stay as they were last reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeDeclaredLost:
-    """An operator says that a node will not come back; the answer is the number of attempts lost. Refused of a node
-    that answers."""
+    """An operator says that a node will not come back. The answer is the number of lost attempts. It is refused for a
+    node that still answers."""
 
     node_id: NodeId
     by: str
 
 
 @dataclass(frozen=True, slots=True)
-class Extend:
-    """Somebody who may asks for more time for a running task; the answer is the attempt with it."""
+class ExtendTask:
+    """An authorised user asks for more time for a running task; the answer is the extended attempt."""
 
     task_id: TaskId
     seconds: float
     by: str
-    force: bool = False  # although promised starts move, or the short reserve is touched
+    force: bool = False  # even if promised starts move or the short reserve is touched
     request_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class SetScheduling:
-    """An admin wants another policy or discipline (`default`: as configured; None: unchanged)."""
+    """An admin sets another policy or discipline (`default`: as configured; None: unchanged)."""
 
     policy: str | None
     discipline: str | None
@@ -192,26 +192,26 @@ class SetScheduling:
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
+class TimePassed:
     """Time has passed."""
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedStop:
+class StopPlanned:
     """TaskManager is about to stop: suspend all leases."""
 
 
 Event = (
-    Commands
-    | Reports
-    | Beat
-    | LaunchAnswers
+    TaskCommands
+    | AttemptReports
+    | HeartbeatReceived
+    | LaunchesAnswered
     | StopsDelivered
     | NodesChanged
     | NodesUnknown
     | NodeDeclaredLost
-    | Extend
+    | ExtendTask
     | SetScheduling
-    | Tick
-    | PlannedStop
+    | TimePassed
+    | StopPlanned
 )

@@ -1,8 +1,8 @@
-"""More time for a running task: who may have it, what it costs others, and what is told of it.
+"""More time for a running task: who may get it, and what it costs others.
 
-It is granted at once when nobody's promised start moves and the short reserve is kept. The attempt is the booking, so
-granting it is one change of the attempt: on disk first, then told to its Worker until the launcher counts by it. The
-launcher alone holds the timeout; what it did not take before it struck was never given.
+A request is granted at once if no promised start moves and the short reserve is kept. The attempt is the booking, so a
+grant changes the attempt. The change is stored first; then it is sent to the Worker until the launcher uses it. Only
+the launcher enforces the timeout. An extension that it did not receive in time was never given.
 """
 
 from __future__ import annotations
@@ -27,15 +27,16 @@ from headway.model.reasons import EndReason, EndWord
 from headway.states import AttemptState
 from headway.units import MAX_DURATION_S, counted, format_duration, round_duration
 
+from ..limits import AdmissionLimits
 from ..model import Attempt, Extension, Task
 from ..planning import scheduling_pass
-from ..planning.admission import Holdings, Limits, long_hold
-from . import pass_input, passes
-from .events import Extend, ExtendOrder
+from ..planning.admission import GpuHoldings, long_tasks_hold
+from . import pass_input
+from .events import ExtendOrder, ExtendTask
 from .turn import Turn
 
 if TYPE_CHECKING:
-    from ..planning.plan import PassInput, Plan
+    from ..planning.pass_model import PassInput, Plan
 
 log = get_logger(__name__)
 
@@ -48,21 +49,21 @@ _SLACK_S = 0.001  # sums of the same seconds differ by less
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
-    """A promised start that would not hold, by the pass's clock. ``start_s`` None: nobody knows when it starts then."""
+class PromiseDelay:
+    """A promised start that would not hold, by the clock of the pass. ``start_s`` None: the new start is not known."""
 
     task_id: TaskId
     promised_s: float
     start_s: float | None
 
 
-def moved_promises(
+def delayed_promises(
     snapshot: PassInput, task_id: TaskId, more_s: float, plan: Callable[[PassInput], Plan]
-) -> tuple[Moved, ...]:
-    """The promises that would move if the running task held what it has for ``more_s`` longer, first promised first.
+) -> tuple[PromiseDelay, ...]:
+    """The promises that would move if the running task kept its resources for ``more_s`` longer, earliest first.
 
-    Asked of ``plan`` itself, the pass that decides: once as things are, once with the longer booking. What is lost
-    either way is nobody's doing here.
+    ``plan``, the pass that decides, runs twice: once with the bookings as they are, once with the longer booking. A
+    promise that breaks in both is not this request's fault.
     """
     longer = [
         replace(booking, until_s=booking.until_s + more_s, timeout_s=booking.timeout_s + more_s)
@@ -70,7 +71,7 @@ def moved_promises(
         else booking
         for booking in snapshot.running
     ]
-    promised = {key: place.promised_s for key, place in snapshot.places.items() if place.promised_s is not None}
+    promised = {key: place.promised_s for key, place in snapshot.reservations.items() if place.promised_s is not None}
     if not promised:
         return ()
     after = _broken(plan(replace(snapshot, running=longer)), promised)
@@ -80,15 +81,15 @@ def moved_promises(
     return tuple(sorted((m for m in after if m.task_id not in before), key=lambda m: (m.promised_s, m.task_id)))
 
 
-def _broken(plan: Plan, promised: dict[TaskId, float]) -> list[Moved]:
+def _broken(plan: Plan, promised: dict[TaskId, float]) -> list[PromiseDelay]:
     starting = {placement.task_id for placement in plan.placements}
     moved = []
     for task_id, promised_s in promised.items():
         if task_id in starting:
             continue
-        place = plan.places.get(task_id) or plan.reservations.get(task_id)
+        place = plan.promised.get(task_id) or plan.reservations.get(task_id)
         if place is None or place.start_s > promised_s + _SLACK_S:
-            moved.append(Moved(task_id, promised_s, None if place is None else place.start_s))
+            moved.append(PromiseDelay(task_id, promised_s, None if place is None else place.start_s))
     return moved
 
 
@@ -96,10 +97,16 @@ def _broken(plan: Plan, promised: dict[TaskId, float]) -> list[Moved]:
 
 
 def refusal(
-    attempt: Attempt, seconds: float, *, limit_s: float | None, moved: Sequence[Moved], force: bool, kept: str = ""
+    attempt: Attempt,
+    seconds: float,
+    *,
+    limit_s: float | None,
+    moved: Sequence[PromiseDelay],
+    force: bool,
+    reserve_conflict: str = "",
 ) -> HeadwayError | None:
-    """Why a live attempt gets no more time; None: it does. ``limit_s`` is the longest timeout of this cluster,
-    ``kept`` what `over_reserve` says."""
+    """Why a live attempt gets no more time; None: it does. ``limit_s`` is the longest timeout of this cluster;
+    ``reserve_conflict`` comes from `short_reserve_conflict`."""
     if attempt.state is AttemptState.STOPPING:
         return Conflict(f"The task {attempt.id.task} is being stopped; it gets no more time.")
     if attempt.state is not AttemptState.RUNNING:
@@ -116,18 +123,22 @@ def refusal(
             f"With {format_duration(seconds)} more the timeout of the task {attempt.id.task} would be above this "
             f"cluster's limit of {format_duration(longest_s)}; {rest}."
         )
-    if force or not (moved or kept):
+    if force or not (moved or reserve_conflict):
         return None
-    sentences = [kept] if kept else []
+    sentences = [reserve_conflict] if reserve_conflict else []
     if moved:
         sentences.append(_sentence(attempt, seconds, moved))
     kind = PromisesMove if moved else KeptForShortTasks
-    return kind(" ".join([*sentences, "An admin can grant it all the same."]))
+    return kind(" ".join([*sentences, "An admin can grant it anyway."]))
 
 
-def over_reserve(attempt: Attempt, seconds: float, limits: Limits, holdings: Holdings, *, gpus: int) -> str:
-    """Why so much more time would make it one of the long tasks, which hold what they may already, as a sentence;
-    empty where it would not. ``gpus``: of the cluster."""
+def short_reserve_conflict(
+    attempt: Attempt, seconds: float, limits: AdmissionLimits, holdings: GpuHoldings, *, gpus: int
+) -> str:
+    """Why it may not become a long task: long tasks hold all the GPUs that they may. A sentence; empty: it may.
+
+    ``gpus``: of the cluster.
+    """
     reserve, asked = limits.short_reserve, attempt.shape.gpus
     if reserve is None or not asked:
         return ""
@@ -138,11 +149,11 @@ def over_reserve(attempt: Attempt, seconds: float, limits: Limits, holdings: Hol
     return (
         f"With {format_duration(seconds)} more {attempt.id.task} would be a task longer than "
         f"{format_duration(reserve.above_s)} with {counted(asked, 'GPU')}. "
-        f"{long_hold(reserve, holdings.of_long, gpus)}."
+        f"{long_tasks_hold(reserve, holdings.of_long, gpus)}."
     )
 
 
-def _sentence(attempt: Attempt, seconds: float, moved: Sequence[Moved]) -> str:
+def _sentence(attempt: Attempt, seconds: float, moved: Sequence[PromiseDelay]) -> str:
     named = [_waits(one) for one in moved[:_MOST_NAMED]]
     if len(moved) > _MOST_NAMED:
         named.append(f"{len(moved) - _MOST_NAMED} more")
@@ -152,7 +163,7 @@ def _sentence(attempt: Attempt, seconds: float, moved: Sequence[Moved]) -> str:
     )
 
 
-def _waits(moved: Moved) -> str:
+def _waits(moved: PromiseDelay) -> str:
     if moved.start_s is None:
         return f"{moved.task_id} by an unknown time"
     return f"{moved.task_id} by {format_duration(max(1.0, float(math.ceil(moved.start_s - moved.promised_s))))}"
@@ -161,19 +172,19 @@ def _waits(moved: Moved) -> str:
 # -- giving it ----------------------------------------------------------------------------------------
 
 
-def on_extend(turn: Turn, asked: Extend) -> Attempt:
-    """Grants it or raises why not; the same request again is answered as the first time.
+def on_extend(turn: Turn, asked: ExtendTask) -> Attempt:
+    """Grants more time, or raises why not; the same request again gets the same answer.
 
     Raises:
-        NotFound, Conflict, InvalidInput: there is nothing to give time to, or it may not have it.
+        NotFound, Conflict, InvalidInput: nothing runs, or it may not have more time.
         PromisesMove: others would start later than promised.
-        KeptForShortTasks: it would be long, and long tasks hold all that they may.
+        KeptForShortTasks: it would become a long task, and those hold all that they may.
         IdempotencyMismatch: the request id came with another amount before.
     """
     seconds = round(asked.seconds, 3)
     if not (math.isfinite(asked.seconds) and seconds > 0):
         raise InvalidInput("More time is a duration above zero, such as 30m.")
-    attempt = turn.book.attempts.get(asked.task_id)
+    attempt = turn.state.attempts.get(asked.task_id)
     if attempt is None:
         raise _nothing_runs(turn.task(asked.task_id), asked.task_id)
     for one in attempt.extensions:
@@ -184,19 +195,23 @@ def on_extend(turn: Turn, asked: Extend) -> Attempt:
                     f"{format_duration(seconds)}; ask for other time with another Idempotency-Key."
                 )
             return attempt
-    there = passes.seen_now(turn.book, turn.settings)
-    moved = moved_promises(there, asked.task_id, seconds, scheduling_pass.plan)
-    limits, gpus = turn.settings.limits, turn.book.gpus
-    kept = over_reserve(attempt, seconds, limits, pass_input.holdings(turn.book, limits), gpus=gpus)
+    there = pass_input.current_pass_input(turn.state, turn.settings)
+    moved = delayed_promises(there, asked.task_id, seconds, scheduling_pass.plan_pass)
+    limits, gpus = turn.settings.limits, turn.state.gpus
+    reserve_conflict = short_reserve_conflict(
+        attempt, seconds, limits, pass_input.holdings(turn.state, limits), gpus=gpus
+    )
     limit_s = limits.max_timeout_s(gpus)
-    refused = refusal(attempt, seconds, limit_s=limit_s, moved=moved, force=asked.force, kept=kept)
+    refused = refusal(
+        attempt, seconds, limit_s=limit_s, moved=moved, force=asked.force, reserve_conflict=reserve_conflict
+    )
     if refused is not None:
         raise refused
-    given = Extension(turn.now, asked.by, seconds, asked.force and bool(moved or kept), asked.request_id)
+    given = Extension(turn.now, asked.by, seconds, asked.force and bool(moved or reserve_conflict), asked.request_id)
     longer = replace(attempt, timeout_s=round(attempt.timeout_s + seconds, 3), extensions=(*attempt.extensions, given))
-    turn.book.put_attempt(longer)
-    turn.extends.append(order(longer))
-    turn.book.pass_needed = True  # what waits is told anew
+    turn.state.put_attempt(longer)
+    turn.extends.append(extend_order(longer))
+    turn.state.pass_needed = True  # other tasks may start later now
     log.info(
         "attempt.extended", attempt=str(attempt.id), by=asked.by, seconds=seconds, timeout_s=longer.timeout_s,
         forced=given.forced,
@@ -215,18 +230,18 @@ def _nothing_runs(task: Task | None, task_id: TaskId) -> HeadwayError:
     )
 
 
-def order(attempt: Attempt) -> ExtendOrder:
-    """What its Worker is told."""
+def extend_order(attempt: Attempt) -> ExtendOrder:
+    """The order for its Worker."""
     return ExtendOrder(attempt.id, attempt.timeout_s, attempt.extensions)
 
 
 def is_due(attempt: Attempt) -> bool:
-    """Whether its Worker is to be told (again)."""
+    """Whether the order has to be sent (again)."""
     return attempt.extension_pending and attempt.state is AttemptState.RUNNING
 
 
-def at_end(attempt: Attempt, reason: EndReason) -> tuple[Attempt, EndReason]:
-    """An ended attempt with the timeout that it really had: time that its launcher did not take was never given."""
+def with_effective_timeout(attempt: Attempt, reason: EndReason) -> tuple[Attempt, EndReason]:
+    """An ended attempt with the timeout that it really had: without extensions that its launcher did not receive."""
     if not attempt.extensions:
         return attempt, reason
     had_s = attempt.counted_s if attempt.counted_s is not None else attempt.launched_timeout_s

@@ -1,39 +1,40 @@
-"""The book as a pass sees it, and what a pass said as people and the disk see it.
+"""The input of a pass, made from the engine's state; and the starts that a pass planned, as pages show them.
 
-A pass counts by the boot clock, so that a wall clock that is set moves no booking; what is stored or shown is by the
-wall clock.
+A pass counts by the boot clock, so that no booking moves when somebody sets the wall clock. What is stored or shown
+is by the wall clock.
 """
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from headway.ids import TaskId
+from headway.ids import NodeId, TaskId
 
-from ..clocks import Reading
+from ..clocks import ClockReading
+from ..limits import AdmissionLimits
 from ..model import Attempt, Task
 from ..order.policy import ClusterView
-from ..planning.admission import Holdings, Limits
-from ..planning.bookings import Booking, Place
-from ..planning.placement import Room
-from ..planning.plan import Estimate, PassInput, PassSettings, Plan, Why
-from ..settings import Settings
-from .state import Book, Flight
+from ..planning.admission import GpuHoldings
+from ..planning.bookings import Booking
+from ..planning.pass_model import PassInput, PassSettings
+from ..planning.placement import FreeResources
+from ..planning.promises import shown_promise
+from ..settings import TaskManagerSettings
+from . import leases
+from .state import EngineState
+from .tracking import AttemptTracking
 
-PASS_S = 1.0  # what a pass and the way to it may take, on top of a promised start
-# In another life of the machine places are read by the wall clock, each by what it was when it was stored: set by the
-# network's time while they stand, that is some milliseconds an hour away from the boot clock. Less than `PASS_S`.
+# After a reboot, stored reservations are read by the wall clock, which network time may have adjusted since. It drifts
+# from the boot clock by some milliseconds an hour. Less than `PASS_S`.
 _CLOCKS_APART_S = 0.25
-# An attempt that must be over, of which its Worker has not been heard yet: it is taken to end so soon. A place that is
-# due there moves along meanwhile, by less than `_CLOCKS_APART_S` from pass to pass.
+# An attempt must be over, but its Worker has not reported its end yet: a pass assumes that it ends this soon. A
+# reservation that is due there moves along meanwhile, by less than `_CLOCKS_APART_S` from pass to pass.
 _AWAITED_S = 0.2
-_NEVER = frozenset({Why.NO_NODE, Why.NOT_ADMITTED})  # as things are it does not start
 
 
-def pass_settings(settings: Settings) -> PassSettings:
+def pass_settings(settings: TaskManagerSettings) -> PassSettings:
     """What a pass needs of the settings."""
     return PassSettings(
         discipline=settings.discipline,
@@ -46,65 +47,89 @@ def pass_settings(settings: Settings) -> PassSettings:
     )
 
 
-def pass_input(book: Book, settings: Settings, rooms: Iterable[Room], at_s: float | None = None) -> PassInput:
-    """The snapshot of this turn; ``at_s``: for that moment by the boot clock, which may be later."""
-    wanted, at_s = pass_settings(settings), book.mono if at_s is None else at_s
+def _pass_input(
+    state: EngineState, settings: TaskManagerSettings, rooms: Iterable[FreeResources], at_s: float | None = None
+) -> PassInput:
+    """The input of a pass of this turn. ``at_s``: for that moment by the boot clock, which may be later."""
+    wanted, at_s = pass_settings(settings), state.mono if at_s is None else at_s
     return PassInput(
-        now_s=book.mono,
-        wall_s=book.now,
-        queue=book.queue,
-        tasks=book.tasks,
-        rooms=list(rooms),
+        now_s=state.mono,
+        wall_s=state.now,
+        queue=state.queue,
+        tasks=state.tasks,
+        free_resources=list(rooms),
         running=[
-            booking(attempt, book.flights[key], book.tasks[key], wanted, at_s, settings.leases.missing_grace_s)
-            for key, attempt in book.attempts.items()
+            booking(attempt, state.tracking[key], state.tasks[key], wanted, at_s, settings.leases.missing_grace_s)
+            for key, attempt in state.attempts.items()
         ],
-        places=book.places,
-        policy=book.policy,
-        view=ClusterView(book.gpus, book.queue.waiting_gpu_s),
+        reservations=state.reservations,
+        policy=state.policy,
+        view=ClusterView(state.gpus, state.queue.waiting_gpu_s),
         settings=wanted,
-        last_used=book.gpu_last_used,
-        ahead_s=book.ahead_s,
+        last_used=state.gpu_last_used,
+        ahead_s=state.ahead_s,
     )
 
 
-def holdings(book: Book, limits: Limits) -> Holdings:
+def why_silent(state: EngineState, settings: TaskManagerSettings, node_id: NodeId, at_s: float | None = None) -> str:
+    """Why a node counts as silent; empty: it does not. ``at_s``: at that moment by the boot clock, which may be later
+    than that of the turn."""
+    at_s = state.mono if at_s is None else at_s
+    lease = state.leases.get(node_id)
+    if not state.nodes_live and (lease is None or not lease.heartbeat_seen):
+        return f"{node_id} has sent no heartbeat since TaskManager started"
+    if leases.is_silent(lease, started_s=state.first_seen(node_id), now_s=at_s, settings=settings.leases):
+        return f"{node_id} does not answer"
+    return ""
+
+
+def free_resources(state: EngineState, settings: TaskManagerSettings, at_s: float | None = None) -> list[FreeResources]:
+    """What is free on every node, and why some take nothing; at the moment of the turn, or at ``at_s``."""
+    return state.free_resources(lambda node_id: why_silent(state, settings, node_id, at_s))
+
+
+def current_pass_input(state: EngineState, settings: TaskManagerSettings, at_s: float | None = None) -> PassInput:
+    """What a pass of this turn sees. ``at_s``: nodes that are silent by then count as silent."""
+    return _pass_input(state, settings, free_resources(state, settings, at_s), at_s)
+
+
+def holdings(state: EngineState, limits: AdmissionLimits) -> GpuHoldings:
     """GPUs that live attempts hold, as these limits count them."""
-    attempts = book.attempts.values()
-    return Holdings.of(limits, ((book.tasks[one.id.task].owner, one.shape.gpus, one.timeout_s) for one in attempts))
+    attempts = state.attempts.values()
+    return GpuHoldings.of(limits, ((state.tasks[one.id.task].owner, one.shape.gpus, one.timeout_s) for one in attempts))
 
 
-def apart(there: PassInput, here: Reading, ahead_s: float) -> Callable[[], PassInput]:
-    """The snapshot at this moment as one of its own, which stays as it is while the book goes on, for one pass that
-    starts all that can start. Taking note of it is quick; what takes longer is left to the call, in whatever thread."""
-    settings = replace(there.settings, starts=sys.maxsize)
-    make_queue, tasks, places = there.queue.copier(), dict(there.tasks), dict(there.places)
+def detached_pass_input(snapshot: PassInput, reading: ClockReading, ahead_s: float) -> Callable[[], PassInput]:
+    """A copy of the pass input that stays as it is while the state changes, for one pass that starts all that can
+    start. Noting what to copy is quick; the returned function does the slow part, in any thread."""
+    settings = replace(snapshot.settings, starts=sys.maxsize)
+    make_queue, tasks, reservations = snapshot.queue.copier(), dict(snapshot.tasks), dict(snapshot.reservations)
 
     def make() -> PassInput:
         queue = make_queue()
         return replace(
-            there, now_s=here.mono, wall_s=here.now, ahead_s=ahead_s, queue=queue, tasks=tasks, places=places,
-            policy=queue.policy, settings=settings, last_used=lambda uuid: 0.0,
+            snapshot, now_s=reading.mono, wall_s=reading.now, ahead_s=ahead_s, queue=queue, tasks=tasks,
+            reservations=reservations, policy=queue.policy, settings=settings, last_used=lambda uuid: 0.0,
         )  # fmt: skip
 
     return make
 
 
 def booking(
-    attempt: Attempt, flight: Flight, task: Task, settings: PassSettings, now_s: float, patience_s: float
+    attempt: Attempt, tracking: AttemptTracking, task: Task, settings: PassSettings, now_s: float, patience_s: float
 ) -> Booking:
-    """What a live attempt holds, and until when at most: booked alike from its start, once that is known.
+    """What a live attempt holds, and until when at most, counted from its start once that is known.
 
-    One that must be over although its end is not known has outlived that only if its Worker says so: after a start of
-    TaskManager, or where a machine that is back does not list it, the end may just be on its way. A Worker also lists
-    what has ended until that is taken note of, so its first word is given ``patience_s``.
+    An attempt may have to be over although its end is not known. It has outlived its booking only if its Worker says
+    so. After a start of TaskManager, or if a node is back and does not list it, the report of the end may be under way.
+    A Worker also lists an ended attempt until its report is stored, so its first list counts after ``patience_s``.
     """
     whole_s = settings.duration_s(task) + attempt.timeout_s - task.timeout_s  # it may have been given more time
-    until_s = flight.booked_s + whole_s
-    if flight.running_s is not None:
-        until_s = min(until_s, flight.running_s + whole_s - settings.start_limit_s)
-    confirmed_s = flight.confirmed_s
-    is_open = flight.uncertain or flight.missing_since_s is not None
+    until_s = tracking.booked_s + whole_s
+    if tracking.running_s is not None:
+        until_s = min(until_s, tracking.running_s + whole_s - settings.start_limit_s)
+    confirmed_s = tracking.confirmed_s
+    is_open = tracking.uncertain or tracking.missing_since_s is not None
     awaited = until_s <= now_s and (is_open or (confirmed_s is not None and now_s - confirmed_s < patience_s))
     return Booking(
         attempt.id.task, task.owner, attempt.node_id, attempt.shape, attempt.gpu_uuids, attempt.timeout_s,
@@ -112,33 +137,20 @@ def booking(
     )  # fmt: skip
 
 
-def estimated_start(book: Book, task: Task, position: int, *, now: float, mono: float) -> tuple[float, bool] | None:
-    """When the waiting task at this position starts, as of the last pass, by the wall clock, and whether that is a
-    rough figure; None where nothing can be told."""
-    if book.plan is None or not book.queue.is_runnable(task.id):
+def estimated_start(
+    state: EngineState, task: Task, position: int, *, now: float, mono: float
+) -> tuple[float, bool] | None:
+    """When the waiting task at this position starts according to the last pass, by the wall clock; and whether that is
+    a rough estimate. None: not known."""
+    if state.plan is None or not state.queue.is_runnable(task.id):
         return None
-    estimate = estimate_of(book.plan, task, position)
+    estimate = state.plan.estimate_of(task, position)
     if estimate is None:
         return None
     return now + max(0.0, estimate.start_s - mono), estimate.rough
 
 
-def estimate_of(plan: Plan, task: Task, position: int) -> Estimate | None:
-    """What a pass says of a task that it left at this position; None where it can tell nothing."""
-    estimate, wait = plan.estimates.get(task.id), plan.wait_of(task)
-    if estimate is None and plan.rough is not None and (wait is None or wait.why not in _NEVER):
-        estimate, limited = plan.rough.at(position, task.shape), plan.limit_on(task)
-        if estimate is not None and limited is not None and limited.first_s is not None:
-            estimate = replace(estimate, start_s=max(estimate.start_s, limited.first_s))
-    return estimate if estimate is not None and math.isfinite(estimate.start_s) else None
-
-
-def promised_start(book: Book, task_id: TaskId, *, now: float, mono: float) -> float | None:
-    """No later than this it starts, by the wall clock, rounded up; None: nothing is promised."""
-    place = book.places.get(task_id)
+def promised_start(state: EngineState, task_id: TaskId, *, now: float, mono: float) -> float | None:
+    """The latest start that was promised, by the wall clock, rounded up; None: nothing is promised."""
+    place = state.reservations.get(task_id)
     return None if place is None else shown_promise(place, now=now, mono=mono)
-
-
-def shown_promise(place: Place, *, now: float, mono: float) -> float | None:
-    """A promised start as people are told it: by the wall clock, rounded up; None: nothing is promised."""
-    return None if place.promised_s is None else math.ceil(now + place.promised_s - mono) + PASS_S

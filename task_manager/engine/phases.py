@@ -1,7 +1,7 @@
 """Where the time of one attempt went.
 
-Placing is told by TaskManager's clock, the rest by the Worker's. Two clocks never agree to the millisecond, and people
-set them, so an instant is believed only where it can be true, and no phase is ever negative.
+The placement is by TaskManager's clock, the rest by the Worker's. Two clocks never agree to the millisecond, and people
+set them. So an instant counts only where it can be true, and no phase is ever negative.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Phases:
     running_s: float | None
 
 
-def phases(attempt: Attempt) -> Phases:
+def phases_of(attempt: Attempt) -> Phases:
     """The five phases of an attempt as far as they are over."""
     return Phases(
         scheduling_s=_span(attempt.queued_at, attempt.placed_at),
@@ -34,14 +34,18 @@ def phases(attempt: Attempt) -> Phases:
 
 
 def _dispatch(attempt: Attempt) -> float | None:
-    # The Worker's own instant is sharper than the moment its answer was read here, if it lies before that.
-    seen = attempt.answered_at
-    told = attempt.accepted_at
-    if told is not None and told >= attempt.placed_at and (seen is None or told <= seen):
-        return told - attempt.placed_at
-    if seen is not None:
-        return max(0.0, seen - attempt.placed_at)
-    return None if told is None else 0.0
+    # The Worker's own instant is more exact than the moment at which its answer arrived, if it lies before that.
+    answered_at = attempt.answered_at
+    accepted_at = attempt.accepted_at
+    if (
+        accepted_at is not None
+        and accepted_at >= attempt.placed_at
+        and (answered_at is None or accepted_at <= answered_at)
+    ):
+        return accepted_at - attempt.placed_at
+    if answered_at is not None:
+        return max(0.0, answered_at - attempt.placed_at)
+    return None if accepted_at is None else 0.0
 
 
 def running_s(attempt: Attempt) -> float | None:

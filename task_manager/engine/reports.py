@@ -1,7 +1,7 @@
 """What Workers say about attempts: reports, answers to launches, heartbeats.
 
-The fence is the attempt's number. A Worker is believed about the current attempt only, and told to discard what was
-given up here; the end of an attempt that counts is never discarded, however often it is told.
+The fence is the attempt's number. A Worker is believed about the current attempt only. It is told to discard attempts
+that were declared lost here. The end of the current attempt is never discarded, however often it is reported.
 """
 
 from __future__ import annotations
@@ -16,8 +16,17 @@ from headway.states import ATTEMPT, AttemptEventKind, AttemptState
 
 from ..model import Attempt
 from . import confirmation, extension, leases
-from .events import Accepted, Beat, BeatAnswer, LaunchAnswers, Refused, Report, StopOrder, StopsDelivered
-from .state import Flight
+from .events import (
+    AcceptedLaunch,
+    AttemptReport,
+    HeartbeatReceived,
+    HeartbeatReply,
+    LaunchesAnswered,
+    RefusedLaunch,
+    StopOrder,
+    StopsDelivered,
+)
+from .tracking import AttemptTracking
 from .turn import Turn, merge_known
 
 log = get_logger(__name__)
@@ -34,9 +43,9 @@ _ENDS = frozenset(
 )
 
 
-def on_report(turn: Turn, report: Report) -> bool:
+def on_report(turn: Turn, report: AttemptReport) -> bool:
     """Takes one report; answers whether the Worker is to discard the attempt."""
-    attempt = turn.book.attempt(report.attempt)
+    attempt = turn.state.attempt(report.attempt)
     if attempt is None:
         return turn.is_disowned(report.attempt)
     if attempt.node_id != report.node_id:
@@ -46,30 +55,30 @@ def on_report(turn: Turn, report: Report) -> bool:
     except ValueError:
         log.warning("report.unknown_kind", attempt=str(report.attempt), kind=report.kind)
         return False
-    turn.book.flights[attempt.id.task].missing_since_s = None
+    turn.state.tracking[attempt.id.task].missing_since_s = None
     if kind in _ENDS:
         reason = report.reason
         if reason is None:
             reason = EndReason(EndWord.PLATFORM_ERROR, detail="Its worker told no reason for the end.")
-        ended, reason = extension.at_end(_with_facts(attempt, report, attempt.state), reason)
+        ended, reason = extension.with_effective_timeout(_with_facts(attempt, report, attempt.state), reason)
         turn.end_attempt(ended, reason, elsewhere=report.elsewhere)
         return False
     if kind is AttemptEventKind.PROCESS_STARTED:
         _runs_since(turn, attempt)
     known = _with_facts(attempt, report, ATTEMPT.after(attempt.state, kind))
     if known != attempt:
-        turn.book.put_attempt(known)
+        turn.state.put_attempt(known)
     return False
 
 
 def _runs_since(turn: Turn, attempt: Attempt) -> None:
-    """By the boot clock of this machine, later than it was: the Worker's clock may be any."""
-    flight = turn.book.flights[attempt.id.task]
-    if flight.running_s is None:
-        flight.running_s = turn.book.mono
+    """Notes the start by the boot clock of this machine, a little late: the Worker's clock may be wrong."""
+    tracking = turn.state.tracking[attempt.id.task]
+    if tracking.running_s is None:
+        tracking.running_s = turn.state.mono
 
 
-def _with_facts(attempt: Attempt, report: Report, state: AttemptState) -> Attempt:
+def _with_facts(attempt: Attempt, report: AttemptReport, state: AttemptState) -> Attempt:
     return replace(
         attempt,
         state=state,
@@ -88,37 +97,37 @@ def _with_facts(attempt: Attempt, report: Report, state: AttemptState) -> Attemp
     )
 
 
-def on_launch_answers(turn: Turn, answers: LaunchAnswers) -> None:
-    """Takes a Worker's verdicts. An end may have been reported before the answer to its launch came."""
+def on_launches_answered(turn: Turn, answers: LaunchesAnswered) -> None:
+    """Takes a Worker's verdicts. The end of an attempt may have been reported before the answer to its launch."""
     for verdict in answers.verdicts:
-        attempt = turn.book.attempt(verdict.attempt)
+        attempt = turn.state.attempt(verdict.attempt)
         if attempt is None:
             continue
-        flight = turn.book.flights[attempt.id.task]
-        if isinstance(verdict, Accepted):
-            flight.uncertain = False
+        tracking = turn.state.tracking[attempt.id.task]
+        if isinstance(verdict, AcceptedLaunch):
+            tracking.uncertain = False
             _accepted(turn, attempt, verdict.accepted_at)
         else:
-            _refused(turn, attempt, flight, verdict)
+            _refused(turn, attempt, tracking, verdict)
 
 
 def _accepted(turn: Turn, attempt: Attempt, accepted_at: float | None) -> None:
     if attempt.answered_at is None:
         accepted_at = merge_known(attempt.accepted_at, accepted_at)
-        turn.book.put_attempt(replace(attempt, answered_at=turn.now, accepted_at=accepted_at))
+        turn.state.put_attempt(replace(attempt, answered_at=turn.now, accepted_at=accepted_at))
 
 
-def _refused(turn: Turn, attempt: Attempt, flight: Flight, verdict: Refused) -> None:
+def _refused(turn: Turn, attempt: Attempt, tracking: AttemptTracking, verdict: RefusedLaunch) -> None:
     if attempt.answered_at is not None or attempt.state not in (AttemptState.PLACED, AttemptState.STOPPING):
-        return  # it was accepted meanwhile: an answer to an older try
+        return  # it was accepted meanwhile: this answers an older try
     anew = verdict.slug == Fenced.slug and verdict.again_later  # the Worker was started again since
-    if verdict.again_later and not (anew and turn.book.incarnation(attempt.node_id) > attempt.incarnation):
-        until_s = turn.book.mono + turn.settings.unfit_s
-        turn.book.mark_unfit(attempt.node_id, until_s, verdict.sentence)
+    if verdict.again_later and not (anew and turn.state.incarnation(attempt.node_id) > attempt.incarnation):
+        until_s = turn.state.mono + turn.settings.unfit_s
+        turn.state.mark_unfit(attempt.node_id, until_s, verdict.sentence)
     log.info("launch.refused", attempt=str(attempt.id), node=attempt.node_id, slug=verdict.slug)
     if anew:
-        # The Worker's first heartbeat of this life says whether its last one took an earlier try: until then,
-        # starting it elsewhere could run it twice.
+        # The restarted Worker's first heartbeat says whether it took an earlier try before. Until then, a start
+        # elsewhere could run the task twice.
         return
     turn.refuse_attempt(attempt, verdict.sentence or verdict.slug)
 
@@ -126,102 +135,105 @@ def _refused(turn: Turn, attempt: Attempt, flight: Flight, verdict: Refused) -> 
 def on_stops_delivered(turn: Turn, delivered: StopsDelivered) -> None:
     """The Worker will not start these any more. Those whose launch had no answer are asked about once more."""
     for attempt_id in delivered.attempts:
-        attempt = turn.book.attempt(attempt_id)
+        attempt = turn.state.attempt(attempt_id)
         if attempt is not None:
-            flight = turn.book.flights[attempt_id.task]
-            flight.stop_delivered = True
-            if attempt.answered_at is None and flight.uncertain:
+            tracking = turn.state.tracking[attempt_id.task]
+            tracking.stop_delivered = True
+            if attempt.answered_at is None and tracking.uncertain:
                 turn.relaunches.append(attempt_id)
 
 
-def on_beat(turn: Turn, beat: Beat) -> BeatAnswer:
+def on_heartbeat(turn: Turn, heartbeat: HeartbeatReceived) -> HeartbeatReply:
     """Takes a heartbeat.
 
     Raises:
         Fenced: a later start of the same Worker has been heard.
     """
-    book = turn.book
-    before = book.leases.get(beat.node_id)
-    if before is not None and before.incarnation > beat.incarnation:
-        raise Fenced(f"A later start of the worker {beat.node_id} has been heard; this one is superseded.")
-    grant = leases.on_heartbeat(
+    state = turn.state
+    before = state.leases.get(heartbeat.node_id)
+    if before is not None and before.incarnation > heartbeat.incarnation:
+        raise Fenced(f"A later start of the worker {heartbeat.node_id} has been heard; this one is superseded.")
+    grant = leases.renew(
         before,
-        incarnation=beat.incarnation,
-        address=beat.address,
-        stopping=beat.stopping,
-        files_suspended=beat.files_suspended,
-        other_workers=_worker_count(turn, beat) > 1,
+        incarnation=heartbeat.incarnation,
+        address=heartbeat.address,
+        stopping=heartbeat.stopping,
+        files_suspended=heartbeat.files_suspended,
+        other_workers=_worker_count(turn, heartbeat) > 1,
         planned_stop=turn.planned_stop,
-        now_s=book.mono,
+        now_s=state.mono,
     )
-    was_silent = leases.silent(
-        before, started_s=book.first_seen(beat.node_id), now_s=book.mono, settings=turn.settings.leases
+    was_silent = leases.is_silent(
+        before, started_s=state.first_seen(heartbeat.node_id), now_s=state.mono, settings=turn.settings.leases
     )
-    book.put_lease(beat.node_id, grant.lease)
+    state.put_lease(heartbeat.node_id, grant.lease)
     if was_silent:
-        book.pass_needed = True
-    if before is None or not before.heard:
-        book.pass_needed = True
-        log.info("worker.heard", node=beat.node_id, incarnation=beat.incarnation, live=len(beat.live))
-    discard = tuple(a for a in beat.live if _confirm(turn, beat, a))
-    moved = before is not None and before.incarnation < beat.incarnation and before.address != beat.address
-    _look_for_missing(turn, beat, moved=moved)
-    confirmation.heard(book, beat.node_id, len(discard))
+        state.pass_needed = True
+    if before is None or not before.heartbeat_seen:
+        state.pass_needed = True
+        log.info("worker.heard", node=heartbeat.node_id, incarnation=heartbeat.incarnation, live=len(heartbeat.live))
+    discard = tuple(a for a in heartbeat.live if _confirm(turn, heartbeat, a))
+    moved = before is not None and before.incarnation < heartbeat.incarnation and before.address != heartbeat.address
+    _look_for_missing(turn, heartbeat, moved=moved)
+    confirmation.on_heartbeat(state, heartbeat.node_id, len(discard))
     stop = tuple(
         StopOrder(attempt.id, attempt.stop_word or "cancelled")
-        for attempt in book.on_node(beat.node_id)
+        for attempt in state.on_node(heartbeat.node_id)
         if attempt.state is AttemptState.STOPPING
     )
-    extend = tuple(extension.order(a) for a in book.on_node(beat.node_id) if extension.is_due(a))
-    return BeatAnswer(grant.enforced, discard, stop, extend)
+    extend = tuple(extension.extend_order(a) for a in state.on_node(heartbeat.node_id) if extension.is_due(a))
+    return HeartbeatReply(grant.enforced, discard, stop, extend)
 
 
-def _worker_count(turn: Turn, beat: Beat) -> int:
-    return len(turn.book.nodes.keys() | {beat.node_id})
+def _worker_count(turn: Turn, heartbeat: HeartbeatReceived) -> int:
+    return len(turn.state.nodes.keys() | {heartbeat.node_id})
 
 
-def _confirm(turn: Turn, beat: Beat, attempt_id: AttemptId) -> bool:
-    """The machine has this attempt. Answers whether to discard it there."""
-    attempt = turn.book.attempt(attempt_id)
+def _confirm(turn: Turn, heartbeat: HeartbeatReceived, attempt_id: AttemptId) -> bool:
+    """Notes that the node has this attempt; returns whether to discard it there."""
+    attempt = turn.state.attempt(attempt_id)
     if attempt is None:
         return turn.is_disowned(attempt_id)
-    if attempt.node_id != beat.node_id:
+    if attempt.node_id != heartbeat.node_id:
         return True
-    flight = turn.book.flights[attempt_id.task]
-    if flight.uncertain:
-        flight.confirmed_s = turn.book.mono
-    flight.sent, flight.uncertain, flight.missing_since_s = True, False, None
+    tracking = turn.state.tracking[attempt_id.task]
+    if tracking.uncertain:
+        tracking.confirmed_s = turn.state.mono
+    tracking.sent, tracking.uncertain, tracking.missing_since_s = True, False, None
     _accepted(turn, attempt, None)
     return False
 
 
-def _look_for_missing(turn: Turn, beat: Beat, *, moved: bool) -> None:
-    # A name that comes from elsewhere may be a second machine's: then the first one may still run what it had, until
-    # its next heartbeat is refused and its launchers have ended it. A lease is ample for that.
+def _look_for_missing(turn: Turn, heartbeat: HeartbeatReceived, *, moved: bool) -> None:
+    # A known name from a new address may be a second machine. Then the first one may still run its attempts, until its
+    # next heartbeat is refused and its launchers end them. One lease is enough for that.
     patience_s = turn.settings.leases.lease_s if moved else 0.0
-    listed = set(beat.live)
-    for attempt in turn.book.on_node(beat.node_id):
+    listed = set(heartbeat.live)
+    for attempt in turn.state.on_node(heartbeat.node_id):
         if attempt.id in listed:
             continue
-        flight = turn.book.flights[attempt.id.task]
-        if attempt.answered_at is None and attempt.incarnation < beat.incarnation:
-            _not_taken(turn, attempt, beat.incarnation)
+        tracking = turn.state.tracking[attempt.id.task]
+        if attempt.answered_at is None and attempt.incarnation < heartbeat.incarnation:
+            _not_taken(turn, attempt, heartbeat.incarnation)
             continue
-        # A launch that may still be on its way proves nothing, unless its stop was there first.
-        if attempt.answered_at is None and not flight.stop_delivered:
+        # A launch may still be under way, so its absence proves nothing, unless its stop arrived first.
+        if attempt.answered_at is None and not tracking.stop_delivered:
             continue
-        if flight.missing_since_s is None:
-            flight.missing_since_s = turn.book.mono + patience_s
-        elif leases.is_gone(flight.missing_since_s, now_s=turn.book.mono, settings=turn.settings.leases):
-            turn.lose(attempt, f"{beat.node_id} does not have it any more.")
+        if tracking.missing_since_s is None:
+            tracking.missing_since_s = turn.state.mono + patience_s
+        elif leases.is_gone(tracking.missing_since_s, now_s=turn.state.mono, settings=turn.settings.leases):
+            turn.lose_attempt(attempt, f"{heartbeat.node_id} does not have it any more.")
 
 
 def _not_taken(turn: Turn, attempt: Attempt, incarnation: int) -> None:
-    """No launch to a Worker's last life can arrive any more, and what that one took is listed by this one from its
-    first heartbeat on: so it runs nowhere, and the same attempt is sent to this life."""
+    """The Worker was restarted before it took the launch: send the same attempt to the restarted one.
+
+    No launch to the old process can arrive any more. What that one took, the new process lists from its first
+    heartbeat on. So the attempt runs nowhere.
+    """
     if attempt.state is AttemptState.STOPPING:
         turn.refuse_attempt(attempt, "the worker was restarted before it took it")
         return
-    turn.book.put_attempt(replace(attempt, incarnation=incarnation))
-    turn.book.flights[attempt.id.task].uncertain = False
+    turn.state.put_attempt(replace(attempt, incarnation=incarnation))
+    turn.state.tracking[attempt.id.task].uncertain = False
     turn.relaunches.append(attempt.id)

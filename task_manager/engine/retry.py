@@ -1,8 +1,8 @@
-"""What follows the end of an attempt: another one, or the end of the task.
+"""What follows the end of an attempt: another attempt, or the end of the task.
 
-Three budgets, kept apart: the user's own retries for failures of the user's process; a small one for faults of the
-platform; and a larger one for attempts that were lost with their machine, which is nobody's fault, but a task that
-brings down every machine it meets must end some day.
+There are three separate budgets. The user's own retries are for failures of the user's process. A small budget is for
+faults of the platform. A larger one is for attempts that were lost with their node. That is nobody's fault, but a task
+that brings down every node must end some day.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class RetrySettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Requeue:
-    """The task goes back into the queue, its age kept. ``task`` has the counters and the pause already."""
+class RequeueTask:
+    """The task goes back into the queue and keeps its age. ``task`` already has the new counters and the pause."""
 
     task: Task
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class EndTask:
     """The task has ended."""
 
     state: TaskState
@@ -56,54 +56,54 @@ def after_end(
     now: float,
     elsewhere: bool = False,
     settings: RetrySettings = RetrySettings(),  # frozen
-) -> Requeue | End:
+) -> RequeueTask | EndTask:
     """Decides after an attempt of ``task`` on ``node_id`` ended with ``reason``.
 
-    ``elsewhere``: the Worker says that it can't run this task.
+    ``elsewhere``: the Worker says that it can't run this task, but another node may.
     """
     if reason.succeeded:
-        return End(TaskState.SUCCEEDED, reason)
+        return EndTask(TaskState.SUCCEEDED, reason)
     if task.cancel_by is not None:
-        return End(TaskState.CANCELLED, _cancelled(reason))
+        return EndTask(TaskState.CANCELLED, _cancelled(reason))
     if reason.word is EndWord.NODE_LOST:
         if task.losses >= LOSSES_BORNE:
-            return End(reason.task_state, reason)
+            return EndTask(reason.task_state, reason)
         pause_s = _grown(_LOSS_PAUSE_S, task.losses - 1) if task.losses else 0.0
         return _again(task, now, pause_s, node_id, losses=task.losses + 1, refusals=0)
     if reason.platform_retry:
         if task.platform_failures >= settings.platform_retries:
-            return End(reason.task_state, reason)
+            return EndTask(reason.task_state, reason)
         pause_s = _grown(settings.platform_retry_delay_s, task.platform_failures)
         return _again(task, now, pause_s, node_id, platform_failures=task.platform_failures + 1, refusals=0)
     if reason.user_retry and task.user_failures < task.retries:
         avoid = node_id if elsewhere else None
         return _again(task, now, 0.0, avoid, user_failures=task.user_failures + 1, refusals=0)
-    return End(reason.task_state, reason)
+    return EndTask(reason.task_state, reason)
 
 
-def after_refusal(task: Task, *, node_id: NodeId, now: float, others: bool) -> Requeue | End:
+def after_refusal(task: Task, *, node_id: NodeId, now: float, others: bool) -> RequeueTask | EndTask:
     """Decides after a Worker refused a launch, which costs no retry.
 
     ``others``: other nodes may take it, so the first refusal needs no pause.
     """
     if task.cancel_by is not None:
-        return End(TaskState.CANCELLED, EndReason(EndWord.CANCELLED))
+        return EndTask(TaskState.CANCELLED, EndReason(EndWord.CANCELLED))
     pause_s = 0.0 if others and task.refusals == 0 else _grown(_REFUSAL_PAUSE_S, task.refusals)
     return _again(task, now, pause_s, node_id, refusals=task.refusals + 1)
 
 
 def disown(task: Task, number: int) -> Task:
-    """Remembers that an attempt was given up here while a Worker may still have it."""
+    """Remembers that an attempt was declared lost here while a Worker may still have it."""
     return replace(task, disowned=(*task.disowned, number)[-_REMEMBERED_NUMBERS:])
 
 
-def _again(task: Task, now: float, pause_s: float, avoid: NodeId | None, **counters: int) -> Requeue:
+def _again(task: Task, now: float, pause_s: float, avoid: NodeId | None, **counters: int) -> RequeueTask:
     nodes = task.avoid
     if avoid is not None:
         nodes = (*(n for n in nodes if n != avoid), avoid)[-_REMEMBERED_NODES:]
     not_before = now + pause_s if pause_s else 0.0
     changed: dict[str, Any] = dict(counters)
-    return Requeue(
+    return RequeueTask(
         replace(task, state=TaskState.QUEUED, not_before=not_before, queued_at=now + pause_s, avoid=nodes, **changed)
     )
 

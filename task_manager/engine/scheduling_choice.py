@@ -1,7 +1,7 @@
-"""Which policy and discipline act, who said so, and what policies have learnt.
+"""Which policy and discipline are in use, who chose them, and what policies have learnt.
 
-The configuration says what acts at first; an admin may say otherwise on the running queue, which is stored and counts
-until it is taken back. Tasks keep their places in line with the new rule, and promises that were given stay.
+The configuration chooses at first. An admin may choose another one for the running queue. That choice is stored and
+counts until it is taken back. Waiting tasks stay in the queue and get the new order. Promised starts stay.
 """
 
 from __future__ import annotations
@@ -9,31 +9,24 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from headway.errors import InvalidInput
 from headway.logs import get_logger
 
 from ..order import policies
-from ..order.guard import let_ours_pass, words
+from ..order.guard import message_of, reraise_ctrl_c
 from ..order.policy import Policy
-from ..planning.plan import Discipline
-from ..settings import Settings
-
-if TYPE_CHECKING:
-    from .events import SetScheduling
-    from .turn import Turn
+from ..planning.pass_model import Discipline
+from ..settings import TaskManagerSettings
 
 log = get_logger(__name__)
 
 POLICY, DISCIPLINE = "policy", "discipline"
 DEFAULT = "default"  # as configured
-_SAVED_EVERY_S = 60.0
-_TASKS_PER_INTERVAL = 1_000  # a long queue makes long states, so they are saved less often
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class AdminChoice:
     """What an admin set."""
 
     value: str
@@ -42,26 +35,26 @@ class Chosen:
 
 
 @dataclass(slots=True)
-class Steering:
-    """What acts now, as of the last commit; one object of the engine, changed between turns only."""
+class SchedulingChoice:
+    """What is in use since the last commit. The engine has one object, and changes it only between turns."""
 
-    configured: Settings
+    configured: TaskManagerSettings
     configured_policy: Policy
-    chosen: dict[str, Chosen] = field(default_factory=dict)
-    states: dict[str, str] = field(default_factory=dict)  # of policies by name, as stored
-    settings: Settings = field(init=False)
+    admin_choices: dict[str, AdminChoice] = field(default_factory=dict)
+    policy_states: dict[str, str] = field(default_factory=dict)  # of policies by name, as stored
+    settings: TaskManagerSettings = field(init=False)
     policy: Policy = field(init=False)
-    problem: str = ""  # why what an admin set can't act
+    problem: str = ""  # why what an admin set can't be used
     saved_s: float = 0.0  # boot clock
 
     def __post_init__(self) -> None:
         self.settings, self.policy = self.configured, self.configured_policy
 
-    def load(self, chosen: Mapping[str, Chosen], states: Mapping[str, str]) -> None:
-        """Takes over what is stored. A policy that can't be had any more leaves the queue to the configured one."""
-        was = self.chosen.get(POLICY)
-        self.chosen, self.states = dict(chosen), dict(states)
-        there = self.chosen.get(POLICY)
+    def load(self, chosen: Mapping[str, AdminChoice], states: Mapping[str, str]) -> None:
+        """Takes over what is stored. If that policy can't be loaded any more, the configured one is used."""
+        was = self.admin_choices.get(POLICY)
+        self.admin_choices, self.policy_states = dict(chosen), dict(states)
+        there = self.admin_choices.get(POLICY)
         if there != was:
             self.policy, self.problem = self.configured_policy, ""
             if there is not None:
@@ -71,7 +64,7 @@ class Steering:
                     why = error.message.rstrip(".")
                     self.problem = f"{there.value} can't be had ({why}); {self.configured_text} orders the queue"
                     log.error("policy.unusable", reason=self.problem, instead=self.policy.name)
-        named = self.chosen.get(DISCIPLINE)
+        named = self.admin_choices.get(DISCIPLINE)
         discipline = Discipline(named.value) if named is not None else self.configured.discipline
         self.settings = replace(self.configured, discipline=discipline)
 
@@ -95,89 +88,65 @@ class Steering:
 
     @property
     def policy_text(self) -> str:
-        """What acts, with its parameters, as it was asked for."""
+        """The policy in use with its parameters, as it was asked for."""
         return self.configured_text if self.problem else self.asked_text
 
     @property
     def asked_text(self) -> str:
-        """What an admin set, though it may not be had, else what is configured."""
-        there = self.chosen.get(POLICY)
+        """What an admin set, even if it can't be loaded; else what is configured."""
+        there = self.admin_choices.get(POLICY)
         return self.configured_text if there is None else there.value
 
-    def took(self, turn: Turn) -> None:
-        """The turn is on disk."""
-        self.settings = turn.settings
-        if POLICY in turn.chosen:
+    def commit(
+        self,
+        settings: TaskManagerSettings,
+        policy: Policy,
+        chosen: Mapping[str, AdminChoice | None],
+        states: Mapping[str, str],
+    ) -> None:
+        """A turn is on disk: these settings and this policy are in use, and these choices and states are stored."""
+        self.settings, self.policy = settings, policy
+        if POLICY in chosen:
             self.problem = ""
-        for name, chosen in turn.chosen.items():
-            if chosen is None:
-                self.chosen.pop(name, None)
+        for name, choice in chosen.items():
+            if choice is None:
+                self.admin_choices.pop(name, None)
             else:
-                self.chosen[name] = chosen
-        self.policy = turn.book.policy
-        self.states.update(turn.states)
+                self.admin_choices[name] = choice
+        self.policy_states.update(states)
 
     def restore(self, policy: Policy) -> None:
-        """Gives a policy back what it had learnt; without it, it learns anew."""
-        text = self.states.get(policy.name)
+        """Gives a policy its stored state back; without one it starts to learn anew."""
+        text = self.policy_states.get(policy.name)
         if text is None:
             return
         try:
             policy.restore(json.loads(text))
-        except BaseException as error:  # also what one of another version can't read
-            let_ours_pass(error)
-            log.warning("policy.state_not_restored", policy=policy.name, reason=words(error))
+        except BaseException as error:  # a policy of another version may not be able to read it
+            reraise_ctrl_c(error)
+            log.warning("policy.state_not_restored", policy=policy.name, reason=message_of(error))
 
-    def save(self, turn: Turn) -> None:
-        """Puts down what the acting policy has learnt, if it has learnt anything since the last time."""
-        self.saved_s = turn.book.mono
-        policy = turn.book.policy
+    def learnt(self, policy: Policy) -> str:
+        """What a policy has learnt, as text; empty where that is nothing new since the last time."""
         try:
             state = policy.state()
             text = json.dumps(state, allow_nan=False) if state else ""
         except BaseException as error:
-            let_ours_pass(error)
-            log.warning("policy.state_not_saved", policy=policy.name, reason=words(error))
-            return
-        if text and text != self.states.get(policy.name):
-            turn.states[policy.name] = text
+            reraise_ctrl_c(error)
+            log.warning("policy.state_not_saved", policy=policy.name, reason=message_of(error))
+            return ""
+        return text if text != self.policy_states.get(policy.name) else ""
 
-    def save_now_and_then(self, turn: Turn) -> None:
-        """As ``save``, when it is time."""
-        every_s = _SAVED_EVERY_S * (1 + len(turn.book.queue) // _TASKS_PER_INTERVAL)
-        if turn.book.mono - self.saved_s >= every_s:
-            self.save(turn)
+    def discipline(self, text: str) -> Discipline:
+        """The discipline of this name.
 
-
-def on_set(turn: Turn, steering: Steering, event: SetScheduling) -> None:
-    """Another policy or discipline from this turn on.
-
-    Raises:
-        InvalidInput: there is no such one; nothing has changed.
-    """
-    asked = None if event.policy is None else event.policy.strip()
-    named = None if event.discipline is None else event.discipline.strip()
-    policy = steering.make(asked) if asked is not None else None
-    discipline = _discipline(steering, named) if named is not None else None
-    for name, value in ((POLICY, asked), (DISCIPLINE, named)):
-        if value is not None:
-            turn.chosen[name] = None if value == DEFAULT else Chosen(value, event.by, turn.now)
-    if policy is not None:
-        steering.save(turn)  # of the one that goes
-        if policy is not turn.book.policy:
-            steering.restore(policy)
-            turn.book.change_policy(policy)
-    if discipline is not None:
-        turn.settings = replace(turn.settings, discipline=discipline)
-    turn.book.pass_needed = True
-    log.warning("scheduling.set", policy=asked, discipline=named, by=event.by)
-
-
-def _discipline(steering: Steering, text: str) -> Discipline:
-    if text == DEFAULT:
-        return steering.configured.discipline
-    try:
-        return Discipline(text)
-    except ValueError:
-        known = ", ".join(Discipline)
-        raise InvalidInput(f"There is no discipline {text!r}; there are {known}, and {DEFAULT}.") from None
+        Raises:
+            InvalidInput: there is none.
+        """
+        if text == DEFAULT:
+            return self.configured.discipline
+        try:
+            return Discipline(text)
+        except ValueError:
+            known = ", ".join(Discipline)
+            raise InvalidInput(f"There is no discipline {text!r}; there are {known}, and {DEFAULT}.") from None

@@ -1,8 +1,8 @@
-"""All that is queued or runs, in memory: an image of the database, with the indexes that decisions need.
+"""All that waits or runs, in memory: an image of the database, with the indexes that decisions need.
 
-Values are immutable and change only by being put anew, so each change has an exact inverse. A turn of the engine
-changes the book, writes the same changes in one transaction, and takes them back if that fails: the book never stays
-ahead of the disk.
+Values are immutable: a change puts a new value, so each change has an exact inverse. A turn of the engine changes the
+state and writes the same changes in one transaction. If that fails, it takes them back. So the state is never ahead of
+the disk.
 """
 
 from __future__ import annotations
@@ -10,120 +10,97 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from headway.ids import AttemptId, NodeId, TaskId
 
-from ..clocks import Reading
+from ..clocks import ClockReading
+from ..limits import AdmissionLimits
 from ..model import Attempt, Node, Task
 from ..order.policy import Policy
 from ..order.queue import TaskQueue
-from ..planning.admission import Limits
-from ..planning.bookings import MovedPromise, Place
-from ..planning.placement import Room, why_closed
-from ..planning.plan import Plan
-from ..planning.scheduling_pass import is_out_of_reach, starts_nothing
+from ..planning.bookings import MovedPromise, Reservation
+from ..planning.pass_model import Plan
+from ..planning.placement import FreeResources, why_closed
+from ..planning.scheduling_pass import would_change_nothing, would_start_nothing
 from .leases import NodeLease
+from .tracking import AttemptTracking, UnfitNode, may_accept_work_again
 
 _LONGEST_PAUSE_S = 3_600.0
 V = TypeVar("V")
 
 
 @dataclass(slots=True)
-class Flight:
-    """What is known about the launch of a live attempt; rebuilt by asking the Worker again, so never stored."""
-
-    sent: bool = False  # a launch may have left: the Worker may know of it
-    uncertain: bool = False  # a launch had no answer
-    confirmed_s: float | None = None  # boot clock: from then on its machine can have told its end
-    placed_s: float = 0.0  # boot clock: when it was placed, or TaskManager's start if that was later
-    booked_s: float = 0.0  # boot clock: when it was placed; of another life of the machine the wall clock tells it
-    running_s: float | None = None  # boot clock: since when its process is known to run
-    launched_s: float = 0.0  # boot clock: when a launch was last under way
-    missing_since_s: float | None = None  # boot clock: since when its machine does not list it
-    stop_delivered: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Unfit:
-    """A node that refused work, until its status changes or the time is over."""
-
-    seen: Node | None
-    until_s: float  # boot clock
-    sentence: str
-
-
-@dataclass(slots=True)
-class _Usage:
+class _BookedResources:
     cpu_centi: int = 0
     memory_bytes: int = 0
     tasks: dict[TaskId, None] = field(default_factory=dict)
 
 
 class DoubleBooked(Exception):
-    """Two live attempts claim one GPU: a bug, never to be written down."""
+    """Two live attempts claim one GPU: a bug that must never reach the disk."""
 
 
-class Book:
+class EngineState:
     """Tasks, live attempts, queue, nodes, leases."""
 
     def __init__(
         self,
         policy: Policy,
-        here: Reading,
+        reading: ClockReading,
         *,
         ahead_s: float = 0.0,
-        limits: Limits | None = None,
+        limits: AdmissionLimits | None = None,
         arrivals_s: float = 0.0,
     ) -> None:
-        self.begin(here, ahead_s)
+        self.begin(reading, ahead_s)
         self.started_s = self.mono  # silence is counted from here at the earliest
         self.tasks: dict[TaskId, Task] = {}  # those that have not ended
         self.attempts: dict[TaskId, Attempt] = {}  # live ones: a task has at most one
-        self.flights: dict[TaskId, Flight] = {}
+        self.tracking: dict[TaskId, AttemptTracking] = {}
         self.held: dict[TaskId, None] = {}
         self.queue = TaskQueue(policy, limits=limits)
         self.policy = policy
-        self.places: dict[TaskId, Place] = {}  # stored ones, by the boot clock
-        self.moved: dict[TaskId, MovedPromise] = {}  # what waiting tasks were promised, and no longer holds
-        self.ordered_at = -math.inf  # wall clock: since when this policy orders, as far as it was seen
-        self.plan: Plan | None = None  # of the last pass, for people
+        self.reservations: dict[TaskId, Reservation] = {}  # stored ones, by the boot clock
+        self.moved_promises: dict[TaskId, MovedPromise] = {}  # promises to waiting tasks that no longer hold
+        self.ordered_at = -math.inf  # wall clock: since when this policy orders the queue, as far as is known
+        self.plan: Plan | None = None  # of the last pass, for pages
         self.planned_s = -math.inf  # boot clock: when that was
-        self.next_pass_s: float | None = None  # boot clock: when one is due though nothing happens
+        self.next_pass_s: float | None = None  # boot clock: when the next pass is due even if nothing happens
         self.nodes: dict[NodeId, Node] = {}
         self.leases: dict[NodeId, NodeLease] = {}
-        self.unfit: dict[NodeId, Unfit] = {}
-        self.doubts: dict[NodeId, str] = {}  # why what is free on a node may not be free (``doubts``)
-        self.nodes_live = False  # the nodes are as ResourceManager says now, not as it once said
+        self.unfit: dict[NodeId, UnfitNode] = {}
+        self.unconfirmed: dict[NodeId, str] = {}  # why a node takes no work (``confirmation``)
+        self.nodes_live = False  # whether the nodes are as ResourceManager says now, not as they were stored
         self.pass_needed = True
-        self.rough_due = False  # tasks came or went without a pass: what the plan says roughly is of before
+        self.rough_due = False  # tasks came or went without a pass: the plan's rough estimates are outdated
         self._first_seen: dict[NodeId, float] = {}
-        self._usage: dict[NodeId, _Usage] = {}
+        self._usage: dict[NodeId, _BookedResources] = {}
         self._gpus: dict[str, TaskId] = {}
         self._gpu_used: dict[str, int] = {}
         self._uses = 0
         self._paused: list[tuple[float, TaskId, float]] = []
-        self._pauses: dict[TaskId, tuple[float, float]] = {}  # the same by task: until when, and its ``not_before``
+        self._pauses: dict[TaskId, tuple[float, float]] = {}  # the same by task: its end, and the task's ``not_before``
         self._arrivals_s = arrivals_s
 
     # -- turns ------------------------------------------------------------------------------------
 
-    def begin(self, here: Reading, ahead_s: float) -> None:
-        """Starts a turn at this instant. ``ahead_s``: the steady clock of the wall clock."""
-        self.here, self.ahead_s = here, ahead_s
-        self.now, self.mono = here.now, here.mono
+    def begin(self, reading: ClockReading, ahead_s: float) -> None:
+        """Starts a turn at this instant. ``ahead_s``: by how much the steady clock is ahead of the wall clock."""
+        self.reading, self.ahead_s = reading, ahead_s
+        self.now, self.mono = reading.now, reading.mono
         self.commit()
 
     def commit(self) -> None:
-        """The turn's changes are durable (or there were none)."""
+        """The turn's changes are on disk (or there were none)."""
         self._undo: list[Callable[[], None]] = []
         self.dirty_tasks: dict[TaskId, Task] = {}
         self.dirty_attempts: dict[AttemptId, Attempt] = {}
         self.dirty_nodes: dict[NodeId, Node | None] = {}
         self.dirty_leases: dict[NodeId, NodeLease] = {}
-        self.dirty_places: dict[TaskId, Place | None] = {}
-        self.dirty_moved: dict[TaskId, MovedPromise | None] = {}
+        self.dirty_reservations: dict[TaskId, Reservation | None] = {}
+        self.dirty_moved_promises: dict[TaskId, MovedPromise | None] = {}
 
     def rollback(self) -> None:
         """Takes back all changes since ``begin``."""
@@ -137,29 +114,29 @@ class Book:
     def dirty(self) -> bool:
         return bool(
             self.dirty_tasks or self.dirty_attempts or self.dirty_nodes or self.dirty_leases
-            or self.dirty_places or self.dirty_moved
+            or self.dirty_reservations or self.dirty_moved_promises
         )  # fmt: skip
 
     # -- changes ----------------------------------------------------------------------------------
 
     def put_task(self, task: Task) -> None:
-        """Stores a task as it is now; one that has ended leaves the book."""
+        """Stores a task as it is now; a task that has ended leaves the state."""
         before = self.tasks.get(task.id)
         self.dirty_tasks[task.id] = task
         self._set_task(task.id, None if task.ended else task)
         self._undo.append(lambda: self._set_task(task.id, before))
 
     def put_attempt(self, attempt: Attempt) -> None:
-        """Stores an attempt as it is now; one that has ended gives back what it booked.
+        """Stores an attempt as it is now; an attempt that has ended gives back its resources.
 
         Raises:
             DoubleBooked: one of its GPUs belongs to another attempt.
         """
         key = attempt.id.task
-        before, flight = self.attempts.get(key), self.flights.get(key)
+        before, tracking = self.attempts.get(key), self.tracking.get(key)
         self.dirty_attempts[attempt.id] = attempt
-        self._set_attempt(key, attempt if attempt.live else None, flight)
-        self._undo.append(lambda: self._set_attempt(key, before, flight))
+        self._set_attempt(key, attempt if attempt.live else None, tracking)
+        self._undo.append(lambda: self._set_attempt(key, before, tracking))
 
     def put_node(self, node: Node) -> None:
         """Stores what ResourceManager says of a node."""
@@ -195,29 +172,31 @@ class Book:
 
         self._undo.append(back)
 
-    def put_places(self, places: Mapping[TaskId, Place], moved: Mapping[TaskId, MovedPromise]) -> None:
-        """Stores what a pass said: these places and moved promises, and no others."""
-        before = self.places, self.moved
-        _note(self.dirty_places, self.places, places)
-        _note(self.dirty_moved, self.moved, moved)
-        self.places, self.moved = dict(places), dict(moved)
+    def put_reservations(
+        self, reservations: Mapping[TaskId, Reservation], moved: Mapping[TaskId, MovedPromise]
+    ) -> None:
+        """Stores what a pass decided: these reservations and moved promises, and no others."""
+        before = self.reservations, self.moved_promises
+        _collect_changes(self.dirty_reservations, self.reservations, reservations)
+        _collect_changes(self.dirty_moved_promises, self.moved_promises, moved)
+        self.reservations, self.moved_promises = dict(reservations), dict(moved)
 
         def back() -> None:
-            self.places, self.moved = before
+            self.reservations, self.moved_promises = before
 
         self._undo.append(back)
 
     def change_policy(self, policy: Policy) -> None:
-        """Another rule of order from now on; tasks and places stay."""
+        """Orders the queue by another policy from now on; tasks and reservations stay."""
         before = self.policy
         self._set_policy(policy)
         self._undo.append(lambda: self._set_policy(before))
 
     def mark_unfit(self, node_id: NodeId, until_s: float, sentence: str) -> None:
-        """No new work for a node until what ResourceManager says of it changes, ``until_s`` at the latest."""
-        self.unfit[node_id] = Unfit(self.nodes.get(node_id), until_s, sentence)
+        """Gives a node no new work until ResourceManager reports a change of it, or until ``until_s``."""
+        self.unfit[node_id] = UnfitNode(self.nodes.get(node_id), until_s, sentence)
 
-    def wake(self) -> None:
+    def end_pauses(self) -> None:
         """Makes tasks runnable whose pause is over."""
         while self._paused and self._paused[0][0] <= self.mono:
             _, task_id, not_before = heapq.heappop(self._paused)
@@ -235,30 +214,30 @@ class Book:
                 del self.unfit[node_id]
                 self.pass_needed = True
 
-    def woke(self, mono: float) -> None:
-        """Nobody could be heard up to this moment of the boot clock."""
+    def after_sleep(self, mono: float) -> None:
+        """No heartbeat could arrive up to this moment of the boot clock."""
         self.started_s = mono
         self._first_seen.clear()
-        for flight in self.flights.values():
-            flight.confirmed_s = mono
+        for tracking in self.tracking.values():
+            tracking.confirmed_s = mono
 
     def adopt(self, task: Task | None, attempt: Attempt | None) -> None:
-        """At the start: what the database holds. Whether a Worker knows of the attempt is open until it is asked."""
+        """Takes over what the database holds at a start. A Worker may or may not know of the attempt."""
         if task is not None:
             self._set_task(task.id, task)
         if attempt is not None:
-            flight = Flight(sent=True, uncertain=True, placed_s=self.mono, launched_s=self.mono)
-            same_life = attempt.boot_id == self.here.boot_id
-            flight.booked_s = attempt.placed_s if same_life else self._ago(attempt.placed_at)
+            tracking = AttemptTracking(sent=True, uncertain=True, placed_s=self.mono, launched_s=self.mono)
+            same_life = attempt.boot_id == self.reading.boot_id
+            tracking.booked_s = attempt.placed_s if same_life else self._ago(attempt.placed_at)
             if attempt.started_at is not None:
-                # By the Worker's clock, which may be slow: not before it was placed.
+                # The start is by the Worker's clock, which may be slow: it was not before the placement.
                 later_s = max(0.0, attempt.started_at - attempt.placed_at)
-                flight.running_s = min(self.mono, flight.booked_s + later_s)
-            self._set_attempt(attempt.id.task, attempt, flight)
+                tracking.running_s = min(self.mono, tracking.booked_s + later_s)
+            self._set_attempt(attempt.id.task, attempt, tracking)
 
     @property
     def next_wake_s(self) -> float | None:
-        """By the boot clock: when ``wake`` has something to do."""
+        """By the boot clock: when ``end_pauses`` will have something to do."""
         times = [unfit.until_s for unfit in self.unfit.values()]
         if self.next_pass_s is not None:
             times.append(self.next_pass_s)
@@ -278,13 +257,13 @@ class Book:
         usage = self._usage.get(node_id)
         return [] if usage is None else [self.attempts[key] for key in usage.tasks]
 
-    def rooms(self, is_silent: Callable[[NodeId], str]) -> list[Room]:
-        """What is left of each node, in the order of the list. ``is_silent`` says why a node is not to be trusted."""
+    def free_resources(self, is_silent: Callable[[NodeId], str]) -> list[FreeResources]:
+        """What is free on each node, in the order of the list. ``is_silent`` says why a node counts as silent."""
         rooms = []
         for order, node in enumerate(self.nodes.values()):
             usage = self._usage.get(node.id)
             rooms.append(
-                Room(
+                FreeResources(
                     node,
                     order,
                     node.cpu_centi - (usage.cpu_centi if usage else 0),
@@ -300,20 +279,25 @@ class Book:
         return float(self._gpu_used.get(uuid, 0))
 
     def pause_s(self, task: Task, mono: float) -> float | None:
-        """What is left of its pause before the next try, in seconds; None: it has none."""
+        """How many seconds of its pause before the next try are left; None: it has no pause."""
         pause = self._pauses.get(task.id)
         if pause is None or not task.waiting or task.held or self.queue.is_runnable(task.id):
             return None
         return max(0.0, pause[0] - mono)
 
     def incarnation(self, node_id: NodeId) -> int:
-        """The latest start of a Worker that anybody told of; 0 for a node that is not known."""
+        """The latest known start of its Worker; 0 for a node that is not known."""
         node, lease = self.nodes.get(node_id), self.leases.get(node_id)
         return max(node.incarnation if node is not None else 0, lease.incarnation if lease is not None else 0)
 
     def first_seen(self, node_id: NodeId) -> float:
         """By the boot clock: when this process first knew the node; its silence counts from there."""
         return self._first_seen.get(node_id, self.started_s)
+
+    @property
+    def waiting_count(self) -> int:
+        """How many tasks wait, with those on hold."""
+        return len(self.queue) + len(self.held)
 
     @property
     def gpus(self) -> int:
@@ -333,11 +317,11 @@ class Book:
             self.queue.remove(task_id)
             self.held.pop(task_id, None)
             self.rough_due = True
-            self.pass_needed |= self.queue.to_be_tried_again
+            self.pass_needed |= self.queue.retry_due
             if self.plan is not None and task_id in self.plan.estimates:
-                self.pass_needed = True  # what was kept for it may start others, and one more is among the first
+                self.pass_needed = True  # its reservation may start others, and one more moves up
             elif self.plan is not None and self.plan.cut and task_id in self.plan.waits:
-                self._pass_soon()  # one more is looked at that may start
+                self._pass_soon()  # one more task is looked at, and may start
         if task is None or not task.waiting:
             return
         if task.held:
@@ -349,16 +333,16 @@ class Book:
         if not runnable:
             self._pauses[task_id] = (due_s, task.not_before)
             heapq.heappush(self._paused, (due_s, task_id, task.not_before))
-        elif is_out_of_reach(self.plan, self.queue, task):
+        elif would_change_nothing(self.plan, self.queue, task):
             self.rough_due = True
-        elif self.mono < self.planned_s + self._arrivals_s and starts_nothing(self.plan, self.queue, task):
+        elif self.mono < self.planned_s + self._arrivals_s and would_start_nothing(self.plan, self.queue, task):
             self.rough_due = True
             self._pass_soon()
         else:
             self.pass_needed = True
 
     def _pass_soon(self) -> None:
-        """One pass for all that come or go within a moment of the last one."""
+        """Plans one pass for all tasks that come or go shortly after the last pass."""
         due_s = self.planned_s + self._arrivals_s
         if due_s <= self.mono:
             self.pass_needed = True
@@ -367,22 +351,22 @@ class Book:
 
     def _set_policy(self, policy: Policy) -> None:
         self.policy, self.ordered_at = policy, self.now
-        self.queue.change(policy)
+        self.queue.change_policy(policy)
         self.pass_needed = True
 
     def _ago(self, at: float) -> float:
-        """An instant of the past by the boot clock; one that the wall clock calls the future is now."""
+        """A past instant by the boot clock. An instant in the future by the wall clock counts as now."""
         return self.mono - max(0.0, self.now - at)
 
     def _due_s(self, task: Task) -> float:
-        # The pause is stored as a wall-clock instant, which a clock set back would stretch for hours; one that has been
-        # counted once, or is over, stays as it was.
+        # The end of a pause is stored by the wall clock. A clock that is set back would stretch it for hours. So the
+        # end is converted once, and then stays.
         pause = self._pauses.get(task.id)
         if pause is not None and pause[1] == task.not_before:
             return pause[0]
         return self.mono + min(max(0.0, task.not_before - self.now), _LONGEST_PAUSE_S)
 
-    def _set_attempt(self, key: TaskId, attempt: Attempt | None, flight: Flight | None) -> None:
+    def _set_attempt(self, key: TaskId, attempt: Attempt | None, tracking: AttemptTracking | None) -> None:
         if attempt is not None:
             for uuid in attempt.gpu_uuids:
                 if self._gpus.get(uuid, key) != key:
@@ -395,14 +379,14 @@ class Book:
             del usage.tasks[key]
             for uuid in before.gpu_uuids:
                 del self._gpus[uuid]
-            self.flights.pop(key, None)
+            self.tracking.pop(key, None)
             if attempt is None:
                 self.pass_needed = True
         if attempt is None:
             return
         self.attempts[key] = attempt
-        self.flights[key] = flight if flight is not None else Flight()
-        usage = self._usage.setdefault(attempt.node_id, _Usage())
+        self.tracking[key] = tracking if tracking is not None else AttemptTracking()
+        usage = self._usage.setdefault(attempt.node_id, _BookedResources())
         usage.cpu_centi += attempt.shape.cpu_centi
         usage.memory_bytes += attempt.shape.memory_bytes
         usage.tasks[key] = None
@@ -420,12 +404,12 @@ class Book:
             if before is None or before.incarnation != node.incarnation:
                 self._first_seen[node_id] = self.mono
         unfit = self.unfit.get(node_id)
-        if unfit is not None and not _same_but_images(unfit.seen, node):
+        if unfit is not None and may_accept_work_again(unfit.node, node):
             del self.unfit[node_id]
         self.pass_needed = True
 
     def _why_closed(self, node: Node) -> str:
-        closed = why_closed(node) or self.doubts.get(node.id, "")
+        closed = why_closed(node) or self.unconfirmed.get(node.id, "")
         if closed:
             return closed
         unfit = self.unfit.get(node.id)
@@ -437,14 +421,7 @@ class Book:
         return ""
 
 
-def _same_but_images(one: Node | None, other: Node | None) -> bool:
-    """An image that came or went is no reason to ask a node again that has refused work."""
-    if one is None or other is None:
-        return one is other
-    return replace(one, images=other.images) == other
-
-
-def _note(dirty: dict[TaskId, V | None], before: Mapping[TaskId, V], after: Mapping[TaskId, V]) -> None:
-    """What differs goes to disk."""
+def _collect_changes(dirty: dict[TaskId, V | None], before: Mapping[TaskId, V], after: Mapping[TaskId, V]) -> None:
+    """Adds the values that differ to those that go to disk."""
     dirty |= dict.fromkeys(before.keys() - after.keys())
     dirty |= {task_id: value for task_id, value in after.items() if before.get(task_id) != value}

@@ -1,7 +1,7 @@
-"""One turn of the engine: a batch of events and one instant go in, changes and things to do come out.
+"""One turn of the engine: a batch of events and one instant go in; changes and orders come out.
 
-Pure: no disk, no network, no clock. Ends first, then arrivals, then one pass over the queue, as all of it happened at
-the same instant.
+It uses no disk, no network and no clock. All events of a turn count as of one instant: first the ends, then the
+arrivals, then one pass over the queue.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from headway.states import ATTEMPT, AttemptEventKind, AttemptState, TaskEventKin
 
 from ..decisions.frames import Frame
 from ..model import Attempt, Task
-from ..settings import Settings
+from ..settings import TaskManagerSettings
 from . import confirmation, phases, retry, usage
 from .events import ExtendOrder, StopOrder
-from .scheduling_choice import POLICY, Chosen, Steering
-from .state import Book
+from .scheduling_choice import POLICY, AdminChoice, SchedulingChoice
+from .state import EngineState
 
 log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class OutgoingTaskEvent:
     """One event for JobManager."""
 
     task_id: TaskId
@@ -43,51 +43,56 @@ class Told:
 
 @dataclass(slots=True)
 class Turn:
-    """The book as it is being changed, and what has to be done once the changes are durable.
+    """The state as it is being changed, and what has to be done once the changes are on disk.
 
-    ``past`` holds what the database knows of tasks that are named by this batch and not in the book.
+    ``past``: tasks of the database that this batch names and that are not in the state.
     """
 
-    book: Book
-    settings: Settings
+    state: EngineState
+    settings: TaskManagerSettings
     past: Mapping[TaskId, Task] = field(default_factory=dict)
     specs: dict[TaskId, bytes] = field(default_factory=dict)  # of tasks enqueued in this turn
-    told: list[Told] = field(default_factory=list)
+    outgoing: list[OutgoingTaskEvent] = field(default_factory=list)
     launches: list[AttemptId] = field(default_factory=list)
     relaunches: list[AttemptId] = field(default_factory=list)
     stops: list[StopOrder] = field(default_factory=list)
     extends: list[ExtendOrder] = field(default_factory=list)
     planned_stop: bool = False
-    steering: Steering | None = None  # None: nobody can steer, as in tests of single rules
-    chosen: dict[str, Chosen | None] = field(default_factory=dict)  # what an admin sets in this turn
-    states: dict[str, str] = field(default_factory=dict)  # of policies, to be stored
-    frame: Frame | None = None  # of the pass, if it placed something
+    scheduling_choice: SchedulingChoice | None = None  # None: only in tests of single rules
+    admin_choices: dict[str, AdminChoice | None] = field(default_factory=dict)  # what an admin sets in this turn
+    policy_states: dict[str, str] = field(default_factory=dict)  # of policies, to be stored
+    frame: Frame | None = None  # of the pass, if it placed a task
 
     @property
     def now(self) -> float:
-        return self.book.now
+        return self.state.now
+
+    @property
+    def has_more_to_store(self) -> bool:
+        """Whether the database gets more from this turn than the changes of the state."""
+        return bool(self.outgoing or self.admin_choices or self.policy_states)
 
     @property
     def policy_text(self) -> str:
-        """The acting policy as it was asked for."""
-        chosen = self.chosen.get(POLICY)
+        """The policy in use, as it was asked for."""
+        chosen = self.admin_choices.get(POLICY)
         if chosen is not None:
             return chosen.value
-        if self.steering is None or POLICY in self.chosen:
-            return self.settings.policy or self.book.policy.name
-        return self.steering.policy_text
+        if self.scheduling_choice is None or POLICY in self.admin_choices:
+            return self.settings.policy or self.state.policy.name
+        return self.scheduling_choice.policy_text
 
     def task(self, task_id: TaskId) -> Task | None:
-        """The task in whatever state, as of this moment of the turn."""
-        task = self.book.tasks.get(task_id) or self.book.dirty_tasks.get(task_id)
+        """The task in any state, as of this moment of the turn."""
+        task = self.state.tasks.get(task_id) or self.state.dirty_tasks.get(task_id)
         return task if task is not None else self.past.get(task_id)
 
     def is_disowned(self, attempt_id: AttemptId) -> bool:
-        """Whether what a Worker has of this attempt is to be discarded: declared lost here, or never heard of."""
+        """Whether a Worker has to discard this attempt: it was declared lost here, or is unknown."""
         task = self.task(attempt_id.task)
         return task is None or attempt_id.number > task.attempt or attempt_id.number in task.disowned
 
-    def tell(
+    def emit(
         self,
         task: Task,
         kind: TaskEventKind,
@@ -95,11 +100,11 @@ class Turn:
         of: Attempt | None = None,
         **changes: Any,
     ) -> Task:
-        """Puts an event for JobManager down; returns the task with ``changes`` and its event number moved on."""
+        """Adds an event for JobManager; returns the task with ``changes`` and the next event number."""
         seq = task.event_seq + 1
         number = of.id.number if of is not None else task.attempt
-        self.told.append(
-            Told(
+        self.outgoing.append(
+            OutgoingTaskEvent(
                 task.id,
                 task.generation,
                 seq,
@@ -118,24 +123,24 @@ class Turn:
     # -- what happens to attempts -------------------------------------------------------------------
 
     def request_stop(self, attempt: Attempt, word: str) -> None:
-        """Orders a live attempt to stop; one that no Worker can know of ends at once."""
+        """Orders a live attempt to stop; an attempt that no Worker can know of ends at once."""
         if not ATTEMPT.moves_on(attempt.state, AttemptEventKind.STOP_REQUESTED):
             return
         state = ATTEMPT.after(attempt.state, AttemptEventKind.STOP_REQUESTED)
         attempt = replace(attempt, state=state, stop_word=word, stop_at=self.now)
-        flight = self.book.flights[attempt.id.task]
-        if not flight.sent:
+        tracking = self.state.tracking[attempt.id.task]
+        if not tracking.sent:
             self.end_attempt(attempt, EndReason(EndWord.CANCELLED))
             return
-        self.book.put_attempt(attempt)
+        self.state.put_attempt(attempt)
         self.stops.append(StopOrder(attempt.id, word))
 
     def end_attempt(
         self, attempt: Attempt, reason: EndReason, *, disowned: bool = False, elsewhere: bool = False
     ) -> None:
-        """The attempt has ended: gives back its resources and decides what becomes of its task.
+        """Ends the attempt: gives back its resources and decides what becomes of its task.
 
-        ``disowned``: declared so here, while a Worker may still have it.
+        ``disowned``: it was declared lost here, while a Worker may still have it.
         """
         if attempt.stop_word == "platform" and not reason.succeeded:
             detail = f"It had not started within {self.settings.start_limit_s:g} s."
@@ -148,9 +153,9 @@ class Turn:
             ended_at=attempt.ended_at if attempt.ended_at is not None else self.now,
             freed_at=usage.freed_at(attempt, self.now),
         )
-        spent_s = max(0.0, self.book.mono - self.book.flights[attempt.id.task].booked_s)
-        self.book.put_attempt(ended)
-        task = self.book.tasks[attempt.id.task]
+        spent_s = max(0.0, self.state.mono - self.state.tracking[attempt.id.task].booked_s)
+        self.state.put_attempt(ended)
+        task = self.state.tasks[attempt.id.task]
         task = replace(task, spent_s=task.spent_s + spent_s)
         if disowned:
             task = retry.disown(task, attempt.id.number)
@@ -165,49 +170,51 @@ class Turn:
         self._follow(decision, task, ended, reason)
 
     def refuse_attempt(self, attempt: Attempt, sentence: str) -> None:
-        """The Worker did not take it: the task waits on, no retry used."""
+        """Ends an attempt that its Worker did not take: the task waits again and loses no retry."""
         reason = EndReason(EndWord.PLATFORM_ERROR, detail=f"{attempt.node_id} refused the launch: {sentence}")
         state = ATTEMPT.after(attempt.state, AttemptEventKind.LOST)
         freed_at = usage.freed_at(attempt, self.now)
         ended = replace(attempt, state=state, reason=reason, ended_at=self.now, freed_at=freed_at)
-        self.book.put_attempt(ended)
-        task = self.book.tasks[attempt.id.task]
-        others = any(node_id != attempt.node_id for node_id in self.book.nodes)
+        self.state.put_attempt(ended)
+        task = self.state.tasks[attempt.id.task]
+        others = any(node_id != attempt.node_id for node_id in self.state.nodes)
         decision = retry.after_refusal(task, node_id=attempt.node_id, now=self.now, others=others)
         self._follow(decision, task, ended, reason)
 
-    def _follow(self, decision: retry.Requeue | retry.End, task: Task, attempt: Attempt, reason: EndReason) -> None:
-        if isinstance(decision, retry.Requeue):
-            self.book.put_task(self.tell(decision.task, TaskEventKind.REQUEUED, reason, attempt))
+    def _follow(
+        self, decision: retry.RequeueTask | retry.EndTask, task: Task, attempt: Attempt, reason: EndReason
+    ) -> None:
+        if isinstance(decision, retry.RequeueTask):
+            self.state.put_task(self.emit(decision.task, TaskEventKind.REQUEUED, reason, attempt))
         else:
             self.end_task(task, decision.state, decision.reason, attempt)
         log.info(
             "attempt.ended", attempt=str(attempt.id), node=attempt.node_id, state=attempt.state.value,
-            reason=reason.word.value, again=isinstance(decision, retry.Requeue),
+            reason=reason.word.value, again=isinstance(decision, retry.RequeueTask),
         )  # fmt: skip
 
     def end_task(self, task: Task, state: TaskState, reason: EndReason, attempt: Attempt | None = None) -> None:
         kind = TaskEventKind(state.value)
-        self.book.put_task(self.tell(task, kind, reason, attempt, state=state, ended_at=self.now))
-        # Should this turn fail and come again, a rule has learnt one run twice: that is borne.
-        self.book.queue.ended(task, (phases.running_s(attempt) or 0.0) if attempt is not None else 0.0)
+        self.state.put_task(self.emit(task, kind, reason, attempt, state=state, ended_at=self.now))
+        # If this turn fails and runs again, the policy learns one run twice. That is acceptable.
+        self.state.queue.ended(task, (phases.running_s(attempt) or 0.0) if attempt is not None else 0.0)
 
-    def lose(self, attempt: Attempt, sentence: str) -> None:
-        """The attempt's machine is given up, or has lost it."""
+    def lose_attempt(self, attempt: Attempt, sentence: str) -> None:
+        """Ends an attempt whose node was declared lost, or no longer has it."""
         self.end_attempt(attempt, EndReason(EndWord.NODE_LOST, detail=sentence), disowned=True)
-        confirmation.given_up(self.book, attempt.node_id)
+        confirmation.require_confirmation(self.state, attempt.node_id)
 
     def live(self, node_id: NodeId) -> Sequence[Attempt]:
-        return self.book.on_node(node_id)
+        return self.state.on_node(node_id)
 
 
-def unknown_tasks(book: Book, named: Iterable[TaskId]) -> set[TaskId]:
-    """Those of the tasks named by a batch that the database has to be asked about."""
-    return {task_id for task_id in named if task_id not in book.tasks}
+def unknown_tasks(state: EngineState, named: Iterable[TaskId]) -> set[TaskId]:
+    """Those tasks of a batch that must be looked up in the database."""
+    return {task_id for task_id in named if task_id not in state.tasks}
 
 
 def merge_known(old: Any, new: Any) -> Any:
-    """A fact once known is kept when a later message leaves it out."""
+    """Keeps a known fact when a later message leaves it out."""
     return new if new is not None else old
 
 

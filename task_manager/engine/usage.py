@@ -1,9 +1,9 @@
-"""What attempts used, over a span of time: what is counted, and how.
+"""What attempts used over a span of time: what is counted, and how.
 
-An attempt uses what it books from its placement on, the time to bring its image and to start included, until it is
-free for others again. All of that is by TaskManager's clock, so that no machine's clock adds or takes hours. An
-attempt that reaches beyond the span counts with its part inside; what belongs to one instant (a start, an end) counts
-where that instant lies. Days are those of UTC, so each has 24 hours. The sums are made by ``store_usage``.
+An attempt uses its booked resources from its placement until they are free again. That includes the time to pull the
+image and to start. All of it is by TaskManager's clock, so that no node's clock adds or takes hours. An attempt that
+reaches beyond the span counts with the part inside. A start or an end counts where its instant lies. Days are those of
+UTC, so each has 24 hours. ``store.usage_store`` makes the sums.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MOST_DAYS = 400  # in one answer
 MOST_ROWS = 1_000
 
 
-class By(StrEnum):
+class UsageGrouping(StrEnum):
     """What rows are made of."""
 
     USER = "user"
@@ -32,55 +32,55 @@ class By(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
-    """From one instant up to another, which is not in it."""
+class TimeSpan:
+    """From one instant up to another, which does not belong to it."""
 
     from_at: float
     to_at: float
 
 
 @dataclass(frozen=True, slots=True)
-class Sums:
-    """What attempts used. A started one counts in ``started`` and ``wait_s`` if it was placed within the span; an ended
-    one in the fields below if it ended there."""
+class UsageSums:
+    """What attempts used. An attempt counts in ``started`` and ``wait_s`` if it was placed within the span. It counts
+    in the fields below if it ended there."""
 
     gpu_s: float = 0.0
     cpu_s: float = 0.0
     memory_byte_s: float = 0.0
     attempts: int = 0  # that held something
-    tasks: int = 0  # whose they were
+    tasks: int = 0  # to which they belong
     started: int = 0
     wait_s: float = 0.0  # from queued to placed, of all of these together
     ended: int = 0
     timed_out: int = 0  # of these
-    # Of those that ended by themselves or at their timeout: what a cancelled or lost one would have needed is not
-    # known. The timeout counts with the time that was given since.
+    # Only of attempts that ended by themselves or at their timeout: what a cancelled or lost one would have needed is
+    # not known. The timeout includes extensions.
     booked_gpu_s: float = 0.0  # their GPUs for all of their timeouts
     used_gpu_s: float = 0.0  # their GPUs for as long as they ran
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class UsageRow:
     """The sums of one user, job, day (``2026-11-01``) or node. ``job_name`` and ``owner`` are of a job."""
 
     key: str
-    sums: Sums
+    sums: UsageSums
     job_name: str = ""
     owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class UsageSummary:
     """One page of rows, and the sums of all."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[UsageRow, ...]
     rows_in_all: int
-    total: Sums
+    total: UsageSums
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """A run that ended, as a trace tells it: what was asked for, and what came of it. Times in seconds."""
+class PastRunRow:
+    """An ended run, as a trace has it: what was asked for, and how it ended. Times in seconds."""
 
     attempt: AttemptId
     owner: str
@@ -96,9 +96,9 @@ class Run:
 
 
 def freed_at(attempt: Attempt, now: float) -> float:
-    """Until when an attempt whose end is known since ``now`` held what it booked.
+    """Until when an attempt, whose end is known since ``now``, held its resources.
 
-    Its Worker's word counts where it can be true: either of them may have been away for hours after the end.
+    The Worker's time counts where it can be true: Worker or TaskManager may have been away for hours after the end.
     """
     earliest = attempt.placed_at + (attempt.run_s or 0.0)
     if attempt.ended_at is not None and earliest <= attempt.ended_at <= now:
@@ -106,18 +106,18 @@ def freed_at(attempt: Attempt, now: float) -> float:
     return max(now, earliest)
 
 
-def checked(by: str, span: Span) -> By:
-    """What rows are made of, if that can be answered.
+def checked_grouping(by: str, span: TimeSpan) -> UsageGrouping:
+    """How rows are grouped, if that can be answered.
 
     Raises:
-        InvalidInput: it can't: no such rows, no span, or too many days.
+        InvalidInput: there is no such grouping, no such span, or there are too many days.
     """
-    if by not in list(By):
-        raise InvalidInput(f"Usage is summed by {', '.join(By)}, not by {by[:40]!r}.")
+    if by not in list(UsageGrouping):
+        raise InvalidInput(f"Usage is summed by {', '.join(UsageGrouping)}, not by {by[:40]!r}.")
     if not (math.isfinite(span.from_at) and math.isfinite(span.to_at)) or span.from_at < 0:
         raise InvalidInput("A span of time has a beginning and an end, both from 1970 on.")
     if span.from_at >= span.to_at:
         raise InvalidInput("The span of time ends before it begins.")
-    if by == By.DAY and span.to_at - span.from_at > MOST_DAYS * DAY_S:
+    if by == UsageGrouping.DAY and span.to_at - span.from_at > MOST_DAYS * DAY_S:
         raise InvalidInput(f"Days are told for {MOST_DAYS} of them at most: ask for a shorter span.")
-    return By(by)
+    return UsageGrouping(by)

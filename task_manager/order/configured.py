@@ -1,4 +1,4 @@
-"""The policy that the configuration asks for."""
+"""The scheduling policy that the configuration asks for."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def policy_of(config: HeadwayConfig) -> Policy:
-    """The order of the queue.
+    """The policy that orders the queue.
 
     Raises:
-        ConfigInvalid: it can't be had here, or not with these parameters.
+        ConfigInvalid: there is no such policy here, or it refuses these parameters.
     """
     try:
         return policies.by_name(config.task_manager.policy, parameters(config))
@@ -27,5 +27,5 @@ def policy_of(config: HeadwayConfig) -> Policy:
 
 
 def parameters(config: HeadwayConfig) -> dict[str, dict[str, float]]:
-    """Parameters of policies that have keys of their own, unless the policy's text says otherwise."""
+    """Policy parameters with configuration keys of their own; the text of the policy may override them."""
     return {"aging_sjf": {"beta": config.task_manager.beta, "gamma": config.task_manager.gamma}}

@@ -1,6 +1,7 @@
-"""Rules whose order changes as time goes by or work comes and goes; the queue is sorted again at each pass.
+"""Policies whose order changes with time or with the load. The queue is sorted again at each pass.
 
-They give estimated starts only: what will sort ahead tomorrow is not known today.
+They give estimated starts and no promised ones, since nobody knows what will sort ahead tomorrow. docs/scheduling.md
+explains the formulas.
 """
 
 from __future__ import annotations
@@ -12,18 +13,21 @@ from typing import Any, ClassVar
 from headway.ids import TaskId
 
 from ..model import Task
-from .policy import Policy, View, check, common_terms, log_timeout
+from .policy import Policy, View, common_terms, log_timeout, require
 
 
 @dataclass(frozen=True, slots=True)
 class Hrrn(Policy):
-    """Highest response ratio next: (wait + floor) / max(T, floor), so that short tasks do not jump about."""
+    """Highest response ratio next (Brinch Hansen, 1971): (wait + floor) / max(T, floor), the highest first.
+
+    All times are in seconds. ``floor`` keeps the ratio of very short tasks from changing with every second.
+    """
 
     name: ClassVar[str] = "hrrn"
     floor: float = 60.0
 
     def __post_init__(self) -> None:
-        check(self.floor > 0, "floor must be above 0")
+        require(self.floor > 0, "floor must be above 0")
 
     def key(self, task: Task, now: float, view: View | None) -> float:
         return -self._ratio(task, now)
@@ -37,11 +41,11 @@ class Hrrn(Policy):
 
 @dataclass(slots=True)
 class Adaptive(Policy):
-    """`log_aging` with c = max(c_min, rho * booked GPU-seconds waiting / GPUs): the longer the queue, the more a
-    short timeout is worth.
+    """`log_aging` with a weight that follows the load: c = max(c_min, rho * GPU-seconds that wait / GPUs).
 
-    rho is the share of their booked GPU-seconds that tasks really used, the last ones counting most: both sums fade
-    by ``decay`` with each task that ends.
+    The longer the queue, the more a short timeout is worth. rho is the share of their booked GPU-seconds that ended
+    tasks really used. Both sums are multiplied by ``decay`` at each end, so recent tasks count most. ``c`` and
+    ``c_min`` are in seconds.
     """
 
     name: ClassVar[str] = "adaptive"
@@ -49,18 +53,18 @@ class Adaptive(Policy):
     decay: float = 0.98
     _actual_s: float = field(default=0.0, init=False)
     _booked_s: float = field(default=0.0, init=False)
-    _c: float = field(default=0.0, init=False)  # of the last look, for people
+    _c: float = field(default=0.0, init=False)  # the last weight, to show to people
 
     def __post_init__(self) -> None:
-        check(self.c_min >= 0, "c_min must be at least 0")
-        check(0 < self.decay <= 1, "decay must be above 0 and at most 1")
+        require(self.c_min >= 0, "c_min must be at least 0")
+        require(0 < self.decay <= 1, "decay must be above 0 and at most 1")
 
     @property
     def rho(self) -> float:
         return min(1.0, self._actual_s / self._booked_s) if self._booked_s > 0 else 1.0
 
     def weight(self, view: View | None) -> float:
-        """c now, in seconds."""
+        """c now, in seconds. Without a view: the last one that was worked out."""
         if view is None:
             return max(self.c_min, self._c)
         self._c = max(self.c_min, self.rho * view.waiting_gpu_s / max(1, view.gpus))
@@ -70,7 +74,7 @@ class Adaptive(Policy):
         return self.since(task) + self.weight(view) * log_timeout(task.timeout_s)
 
     def since(self, task: Task) -> float:
-        """The moment from which it ages."""
+        """The moment from which the task ages, in seconds by the steady clock."""
         return task.submitted_at
 
     def terms(self, task: Task, now: float) -> dict[str, float]:
@@ -91,29 +95,31 @@ class Adaptive(Policy):
 
 @dataclass(slots=True)
 class Fair(Adaptive):
-    """`adaptive` where a user's next task ages from max(t, tag of their last task + spread * its booked
-    GPU-seconds / GPUs): a flood ages as if it had been spread out.
+    """`adaptive` with fair shares: many tasks of one user age as if they had been submitted spread out over time.
 
-    A task that ends without ever having run gives back what it booked: the later ones of its user that wait, and the
-    next one, age as if it had never been there. Where some between them have run by then, their tags are no longer
-    known and count as unbroken.
+    Each task has a tag, the moment from which it ages: max(t, last tag + spread * booked GPU-seconds / GPUs). ``t``
+    is its submission; the last tag and the booked GPU-seconds are those of the user's task before it.
 
-    Without ``restore`` the tags are built anew from the tasks that are there, in the order of their submission.
+    A task that ends without ever having run gives back what it booked. Later tasks of its user then age as if it had
+    never been there. Tags of tasks that have run are no longer known; they count as if nothing had been given back.
+
+    Without ``restore`` the tags are worked out anew from the tasks in the queue, in the order of submission.
     """
 
     name: ClassVar[str] = "fair"
     spread: float = 4.0
     _tags: dict[TaskId, float] = field(default_factory=dict, init=False)
-    _last: dict[str, tuple[float, float]] = field(default_factory=dict, init=False)  # of a user: tag, GPU-seconds
-    # Of a user's tasks that have not ended, in the order of their arrival: t, and GPU-seconds.
+    # The tag and the booked GPU-seconds of each user's last task.
+    _last: dict[str, tuple[float, float]] = field(default_factory=dict, init=False)
+    # The tasks of each user that have not ended, in the order of arrival: t, and booked GPU-seconds.
     _lines: dict[str, dict[TaskId, tuple[float, float]]] = field(default_factory=dict, init=False)
-    # Of a user: what those of the line that ended without a run cost the next one, in seconds. All that end between two
-    # sorts are taken out at once, since each time the whole line is gone through.
-    _back: dict[str, dict[TaskId, float]] = field(default_factory=dict, init=False)
+    # By user, the tasks that ended without a run, and by how many seconds each delayed the next one. They are taken
+    # out together at the next sort, since each removal goes through the user's whole line.
+    _refunds: dict[str, dict[TaskId, float]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         Adaptive.__post_init__(self)
-        check(self.spread >= 0, "spread must be at least 0")
+        require(self.spread >= 0, "spread must be at least 0")
 
     def arrived(self, task: Task, view: View) -> None:
         self._give_back()
@@ -128,7 +134,7 @@ class Fair(Adaptive):
 
     def since(self, task: Task) -> float:
         self._give_back()
-        # Time on hold does not age: a release brings a later t.
+        # A task does not age while it is on hold: a release brings a later t.
         return max(task.submitted_at, self._tags.get(task.id, task.submitted_at))
 
     def terms(self, task: Task, now: float) -> dict[str, float]:
@@ -140,7 +146,7 @@ class Fair(Adaptive):
         has_run = ran_s > 0 or task.user_failures or task.losses
         entry = self._lines.get(task.owner, {}).get(task.id)
         if entry is not None and not has_run:
-            self._back.setdefault(task.owner, {})[task.id] = self.spread * entry[1] / max(1, view.gpus)
+            self._refunds.setdefault(task.owner, {})[task.id] = self.spread * entry[1] / max(1, view.gpus)
         else:
             self._forget(task.owner, task.id)
 
@@ -152,11 +158,13 @@ class Fair(Adaptive):
             self._lines.pop(user, None)
 
     def _give_back(self) -> None:
-        """Takes those that ended without a run out of their lines: each tag behind them comes as much earlier as it
-        was pushed back by them, and none before its own t."""
-        if not self._back:
+        """Takes tasks that ended without a run out of their users' lines.
+
+        Each tag behind such a task becomes earlier by as much as the task had delayed it, but never earlier than t.
+        """
+        if not self._refunds:
             return
-        for user, costs in self._back.items():
+        for user, costs in self._refunds.items():
             earlier_s, last, last_booked_s = 0.0, *self._last[user]
             final = next(reversed(self._lines[user]))
             for task_id, (t, booked_s) in list(self._lines[user].items()):
@@ -167,11 +175,11 @@ class Fair(Adaptive):
                 if is_last:
                     self._last[user] = (self._tags[task_id], 0.0 if task_id in costs else booked_s)
                 earlier_s += costs.get(task_id, 0.0)
-                if task_id == final and not is_last:  # the one that came last has run
+                if task_id == final and not is_last:  # the user's last task has run and left the line
                     self._last[user] = (max(self._tags[task_id], last - earlier_s), last_booked_s)
             for task_id in costs:
                 self._forget(user, task_id)
-        self._back.clear()
+        self._refunds.clear()
 
     def state(self) -> dict[str, Any]:
         self._give_back()
@@ -185,10 +193,10 @@ class Fair(Adaptive):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         Adaptive.restore(self, state)
-        self._tags, self._lines, self._back = {}, {}, {}
+        self._tags, self._lines, self._refunds = {}, {}, {}
         for user, job_id, name, tag, t, booked_s in state.get("lines", ()):
             self._tags[TaskId(job_id, name)] = float(tag)
             self._lines.setdefault(str(user), {})[TaskId(job_id, name)] = (float(t), float(booked_s))
-        for job_id, name, tag in state.get("tags", ()):  # of a version that knew no lines
+        for job_id, name, tag in state.get("tags", ()):  # written by a version without lines
             self._tags[TaskId(job_id, name)] = float(tag)
         self._last = {str(user): (float(tag), float(booked_s)) for user, (tag, booked_s) in state["users"].items()}

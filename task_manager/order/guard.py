@@ -1,4 +1,4 @@
-"""What a third party's policy may do is anything: raise whatever, answer whatever. It must not bring the queue down."""
+"""The guard around policies of third parties. Such code may raise or return anything and must not stop the queue."""
 
 from __future__ import annotations
 
@@ -7,34 +7,36 @@ import signal
 from numbers import Real
 
 
-def number(said: object) -> float:
-    """What a policy gave, as a number.
+def finite_number(value: object) -> float:
+    """What a policy returned, as a number.
 
     Raises:
-        TypeError: it is something else.
+        TypeError: it is no number.
         ValueError: it is not finite.
-        OverflowError: it is too big.
+        OverflowError: it is too big for a float.
     """
-    if isinstance(said, bool) or not isinstance(said, Real):
-        raise TypeError(f"its number is a {type(said).__name__}")
-    found = float(said)
-    if not math.isfinite(found):
-        raise ValueError(f"its key is {found}")
-    return found
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"its number is a {type(value).__name__}")
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"its key is {number}")
+    return number
 
 
-def words(error: BaseException) -> str:
-    """What an exception says; its kind, where it says nothing."""
+def message_of(error: BaseException) -> str:
+    """The message of an exception; its type's name if it has no message or fails to give one."""
     try:
         return str(error) or repr(error)
     except BaseException as worse:
-        let_ours_pass(worse)
+        reraise_ctrl_c(worse)
         return type(error).__name__
 
 
-def let_ours_pass(error: BaseException) -> None:
-    """Raises an exception that came out of a policy's code again if it is not the policy's own: somebody's ctrl-C where
-    nothing else takes it, as in the simulator. What is left is a fault like any other, `SystemExit` too, and what looks
-    like the end of a task of the event loop: a policy is called and never awaited, so that end comes from elsewhere."""
+def reraise_ctrl_c(error: BaseException) -> None:
+    """Raises the exception again if it is a person's Ctrl-C that nothing else handles, as in the simulator.
+
+    All else that comes out of a policy's code is a fault of the policy, `SystemExit` too. So is `CancelledError`: a
+    policy is called and never awaited, so no cancellation of the event loop can reach it.
+    """
     if isinstance(error, KeyboardInterrupt) and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         raise error

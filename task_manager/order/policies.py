@@ -1,4 +1,7 @@
-"""A policy by its name, with parameters: ``aging_sjf:beta=2``; more come as entry points of other packages."""
+"""Finds a policy by its name and parameters, such as ``aging_sjf:beta=2``.
+
+Other packages add policies by entry points of the group `headway.policies`.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +17,17 @@ from headway.units import MAX_DURATION_S, MIN_DURATION_S, format_duration
 
 from ..model import Shape, Task
 from .dynamic_policies import Adaptive, Fair, Hrrn
-from .guard import let_ours_pass, words
-from .policy import AgingSjf, ClusterView, Fifo, Ljf, LogAging, Policy, Sjf, copied
+from .guard import message_of, reraise_ctrl_c
+from .policy import AgingSjf, ClusterView, Fifo, Ljf, LogAging, Policy, Sjf, policy_copy
 
-GROUP = "headway.policies"
+ENTRY_POINT_GROUP = "headway.policies"
 BUILT_IN: dict[str, type[Policy]] = {
     policy.name: policy for policy in (AgingSjf, Fifo, Sjf, Ljf, Hrrn, LogAging, Adaptive, Fair)
 }
 
 
 _OURS = frozenset(BUILT_IN.values())
-# What is far from ordinary and must be sorted all the same: submitted in the year 2096, with many GPUs, for a year.
+# An extreme task, which must be sortable too: submitted in the year 2096, with many GPUs, for a year.
 _FAR_AT = 4e9
 _MUCH_GPU_S = 1e12
 _SAMPLE = Task(
@@ -34,26 +37,26 @@ _SAMPLE = Task(
 
 
 class BadPolicy(ValueError):
-    """There is no such policy, or not with these parameters. ``str()`` is a sentence."""
+    """There is no such policy, or it refuses these parameters. ``str()`` is a sentence for people."""
 
 
-def names() -> list[str]:
-    """All that can be asked for here."""
-    return sorted({*BUILT_IN, *(entry.name for entry in entry_points(group=GROUP))})
+def known_names() -> list[str]:
+    """The names of all policies that can be used here, sorted."""
+    return sorted({*BUILT_IN, *(entry.name for entry in entry_points(group=ENTRY_POINT_GROUP))})
 
 
 def by_name(text: str, defaults: Mapping[str, Mapping[str, float]] | None = None) -> Policy:
     """A new policy object for ``NAME`` or ``NAME:parameter=value,parameter=value``.
 
-    ``defaults``: parameters of policies, by their names, that ``text`` may override.
+    ``defaults`` holds parameters by the names of policies; ``text`` may override them.
 
     Raises:
-        BadPolicy: there is none of that name, a parameter is unknown or out of range, or a third party's does not load.
+        BadPolicy: no policy has that name, a parameter is unknown or out of range, or a third party's code fails.
     """
     name, _, rest = text.strip().partition(":")
     make = BUILT_IN.get(name) or _from_entry_point(name)
     given = {**(defaults or {}).get(name, {}), **_parameters(text, rest)}
-    known = parameters(make)
+    known = parameters_of(make)
     if known is not None:
         for parameter in given:
             if parameter not in known:
@@ -62,8 +65,8 @@ def by_name(text: str, defaults: Mapping[str, Mapping[str, float]] | None = None
     try:
         policy = make(**given)
     except BaseException as error:
-        let_ours_pass(error)
-        raise BadPolicy(f"Policy {text!r} can't be made: {words(error)}.") from error
+        reraise_ctrl_c(error)
+        raise BadPolicy(f"Policy {text!r} can't be used: {message_of(error)}.") from error
     if not isinstance(policy, Policy):
         raise BadPolicy(f"Policy {name!r} is not usable: its entry point does not give a task_manager.policy.Policy.")
     if not isinstance(_name(policy), str):
@@ -71,39 +74,39 @@ def by_name(text: str, defaults: Mapping[str, Mapping[str, float]] | None = None
     if make in _OURS:
         _check_numbers(text.strip(), policy)
     try:
-        copied(policy)
+        policy_copy(policy)
     except BaseException as error:
-        let_ours_pass(error)
-        raise BadPolicy(f"Policy {name!r} can't be copied, as previews need it: {words(error)}.") from error
+        reraise_ctrl_c(error)
+        raise BadPolicy(f"Policy {name!r} can't be copied, as previews need it: {message_of(error)}.") from error
     return policy
 
 
 def _check_numbers(text: str, policy: Policy) -> None:
-    """That parameters which are in range each give keys that can be sorted by."""
-    tried, view, now = copied(policy), ClusterView(1, _MUCH_GPU_S), _FAR_AT
+    """Raises BadPolicy if parameters that are in range one by one give keys that are not finite together."""
+    tried, view, now = policy_copy(policy), ClusterView(1, _MUCH_GPU_S), _FAR_AT
     for timeout_s in (MIN_DURATION_S, MAX_DURATION_S):
         task = replace(_SAMPLE, timeout_s=timeout_s)
         key = math.nan
         with suppress(ArithmeticError):
-            for number in range(3):  # of one account, each costs the next one something
+            for number in range(3):  # tasks of one account: under `fair` each delays the next one
                 task = replace(task, id=TaskId(JobId(f"{number}"), f"{timeout_s}"))
                 tried.arrived(task, view)
             key = tried.key(task, now, view)
         if not math.isfinite(key):
             asks = f"a task of {format_duration(timeout_s)}"
-            raise BadPolicy(f"Policy {text!r} gives {asks} no finite number; write smaller parameters.")
+            raise BadPolicy(f"Policy {text!r} gives {asks} no finite number; use smaller parameters.")
 
 
 def _name(policy: Policy) -> object:
     try:
         return policy.name
     except BaseException as error:  # a third party's may compute it
-        let_ours_pass(error)
+        reraise_ctrl_c(error)
         return None
 
 
-def parameters(make: Callable[..., object]) -> list[str] | None:
-    """The names of its parameters; None where it does not tell."""
+def parameters_of(make: Callable[..., object]) -> list[str] | None:
+    """The names of a policy's parameters; None if it does not tell them."""
     if not is_dataclass(make):
         return None
     return [field.name for field in fields(make) if field.init]
@@ -124,14 +127,16 @@ def _parameters(text: str, rest: str) -> dict[str, float]:
 
 
 def _from_entry_point(name: str) -> Callable[..., object]:
-    found: tuple[EntryPoint, ...] = tuple(entry_points(group=GROUP, name=name))
+    found: tuple[EntryPoint, ...] = tuple(entry_points(group=ENTRY_POINT_GROUP, name=name))
     if not found:
-        near = difflib.get_close_matches(name, names(), n=1)
+        near = difflib.get_close_matches(name, known_names(), n=1)
         hint = f" Did you mean {near[0]}?" if near else ""
-        raise BadPolicy(f"There is no scheduling policy {name!r}; there are {', '.join(names())}.{hint}")
+        raise BadPolicy(f"There is no scheduling policy {name!r}; there are {', '.join(known_names())}.{hint}")
     try:
         make: Callable[..., object] = found[0].load()
     except BaseException as error:
-        let_ours_pass(error)
-        raise BadPolicy(f"Policy {name!r} of entry point {found[0].value} does not load: {words(error)}.") from error
+        reraise_ctrl_c(error)
+        raise BadPolicy(
+            f"Policy {name!r} of entry point {found[0].value} does not load: {message_of(error)}."
+        ) from error
     return make

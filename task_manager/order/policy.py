@@ -1,8 +1,8 @@
-"""In which order waiting tasks are looked at.
+"""The interface of scheduling policies, and the policies whose order never changes.
 
-A policy is one object with ``key(task, now, view)``, a number; the smallest goes first among tasks of equal priority.
-The same object serves the live queue and simulations. This module has the frame and the rules whose order never
-changes; `resorting` has those that change their minds, `policies` finds one by name.
+A policy gives each task a number by ``key(task, now, view)``. Among tasks of equal priority the smallest number goes
+first. The same object serves the live queue and simulations. `dynamic_policies` has the policies that sort again,
+`policies` finds a policy by name. docs/scheduling.md explains the formulas.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Any, ClassVar, Protocol
 
 from ..model import Task
 
-# (minus priority, the rule's number, submitted_at, job, minus tail, name): compared left to right. Ties of the rule go
-# to the earlier submission, inside one job to the longer path below, then to the task id.
+# (minus priority, the policy's number, submitted_at, job, minus tail, name), compared from left to right. Equal numbers
+# go by the earlier submission, inside one job by the longer path of tasks below, then by the task id.
 Key = tuple[int, float, float, str, float, str]
 
 
 class View(Protocol):
-    """What a policy may look at besides the task; static policies look at nothing."""
+    """What a policy may look at besides the task. Static policies look at nothing else."""
 
     @property
     def gpus(self) -> int:
@@ -31,77 +31,86 @@ class View(Protocol):
 
     @property
     def waiting_gpu_s(self) -> float:
-        """GPUs times timeout of all waiting tasks together, in seconds (`TaskQueue.waiting_gpu_s`)."""
+        """The sum of GPUs times timeout over all waiting tasks, in GPU-seconds (`TaskQueue.waiting_gpu_s`)."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """A View in numbers."""
+    """A View of fixed numbers."""
 
     gpus: int
     waiting_gpu_s: float = 0.0
 
 
 class Policy(ABC):
-    """A rule of order: only ``name`` and ``key`` have to be given, everything else may be.
+    """Base of all policies. A subclass must define ``name`` and ``key`` and may define the rest.
 
-    All methods are quick and touch nothing outside the object. One that raises, or a key that is no finite number,
-    loses nothing: `aging_sjf` stands in for it, loudly, until it works again.
+    All methods must be quick and change nothing outside the object. If one raises, or a key is not a finite number,
+    no task is lost. `aging_sjf` then orders the queue until the policy works again, and the log says so.
     """
 
     __slots__ = ()
 
     name: ClassVar[str] = ""
-    # Whether ``key`` depends on the task alone. Then the order of two waiting tasks never changes, nothing is sorted
-    # again, and starts can be promised.
+    # Whether ``key`` depends on the task alone. Then two waiting tasks never change their order, the queue is never
+    # sorted again, and starts can be promised.
     static: ClassVar[bool] = False
 
     @abstractmethod
     def key(self, task: Task, now: float, view: View | None) -> float:
-        """Its number; the smallest goes first. Pure: it may be called at any time, in any order."""
+        """The task's number; the smallest goes first.
+
+        ``now`` is in seconds by the steady clock, as is ``task.submitted_at``. ``view`` is None for static policies.
+        The method must be pure: it may be called at any time and in any order.
+        """
 
     def terms(self, task: Task, now: float) -> dict[str, float]:
-        """The parts of the priority, for people."""
+        """The parts of the task's priority by name, to show to people."""
         return common_terms(task, now)
 
     def closes_at(self, task: Task, min_timeout_s: float) -> float | None:
-        """From when on no task of equal priority that is submitted then sorts ahead; None: there is no such time.
+        """The moment from which no newly submitted task of equal priority sorts ahead; None: there is no such moment.
 
-        For static rules only; ``min_timeout_s``: the shortest timeout that a task may have.
+        It is in seconds by the steady clock. Only static policies are asked. ``min_timeout_s`` is the shortest timeout
+        that a task may have.
         """
         return None
 
     def arrived(self, task: Task, view: View) -> None:  # noqa: B027 - a hook that need not be given
-        """A task came into the queue. Called before it is sorted, in the order of arrival, for one task perhaps more
-        than once; only for rules that are not static."""
+        """A task came into the queue; only called for policies that are not static.
+
+        The calls come before the sort, in the order of arrival, and may come more than once for one task.
+        """
 
     def ended(self, task: Task, ran_s: float, view: View) -> None:  # noqa: B027 - a hook that need not be given
-        """A task has ended after a run of ``ran_s`` (0: it never ran)."""
+        """A task has ended after a run of ``ran_s`` seconds (0: it never ran)."""
 
     def state(self) -> dict[str, Any]:
-        """What it has learnt, as plain JSON, for ``restore`` after a restart."""
+        """What the policy has learnt, as plain JSON, for ``restore`` after a restart."""
         return {}
 
     def restore(self, state: Mapping[str, Any]) -> None:  # noqa: B027 - a hook that need not be given
-        """Takes back what ``state`` said; without it, it learns anew."""
+        """Continues from what ``state`` returned; without this call the policy learns from the beginning."""
 
 
-def rank(task: Task, number: float) -> Key:
-    """The whole key of a task that a rule gives this number."""
+def sort_key(task: Task, number: float) -> Key:
+    """The whole key of a task to which a policy gives this number."""
     return (-task.priority, number, task.submitted_at, task.id.job_id, -task.tail_timeout_s, task.id.name)
 
 
 def common_terms(task: Task, now: float) -> dict[str, float]:
+    """The terms that all policies show: the priority, and the wait in seconds."""
     # A clock that was set back must not show a negative wait.
     return {"priority": float(task.priority), "waited_s": max(0.0, now - task.submitted_at)}
 
 
-def copied(policy: Policy) -> Policy:
-    """For what-ifs: the rule itself where it learns nothing, else one of its own with what it has learnt so far.
+def policy_copy(policy: Policy) -> Policy:
+    """A policy for what-if questions: the policy itself if it is static, else a copy with all that it has learnt.
 
     Raises:
-        BaseException: whatever a third party's may raise at it; TypeError: its copy is something else.
+        TypeError: the copy of a third party's policy is no policy.
+        BaseException: whatever a third party's policy raises when it is copied.
     """
     if policy.static:
         return policy
@@ -111,18 +120,23 @@ def copied(policy: Policy) -> Policy:
     return made
 
 
-def check(condition: bool, sentence: str) -> None:
-    """Raises ValueError with the sentence: for parameters."""
+def require(condition: bool, sentence: str) -> None:
+    """Checks a parameter.
+
+    Raises:
+        ValueError: with the sentence, if the condition does not hold.
+    """
     if not condition:
         raise ValueError(sentence)
 
 
 @dataclass(frozen=True, slots=True)
 class AgingSjf(Policy):
-    """Highest P = alpha*p - beta*T - gamma*t first; priority classes never mix.
+    """Shortest job first with ageing: the highest P = alpha*p - beta*T - gamma*t goes first.
 
-    ``beta`` and ``gamma`` are per second of timeout T and of submission t. Every task loses gamma*now alike, so the
-    order never depends on now; clamping the age would break that.
+    T is the timeout and t the submission, in seconds; ``beta`` and ``gamma`` are per second. Every task gains
+    gamma*now alike, so the order never depends on now; clamping the age would break that. A higher priority p always
+    goes first.
     """
 
     name: ClassVar[str] = "aging_sjf"
@@ -131,8 +145,8 @@ class AgingSjf(Policy):
     gamma: float = 1.0
 
     def __post_init__(self) -> None:
-        check(self.beta >= 0, "beta must be at least 0")
-        check(self.gamma > 0, "gamma must be above 0: with 0 nothing ages, which is `sjf`")
+        require(self.beta >= 0, "beta must be at least 0")
+        require(self.gamma > 0, "gamma must be above 0: with 0 nothing ages, which is `sjf`")
 
     def key(self, task: Task, now: float, view: View | None) -> float:
         return self.beta * task.timeout_s + self.gamma * task.submitted_at
@@ -151,7 +165,7 @@ class AgingSjf(Policy):
 
 @dataclass(frozen=True, slots=True)
 class Fifo(Policy):
-    """First come, first served."""
+    """First in, first out: the earliest submission goes first."""
 
     name: ClassVar[str] = "fifo"
     static: ClassVar[bool] = True
@@ -165,7 +179,7 @@ class Fifo(Policy):
 
 @dataclass(frozen=True, slots=True)
 class Sjf(Policy):
-    """Shortest timeout first; nothing ages."""
+    """Shortest job first: the shortest timeout goes first, and waiting does not help."""
 
     name: ClassVar[str] = "sjf"
     static: ClassVar[bool] = True
@@ -182,7 +196,7 @@ class Sjf(Policy):
 
 @dataclass(frozen=True, slots=True)
 class Ljf(Policy):
-    """Longest timeout first; nothing ages."""
+    """Longest job first: the longest timeout goes first, and waiting does not help."""
 
     name: ClassVar[str] = "ljf"
     static: ClassVar[bool] = True
@@ -196,14 +210,17 @@ class Ljf(Policy):
 
 @dataclass(frozen=True, slots=True)
 class LogAging(Policy):
-    """Smallest t + c*log10(T) first: ten times the timeout costs ``c`` seconds of seniority."""
+    """The smallest t + c*log10(T) goes first: ten times the timeout costs ``c`` seconds of waiting.
+
+    t is the submission and T the timeout, both in seconds.
+    """
 
     name: ClassVar[str] = "log_aging"
     static: ClassVar[bool] = True
     c: float = 800.0
 
     def __post_init__(self) -> None:
-        check(self.c >= 0, "c must be at least 0")
+        require(self.c >= 0, "c must be at least 0")
 
     def key(self, task: Task, now: float, view: View | None) -> float:
         return task.submitted_at + self.c * log_timeout(task.timeout_s)
@@ -217,5 +234,5 @@ class LogAging(Policy):
 
 
 def log_timeout(timeout_s: float) -> float:
-    """log10 of a timeout of at least a second."""
+    """log10 of a timeout in seconds; shorter ones count as one second."""
     return math.log10(max(timeout_s, 1.0))

@@ -12,15 +12,16 @@ from sortedcontainers import SortedList
 
 from headway.ids import JobId, TaskId
 
+from ..limits import AdmissionLimits
 from ..model import Shape, Task
-from ..planning.admission import Limits
-from .guard import let_ours_pass, number, words
-from .policy import AgingSjf, ClusterView, Key, Policy, View, copied, rank
+from .guard import finite_number, message_of, reraise_ctrl_c
+from .policy import AgingSjf, ClusterView, Key, Policy, View, policy_copy, sort_key
 
 _MICRO = 1_000_000
 
-# Of a shape: the account, where accounts have a cap, and the number of the band of timeouts (`Limits.bands`).
-Lane = tuple[str, int]
+# Limits treat tasks of one shape and one group alike, except for their durations. A group is an account, if accounts
+# are limited, and the number of a band of timeouts (`AdmissionLimits.timeout_bands`).
+LimitGroup = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,34 +32,35 @@ class _Entry:
 
 
 class TaskQueue:
-    """Sorted by a policy's numbers.
+    """The waiting tasks, sorted by a policy's numbers.
 
-    The order holds every task that ages (also those in a pause after a fault); the runnable ones are kept by shape
-    as well, since a pass may drop a whole shape once one task of it did not fit; inside a shape in lanes, for the same
-    reason: ``limits`` treat tasks of one lane alike, bar the time that they take.
+    The order holds every task that ages, also those in a pause after a fault. The runnable ones are kept by shape as
+    well, since a pass may skip a whole shape once one of its tasks does not fit. Inside a shape they are kept by
+    `LimitGroup`, since a limit that stops one task stops its group.
 
-    Rules that are not static are sorted again by ``sort``, which each pass calls. A policy that raises, or gives a
-    number that is not finite, is set aside for `aging_sjf` (``failure`` says why) until it works for all tasks again.
+    ``sort``, which each pass calls, sorts again by a policy that is not static. A policy that raises, or whose number
+    is not finite, is replaced by `aging_sjf` until it works for all tasks again; ``failure`` says why.
     """
 
-    def __init__(self, policy: Policy, *, limits: Limits | None = None) -> None:
+    def __init__(self, policy: Policy, *, limits: AdmissionLimits | None = None) -> None:
         self.policy = policy
-        self.limits = limits or Limits()
+        self.limits = limits or AdmissionLimits()
         self.failure = ""
-        self._stand_in = AgingSjf()
+        self._fallback = AgingSjf()
         self._culprit: TaskId | None = None
         self._view: View = ClusterView(0)
         self._sorted_at = -math.inf
         self._entries: dict[TaskId, _Entry] = {}
         self._order: SortedList[Key] = SortedList()
         self._ready: SortedList[Key] = SortedList()
-        self._shelves: dict[Shape, dict[Lane, SortedList[Key]]] = {}
+        self._ready_by_shape: dict[Shape, dict[LimitGroup, SortedList[Key]]] = {}
         self._by_owner = self.limits.running_gpus_per_user is not None
-        self._bands = self.limits.bands()
-        self._length: Callable[[Task], float] = _timeout_of
-        self._length_is: Hashable = None
-        self._lengths: dict[tuple[Shape, Lane], SortedList[tuple[float, Key]]] = {}  # of lanes where it was asked for
-        self._work = (0, 0, 0)  # of `_work`, in whole microseconds so that sums stay exact
+        self._bands = self.limits.timeout_bands()
+        self._duration_s: Callable[[Task], float] = _timeout_of
+        self._duration_id: Hashable = None
+        # The keys of a group by duration, once `shorter_than` was asked for it.
+        self._by_duration: dict[tuple[Shape, LimitGroup], SortedList[tuple[float, Key]]] = {}
+        self._work = (0, 0, 0)  # of `waiting_work`, in whole microseconds so that sums stay exact
         self._arrivals: dict[TaskId, None] = {}
 
     def __len__(self) -> int:
@@ -68,24 +70,31 @@ class TaskQueue:
         return task_id in self._entries
 
     def copier(self) -> Callable[[], TaskQueue]:
-        """Makes a queue that holds what this one holds at this moment, for what-ifs; a rule that learns is copied with
-        what it has learnt, and may fail at it with whatever it likes. Taking note of it is quick; what takes longer is
-        left to the call, in whatever thread."""
-        made = TaskQueue(copied(self.policy), limits=self.limits)
+        """A function that makes a copy of the queue as it is at this moment, for what-if questions.
+
+        This call is quick. The returned function does the slow part and may run in another thread.
+
+        Raises:
+            BaseException: whatever a third party's policy raises when it is copied.
+        """
+        made = TaskQueue(policy_copy(self.policy), limits=self.limits)
         made.failure, made._culprit = self.failure, self._culprit
         made._view, made._sorted_at = self._view, self._sorted_at
         made._entries, made._work, made._arrivals = dict(self._entries), self._work, dict(self._arrivals)
-        made._length, made._length_is = self._length, self._length_is
+        made._duration_s, made._duration_id = self._duration_s, self._duration_id
         order, ready = list(self._order), list(self._ready)
-        shelves = [
-            (shape, [(lane, list(shelf)) for lane, shelf in lanes.items()]) for shape, lanes in self._shelves.items()
+        ready_by_shape = [
+            (shape, [(group, list(keys)) for group, keys in groups.items()])
+            for shape, groups in self._ready_by_shape.items()
         ]
-        lengths = [(where, list(row)) for where, row in self._lengths.items()]
+        lengths = [(where, list(row)) for where, row in self._by_duration.items()]
 
         def make() -> TaskQueue:
             made._order, made._ready = SortedList(order), SortedList(ready)
-            made._shelves = {shape: {lane: SortedList(shelf) for lane, shelf in lanes} for shape, lanes in shelves}
-            made._lengths = {where: SortedList(row) for where, row in lengths}
+            made._ready_by_shape = {
+                shape: {group: SortedList(keys) for group, keys in groups} for shape, groups in ready_by_shape
+            }
+            made._by_duration = {where: SortedList(row) for where, row in lengths}
             return made
 
         return make
@@ -93,23 +102,23 @@ class TaskQueue:
     # -- changes ----------------------------------------------------------------------------------
 
     def add(self, task: Task, *, runnable: bool) -> None:
-        """Puts a task in, or moves it to its new place."""
+        """Puts a task in, or moves it to its new position."""
         known = task.id in self._entries
         self.remove(task.id)
         if not self.policy.static and not known:
             self._arrivals[task.id] = None
         self._count(task, 1)
         try:
-            key = self._key(self.acting, task)
+            key = self._key(self.effective_policy, task)
         except BaseException as error:
-            let_ours_pass(error)
-            self._insert(_Entry(task, rank(task, 0.0), runnable))
+            reraise_ctrl_c(error)
+            self._insert(_Entry(task, sort_key(task, 0.0), runnable))
             self._fail(task, error)
         else:
             self._insert(_Entry(task, key, runnable))
 
     def remove(self, task_id: TaskId) -> None:
-        """Takes a task out; one that is not in is fine."""
+        """Takes a task out. Does nothing if the task is not in."""
         entry = self._entries.pop(task_id, None)
         if entry is None:
             return
@@ -117,28 +126,28 @@ class TaskQueue:
         self._count(entry.task, -1)
         if entry.runnable:
             self._ready.remove(entry.key)
-            lanes, lane = self._shelves[entry.task.shape], self._lane(entry.task)
-            lanes[lane].remove(entry.key)
-            if self._lengths and (entry.task.shape, lane) in self._lengths:
-                self._lengths[entry.task.shape, lane].remove((self._length(entry.task), entry.key))
-            if not lanes[lane]:
-                del lanes[lane]
-                self._lengths.pop((entry.task.shape, lane), None)
-                if not lanes:
-                    del self._shelves[entry.task.shape]
+            groups, group = self._ready_by_shape[entry.task.shape], self._group_of(entry.task)
+            groups[group].remove(entry.key)
+            if self._by_duration and (entry.task.shape, group) in self._by_duration:
+                self._by_duration[entry.task.shape, group].remove((self._duration_s(entry.task), entry.key))
+            if not groups[group]:
+                del groups[group]
+                self._by_duration.pop((entry.task.shape, group), None)
+                if not groups:
+                    del self._ready_by_shape[entry.task.shape]
         if task_id == self._culprit:
-            self._culprit = None  # the next pass tries the policy again
+            self._culprit = None  # so the next pass tries the policy again
 
     def ended(self, task: Task, ran_s: float) -> None:
-        """Tells the policy that a task has ended for good after a run of ``ran_s`` (0: it never ran)."""
+        """Tells the policy that a task has ended for good after a run of ``ran_s`` seconds (0: it never ran)."""
         try:
             self.policy.ended(task, ran_s, self._view)
         except BaseException as error:
-            let_ours_pass(error)
+            reraise_ctrl_c(error)
             self._fail(task, error)
 
-    def change(self, policy: Policy) -> None:
-        """Another policy from now on; the tasks stay."""
+    def change_policy(self, policy: Policy) -> None:
+        """Orders the same tasks by another policy from now on."""
         self.policy = policy
         self.failure, self._culprit = "", None
         by_age = sorted(self._entries.values(), key=lambda entry: (entry.task.submitted_at, entry.task.id))
@@ -146,99 +155,105 @@ class TaskQueue:
         self._sort(self._sorted_at if math.isfinite(self._sorted_at) else 0.0)
 
     def sort(self, now: float, view: View) -> None:
-        """Brings the order to this moment; for static rules there is nothing to do."""
+        """Brings the order up to this moment, in seconds by the steady clock. Static policies need no sort."""
         self._view, self._sorted_at = view, now
-        if not self.policy.static or self.to_be_tried_again:
+        if not self.policy.static or self.retry_due:
             self._sort(now)
 
     # -- reading ----------------------------------------------------------------------------------
 
     @property
-    def acting(self) -> Policy:
-        """The policy that orders now: its stand-in while it fails."""
-        return self._stand_in if self.failure else self.policy
+    def effective_policy(self) -> Policy:
+        """The policy that orders the queue now: `aging_sjf` while the chosen one fails."""
+        return self._fallback if self.failure else self.policy
 
     @property
-    def to_be_tried_again(self) -> bool:
-        """Whether the policy failed at a task that has left since: the next ``sort`` tries it for all that are in."""
+    def retry_due(self) -> bool:
+        """Whether the next ``sort`` tries a failed policy again, since the task at which it failed has left."""
         return bool(self.failure) and self._culprit is None
 
     @property
     def waiting_gpu_s(self) -> float:
-        """GPUs times timeout of all tasks in the queue, in seconds."""
+        """The sum of GPUs times timeout over all tasks in the queue, in GPU-seconds."""
         return self._work[0] / _MICRO
 
     @property
     def waiting_work(self) -> tuple[float, float, float]:
-        """Times timeout in seconds, of all tasks in the queue: GPUs, hundredths of a CPU, bytes of memory."""
+        """Sums over all tasks in the queue, each times its timeout in seconds.
+
+        They are of GPUs, of hundredths of a CPU and of bytes of memory.
+        """
         gpus, cpus, memory = self._work
         return gpus / _MICRO, cpus / _MICRO, memory / _MICRO
 
     def is_runnable(self, task_id: TaskId) -> bool:
+        """Whether the task is in and may start."""
         entry = self._entries.get(task_id)
         return entry is not None and entry.runnable
 
     def key_of(self, task_id: TaskId) -> Key | None:
-        """Its key in the present order; None for a task that is not in."""
+        """The task's key in the present order; None if it is not in."""
         entry = self._entries.get(task_id)
         return None if entry is None else entry.key
 
     def position(self, task_id: TaskId) -> int:
-        """From 1; 0 for a task that is not in."""
+        """The task's position, from 1; 0 if it is not in."""
         entry = self._entries.get(task_id)
         return 0 if entry is None else self._order.bisect_left(entry.key) + 1
 
     def page(self, offset: int, limit: int) -> list[TaskId]:
-        """Ids in order, from ``offset`` on."""
-        return [id_of(key) for key in self._order.islice(offset, offset + limit)]
+        """At most ``limit`` ids in order, from ``offset`` on."""
+        return [task_id_of(key) for key in self._order.islice(offset, offset + limit)]
 
     def page_of_job(self, job_id: JobId, offset: int, limit: int) -> list[TaskId]:
-        """The same of one job's tasks alone."""
-        return [id_of(key) for key in islice((key for key in self._order if key[3] == job_id), offset, offset + limit)]
+        """As ``page``, of one job's tasks alone."""
+        return [
+            task_id_of(key) for key in islice((key for key in self._order if key[3] == job_id), offset, offset + limit)
+        ]
 
     def count_of_job(self, job_id: JobId) -> int:
-        """How many of its tasks are in."""
+        """How many tasks of this job are in."""
         return sum(1 for key in self._order if key[3] == job_id)
 
     def in_order(self) -> Iterator[TaskId]:
         """All ids in order."""
-        return (id_of(key) for key in self._order)
+        return (task_id_of(key) for key in self._order)
 
     def ready_keys(self) -> Iterator[Key]:
-        """The keys of the runnable tasks, in order (`id_of`)."""
+        """The keys of the runnable tasks, in order (`task_id_of`)."""
         return iter(self._ready)
 
     @property
-    def ready(self) -> int:
-        """How many are runnable."""
+    def ready_count(self) -> int:
+        """How many tasks are runnable."""
         return len(self._ready)
 
     @property
-    def shelves(self) -> Mapping[Shape, Mapping[Lane, SortedList[Key]]]:
-        """The keys of the runnable tasks of each shape, lane by lane, in order."""
-        return self._shelves
+    def ready_by_shape(self) -> Mapping[Shape, Mapping[LimitGroup, SortedList[Key]]]:
+        """The keys of the runnable tasks by shape and group, each group in order."""
+        return self._ready_by_shape
 
-    def measure_by(self, length: Callable[[Task], float], like: Hashable) -> None:
-        """How long a task takes, for ``shorter``. Two that are ``like`` the same are the same."""
-        if like != self._length_is:
-            self._length, self._length_is = length, like
-            self._lengths.clear()
+    def set_duration(self, duration_s: Callable[[Task], float], function_id: Hashable) -> None:
+        """Sets how many seconds a task takes, for ``shorter_than``. Equal ids mean that the function is the same."""
+        if function_id != self._duration_id:
+            self._duration_s, self._duration_id = duration_s, function_id
+            self._by_duration.clear()
 
-    def shorter(self, shape: Shape, lane: Lane, most_s: float, after: Key) -> Iterator[Key]:
-        """The keys of a lane behind ``after`` of tasks that take ``most_s`` at most, in order.
+    def shorter_than(self, shape: Shape, group: LimitGroup, most_s: float, after: Key) -> Iterator[Key]:
+        """The keys behind ``after``, in order, of a group's tasks that take at most ``most_s`` seconds.
 
-        However long the lane is, a thousand of them cost no more than a few milliseconds: where few are so short they
-        are sorted, where many are they come thick.
+        A thousand of them cost a few milliseconds, however long the group is. If few tasks are that short, they are
+        sorted by key; if many are, they are picked out of the group in order.
         """
-        shelf, row = self._shelves[shape][lane], self._lengths.get((shape, lane))
+        keys, row = self._ready_by_shape[shape][group], self._by_duration.get((shape, group))
         if row is None:
-            tasks = ((self._entries[id_of(key)].task, key) for key in shelf)
-            row = self._lengths[shape, lane] = SortedList((self._length(task), key) for task, key in tasks)
+            tasks = ((self._entries[task_id_of(key)].task, key) for key in keys)
+            row = self._by_duration[shape, group] = SortedList((self._duration_s(task), key) for task, key in tasks)
         count = row.bisect_left((math.nextafter(most_s, math.inf),))
-        if count * count.bit_length() < len(shelf):
+        if count * count.bit_length() < len(keys):
             return iter(sorted(key for _, key in row.islice(0, count) if key > after))
-        behind = shelf.irange(after, inclusive=(False, True))
-        return (key for key in behind if self._length(self._entries[id_of(key)].task) <= most_s)
+        behind = keys.irange(after, inclusive=(False, True))
+        return (key for key in behind if self._duration_s(self._entries[task_id_of(key)].task) <= most_s)
 
     # -- inside -----------------------------------------------------------------------------------
 
@@ -246,33 +261,33 @@ class TaskQueue:
         micros, shape, (gpus, cpus, memory) = sign * round(task.timeout_s * _MICRO), task.shape, self._work
         self._work = (gpus + shape.gpus * micros, cpus + shape.cpu_centi * micros, memory + shape.memory_bytes * micros)
 
-    def _lane(self, task: Task) -> Lane:
+    def _group_of(self, task: Task) -> LimitGroup:
         owner = task.owner if self._by_owner and task.shape.gpus else ""
         return owner, bisect_left(self._bands, task.timeout_s) if self._bands else 0
 
     def _key(self, policy: Policy, task: Task, now: float | None = None) -> Key:
         if now is None:
             now = max(self._sorted_at, task.submitted_at)
-        return rank(task, number(policy.key(task, now, None if policy.static else self._view)))
+        return sort_key(task, finite_number(policy.key(task, now, None if policy.static else self._view)))
 
     def _insert(self, entry: _Entry) -> None:
         self._entries[entry.task.id] = entry
         self._order.add(entry.key)
         if entry.runnable:
             self._ready.add(entry.key)
-            lanes = self._shelves.setdefault(entry.task.shape, {})
-            lane = self._lane(entry.task)
-            shelf = lanes.get(lane)
-            if shelf is None:
-                shelf = lanes[lane] = SortedList()
-            shelf.add(entry.key)
-            if self._lengths and (entry.task.shape, lane) in self._lengths:
-                self._lengths[entry.task.shape, lane].add((self._length(entry.task), entry.key))
+            groups = self._ready_by_shape.setdefault(entry.task.shape, {})
+            group = self._group_of(entry.task)
+            keys = groups.get(group)
+            if keys is None:
+                keys = groups[group] = SortedList()
+            keys.add(entry.key)
+            if self._by_duration and (entry.task.shape, group) in self._by_duration:
+                self._by_duration[entry.task.shape, group].add((self._duration_s(entry.task), entry.key))
 
     def _fail(self, task: Task, error: BaseException) -> None:
-        self.failure = f"{self.policy.name or type(self.policy).__name__} failed for {task.id}: {words(error)}"
+        self.failure = f"{self.policy.name or type(self.policy).__name__} failed for {task.id}: {message_of(error)}"
         self._culprit = task.id if task.id in self._entries else None
-        self._rebuild([self._key(self._stand_in, entry.task) for entry in self._entries.values()])
+        self._rebuild([self._key(self._fallback, entry.task) for entry in self._entries.values()])
 
     def _sort(self, now: float) -> None:
         culprit: Task | None = None
@@ -287,7 +302,7 @@ class TaskQueue:
                 culprit = entry.task
                 keys.append(self._key(self.policy, culprit, now))
         except BaseException as error:
-            let_ours_pass(error)
+            reraise_ctrl_c(error)
             assert culprit is not None
             self._fail(culprit, error)
             return
@@ -297,22 +312,22 @@ class TaskQueue:
 
     def _rebuild(self, keys: list[Key]) -> None:
         """Puts everything into the order of these keys, one for each entry."""
-        contents: dict[Shape, dict[Lane, list[Key]]] = {}
-        self._lengths.clear()
+        contents: dict[Shape, dict[LimitGroup, list[Key]]] = {}
+        self._by_duration.clear()
         ready: list[Key] = []
         for (task_id, entry), key in zip(list(self._entries.items()), keys, strict=True):
             self._entries[task_id] = _Entry(entry.task, key, entry.runnable)
             if entry.runnable:
                 ready.append(key)
-                contents.setdefault(entry.task.shape, {}).setdefault(self._lane(entry.task), []).append(key)
+                contents.setdefault(entry.task.shape, {}).setdefault(self._group_of(entry.task), []).append(key)
         self._order, self._ready = SortedList(keys), SortedList(ready)
-        self._shelves = {
-            shape: {lane: SortedList(there) for lane, there in lanes.items()} for shape, lanes in contents.items()
+        self._ready_by_shape = {
+            shape: {group: SortedList(there) for group, there in groups.items()} for shape, groups in contents.items()
         }
 
 
-def id_of(key: Key) -> TaskId:
-    """The task of a key."""
+def task_id_of(key: Key) -> TaskId:
+    """The id of the task to which a key belongs."""
     return TaskId(JobId(key[3]), key[5])
 
 

@@ -1,1 +1,1 @@
-"""Planning: the pure pass. A snapshot goes in, a plan comes out; the same predicates explain it."""
+"""Planning: the scheduling pass. A snapshot goes in, a plan comes out. The predicates that decide also explain."""

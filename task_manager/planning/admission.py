@@ -1,6 +1,6 @@
-"""What is admitted: how long a task may ask to run, what one account may hold, and what is kept for short tasks.
+"""Admission: how long a task may ask to run, what one account may hold, and what is kept for short tasks.
 
-How many tasks of an account may wait is JobManager's to say (`job_manager/waiting_limit.py`), which has all of them.
+JobManager decides how many tasks of an account may wait (`job_manager/waiting_limit.py`), since it knows all of them.
 """
 
 from __future__ import annotations
@@ -13,61 +13,20 @@ from enum import StrEnum
 from headway.model.limits import reserve_leaves_none
 from headway.units import counted, format_duration
 
+from ..limits import AdmissionLimits, ShortTaskReserve
 from ..model import Shape, Task
 
 
 @dataclass(frozen=True, slots=True)
-class ShortReserve:
-    """Tasks with a timeout above ``above_s`` may together hold all GPUs of the cluster but ``gpus``."""
-
-    gpus: int
-    above_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What one account, and all long tasks together, may take. None: no limit."""
-
-    max_timeouts: tuple[tuple[int, float], ...] = ()  # (from so many GPUs in the cluster on, longest timeout in s)
-    min_timeout_s: float = 0.1
-    running_gpus_per_user: int | None = None
-    short_reserve: ShortReserve | None = None
-
-    def max_timeout_s(self, gpus: int) -> float | None:
-        """The longest timeout that a cluster with so many GPUs admits; None: no limit."""
-        fitting = [(least, limit) for least, limit in self.max_timeouts if least <= gpus]
-        return max(fitting)[1] if fitting else None
-
-    @property
-    def hold_some(self) -> bool:
-        """Whether there is any that may keep a waiting task from a start."""
-        return bool(self.running_gpus_per_user is not None or self.short_reserve is not None or self.max_timeouts)
-
-    def bands(self) -> tuple[float, ...]:
-        """Timeouts up to which, and above which, limits treat tasks differently, in order."""
-        reserve = () if self.short_reserve is None else (self.short_reserve.above_s,)
-        return tuple(sorted({*reserve, *(limit for _, limit in self.max_timeouts)}))
-
-    def is_long(self, timeout_s: float) -> bool:
-        """Whether the short reserve is not for a task of this timeout."""
-        return self.short_reserve is not None and timeout_s > self.short_reserve.above_s
-
-    def waits_for_gpus(self, timeout_s: float, gpus: int) -> bool:
-        """Whether a task of this timeout is for a cluster with more GPUs than it has now."""
-        limit_s = self.max_timeout_s(gpus)
-        return limit_s is not None and limit_s < timeout_s <= max(limit for _, limit in self.max_timeouts)
-
-
-@dataclass(frozen=True, slots=True)
-class Holdings:
-    """GPUs that live attempts hold, as limits count them."""
+class GpuHoldings:
+    """How many GPUs live attempts hold, as limits count them."""
 
     by_owner: Mapping[str, int] = field(default_factory=dict)
-    of_long: int = 0  # of all tasks together that the short reserve is not for
+    of_long: int = 0  # of all long tasks together, which may not use the reserve for short tasks
 
     @classmethod
-    def of(cls, limits: Limits, held: Iterable[tuple[str, int, float]]) -> Holdings:
-        """From (account, GPUs, timeout in s) of each live attempt."""
+    def of(cls, limits: AdmissionLimits, held: Iterable[tuple[str, int, float]]) -> GpuHoldings:
+        """From the account, the number of GPUs and the timeout in seconds of each live attempt."""
         by_owner: Counter[str] = Counter()
         of_long = 0
         for owner, gpus, timeout_s in held:
@@ -76,8 +35,8 @@ class Holdings:
         return cls(by_owner, of_long)
 
 
-class Ground(StrEnum):
-    """What a refusal stands on."""
+class RefusalGround(StrEnum):
+    """Which limit, or which lack, is the reason of a refusal."""
 
     MAX_TIMEOUT = "max_timeout"
     MIN_TIMEOUT = "min_timeout"
@@ -86,72 +45,80 @@ class Ground(StrEnum):
     NO_NODE = "no_node"
 
 
-# Where in a task stands what could be changed about it.
+# The field of a task that a user could change, as a JSON pointer.
 _FIELDS = {
-    Ground.MAX_TIMEOUT: "/timeout",
-    Ground.MIN_TIMEOUT: "/timeout",
-    Ground.USER_GPUS: "/resources/gpus",
-    Ground.SHORT_RESERVE: "/resources/gpus",
-    Ground.NO_NODE: "/resources",
+    RefusalGround.MAX_TIMEOUT: "/timeout",
+    RefusalGround.MIN_TIMEOUT: "/timeout",
+    RefusalGround.USER_GPUS: "/resources/gpus",
+    RefusalGround.SHORT_RESERVE: "/resources/gpus",
+    RefusalGround.NO_NODE: "/resources",
 }
 
 
-_HOLD = frozenset({Ground.MAX_TIMEOUT, Ground.USER_GPUS, Ground.SHORT_RESERVE})
+_HOLD = frozenset({RefusalGround.MAX_TIMEOUT, RefusalGround.USER_GPUS, RefusalGround.SHORT_RESERVE})
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why a task is not taken into the queue. ``for_ever``: whatever machines join."""
+class AdmissionRefusal:
+    """Why a task is not taken into the queue. ``for_ever``: new machines would not change it."""
 
-    ground: Ground
+    ground: RefusalGround
     sentence: str
     for_ever: bool = False
 
     @property
     def field(self) -> str:
-        """A JSON pointer from the task."""
+        """The field of the task that could be changed, as a JSON pointer."""
         return _FIELDS[self.ground]
 
 
-def contradictions(limits: Limits, gpus: int) -> list[str]:
-    """What these limits rule out for good in a cluster of so many GPUs, as sentences. What contradicts itself without
-    a look at the GPUs is no configuration at all (`headway/config/checks.py`)."""
+def contradictions(limits: AdmissionLimits, gpus: int) -> list[str]:
+    """What these limits make impossible in a cluster of so many GPUs, as sentences.
+
+    Contradictions that don't depend on the GPUs are found when the configuration is read (`headway/config/checks.py`).
+    """
     reserve = limits.short_reserve
     sentence = reserve_leaves_none(reserve.gpus, reserve.above_s, gpus) if reserve is not None else ""
     return [sentence] if sentence else []
 
 
-def refusals(limits: Limits, shape: Shape, timeout_s: float, *, gpus: int | None) -> list[Refusal]:
-    """All reasons why limits don't let a task into the queue; none: they do.
+def refusals(limits: AdmissionLimits, shape: Shape, timeout_s: float, *, gpus: int | None) -> list[AdmissionRefusal]:
+    """All reasons why limits keep a task out of the queue; empty: it is admitted.
 
-    ``gpus``: of the cluster; None: not known yet, which refuses nothing for its size.
+    ``timeout_s`` is in seconds. ``gpus`` is the number in the cluster; None: not known, so no task is too large.
     """
     found = [*_by_timeout(limits, timeout_s, gpus)]
     cap, reserve = limits.running_gpus_per_user, limits.short_reserve
     if cap is not None and shape.gpus > cap:
         sentence = f"It asks for {shape.gpus} GPUs; one account may hold {cap} at a time."
-        found.append(Refusal(Ground.USER_GPUS, sentence, for_ever=True))
+        found.append(AdmissionRefusal(RefusalGround.USER_GPUS, sentence, for_ever=True))
     if reserve is not None and gpus is not None and limits.is_long(timeout_s):
         left = max(0, gpus - reserve.gpus)
         if shape.gpus > left:
             sentence = (
                 f"It asks for {counted(shape.gpus, 'GPU')} for {format_duration(timeout_s)}; "
-                f"tasks longer than {format_duration(reserve.above_s)} may hold {left} of {gpus} together."
+                f"tasks longer than {format_duration(reserve.above_s)} may together hold {left} of {gpus} GPUs."
             )
-            found.append(Refusal(Ground.SHORT_RESERVE, sentence))
+            found.append(AdmissionRefusal(RefusalGround.SHORT_RESERVE, sentence))
     return found
 
 
-def ruled_out(limits: Limits, shape: Shape, timeout_s: float, *, gpus: int) -> list[Refusal]:
-    """Why a task that waits can't start with so many GPUs in the cluster, by the limits that hold it in a pass. What
-    was within the longest timeout when it was submitted is not held for its timeout."""
+def ruled_out(limits: AdmissionLimits, shape: Shape, timeout_s: float, *, gpus: int) -> list[AdmissionRefusal]:
+    """Why a waiting task can't start with so many GPUs in the cluster, by the limits that a pass applies.
+
+    A task is not held for a timeout above the longest one: it was allowed when the task was submitted.
+    """
     found = refusals(limits, shape, timeout_s, gpus=gpus)
-    return [one for one in found if one.ground in _HOLD and not (one.ground is Ground.MAX_TIMEOUT and one.for_ever)]
+    return [
+        one for one in found if one.ground in _HOLD and not (one.ground is RefusalGround.MAX_TIMEOUT and one.for_ever)
+    ]
 
 
-def reached(limits: Limits, task: Task, holdings: Holdings, *, gpus: int) -> list[Refusal]:
-    """Which limits keep a waiting task from a start now, since others hold what it would need of them; those that rule
-    it out whatever is held (`ruled_out`) are not among them. ``gpus``: of the cluster."""
+def limits_reached(limits: AdmissionLimits, task: Task, holdings: GpuHoldings, *, gpus: int) -> list[AdmissionRefusal]:
+    """Which limits keep a waiting task from a start now because running tasks hold too much.
+
+    Limits that rule the task out whatever is held (`ruled_out`) are left out. ``gpus`` is the number in the cluster.
+    """
     asked = task.shape.gpus
     if not asked:
         return []
@@ -162,44 +129,47 @@ def reached(limits: Limits, task: Task, holdings: Holdings, *, gpus: int) -> lis
         sentence = (
             f"{task.owner} holds {held} of the {cap} GPUs that one account may hold at a time; it asks for {asked}."
         )
-        found.append(Refusal(Ground.USER_GPUS, sentence))
+        found.append(AdmissionRefusal(RefusalGround.USER_GPUS, sentence))
     if reserve is not None and limits.is_long(task.timeout_s):
         left = max(0, gpus - reserve.gpus)
         if asked <= left < holdings.of_long + asked:
             found.append(
-                Refusal(Ground.SHORT_RESERVE, f"{long_hold(reserve, holdings.of_long, gpus)}; it asks for {asked}.")
+                AdmissionRefusal(
+                    RefusalGround.SHORT_RESERVE,
+                    f"{long_tasks_hold(reserve, holdings.of_long, gpus)}; it asks for {asked}.",
+                )
             )
     return found
 
 
-def long_hold(reserve: ShortReserve, held: int, gpus: int) -> str:
-    """What long tasks hold of what they may hold together in a cluster of so many GPUs, as a clause."""
+def long_tasks_hold(reserve: ShortTaskReserve, held: int, gpus: int) -> str:
+    """How many GPUs long tasks hold, and may hold together in a cluster of so many GPUs, as a clause for people."""
     left = max(0, gpus - reserve.gpus)
     return (
-        f"Tasks longer than {format_duration(reserve.above_s)} may hold {left} of the cluster's {gpus} GPUs together "
-        f"and hold {held}"
+        f"Tasks longer than {format_duration(reserve.above_s)} may together hold {left} of the cluster's {gpus} GPUs, "
+        f"and they hold {held}"
     )
 
 
-def _by_timeout(limits: Limits, timeout_s: float, gpus: int | None) -> list[Refusal]:
+def _by_timeout(limits: AdmissionLimits, timeout_s: float, gpus: int | None) -> list[AdmissionRefusal]:
     if timeout_s < limits.min_timeout_s:
         sentence = f"{_its(timeout_s)}; the shortest is {format_duration(limits.min_timeout_s)}."
-        return [Refusal(Ground.MIN_TIMEOUT, sentence, for_ever=True)]
+        return [AdmissionRefusal(RefusalGround.MIN_TIMEOUT, sentence, for_ever=True)]
     longest_s = max((limit_s for _, limit_s in limits.max_timeouts), default=None)
     if longest_s is None:
         return []
     if timeout_s > longest_s:
         sentence = f"{_its(timeout_s)}; the longest is {format_duration(longest_s)}."
-        return [Refusal(Ground.MAX_TIMEOUT, sentence, for_ever=True)]
+        return [AdmissionRefusal(RefusalGround.MAX_TIMEOUT, sentence, for_ever=True)]
     if gpus is None or not limits.waits_for_gpus(timeout_s, gpus):
         return []
     limit_s = limits.max_timeout_s(gpus) or longest_s
     enough = min(least for least, limit_s in limits.max_timeouts if limit_s >= timeout_s and least > gpus)
     sentence = (
-        f"{_its(timeout_s)}; this cluster of {counted(gpus, 'GPU')} admits up to {format_duration(limit_s)} "
-        f"(as long only from {enough} GPUs on)."
+        f"{_its(timeout_s)}; this cluster of {counted(gpus, 'GPU')} allows at most {format_duration(limit_s)}. "
+        f"Such a timeout needs at least {enough} GPUs."
     )
-    return [Refusal(Ground.MAX_TIMEOUT, sentence)]
+    return [AdmissionRefusal(RefusalGround.MAX_TIMEOUT, sentence)]
 
 
 def _its(timeout_s: float) -> str:

@@ -1,7 +1,7 @@
-"""What is booked on the nodes, and until when: places of waiting tasks, bookings of live attempts.
+"""What is booked on the nodes, and until when: reservations of waiting tasks, bookings of live attempts.
 
-All times are by the pass's clock (`PassInput.now_s`: the boot clock when live), in seconds; whoever stores a place
-converts it, since that clock starts anew with the machine.
+All times are in seconds by the pass's clock (`PassInput.now_s`), which is the boot clock when live. That clock starts
+anew with the machine, so whoever stores a reservation converts its times.
 """
 
 from __future__ import annotations
@@ -15,20 +15,23 @@ from ..model import Gpu, Shape
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Room of a node kept for a waiting task from ``start_s`` on; the task's shape says how much CPU and memory."""
+class Reservation:
+    """Resources of a node that are kept for a waiting task from ``start_s`` on.
+
+    The task's shape says how much CPU and memory.
+    """
 
     node_id: NodeId
     gpus: tuple[tuple[str, int], ...]  # how many of each kind (`kind_of`), sorted
     start_s: float
-    duration_s: float  # timeout, the platform's limits for start and stop, and what retries may use
-    promised_s: float | None = None  # it starts no later than this; None: only an estimate
-    given_at: float | None = None  # when that was first promised, by the wall clock in epoch seconds
+    duration_s: float  # timeout, the platform's limits for start and stop, and a reserve for retries
+    promised_s: float | None = None  # the task is promised to start no later; None: it is only an estimate
+    first_promised_at: float | None = None  # when a start was first promised, in epoch seconds by the wall clock
 
 
 @dataclass(frozen=True, slots=True)
 class MovedPromise:
-    """A start that a waiting task was promised once, by the pass's clock, and why it no longer holds, in words."""
+    """A promised start of a waiting task that no longer holds. ``cause`` says why, as a clause for people."""
 
     promised_s: float
     cause: str
@@ -36,7 +39,7 @@ class MovedPromise:
 
 @dataclass(frozen=True, slots=True)
 class Booking:
-    """A live attempt."""
+    """What a live attempt holds, and until when."""
 
     task_id: TaskId
     owner: str
@@ -44,12 +47,12 @@ class Booking:
     shape: Shape
     gpu_uuids: tuple[str, ...]
     timeout_s: float
-    until_s: float  # an exact upper bound of its end
-    awaited: bool = False  # it must be over by now, and its Worker, not heard yet, has yet to say so
+    until_s: float  # it has surely ended by then
+    end_unconfirmed: bool = False  # it must have ended by now, but its Worker has not confirmed that yet
 
 
 def kind_of(gpu: Gpu) -> str:
-    """What of model and memory tells the cards of a node apart; cards of one kind stand for each other."""
+    """A card's kind: its model and memory. Cards of one kind on a node are interchangeable."""
     return _kind(gpu.model, gpu.memory_bytes)
 
 

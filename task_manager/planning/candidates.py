@@ -1,5 +1,7 @@
-"""The runnable tasks that may start, in order: those of shapes that have no room and those that a limit keeps from a
-start are passed over, however many they are."""
+"""The runnable tasks that may start now, in the order of the queue.
+
+Tasks are skipped if no node has room for their shape or if a limit keeps them from a start. Skipping many is quick.
+"""
 
 from __future__ import annotations
 
@@ -12,72 +14,77 @@ from headway.ids import TaskId
 
 from ..model import Shape, Task
 from ..order.policy import Key
-from ..order.queue import Lane, id_of
-from .bookings import Place
-from .plan import PassInput, Placement, Wait
-from .timeline import Board
+from ..order.queue import LimitGroup, task_id_of
+from .bookings import Reservation
+from .node_timelines import NodeTimelines
+from .pass_model import PassInput, Placement, Wait
 
-_IN_A_ROW = 16  # so many tasks of a lane that a limit holds are looked at; then only those that are short enough
-_SLACK_S = 1e-5  # sums of the same seconds may differ by less
+_IN_A_ROW = 16  # once a limit has held so many tasks of a group in a row, only shorter ones are looked at
+_SLACK_S = 1e-5  # more than the rounding error of a sum of seconds
 
 
 @dataclass(slots=True)
 class _Row:
-    """What is left of a lane. ``shape``: None: of those that have a place, of whatever shape."""
+    """The keys of a group that are still to be looked at. ``shape`` None: of all tasks with a stored reservation."""
 
     shape: Shape | None
-    lane: Lane
+    group: LimitGroup
     keys: Iterator[Key]
-    limited: int = 0  # in a row
-    most_s: float = math.inf  # what takes longer is not among the keys any more
+    limited: int = 0  # how many in a row a limit has held
+    most_s: float = math.inf  # the keys of longer tasks have been left out
 
 
 class Candidates:
-    """Of one pass: ``placements``, ``reservations`` and ``places`` that are still to be looked at are as they are at
-    that moment. Notes in ``waits`` whom a limit holds, and in ``no_room`` (by id) shapes that fit nowhere."""
+    """The candidates of one pass.
+
+    ``placements``, ``reservations`` and ``stored`` belong to the pass and change while the candidates are looked at.
+    ``stored`` are the stored reservations that are still to be looked at. The candidates note in ``waits`` which tasks
+    a limit holds, and in ``no_room`` (by id) which shapes fit nowhere.
+    """
 
     def __init__(
         self,
-        inp: PassInput,
-        board: Board,
+        snapshot: PassInput,
+        timelines: NodeTimelines,
         placements: Mapping[TaskId, Placement],
-        reservations: Mapping[TaskId, Place],
-        places: Mapping[TaskId, Place],
+        reservations: Mapping[TaskId, Reservation],
+        stored: Mapping[TaskId, Reservation],
         waits: dict[TaskId, Wait],
         no_room: dict[int, Shape],
     ) -> None:
-        self._inp = inp
-        self._board = board
+        self._snapshot = snapshot
+        self._timelines = timelines
         self._placements = placements
         self._reservations = reservations
-        self._places = places
+        self._stored = stored
         self._waits = waits
         self._no_room = no_room
-        settings = inp.settings
-        inp.queue.measure_by(settings.duration_s, (settings.start_limit_s, settings.stop_limit_s))
+        settings = snapshot.settings
+        snapshot.queue.set_duration(settings.duration_s, (settings.start_limit_s, settings.stop_limit_s))
 
     def behind(self, after: Key | None, *, all_shapes: bool = False) -> Iterator[Task]:
-        """Those behind ``after``; None: all. With ``all_shapes`` also those that no node has room for at that moment.
+        """The candidates behind the key ``after``; None: all of them.
 
-        A task with a place is among them whatever limits say, since its own place counts against them.
+        With ``all_shapes``, tasks that no node has room for now are among them. Tasks with a stored reservation are
+        among them whatever limits say, since their own reservations count against the limits.
         """
-        board, tasks, limits = self._board, self._inp.tasks, self._inp.settings.limits.hold_some
+        timelines, tasks, limits = self._timelines, self._snapshot.tasks, self._snapshot.settings.limits.may_hold_tasks
         rows = list(self._rows(after, all_shapes))
         heads = [(key, number) for number, row in enumerate(rows) if (key := next(row.keys, None)) is not None]
         heapq.heapify(heads)
         while heads:
             key, number = heads[0]
-            row, task_id = rows[number], id_of(key)
-            if row.shape is not None and not all_shapes and not board.fits_now(row.shape):
+            row, task_id = rows[number], task_id_of(key)
+            if row.shape is not None and not all_shapes and not timelines.fits_now(row.shape):
                 self._no_room[id(row.shape)] = row.shape
                 heapq.heappop(heads)
                 continue
             if task_id in self._placements or task_id in self._reservations:
                 pass
             elif row.shape is None:
-                if task_id in self._places:
+                if task_id in self._stored:
                     yield tasks[task_id]
-            elif task_id not in self._places and not (limits and self._is_limited(row, key, tasks[task_id])):
+            elif task_id not in self._stored and not (limits and self._is_limited(row, key, tasks[task_id])):
                 yield tasks[task_id]
             following = next(row.keys, None)
             if following is None:
@@ -86,22 +93,28 @@ class Candidates:
                 heapq.heapreplace(heads, (following, number))
 
     def _rows(self, after: Key | None, all_shapes: bool) -> Iterator[_Row]:
-        queue, board = self._inp.queue, self._board
-        with_place = [key for task_id in self._places if (key := queue.key_of(task_id)) is not None]
+        queue, timelines = self._snapshot.queue, self._timelines
+        with_place = [key for task_id in self._stored if (key := queue.key_of(task_id)) is not None]
         if with_place:
             yield _Row(None, ("", 0), iter(sorted(key for key in with_place if after is None or key > after)))
-        most_gpus = max((len(node.free_cards) for node in board.nodes.values()), default=-1)
-        for shape, lanes in queue.shelves.items():
-            if not all_shapes and (shape.gpus > most_gpus or not board.fits_now(shape)):
+        most_gpus = max((len(node.free_cards) for node in timelines.nodes.values()), default=-1)
+        for shape, groups in queue.ready_by_shape.items():
+            if not all_shapes and (shape.gpus > most_gpus or not timelines.fits_now(shape)):
                 self._no_room[id(shape)] = shape
                 continue
-            for lane, shelf in lanes.items():
-                yield _Row(shape, lane, iter(shelf) if after is None else shelf.irange(after, inclusive=(False, True)))
+            for group, group_keys in groups.items():
+                yield _Row(
+                    shape,
+                    group,
+                    iter(group_keys) if after is None else group_keys.irange(after, inclusive=(False, True)),
+                )
 
     def _is_limited(self, row: _Row, key: Key, task: Task) -> bool:
-        """Whether a limit keeps it from a start now. Then it does so for all of its lane that take as long or longer:
-        of these only the first are looked at."""
-        limited = self._board.limit_on(task, self._inp.settings.duration_s(task))
+        """Whether a limit keeps the task from a start now.
+
+        Then it keeps all tasks of its group back that take as long or longer. Only the first of them are looked at.
+        """
+        limited = self._timelines.limit_on(task, self._snapshot.settings.duration_s(task))
         if limited is None:
             row.limited = 0
             return False
@@ -111,5 +124,5 @@ class Candidates:
             row.keys = iter(())
         elif row.limited >= _IN_A_ROW and limited.most_s < row.most_s and row.shape is not None:
             row.limited, row.most_s = 0, limited.most_s
-            row.keys = self._inp.queue.shorter(row.shape, row.lane, limited.most_s + _SLACK_S, key)
+            row.keys = self._snapshot.queue.shorter_than(row.shape, row.group, limited.most_s + _SLACK_S, key)
         return True

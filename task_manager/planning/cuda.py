@@ -1,11 +1,11 @@
-"""What an image asks of the GPU driver: the language of NVIDIA_REQUIRE_CUDA. Pure.
+"""What an image requires of the GPU driver, in the language of NVIDIA_REQUIRE_CUDA.
 
     cuda>=12.4 brand=tesla,driver>=470,driver<471 brand=unknown,driver>=535,driver<536
 
-Blanks are "or", commas "and". `cuda` is the newest CUDA that the driver serves, `driver` its version, `brand` the
-cards' line of products, `arch` their compute capability. NVIDIA's toolkit checks the same when a container starts, and
-knows more than TaskManager: whatever is not known here (a version, the brand of a card, a word of a later language)
-counts as met, and only what surely fails is kept away.
+Blanks mean "or", commas "and". `cuda` is the newest CUDA version that the driver supports, `driver` the driver's
+version. `brand` is the product line of the cards, `arch` their compute capability. NVIDIA's Container Toolkit defines
+the language and checks it when a container starts. It knows more than TaskManager, so what is not known here counts as
+met: a version, the brand of a card, a newer word. Only what surely fails is kept away.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from functools import lru_cache
 _TERM = re.compile(r"(cuda|driver|brand|arch)(>=|<=|!=|==|=|>|<)(.+)")
 _NUMBERS = re.compile(r"\d+(\.\d+)*")
 _DATA_CENTRE = frozenset({"tesla", "nvidia", "unknown"})
-# By words in the driver's name of a card. Newer drivers call data-centre cards "NVIDIA A100…", older ones "Tesla V100".
+# Brands by words in the driver's name for a card. New drivers say "NVIDIA A100…", older ones "Tesla V100".
 _BRANDS: tuple[tuple[re.Pattern[str], frozenset[str]], ...] = (
     (re.compile(r"\bgeforce\b", re.I), frozenset({"geforce", "geforcertx"})),
     (re.compile(r"\btitan\b", re.I), frozenset({"titan", "titanrtx"})),
@@ -29,15 +29,18 @@ _BRANDS: tuple[tuple[re.Pattern[str], frozenset[str]], ...] = (
 
 @lru_cache(maxsize=4096)
 def is_served(require: str, driver: str, cuda: str, models: tuple[str, ...]) -> bool:
-    """Whether a node with this driver and cards of these models meets what an image requires; empty: not known."""
+    """Whether a node with this driver and cards of these models meets what an image requires.
+
+    An empty string means that the version is not known.
+    """
     choices = require.split()
     if not choices:
         return True
     return any(all(_holds(term, driver, cuda, models) for term in choice.split(",") if term) for choice in choices)
 
 
-def in_words(require: str) -> str:
-    """What an image requires, for people: `CUDA 12.4 or newer`."""
+def phrase(require: str) -> str:
+    """What an image requires, as a phrase for people: `a driver for CUDA 12.4 or newer`."""
     for choice in require.split():
         found = re.fullmatch(r"cuda>=(\d+(?:\.\d+)*)", choice.split(",")[0])
         if found:
@@ -46,7 +49,7 @@ def in_words(require: str) -> str:
 
 
 def brands(model: str) -> frozenset[str]:
-    """Brands that a card of this name may be reported as; empty: not known."""
+    """The brands that a card of this name may be reported as; empty: not known."""
     return next((found for pattern, found in _BRANDS if pattern.search(model)), frozenset())
 
 
@@ -72,7 +75,7 @@ def _compare(have: str, operator: str, want: str) -> bool:
     if not _NUMBERS.fullmatch(have) or not _NUMBERS.fullmatch(want):
         return True
     ours, theirs = ([int(part) for part in text.split(".")] for text in (have, want))
-    # 470 against 470.57.2: what one does not say counts as 0, as the toolkit has it.
+    # 470 against 470.57.2: missing parts count as 0, as in NVIDIA's toolkit.
     length = max(len(ours), len(theirs))
     a, b = (tuple(numbers + [0] * (length - len(numbers))) for numbers in (ours, theirs))
     return {

@@ -1,9 +1,11 @@
-"""The disciplines: who has a reservation, and who may start beside them.
+"""The disciplines: which tasks have a reservation, and which others may start before them (backfill).
 
-All four are one walk over the queue. The first tasks are booked at the earliest start that delays nothing booked
-before; booked at ``now`` is started. `strict` lets no start be earlier than that of the task ahead, `easy` books the
-first task alone, `greedy` none. Then the tasks behind them are tried: each starts if it fits now for its whole
-duration beside everything booked.
+All four go through the queue once. The first tasks are booked at the earliest start that delays nothing booked before;
+a task that is booked at ``now`` starts. `conservative` books many tasks, `easy` only the first, `greedy` none. Under
+`strict` no task starts before the one ahead. Then the tasks behind are tried: each starts if it fits now, for its whole
+duration, beside everything booked.
+
+`easy` is the backfilling of Lifka (1995). `conservative` is the backfilling that Mu'alem and Feitelson (2001) describe.
 """
 
 from __future__ import annotations
@@ -16,45 +18,57 @@ from headway.ids import NodeId, TaskId
 
 from ..model import Shape, Task
 from ..order.policy import Key
-from ..order.queue import id_of
+from ..order.queue import task_id_of
 from . import promises
-from .bookings import Place
+from .bookings import Reservation
 from .candidates import Candidates
-from .plan import Discipline, Dropped, Estimate, PassInput, Placement, Plan, Rough, Wait, Why
-from .timeline import Board, Slot
+from .node_timelines import EarliestStart, NodeTimelines
+from .pass_model import (
+    Discipline,
+    DroppedPromise,
+    Estimate,
+    PassInput,
+    Placement,
+    Plan,
+    RoughEstimates,
+    Wait,
+    WaitCause,
+)
 
 _EASY_FILLED = 200
 
 
-class Walk:
-    """One pass under way."""
+class PassRunner:
+    """One pass while it runs. ``run`` may be called once."""
 
-    def __init__(self, inp: PassInput) -> None:
-        self.inp = inp
-        self.settings = inp.settings
-        self.now_s = inp.now_s
-        self.board = Board(
-            inp.now_s, inp.rooms, inp.running, limits=inp.settings.limits, gpus=inp.view.gpus,
-            cpu_tasks=inp.settings.cpu_tasks, last_used=inp.last_used,
+    def __init__(self, snapshot: PassInput) -> None:
+        self.snapshot = snapshot
+        self.settings = snapshot.settings
+        self.now_s = snapshot.now_s
+        self.timelines = NodeTimelines(
+            snapshot.now_s, snapshot.free_resources, snapshot.running, limits=self.settings.limits,
+            gpus=snapshot.view.gpus, cpu_tasks=self.settings.cpu_tasks, last_used=snapshot.last_used,
         )  # fmt: skip
         self.placements: dict[TaskId, Placement] = {}
-        self.reservations: dict[TaskId, Place] = {}
+        self.reservations: dict[TaskId, Reservation] = {}
         self.waits: dict[TaskId, Wait] = {}
-        self.no_room: dict[int, Shape] = {}  # by id, since hashing a shape takes longer
-        self.keys: list[Key] = []  # looked at for a reservation
-        self.stand, self.lost = promises.standing(inp, self.board)  # stored places that nobody has looked at yet
+        self.no_room: dict[int, Shape] = {}  # by id, since hashing a shape is slow
+        self.keys: list[Key] = []  # of the tasks that were looked at for a reservation
+        # Stored reservations that were not looked at yet, and those that were lost.
+        self.stored, self.lost = promises.book_stored(snapshot, self.timelines)
         self._candidates = Candidates(
-            inp, self.board, self.placements, self.reservations, self.stand, self.waits, self.no_room
+            snapshot, self.timelines, self.placements, self.reservations, self.stored, self.waits, self.no_room
         )
-        self._kept: list[Key] = []  # of tasks behind all of these that have a stored place
-        self._more = False  # so many have started that the rest is left to the next pass
-        self._cut = False  # others might have started, had there been time to look at them
-        self._freed = False  # room that was kept has come free
-        self._floor_s = inp.now_s  # `strict`: nobody starts earlier
+        self._kept: list[Key] = []  # of tasks behind all of these that have a stored reservation
+        self._more = False  # so many tasks have started that the rest is left to the next pass
+        self._cut = False  # more tasks might have started, but the pass looks at a limited number
+        self._freed = False  # resources that were kept for a task have come free
+        self._floor_s = snapshot.now_s  # `strict`: no task behind may start earlier
         self._ahead: TaskId | None = None
-        self._behind: Key | None = None
+        self._looked_up_to: Key | None = None
 
     def run(self) -> Plan:
+        """The plan of this pass."""
         discipline, settings = self.settings.discipline, self.settings
         if discipline is Discipline.GREEDY:
             self._start_all()
@@ -62,7 +76,7 @@ class Walk:
                 self.reserve(settings.reserved)
         elif discipline is Discipline.STRICT:
             self.reserve(settings.reserved)
-            self._more = self._more or self._freed  # those ahead of it may start earlier now
+            self._more = self._more or self._freed  # tasks ahead of the one that freed them may start earlier now
         elif discipline is Discipline.EASY:
             self.reserve(1)
             self._fill_up(min(settings.filled, _EASY_FILLED))
@@ -74,7 +88,7 @@ class Walk:
     # -- reservations -----------------------------------------------------------------------------
 
     def reserve(self, limit: int) -> None:
-        """Starts what can start, books the first ``limit`` of the others and the promised ones behind, in order."""
+        """Starts what can start in order; reserves for the first ``limit`` of the others and for all promised tasks."""
         booked = looked = 0
         for task in self._in_turn():
             if task.id in self.placements:
@@ -82,177 +96,191 @@ class Walk:
             if self._is_full():
                 break
             if booked >= limit or looked >= limit + self.settings.filled or self._nothing_more():
-                self._behind = self.keys[-1] if self.keys else None
+                self._looked_up_to = self.keys[-1] if self.keys else None
                 self._cut = self._cut or looked >= limit + self.settings.filled
                 if self.settings.discipline is Discipline.STRICT:
-                    self._floor_s = math.inf  # nobody moves up past those that are not looked at
+                    self._floor_s = math.inf  # no task behind may pass those that are not looked at
                 break
             if task.id in self.reservations:
                 booked += 1
                 continue
             self.keys.append(self._key(task.id))
             self._reserve(task)
-            if task.id not in self.placements:  # what starts takes nobody's reservation
+            if task.id not in self.placements:  # a task that starts does not count against the limit
                 looked += 1
                 booked += task.id in self.reservations
-        self._keep_places()
+        self._keep_stored()
 
     def _in_turn(self) -> Iterator[Task]:
-        """Who is looked at for a reservation. `strict`: nobody whom a limit keeps from a start; it blocks nobody."""
-        if self.settings.discipline is Discipline.STRICT and self.settings.limits.hold_some:
-            return self._candidates.behind(None, all_shapes=True)
-        return (self.inp.tasks[id_of(key)] for key in self.inp.queue.ready_keys())
+        """The tasks that may get a reservation, in order.
 
-    def _keep_places(self) -> None:
-        """Starts, moves up or keeps those that have a stored place and that nobody has looked at yet, in order."""
-        if self._more:  # nobody's place is made better before it is the turn of those ahead
-            for task_id, place in self.stand.items():
-                self._explain(self.inp.tasks[task_id], place.node_id, place.duration_s, place)
-                self.reservations[task_id] = place
+        Under `strict` a task that a limit keeps from a start is left out, so it does not block the tasks behind it.
+        """
+        if self.settings.discipline is Discipline.STRICT and self.settings.limits.may_hold_tasks:
+            return self._candidates.behind(None, all_shapes=True)
+        return (self.snapshot.tasks[task_id_of(key)] for key in self.snapshot.queue.ready_keys())
+
+    def _keep_stored(self) -> None:
+        """Starts tasks with stored reservations that were not looked at yet, or makes these earlier, or keeps them."""
+        if self._more:  # no reservation becomes earlier before the tasks ahead have had their turn
+            for task_id, reservation in self.stored.items():
+                self._explain(self.snapshot.tasks[task_id], reservation.node_id, reservation.duration_s, reservation)
+                self.reservations[task_id] = reservation
             return
-        self._kept += sorted(self._key(task_id) for task_id in self.stand)
+        self._kept += sorted(self._key(task_id) for task_id in self.stored)
         for key in self._kept:
-            if id_of(key) in self.stand:
-                self._reserve(self.inp.tasks[id_of(key)])
+            if task_id_of(key) in self.stored:
+                self._reserve(self.snapshot.tasks[task_id_of(key)])
 
     def _key(self, task_id: TaskId) -> Key:
-        key = self.inp.queue.key_of(task_id)
-        assert key is not None, f"{task_id} has a place and is not in the queue"
+        key = self.snapshot.queue.key_of(task_id)
+        assert key is not None, f"{task_id} has a reservation and is not in the queue"
         return key
 
     def _is_full(self) -> bool:
-        """Whether this pass has started all that it may."""
+        """Whether this pass has started as many tasks as it may."""
         self._more = self._more or len(self.placements) >= self.settings.starts
         return self._more
 
     def _nothing_more(self) -> bool:
-        """Whether the rest of the walk could tell nothing but estimates, and nobody wants them."""
-        return not self.settings.estimates and not any(self.board.fits_now(s) for s in self.inp.queue.shelves)
+        """Whether the rest of the pass would only give estimates, and none are asked for."""
+        return not self.settings.estimates and not any(
+            self.timelines.fits_now(s) for s in self.snapshot.queue.ready_by_shape
+        )
 
     def _reserve(self, task: Task) -> None:
-        """Starts or books one task, where it can have a place."""
-        board, duration_s = self.board, self.settings.duration_s(task)
-        old = self.stand.pop(task.id, None)
-        if old is not None and old.node_id in board.nodes:
-            if old.start_s > self.now_s and not board.might_move_up(task, old, duration_s):
+        """Starts one task or reserves for it, if any node can hold it."""
+        timelines, duration_s = self.timelines, self.settings.duration_s(task)
+        old = self.stored.pop(task.id, None)
+        if old is not None and old.node_id in timelines.nodes:
+            if old.start_s > self.now_s and not timelines.might_start_earlier(task, old, duration_s):
                 self._explain(task, old.node_id, duration_s, old)
                 self._keep(task, old)
                 return
-            board.remove(task, old)
+            timelines.remove(task, old)
         spread = self.settings.discipline is Discipline.EASY
-        slot = board.earliest(task, duration_s, after_s=self._floor_s, spread=spread)
-        if old is not None and (slot is None or slot.start_s >= old.start_s):
+        earliest = timelines.earliest_start(task, duration_s, after_s=self._floor_s, spread=spread)
+        if old is not None and (earliest is None or earliest.start_s >= old.start_s):
             self._stay(task, old)
             return
-        if slot is None:
-            limited = board.limit_on(task, duration_s) if board.can_hold(task.shape) else None
-            self.waits[task.id] = limited.wait if limited is not None else Wait(Why.NO_NODE)
+        if earliest is None:
+            limited = timelines.limit_on(task, duration_s) if timelines.can_hold(task.shape) else None
+            self.waits[task.id] = limited.wait if limited is not None else Wait(WaitCause.NO_NODE)
             return
         if old is not None:
             self._freed = True
-        if slot.start_s <= self.now_s:
-            self._start(task, slot, duration_s)
+        if earliest.start_s <= self.now_s:
+            self._start(task, earliest, duration_s)
             return
-        self._explain(task, slot.node.id, duration_s)
-        place = board.book(task, slot, duration_s)
+        self._explain(task, earliest.node.id, duration_s)
+        reservation = timelines.book(task, earliest, duration_s)
         if old is not None:
-            place = replace(place, promised_s=place.start_s, given_at=old.given_at)
-        self._keep(task, place)
+            reservation = replace(reservation, promised_s=reservation.start_s, first_promised_at=old.first_promised_at)
+        self._keep(task, reservation)
 
-    def _keep(self, task: Task, place: Place) -> None:
-        """It has this reservation. `strict`: nobody behind it starts earlier, unless a limit keeps it from a start."""
-        self.reservations[task.id] = place
+    def _keep(self, task: Task, reservation: Reservation) -> None:
+        """Notes the task's reservation. Under `strict` no task behind starts earlier, unless a limit holds this one."""
+        self.reservations[task.id] = reservation
         if self.settings.discipline is not Discipline.STRICT:
             return
-        own = place if place.node_id in self.board.nodes else None
-        if self.board.limit_on(task, place.duration_s, own) is None:
-            self._floor_s = max(self._floor_s, place.start_s, math.nextafter(self.now_s, math.inf))
+        own = reservation if reservation.node_id in self.timelines.nodes else None
+        if self.timelines.limit_on(task, reservation.duration_s, own) is None:
+            self._floor_s = max(self._floor_s, reservation.start_s, math.nextafter(self.now_s, math.inf))
             self._ahead = self._ahead or task.id
 
-    def _stay(self, task: Task, place: Place) -> None:
-        """Nothing earlier: it starts at its own place, or keeps it."""
-        node = self.board.nodes.get(place.node_id)
+    def _stay(self, task: Task, reservation: Reservation) -> None:
+        """Starts the task by its own reservation if it is due, or keeps that: no earlier start was found."""
+        node = self.timelines.nodes.get(reservation.node_id)
         if node is None:
-            self.waits[task.id] = Wait(Why.NO_ROOM, place.node_id)
-        elif place.start_s <= self.now_s and self.board.is_free_now(task, place):
-            self._start(task, Slot(node, self.now_s), place.duration_s, place)
+            self.waits[task.id] = Wait(WaitCause.NO_ROOM, reservation.node_id)
+        elif reservation.start_s <= self.now_s and self.timelines.is_free_now(task, reservation):
+            self._start(task, EarliestStart(node, self.now_s), reservation.duration_s, reservation)
             return
         else:
-            self._explain(task, node.id, place.duration_s)
-            self.board.put(task, place)
-        self._keep(task, place)
+            self._explain(task, node.id, reservation.duration_s)
+            self.timelines.add(task, reservation)
+        self._keep(task, reservation)
 
-    def _start(self, task: Task, slot: Slot, duration_s: float, place: Place | None = None) -> None:
-        self.placements[task.id] = self.board.start(task, slot, duration_s, place)
+    def _start(
+        self, task: Task, earliest: EarliestStart, duration_s: float, reservation: Reservation | None = None
+    ) -> None:
+        self.placements[task.id] = self.timelines.start(task, earliest, duration_s, reservation)
         self.waits.pop(task.id, None)
 
-    def _explain(self, task: Task, node_id: NodeId, duration_s: float, own: Place | None = None) -> None:
-        """Why it does not start now, by the predicates that decided. ``own``: what is kept for it already."""
+    def _explain(self, task: Task, node_id: NodeId, duration_s: float, own: Reservation | None = None) -> None:
+        """Notes why the task does not start now, by the predicates that decided. ``own`` is its own reservation."""
         if self._ahead is not None:
-            wait = Wait(Why.BEHIND, node_id, self._ahead)
-        elif not self.board.fits_now(task.shape):
-            wait = Wait(Why.NO_ROOM, node_id)
+            wait = Wait(WaitCause.BEHIND, node_id, self._ahead)
+        elif not self.timelines.fits_now(task.shape):
+            wait = Wait(WaitCause.NO_ROOM, node_id)
             self.no_room[id(task.shape)] = task.shape
-        elif limited := self.board.limit_on(task, duration_s, own if node_id in self.board.nodes else None):
+        elif limited := self.timelines.limit_on(task, duration_s, own if node_id in self.timelines.nodes else None):
             wait = replace(limited.wait, node_id=node_id)
         else:
-            wait = Wait(Why.RESERVED, *(self.board.blocker(task) or (node_id, None)))
+            wait = Wait(WaitCause.RESERVED, *(self.timelines.blocker(task) or (node_id, None)))
         self.waits[task.id] = wait
 
     # -- behind them ------------------------------------------------------------------------------
 
     def _fill_up(self, limit: float) -> None:
-        """Fills; where a promised task left a place that was kept for it, also with those that have a reservation."""
+        """Starts tasks behind the reservations (backfill).
+
+        If a promised task started and so freed its reservation, tasks with a reservation of their own are tried too.
+        """
         last = self.keys[-1] if self.keys else None
         while not self._is_full():
             self.fill(last, limit)
             if not self._freed:
                 return
-            self._freed, self._behind = False, None  # there may be room again for what was passed over
+            self._freed, self._looked_up_to = False, None  # tasks that were skipped may fit now
             for key in (*self.keys, *self._kept):
-                place = self.reservations.get(id_of(key))
-                if place is not None and self._starts_now(self.inp.tasks[id_of(key)], place):
-                    del self.reservations[id_of(key)]
+                reservation = self.reservations.get(task_id_of(key))
+                if reservation is not None and self._starts_now(self.snapshot.tasks[task_id_of(key)], reservation):
+                    del self.reservations[task_id_of(key)]
             if not self._freed:
                 return
 
-    def _starts_now(self, task: Task, place: Place) -> bool:
-        """Starts a task that has a place now if that delays nobody; if not, its place stays."""
-        board, duration_s, is_due = self.board, self.settings.duration_s(task), place.start_s <= self.now_s
-        if not (is_due or board.fits_now(task.shape)) or not board.might_start(task, place, duration_s):
+    def _starts_now(self, task: Task, reservation: Reservation) -> bool:
+        """Starts a task with a reservation now if that delays no other task; if not, its reservation stays."""
+        timelines, duration_s, is_due = (
+            self.timelines,
+            self.settings.duration_s(task),
+            reservation.start_s <= self.now_s,
+        )
+        if not (is_due or timelines.fits_now(task.shape)) or not timelines.might_start(task, reservation, duration_s):
             return False
-        is_open = place.node_id in board.nodes
+        is_open = reservation.node_id in timelines.nodes
         if is_open:
-            board.remove(task, place)
-        slot, own = None, None
-        if is_due and is_open and board.is_free_now(task, place):
-            slot, own = Slot(board.nodes[place.node_id], self.now_s), place
-        elif board.limit_on(task, duration_s) is None:
-            slot = board.at_once(task, duration_s)
-        if slot is None:
+            timelines.remove(task, reservation)
+        earliest, own = None, None
+        if is_due and is_open and timelines.is_free_now(task, reservation):
+            earliest, own = EarliestStart(timelines.nodes[reservation.node_id], self.now_s), reservation
+        elif timelines.limit_on(task, duration_s) is None:
+            earliest = timelines.start_now(task, duration_s)
+        if earliest is None:
             if is_open:
-                board.put(task, place)
+                timelines.add(task, reservation)
             return False
-        self._start(task, slot, duration_s, own)
+        self._start(task, earliest, duration_s, own)
         self._freed = True
         return True
 
     def _start_all(self) -> None:
-        """`greedy`: starts all that fits beside stored places, a task's own aside, in order."""
+        """`greedy`: starts in order all that fits beside the stored reservations of other tasks."""
         while True:
             self.fill(None, math.inf)
-            self._keep_places()
+            self._keep_stored()
             if not self._freed or self._more:
                 return
-            self._freed = False  # where a place was kept there may be room for others
-            self.stand.update(self.reservations)
+            self._freed = False  # others may fit where resources were kept
+            self.stored.update(self.reservations)
             self.reservations.clear()
 
     def fill(self, after: Key | None, limit: float) -> None:
-        """Tries the tasks behind ``after``, in order, until ``limit`` of them could not start.
+        """Tries the tasks behind the key ``after``, in order, until ``limit`` of them could not start.
 
-        Tasks of shapes that no node has room for now are passed over and do not count, so none of them hides a task
-        that could start; nor do those that a limit holds.
+        Two kinds of tasks are skipped and don't count, so they hide no task that could start. No node has room for the
+        shape of the first kind; a limit holds the second.
         """
         tried = 0
         failed = _Failed()
@@ -260,105 +288,109 @@ class Walk:
             if tried >= limit or self._is_full():
                 self._cut = self._cut or tried >= limit
                 return
-            kept = self.stand.get(task.id)
+            kept = self.stored.get(task.id)
             if kept is not None:
                 if self._starts_now(task, kept):
-                    del self.stand[task.id]
+                    del self.stored[task.id]
                 continue
             duration_s = self.settings.duration_s(task)
-            slot = None
+            earliest = None
             if not failed.covers(task, duration_s):
-                slot = self.board.at_once(task, duration_s)
-            if slot is not None:
-                self._start(task, slot, duration_s)
+                earliest = self.timelines.start_now(task, duration_s)
+            if earliest is not None:
+                self._start(task, earliest, duration_s)
             else:
                 tried += 1
                 failed.add(task, duration_s)
-                node_id, blocker = self.board.blocker(task) or (None, None)
-                self.waits[task.id] = Wait(Why.RESERVED, node_id, blocker)
+                node_id, blocker = self.timelines.blocker(task) or (None, None)
+                self.waits[task.id] = Wait(WaitCause.RESERVED, node_id, blocker)
 
     # -- the plan ---------------------------------------------------------------------------------
 
     def _plan(self) -> Plan:
-        inp, greedy = self.inp, self.settings.discipline is Discipline.GREEDY
+        snapshot, greedy = self.snapshot, self.settings.discipline is Discipline.GREEDY
         binding = self.settings.discipline in (Discipline.CONSERVATIVE, Discipline.EASY)
-        places = {task_id: place for task_id, place in self.reservations.items() if place.promised_s is not None}
+        promised = {
+            task_id: reservation
+            for task_id, reservation in self.reservations.items()
+            if reservation.promised_s is not None
+        }
         wakes: list[float] = []
         if binding and self.settings.estimates:
-            wakes += self._promise(places)
-        wakes += [place.start_s for place in places.values() if place.start_s > inp.now_s]
+            wakes += self._promise(promised)
+        wakes += [reservation.start_s for reservation in promised.values() if reservation.start_s > snapshot.now_s]
         return Plan(
             placements=tuple(self.placements.values()),
             no_room=frozenset(self.no_room.values()),
-            places=places,
+            promised=promised,
             reservations={} if greedy else self.reservations,
-            estimates={t: Estimate(place.start_s, rough=greedy) for t, place in self.reservations.items()},
-            rough=rough(inp),
+            estimates={t: Estimate(reservation.start_s, rough=greedy) for t, reservation in self.reservations.items()},
+            rough=rough_estimates(snapshot),
             waits=self.waits,
-            dropped=tuple(self._dropped(places)),
+            dropped=tuple(self._dropped(promised)),
             more=self._more,
             next_wake_s=min(wakes, default=None),
-            policy_failed=inp.queue.failure,
-            # What starts makes way for others among the first.
-            behind=None if self._freed or self.placements else self._behind,
+            policy_failed=snapshot.queue.failure,
+            # After a start other tasks are among the first ones.
+            looked_up_to=None if self._freed or self.placements else self._looked_up_to,
             cut=self._cut,
-            rest=None if self._ahead is None else Wait(Why.BEHIND, None, self._ahead),
-            limit_on=self.board.limits_left(self.settings.duration_s),
+            rest=None if self._ahead is None else Wait(WaitCause.BEHIND, None, self._ahead),
+            limit_on=self.timelines.limit_beside_bookings(self.settings.duration_s),
         )
 
-    def _promise(self, places: dict[TaskId, Place]) -> list[float]:
-        """Promises what can be promised now; returns when more can be."""
-        inp = self.inp
+    def _promise(self, promised: dict[TaskId, Reservation]) -> list[float]:
+        """Promises the starts that can be promised now. Returns the moments at which more can be promised."""
+        snapshot = self.snapshot
         later = []
-        for task_id, place in self.reservations.items():
-            if place.promised_s is not None:
+        for task_id, reservation in self.reservations.items():
+            if reservation.promised_s is not None:
                 continue
-            task = inp.tasks[task_id]
-            if not promises.may_be_promised(inp, self.board, task, place):
-                closes_at = promises.closing(inp, task)
-                if closes_at is not None and closes_at > inp.steady_s + promises.SLACK_S:
-                    later.append(inp.now_s + closes_at - inp.steady_s)
-            elif len(places) < self.settings.promised:
-                given = replace(place, promised_s=place.start_s, given_at=inp.wall_s)
-                places[task_id] = self.reservations[task_id] = given
+            task = snapshot.tasks[task_id]
+            if not promises.may_be_promised(snapshot, self.timelines, task, reservation):
+                closes_at = promises.order_settled_at(snapshot, task)
+                if closes_at is not None and closes_at > snapshot.steady_s + promises.SLACK_S:
+                    later.append(snapshot.now_s + closes_at - snapshot.steady_s)
+            elif len(promised) < self.settings.promised:
+                given = replace(reservation, promised_s=reservation.start_s, first_promised_at=snapshot.wall_s)
+                promised[task_id] = self.reservations[task_id] = given
         return later
 
-    def _dropped(self, places: dict[TaskId, Place]) -> Iterator[Dropped]:
+    def _dropped(self, promised: dict[TaskId, Reservation]) -> Iterator[DroppedPromise]:
         for task_id, lost in self.lost.items():
-            if lost.place.promised_s is None:
+            if lost.reservation.promised_s is None:
                 continue
-            now_s = places[task_id].promised_s if task_id in places else None
+            now_s = promised[task_id].promised_s if task_id in promised else None
             if task_id in self.placements:
                 now_s = self.now_s
-            if now_s is None or now_s > lost.place.promised_s:
-                yield Dropped(task_id, lost.cause, lost.place.promised_s, now_s)
+            if now_s is None or now_s > lost.reservation.promised_s:
+                yield DroppedPromise(task_id, lost.cause, lost.reservation.promised_s, now_s)
 
 
-def rough(inp: PassInput) -> Rough | None:
-    """When tasks without a reservation may start, from the work ahead of them alone; None: nothing waits."""
-    waiting, now_s = len(inp.queue), inp.now_s
+def rough_estimates(snapshot: PassInput) -> RoughEstimates | None:
+    """Estimates for tasks without a reservation, from the amount of work ahead of them; None: nothing waits."""
+    waiting, now_s = len(snapshot.queue), snapshot.now_s
     if not waiting:
         return None
-    left = [(b.shape, b.until_s - now_s) for b in inp.running if b.until_s > now_s]
-    nodes = [room.node for room in inp.rooms]
-    gpu_s, cpu_s, memory_s = inp.queue.waiting_work
+    left = [(b.shape, b.until_s - now_s) for b in snapshot.running if b.until_s > now_s]
+    nodes = [free.node for free in snapshot.free_resources]
+    gpu_s, cpu_s, memory_s = snapshot.queue.waiting_work
 
     def spread(there: float, running: float, waits: float) -> tuple[float, float] | None:
         return (now_s + running / there, waits / waiting / there) if there else None
 
     cpus, memory = sum([node.cpu_centi for node in nodes]), sum([node.memory_bytes for node in nodes])
-    return Rough(
-        spread(inp.view.gpus, sum([shape.gpus * s for shape, s in left]), gpu_s),
+    return RoughEstimates(
+        spread(snapshot.view.gpus, sum([shape.gpus * s for shape, s in left]), gpu_s),
         spread(cpus, sum([shape.cpu_centi * s for shape, s in left]), cpu_s),
         spread(memory, sum([shape.memory_bytes * s for shape, s in left]), memory_s),
     )
 
 
 class _Failed:
-    """Tasks that did not fit: one of the same shape need not be tried for as long or longer."""
+    """Remembers tasks that did not fit. One of the same shape that takes as long or longer need not be tried."""
 
     def __init__(self) -> None:
-        self._shapes: dict[int, tuple[Shape, float]] = {}  # by id, since hashing a shape takes longer than trying
+        self._shapes: dict[int, tuple[Shape, float]] = {}  # by id, since hashing a shape is slower than trying it
 
     def covers(self, task: Task, duration_s: float) -> bool:
         found = self._shapes.get(id(task.shape))

@@ -1,4 +1,4 @@
-"""Why a task waits, in words and numbers, by the predicates that place it."""
+"""Why a task waits, in sentences for people. The same predicates that place tasks give the reasons."""
 
 from __future__ import annotations
 
@@ -12,80 +12,92 @@ from headway.model.reasons import WaitReason, WaitWord
 from headway.states import Admission
 from headway.units import counted, format_size, round_duration, round_size
 
+from ..limits import AdmissionLimits
 from ..model import Node, Shape, Task
 from . import cuda
-from .admission import Ground, Holdings, Limits, reached, ruled_out
+from .admission import GpuHoldings, RefusalGround, limits_reached, ruled_out
 from .bookings import MovedPromise
-from .placement import IMAGE_LACKS, CpuTasks, Lack, Room, Shortage, empty_room, fits, shortages, suits, why_closed
-from .plan import Wait, Why
+from .pass_model import Wait, WaitCause
+from .placement import (
+    IMAGE_LACKS,
+    CpuTasks,
+    FreeResources,
+    Lack,
+    Shortage,
+    fits,
+    full_capacity,
+    shortages,
+    suits,
+    why_closed,
+)
 
 _ORDER = {word: number for number, word in enumerate(WaitWord)}
 _NAMES_SHOWN = 3
 _MODELS_SHOWN = 8
-_ALIKE = 0.5  # H100 for B200
+_ALIKE = 0.5  # how similar two names must be for a hint; H100 and B200 are
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """Could any known node ever run this? ``sentence`` says why not, or that no node is known yet."""
+class Feasibility:
+    """Whether any known node could ever run a shape. ``sentence`` says why not, or that no node is known yet."""
 
     satisfiable: bool
     sentence: str
 
 
-def could_ever_run(shape: Shape, nodes: Sequence[Node], cpu_tasks: CpuTasks = CpuTasks.LAST_RESORT) -> Verdict:
-    """The answer at submit. Without any node it is "perhaps": machines still have to join."""
+def could_ever_run(shape: Shape, nodes: Sequence[Node], cpu_tasks: CpuTasks = CpuTasks.LAST_RESORT) -> Feasibility:
+    """Whether any of these nodes could ever run the shape. Without nodes it could: machines may still join."""
     if not nodes:
-        return Verdict(True, "No machine has joined yet.")
-    lacks = [shortages(shape, empty_room(node, also_sick=True), cpu_tasks) for node in nodes]
+        return Feasibility(True, "No machine has joined yet.")
+    lacks = [shortages(shape, full_capacity(node, also_sick=True), cpu_tasks) for node in nodes]
     if any(not lack for lack in lacks):
-        return Verdict(True, "")
-    return Verdict(False, _never(shape, nodes, lacks))
+        return Feasibility(True, "")
+    return Feasibility(False, _never(shape, nodes, lacks))
 
 
-class Sight:
-    """The cluster at one moment, as far as it is a reason to wait; what was found for one task serves those alike.
+class ClusterSnapshot:
+    """The cluster at one moment, as far as it gives reasons to wait. Tasks of equal shape are looked at once.
 
-    ``rooms``: what is left of every known node. ``limits``: None: nothing is told of them. ``holdings``: what counts
-    against them now; None: nothing is told of those that are reached.
+    ``free_resources`` are those of every known node. Without ``limits`` no reasons by limits are given. ``holdings``
+    counts against the limits now; without it no reasons are given by limits that are reached.
     """
 
     def __init__(
         self,
-        rooms: Sequence[Room],
+        free_resources: Sequence[FreeResources],
         cpu_tasks: CpuTasks = CpuTasks.LAST_RESORT,
-        limits: Limits | None = None,
-        holdings: Holdings | None = None,
+        limits: AdmissionLimits | None = None,
+        holdings: GpuHoldings | None = None,
     ) -> None:
         self.limits = limits
         self.holdings = holdings
-        self.gpus = sum(len(room.node.gpus) for room in rooms)
-        self.has_nodes = bool(rooms)
-        self._rooms = rooms
+        self.gpus = sum(len(free.node.gpus) for free in free_resources)
+        self.has_nodes = bool(free_resources)
+        self._free_resources = free_resources
         self._cpu_tasks = cpu_tasks
-        self._of_nodes: dict[Shape, list[WaitReason]] = {}
+        self._node_reasons: dict[Shape, list[WaitReason]] = {}
         self._could_hold: dict[Shape, Set[NodeId]] = {}
 
     def could_hold(self, shape: Shape) -> Set[NodeId]:
-        """The nodes that would hold this shape, were they empty."""
+        """The nodes that could hold this shape if they were empty."""
         found = self._could_hold.get(shape)
         if found is None:
-            empty = ((room.node.id, empty_room(room.node)) for room in self._rooms)
-            found = {node_id for node_id, room in empty if not shortages(shape, room, self._cpu_tasks)}
+            empty = ((free.node.id, full_capacity(free.node)) for free in self._free_resources)
+            found = {node_id for node_id, free in empty if not shortages(shape, free, self._cpu_tasks)}
             self._could_hold[shape] = found
         return found
 
-    def of_nodes(self, shape: Shape) -> list[WaitReason]:
-        """Why no node takes this shape now; empty: one would."""
-        found = self._of_nodes.get(shape)
+    def node_reasons(self, shape: Shape) -> list[WaitReason]:
+        """Why no node can take this shape now; empty: one can."""
+        found = self._node_reasons.get(shape)
         if found is None:
-            found = self._of_nodes[shape] = _of_nodes(shape, self._rooms, self._cpu_tasks)
+            found = self._node_reasons[shape] = _node_reasons(shape, self._free_resources, self._cpu_tasks)
         return found
 
 
-def reasons(
+def wait_reasons(
     task: Task,
-    sight: Sight,
+    cluster: ClusterSnapshot,
     *,
     ahead: int,
     all_seen: bool = True,
@@ -94,12 +106,12 @@ def reasons(
     promised: bool = False,
     overtaken_by: Sequence[TaskId] = (),
 ) -> list[WaitReason]:
-    """All reasons why a waiting task waits: first what rules it out as things are, then the cheapest to fix; empty when
-    it would start in the next pass.
+    """All reasons why a waiting task waits; empty: it would start in the next pass.
 
-    ``ahead``: tasks before it in the queue; not ``all_seen``: there may be more of them. ``pause_s``: what is left of
-    its pause, in seconds (`Book.pause_s`); None: it has none. ``wait``: what the last pass said of it. ``promised``:
-    its own start is. ``overtaken_by``: tasks behind it whose promised starts stand before its own, the first of them.
+    What rules it out as things are comes first, then the reasons that are the easiest to remove. ``ahead`` is the
+    number of tasks before it in the queue; without ``all_seen`` there may be more. ``pause_s`` is what is left of its
+    pause, in seconds; None: it is in no pause. ``wait`` is what the last pass found. ``promised``: its start is
+    promised. ``overtaken_by`` are the first tasks behind it whose promised starts come before its own.
     """
     found: list[WaitReason] = []
     if task.held:
@@ -107,130 +119,132 @@ def reasons(
     if pause_s is not None:
         why = f" {task.reason.sentence}" if task.reason is not None else ""
         found.append(WaitReason(WaitWord.RETRY_PAUSE, f"It is tried again in {max(0.0, pause_s):.0f} s.{why}"))
-    of_nodes, of_limits = sight.of_nodes(task.shape), _of_limits(task, sight)
-    found += [*of_nodes, *of_limits]
+    node_reasons, of_limits = cluster.node_reasons(task.shape), _of_limits(task, cluster)
+    found += [*node_reasons, *of_limits]
     there_is_room = not found
-    found.extend(_of_holdings(task, sight))
+    found.extend(_of_holdings(task, cluster))
     if there_is_room and wait is not None:
-        told = {reason.word for reason in found}
-        found.extend(reason for reason in _of_pass(task, wait) if reason.word not in told)
+        known = {reason.word for reason in found}
+        found.extend(reason for reason in _of_pass(task, wait) if reason.word not in known)
     busy = any(reason.word in _BUSY for reason in found)
     if busy and overtaken_by:
         found.append(_of_promises(overtaken_by))
     if busy and ahead:
         plural = "task is" if ahead == 1 else "tasks are"
         count = f"{ahead}" if all_seen else f"At least {ahead}"
-        stands = "; its promised start stands all the same" if promised else ""
+        stands = "; its promised start still holds" if promised else ""
         found.append(WaitReason(WaitWord.BEHIND_HIGHER_PRIORITY, f"{count} waiting {plural} ahead of it{stands}."))
-    # What passes by itself helps nobody who can't start as things are.
-    never = [*of_limits, *(reason for reason in of_nodes if reason.word in _NEVER and sight.has_nodes)]
+    # A task that can't start as things are must show that first: all else passes by itself.
+    never = [*of_limits, *(reason for reason in node_reasons if reason.word in _NEVER and cluster.has_nodes)]
     return sorted(found, key=lambda reason: (reason not in never, _ORDER[reason.word]))
 
 
 def _of_promises(tasks: Sequence[TaskId]) -> WaitReason:
     if len(tasks) == 1:
-        sentence = f"{tasks[0]}, behind it, keeps the start that it was promised before this one came ahead."
+        sentence = f"{tasks[0]} is behind it, but was promised an earlier start before this task came ahead."
     else:
-        sentence = f"{tasks[0]} and others behind it keep starts that they were promised before this one came ahead."
+        sentence = f"{tasks[0]} and others are behind it, but were promised earlier starts before this task came ahead."
     return WaitReason(WaitWord.BEHIND_PROMISED_START, sentence)
 
 
-def of_moved(moved: MovedPromise, start_s: float | None) -> WaitReason:
-    """That a start which it was promised no longer holds. ``start_s``: what it is told now, by the same clock, if
-    anything."""
+def moved_promise_reason(moved: MovedPromise, start_s: float | None) -> WaitReason:
+    """The reason that a promised start no longer holds. ``start_s`` is the start estimated now, by the same clock."""
     later_s = 0.0 if start_s is None else start_s - moved.promised_s
     by = f" by {round_duration(later_s)}" if later_s >= 1 else ""
-    what = f"The start that it was promised has moved{by}" if by else "The start that it was promised no longer holds"
+    what = f"Its promised start has moved{by}" if by else "Its promised start no longer holds"
     return WaitReason(WaitWord.PROMISE_MOVED, f"{what}: {moved.cause}.")
 
 
 def _of_pass(task: Task, wait: Wait) -> list[WaitReason]:
-    """Why a task waits for which there is room."""
-    where = f"What is free on {wait.node_id}" if wait.node_id else "What is free"
+    """Why a task waits though a node has room for it."""
+    of_node = f" of {wait.node_id}" if wait.node_id else ""
     match wait.why:
-        case Why.RESERVED:
+        case WaitCause.RESERVED:
             whom = f"{wait.blocker}" if wait.blocker is not None else "tasks ahead of it"
-            sentence = f"{where} is kept for {whom}, which would start later if this one started now."
+            later = "which would start later if this task started now"
+            sentence = f"The free resources{of_node} are kept for {whom}, {later}."
             return [WaitReason(WaitWord.RESERVED_FOR_LARGER_TASK, sentence)]
-        case Why.BEHIND:
-            sentence = f"{wait.blocker} goes first: nobody overtakes here (discipline strict)."
+        case WaitCause.BEHIND:
+            sentence = f"{wait.blocker} must start first: no task starts before the one ahead (discipline strict)."
             return [WaitReason(WaitWord.BEHIND_HIGHER_PRIORITY, sentence)]
-        case Why.USER_LIMIT:
-            sentence = f"{task.owner} holds as many GPUs as one account may at a time."
+        case WaitCause.USER_LIMIT:
+            sentence = f"{task.owner} already holds as many GPUs as one account may hold at a time."
             if wait.blocker is not None:
                 sentence = (
-                    f"The GPUs that {task.owner} may still hold, as one account, are kept for {wait.blocker}, which "
-                    "would start later if this one started now."
+                    f"The GPUs that the account {task.owner} may still hold are kept for {wait.blocker}, which "
+                    "would start later if this task started now."
                 )
             return [WaitReason(WaitWord.USER_LIMIT, sentence)]
-        case Why.SHORT_RESERVE:
-            sentence = "The GPUs that are free are kept for tasks with shorter timeouts."
+        case WaitCause.SHORT_RESERVE:
+            sentence = "The free GPUs are kept for tasks with shorter timeouts."
             if wait.blocker is not None:
                 sentence = (
-                    "The GPUs that tasks with timeouts as long as its own may still hold together are kept for "
-                    f"{wait.blocker}, which would start later if this one started now."
+                    "Tasks with timeouts as long as this may hold only some of the GPUs. What they may still hold is "
+                    f"kept for {wait.blocker}, which would start later if this task started now."
                 )
             return [WaitReason(WaitWord.KEPT_FOR_SHORT_TASKS, sentence)]
-        case Why.NO_NODE | Why.NO_ROOM | Why.NOT_ADMITTED:
-            return []  # as of the last pass; by now there is room
+        case WaitCause.NO_NODE | WaitCause.NO_ROOM | WaitCause.NOT_ADMITTED:
+            return []  # that was so in the last pass; by now there is room
 
 
 _GROUNDS = {
-    Ground.MAX_TIMEOUT: WaitWord.NO_SUCH_NODE_YET,
-    Ground.USER_GPUS: WaitWord.USER_LIMIT,
-    Ground.SHORT_RESERVE: WaitWord.KEPT_FOR_SHORT_TASKS,
+    RefusalGround.MAX_TIMEOUT: WaitWord.NO_SUCH_NODE_YET,
+    RefusalGround.USER_GPUS: WaitWord.USER_LIMIT,
+    RefusalGround.SHORT_RESERVE: WaitWord.KEPT_FOR_SHORT_TASKS,
 }
 
 
-def _of_limits(task: Task, sight: Sight) -> list[WaitReason]:
-    """Why it can't start as long as limits and GPUs are as they are."""
-    if sight.limits is None:
+def _of_limits(task: Task, cluster: ClusterSnapshot) -> list[WaitReason]:
+    """Why it can't start with these limits and this number of GPUs."""
+    if cluster.limits is None:
         return []
-    found = ruled_out(sight.limits, task.shape, task.timeout_s, gpus=sight.gpus)
+    found = ruled_out(cluster.limits, task.shape, task.timeout_s, gpus=cluster.gpus)
     return [WaitReason(_GROUNDS[one.ground], f"{one.sentence} It waits until that changes.") for one in found]
 
 
-def _of_holdings(task: Task, sight: Sight) -> list[WaitReason]:
-    """Why it can't start as long as others hold what they do."""
-    if sight.limits is None or sight.holdings is None:
+def _of_holdings(task: Task, cluster: ClusterSnapshot) -> list[WaitReason]:
+    """Why it can't start as long as running tasks hold so many GPUs."""
+    if cluster.limits is None or cluster.holdings is None:
         return []
-    found = reached(sight.limits, task, sight.holdings, gpus=sight.gpus)
+    found = limits_reached(cluster.limits, task, cluster.holdings, gpus=cluster.gpus)
     return [WaitReason(_GROUNDS[one.ground], one.sentence) for one in found]
 
 
 _BUSY = frozenset({WaitWord.WAITING_FOR_CPU_OR_MEMORY, WaitWord.WAITING_FOR_GPU, WaitWord.WAITING_FOR_GPU_MODEL})
-_NEVER = frozenset({WaitWord.NO_SUCH_NODE_YET, WaitWord.IMAGE_MISSING})  # of machines that are there
+_NEVER = frozenset({WaitWord.NO_SUCH_NODE_YET, WaitWord.IMAGE_MISSING})  # if there are machines
 
 
-def _of_nodes(shape: Shape, rooms: Sequence[Room], cpu_tasks: CpuTasks) -> list[WaitReason]:
-    nodes = [room.node for room in rooms]
+def _node_reasons(shape: Shape, free_resources: Sequence[FreeResources], cpu_tasks: CpuTasks) -> list[WaitReason]:
+    nodes = [free.node for free in free_resources]
     if not nodes:
         return [WaitReason(WaitWord.NO_SUCH_NODE_YET, "It waits for workers: no machine has joined yet.")]
-    able = [room for room in rooms if not shortages(shape, empty_room(room.node, also_sick=True), cpu_tasks)]
+    able = [
+        free for free in free_resources if not shortages(shape, full_capacity(free.node, also_sick=True), cpu_tasks)
+    ]
     if not able:
-        lacks = [shortages(shape, empty_room(node, also_sick=True), cpu_tasks) for node in nodes]
+        lacks = [shortages(shape, full_capacity(node, also_sick=True), cpu_tasks) for node in nodes]
         only_image = any({s.lack for s in lack} == {Lack.IMAGE} for lack in lacks)
         word = WaitWord.IMAGE_MISSING if only_image else WaitWord.NO_SUCH_NODE_YET
         return [WaitReason(word, _never(shape, nodes, lacks))]
-    if any(not room.closed and not shortages(shape, room, cpu_tasks) for room in able):
+    if any(not free.closed and not shortages(shape, free, cpu_tasks) for free in able):
         return []
-    found = _closed([room for room in able if room.closed])
-    is_open = [room for room in able if not room.closed]
+    found = _closed([free for free in able if free.closed])
+    is_open = [free for free in able if not free.closed]
     if is_open:
         found.extend(_busy(shape, is_open, cpu_tasks))
     return found
 
 
-def _closed(rooms: Sequence[Room]) -> list[WaitReason]:
+def _closed(free_resources: Sequence[FreeResources]) -> list[WaitReason]:
     by_word: dict[WaitWord, list[str]] = {}
-    for room in rooms:
-        by_word.setdefault(_closed_word(room), []).append(room.closed)
+    for free in free_resources:
+        by_word.setdefault(_closed_word(free), []).append(free.closed)
     return [WaitReason(word, f"{_some(sentences)}.") for word, sentences in by_word.items()]
 
 
-def _closed_word(room: Room) -> WaitWord:
-    if why_closed(room.node) and room.node.admission is Admission.OPEN:
-        for condition in room.node.conditions:
+def _closed_word(free: FreeResources) -> WaitWord:
+    if why_closed(free.node) and free.node.admission is Admission.OPEN:
+        for condition in free.node.conditions:
             if condition.blocks_work and condition.word == "disk_full":
                 return WaitWord.DISK_FULL
             if condition.blocks_work and condition.word == "mount_unavailable":
@@ -238,45 +252,60 @@ def _closed_word(room: Room) -> WaitWord:
     return WaitWord.NODE_DRAINED
 
 
-def _busy(shape: Shape, rooms: Sequence[Room], cpu_tasks: CpuTasks) -> list[WaitReason]:
-    # The nearest miss tells best what has to come free; the others would only add numbers.
-    nearest = min(rooms, key=lambda room: (_distance(shortages(shape, room, cpu_tasks)), room.order))
+def _busy(shape: Shape, free_resources: Sequence[FreeResources], cpu_tasks: CpuTasks) -> list[WaitReason]:
+    # The machine that lacks least shows best what has to come free. The others would only add numbers.
+    nearest = min(free_resources, key=lambda free: (_distance(shortages(shape, free, cpu_tasks)), free.order))
     found = []
     spare = shortages(shape, nearest, cpu_tasks)
     compute = [s for s in spare if s.lack in (Lack.CPU, Lack.MEMORY)]
     if compute:
-        parts = " and ".join(_shortage_text(s) for s in compute)
-        found.append(WaitReason(WaitWord.WAITING_FOR_CPU_OR_MEMORY, f"{parts}; {nearest.node.id} comes nearest."))
+        asked = " and ".join(_asked_text(s) for s in compute)
+        there = " and ".join(_free_text(s, nearest.node) for s in compute)
+        text = f"It asks for {asked}. The closest machine, {nearest.node.id}, has {there} free."
+        found.append(WaitReason(WaitWord.WAITING_FOR_CPU_OR_MEMORY, text))
     for shortage in spare:
         if shortage.lack not in (Lack.GPU, Lack.GPU_MODEL):
             continue
         outside = [g for g in nearest.node.gpus if g.busy_outside and suits(g, shape)]
         if outside and fits_with(shape, nearest, len(outside)):
-            text = f"{counted(len(outside), 'GPU')} of {nearest.node.id} in use by programs outside Headway."
+            text = f"Programs outside Headway use {counted(len(outside), 'GPU')} of {nearest.node.id}."
             found.append(WaitReason(WaitWord.GPU_BUSY_OUTSIDE, text))
         word = WaitWord.WAITING_FOR_GPU if shortage.lack is Lack.GPU else WaitWord.WAITING_FOR_GPU_MODEL
-        found.append(WaitReason(word, f"{_shortage_text(shortage, shape)}; {nearest.node.id} comes nearest."))
+        there = _free_gpus_text(shortage.free, shape, nearest.node)
+        text = f"It asks for {_count_gpus(shape)}. The closest machine, {nearest.node.id}, has {there}."
+        found.append(WaitReason(word, text))
     return found
 
 
-def fits_with(shape: Shape, room: Room, more_gpus: int) -> bool:
-    """Whether so many more suitable cards would let the shape in."""
-    free = sum(1 for gpu in room.gpus if suits(gpu, shape))
+def fits_with(shape: Shape, free: FreeResources, more_gpus: int) -> bool:
+    """Whether the shape would fit if so many more suitable cards were free."""
+    suitable = sum(1 for gpu in free.gpus if suits(gpu, shape))
     without = replace(shape, gpus=0, require_cuda="")
-    return fits(without, room) and free + more_gpus >= shape.gpus
+    return fits(without, free) and suitable + more_gpus >= shape.gpus
 
 
 def _distance(lacks: Sequence[Shortage]) -> float:
     return sum(1.0 + (lack.asked - lack.free) / max(1, lack.asked) for lack in lacks)
 
 
-def _shortage_text(shortage: Shortage, shape: Shape | None = None) -> str:
+def _asked_text(shortage: Shortage) -> str:
     if shortage.lack is Lack.CPU:
-        return f"It asks for {_count_cpus(shortage.asked)}, {_cpus(shortage.free)} are free"
-    if shortage.lack is Lack.MEMORY:
-        return f"It asks for {format_size(shortage.asked)} of memory, {round_size(max(0, shortage.free))} are free"
-    kind = f" {_kind(shape)}" if shape is not None and _kind(shape) else ""
-    return f"It asks for {counted(shortage.asked, 'GPU')}{kind}, {shortage.free} free"
+        return _count_cpus(shortage.asked)
+    return f"{format_size(shortage.asked)} of memory"
+
+
+def _free_text(shortage: Shortage, node: Node) -> str:
+    """What the node has free of CPUs or memory: `2 of its 8 CPUs`."""
+    if shortage.lack is Lack.CPU:
+        return f"{_cpus(shortage.free)} of its {_count_cpus(node.cpu_centi)}"
+    return f"{round_size(max(0, shortage.free))} of its {round_size(node.memory_bytes)} of memory"
+
+
+def _free_gpus_text(free: int, shape: Shape, node: Node) -> str:
+    """How many of the node's suitable GPUs are free: `2 of its 8 GPUs free`, `no free GPU of this kind`."""
+    suitable = sum(1 for gpu in node.gpus if suits(gpu, shape))
+    kind = " of this kind" if suitable < len(node.gpus) else ""
+    return f"{free} of its {counted(suitable, 'GPU')}{kind} free" if free else f"no free GPU{kind}"
 
 
 def _never(shape: Shape, nodes: Sequence[Node], lacks: Sequence[Sequence[Shortage]]) -> str:
@@ -284,41 +313,40 @@ def _never(shape: Shape, nodes: Sequence[Node], lacks: Sequence[Sequence[Shortag
     if shape.gpus:
         suitable = max(sum(1 for gpu in node.gpus if suits(gpu, shape)) for node in nodes)
         if suitable < shape.gpus:
-            kind = f" {_kind(shape)}" if _kind(shape) else ""
-            parts.append(f"asked {counted(shape.gpus, 'GPU')}{kind}, the largest has {suitable}{_cards(shape, nodes)}")
+            parts.append(f"it asks for {_count_gpus(shape)}, the largest has {suitable}{_cards(shape, nodes)}")
     parts.extend(_too_small(shape, nodes))
     if parts:
-        return f"No worker is big enough: {'; '.join(parts)}."
+        return f"No machine is big enough: {'; '.join(parts)}."
     if any({s.lack for s in lack} == {Lack.KEPT_FOR_GPU_TASKS} for lack in lacks):
         return _kept(shape, [node for node in nodes if not node.gpus])
     image = _image_never(shape, lacks)
     if image:
         return image
-    return "No worker has all of what it asks for together, though each part is there somewhere."
+    return "No machine has all that it asks for together, though each part is on some machine."
 
 
 def _too_small(shape: Shape, nodes: Sequence[Node]) -> list[str]:
     parts = []
     cpu = max(node.cpu_centi for node in nodes)
     if cpu < shape.cpu_centi:
-        parts.append(f"asked {_count_cpus(shape.cpu_centi)}, the largest has {_cpus(cpu)}")
+        parts.append(f"it asks for {_count_cpus(shape.cpu_centi)}, the largest has {_cpus(cpu)}")
     memory = max(node.memory_bytes for node in nodes)
     if memory < shape.memory_bytes:
-        parts.append(f"asked {format_size(shape.memory_bytes)} of memory, the largest has {round_size(memory)}")
+        parts.append(f"it asks for {format_size(shape.memory_bytes)} of memory, the largest has {round_size(memory)}")
     return parts
 
 
 def _kept(shape: Shape, others: Sequence[Node]) -> str:
-    """For a task without GPUs that nodes with GPUs alone could hold. ``others``: nodes without."""
+    """Why a task without GPUs never starts that only nodes with GPUs could hold. ``others`` are nodes without."""
     if not others:
-        return "All workers have GPUs and are kept for tasks that ask for some."
+        return "All machines have GPUs and are kept for tasks that ask for GPUs."
     small = _too_small(shape, others)
-    of_others = f"; of the others: {'; '.join(small)}" if small else ""
-    return f"Only workers with GPUs have what it asks for, and they are kept for tasks that ask for some{of_others}."
+    too_small = f" The others are too small: {'; '.join(small)}." if small else ""
+    return f"Only machines with GPUs could run it, and they are kept for tasks that ask for GPUs.{too_small}"
 
 
 def _cards(shape: Shape, nodes: Sequence[Node]) -> str:
-    """What cards there are, where none is of a model or of the memory that was asked for."""
+    """Which cards there are, if none is of a model or memory size that was asked for."""
     cards = [gpu for node in nodes for gpu in node.gpus]
     of_model = [gpu for gpu in cards if suits(gpu, replace(shape, gpu_memory_bytes=0))]
     if not of_model:
@@ -338,31 +366,31 @@ def _models(shape: Shape, there: Sequence[str]) -> str:
 
 
 def _likeness(model: str, wanted: Sequence[str]) -> float:
-    """From 0 to 1: how near what was asked for comes to the model or one of its words."""
+    """How similar the model, or one of its words, is to what was asked for, from 0 to 1."""
     names = [model.lower(), *re.split(r"[\s-]+", model.lower())]
     return max(difflib.SequenceMatcher(None, one.lower(), name).ratio() for one in wanted for name in names)
 
 
 def _image_never(shape: Shape, lacks: Sequence[Sequence[Shortage]]) -> str:
-    """Why the image keeps it from every worker that would do otherwise; empty when something else does."""
+    """Why the image can't run on any machine that could run the task otherwise; empty: there is no such machine."""
     near = [lack for lack in lacks if all(s.lack in IMAGE_LACKS for s in lack)]
     if not near:
         return ""
-    # Of the workers that are nearest, what they lack last: another machine, another driver, the image itself.
+    # Of the machines that lack one thing only, the easiest to fix comes first: the image, the driver, the machine.
     for kind, asked in (
-        (Lack.IMAGE, "Its image is only on engines that have it already, and no worker that suits has it"),
-        (Lack.DRIVER, f"Its image needs {cuda.in_words(shape.require_cuda)}"),
+        (Lack.IMAGE, "No machine that could run it has its image, and the image can't be fetched from anywhere"),
+        (Lack.DRIVER, f"Its image needs {cuda.phrase(shape.require_cuda)}"),
         (Lack.ARCHITECTURE, f"Its image is for {shape.architecture} machines"),
     ):
         only = [lack[0].words for lack in near if {s.lack for s in lack} == {kind}]
         if only:
-            advice = ": load it on one, or put it into the market" if kind is Lack.IMAGE else f"; {_some(only)}"
+            advice = ": load it on one, or put it into the image market" if kind is Lack.IMAGE else f"; {_some(only)}"
             return f"{asked}{advice}."
-    return f"Its image can't run on any worker: {_some([' and '.join(s.words for s in lack) for lack in near])}."
+    return f"Its image can't run on any machine: {_some([' and '.join(s.words for s in lack) for lack in near])}."
 
 
-def _kind(shape: Shape) -> str:
-    words = []
+def _count_gpus(shape: Shape) -> str:
+    words = [counted(shape.gpus, "GPU")]
     if shape.gpu_models:
         words.append(f"of model {' or '.join(shape.gpu_models)}")
     if shape.gpu_memory_bytes:

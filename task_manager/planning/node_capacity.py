@@ -1,6 +1,6 @@
-"""Nodes as a pass counts them: kinds of cards in rows, and what is left of a node from its attempts' ends alone.
+"""What a node has, in the form in which a pass counts: a row for each kind of cards, and what running attempts leave.
 
-Worked out once for a node, or once for what runs there, and looked up by the passes behind.
+It is worked out once for a node, or once for what runs there, and later passes look it up.
 """
 
 from __future__ import annotations
@@ -12,41 +12,41 @@ from itertools import count
 
 from ..model import Gpu, Node
 from .bookings import kind_of
-from .placement import Room
-from .step_functions import Cards, Change, Steps, steps_from, when
+from .placement import FreeResources
+from .step_functions import Cards, Change, Steps, steps_from, time_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Machine:
-    """What a node is, whatever runs there."""
+class NodeCapacity:
+    """What a node has, whatever runs there."""
 
     node: Node
-    kinds: dict[str, int]  # of its cards, with their places in rows; the least specific in front
-    usable: dict[str, int]  # the cards that work, and their kinds' places
-    alike: int  # equal for nodes that can hold the same shapes when empty, images aside; never given anew
+    kinds: dict[str, int]  # the kinds of its cards and their row numbers; the least specific first
+    usable: dict[str, int]  # the cards that work, by uuid, and the row numbers of their kinds
+    alike: int  # equal for nodes that can hold the same shapes when empty, images aside; never used again
     _counted: dict[tuple[str, ...], Cards] = field(default_factory=dict)
-    _last: list[tuple[list[object], Steps]] = field(default_factory=list)  # what `steps` was asked for, and its answer
+    _last: list[tuple[list[object], Steps]] = field(default_factory=list)  # the last arguments and result of `steps`
 
-    def steps(self, room: Room, now_s: float, ends: list[Change]) -> Steps:
-        """What is free from now on, with nothing booked but what runs; ``ends`` are all to come.
+    def steps(self, free: FreeResources, now_s: float, ends: list[Change]) -> Steps:
+        """What is free from now on if only the running attempts are booked. ``ends`` are their ends, all in the future.
 
-        From pass to pass little changes on most nodes, so the last answer is often right but for its first moment.
+        From pass to pass little changes on most nodes. Then the last result is right except for its first moment.
         """
-        asked = [room.cpu_centi, room.memory_bytes, room.gpus, ends]
+        asked = [free.cpu_centi, free.memory_bytes, free.gpus, ends]
         known = self._last[0] if self._last else None
         if known is None or known[0] != asked:
-            counts = Counter(kind_of(gpu) for gpu in room.gpus)
-            first = (now_s, room.cpu_centi, room.memory_bytes, [counts[kind] for kind in self.kinds])
+            counts = Counter(kind_of(gpu) for gpu in free.gpus)
+            first = (now_s, free.cpu_centi, free.memory_bytes, [counts[kind] for kind in self.kinds])
             known = (
-                [room.cpu_centi, room.memory_bytes, room.gpus.copy(), ends],
-                steps_from(first, sorted(ends, key=when)),
+                [free.cpu_centi, free.memory_bytes, free.gpus.copy(), ends],
+                steps_from(first, sorted(ends, key=time_of)),
             )
             self._last[:] = [known]
         times, cpus, memories, cards = known[1]
         return [now_s, *times[1:]], cpus.copy(), memories.copy(), [row.copy() for row in cards]
 
     def cards(self, gpu_uuids: tuple[str, ...]) -> Cards:
-        """How many of each kind these are; those that don't work are left out."""
+        """How many cards of each kind these are. Cards that don't work are left out."""
         found = self._counted.get(gpu_uuids)
         if found is None:
             if len(self._counted) >= _SETS_KEPT:
@@ -56,19 +56,19 @@ class Machine:
         return found
 
 
-_machines: dict[int, Machine] = {}  # by the id of the node: a node's value never changes, so neither does this
-_MACHINES_KEPT = 4096
+_capacities: dict[int, NodeCapacity] = {}  # by the id of the `Node` object, which never changes
+_CAPACITIES_KEPT = 4096
 _SETS_KEPT = 1024
 _alike: dict[tuple[object, ...], int] = {}
 _numbers = count()
 
 
-def machine_of(node: Node) -> Machine:
-    """Looked up again at each pass, worked out once."""
-    found = _machines.get(id(node))
+def capacity_of(node: Node) -> NodeCapacity:
+    """The capacity of a node, worked out once and kept for later passes."""
+    found = _capacities.get(id(node))
     if found is None or found.node is not node:
-        if len(_machines) >= _MACHINES_KEPT:
-            _machines.clear()
+        if len(_capacities) >= _CAPACITIES_KEPT:
+            _capacities.clear()
             _alike.clear()
         kinds = kinds_of(node.gpus)
         alike = (
@@ -76,7 +76,7 @@ def machine_of(node: Node) -> Machine:
             tuple(kinds),
             (node.architecture, node.driver_version, node.cuda_version, node.cpu_centi, node.memory_bytes),
         )
-        found = _machines[id(node)] = Machine(
+        found = _capacities[id(node)] = NodeCapacity(
             node,
             kinds,
             {gpu.uuid: kinds[kind_of(gpu)] for gpu in node.gpus if gpu.usable},
@@ -86,6 +86,6 @@ def machine_of(node: Node) -> Machine:
 
 
 def kinds_of(gpus: Sequence[Gpu]) -> dict[str, int]:
-    """The kinds of a node's cards with their places in rows; the least specific in front."""
+    """The kinds of a node's cards and their row numbers; the least specific (smallest) first."""
     ordered = sorted({(gpu.memory_bytes, gpu.model, kind_of(gpu)) for gpu in gpus})
     return {kind: i for i, (_, _, kind) in enumerate(ordered)}

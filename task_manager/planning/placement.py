@@ -1,6 +1,6 @@
-"""Where a task fits, and why not elsewhere: the same predicates decide and explain.
+"""The placement rule: on which nodes a task fits, and what the others lack. The same predicates decide and explain.
 
-A task's GPUs, CPUs and memory come from one node. GPUs are whole.
+A task's GPUs, CPUs and memory come from one node, and GPUs are never shared.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _WORD = re.compile(r"[^\s-]+")
 
 
 class CpuTasks(StrEnum):
-    """May tasks without GPUs use nodes that have some?"""
+    """Whether tasks without GPUs may use nodes with GPUs."""
 
     LAST_RESORT = "last_resort"  # when no node without GPUs can take them
     ALWAYS = "always"
@@ -34,11 +34,11 @@ class Lack(StrEnum):
     CPU = "cpu"
     MEMORY = "memory"
     GPU = "gpu"  # too few free cards of those that suit
-    GPU_MODEL = "gpu_model"  # too few free cards that suit, though enough others are free
+    GPU_MODEL = "gpu_model"  # too few free cards that suit, though enough other cards are free
     KEPT_FOR_GPU_TASKS = "kept_for_gpu_tasks"
-    ARCHITECTURE = "architecture"  # its image is for other machines
-    DRIVER = "driver"  # its image needs a newer driver, or another card
-    IMAGE = "image"  # it is not on this node's engine, and can't be brought
+    ARCHITECTURE = "architecture"  # its image is for another processor architecture
+    DRIVER = "driver"  # its image needs a newer driver or another card
+    IMAGE = "image"  # its image is not on this node's engine and can't be brought there
 
 
 IMAGE_LACKS = frozenset({Lack.ARCHITECTURE, Lack.DRIVER, Lack.IMAGE})
@@ -46,7 +46,7 @@ IMAGE_LACKS = frozenset({Lack.ARCHITECTURE, Lack.DRIVER, Lack.IMAGE})
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """One lack in numbers; bytes for memory, hundredths for CPUs, cards for GPUs. ``words``: what an image lacks."""
+    """One lack in numbers: bytes of memory, hundredths of a CPU, or cards. ``words`` says what an image lacks."""
 
     lack: Lack
     asked: int
@@ -55,17 +55,18 @@ class Shortage:
 
 
 @dataclass(slots=True)
-class Room:
-    """What is left of a node: scratch of one pass, which takes from it as it places."""
+class FreeResources:
+    """What is free on a node. It belongs to one pass, which takes from it as it places tasks."""
 
     node: Node
-    order: int  # in the list of nodes
+    order: int  # its index in the list of nodes
     cpu_centi: int
     memory_bytes: int
     gpus: list[Gpu]
-    closed: str = ""  # why nothing may be placed here now
+    closed: str = ""  # why nothing may be placed here now; empty: the node is open
 
     def take(self, shape: Shape, gpu_uuids: Collection[str]) -> None:
+        """Takes what a task of this shape holds, with these GPUs."""
         self.cpu_centi -= shape.cpu_centi
         self.memory_bytes -= shape.memory_bytes
         if gpu_uuids:
@@ -73,21 +74,21 @@ class Room:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """A node and the cards there."""
+class ChosenGpus:
+    """The node that was chosen for a task, and its cards there."""
 
     node_id: NodeId
     gpu_uuids: tuple[str, ...]
 
 
-def empty_room(node: Node, order: int = 0, *, also_sick: bool = False) -> Room:
-    """The node as if nothing ran on it; with ``also_sick`` as if every card were well too."""
+def full_capacity(node: Node, order: int = 0, *, also_sick: bool = False) -> FreeResources:
+    """What the node would have free if nothing ran on it. With ``also_sick``, cards that don't work count too."""
     gpus = [gpu for gpu in node.gpus if also_sick or gpu.usable]
-    return Room(node, order, node.cpu_centi, node.memory_bytes, gpus, why_closed(node))
+    return FreeResources(node, order, node.cpu_centi, node.memory_bytes, gpus, why_closed(node))
 
 
 def why_closed(node: Node) -> str:
-    """Why ResourceManager's word alone rules the node out now, as a sentence; empty when it does not."""
+    """Why the node takes no work according to ResourceManager, as a clause; empty: it is open."""
     if node.health is not NodeHealth.READY:
         return f"{node.id} is {node.health.value}"
     if node.admission is not Admission.OPEN:
@@ -99,7 +100,7 @@ def why_closed(node: Node) -> str:
 
 
 def suits(gpu: Gpu, shape: Shape) -> bool:
-    """Whether the card is of a model and size that the shape accepts."""
+    """Whether the card is of a model and memory size that the shape accepts."""
     return gpu.memory_bytes >= shape.gpu_memory_bytes and (
         not shape.gpu_models or any(is_model(gpu.model, wanted) for wanted in shape.gpu_models)
     )
@@ -107,14 +108,16 @@ def suits(gpu: Gpu, shape: Shape) -> bool:
 
 @lru_cache(maxsize=4096)
 def is_model(model: str, wanted: str) -> bool:
-    """Whether a driver's name for a card, `NVIDIA A100-SXM4-40GB`, is what a person calls `A100`: the wanted words
-    stand in it, as they are and in this order."""
+    """Whether a driver's name for a card, `NVIDIA A100-SXM4-40GB`, is what a person calls `A100`.
+
+    It is if the wanted words are whole words of the name, next to each other and in this order.
+    """
     have, want = (_WORD.findall(name.lower()) for name in (model, wanted))
     return bool(want) and any(have[i : i + len(want)] == want for i in range(len(have) - len(want) + 1))
 
 
 def takes_image(shape: Shape, node: Node) -> bool:
-    """Whether the shape's image can run on the node. What is not known of either speaks for it."""
+    """Whether the shape's image can run on the node. Facts that are not known count as met."""
     if shape.architecture and node.architecture and shape.architecture != node.architecture:
         return False
     if shape.needs_image_there and shape.image not in node.images:
@@ -127,38 +130,38 @@ def _driver_serves(shape: Shape, node: Node) -> bool:
     return cuda.is_served(shape.require_cuda, node.driver_version, node.cuda_version, models)
 
 
-def fits(shape: Shape, room: Room) -> bool:
-    """Whether the shape fits into what is left of the node (whether it is open is another question)."""
-    if shape.cpu_centi > room.cpu_centi or shape.memory_bytes > room.memory_bytes:
+def fits(shape: Shape, free: FreeResources) -> bool:
+    """Whether the shape fits into what is free on the node. Whether the node is open is not looked at."""
+    if shape.cpu_centi > free.cpu_centi or shape.memory_bytes > free.memory_bytes:
         return False
-    if not shape.is_plain and not takes_image(shape, room.node):
+    if not shape.is_plain and not takes_image(shape, free.node):
         return False
     if shape.gpus == 0:
         return True
-    return shape.gpus <= len(room.gpus) and shape.gpus <= sum(1 for gpu in room.gpus if suits(gpu, shape))
+    return shape.gpus <= len(free.gpus) and shape.gpus <= sum(1 for gpu in free.gpus if suits(gpu, shape))
 
 
-def shortages(shape: Shape, room: Room, cpu_tasks: CpuTasks = CpuTasks.LAST_RESORT) -> list[Shortage]:
-    """All that the node lacks; empty exactly when the shape may go there."""
+def shortages(shape: Shape, free: FreeResources, cpu_tasks: CpuTasks = CpuTasks.LAST_RESORT) -> list[Shortage]:
+    """All that the node lacks for the shape; empty exactly if a task of this shape may go there."""
     lacks = []
-    if shape.gpus == 0 and room.node.gpus and cpu_tasks is CpuTasks.NEVER:
+    if shape.gpus == 0 and free.node.gpus and cpu_tasks is CpuTasks.NEVER:
         lacks.append(Shortage(Lack.KEPT_FOR_GPU_TASKS, 0, 0))
-    if shape.cpu_centi > room.cpu_centi:
-        lacks.append(Shortage(Lack.CPU, shape.cpu_centi, room.cpu_centi))
-    if shape.memory_bytes > room.memory_bytes:
-        lacks.append(Shortage(Lack.MEMORY, shape.memory_bytes, room.memory_bytes))
+    if shape.cpu_centi > free.cpu_centi:
+        lacks.append(Shortage(Lack.CPU, shape.cpu_centi, free.cpu_centi))
+    if shape.memory_bytes > free.memory_bytes:
+        lacks.append(Shortage(Lack.MEMORY, shape.memory_bytes, free.memory_bytes))
     if shape.gpus:
-        suitable = sum(1 for gpu in room.gpus if suits(gpu, shape))
+        suitable = sum(1 for gpu in free.gpus if suits(gpu, shape))
         if suitable < shape.gpus:
-            enough_others = len(room.gpus) >= shape.gpus
+            enough_others = len(free.gpus) >= shape.gpus
             lacks.append(Shortage(Lack.GPU_MODEL if enough_others else Lack.GPU, shape.gpus, suitable))
     if not shape.is_plain:
-        lacks.extend(image_lacks(shape, room.node))
+        lacks.extend(image_lacks(shape, free.node))
     return lacks
 
 
 def image_lacks(shape: Shape, node: Node) -> list[Shortage]:
-    """All that the shape's image misses on the node; empty exactly when ``takes_image``."""
+    """All that the shape's image lacks on the node; empty exactly if ``takes_image``."""
     lacks = []
     if shape.architecture and node.architecture and shape.architecture != node.architecture:
         lacks.append(Shortage(Lack.ARCHITECTURE, 0, 0, f"{node.id} is {node.architecture}"))
@@ -173,48 +176,48 @@ def image_lacks(shape: Shape, node: Node) -> list[Shortage]:
 
 def choose(
     shape: Shape,
-    rooms: Iterable[Room],
+    free_resources: Iterable[FreeResources],
     *,
     avoid: Collection[NodeId] = (),
     cpu_tasks: CpuTasks = CpuTasks.LAST_RESORT,
     last_used: Callable[[str], float] = lambda uuid: 0.0,
-) -> Choice | None:
-    """The node and cards for a shape, or None.
+) -> ChosenGpus | None:
+    """The node and cards for a shape; None: no node can take it now.
 
-    The node with the fewest free suitable GPUs that suffice, then one that has the image, then the order of the list;
-    tasks without GPUs go to
-    nodes without, GPU nodes as ``cpu_tasks`` says; nodes in ``avoid`` only when no other can take it. Inside the
-    node the least specific (smallest) and least recently used cards.
+    Of the nodes on which it fits, the one with the fewest free suitable GPUs is taken (best fit). Then one that has the
+    image goes first, then the order of the list. Tasks without GPUs go to nodes without, and to others as ``cpu_tasks``
+    says. A node in ``avoid`` is taken only if no other fits. On the node the smallest and least recently used cards
+    are taken; ``last_used`` tells when each uuid was used last, in seconds.
     """
-    best: Room | None = None
+    best: FreeResources | None = None
     best_rank: tuple[bool, bool, int, bool, int] | None = None
-    for room in rooms:
-        if room.closed or not fits(shape, room):
+    for free in free_resources:
+        if free.closed or not fits(shape, free):
             continue
-        on_gpu_node = bool(room.node.gpus) and shape.gpus == 0
+        on_gpu_node = bool(free.node.gpus) and shape.gpus == 0
         if on_gpu_node and cpu_tasks is CpuTasks.NEVER:
             continue
-        free_gpus = sum(1 for gpu in room.gpus if suits(gpu, shape)) if shape.gpus else 0
+        free_gpus = sum(1 for gpu in free.gpus if suits(gpu, shape)) if shape.gpus else 0
         rank = (
-            room.node.id in avoid,
+            free.node.id in avoid,
             on_gpu_node and cpu_tasks is CpuTasks.LAST_RESORT,
             free_gpus,
-            bool(shape.image) and shape.image not in room.node.images,
-            room.order,
+            bool(shape.image) and shape.image not in free.node.images,
+            free.order,
         )
         if best_rank is None or rank < best_rank:
-            best, best_rank = room, rank
+            best, best_rank = free, rank
     if best is None:
         return None
     if shape.gpus == 0:
-        return Choice(best.node.id, ())
+        return ChosenGpus(best.node.id, ())
     cards = sorted(
         (gpu for gpu in best.gpus if suits(gpu, shape)),
         key=lambda gpu: (gpu.memory_bytes, last_used(gpu.uuid), gpu.index, gpu.uuid),
     )
-    return Choice(best.node.id, tuple(gpu.uuid for gpu in cards[: shape.gpus]))
+    return ChosenGpus(best.node.id, tuple(gpu.uuid for gpu in cards[: shape.gpus]))
 
 
 def could_ever_fit(shape: Shape, nodes: Sequence[Node], cpu_tasks: CpuTasks = CpuTasks.LAST_RESORT) -> bool:
-    """Whether one of the nodes would do if it were empty, open and well."""
-    return any(not shortages(shape, empty_room(node, also_sick=True), cpu_tasks) for node in nodes)
+    """Whether one of the nodes could run the shape if it were empty, open and healthy."""
+    return any(not shortages(shape, full_capacity(node, also_sick=True), cpu_tasks) for node in nodes)

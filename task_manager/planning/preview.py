@@ -1,7 +1,7 @@
-"""What tasks that nobody has submitted would get: asked of the pass itself, on a copy of the queue.
+"""Previews: when tasks would start that are not submitted yet.
 
-Each set of tasks is added to a copy of the snapshot as if it were submitted at this moment, and one pass says what it
-would say then. So a preview is the real first answer, unless something happens in between.
+The tasks are added to a copy of the queue as if they were submitted now, and one pass plans them. So a preview is what
+a submit would get, unless something happens in between.
 """
 
 from __future__ import annotations
@@ -13,45 +13,44 @@ from headway.ids import JobId, TaskId
 from headway.model.reasons import WaitReason
 from headway.units import format_duration
 
-from ..engine.pass_input import estimate_of, shown_promise
 from ..model import Node, Task
 from ..order.policy import ClusterView
 from . import explain, promises, scheduling_pass
-from .admission import Holdings
-from .overtaking import Overtaken
-from .placement import Room
-from .plan import Discipline, PassInput, Plan
-from .submit_check import Gate
+from .admission import GpuHoldings
+from .overtaking import OvertakingPromises
+from .pass_model import Discipline, PassInput, Plan
+from .placement import FreeResources
+from .submit_check import SubmitCheck
 
-# Ids of jobs begin with "j" and a moment: this one sorts behind all of them, as a job submitted now does.
-JOB = JobId("this-job")
+# Ids of jobs begin with "j" and a time. This id sorts behind all of them, as that of a new job does.
+PREVIEW_JOB = JobId("this-job")
 _BINDING = frozenset({Discipline.CONSERVATIVE, Discipline.EASY})
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
-    """What one task would get. Instants are by the wall clock, in epoch seconds."""
+class PreviewedStart:
+    """What one task would get. Moments are in epoch seconds by the wall clock."""
 
     name: str
-    position: int = 0  # from 1 among those left waiting; 0: it starts at once, or no such task is taken
+    position: int = 0  # from 1, among the tasks left waiting; 0: it would start at once or be refused
     at_once: bool = False
     starts_at: float | None = None
     rough: bool = False
-    promised_at: float | None = None  # promised at once: no later than this
-    promise_from: float | None = None  # a start can be promised from then on
+    promised_at: float | None = None  # it would be promised at once to start no later
+    promise_from: float | None = None  # from when a start can be promised
     reasons: tuple[WaitReason, ...] = ()
-    refused: str = ""  # why no such task is taken
+    refused: str = ""  # why it would be refused; empty: it would be taken
 
 
-def preview(
+def previewed_starts(
     snapshot: PassInput, tasks: Sequence[Task], nodes: Sequence[Node], *, most: int, allow_unsatisfiable: bool = False
-) -> list[Start]:
-    """What these tasks would get if all of them were queued now; the first ``most`` of them in the queue's order. With
-    ``allow_unsatisfiable``, what machines still to come could run waits for them and is not refused.
+) -> list[PreviewedStart]:
+    """What the first ``most`` of these tasks, in the order of the queue, would get if all of them were queued now.
 
-    The snapshot is one of its own (`snapshot.apart`) and as before afterwards.
+    With ``allow_unsatisfiable``, tasks that only future machines could run would wait and are not refused. The snapshot
+    must be the caller's own; it is unchanged afterwards.
     """
-    # A rule that learns has met the tasks of a preview afterwards, and so must not be asked again.
+    # A policy that learns would remember the tasks of this preview, so it is copied.
     queue = snapshot.queue if snapshot.queue.policy.static else snapshot.queue.copier()()
     added = {task.id: task for task in tasks}
     for task in tasks:
@@ -59,38 +58,38 @@ def preview(
     view = ClusterView(snapshot.view.gpus, queue.waiting_gpu_s)
     asked = replace(snapshot, queue=queue, tasks={**snapshot.tasks, **added}, policy=queue.policy, view=view)
     try:
-        look = _Look(asked, scheduling_pass.plan(asked), nodes, allow_unsatisfiable)
+        planned = _PlannedCluster(asked, scheduling_pass.plan_pass(asked), nodes, allow_unsatisfiable)
         order = sorted(added, key=lambda task_id: queue.key_of(task_id) or ())
-        return [look.start(added[task_id]) for task_id in order[:most]]
+        return [planned.start(added[task_id]) for task_id in order[:most]]
     finally:
         for task_id in added:
             queue.remove(task_id)
 
 
-class _Look:
-    """One plan, and the cluster as it is after it."""
+class _PlannedCluster:
+    """One plan, and the cluster once its tasks have started."""
 
     def __init__(self, asked: PassInput, plan: Plan, nodes: Sequence[Node], allow_unsatisfiable: bool) -> None:
         self._asked = asked
         self._plan = plan
         self._allow_unsatisfiable = allow_unsatisfiable
-        self._gate = Gate(nodes, asked.settings.limits, asked.settings.cpu_tasks)
+        self._submit_check = SubmitCheck(nodes, asked.settings.limits, asked.settings.cpu_tasks)
         self._placed = {placement.task_id for placement in plan.placements}
         self._placed_keys = sorted(key for task_id in self._placed if (key := asked.queue.key_of(task_id)) is not None)
-        self._overtaken = Overtaken(plan, asked.queue.key_of)
+        self._overtaking = OvertakingPromises(plan, asked.queue.key_of)
         limits, held = asked.settings.limits, _held_after(asked, plan)
-        self._sight = explain.Sight(_after(asked, plan), asked.settings.cpu_tasks, limits, held)
+        self._cluster = explain.ClusterSnapshot(_after(asked, plan), asked.settings.cpu_tasks, limits, held)
 
-    def start(self, task: Task) -> Start:
-        refusals = self._gate.refusals(task.shape, task.timeout_s)
+    def start(self, task: Task) -> PreviewedStart:
+        refusals = self._submit_check.refusals(task.shape, task.timeout_s)
         if any(one.for_ever or not self._allow_unsatisfiable for one in refusals):
-            return Start(task.id.name, refused=" ".join(one.sentence for one in refusals))
+            return PreviewedStart(task.id.name, refused=" ".join(one.sentence for one in refusals))
         if task.id in self._placed:
-            return Start(task.id.name, at_once=True, starts_at=self._asked.wall_s)
+            return PreviewedStart(task.id.name, at_once=True, starts_at=self._asked.wall_s)
         position = self._position(task.id)
-        estimate = None if refusals else estimate_of(self._plan, task, position)
+        estimate = None if refusals else self._plan.estimate_of(task, position)
         promised = self._promised(task.id)
-        return Start(
+        return PreviewedStart(
             task.id.name,
             position=position,
             starts_at=None if estimate is None else self._wall(max(estimate.start_s, self._asked.now_s)),
@@ -101,71 +100,73 @@ class _Look:
         )
 
     def _position(self, task_id: TaskId) -> int:
-        """Among those that are left once the pass has started what it starts."""
+        """The position among the tasks that the pass leaves waiting."""
         key = self._asked.queue.key_of(task_id)
         ahead = 0 if key is None else sum(1 for placed in self._placed_keys if placed < key)
         return self._asked.queue.position(task_id) - ahead
 
     def _promised(self, task_id: TaskId) -> float | None:
-        place = self._plan.places.get(task_id)
-        return None if place is None else shown_promise(place, now=self._asked.wall_s, mono=self._asked.now_s)
+        reservation = self._plan.promised.get(task_id)
+        if reservation is None:
+            return None
+        return promises.shown_promise(reservation, now=self._asked.wall_s, mono=self._asked.now_s)
 
     def _promise_from(self, task: Task) -> float | None:
         if self._asked.settings.discipline not in _BINDING:
             return None
-        closes_at = promises.closing(self._asked, task)
+        closes_at = promises.order_settled_at(self._asked, task)
         if closes_at is None or closes_at <= self._asked.steady_s:
             return None
         return closes_at - self._asked.ahead_s
 
     def _reasons(self, task: Task, position: int) -> list[WaitReason]:
-        return explain.reasons(
+        return explain.wait_reasons(
             task,
-            self._sight,
+            self._cluster,
             ahead=max(0, position - 1),
             wait=self._plan.wait_of(task),
-            promised=task.id in self._plan.places,
-            overtaken_by=self._overtaken.by(task, self._sight),
+            promised=task.id in self._plan.promised,
+            overtaken_by=self._overtaking.ahead_of(task, self._cluster),
         )
 
     def _wall(self, at_s: float) -> float:
         return self._asked.wall_s + at_s - self._asked.now_s
 
 
-def _after(asked: PassInput, plan: Plan) -> list[Room]:
-    """What is left of every node once the plan's tasks have started."""
-    rooms = {room.node.id: replace(room) for room in asked.rooms}
+def _after(asked: PassInput, plan: Plan) -> list[FreeResources]:
+    """What is free on every node once the plan's tasks have started."""
+    free_resources = {free.node.id: replace(free) for free in asked.free_resources}
     for placement in plan.placements:
-        rooms[placement.node_id].take(asked.tasks[placement.task_id].shape, placement.gpu_uuids)
-    return list(rooms.values())
+        free_resources[placement.node_id].take(asked.tasks[placement.task_id].shape, placement.gpu_uuids)
+    return list(free_resources.values())
 
 
-def _held_after(asked: PassInput, plan: Plan) -> Holdings:
-    """What counts against limits once the plan's tasks have started."""
+def _held_after(asked: PassInput, plan: Plan) -> GpuHoldings:
+    """What counts against the limits once the plan's tasks have started."""
     started = (asked.tasks[placement.task_id] for placement in plan.placements)
     held = [(one.owner, one.shape.gpus, one.timeout_s) for one in asked.running]
-    return Holdings.of(asked.settings.limits, held + [(t.owner, t.shape.gpus, t.timeout_s) for t in started])
+    return GpuHoldings.of(asked.settings.limits, held + [(t.owner, t.shape.gpus, t.timeout_s) for t in started])
 
 
-def in_words(start: Start, now: float) -> str:
-    """One task's answer, for people."""
+def sentence(start: PreviewedStart, now: float) -> str:
+    """What one task would get, as a sentence for people. ``now`` is in epoch seconds by the wall clock."""
     if start.refused:
         return f"It would not be taken. {start.refused}"
     if start.at_once:
         return "It would start at once."
-    parts = [f"It would be at place {start.position} of the queue"]
+    parts = [f"It would be at position {start.position} of the queue"]
     if start.starts_at is not None:
         about = "very roughly" if start.rough else "about"
-        parts.append(f" and start in {about} {span(start.starts_at - now)}")
+        parts.append(f" and start in {about} {rounded_span(start.starts_at - now)}")
     if start.promised_at is not None:
-        parts.append(f", in {span(start.promised_at - now)} at the latest")
+        parts.append(f", in {rounded_span(start.promised_at - now)} at the latest")
     elif start.promise_from is not None:
-        parts.append(f"; a start can be promised in {span(start.promise_from - now)}")
+        parts.append(f"; a start can be promised in {rounded_span(start.promise_from - now)}")
     return "".join(parts) + "."
 
 
-def span(seconds: float) -> str:
-    """A duration as exactly as people want it: seconds up to two minutes, minutes up to two days, hours then."""
+def rounded_span(seconds: float) -> str:
+    """A duration for people: in seconds up to two minutes, in minutes up to two days, in hours above."""
     seconds = max(1.0, seconds)
     step = 1 if seconds < 120 else 60 if seconds < 172_800 else 3_600
     return format_duration(round(seconds / step) * step)

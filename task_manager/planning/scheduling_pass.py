@@ -4,49 +4,36 @@ from __future__ import annotations
 
 from ..model import Task
 from ..order.queue import TaskQueue
-from .disciplines import Walk, rough
-from .plan import Discipline, Dropped, Estimate, PassInput, PassSettings, Placement, Plan, Rough, Wait, Why
-
-__all__ = [
-    "Discipline",
-    "Dropped",
-    "Estimate",
-    "PassInput",
-    "PassSettings",
-    "Placement",
-    "Plan",
-    "Rough",
-    "Wait",
-    "Why",
-    "is_out_of_reach",
-    "plan",
-    "rough",
-    "starts_nothing",
-]
+from .disciplines import PassRunner
+from .pass_model import PassInput, Plan
 
 
-def plan(inp: PassInput) -> Plan:
-    """What starts now, and what is kept for whom.
+def plan_pass(snapshot: PassInput) -> Plan:
+    """What starts now, and what is reserved for later starts.
 
-    Of the snapshot only the queue's own order is touched: a rule that re-sorts is sorted to this moment.
+    Only the order of the snapshot's queue is touched: a policy that re-sorts is sorted to this moment.
     """
-    inp.queue.sort(inp.steady_s, inp.view)
-    return Walk(inp).run()
+    snapshot.queue.sort(snapshot.steady_s, snapshot.view)
+    return PassRunner(snapshot).run()
 
 
-def is_out_of_reach(said: Plan | None, queue: TaskQueue, task: Task) -> bool:
-    """Whether a pass that sees one runnable task more than the last one did says the same: nothing has come free since,
-    the task is behind all that have a reservation, and there was no room for its shape."""
-    if said is None or said.behind is None or not starts_nothing(said, queue, task):
+def would_change_nothing(last: Plan | None, queue: TaskQueue, task: Task) -> bool:
+    """Whether a pass that sees this runnable task as well would decide the same as the last one.
+
+    It would if nothing has come free since, the task is behind all reservations, and no node had room for its shape.
+    """
+    if last is None or last.looked_up_to is None or not would_start_nothing(last, queue, task):
         return False
     key = queue.key_of(task.id)
-    return key is not None and key > said.behind
+    return key is not None and key > last.looked_up_to
 
 
-def starts_nothing(said: Plan | None, queue: TaskQueue, task: Task) -> bool:
-    """Whether a pass that sees one runnable task more than the last one did starts nothing: no node has room for its
-    shape. Where that is all that has happened since, it may come with those that arrive next; a queue that is shorter
-    than the tasks with a reservation is quick to look at and is looked at always."""
-    if said is None or said.behind is None or queue.failure or not queue.policy.static:
+def would_start_nothing(last: Plan | None, queue: TaskQueue, task: Task) -> bool:
+    """Whether a pass that sees this runnable task as well would start nothing: no node has room for its shape.
+
+    If that is all that has happened since the last pass, the next pass may wait for further tasks. A queue that is
+    shorter than the number of reservations is quick to look at, so it is always looked at.
+    """
+    if last is None or last.looked_up_to is None or queue.failure or not queue.policy.static:
         return False
-    return task.shape in said.no_room
+    return task.shape in last.no_room

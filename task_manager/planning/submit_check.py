@@ -1,29 +1,30 @@
-"""What is taken into the queue: the one answer at submit, in previews, and to "would it ever run?"."""
+"""Which tasks are taken into the queue. Submit, previews and the question "would it ever run?" ask here."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..limits import AdmissionLimits
 from ..model import Node, Shape
-from .admission import Ground, Limits, Refusal, refusals
-from .explain import Verdict, could_ever_run
+from .admission import AdmissionRefusal, RefusalGround, refusals
+from .explain import Feasibility, could_ever_run
 from .placement import CpuTasks
 
 
-class Gate:
-    """For the nodes and limits of one moment; tasks of equal shape cost one look at the nodes."""
+class SubmitCheck:
+    """The check for the nodes and limits of one moment. Tasks of equal shape cost one look at the nodes."""
 
-    def __init__(self, nodes: Sequence[Node], limits: Limits, cpu_tasks: CpuTasks) -> None:
+    def __init__(self, nodes: Sequence[Node], limits: AdmissionLimits, cpu_tasks: CpuTasks) -> None:
         self._nodes = nodes
         self._limits = limits
         self._cpu_tasks = cpu_tasks
         self._gpus = sum(len(node.gpus) for node in nodes) if nodes else None
-        self._verdicts: dict[Shape, Verdict] = {}
+        self._verdicts: dict[Shape, Feasibility] = {}
 
-    def refusals(self, shape: Shape, timeout_s: float) -> list[Refusal]:
-        """All reasons why no such task is taken; none: it is."""
+    def refusals(self, shape: Shape, timeout_s: float) -> list[AdmissionRefusal]:
+        """All reasons why such a task is refused; empty: it is taken. ``timeout_s`` is in seconds."""
         verdict = self._verdicts.get(shape)
         if verdict is None:
             verdict = self._verdicts[shape] = could_ever_run(shape, self._nodes, self._cpu_tasks)
-        found = [] if verdict.satisfiable else [Refusal(Ground.NO_NODE, verdict.sentence)]
+        found = [] if verdict.satisfiable else [AdmissionRefusal(RefusalGround.NO_NODE, verdict.sentence)]
         return found + refusals(self._limits, shape, timeout_s, gpus=self._gpus)

@@ -1,1 +1,1 @@
-"""``headway simulate``: a workload of the past, or of imagination, under the very pass that serves the live queue."""
+"""``headway simulate``: runs a recorded or made-up workload under the same pass that serves the live queue."""

@@ -1,4 +1,4 @@
-"""simulate: the policies of the queue on a trace, side by side."""
+"""The command ``headway simulate``: runs policies on a trace and compares them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ import click
 from headway.cli.common import output_option, print_json, safe, table, whole_file
 from headway.units import BadValue, counted
 
-from . import cluster as _cluster
-from . import command as _command
+from . import cluster_spec, comparison
 
 _STDIO = Path("-")
 _DISCIPLINES = ("conservative", "easy", "greedy", "strict")
-# Key of the JSON form, words for people, whether it is seconds.
+# The key in JSON, the name in the table, and whether it is in seconds.
 _ROWS = (
     ("mean_wait_s", "mean wait", True),
     ("median_wait_s", "median wait", True),
@@ -38,7 +37,7 @@ _ROWS = (
 
 
 class _Parsed(click.ParamType):  # type: ignore[type-arg]
-    """A value that a function of the core reads."""
+    """An option whose text is read by a function that raises BadValue."""
 
     def __init__(self, name: str, read: Callable[[str], Any]) -> None:
         self.name = name
@@ -54,14 +53,14 @@ class _Parsed(click.ParamType):  # type: ignore[type-arg]
 
 
 def _read_dag(text: str) -> tuple[Path, float]:
-    """``-`` is standard input."""
+    """A workflow file, and the second of its submission. ``-`` is standard input."""
     path, at, second = text.rpartition("@")
     if not at or Path(text).exists():
         path, second = text, "0"
     try:
         submit_s = float(second)
     except ValueError:
-        raise BadValue(f"{text!r}: behind the @ stands the second of submission, not {second!r}") from None
+        raise BadValue(f"{text!r}: after the @ comes the second of submission, not {second!r}") from None
     if not 0 <= submit_s <= 1e9:
         raise BadValue(f"{text!r}: the second of submission is between 0 and 1e9")
     if Path(path) != _STDIO and not Path(path).is_file():
@@ -74,8 +73,8 @@ def _factor(text: str) -> float:
         value = float(text)
     except ValueError:
         raise BadValue(f"{text!r} is not a number") from None
-    if not math.isfinite(value) or not 0 < value <= _command.MAX_TIMEOUT_FACTOR:
-        raise BadValue(f"{text!r} is not above 0 and at most {_command.MAX_TIMEOUT_FACTOR:g}")
+    if not math.isfinite(value) or not 0 < value <= comparison.MAX_TIMEOUT_FACTOR:
+        raise BadValue(f"{text!r} is not above 0 and at most {comparison.MAX_TIMEOUT_FACTOR:g}")
     return value
 
 
@@ -108,8 +107,8 @@ def _factor(text: str) -> float:
     "--nodes",
     required=True,
     metavar="NODES",
-    type=_Parsed("nodes", _cluster.parse),
-    help=f"Machines: {_cluster.FORM}. Models, CPUs and memory count where they are stated.",
+    type=_Parsed("nodes", cluster_spec.parse_cluster),
+    help=f"Machines: {cluster_spec.FORM}. Models, CPUs and memory count where they are stated.",
 )
 @click.option(
     "--discipline",
@@ -124,7 +123,7 @@ def _factor(text: str) -> float:
     "--promises/--no-promises",
     default=True,
     show_default=True,
-    help="Promise starts as the live queue does. Without, long queues run faster, and other starts may come out.",
+    help="Promise starts as the live queue does. Without promises long queues run faster, and starts may differ.",
 )
 @click.option(
     "--timeout-factor",
@@ -132,7 +131,7 @@ def _factor(text: str) -> float:
     type=_Parsed("number", _factor),
     default=1.0,
     show_default=True,
-    help="Multiplies all timeouts; a blank one stands for the run time.",
+    help="Multiplies all timeouts; a blank timeout means the run time.",
 )
 @click.option(
     "--starts",
@@ -176,12 +175,12 @@ def simulate(
     if more_policies and not policies:
         raise click.UsageError(f"what is {more_policies[0]!r}? Policies are named with --policy")
     try:
-        contests = _command.parse_contests((*policies, *more_policies) or ("aging_sjf",), disciplines)
+        contestants = comparison.parse_contestants((*policies, *more_policies) or ("aging_sjf",), disciplines)
     except BadValue as error:
         raise click.BadParameter(str(error), param_hint="'--policy'") from error
     _check_files((*traces, *(path for path, _ in dags)), starts, plots, output)
-    simulation = _command.load(
-        traces, dags, machines=nodes, contests=contests, timeout_factor=timeout_factor, promises=promises
+    simulation = comparison.load(
+        traces, dags, cluster=nodes, contestants=contestants, timeout_factor=timeout_factor, promises=promises
     )
     for note in simulation.notes:
         click.echo(f"headway: {note}", err=True)
@@ -191,7 +190,7 @@ def simulate(
         if result.outcome.policy_failed:
             why = safe(result.outcome.policy_failed)
             click.secho(
-                f"headway: {why}: aging_sjf stood in, so this is no result of {result.contest.name}.",
+                f"headway: {why}: aging_sjf stood in, so this is no result of {result.contestant.name}.",
                 fg="red",
                 err=True,
             )
@@ -248,7 +247,7 @@ def _print_table(results: Sequence[Any], *, err: bool) -> None:
             continue
         cells = [_cell(key, value[key], seconds) for value in found]
         rows.append([words, *cells])
-    names = [safe(result.contest.name) for result in results]
+    names = [safe(result.contestant.name) for result in results]
     widths = [max(len(name), *(len(row[i + 1]) for row in rows)) for i, name in enumerate(names)]
     table(
         ["", *(name.rjust(width) for name, width in zip(names, widths, strict=True))],
@@ -266,7 +265,7 @@ def _cell(key: str, value: float, seconds: bool) -> str:
 
 @contextmanager
 def _progress(total: int) -> Iterator[Callable[[int], None]]:
-    """A bar of tasks on a terminal, nothing otherwise; what it yields takes how many more have ended."""
+    """A progress bar on a terminal, else nothing. Yields a function that takes how many more tasks have ended."""
     if not sys.stderr.isatty():
         yield lambda _count: None
         return

@@ -1,4 +1,4 @@
-"""Workflows: JSON with ``{name, tasks: [{name, runtime_s, depends_on[], cpus, mem_mib}]}``."""
+"""Reads workflows: JSON of the form ``{name, tasks: [{name, runtime_s, depends_on[], cpus, mem_mib}]}``."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from pathlib import Path
 from typing import Any
 
 from .errors import TraceInvalid
-from .records import (
+from .trace_records import (
     MAX_CPUS,
     MAX_GPUS,
     MAX_MEM_MIB,
     MAX_SPAN_S,
     MIB,
     MIN_TIMEOUT_S,
-    Record,
-    Records,
+    TraceRecord,
+    TraceRecords,
     content_of,
-    shown,
-    up,
+    quoted,
+    rounded_up,
 )
 
 _MOST_BYTES = 256 << 20
 
 
-def read_dag(path: Path, *, submit_s: float = 0.0, job: int = 0) -> Records:
+def read_dag(path: Path, *, submit_s: float = 0.0, job: int = 0) -> TraceRecords:
     """The tasks of a workflow that is submitted as one job at ``submit_s``. ``-`` is standard input.
 
     Raises:
@@ -37,7 +37,7 @@ def read_dag(path: Path, *, submit_s: float = 0.0, job: int = 0) -> Records:
     return parse_dag(content, name, submit_s=submit_s, job=job)
 
 
-def parse_dag(content: bytes, name: str, *, submit_s: float = 0.0, job: int = 0) -> Records:
+def parse_dag(content: bytes, name: str, *, submit_s: float = 0.0, job: int = 0) -> TraceRecords:
     """As :func:`read_dag`, from memory; ``name`` is for the messages."""
     try:
         document = json.loads(content.decode("utf-8-sig"), parse_constant=_no_constant)
@@ -60,7 +60,7 @@ def parse_dag(content: bytes, name: str, *, submit_s: float = 0.0, job: int = 0)
         numbers[task.name] = i
     records = [_record(task, numbers, submit_s, job) for task in fields]
     _refuse_cycle(records, name)
-    return Records(tuple(records))
+    return TraceRecords(tuple(records))
 
 
 def _no_constant(word: str) -> float:
@@ -68,7 +68,7 @@ def _no_constant(word: str) -> float:
 
 
 class _Fields:
-    """One task of the list: typed fields, and errors that say where."""
+    """One task of the list, with typed fields and with errors that say where they are."""
 
     def __init__(self, file: str, number: int, value: Any) -> None:
         self._place = f"{file}, task {number + 1}"
@@ -79,9 +79,9 @@ class _Fields:
         if not isinstance(name, str) or not name:
             raise self.bad("name", "each task needs a name")
         if any("\ud800" <= sign <= "\udfff" for sign in name):
-            raise self.bad("name", f"{shown(name)} has half a character in it, which no file could hold")
+            raise self.bad("name", f"{quoted(name)} contains half of a surrogate pair, which is no character")
         self.name = name
-        self._place += f" ({shown(name)})"
+        self._place += f" ({quoted(name)})"
 
     @property
     def where(self) -> str:
@@ -95,7 +95,7 @@ class _Fields:
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise self.bad(field, f"{shown(value if isinstance(value, str) else json.dumps(value))} is not a number")
+            raise self.bad(field, f"{quoted(value if isinstance(value, str) else json.dumps(value))} is not a number")
         # A whole number may have more digits than a float can hold.
         if isinstance(value, float) and not math.isfinite(value):
             raise self.bad(field, f"{value} is not a finite number")
@@ -112,11 +112,11 @@ class _Fields:
             raise self.bad("depends_on", "this is not a list of names of tasks")
         for name in names:
             if name not in numbers:
-                raise self.bad("depends_on", f"there is no task {shown(name)}")
+                raise self.bad("depends_on", f"there is no task {quoted(name)}")
         return tuple(dict.fromkeys(numbers[name] for name in names))
 
 
-def _record(task: _Fields, numbers: dict[str, int], submit_s: float, job: int) -> Record:
+def _record(task: _Fields, numbers: dict[str, int], submit_s: float, job: int) -> TraceRecord:
     runtime_s = task.number("runtime_s", MAX_SPAN_S)
     if runtime_s is None:
         raise task.bad("runtime_s", "it is missing")
@@ -126,7 +126,7 @@ def _record(task: _Fields, numbers: dict[str, int], submit_s: float, job: int) -
     timeout_s = task.number("timeout_s", MAX_SPAN_S)
     if timeout_s is not None and timeout_s < MIN_TIMEOUT_S:
         raise task.bad("timeout_s", f"{timeout_s:g} is no limit that a task could keep")
-    return Record(
+    return TraceRecord(
         label=task.name,
         where=task.where,
         row=numbers[task.name],
@@ -134,15 +134,18 @@ def _record(task: _Fields, numbers: dict[str, int], submit_s: float, job: int) -
         runtime_s=runtime_s,
         timeout_s=timeout_s,
         gpus=None if gpus is None else int(gpus),
-        cpu_centi=up(100 * (task.number("cpus", MAX_CPUS) or 0.0)),
-        memory_bytes=up(MIB * (task.number("mem_mib", MAX_MEM_MIB) or 0.0)),
+        cpu_centi=rounded_up(100 * (task.number("cpus", MAX_CPUS) or 0.0)),
+        memory_bytes=rounded_up(MIB * (task.number("mem_mib", MAX_MEM_MIB) or 0.0)),
         needs=task.needs(numbers),
         job=job,
     )
 
 
-def _refuse_cycle(records: list[Record], name: str) -> None:
-    """Kahn's walk; what it can't reach is on a cycle or behind one."""
+def _refuse_cycle(records: list[TraceRecord], name: str) -> None:
+    """Raises TraceInvalid if tasks need each other in a circle.
+
+    Kahn's algorithm (1962): tasks that it can't reach are on a cycle or behind one.
+    """
     children: list[list[int]] = [[] for _ in records]
     open_needs = [len(record.needs) for record in records]
     for i, record in enumerate(records):
@@ -166,5 +169,5 @@ def _refuse_cycle(records: list[Record], name: str) -> None:
         path.append(at)
         at = next(need for need in records[at].needs if open_needs[need])
     circle = [*path[seen[at] :], at]
-    shown = " needs ".join(records[i].label for i in circle[:8])
-    raise TraceInvalid(f"{name}: tasks need each other in a circle: {shown}.")
+    quoted = " needs ".join(records[i].label for i in circle[:8])
+    raise TraceInvalid(f"{name}: tasks need each other in a circle: {quoted}.")

@@ -1,4 +1,4 @@
-"""What plots are drawn with: a sheet, frames with axes on it, and a legend below. Lengths are pixels."""
+"""Draws plots as SVG: a canvas, axes on it, and a legend below. Lengths are in pixels."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from xml.sax.saxutils import escape
 
 WIDTH = 860
 LEFT, RIGHT, TOP, BOTTOM = 76, 36, 48, 56
-# Told apart by colour-blind eyes too (Okabe and Ito); from the ninth line on, dashes tell.
+# The palette of Okabe and Ito (2008) suits colour-blind people too. From the ninth line on, dashes differ.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#5c4033", "#000000")
 _DASHES = ("", "7 4", "2 3", "10 3 2 3")
 _TURN_PX = 9.0
-_CHAR_PX = 7.0  # of a letter, rather more than less
+_CHAR_PX = 7.0  # at least the mean width of a letter
 
 Point = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Stroke:
-    """How line ``number`` is drawn. ``turn``, ``of``: its place among lines that lie on each other and take turns."""
+class LineStyle:
+    """How line ``number`` is drawn. ``turn`` is its index among the ``of`` lines that lie on each other."""
 
     number: int
     turn: int = 0
@@ -40,8 +40,8 @@ class Stroke:
         return f'stroke="{self.colour}" stroke-width="1.8"{extra}'
 
 
-class Sheet:
-    """A picture with a title; ``height`` is without the legend."""
+class Canvas:
+    """A picture with a title. ``height`` does not include the legend."""
 
     def __init__(self, title: str, height: float) -> None:
         self.height = height
@@ -63,17 +63,17 @@ class Sheet:
         weight: str = "",
         most: int = 0,
     ) -> None:
-        """``most``: letters; what is cut off is seen where a pointer rests on it. 0: all."""
+        """Writes text. More than ``most`` letters are cut off and shown as a tooltip; 0: none are."""
         bold = f' font-weight="{weight}"' if weight else ""
         where = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}"{bold}'
         self.add(f"<text {where}>{_clipped(text, most)}</text>")
 
-    def legend(self, name: str, mark: Stroke | int) -> None:
-        """An entry: of a line, or of bars of this number."""
-        if isinstance(mark, Stroke):
+    def legend(self, name: str, mark: LineStyle | int) -> None:
+        """Adds an entry to the legend: of a line, or of the bars with this number."""
+        if isinstance(mark, LineStyle):
             shape = f'<line x1="0" y1="-4" x2="20" y2="-4" {mark.attributes}/>'
         else:
-            shape = f'<rect x="4" y="-10" width="12" height="12" fill="{Stroke(mark).colour}"/>'
+            shape = f'<rect x="4" y="-10" width="12" height="12" fill="{LineStyle(mark).colour}"/>'
         self._legend.append((name, shape))
 
     def svg(self) -> str:
@@ -93,12 +93,12 @@ class Sheet:
         return "\n".join([head, ground, *self._parts, *rows, "</svg>\n"])
 
 
-class Frame:
-    """A part of a sheet with axes; x and y run from 0."""
+class Axes:
+    """A part of the canvas with axes; x and y begin at 0."""
 
     def __init__(
         self,
-        sheet: Sheet,
+        canvas: Canvas,
         *,
         x_top: float,
         y_top: float,
@@ -108,8 +108,8 @@ class Frame:
         bottom: float | None = None,
     ) -> None:
         self.left, self.right, self.top = left, right, top
-        self.bottom = sheet.height - BOTTOM if bottom is None else bottom
-        self._sheet = sheet
+        self.bottom = canvas.height - BOTTOM if bottom is None else bottom
+        self._canvas = canvas
         self._x_top, self._y_top = x_top or 1.0, y_top or 1.0
 
     def x(self, value: float) -> float:
@@ -123,40 +123,40 @@ class Frame:
             x = self.x(value)
             self._grid(x, self.top, x, self.bottom)
             if label:
-                self._sheet.text(x, self.bottom + 18, label, anchor="middle")
+                self._canvas.text(x, self.bottom + 18, label, anchor="middle")
         if axis:
-            self._sheet.text((self.left + self.right) / 2, self.bottom + 42, axis, anchor="middle")
+            self._canvas.text((self.left + self.right) / 2, self.bottom + 42, axis, anchor="middle")
 
     def y_ticks(self, ticks: Sequence[tuple[float, str]]) -> None:
         for value, label in ticks:
             y = self.y(value)
             self._grid(self.left, y, self.right, y)
-            self._sheet.text(self.left - 8, y + 4, label, anchor="end")
+            self._canvas.text(self.left - 8, y + 4, label, anchor="end")
 
-    def line(self, stroke: Stroke, points: Sequence[Point]) -> None:
-        self._sheet.add(f'<polyline points="{_path(points)}" fill="none" {stroke.attributes}/>')
+    def line(self, stroke: LineStyle, points: Sequence[Point]) -> None:
+        self._canvas.add(f'<polyline points="{_path(points)}" fill="none" {stroke.attributes}/>')
 
-    def area(self, stroke: Stroke, points: Sequence[Point]) -> None:
-        """A line, and what lies below it tinted."""
+    def area(self, stroke: LineStyle, points: Sequence[Point]) -> None:
+        """Draws a line and tints the area below it."""
         foot = [(points[-1][0], self.bottom), (points[0][0], self.bottom)]
-        self._sheet.add(
+        self._canvas.add(
             f'<polygon points="{_path([*points, *foot])}" fill="{stroke.colour}" fill-opacity="0.25" stroke="none"/>'
         )
         plain = f'stroke="{stroke.colour}" stroke-width="1.2"'
-        self._sheet.add(f'<polyline points="{_path(points)}" fill="none" {plain}/>')
+        self._canvas.add(f'<polyline points="{_path(points)}" fill="none" {plain}/>')
 
     def bar(self, number: int, y: float, thick: float, value: float, label: str) -> None:
-        """From the left; ``label`` stands at its end."""
+        """Draws a bar from the left with ``label`` at its end."""
         box = f'x="{self.left:.1f}" y="{y:.1f}" width="{self.x(value) - self.left:.1f}" height="{thick - 1:.1f}"'
-        self._sheet.add(f'<rect {box} fill="{Stroke(number).colour}"/>')
-        self._sheet.text(self.x(value) + 5, y + thick - 4, label, size=11)
+        self._canvas.add(f'<rect {box} fill="{LineStyle(number).colour}"/>')
+        self._canvas.text(self.x(value) + 5, y + thick - 4, label, size=11)
 
     def _grid(self, x1: float, y1: float, x2: float, y2: float) -> None:
-        self._sheet.add(f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="#ddd"/>')
+        self._canvas.add(f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="#ddd"/>')
 
 
 def round_ticks(top: float, *, of_time: bool = False, most: int = 7, whole: bool = False) -> list[float]:
-    """Ticks from 0 to beyond ``top``, at round numbers; ``most`` steps."""
+    """Ticks at round numbers from 0 to at least ``top``, with about ``most`` steps."""
     steps: Sequence[float]
     if of_time and top > 60:
         steps = [60 * m for m in (1, 2, 5, 10, 20, 30, 60, 120, 240, 360, 720, 1_440, 2_880, 7_200, 14_400)]

@@ -1,4 +1,4 @@
-"""What is wrong with what a simulation is fed."""
+"""The errors of the input of a simulation."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from headway.errors import InvalidInput
 
 
 class TraceInvalid(InvalidInput):
-    """A trace or workflow that can't be simulated; the message names the first fault with its row and column."""
+    """A trace or workflow that can't be simulated. The message names the first fault with its row and column."""
 
     http_status = 422
     slug = "trace-invalid"

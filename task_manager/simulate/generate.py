@@ -1,14 +1,18 @@
-"""Workloads of imagination, for benchmarks and tests: the same seed gives the same tasks."""
+"""Made-up workloads for benchmarks and tests. The same seed gives the same tasks."""
 
 from __future__ import annotations
 
 import random
 
-from .records import Record
+from .trace_records import TraceRecord
 
 
-def paper_queue(seed: int, *, tasks: int = 20, mean_gap_s: float = 25.0) -> list[Record]:
-    """One-GPU tasks whose timeouts are their run times: exponential gaps, log10 of the run time uniform in [1, 3]."""
+def paper_queue(seed: int, *, tasks: int = 20, mean_gap_s: float = 25.0) -> list[TraceRecord]:
+    """The workload of the paper (docs/scheduling.md): tasks of one GPU whose timeouts are their run times.
+
+    Gaps between submissions are exponential with a mean of ``mean_gap_s`` seconds. log10 of the run time is uniform in
+    [1, 3].
+    """
     chance = random.Random(seed)
     records, now = [], 0.0
     for i in range(tasks):
@@ -18,9 +22,12 @@ def paper_queue(seed: int, *, tasks: int = 20, mean_gap_s: float = 25.0) -> list
     return records
 
 
-def busy_cluster(seed: int, *, tasks: int, gpus: int, load: float = 0.8, users: int = 20) -> list[Record]:
-    """A mixed stream for a cluster: most tasks take one GPU, some 2, 4 or 8; most people ask for more time than they
-    need; ``load`` is the share of the GPUs' time that the tasks together need."""
+def busy_cluster(seed: int, *, tasks: int, gpus: int, load: float = 0.8, users: int = 20) -> list[TraceRecord]:
+    """A mixed workload for a cluster of so many GPUs.
+
+    Most tasks take one GPU, some 2, 4 or 8. Timeouts are 1 to 4 times the run times. ``load`` is the share of the GPUs'
+    time that all tasks together need.
+    """
     chance = random.Random(seed)
     drafts = []
     for _ in range(tasks):
@@ -35,8 +42,10 @@ def busy_cluster(seed: int, *, tasks: int, gpus: int, load: float = 0.8, users: 
     return records
 
 
-def _record(number: int, submit_s: float, runtime_s: float, timeout_s: float, *, gpus: int, user: str = "") -> Record:
-    return Record(
+def _record(
+    number: int, submit_s: float, runtime_s: float, timeout_s: float, *, gpus: int, user: str = ""
+) -> TraceRecord:
+    return TraceRecord(
         label=str(number),
         where=f"generated, row {number + 1}",
         row=number,

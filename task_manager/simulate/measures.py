@@ -1,4 +1,4 @@
-"""What a simulation came to, in numbers."""
+"""The measures of a simulation. All times are in seconds."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-# A task of a second that waited a minute is not "slowed down 61 times" in any sense that matters: the usual bound.
+# The usual bound of the bounded slowdown (Feitelson et al., 1997). It keeps very short tasks from dominating the mean.
 SLOWDOWN_BOUND_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
-    """One task's instants; seconds on the simulation's clock."""
+class TaskLife:
+    """When one task was queued, started and ended, in seconds by the simulation's clock."""
 
-    queued_s: float  # when it could have started: its submission, or the end of the last task it needed
+    queued_s: float  # from when it could start: its submission, or the end of the last task that it needs
     start_s: float
     end_s: float
     gpus: int
@@ -26,21 +26,26 @@ class Life:
 
     @property
     def wait_s(self) -> float:
+        """From queued to started."""
         return self.start_s - self.queued_s
 
     @property
     def run_s(self) -> float:
+        """From started to ended."""
         return self.end_s - self.start_s
 
     @property
     def finished_s(self) -> float:
-        """Wait and run."""
+        """From queued to ended: wait and run."""
         return self.end_s - self.queued_s
 
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """Of all tasks; ``finished`` is wait + run. Percentiles are interpolated between the two nearest values."""
+    """The measures of all tasks; ``finished`` is wait + run.
+
+    Percentiles are interpolated between the two nearest values. Utilisation is a share from 0 to 1.
+    """
 
     tasks: int
     timed_out: int
@@ -60,10 +65,11 @@ class Measures:
     utilisation: float
 
     def to_json(self) -> dict[str, Any]:
+        """All measures by name."""
         return asdict(self)
 
 
-def measure(lives: Sequence[Life], *, gpus: int, cpu_centi: int = 0) -> Measures:
+def measure(lives: Sequence[TaskLife], *, gpus: int, cpu_centi: int = 0) -> Measures:
     """The measures of a simulation on a cluster of so many GPUs (and hundredths of a CPU, where it has no GPUs).
 
     Raises:
@@ -98,19 +104,19 @@ def measure(lives: Sequence[Life], *, gpus: int, cpu_centi: int = 0) -> Measures
 
 
 def percentile(ordered: Sequence[float], percent: float) -> float:
-    """Of values in ascending order, as numpy and spreadsheets do: between two neighbours it is interpolated."""
+    """A percentile of values in ascending order, interpolated between two neighbours as numpy and spreadsheets do."""
     at = (len(ordered) - 1) * percent / 100
     below = math.floor(at)
     above = min(below + 1, len(ordered) - 1)
     return ordered[below] + (ordered[above] - ordered[below]) * (at - below)
 
 
-def bounded_slowdown(life: Life) -> float:
-    """(wait + run) / run, where a run counts as 10 s at least; never below 1."""
+def bounded_slowdown(life: TaskLife) -> float:
+    """(wait + run) / run, where a run counts as at least 10 s; never below 1 (Feitelson et al., 1997)."""
     return max(1.0, life.finished_s / max(life.run_s, SLOWDOWN_BOUND_S))
 
 
-def longest_decile_max_wait_s(lives: Sequence[Life]) -> float:
+def longest_decile_max_wait_s(lives: Sequence[TaskLife]) -> float:
     """The longest wait among the tenth of the tasks that ran longest (at least one task)."""
     count = max(1, len(lives) // 10)
     longest = sorted(lives, key=lambda life: life.run_s, reverse=True)[:count]
@@ -121,8 +127,11 @@ def _mean(values: Sequence[float]) -> float:
     return math.fsum(values) / len(values)
 
 
-def _utilisation(lives: Sequence[Life], makespan_s: float, gpus: int, cpu_centi: int) -> float:
-    """Share of GPU-seconds between the first submission and the last end that tasks held; of CPUs without GPUs."""
+def _utilisation(lives: Sequence[TaskLife], makespan_s: float, gpus: int, cpu_centi: int) -> float:
+    """The share of GPU-seconds that tasks held between the first submission and the last end.
+
+    In a cluster without GPUs, CPU-seconds count.
+    """
     held, there = math.fsum(life.gpus * life.run_s for life in lives), gpus
     if not gpus:
         held, there = math.fsum(life.cpu_centi * life.run_s for life in lives), cpu_centi

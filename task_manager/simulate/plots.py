@@ -1,4 +1,4 @@
-"""Plots of a simulation as SVG: plain text, read by every browser, the same bytes for the same numbers."""
+"""Plots of a simulation as SVG. The same numbers always give the same bytes."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 
-from .drawing import BOTTOM, TOP, WIDTH, Frame, Point, Sheet, Stroke, round_ticks, span
-from .measures import Life, Measures
+from .drawing import BOTTOM, TOP, WIDTH, Axes, Canvas, LineStyle, Point, round_ticks, span
+from .measures import Measures, TaskLife
 
-_POINTS = 800  # as many as there are pixels
+_POINTS = 800  # about one for each pixel
 _NEAR_PX = 2.0  # curves that are nowhere farther apart hide each other
 _SPAN_TICKS_S = (0, 1, 10, 60, 600, 3_600, 21_600, 86_400, 604_800, 2_592_000, 31_536_000, 315_360_000)
 
 
-def plots(lives: Mapping[str, Sequence[Life]], measures: Mapping[str, Measures], *, gpus: int) -> dict[str, str]:
+def plots(lives: Mapping[str, Sequence[TaskLife]], measures: Mapping[str, Measures], *, gpus: int) -> dict[str, str]:
     """File names and their SVG. A policy has the same colour in all of them."""
     return {
         "waits.svg": waits(lives),
@@ -24,33 +24,36 @@ def plots(lives: Mapping[str, Sequence[Life]], measures: Mapping[str, Measures],
     }
 
 
-def waits(lives: Mapping[str, Sequence[Life]]) -> str:
-    """The share of tasks that waited no longer than so long. Where curves are one, they take turns in its dashes."""
+def waits(lives: Mapping[str, Sequence[TaskLife]]) -> str:
+    """The cumulative distribution of waits. Where curves lie on each other, their dashes take turns."""
     longest = max(life.wait_s for run in lives.values() for life in run)
     ticks = [tick for tick in _SPAN_TICKS_S if tick <= longest]
     ticks.append(next((tick for tick in _SPAN_TICKS_S if tick > longest), 10 * ticks[-1]))
     bottom = TOP + 356.0
-    sheet = Sheet("Share of tasks that waited no longer", bottom + BOTTOM)
-    frame = Frame(sheet, x_top=_log(ticks[-1]), y_top=1.0, bottom=bottom)
-    frame.x_ticks([(_log(tick), span(tick)) for tick in ticks], "wait")
-    frame.y_ticks([(i / 5, f"{20 * i} %") for i in range(6)])
-    ordered = {name: sorted(frame.x(_log(life.wait_s)) for life in run) for name, run in lives.items()}
-    turns = _turns(list(ordered.values()), frame.bottom - frame.top)
+    canvas = Canvas("Share of tasks that waited no longer", bottom + BOTTOM)
+    axes = Axes(canvas, x_top=_log(ticks[-1]), y_top=1.0, bottom=bottom)
+    axes.x_ticks([(_log(tick), span(tick)) for tick in ticks], "wait")
+    axes.y_ticks([(i / 5, f"{20 * i} %") for i in range(6)])
+    ordered = {name: sorted(axes.x(_log(life.wait_s)) for life in run) for name, run in lives.items()}
+    turns = _turns(list(ordered.values()), axes.bottom - axes.top)
     for i, (name, run) in enumerate(ordered.items()):
         count = len(run)
         picks = sorted({round(k * (count - 1) / _POINTS) for k in range(_POINTS + 1)})
         points = [
-            (frame.x(0.0), frame.y(0.0)),
-            *((run[k], frame.y((k + 1) / count)) for k in picks),
-            (frame.x(_log(ticks[-1])), frame.y(1.0)),
+            (axes.x(0.0), axes.y(0.0)),
+            *((run[k], axes.y((k + 1) / count)) for k in picks),
+            (axes.x(_log(ticks[-1])), axes.y(1.0)),
         ]
-        frame.line(Stroke(i, *turns[i]), _steps(points))
-        sheet.legend(name, Stroke(i))
-    return sheet.svg()
+        axes.line(LineStyle(i, *turns[i]), _steps(points))
+        canvas.legend(name, LineStyle(i))
+    return canvas.svg()
 
 
 def _turns(curves: Sequence[Sequence[float]], height_px: float) -> list[tuple[int, int]]:
-    """For each curve, of ordered pixels, which place it has among those that look the same, and how many these are."""
+    """For each curve its index among those that look the same, and how many of these there are.
+
+    A curve is a sequence of pixels in rising order.
+    """
     groups: list[list[int]] = []
     for i, curve in enumerate(curves):
         group = next((group for group in groups if _look_alike(curves[group[0]], curve, height_px)), None)
@@ -73,7 +76,7 @@ def _look_alike(one: Sequence[float], other: Sequence[float], height_px: float) 
 
 
 def means(measures: Mapping[str, Measures]) -> str:
-    """Bars: the mean and the 95th percentile of waits, and the mean of wait + run; a row for each policy."""
+    """Bars of the mean and the 95th percentile of waits and of the mean of wait + run, a row for each policy."""
     kinds: list[tuple[str, Callable[[Measures], float]]] = [
         ("mean wait", lambda m: m.mean_wait_s),
         ("mean finished (wait + run)", lambda m: m.mean_finished_s),
@@ -83,23 +86,28 @@ def means(measures: Mapping[str, Measures]) -> str:
     ticks = round_ticks(top, of_time=True)
     bar, row = 14.0, 62.0
     bottom = TOP + row * len(measures)
-    sheet = Sheet("Wait and finish by policy", bottom + BOTTOM - 16)
+    canvas = Canvas("Wait and finish by policy", bottom + BOTTOM - 16)
     left = min(320.0, 24 + 7 * max(map(len, measures)))
-    frame = Frame(sheet, x_top=ticks[-1], y_top=1.0, left=left, right=WIDTH - 70, bottom=bottom)
-    frame.x_ticks([(tick, span(tick)) for tick in ticks])
+    axes = Axes(canvas, x_top=ticks[-1], y_top=1.0, left=left, right=WIDTH - 70, bottom=bottom)
+    axes.x_ticks([(tick, span(tick)) for tick in ticks])
     for i, (name, measure) in enumerate(measures.items()):
-        y = frame.top + row * i + (row - bar * len(kinds)) / 2
-        sheet.text(frame.left - 10, y + bar * len(kinds) / 2 + 4, name, anchor="end", most=44)
+        y = axes.top + row * i + (row - bar * len(kinds)) / 2
+        canvas.text(axes.left - 10, y + bar * len(kinds) / 2 + 4, name, anchor="end", most=44)
         for k, (_, value) in enumerate(kinds):
-            frame.bar(k, y + bar * k, bar, value(measure), f"{span(value(measure))}")
+            axes.bar(k, y + bar * k, bar, value(measure), f"{span(value(measure))}")
     for k, (kind, _) in enumerate(kinds):
-        sheet.legend(kind, k)
-    return sheet.svg()
+        canvas.legend(kind, k)
+    return canvas.svg()
 
 
-def over_time(lives: Mapping[str, Sequence[Life]], title: str, changes: Callable[[Sequence[Life]], list[Point]]) -> str:
-    """A count that ``changes`` (instants and by how much) make up, over time; of each pixel the highest. Each policy
-    has a frame of its own, for one above the other they would hide each other."""
+def over_time(
+    lives: Mapping[str, Sequence[TaskLife]], title: str, changes: Callable[[Sequence[TaskLife]], list[Point]]
+) -> str:
+    """A count over time; each pixel shows the highest value of its span.
+
+    ``changes`` gives moments in seconds and by how much the count changes then. Each policy has axes of its own, since
+    curves on the same axes would hide each other.
+    """
     begin = min(life.submit_s for run in lives.values() for life in run)
     end = max(life.end_s for run in lives.values() for life in run)
     span_s = (end - begin) or 1.0
@@ -108,26 +116,24 @@ def over_time(lives: Mapping[str, Sequence[Life]], title: str, changes: Callable
     tall = 150.0 if len(lines) <= 3 else 90.0
     y_ticks, x_ticks = round_ticks(top, most=4, whole=True), round_ticks(span_s, of_time=True)
     each = tall + 34
-    sheet = Sheet(title, TOP + each * len(lines) + BOTTOM - 16)
+    canvas = Canvas(title, TOP + each * len(lines) + BOTTOM - 16)
     for i, (name, points) in enumerate(lines.items()):
-        frame = Frame(
-            sheet, x_top=span_s, y_top=y_ticks[-1], top=TOP + each * i + 20, bottom=TOP + each * i + 20 + tall
-        )
-        sheet.text(frame.left, frame.top - 7, name, weight="600", most=100)
+        axes = Axes(canvas, x_top=span_s, y_top=y_ticks[-1], top=TOP + each * i + 20, bottom=TOP + each * i + 20 + tall)
+        canvas.text(axes.left, axes.top - 7, name, weight="600", most=100)
         last = i == len(lines) - 1
         label = "time since the first submission" if last else ""
-        frame.x_ticks([(tick, span(tick) if last else "") for tick in x_ticks if tick <= span_s], label)
-        frame.y_ticks([(tick, f"{tick:g}") for tick in y_ticks])
-        drawn = [(frame.x(x), frame.y(y)) for x, y in _steps(points)]
-        frame.area(Stroke(i), drawn)
-    return sheet.svg()
+        axes.x_ticks([(tick, span(tick) if last else "") for tick in x_ticks if tick <= span_s], label)
+        axes.y_ticks([(tick, f"{tick:g}") for tick in y_ticks])
+        drawn = [(axes.x(x), axes.y(y)) for x, y in _steps(points)]
+        axes.area(LineStyle(i), drawn)
+    return canvas.svg()
 
 
-def _waiting(run: Sequence[Life]) -> list[Point]:
+def _waiting(run: Sequence[TaskLife]) -> list[Point]:
     return [p for life in run if life.wait_s > 0 for p in ((life.queued_s, 1.0), (life.start_s, -1.0))]
 
 
-def _held(run: Sequence[Life]) -> list[Point]:
+def _held(run: Sequence[TaskLife]) -> list[Point]:
     return [p for life in run if life.gpus for p in ((life.start_s, float(life.gpus)), (life.end_s, -float(life.gpus)))]
 
 
@@ -135,7 +141,7 @@ def _counted(changes: list[Point], begin: float, span_s: float) -> list[Point]:
     highest = [0.0] * (_POINTS + 1)
     now = 0.0
     at = 0
-    for instant, by in sorted(changes):  # at one instant what ends comes first: it is negative
+    for instant, by in sorted(changes):  # ends of one moment come before starts: they are negative
         bucket = min(_POINTS, int((instant - begin) / span_s * _POINTS))
         while at < bucket:
             at += 1

@@ -1,4 +1,4 @@
-"""Traces: CSV with one task a row. Strict, since a number that is misread looks like a result."""
+"""Reads traces: CSV with one task in each row. It is strict, since a misread number would look like a result."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .errors import TraceInvalid
-from .records import (
+from .trace_records import (
     MAX_CPUS,
     MAX_FILE_BYTES,
     MAX_GPUS,
@@ -21,11 +21,11 @@ from .records import (
     MAX_SPAN_S,
     MIB,
     MIN_TIMEOUT_S,
-    Record,
-    Records,
+    TraceRecord,
+    TraceRecords,
     content_of,
-    shown,
-    up,
+    quoted,
+    rounded_up,
 )
 
 REQUIRED = ("submit_s", "runtime_s", "gpus")
@@ -35,9 +35,10 @@ KNOWN = (*REQUIRED, *OPTIONAL)
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
 
 
-def read_trace(path: Path) -> Records:
-    """The rows of a trace, in the order of ``submit_s``; rows of one instant stay in the order of the file. ``-`` is
-    standard input.
+def read_trace(path: Path) -> TraceRecords:
+    """The rows of a trace in the order of ``submit_s``; equal ones stay in the order of the file.
+
+    ``-`` is standard input.
 
     Raises:
         TraceInvalid: the first thing that is wrong, with its row and column.
@@ -46,7 +47,7 @@ def read_trace(path: Path) -> Records:
     return parse_trace(*content_of(path, "trace", MAX_FILE_BYTES))
 
 
-def parse_trace(content: bytes, name: str) -> Records:
+def parse_trace(content: bytes, name: str) -> TraceRecords:
     """As :func:`read_trace`, from memory; ``name`` is for the messages."""
     try:
         text = content.decode("utf-8-sig")
@@ -67,13 +68,13 @@ def parse_trace(content: bytes, name: str) -> Records:
 
 
 class _Reader:
-    """Takes a file's lines in turn."""
+    """Reads the lines of a file one after the other."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._columns: dict[str, int] | None = None
         self._width = 0
-        self._records: list[Record] = []
+        self._records: list[TraceRecord] = []
         self._labels: dict[str, int] = {}
         self._notes: list[str] = []
 
@@ -91,10 +92,10 @@ class _Reader:
         if "id" in self._columns:
             earlier = self._labels.setdefault(record.label, len(self._records) + 1)
             if earlier <= len(self._records):
-                raise row.bad("id", f"{record.label!r} stands in row {earlier} already")
+                raise row.bad("id", f"{record.label!r} is in row {earlier} already")
         self._records.append(record)
 
-    def finished(self) -> Records:
+    def finished(self) -> TraceRecords:
         if self._columns is None:
             raise TraceInvalid(f"{self._name} is empty: a trace starts with a row that names its columns.")
         if not self._records:
@@ -102,13 +103,13 @@ class _Reader:
         in_order = tuple(sorted(self._records, key=lambda record: record.submit_s))
         if in_order != tuple(self._records):
             self._notes.append(f"{self._name} was not in the order of submit_s; its rows were sorted.")
-        return Records(in_order, tuple(self._notes))
+        return TraceRecords(in_order, tuple(self._notes))
 
     def _header(self, cells: list[str], line: int) -> dict[str, int]:
         names = [cell.strip() for cell in cells]
         for name in names:
             if name and names.count(name) > 1:
-                raise TraceInvalid(f"{self._name}, line {line}: the column {name} stands there twice.")
+                raise TraceInvalid(f"{self._name}, line {line}: the column {name} is there twice.")
         missing = [name for name in REQUIRED if name not in names]
         if missing:
             raise TraceInvalid(f"{self._name}, line {line}: {_missing(missing, names)}")
@@ -137,7 +138,7 @@ def _with_hint(name: str) -> str:
 
 
 class _Row:
-    """One row: typed cells, and errors that say where."""
+    """One row, with typed cells and with errors that say where they are."""
 
     def __init__(self, name: str, number: int, line: int, columns: dict[str, int], cells: list[str]) -> None:
         self.where = f"{name}, row {number} (line {line})"
@@ -160,12 +161,12 @@ class _Row:
             return None
         if not _NUMBER.fullmatch(text):
             word = "a finite number" if text.lower().lstrip("+-") in ("nan", "inf", "infinity") else "a number"
-            raise self.bad(column, f"{shown(text)} is not {word}")
+            raise self.bad(column, f"{quoted(text)} is not {word}")
         value = float(text)
         if value < 0 <= least:
-            raise self.bad(column, f"{shown(text)} is negative")
+            raise self.bad(column, f"{quoted(text)} is negative")
         if not least <= value <= most:
-            raise self.bad(column, f"{shown(text)} is not between {least:g} and {most:g}")
+            raise self.bad(column, f"{quoted(text)} is not between {least:g} and {most:g}")
         return value
 
     def needed(self, column: str, most: float) -> float:
@@ -176,19 +177,19 @@ class _Row:
 
     def whole(self, column: str, value: float) -> int:
         if value != math.floor(value):
-            raise self.bad(column, f"{shown(self.text(column))} is not a whole number")
+            raise self.bad(column, f"{quoted(self.text(column))} is not a whole number")
         return int(value)
 
 
-def _record(row: _Row) -> Record:
+def _record(row: _Row) -> TraceRecord:
     timeout_s = row.number_in("timeout_s", MAX_SPAN_S)
     if timeout_s is not None and timeout_s < MIN_TIMEOUT_S:
-        text = shown(row.text("timeout_s"))
+        text = quoted(row.text("timeout_s"))
         raise row.bad("timeout_s", f"{text} is no limit that a task could keep; leave the cell blank for its run time")
     types = [word.strip() for word in row.text("gpu_type").split("|")] if row.text("gpu_type") else []
     if not all(types):
-        raise row.bad("gpu_type", f"{shown(row.text('gpu_type'))} names an empty type")
-    return Record(
+        raise row.bad("gpu_type", f"{quoted(row.text('gpu_type'))} names an empty type")
+    return TraceRecord(
         label=row.text("id") or str(row.number - 1),
         where=row.where,
         row=row.number - 1,
@@ -197,8 +198,8 @@ def _record(row: _Row) -> Record:
         timeout_s=timeout_s,
         gpus=row.whole("gpus", row.needed("gpus", MAX_GPUS)),
         gpu_types=tuple(sorted(set(types))),
-        cpu_centi=up(100 * (row.number_in("cpus", MAX_CPUS) or 0.0)),
-        memory_bytes=up(MIB * (row.number_in("mem_mib", MAX_MEM_MIB) or 0.0)),
+        cpu_centi=rounded_up(100 * (row.number_in("cpus", MAX_CPUS) or 0.0)),
+        memory_bytes=rounded_up(MIB * (row.number_in("mem_mib", MAX_MEM_MIB) or 0.0)),
         user=row.text("user"),
         priority=row.whole("priority", row.number_in("priority", MAX_PRIORITY, least=-MAX_PRIORITY) or 0.0),
     )

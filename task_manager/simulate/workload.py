@@ -1,4 +1,4 @@
-"""From what files say to tasks as the queue knows them: what counts on a given cluster, and limits."""
+"""Turns the records of files into tasks of the queue, for a given cluster."""
 
 from __future__ import annotations
 
@@ -10,38 +10,40 @@ from headway.units import counted
 
 from ..model import Node, Shape, Task
 from ..planning.placement import could_ever_fit
-from .cluster import ANY_MODEL, Cluster
+from .cluster_spec import ANY_MODEL, ClusterSpec
 from .errors import TraceInvalid
-from .records import MAX_SPAN_S, MIN_TIMEOUT_S, Record
+from .trace_records import MAX_SPAN_S, MIN_TIMEOUT_S, TraceRecord
 
 MIN_BLANK_TIMEOUT_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
-    """A task, and what the queue can't know of it: how long it really runs."""
+class WorkloadTask:
+    """A task, and what the queue can't know: for how many seconds it really runs."""
 
     label: str
     task: Task
     run_s: float  # until it ends by itself or is killed at its timeout
     timed_out: bool = False
-    needs: tuple[int, ...] = ()  # places of other items in the workload
+    needs: tuple[int, ...] = ()  # indexes of other tasks in the workload
     where: str = ""  # for messages: file and row
 
 
-def build(records: Sequence[Record], cluster: Cluster, *, timeout_factor: float = 1.0) -> tuple[Item, ...]:
+def build(
+    records: Sequence[TraceRecord], cluster: ClusterSpec, *, timeout_factor: float = 1.0
+) -> tuple[WorkloadTask, ...]:
     """The tasks of ``records`` for a cluster, in their order.
 
-    Models, CPUs and memory count where the cluster states them. A task whose file names no number of GPUs takes one
-    where the cluster has some. A blank timeout stands for the run time, at least 1 s; ``timeout_factor`` multiplies
-    all timeouts. A task that would run longer than its timeout is killed at it.
+    GPU models, CPUs and memory count if the cluster states them. If a record has no number of GPUs, the task takes one
+    if the cluster has any. A blank timeout means the run time, at least 1 s. ``timeout_factor`` multiplies all
+    timeouts. A task that would run longer than its timeout is killed at it.
 
     Raises:
-        TraceInvalid: a task that none of the nodes could ever run, or whose timeout the factor makes too short or long.
+        TraceInvalid: no node could ever run a task, or the factor makes its timeout too short or too long.
     """
     timeouts = [_timeout_s(record, timeout_factor) for record in records]
     tails = _tails(records, timeouts)
-    shapes: dict[Shape, Shape] = {}  # equal ones become one object: there are few, and tasks are many
+    shapes: dict[Shape, Shape] = {}  # equal shapes become one object: there are few of them and many tasks
     first = _first_of_jobs(records)
     items = []
     for i, record in enumerate(records):
@@ -51,7 +53,7 @@ def build(records: Sequence[Record], cluster: Cluster, *, timeout_factor: float 
                 raise _too_large(record, shape, cluster)
             shapes[shape] = shape
         task = Task(
-            # Ties go by id, so ids sort as the file does.
+            # Equal tasks go by id, so ids must sort in the order of the file.
             id=TaskId(JobId(f"{first[i]:010d}"), record.label),
             generation=1,
             owner=record.user,
@@ -65,11 +67,13 @@ def build(records: Sequence[Record], cluster: Cluster, *, timeout_factor: float 
             queued_at=record.submit_s,
         )
         late = record.runtime_s > timeouts[i]
-        items.append(Item(record.label, task, min(record.runtime_s, timeouts[i]), late, record.needs, record.where))
+        items.append(
+            WorkloadTask(record.label, task, min(record.runtime_s, timeouts[i]), late, record.needs, record.where)
+        )
     return tuple(items)
 
 
-def _timeout_s(record: Record, factor: float) -> float:
+def _timeout_s(record: TraceRecord, factor: float) -> float:
     told_s = max(record.runtime_s, MIN_BLANK_TIMEOUT_S) if record.timeout_s is None else record.timeout_s
     timeout_s = told_s * factor
     if not MIN_TIMEOUT_S <= timeout_s <= MAX_SPAN_S:
@@ -80,13 +84,13 @@ def _timeout_s(record: Record, factor: float) -> float:
     return timeout_s
 
 
-def _first_of_jobs(records: Sequence[Record]) -> list[int]:
+def _first_of_jobs(records: Sequence[TraceRecord]) -> list[int]:
     first: dict[int, int] = {}
     return [i if record.job is None else first.setdefault(record.job, i) for i, record in enumerate(records)]
 
 
-def _tails(records: Sequence[Record], timeouts: Sequence[float]) -> list[float]:
-    """For each task the longest path of timeouts below it."""
+def _tails(records: Sequence[TraceRecord], timeouts: Sequence[float]) -> list[float]:
+    """For each task the longest path of timeouts below it, in seconds."""
     children: dict[int, list[int]] = {}
     for i, record in enumerate(records):
         for need in record.needs:
@@ -104,7 +108,7 @@ def _tails(records: Sequence[Record], timeouts: Sequence[float]) -> list[float]:
     return tails
 
 
-def _shape(record: Record, cluster: Cluster) -> Shape:
+def _shape(record: TraceRecord, cluster: ClusterSpec) -> Shape:
     gpus = record.gpus if record.gpus is not None else int(cluster.gpus > 0)
     models: tuple[str, ...] = ()
     if gpus and record.gpu_types and cluster.models_stated:
@@ -117,14 +121,14 @@ def _shape(record: Record, cluster: Cluster) -> Shape:
     )
 
 
-def _too_large(record: Record, shape: Shape, cluster: Cluster) -> TraceInvalid:
+def _too_large(record: TraceRecord, shape: Shape, cluster: ClusterSpec) -> TraceInvalid:
     cell, what = _misfit(shape, cluster.kinds)
     return TraceInvalid(
         f"{record.where}, {_kind(record)} {cell}: {what} in {cluster.text}; no node could ever run the task."
     )
 
 
-def _kind(record: Record) -> str:
+def _kind(record: TraceRecord) -> str:
     return "column" if record.job is None else "field"
 
 

@@ -1,1 +1,1 @@
-"""Store: what TaskManager keeps, as SQL."""
+"""Store: TaskManager's tables, and the SQL that reads and writes them."""

@@ -1,4 +1,4 @@
-"""The decision log as SQL. Every function works inside a transaction that its caller opened."""
+"""The decision log as SQL. Every function works inside a transaction of its caller."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headway.logs import get_logger
 
 from ..decisions import frame_codec
 from ..decisions.frames import Frame
-from ..decisions.recorder import Record
+from ..decisions.recorder import FrameRecord
 from .tables import decisions
 
 log = get_logger(__name__)
@@ -21,20 +21,20 @@ log = get_logger(__name__)
 _PRUNED_AT_ONCE = 2_000
 
 
-def write(conn: Connection, record: Record) -> None:
+def write(conn: Connection, record: FrameRecord) -> None:
     """Stores one frame."""
     frame = frame_codec.encode(record.frame, record.before)
     conn.execute(insert(decisions), {"id": record.id, "base": record.base, "at": record.at, "frame": frame})
 
 
 def last_id(conn: Connection) -> int:
-    """Of the latest frame; 0 without any."""
+    """The id of the latest frame; 0: there is none."""
     return conn.execute(select(func.max(decisions.c.id))).scalar() or 0
 
 
 def prune(conn: Connection, before_at: float) -> int:
-    """Forgets frames older than that, except those that younger ones build upon; returns how many, and stops early
-    where there are very many."""
+    """Deletes frames older than that, except those that younger ones build upon. Returns how many; if there are very
+    many, it stops early."""
     younger = select(func.min(decisions.c.base)).where(decisions.c.at >= before_at)
     first_needed = conn.execute(younger).scalar()
     old = select(decisions.c.id).where(decisions.c.at < before_at).order_by(decisions.c.id).limit(_PRUNED_AT_ONCE)
@@ -44,10 +44,10 @@ def prune(conn: Connection, before_at: float) -> int:
 
 
 def ids(conn: Connection, windows: Sequence[tuple[float, float]], *, before: int, limit: int) -> list[int]:
-    """The latest frames of these times (from, up to; both included) that are older than ``before`` (0: all).
+    """The ids of the latest frames of these windows (from, up to; both included) below ``before`` (0: all).
 
-    Times are by the wall clock: where it was set back meanwhile one ends before it begins, and one without an end is
-    all that came after its first frame.
+    Times are by the wall clock. If it was set back meanwhile, a window ends before it begins. A window without an end
+    has all frames after its first one.
     """
     if not windows:
         return []
@@ -66,8 +66,8 @@ def _within(start: float, end: float) -> ColumnElement[bool]:
 
 
 def frames(conn: Connection, first: int, last: int) -> Iterator[tuple[int, float, Frame]]:
-    """Id, wall-clock time and frame of those from ``first`` to ``last``, oldest first; without those that this version
-    can't read."""
+    """Id, wall-clock time and frame from ``first`` to ``last``, oldest first. Frames that this version can't read are
+    left out."""
     base = conn.execute(select(func.min(decisions.c.base)).where(decisions.c.id.between(first, last))).scalar()
     if base is None:
         return
@@ -79,7 +79,7 @@ def frames(conn: Connection, first: int, last: int) -> Iterator[tuple[int, float
                 before = frame_codec.decode(row.frame, None if row.base == row.id else before)
             except (ValueError, KeyError, TypeError, zlib.error) as error:
                 log.warning("decisions.unreadable", id=row.id, reason=str(error) or repr(error))
-                before = None  # and so are those that follow it, up to the next whole one
+                before = None  # the frames after it are unreadable too, up to the next whole one
                 continue
             if row.id >= first:
                 yield row.id, row.at, before

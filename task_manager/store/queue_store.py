@@ -1,27 +1,34 @@
-"""What TaskManager keeps, as SQL. Every function works inside a transaction that its caller opened."""
+"""Tasks, attempts and nodes as SQL. Every function works inside a transaction of its caller."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from functools import lru_cache
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Row, delete, func, insert, select, tuple_, update
+from sqlalchemy import Connection, delete, func, insert, select, tuple_, update
 
 from headway.ids import AttemptId, JobId, NodeId, TaskId
-from headway.model.reasons import EndReason, EndWord
-from headway.states import ATTEMPT_LIVE, TASK_ENDED, Admission, AttemptState, NodeHealth, TaskState
+from headway.states import ATTEMPT_LIVE, TASK_ENDED, TaskState
 
-from ..clocks import Heard, Reading
-from ..decisions.recorder import Record
+from ..clocks import ClockReading, SteadyOffset
+from ..decisions.recorder import FrameRecord
 from ..engine.leases import NodeLease
-from ..engine.scheduling_choice import Chosen
-from ..model import Attempt, Condition, Extension, Gpu, Node, Shape, Task
-from ..planning.bookings import MovedPromise, Place
-from . import booking_store, decision_store, scheduling_store
+from ..engine.scheduling_choice import AdminChoice
+from ..model import Attempt, Node, Task
+from ..planning.bookings import MovedPromise, Reservation
+from . import decision_store, reservation_store, scheduling_store
+from .rows import (
+    attempt_fixed,
+    attempt_moving,
+    attempt_of,
+    node_json,
+    node_of,
+    task_fixed,
+    task_moving,
+    task_of,
+)
 from .tables import JOB_MANAGER, attempts, node_leases, nodes, outbox, steady, task_specs, tasks
 
 T = TypeVar("T")
@@ -29,7 +36,7 @@ _IN_AT_MOST = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class TurnChanges:
     """What one turn writes."""
 
     tasks: Sequence[Task]
@@ -39,30 +46,30 @@ class Changes:
     new_attempts: frozenset[AttemptId]
     nodes: Sequence[tuple[NodeId, Node | None]]
     leases: Sequence[tuple[NodeId, NodeLease]]
-    places: Sequence[tuple[TaskId, Place | None]]
+    reservations: Sequence[tuple[TaskId, Reservation | None]]
     events: Sequence[tuple[str, bytes]]  # kind and message for JobManager
-    here: Reading
-    moved: Sequence[tuple[TaskId, MovedPromise | None]] = ()
-    heard: Heard | None = None  # None: nothing new
-    record: Record | None = None  # of the decision log
-    chosen: Mapping[str, Chosen | None] = field(default_factory=dict)
-    states: Mapping[str, str] = field(default_factory=dict)
+    reading: ClockReading
+    moved_promises: Sequence[tuple[TaskId, MovedPromise | None]] = ()
+    steady_offset: SteadyOffset | None = None  # None: nothing new
+    record: FrameRecord | None = None  # of the decision log
+    admin_choices: Mapping[str, AdminChoice | None] = field(default_factory=dict)
+    policy_states: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
-    """What a start finds."""
+class StoredState:
+    """What a start reads."""
 
     tasks: list[Task]
     attempts: list[Attempt]
     nodes: list[Node]
     leases: list[tuple[NodeId, NodeLease]]
-    places: dict[TaskId, Place]
-    moved: dict[TaskId, MovedPromise]
-    chosen: dict[str, Chosen]
-    states: dict[str, str]
+    reservations: dict[TaskId, Reservation]
+    moved_promises: dict[TaskId, MovedPromise]
+    admin_choices: dict[str, AdminChoice]
+    policy_states: dict[str, str]
     last_decision: int
-    heard: Heard | None
+    steady_offset: SteadyOffset | None
 
 
 # -- writing --------------------------------------------------------------------------------------
@@ -94,23 +101,23 @@ _ATTEMPT_KEY = ("job_id", "name", "number")
 _SPEC = ("job_id", "name", "enqueue")
 
 
-def write(conn: Connection, changes: Changes) -> None:
+def write(conn: Connection, changes: TurnChanges) -> None:
     """Writes a turn's changes, all or nothing."""
     sql = _Sql(conn)
     enqueued = {task_id for task_id, _blob in changes.specs}
     again = [(t.job_id, t.name) for t in enqueued if t not in changes.new_tasks]
-    # A task that is enqueued anew may differ in everything; its attempts stay.
+    # A task that is enqueued again may differ in everything; its attempts stay.
     sql.delete("tasks", _TASK_KEY, again)
     sql.delete("task_specs", _TASK_KEY, again)
-    new = [(*_task_fixed(task), *_task_moving(task)) for task in changes.tasks if task.id in enqueued]
+    new = [(*task_fixed(task), *task_moving(task)) for task in changes.tasks if task.id in enqueued]
     sql.insert("tasks", (*_TASK_FIXED, *_TASK_MOVING), new)
     sql.insert("task_specs", _SPEC, [(t.job_id, t.name, blob) for t, blob in changes.specs])
-    moved = [(*_task_moving(t), t.id.job_id, t.id.name) for t in changes.tasks if t.id not in enqueued]
+    moved = [(*task_moving(t), t.id.job_id, t.id.name) for t in changes.tasks if t.id not in enqueued]
     sql.update("tasks", _TASK_MOVING, _TASK_KEY, moved)
-    placed = [(*_attempt_fixed(a), *_attempt_moving(a)) for a in changes.attempts if a.id in changes.new_attempts]
+    placed = [(*attempt_fixed(a), *attempt_moving(a)) for a in changes.attempts if a.id in changes.new_attempts]
     sql.insert("attempts", (*_ATTEMPT_FIXED, *_ATTEMPT_MOVING), placed)
     later = [
-        (*_attempt_moving(a), a.id.task.job_id, a.id.task.name, a.id.number)
+        (*attempt_moving(a), a.id.task.job_id, a.id.task.name, a.id.number)
         for a in changes.attempts
         if a.id not in changes.new_attempts
     ]
@@ -127,15 +134,15 @@ def write(conn: Connection, changes: Changes) -> None:
                 "incarnation": lease.incarnation,
             },
         )
-    booking_store.write(conn, changes.places, changes.here)
-    booking_store.write_moved(conn, changes.moved, changes.here)
-    scheduling_store.write(conn, changes.chosen, changes.states, changes.here.now)
-    if changes.heard is not None:
+    reservation_store.write(conn, changes.reservations, changes.reading)
+    reservation_store.write_moved(conn, changes.moved_promises, changes.reading)
+    scheduling_store.write(conn, changes.admin_choices, changes.policy_states, changes.reading.now)
+    if changes.steady_offset is not None:
         conn.execute(delete(steady))
-        conn.execute(insert(steady), {"id": 1, **asdict(changes.heard)})
+        conn.execute(insert(steady), {"id": 1, **asdict(changes.steady_offset)})
     if changes.record is not None:
         decision_store.write(conn, changes.record)
-    outbox.add_many(conn, JOB_MANAGER, changes.events, changes.here.now)
+    outbox.add_many(conn, JOB_MANAGER, changes.events, changes.reading.now)
 
 
 class _Sql:
@@ -170,48 +177,58 @@ def _write_nodes(conn: Connection, changed: Sequence[tuple[NodeId, Node | None]]
         if node is None:
             conn.execute(delete(nodes).where(nodes.c.id == node_id))
         elif place is not None:
-            conn.execute(update(nodes).where(nodes.c.id == node_id).values(node=_node_json(node)))
+            conn.execute(update(nodes).where(nodes.c.id == node_id).values(node=node_json(node)))
         else:
             last = conn.execute(select(func.max(nodes.c.place))).scalar() or 0
-            conn.execute(insert(nodes), {"id": node_id, "place": last + 1, "node": _node_json(node)})
+            conn.execute(insert(nodes), {"id": node_id, "place": last + 1, "node": node_json(node)})
 
 
 # -- reading --------------------------------------------------------------------------------------
 
 
-def load(conn: Connection, here: Reading) -> Stored:
-    """All that has not ended, and the nodes as last told."""
+def load(conn: Connection, reading: ClockReading) -> StoredState:
+    """All tasks and attempts that have not ended, and the nodes as they were last reported."""
     live_tasks = [state.value for state in TaskState if state not in TASK_ENDED]
     live_attempts = [state.value for state in ATTEMPT_LIVE]
-    found = [_task(row) for row in conn.execute(select(tasks).where(tasks.c.state.in_(live_tasks)))]
+    found = [task_of(row) for row in conn.execute(select(tasks).where(tasks.c.state.in_(live_tasks)))]
     shapes = {task.id: task.shape for task in found}
     running = [
-        _attempt(row, shapes.get(TaskId(JobId(row.job_id), row.name)))
+        attempt_of(row, shapes.get(TaskId(JobId(row.job_id), row.name)))
         for row in conn.execute(select(attempts).where(attempts.c.state.in_(live_attempts)))
     ]
-    known = [_node(row.node) for row in conn.execute(select(nodes).order_by(nodes.c.place))]
+    known = [node_of(row.node) for row in conn.execute(select(nodes).order_by(nodes.c.place))]
     leases = [
         (
             NodeId(row.id),
-            # Its heartbeats of before the start count for nothing but this.
-            NodeLease(row.incarnation, row.address, heard_s=float("-inf"), suspended=row.suspended),
+            # Nothing else counts from heartbeats before the start.
+            NodeLease(row.incarnation, row.address, last_heartbeat_s=float("-inf"), suspended=row.suspended),
         )
         for row in conn.execute(select(node_leases))
     ]
-    set_there = scheduling_store.load(conn)
+    choices_and_states = scheduling_store.load(conn)
     row = conn.execute(select(steady)).first()
-    heard = Heard(row.of_boot_id, row.boot_id, row.offset_s) if row is not None else None
-    places, moved = booking_store.load(conn, here), booking_store.load_moved(conn, here)
-    return Stored(found, running, known, leases, places, moved, *set_there, decision_store.last_id(conn), heard)
+    steady_offset = SteadyOffset(row.of_boot_id, row.boot_id, row.offset_s) if row is not None else None
+    reservations, moved = reservation_store.load(conn, reading), reservation_store.load_moved(conn, reading)
+    return StoredState(
+        found,
+        running,
+        known,
+        leases,
+        reservations,
+        moved,
+        *choices_and_states,
+        decision_store.last_id(conn),
+        steady_offset,
+    )
 
 
 def load_tasks(conn: Connection, ids: Iterable[TaskId]) -> dict[TaskId, Task]:
-    """Those of the tasks that are known, in whatever state."""
+    """Those of the tasks that the database has, in any state."""
     found = {}
     for part in _parts(ids):
         query = select(tasks).where(_one_of(tasks, part))
         for row in conn.execute(query):
-            task = _task(row)
+            task = task_of(row)
             found[task.id] = task
     return found
 
@@ -237,7 +254,7 @@ def load_attempts(
     )
     if names:
         query = query.where(attempts.c.name.in_(names))
-    return [_attempt(row) for row in conn.execute(query)]
+    return [attempt_of(row) for row in conn.execute(query)]
 
 
 def load_attempt(conn: Connection, task_id: TaskId, number: int) -> Attempt | None:
@@ -246,7 +263,7 @@ def load_attempt(conn: Connection, task_id: TaskId, number: int) -> Attempt | No
     if number:
         query = query.where(attempts.c.number == number)
     row = conn.execute(query.order_by(attempts.c.number.desc()).limit(1)).first()
-    return None if row is None else _attempt(row)
+    return None if row is None else attempt_of(row)
 
 
 def _one_of(table: Any, part: Sequence[TaskId]) -> Any:
@@ -260,162 +277,3 @@ def _parts(ids: Iterable[T]) -> Iterator[list[T]]:
     left = iter(ids)
     while part := list(islice(left, _IN_AT_MOST)):
         yield part
-
-
-# -- rows -----------------------------------------------------------------------------------------
-
-
-def _task_fixed(task: Task) -> tuple[Any, ...]:
-    shape = task.shape
-    return (
-        task.id.job_id, task.id.name, task.generation, task.owner, task.job_name, task.priority, task.tail_timeout_s,
-        shape.cpu_centi, shape.memory_bytes, shape.gpus, _list_json(shape.gpu_models), shape.gpu_memory_bytes,
-        task.timeout_s, task.retries, _image_json(shape), *task.prints, task.grace_s,
-    )  # fmt: skip
-
-
-def _task_moving(task: Task) -> tuple[Any, ...]:
-    return (
-        task.submitted_at, task.held, task.state.value, task.queued_at, task.not_before, task.attempt,
-        task.user_failures, task.platform_failures, task.losses, task.refusals, _list_json(task.avoid),
-        _list_json(task.disowned), task.event_seq, task.command_seq, task.cancel_by, task.ended_at,
-        _reason_json(task.reason), task.spent_s,
-    )  # fmt: skip
-
-
-def _task(row: Row[Any]) -> Task:
-    # Unpacked in the order of the table: a start with a long queue reads hundreds of thousands of these.
-    (
-        job_id, name, generation, owner, job_name, priority, submitted_at, tail_timeout_s, cpu_centi, memory_bytes,
-        gpus, gpu_models, gpu_memory_bytes, timeout_s, retries, held, state, queued_at, not_before, attempt,
-        user_failures, platform_failures, losses, refusals, avoid, disowned, event_seq, command_seq, cancel_by,
-        ended_at, reason, image, command_print, task_print, spent_s, grace_s,
-    ) = tuple(row)  # fmt: skip
-    shape = _shape(cpu_centi, memory_bytes, gpus, gpu_models, gpu_memory_bytes, image)
-    return Task(
-        TaskId(JobId(job_id), name), generation, owner, job_name, priority, submitted_at, tail_timeout_s, shape,
-        timeout_s, retries, held, _TASK_STATES[state], queued_at, not_before, attempt, user_failures,
-        platform_failures, losses, refusals, _list(avoid), _list(disowned), event_seq, command_seq, cancel_by,
-        ended_at, _reason(reason), spent_s, (command_print, task_print), grace_s,
-    )  # fmt: skip
-
-
-_TASK_STATES = {state.value: state for state in TaskState}
-
-
-@lru_cache(maxsize=10_000)
-def _shape(cpu_centi: int, memory_bytes: int, gpus: int, gpu_models: str, gpu_memory_bytes: int, image: str) -> Shape:
-    # Tasks are mostly alike: one object serves all of a shape.
-    asks = json.loads(image) if image else ()
-    return Shape(cpu_centi, memory_bytes, gpus, _list(gpu_models), gpu_memory_bytes, *asks)
-
-
-def _image_json(shape: Shape) -> str:
-    if shape.is_plain and not shape.image:
-        return ""
-    return json.dumps([shape.architecture, shape.require_cuda, shape.image, shape.needs_image_there])
-
-
-def _attempt_fixed(attempt: Attempt) -> tuple[Any, ...]:
-    return (
-        attempt.id.task.job_id, attempt.id.task.name, attempt.id.number, attempt.generation, attempt.node_id,
-        attempt.shape.cpu_centi, attempt.shape.memory_bytes, _list_json(attempt.gpu_uuids),
-        attempt.of_runs, attempt.queued_at, attempt.placed_at, *attempt.prints, attempt.owner, len(attempt.gpu_uuids),
-        attempt.boot_id, attempt.placed_s,
-    )  # fmt: skip
-
-
-def _attempt_moving(attempt: Attempt) -> tuple[Any, ...]:
-    return (
-        attempt.state.value, attempt.incarnation, attempt.answered_at, attempt.accepted_at,
-        attempt.container_started_at, attempt.started_at, attempt.ended_at, attempt.run_s,
-        attempt.stop_word, attempt.stop_at, attempt.peak_memory_bytes, attempt.stdout_bytes,
-        attempt.stderr_bytes, attempt.dropped_bytes,
-        attempt.image_id, _list_json(attempt.warnings), _reason_json(attempt.reason), attempt.timeout_s,
-        _list_json([asdict(one) for one in attempt.extensions]), attempt.counted_s, attempt.freed_at,
-    )  # fmt: skip
-
-
-def _attempt(row: Row[Any], shape: Shape | None = None) -> Attempt:
-    gpu_uuids = _list(row.gpu_uuids)
-    return Attempt(
-        id=AttemptId(TaskId(JobId(row.job_id), row.name), row.number),
-        generation=row.generation,
-        state=AttemptState(row.state),
-        node_id=NodeId(row.node_id),
-        incarnation=row.incarnation,
-        shape=shape or Shape(row.cpu_centi, row.memory_bytes, len(gpu_uuids)),
-        gpu_uuids=gpu_uuids,
-        timeout_s=row.timeout_s,
-        of_runs=row.of_runs,
-        queued_at=row.queued_at,
-        placed_at=row.placed_at,
-        answered_at=row.answered_at,
-        accepted_at=row.accepted_at,
-        container_started_at=row.container_started_at,
-        started_at=row.started_at,
-        ended_at=row.ended_at,
-        run_s=row.run_s,
-        stop_word=row.stop_word,
-        stop_at=row.stop_at,
-        peak_memory_bytes=row.peak_memory_bytes,
-        stdout_bytes=row.stdout_bytes,
-        stderr_bytes=row.stderr_bytes,
-        dropped_bytes=row.dropped_bytes,
-        image_id=row.image_id,
-        warnings=_list(row.warnings),
-        reason=_reason(row.reason),
-        prints=(row.command_print, row.task_print),
-        extensions=tuple(Extension(**one) for one in _list(row.extensions)),
-        counted_s=row.counted_s,
-        owner=row.owner,
-        freed_at=row.freed_at,
-        boot_id=row.boot_id,
-        placed_s=row.placed_s,
-    )
-
-
-def _list_json(values: Sequence[Any]) -> str:
-    return json.dumps(list(values)) if values else "[]"
-
-
-def _list(text: str) -> tuple[Any, ...]:
-    return () if text == "[]" else tuple(json.loads(text))
-
-
-def _reason_json(reason: EndReason | None) -> str | None:
-    if reason is None:
-        return None
-    return json.dumps(
-        {"word": reason.word.value, "exit_code": reason.exit_code, "signal": reason.signal, "detail": reason.detail}
-    )
-
-
-def _reason(text: str | None) -> EndReason | None:
-    if text is None:
-        return None
-    data = json.loads(text)
-    return EndReason(EndWord(data["word"]), data["exit_code"], data["signal"], data["detail"])
-
-
-def _node_json(node: Node) -> str:
-    # Without its images: up to a thousand digests, and the first word of ResourceManager brings them again.
-    return json.dumps(asdict(replace(node, images=frozenset())) | {"images": []})
-
-
-def _node(text: str) -> Node:
-    data = json.loads(text)
-    return Node(
-        id=NodeId(data["id"]),
-        incarnation=data["incarnation"],
-        address=data["address"],
-        health=NodeHealth(data["health"]),
-        admission=Admission(data["admission"]),
-        cpu_centi=data["cpu_centi"],
-        memory_bytes=data["memory_bytes"],
-        gpus=tuple(Gpu(**gpu) for gpu in data["gpus"]),
-        conditions=tuple(Condition(**condition) for condition in data["conditions"]),
-        architecture=data.get("architecture", ""),
-        driver_version=data.get("driver_version", ""),
-        cuda_version=data.get("cuda_version", ""),
-    )

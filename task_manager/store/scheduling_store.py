@@ -1,5 +1,4 @@
-"""What an admin set and what policies have learnt, as SQL. Every function works inside a transaction that its caller
-opened."""
+"""What an admin set and what policies have learnt, as SQL. Every function works inside a transaction of its caller."""
 
 from __future__ import annotations
 
@@ -7,11 +6,11 @@ from collections.abc import Mapping
 
 from sqlalchemy import Connection, delete, insert, select
 
-from ..engine.scheduling_choice import Chosen
+from ..engine.scheduling_choice import AdminChoice
 from .tables import policy_states, scheduling
 
 
-def write(conn: Connection, chosen: Mapping[str, Chosen | None], states: Mapping[str, str], now: float) -> None:
+def write(conn: Connection, chosen: Mapping[str, AdminChoice | None], states: Mapping[str, str], now: float) -> None:
     """Stores what changed."""
     for name, value in chosen.items():
         conn.execute(delete(scheduling).where(scheduling.c.name == name))
@@ -24,7 +23,7 @@ def write(conn: Connection, chosen: Mapping[str, Chosen | None], states: Mapping
         conn.execute(insert(policy_states), {"policy": policy, "state": state, "at": now})
 
 
-def load(conn: Connection) -> tuple[dict[str, Chosen], dict[str, str]]:
-    """What is set, by name; states, by policy."""
-    chosen = {row.name: Chosen(row.value, row.set_by, row.set_at) for row in conn.execute(select(scheduling))}
+def load(conn: Connection) -> tuple[dict[str, AdminChoice], dict[str, str]]:
+    """What an admin set, by name; and the states, by policy."""
+    chosen = {row.name: AdminChoice(row.value, row.set_by, row.set_at) for row in conn.execute(select(scheduling))}
     return chosen, {row.policy: row.state for row in conn.execute(select(policy_states))}

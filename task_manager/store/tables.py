@@ -64,7 +64,7 @@ tasks = Table(
     Index("ix_tasks_state", "state"),
 )
 
-# Apart from the tasks, whose rows change often while these never do.
+# A table of its own: rows of tasks change often, these never do.
 task_specs = Table(
     "task_specs",
     metadata,
@@ -111,7 +111,7 @@ attempts = Table(
     Column("counted_s", Float(53)),
     Column("owner", Text, nullable=False, server_default=""),  # its task's
     Column("gpus", Integer, nullable=False, server_default="0"),  # as many as `gpu_uuids` names
-    Column("freed_at", Float(53)),  # until then it held what it booked; null: it still does
+    Column("freed_at", Float(53)),  # until then it held its resources; null: it still does
     Column("boot_id", Text, nullable=False, server_default=""),  # of TaskManager's machine when it was placed
     Column("placed_s", Float(53), nullable=False, server_default="0"),  # by its boot clock
     Index("ix_attempts_state", "state"),
@@ -123,8 +123,8 @@ attempts = Table(
     Index("ix_attempts_owner_queued", "owner", "queued_at"),
 )
 
-# Places of waiting tasks, kept so that promised starts survive a restart. In the life of the machine that `boot_id`
-# names, `start_s` counts, by the boot clock; in another one `start_at`, by the wall clock.
+# Reservations of waiting tasks, stored so that promised starts survive a restart. As long as the machine has
+# the boot id of the row, `start_s` counts, by the boot clock. After a reboot `start_at` counts, by the wall clock.
 places = Table(
     "places",
     metadata,
@@ -140,7 +140,7 @@ places = Table(
     Column("given_at", Float(53)),
 )
 
-# Starts that waiting tasks were promised and that no longer hold; their clocks are as those of `places`.
+# Promised starts of waiting tasks that no longer hold; the clocks are as in `places`.
 moved_promises = Table(
     "moved_promises",
     metadata,
@@ -152,7 +152,7 @@ moved_promises = Table(
     Column("cause", Text, nullable=False),
 )
 
-# JobManager's steady clock beside the boot clock here (`clocks.Heard`): one row at most.
+# By how much JobManager's steady clock is ahead of the boot clock here (`clocks.SteadyOffset`): one row at most.
 steady = Table(
     "steady",
     metadata,
@@ -162,7 +162,7 @@ steady = Table(
     Column("offset_s", Float(53), nullable=False),
 )
 
-# What passes decided (`frames`). A row whose `base` is its own id is whole; the others follow the one before.
+# Stored passes (`frames`). A row whose `base` is its own id is whole; the others build upon the row before.
 decisions = Table(
     "decisions",
     metadata,
@@ -173,7 +173,7 @@ decisions = Table(
     Index("ix_decisions_at", "at"),
 )
 
-# What an admin set on the running queue: `policy`, `discipline`. Without a row it is as configured.
+# What an admin set for the running queue: `policy`, `discipline`. Without a row the configuration counts.
 scheduling = Table(
     "scheduling",
     metadata,
@@ -183,7 +183,7 @@ scheduling = Table(
     Column("set_at", Float(53), nullable=False),
 )
 
-# What policies have learnt, by their names.
+# What each policy has learnt.
 policy_states = Table(
     "policy_states",
     metadata,
@@ -192,7 +192,7 @@ policy_states = Table(
     Column("at", Float(53), nullable=False),
 )
 
-# What ResourceManager said last, so that a start without it knows the machines.
+# The nodes as ResourceManager last reported them, for a start while it is away.
 nodes = Table(
     "nodes",
     metadata,
@@ -201,7 +201,7 @@ nodes = Table(
     Column("node", Text, nullable=False),  # JSON
 )
 
-# Whether a machine's lease files may say `none`: as long as they may, its silence ends nothing.
+# Whether a node's lease files may say `none`. As long as they may, its silence ends no attempt.
 node_leases = Table(
     "node_leases",
     metadata,

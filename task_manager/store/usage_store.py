@@ -1,6 +1,6 @@
-"""Usage and past runs as SQL. Every function works inside a transaction that its caller opened.
+"""Usage and past runs as SQL. Every function works inside a transaction of its caller.
 
-The database sums: of a million attempts none comes to Python.
+The database makes the sums, so that Python never reads a million attempts.
 """
 
 from __future__ import annotations
@@ -32,11 +32,16 @@ from sqlalchemy import (
 from headway.ids import AttemptId, JobId, TaskId
 from headway.states import AttemptState
 
-from ..engine.usage import DAY_S, By, Row, Run, Span, Sums, Usage
+from ..engine.usage import DAY_S, PastRunRow, TimeSpan, UsageGrouping, UsageRow, UsageSummary, UsageSums
 from .tables import attempts, tasks
 
 _A = attempts.c
-_KEYS = {By.USER: "owner", By.JOB: "job_id", By.NODE: "node_id", By.DAY: "day"}
+_KEYS = {
+    UsageGrouping.USER: "owner",
+    UsageGrouping.JOB: "job_id",
+    UsageGrouping.NODE: "node_id",
+    UsageGrouping.DAY: "day",
+}
 _OF_THEMSELVES = (
     AttemptState.SUCCEEDED.value,
     AttemptState.FAILED.value,
@@ -55,42 +60,46 @@ FROM_THE_FIRST: After = (-1.0, "", "", 0)
 # -- usage ------------------------------------------------------------------------------------------
 
 
-def load_usage(conn: Connection, by: By, span: Span, *, owner: str, now: float, limit: int, offset: int) -> Usage:
-    """One page of rows, and the sums of all; ``owner`` empty: everybody's. Days come in their order, all others by GPU
-    time and then CPU time, the greatest first."""
+def load_usage(
+    conn: Connection, by: UsageGrouping, span: TimeSpan, *, owner: str, now: float, limit: int, offset: int
+) -> UsageSummary:
+    """One page of rows, and the sums of all; ``owner`` empty: everybody's. Days come in their order. Other rows come by
+    GPU time and then CPU time, the greatest first."""
     held = _held(span, owner, now)
-    if by is By.DAY:
+    if by is UsageGrouping.DAY:
         days = _by_day(conn, held)
         rows = select(days.c.day.label("key"), *_sums(days).values()).group_by(days.c.day).order_by(days.c.day)
         found: Sequence[RowMapping] = conn.execute(rows).mappings().all()
         total = conn.execute(select(*_sums(held).values())).mappings().one()
-        return Usage(tuple(_day(row) for row in found[offset : offset + limit]), len(found), _read(total))
+        return UsageSummary(tuple(_day(row) for row in found[offset : offset + limit]), len(found), _read(total))
     key, sums = held.c[_KEYS[by]], _sums(held)
     total = conn.execute(select(func.count(distinct(key)).label("rows"), *sums.values())).mappings().one()
     order = (sums["gpu_s"].desc(), sums["cpu_s"].desc(), key)
     rows = select(key.label("key"), *sums.values()).group_by(key).order_by(*order).limit(limit).offset(offset)
     found = conn.execute(rows).mappings().all()
-    names = _jobs(conn, [row["key"] for row in found]) if by is By.JOB else {}
-    return Usage(
-        tuple(Row(row["key"], _read(row), *names.get(row["key"], ())) for row in found), total["rows"], _read(total)
+    names = _jobs(conn, [row["key"] for row in found]) if by is UsageGrouping.JOB else {}
+    return UsageSummary(
+        tuple(UsageRow(row["key"], _read(row), *names.get(row["key"], ())) for row in found),
+        total["rows"],
+        _read(total),
     )
 
 
-def _held(span: Span, owner: str, now: float) -> FromClause:
-    """The attempts that held something within the span, each with its part of it: ``start_at`` to ``end_at``."""
-    # Ended and live ones apart: with one condition for both SQLite reads the whole table.
+def _held(span: TimeSpan, owner: str, now: float) -> FromClause:
+    """The attempts that held resources within the span, each with its part of the span: ``start_at`` to ``end_at``."""
+    # Ended and live ones are two queries: with one condition for both, SQLite reads the whole table.
     now = max(now, span.from_at)
     ended = _part(span, owner, _A.freed_at).where(_A.freed_at > span.from_at)
     live = _part(span, owner, literal(now)).where(_A.freed_at.is_(None))
     return union_all(ended, live).cte("held")
 
 
-def _part(span: Span, owner: str, end: ColumnElement[Any]) -> Any:
+def _part(span: TimeSpan, owner: str, end: ColumnElement[Any]) -> Any:
     query = select(
         _A.job_id, _A.name, _A.owner, _A.node_id, _A.state, _A.gpus, _A.cpu_centi, _A.memory_bytes, _A.queued_at,
         _A.placed_at, _A.freed_at, _A.timeout_s, _RUN_S.label("run_s"),
         case((_A.placed_at < span.from_at, span.from_at), else_=_A.placed_at).label("start_at"),
-        # A clock that was set back: nothing ends before it began.
+        # The clock may have been set back: nothing ends before it began.
         case((end > span.to_at, span.to_at), (end < _A.placed_at, _A.placed_at), else_=end).label("end_at"),
     ).where(_A.placed_at < span.to_at)  # fmt: skip
     return query.where(_A.owner == owner) if owner else query
@@ -98,7 +107,7 @@ def _part(span: Span, owner: str, end: ColumnElement[Any]) -> Any:
 
 def _by_day(conn: Connection, held: FromClause) -> FromClause:
     """The same, cut at each midnight of UTC; ``day`` counts from 1970."""
-    # SQLite need not have a floor function; its cast cuts off, PostgreSQL's rounds.
+    # SQLite may have no floor function. Its cast cuts off; PostgreSQL's cast rounds.
     number = held.c.start_at / float(DAY_S)
     first = cast(number if conn.dialect.name == "sqlite" else func.floor(number), BigInteger)
     cut = select(*held.c, first.label("day")).cte("cut", recursive=True)
@@ -115,14 +124,14 @@ def _by_day(conn: Connection, held: FromClause) -> FromClause:
 
 
 def _sums(held: FromClause) -> dict[str, Label[Any]]:
-    """What is summed, by the fields of ``Sums``."""
+    """What is summed, by the fields of ``UsageSums``."""
     c = held.c
     seconds = c.end_at - c.start_at
     started = c.placed_at >= c.start_at
     ended = c.freed_at <= c.end_at  # null where it lives
     waited = case((c.placed_at > c.queued_at, c.placed_at - c.queued_at), else_=0.0)
     known = and_(ended, c.state.in_(_OF_THEMSELVES), c.run_s >= 0)
-    # The seconds in which it was killed are not booked.
+    # The seconds that it took to kill it are not booked.
     used_s = case((c.run_s > c.timeout_s, c.timeout_s), else_=c.run_s)
     sums = {
         "gpu_s": func.sum(c.gpus * seconds),
@@ -137,19 +146,19 @@ def _sums(held: FromClause) -> dict[str, Label[Any]]:
         "booked_gpu_s": _sum_if(known, c.gpus * c.timeout_s),
         "used_gpu_s": _sum_if(known, c.gpus * used_s),
     }
-    return {field.name: sums[field.name].label(field.name) for field in fields(Sums)}
+    return {field.name: sums[field.name].label(field.name) for field in fields(UsageSums)}
 
 
 def _sum_if(condition: ColumnElement[bool], value: Any) -> ColumnElement[Any]:
     return func.sum(case((condition, value), else_=0))
 
 
-def _read(row: RowMapping) -> Sums:
-    return Sums(**{field.name: row[field.name] or 0 for field in fields(Sums)})
+def _read(row: RowMapping) -> UsageSums:
+    return UsageSums(**{field.name: row[field.name] or 0 for field in fields(UsageSums)})
 
 
-def _day(row: RowMapping) -> Row:
-    return Row(datetime.fromtimestamp(row["key"] * DAY_S, UTC).date().isoformat(), _read(row))
+def _day(row: RowMapping) -> UsageRow:
+    return UsageRow(datetime.fromtimestamp(row["key"] * DAY_S, UTC).date().isoformat(), _read(row))
 
 
 def _jobs(conn: Connection, job_ids: Sequence[str]) -> dict[str, tuple[str, str]]:
@@ -162,16 +171,16 @@ def _jobs(conn: Connection, job_ids: Sequence[str]) -> dict[str, tuple[str, str]
 # -- past runs --------------------------------------------------------------------------------------
 
 
-def load_runs(conn: Connection, span: Span, *, owner: str, after: After, limit: int) -> list[Run]:
-    """Ended runs that were queued within the span, in the order in which they were, from behind ``after`` on; ``owner``
-    empty: everybody's. Lost ones are left out: the platform's fault, and the same work came again."""
+def load_runs(conn: Connection, span: TimeSpan, *, owner: str, after: After, limit: int) -> list[PastRunRow]:
+    """Ended runs that were queued within the span, in the order of queueing, after ``after``; ``owner`` empty:
+    everybody's. Lost runs are left out: the platform was at fault, and the same work ran again."""
     place = (_A.queued_at, _A.job_id, _A.name, _A.number)
     query = (
         select(*place, _A.owner, _RUN_S.label("run_s"), _A.timeout_s, _A.gpus, _A.cpu_centi, _A.memory_bytes)
         .add_columns(_A.state, tasks.c.gpu_models, tasks.c.priority)
         .join(tasks, and_(tasks.c.job_id == _A.job_id, tasks.c.name == _A.name))
         .where(_A.queued_at >= max(span.from_at, after[0]), _A.queued_at < span.to_at, tuple_(*place) > tuple_(*after))
-        # Hidden in a call, since SQLite would take the index of states, and sort all runs anew for each page.
+        # The call hides the column: else SQLite would use the index of states, and sort all runs again for each page.
         .where(func.coalesce(_A.state, "").in_(_RAN), _RUN_S >= 0)
         .order_by(*place)
         .limit(limit)
@@ -179,7 +188,7 @@ def load_runs(conn: Connection, span: Span, *, owner: str, after: After, limit: 
     if owner:
         query = query.where(_A.owner == owner)
     return [
-        Run(
+        PastRunRow(
             attempt=AttemptId(TaskId(JobId(row.job_id), row.name), row.number),
             owner=row.owner,
             queued_at=row.queued_at,

@@ -43,7 +43,7 @@ def test_a_reserve_that_leaves_no_gpu_is_told_and_what_it_rules_out_waits_for_mo
     error = refused(cluster, scripted_task("ok"), long, scripted_task("short", timeout="1s"))
     assert (error.status, error.kind.slug) == (422, "unsatisfiable")
     assert [problem.pointer for problem in error.problems] == ["/tasks/1/resources/gpus", "/tasks/2/timeout"]
-    assert "tasks longer than 10m may hold 0 of 2 together" in error.message
+    assert "tasks longer than 10m may together hold 0 of 2 GPUs" in error.message
     assert refused(cluster, long, dry_run=True).problems[0].message == error.problems[0].message
     # Nothing that joins could change what one account may hold.
     error = refused(cluster, scripted_task("many", resources={"gpus": 3}), allow_unsatisfiable=True)

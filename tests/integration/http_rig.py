@@ -38,7 +38,7 @@ from httpserver import schemas
 from httpserver.cluster import scheduling, usage
 from httpserver.jobs import decisions
 from httpserver.parts import Parts
-from task_manager.answers.usage_queries import Ledger
+from task_manager.answers.usage_queries import UsageQueries
 from tests.support.fake_task_manager import FakeTaskManager
 from tests.support.ports import free_ports
 from tests.support.running import running
@@ -69,7 +69,7 @@ class FakeAttempts(FakeTaskManager):
         )  # fmt: skip
         self.named: list[set[str]] = []  # tasks of which attempts or places were asked
         self.asked_decisions: list[tm.ListDecisionsRequest] = []
-        self.ledger: Ledger | None = None  # the real one, on a test's database
+        self.ledger: UsageQueries | None = None  # the real one, on a test's database
         self.breaks_off = False  # past runs, behind the first part
         self.hangs = False  # takes what pages ask of a job, and answers none of it
         self.patience_s: list[float] = []  # that those had who were left hanging

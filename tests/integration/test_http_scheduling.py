@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from task_manager.planning.plan import Discipline
+from task_manager.planning.pass_model import Discipline
 from tests.integration.http_rig import Rig, a_rig
 
 

@@ -16,12 +16,12 @@ from headway.cli.main import cli
 from headway.clock import SystemClock
 from headway.states import AttemptState
 from headway.store import Database
-from task_manager.answers.usage_queries import Ledger
+from task_manager.answers.usage_queries import UsageQueries
 from task_manager.simulate.trace import KNOWN, parse_trace
 from task_manager.store import tables
 from tests.integration.http_rig import Rig, a_rig
 from tests.support.attempts import an_attempt, keep
-from tests.unit.task_manager.house import GiB, a_task
+from tests.unit.task_manager.rig import GiB, a_task
 
 DAY = 86_400.0
 H = 3_600.0
@@ -40,7 +40,7 @@ async def db(tmp_path: Path) -> AsyncIterator[Database]:
 @pytest.fixture
 async def rig(tmp_path: Path, db: Database) -> AsyncIterator[Rig]:
     async with a_rig(tmp_path) as made:
-        made.tasks.ledger = Ledger(db, SystemClock())
+        made.tasks.ledger = UsageQueries(db, SystemClock())
         for name in ("ann", "bo", "cy"):
             await made.account(name)
         yield made

@@ -17,7 +17,7 @@ from headway.rpc.v1 import common_pb2
 from headway.rpc.v1 import task_manager_pb2 as pb
 from task_manager.app import build
 from task_manager.engine.leases import LeaseSettings
-from task_manager.settings import Settings
+from task_manager.settings import TaskManagerSettings
 from tests.support.ports import free_port
 from tests.support.task_manager_neighbours import Neighbours, enqueue_message
 from tests.support.waiting import eventually
@@ -37,7 +37,7 @@ async def task_manager(folder: Path, neighbours: Neighbours, port: int, **more: 
         token=TOKEN,
         job_manager=neighbours.address,
         resource_manager=neighbours.address,
-        settings=more.pop("settings", Settings()),
+        settings=more.pop("settings", TaskManagerSettings()),
     )
     running = asyncio.create_task(service.run(signals=False))
     stub = await neighbours.meet(f"127.0.0.1:{port}")
@@ -72,7 +72,7 @@ async def test_five_hundred_tasks_flow_through(tmp_path: Path, neighbours: Neigh
 async def test_a_restart_keeps_the_queue_and_what_runs(tmp_path: Path, neighbours: Neighbours) -> None:
     neighbours.machine.holding = True
     port = free_port()
-    settings = replace(Settings(), leases=LeaseSettings(heartbeat_s=10))
+    settings = replace(TaskManagerSettings(), leases=LeaseSettings(heartbeat_s=10))
     async with task_manager(tmp_path, neighbours, port, settings=settings) as stub:
         await enqueue(stub, *(enqueue_message(JOB, f"t{i:02d}", i + 1, gpus=1) for i in range(6)))
         await eventually(lambda: len(neighbours.machine.live) == 2)
@@ -114,7 +114,7 @@ async def test_questions_over_the_wire(tmp_path: Path, neighbours: Neighbours) -
         )
         assert (entry.position, entry.state, entry.attempt) == (1, "QUEUED", 1)
         assert [reason.word for reason in entry.reasons] == ["waiting_for_gpu"]
-        assert entry.reasons[0].sentence == "It asks for 1 GPU, 0 free; n1 comes nearest."
+        assert entry.reasons[0].sentence == "It asks for 1 GPU. The closest machine, n1, has no free GPU."
         assert entry.terms["beta_t"] == -60
         more = enqueue_message("", "more", 0, gpus=1, timeout_s=3600).enqueue
         sets = [pb.PreviewQueueRequest.Set(tasks=[more])]
@@ -131,7 +131,7 @@ async def test_questions_over_the_wire(tmp_path: Path, neighbours: Neighbours) -
         assert not taken.refusals
         (refusal,) = refused.refusals
         assert (refusal.field, refusal.for_ever) == ("/resources", False)
-        assert refusal.sentence == "No worker is big enough: asked 3 GPUs, the largest has 2."
+        assert refusal.sentence == "No machine is big enough: it asks for 3 GPUs, the largest has 2."
         parts = [p async for p in stub.ListAttempts(pb.ListAttemptsRequest(job_id=JOB), metadata=METADATA)]
         assert [len(a.gpu_uuids) for p in parts for a in p.attempts] == [2]
         with pytest.raises(grpc.aio.AioRpcError) as answers:

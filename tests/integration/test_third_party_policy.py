@@ -107,7 +107,7 @@ async def test_one_that_fails_is_told_and_every_task_runs(
     tmp_path: Path, neighbours: Neighbours, install: Install, how: str
 ) -> None:
     install("moody", MOODY, "moody = moody:Moody")
-    assert "moody" in policies.names()
+    assert "moody" in policies.known_names()
     neighbours.machine.holding = True
     async with task_manager(tmp_path, neighbours, free_port()) as stub:
         await stub.SetScheduling(pb.SetSchedulingRequest(policy="moody", by="root"), metadata=METADATA)

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from task_manager.limits import AdmissionLimits, ShortTaskReserve
 from task_manager.order.policies import by_name
-from task_manager.planning.admission import Limits, ShortReserve
-from task_manager.planning.scheduling_pass import Discipline, PassSettings
-from task_manager.simulate import cluster, command, workload
-from task_manager.simulate.records import Record
+from task_manager.planning.pass_model import Discipline, PassSettings
+from task_manager.simulate import cluster_spec, comparison, workload
+from task_manager.simulate.trace_records import TraceRecord
 from tests.support.scheduling import Cluster
-from tests.unit.task_manager.house import a_node, a_task
+from tests.unit.task_manager.rig import a_node, a_task
 
 GPUS = 8
 KEYS: dict[str, Callable[[Waiting], float]] = {
@@ -69,9 +69,9 @@ class Rules:
             yield lambda other: other.timeout_s > self.long_s, self.of_long
 
     @property
-    def limits(self) -> Limits:
-        reserve = ShortReserve(GPUS - self.of_long, self.long_s) if self.of_long < GPUS else None
-        return Limits(running_gpus_per_user=self.cap if self.cap < GPUS else None, short_reserve=reserve)
+    def limits(self) -> AdmissionLimits:
+        reserve = ShortTaskReserve(GPUS - self.of_long, self.long_s) if self.of_long < GPUS else None
+        return AdmissionLimits(running_gpus_per_user=self.cap if self.cap < GPUS else None, short_reserve=reserve)
 
 
 def fits(spans: Sequence[Span], task: Waiting, at: float, rules: Rules, *, node: bool = True) -> bool:
@@ -222,16 +222,16 @@ def a_stream(chance: random.Random, count: int, gap_s: float = 60.0) -> list[Wai
 def test_starts_are_those_of_the_plain_reading(discipline: str, seed: int) -> None:
     tasks = a_stream(random.Random(seed), 120)
     records = [
-        Record(
+        TraceRecord(
             label=str(task.number), where="", row=task.number, submit_s=task.submit_s, runtime_s=task.run_s,
             timeout_s=task.timeout_s, gpus=task.gpus,
         )
         for task in tasks
     ]  # fmt: skip
-    machines = cluster.parse(f"1x{GPUS}")
+    machines = cluster_spec.parse_cluster(f"1x{GPUS}")
     items = workload.build(records, machines)
-    contests = command.parse_contests(list(KEYS), [discipline])
-    simulation = command.Simulation(items, tuple(range(len(items))), machines, contests, promises=False)
+    contestants = comparison.parse_contestants(list(KEYS), [discipline])
+    simulation = comparison.Simulation(items, tuple(range(len(items))), machines, contestants, promises=False)
     for name, result in zip(KEYS, simulation.run(), strict=True):
         found = {number: life.start_s for number, life in enumerate(result.outcome.lives)}
         assert found == pytest.approx(naive(tasks, name, [(0.0, discipline)]), abs=1e-6), name

@@ -10,9 +10,9 @@ import pytest
 from headway.states import Admission, NodeHealth, TaskState
 from task_manager.model import Node, Task
 from task_manager.order.policy import AgingSjf, Fifo, Policy
-from task_manager.planning.scheduling_pass import Discipline, PassSettings
+from task_manager.planning.pass_model import Discipline, PassSettings
 from tests.support.scheduling import Cluster
-from tests.unit.task_manager.house import GiB, a_node, a_task, gpus_of
+from tests.unit.task_manager.rig import GiB, a_node, a_task, gpus_of
 
 CLUSTERS = 200
 GROUPS = 10

@@ -12,15 +12,15 @@ import pytest
 from headway.ids import TaskId
 from task_manager.decisions import frame_codec, frames
 from task_manager.decisions.frames import Frame
+from task_manager.limits import AdmissionLimits, ShortTaskReserve
 from task_manager.model import Task
 from task_manager.order import policies
 from task_manager.order.policy import Policy, View
-from task_manager.planning.admission import Limits, ShortReserve
-from task_manager.planning.plan import Discipline, PassInput, PassSettings, Plan
-from task_manager.planning.scheduling_pass import plan
+from task_manager.planning.pass_model import Discipline, PassInput, PassSettings, Plan
+from task_manager.planning.scheduling_pass import plan_pass
 from tests.property.test_promises import Stream
 from tests.support.scheduling import Cluster
-from tests.unit.task_manager.house import a_node, a_task
+from tests.unit.task_manager.rig import a_node, a_task
 
 _DAYS = 28
 
@@ -40,15 +40,15 @@ class Recorded(Cluster):
 
     def step(self) -> Plan:
         seen = self.snapshot()
-        said = plan(seen)
-        kept = frames.frame(seen, said, "any")
+        said = plan_pass(seen)
+        kept = frames.frame_of(seen, said, "any")
         blob = frame_codec.encode(kept, self.before)
         again = frame_codec.decode(blob, self.before)
         assert_same(again, kept)
         told = frames.replay(again)
         assert told.placements == said.placements
         assert told.waits == said.waits
-        assert told.places == said.places
+        assert told.promised == said.promised
         assert told.reservations == said.reservations
         assert told.estimates == said.estimates
         assert told.dropped == said.dropped
@@ -79,7 +79,7 @@ def assert_same(one: Frame, other: Frame) -> None:
     assert {t: bare(s) for t, s in one.tasks.items()} == {t: bare(s) for t, s in other.tasks.items()}
 
 
-def bare(seen: frames.Seen) -> frames.Seen:
+def bare(seen: frames.FrameTask) -> frames.FrameTask:
     task = replace(seen.task, generation=1, job_name="", queued_at=0.0, not_before=0.0)
     return replace(seen, task=task)
 
@@ -89,9 +89,9 @@ def test_a_recorded_day_replays_to_identical_decisions(day: int) -> None:
     chance = random.Random(day)
     stream = Stream(1_000 + day, calm=False)
     name = ("aging_sjf", "log_aging:c=600", "fifo", "hrrn", "adaptive", "fair", "moody")[day % 7]
-    limits = Limits(
+    limits = AdmissionLimits(
         running_gpus_per_user=chance.choice([None, None, 8]),
-        short_reserve=chance.choice([None, ShortReserve(1, 300.0)]),
+        short_reserve=chance.choice([None, ShortTaskReserve(1, 300.0)]),
     )
     settings = PassSettings(
         discipline=chance.choice(list(Discipline)),
@@ -139,8 +139,8 @@ def test_what_is_too_much_is_left_out_and_said(monkeypatch: pytest.MonkeyPatch) 
     for task in tasks:
         cluster.enqueue(task)
     seen = cluster.snapshot()
-    said = plan(seen)
-    kept = frame_codec.decode(frame_codec.encode(frames.frame(seen, said, "fifo"), None), None)
+    said = plan_pass(seen)
+    kept = frame_codec.decode(frame_codec.encode(frames.frame_of(seen, said, "fifo"), None), None)
     assert not kept.head.whole
     assert len(kept.tasks) == 3
     assert kept.placements == said.placements
@@ -152,7 +152,7 @@ def test_what_an_older_version_kept_is_read() -> None:
     cluster = Cluster([a_node()], policies.by_name("fifo"))
     cluster.enqueue(a_task("t", grace_s=600.0))
     seen = cluster.snapshot()
-    said = json.loads(zlib.decompress(frame_codec.encode(frames.frame(seen, plan(seen), "fifo"), None)))
+    said = json.loads(zlib.decompress(frame_codec.encode(frames.frame_of(seen, plan_pass(seen), "fifo"), None)))
     assert said["tasks"][0].pop() == 600.0
     said["settings"]["limits"]["queued_tasks_per_user"] = None  # JobManager's to count since
     old = frame_codec.decode(zlib.compress(json.dumps(said).encode()), None)
@@ -167,15 +167,15 @@ def test_of_two_that_outlived_their_bookings_the_same_is_blamed() -> None:
     cluster.enqueue(a_task("t", gpus=2, timeout=5.0))
     cluster.now = 4.0
     cluster.step()
-    (promised,) = cluster.places
+    (promised,) = cluster.reservations
     cluster.now = 10.0
     seen = cluster.snapshot()
-    before = frames.frame(seen, plan(seen), "fifo")
+    before = frames.frame_of(seen, plan_pass(seen), "fifo")
     blamed = set()
     for running in (list(seen.running), list(reversed(seen.running))):
         turned = replace(seen, running=running)
-        said = plan(turned)
-        again = frame_codec.decode(frame_codec.encode(frames.frame(turned, said, "fifo"), before), before)
+        said = plan_pass(turned)
+        again = frame_codec.decode(frame_codec.encode(frames.frame_of(turned, said, "fifo"), before), before)
         assert [lost.task_id for lost in said.dropped] == [promised]
         assert frames.replay(again).dropped == said.dropped
         blamed.add(said.dropped[0].cause)

@@ -9,7 +9,7 @@ from typing import Any
 from headway.ids import AttemptId, NodeId
 from headway.states import AttemptState, TaskState
 from headway.store import Database
-from task_manager.clocks import Reading
+from task_manager.clocks import ClockReading
 from task_manager.model import Attempt, Task
 from task_manager.store import queue_store
 
@@ -40,7 +40,7 @@ def an_attempt(task: Task, number: int = 1, *, at: float, to: float | None = Non
 async def keep(db: Database, tasks: Sequence[Task], attempts: Sequence[Attempt]) -> None:
     """Stores them; the tasks as ended ones."""
     ended = [replace(task, state=TaskState.SUCCEEDED) for task in tasks]
-    changes = queue_store.Changes(
+    changes = queue_store.TurnChanges(
         tasks=ended,
         new_tasks=frozenset(task.id for task in tasks),
         specs=[(task.id, b"") for task in tasks],
@@ -48,8 +48,8 @@ async def keep(db: Database, tasks: Sequence[Task], attempts: Sequence[Attempt])
         new_attempts=frozenset(attempt.id for attempt in attempts),
         nodes=[],
         leases=[],
-        places=[],
+        reservations=[],
         events=[],
-        here=Reading(0.0, 0.0),
+        reading=ClockReading(0.0, 0.0),
     )
     await db.write(lambda conn: queue_store.write(conn, changes))

@@ -1,4 +1,4 @@
-"""A cluster that lives from event to event under `cycle.plan`: no database, no Worker, a clock that jumps.
+"""A simulated cluster under `scheduling_pass.plan_pass`: no database, no Worker, a clock that jumps to each event.
 
 Of one instant all ends come first, then all arrivals, then one pass. After each pass the world checks what must always
 hold, and that no promise was broken without a cause that the plan told.
@@ -18,9 +18,10 @@ from headway.states import TaskState
 from task_manager.model import Node, Task
 from task_manager.order.policy import ClusterView, Policy
 from task_manager.order.queue import TaskQueue
-from task_manager.planning.bookings import Booking, Place
-from task_manager.planning.placement import CpuTasks, Room, empty_room, fits, shortages
-from task_manager.planning.scheduling_pass import Discipline, PassInput, PassSettings, Plan, plan
+from task_manager.planning.bookings import Booking, Reservation
+from task_manager.planning.pass_model import Discipline, PassInput, PassSettings, Plan
+from task_manager.planning.placement import CpuTasks, FreeResources, fits, full_capacity, shortages
+from task_manager.planning.scheduling_pass import plan_pass
 
 
 @dataclass(slots=True)
@@ -56,7 +57,7 @@ class Cluster:
         self.queue = TaskQueue(policy, limits=self.settings.limits)
         self.tasks: dict[TaskId, Task] = {}
         self.live: dict[TaskId, Live] = {}
-        self.places: dict[TaskId, Place] = {}
+        self.reservations: dict[TaskId, Reservation] = {}
         self.promised: dict[TaskId, float] = {}  # what each waiting task was told
         self.promises = 0
         self.causes: list[str] = []
@@ -123,15 +124,15 @@ class Cluster:
     def step(self) -> Plan:
         """One pass, carried out."""
         self.passes += 1
-        made = plan(self.snapshot())
+        made = plan_pass(self.snapshot())
         self.last = made
         if self._checked:
             self._check(made)
-        self.places = dict(made.places)
+        self.reservations = dict(made.promised)
         for dropped in made.dropped:
             self.causes.append(dropped.cause)
             self.promised.pop(dropped.task_id, None)
-        for task_id, place in made.places.items():
+        for task_id, place in made.promised.items():
             assert place.promised_s is not None
             told = self.promised.get(task_id)
             self.promises += told is None
@@ -139,7 +140,7 @@ class Cluster:
                 self.missed.append(f"{self.now}: {task_id} was promised {told}, now {place.promised_s}")
             self.promised[task_id] = place.promised_s
         for task_id, told in list(self.promised.items()):
-            if task_id not in made.places and task_id in self.tasks and not self._starts(made, task_id):
+            if task_id not in made.promised and task_id in self.tasks and not self._starts(made, task_id):
                 self.missed.append(f"{self.now}: {task_id} was promised {told}, and nothing any more")
                 del self.promised[task_id]
         for placement in made.placements:
@@ -153,25 +154,25 @@ class Cluster:
             wall_s=self.now + self.wall_offset_s,
             queue=self.queue,
             tasks=self.tasks,
-            rooms=self.rooms(),
+            free_resources=self.free_resources(),
             running=[live.booking for live in self.live.values()],
-            places=self.places,
+            reservations=self.reservations,
             policy=self.policy,
             view=ClusterView(sum(len(n.gpus) for n in self.nodes.values()), self.queue.waiting_gpu_s),
             settings=self.settings,
         )
 
-    def rooms(self) -> list[Room]:
+    def free_resources(self) -> list[FreeResources]:
         """What is left of every node."""
-        rooms = []
+        free_resources = []
         for order, node in enumerate(self.nodes.values()):
-            room = empty_room(node, order)
+            free = full_capacity(node, order)
             for live in self.live.values():
                 if live.booking.node_id == node.id:
-                    room.take(live.booking.shape, live.booking.gpu_uuids)
-            room.closed = room.closed or self.closed.get(node.id, "")
-            rooms.append(room)
-        return rooms
+                    free.take(live.booking.shape, live.booking.gpu_uuids)
+            free.closed = free.closed or self.closed.get(node.id, "")
+            free_resources.append(free)
+        return free_resources
 
     # -- inside -----------------------------------------------------------------------------------
 
@@ -217,20 +218,20 @@ class Cluster:
         started = [placement.task_id for placement in made.placements]
         assert len(started) == len(set(started))
         assert not set(started) & set(self.live), "an attempt is started twice"
-        assert not set(started) & set(made.places), "a task is queued and placed"
-        assert set(made.places) <= set(self.tasks)
-        rooms = {room.node.id: room for room in self.rooms()}
+        assert not set(started) & set(made.promised), "a task is queued and placed"
+        assert set(made.promised) <= set(self.tasks)
+        free_resources = {free.node.id: free for free in self.free_resources()}
         for placement in made.placements:
-            room, task = rooms[placement.node_id], self.tasks[placement.task_id]
-            assert not room.closed
+            free, task = free_resources[placement.node_id], self.tasks[placement.task_id]
+            assert not free.closed
             assert len(placement.gpu_uuids) == len(set(placement.gpu_uuids)) == task.shape.gpus
-            assert set(placement.gpu_uuids) <= {gpu.uuid for gpu in room.gpus}, "a GPU is given twice"
-            assert not shortages(task.shape, room, self.settings.cpu_tasks)
-            room.take(task.shape, placement.gpu_uuids)
+            assert set(placement.gpu_uuids) <= {gpu.uuid for gpu in free.gpus}, "a GPU is given twice"
+            assert not shortages(task.shape, free, self.settings.cpu_tasks)
+            free.take(task.shape, placement.gpu_uuids)
         assert made.waits.keys() | {p.task_id for p in made.placements} >= set(made.reservations)
         self._check_bookings(made)
         if not made.policy_failed:
-            self._check_idle(made, list(rooms.values()))
+            self._check_idle(made, list(free_resources.values()))
 
     def _profile(self, made: Plan) -> list[tuple[NodeId, float, float, Task]]:
         booked = []
@@ -252,12 +253,12 @@ class Cluster:
     ) -> bool:
         here = [row for row in booked if row[0] == node.id and row[1] < end - 1e-6 and row[2] > start + 1e-6]
         for moment in {start, *(row[1] for row in here if row[1] > start)}:
-            room = empty_room(node)
+            free = full_capacity(node)
             there = [row[3].shape for row in here if row[1] <= moment + 1e-6 and row[2] > moment + 1e-6]
-            room.cpu_centi -= sum(shape.cpu_centi for shape in there)
-            room.memory_bytes -= sum(shape.memory_bytes for shape in there)
-            room.gpus = room.gpus[: max(0, len(room.gpus) - sum(shape.gpus for shape in there))]
-            if not fits(task.shape, room):
+            free.cpu_centi -= sum(shape.cpu_centi for shape in there)
+            free.memory_bytes -= sum(shape.memory_bytes for shape in there)
+            free.gpus = free.gpus[: max(0, len(free.gpus) - sum(shape.gpus for shape in there))]
+            if not fits(task.shape, free):
                 return False
         return True
 
@@ -269,9 +270,9 @@ class Cluster:
             if node is not None and start > self.now and node_id not in self.closed:
                 others = booked[:i] + booked[i + 1 :]
                 bare = replace(task, shape=replace(task.shape, gpu_models=(), gpu_memory_bytes=0))
-                assert self._fits_beside(others, node, bare, start, end), f"{task.id} has no room at its place"
+                assert self._fits_beside(others, node, bare, start, end), f"{task.id} has no room for its reservation"
 
-    def _check_idle(self, made: Plan, rooms: list[Room]) -> None:
+    def _check_idle(self, made: Plan, free_resources: list[FreeResources]) -> None:
         """Nothing idles that a task could use without delaying a reservation (where all cards are alike)."""
         limits = self.settings.limits
         if made.more:
@@ -284,26 +285,39 @@ class Cluster:
             if not self.queue.is_runnable(task_id) or self._starts(made, task_id):
                 continue
             others = [row for row in booked if row[3].id != task_id]
-            for room in rooms:
-                if room.closed or shortages(task.shape, room, self.settings.cpu_tasks):
+            for free in free_resources:
+                if free.closed or shortages(task.shape, free, self.settings.cpu_tasks):
                     continue
-                models = {(gpu.model, gpu.memory_bytes) for gpu in room.node.gpus}
+                models = {(gpu.model, gpu.memory_bytes) for gpu in free.node.gpus}
                 if greedy:
-                    raise AssertionError(f"{task_id} fits on {room.node.id} and does not start")
+                    raise AssertionError(f"{task_id} fits on {free.node.id} and does not start")
                 if len(models) <= 1:
                     end = self.now + self.settings.duration_s(task)
-                    assert not self._fits_beside(others, room.node, task, self.now, end), f"{task_id} could start now"
+                    assert not self._fits_beside(others, free.node, task, self.now, end), f"{task_id} could start now"
 
 
-def greedy(queue: TaskQueue, rooms: Sequence[Room], cpu_tasks: CpuTasks = CpuTasks.LAST_RESORT) -> Plan:
-    """One pass that starts all that fits now, in order; ``rooms`` are left as they are then."""
+def greedy(
+    queue: TaskQueue, free_resources: Sequence[FreeResources], cpu_tasks: CpuTasks = CpuTasks.LAST_RESORT
+) -> Plan:
+    """One pass that starts all that fits now, in order; ``free_resources`` are changed to what is left then."""
     tasks = {task_id: queue._entries[task_id].task for task_id in queue.in_order()}
-    gpus = sum(len(room.node.gpus) for room in rooms)
+    gpus = sum(len(free.node.gpus) for free in free_resources)
     settings = PassSettings(discipline=Discipline.GREEDY, cpu_tasks=cpu_tasks, estimates=False)
-    said = plan(
-        PassInput(0.0, 0.0, queue, tasks, rooms, [], {}, queue.policy, ClusterView(gpus, queue.waiting_gpu_s), settings)
+    said = plan_pass(
+        PassInput(
+            0.0,
+            0.0,
+            queue,
+            tasks,
+            free_resources,
+            [],
+            {},
+            queue.policy,
+            ClusterView(gpus, queue.waiting_gpu_s),
+            settings,
+        )
     )
-    at = {room.node.id: room for room in rooms}
+    at = {free.node.id: free for free in free_resources}
     for placement in said.placements:
         at[placement.node_id].take(tasks[placement.task_id].shape, placement.gpu_uuids)
     return said

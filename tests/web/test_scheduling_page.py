@@ -283,7 +283,7 @@ def test_a_waiting_task_is_explained_on_both_pages(
     expect(why).to_contain_text("asks for 2 GPUs, 1 free")
     why.get_by_text("Why did others start before?").focus()
     page.keyboard.press("Enter")
-    expect(why.locator(".passes")).to_contain_text("started on n1 all the same")
+    expect(why.locator(".passes")).to_contain_text("but started on n1")
     expect(why.get_by_role("link", name="narrow / narrow").first).to_be_visible()
     assert fits(page)
     shoot(page, "job-explained-phone")

@@ -170,7 +170,7 @@ def test_notes_go_to_standard_error(tmp_path):
         (["--trace", "TRACE", "--nodes", "1x2", "fifo"], "what is 'fifo'? Policies are named with --policy"),
         (["--trace", "/nowhere/t.csv", "--nodes", "1x2"], "does not exist"),
         (["--dag", "/nowhere/t.json", "--nodes", "1x2"], "there is no file '/nowhere/t.json'"),
-        (["--dag", "TRACE@soon", "--nodes", "1x2"], "stands the second of submission, not 'soon'"),
+        (["--dag", "TRACE@soon", "--nodes", "1x2"], "comes the second of submission, not 'soon'"),
         (
             ["--trace", "TRACE", "--nodes", "1x2", "--starts", "/nowhere/s.csv"],
             "'--starts': there is no folder '/nowhere'",

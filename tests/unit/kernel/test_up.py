@@ -201,7 +201,7 @@ def test_a_reserve_as_large_as_the_simulated_cluster_is_refused_and_nothing_is_c
 @pytest.mark.parametrize(
     ("policy", "want"),
     [
-        ("log_aging:c=-5", r"'log_aging:c=-5' can't be made: "),
+        ("log_aging:c=-5", r"'log_aging:c=-5' can't be used: "),
         ("aging_sfj", r"'aging_sfj'; there are .* Did you mean aging_sjf\?"),
     ],
 )

@@ -2,11 +2,11 @@
 
 import pytest
 
-from task_manager.simulate.measures import Life, bounded_slowdown, longest_decile_max_wait_s, measure, percentile
+from task_manager.simulate.measures import TaskLife, bounded_slowdown, longest_decile_max_wait_s, measure, percentile
 
 
 def a_life(queued, start, end, **more):
-    return Life(
+    return TaskLife(
         queued, start, end, **{"gpus": 1, "cpu_centi": 0, "job": f"{queued}/{start}", "submit_s": queued, **more}
     )
 

@@ -10,7 +10,7 @@ from itertools import combinations, pairwise
 import pytest
 
 from headway.ids import JobId
-from task_manager.simulate.measures import Life, measure
+from task_manager.simulate.measures import TaskLife, measure
 from task_manager.simulate.plots import plots
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -25,9 +25,9 @@ MANY = tuple(
 LONG = ("third_party:" + ",".join(f"parameter{number}={number}" for number in range(9)), "fifo")
 
 
-def run(*waits_s: float) -> tuple[Life, ...]:
+def run(*waits_s: float) -> tuple[TaskLife, ...]:
     return tuple(
-        Life(
+        TaskLife(
             queued_s=10.0 * i, start_s=10.0 * i + wait_s, end_s=10.0 * i + wait_s + 300, gpus=1, cpu_centi=100,
             job=JobId(f"j{i}"), submit_s=10.0 * i, timed_out=False,
         )
@@ -35,7 +35,7 @@ def run(*waits_s: float) -> tuple[Life, ...]:
     )  # fmt: skip
 
 
-def drawn(runs: Mapping[str, Sequence[Life]], gpus: int = 2) -> dict[str, ElementTree.Element]:
+def drawn(runs: Mapping[str, Sequence[TaskLife]], gpus: int = 2) -> dict[str, ElementTree.Element]:
     measures = {name: measure(lives, gpus=gpus, cpu_centi=0) for name, lives in runs.items()}
     return {name: ElementTree.fromstring(svg) for name, svg in plots(runs, measures, gpus=gpus).items()}
 

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from task_manager.simulate import cluster, command
+from task_manager.simulate import cluster_spec, comparison
 from task_manager.simulate.errors import TraceInvalid
 
 
 def simulation(traces, dags, nodes, policies, discipline="greedy"):
-    contests = command.parse_contests(policies, [discipline])
-    return command.load(traces, dags, machines=cluster.parse(nodes), contests=contests)
+    contestants = comparison.parse_contestants(policies, [discipline])
+    return comparison.load(traces, dags, cluster=cluster_spec.parse_cluster(nodes), contestants=contestants)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_tasks_of_real_workflows_start_behind_all_that_they_need(shared_data: Pa
     found = simulation([], [(path, 60.0 * i) for i, path in enumerate(flows)], "1x4", ["fifo", "aging_sjf"])
     for result in found.run():
         assert result.measures.jobs == len(flows)
-        assert result.measures.tasks == len(found.items)
-        assert len({item.label for item in found.items}) == len(found.items)
-        for item, life in zip(found.items, result.outcome.lives, strict=True):
+        assert result.measures.tasks == len(found.tasks)
+        assert len({item.label for item in found.tasks}) == len(found.tasks)
+        for item, life in zip(found.tasks, result.outcome.lives, strict=True):
             assert all(result.outcome.lives[need].end_s <= life.start_s for need in item.needs)

@@ -6,22 +6,22 @@ from pathlib import Path
 import pytest
 
 from headway.units import BadValue
-from task_manager.simulate import cluster, command, workload
+from task_manager.simulate import cluster_spec, comparison, workload
 from task_manager.simulate.errors import TraceInvalid
 from task_manager.simulate.generate import busy_cluster, paper_queue
-from task_manager.simulate.records import Record
+from task_manager.simulate.trace_records import TraceRecord
 
 
 def a_record(number=0, *, at=0.0, run=10.0, timeout=None, gpus=1, **more):
     facts = {"label": str(number), "where": f"t.csv, row {number + 1} (line {number + 2})", "row": number}
-    return Record(submit_s=at, runtime_s=run, timeout_s=timeout, gpus=gpus, **{**facts, **more})
+    return TraceRecord(submit_s=at, runtime_s=run, timeout_s=timeout, gpus=gpus, **{**facts, **more})
 
 
 def simulated(records, nodes="1x1", policy="fifo", discipline="greedy", factor=1.0):
-    machines = cluster.parse(nodes)
+    machines = cluster_spec.parse_cluster(nodes)
     items = workload.build(records, machines, timeout_factor=factor)
-    contests = command.parse_contests([policy], [discipline])
-    (result,) = command.Simulation(items, tuple(range(len(items))), machines, contests).run()
+    contestants = comparison.parse_contestants([policy], [discipline])
+    (result,) = comparison.Simulation(items, tuple(range(len(items))), machines, contestants).run()
     return result
 
 
@@ -43,15 +43,15 @@ def test_a_factor_that_leaves_no_timeout_is_refused(factor, want):
 
 
 def test_nodes_are_read_in_their_order_with_models_cpus_and_memory():
-    found = cluster.parse("2x8xA100, 1x4:cpus=32:memory=64GiB ,1x0:cpus=2.5")
+    found = cluster_spec.parse_cluster("2x8xA100, 1x4:cpus=32:memory=64GiB ,1x0:cpus=2.5")
     assert [len(node.gpus) for node in found.nodes] == [8, 8, 4, 0]
     assert {gpu.model for gpu in found.nodes[0].gpus} == {"A100"}
     assert (found.nodes[2].cpu_centi, found.nodes[2].memory_bytes) == (3200, 64 << 30)
     assert (found.gpus, found.models_stated, found.cpus_stated, found.memory_stated) == (20, True, True, True)
     assert found.cpu_centi == 3450
-    plain = cluster.parse("1X2")
+    plain = cluster_spec.parse_cluster("1X2")
     assert (plain.models_stated, plain.cpus_stated, plain.memory_stated) == (False, False, False)
-    assert cluster.parse("1x8xRTX 3090").nodes[0].gpus[7].model == "RTX 3090"
+    assert cluster_spec.parse_cluster("1x8xRTX 3090").nodes[0].gpus[7].model == "RTX 3090"
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_nodes_are_read_in_their_order_with_models_cpus_and_memory():
 )
 def test_nonsense_for_nodes_is_refused_with_the_part_that_is_wrong(text, want):
     with pytest.raises(BadValue) as caught:
-        cluster.parse(text)
+        cluster_spec.parse_cluster(text)
     assert want in str(caught.value)
 
 
@@ -123,7 +123,8 @@ def test_cpus_and_memory_are_taken_and_given_back():
 
 def test_a_blank_timeout_is_the_run_time_and_at_least_a_second():
     (short, long, limited) = workload.build(
-        [a_record(0, run=0.2), a_record(1, run=30.0), a_record(2, run=5.0, timeout=60.0)], cluster.parse("1x1")
+        [a_record(0, run=0.2), a_record(1, run=30.0), a_record(2, run=5.0, timeout=60.0)],
+        cluster_spec.parse_cluster("1x1"),
     )
     assert [item.task.timeout_s for item in (short, long, limited)] == [1.0, 30.0, 60.0]
 
@@ -176,11 +177,11 @@ def test_files_are_laid_over_each_other_and_starts_are_in_their_order(tmp_path):
     trace.write_text("submit_s,runtime_s,gpus\n100,5,1\n0,5,1\n")
     flow = tmp_path / "flow.json"
     flow.write_text('{"tasks": [{"name": "b", "runtime_s": 2, "depends_on": ["a"]}, {"name": "a", "runtime_s": 3}]}')
-    simulation = command.load(
+    simulation = comparison.load(
         [trace],
         [(flow, 1.0), (flow, 50.0)],
-        machines=cluster.parse("1x1"),
-        contests=command.parse_contests(["fifo"], ["greedy"]),
+        cluster=cluster_spec.parse_cluster("1x1"),
+        contestants=comparison.parse_contestants(["fifo"], ["greedy"]),
     )
     lines = simulation.starts_csv(simulation.run()).splitlines()
     assert lines == [
@@ -207,7 +208,7 @@ def test_tasks_of_a_workflow_take_no_gpu_where_there_is_none(tmp_path):
 def test_where_nothing_is_promised_a_pass_that_ends_early_starts_the_same(monkeypatch, policy, discipline):
     records = busy_cluster(7, tasks=80, gpus=12, load=1.5)
     early = simulated(records, "1x8,2x2", policy, discipline)
-    monkeypatch.setattr(command, "_promises", lambda contest, policy: True)
+    monkeypatch.setattr(comparison, "_promises", lambda contestant, policy: True)
     full = simulated(records, "1x8,2x2", policy, discipline)
     assert early.outcome.promised == full.outcome.promised == 0
     assert early.outcome.lives == full.outcome.lives
@@ -222,7 +223,7 @@ def test_where_all_run_to_their_timeouts_on_one_machine_promises_move_no_start(m
         for record in busy_cluster(11, tasks=100, gpus=8, load=1.3)
     ]
     without = simulated(records, "1x8", policy, discipline)
-    monkeypatch.setattr(command, "promises_matter", lambda items, machines: True)
+    monkeypatch.setattr(comparison, "promises_matter", lambda items, machines: True)
     kept = simulated(records, "1x8", policy, discipline)
     assert (without.outcome.promised, kept.outcome.promised > 0) == (0, True)
     assert without.outcome.lives == kept.outcome.lives
@@ -230,12 +231,12 @@ def test_where_all_run_to_their_timeouts_on_one_machine_promises_move_no_start(m
 
 def test_promises_are_given_and_kept_and_can_be_left_out():
     records = busy_cluster(9, tasks=150, gpus=12, load=1.3)
-    machines = cluster.parse("1x8,2x2")
+    machines = cluster_spec.parse_cluster("1x8,2x2")
     items = workload.build(records, machines)
-    contests = command.parse_contests(["aging_sjf"], ["conservative"])
-    (kept,) = command.Simulation(items, tuple(range(len(items))), machines, contests).run()
+    contestants = comparison.parse_contestants(["aging_sjf"], ["conservative"])
+    (kept,) = comparison.Simulation(items, tuple(range(len(items))), machines, contestants).run()
     assert (kept.outcome.promised > 10, kept.outcome.missed) == (True, 0)
-    (without,) = command.Simulation(items, tuple(range(len(items))), machines, contests, promises=False).run()
+    (without,) = comparison.Simulation(items, tuple(range(len(items))), machines, contestants, promises=False).run()
     assert without.outcome.promised == 0
 
 
@@ -264,8 +265,8 @@ def test_no_gpu_is_held_twice_and_all_tasks_run_their_time():
 
 
 def test_policies_are_parted_by_commas_and_their_parameters_stay_with_them():
-    found = command.parse_contests(["fifo,aging_sjf:beta=2,gamma=3", "sjf", "fifo"], ["greedy"])
-    assert [contest.name for contest in found] == ["fifo", "aging_sjf:beta=2,gamma=3", "sjf"]
+    found = comparison.parse_contestants(["fifo,aging_sjf:beta=2,gamma=3", "sjf", "fifo"], ["greedy"])
+    assert [contestant.name for contestant in found] == ["fifo", "aging_sjf:beta=2,gamma=3", "sjf"]
 
 
 @pytest.mark.parametrize(
@@ -273,7 +274,7 @@ def test_policies_are_parted_by_commas_and_their_parameters_stay_with_them():
 )
 def test_an_unknown_policy_or_parameter_is_refused(text):
     with pytest.raises(BadValue):
-        command.parse_contests([text], ["greedy"])
+        comparison.parse_contestants([text], ["greedy"])
 
 
 @pytest.mark.parametrize("discipline", ["conservative", "easy"])
@@ -285,11 +286,11 @@ def test_starts_equal_those_of_the_independent_simulator(repository: Path, disci
     with (fixtures / "table2_like_starts.csv").open() as file:
         want = list(csv.DictReader(file))
     names = [name for name in want[0] if name != "id"]
-    simulation = command.load(
+    simulation = comparison.load(
         [fixtures / "table2_like.csv"],
         [],
-        machines=cluster.parse("1x2"),
-        contests=command.parse_contests(names, [discipline]),
+        cluster=cluster_spec.parse_cluster("1x2"),
+        contestants=comparison.parse_contestants(names, [discipline]),
     )
     found = list(csv.DictReader(io.StringIO(simulation.starts_csv(simulation.run()))))
     for name in names:

@@ -1,0 +1,212 @@
+"""Compares policies: runs a workload under each of them and measures the results. `cli` shows them."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from headway.units import BadValue
+
+from ..order import policies
+from ..order.policy import Policy
+from ..planning import scheduling_pass
+from ..planning.pass_model import Discipline, PassSettings
+from . import dag, plots, trace, workload
+from .cluster_spec import ClusterSpec
+from .measures import Measures, TaskLife, measure
+from .simulated_cluster import SimulatedCluster, SimulationOutcome
+from .trace_records import TraceRecord
+from .workload import WorkloadTask
+
+MAX_TIMEOUT_FACTOR = 1_000_000.0
+
+
+@dataclass(frozen=True, slots=True)
+class Contestant:
+    """One policy under one discipline."""
+
+    name: str  # for people: what was typed, with the discipline if there are several
+    policy: str
+    discipline: Discipline
+
+    @property
+    def by_user(self) -> bool:
+        """Whether the policy looks at users."""
+        return self.policy.partition(":")[0] == "fair"
+
+
+@dataclass(frozen=True, slots=True)
+class ContestantResult:
+    """The result of one contestant."""
+
+    contestant: Contestant
+    measures: Measures
+    outcome: SimulationOutcome
+
+    def to_json(self) -> dict[str, Any]:
+        """The result as plain JSON; times are in seconds."""
+        return {
+            "policy": self.contestant.policy,
+            "discipline": self.contestant.discipline.value,
+            **self.measures.to_json(),
+            "promised": self.outcome.promised,
+            "promises_missed": self.outcome.missed,
+            "policy_failed": self.outcome.policy_failed,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """A workload, a cluster, and the contestants."""
+
+    tasks: tuple[WorkloadTask, ...]
+    order: tuple[int, ...]  # indexes of the tasks, in the order of their files
+    cluster: ClusterSpec
+    contestants: tuple[Contestant, ...]
+    notes: tuple[str, ...] = ()
+    promises: bool = True
+
+    @property
+    def total(self) -> int:
+        """How many tasks are run for all contestants together."""
+        return len(self.tasks) * len(self.contestants)
+
+    def run(self, on_ended: Callable[[int], None] = lambda count: None) -> list[ContestantResult]:
+        """Runs all contestants. ``on_ended`` is called with the number of tasks that have just ended.
+
+        Raises:
+            StuckError: a pass starts none of the waiting tasks, and nothing else can happen.
+        """
+        results = []
+        promised = self.promises and promises_matter(self.tasks, self.cluster)
+        for contestant in self.contestants:
+            policy = _policy(contestant.policy)
+            estimates = promised and _promises(contestant, policy)
+            settings = PassSettings(discipline=contestant.discipline, estimates=estimates)
+            cluster = SimulatedCluster(self.tasks, self.cluster, policy, settings, scheduling_pass.plan_pass)
+            outcome = cluster.run(on_ended)
+            measures = measure(outcome.lives, gpus=self.cluster.gpus, cpu_centi=self.cluster.cpu_centi)
+            results.append(ContestantResult(contestant, measures, outcome))
+        return results
+
+    def starts_csv(self, results: Sequence[ContestantResult]) -> str:
+        """Each task's start in seconds as CSV, in the order of the files, with a column for each contestant."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(["id", *(result.contestant.name for result in results)])
+        for i in self.order:
+            writer.writerow([self.tasks[i].label, *(f"{result.outcome.lives[i].start_s:.6f}" for result in results)])
+        return text.getvalue()
+
+    def plots(self, results: Sequence[ContestantResult]) -> dict[str, str]:
+        """File names and their SVG."""
+        lives: dict[str, Sequence[TaskLife]] = {result.contestant.name: result.outcome.lives for result in results}
+        return plots.plots(lives, {r.contestant.name: r.measures for r in results}, gpus=self.cluster.gpus)
+
+
+def parse_contestants(names: Sequence[str], disciplines: Sequence[str]) -> tuple[Contestant, ...]:
+    """Each policy under each discipline. What is named twice is taken once.
+
+    Raises:
+        BadValue: there is no such policy, or it refuses its parameters.
+        ValueError: there is no such discipline.
+    """
+    found = dict.fromkeys(Discipline(word) for word in disciplines)
+    contestants = []
+    for text in _names(names):
+        _policy(text)
+        for discipline in found:
+            name = text if len(found) == 1 else f"{text} {discipline.value}"
+            contestants.append(Contestant(name, text, discipline))
+    return tuple(contestants)
+
+
+def load(
+    traces: Sequence[Path],
+    dags: Sequence[tuple[Path, float]],
+    *,
+    cluster: ClusterSpec,
+    contestants: tuple[Contestant, ...],
+    timeout_factor: float = 1.0,
+    promises: bool = True,
+) -> Simulation:
+    """Reads all files and merges their tasks into one workload.
+
+    ``dags`` come with the second of their submission.
+
+    Raises:
+        TraceInvalid: a file can't be simulated on this cluster.
+        OSError: a file can't be read.
+    """
+    files = [trace.read_trace(path) for path in traces]
+    files += [dag.read_dag(path, submit_s=submit_s, job=number) for number, (path, submit_s) in enumerate(dags)]
+    names = [f"{path.name}/" if len(files) > 1 else "" for path in traces]
+    names += _workflow_names([path for path, _ in dags])
+    records: list[TraceRecord] = []
+    rows: list[tuple[int, int]] = []
+    for number, (file, name) in enumerate(zip(files, names, strict=True)):
+        # Needs are indexes in the file's own list; here the lists are joined.
+        offset = len(records)
+        for record in file.records:
+            needs = tuple(need + offset for need in record.needs)
+            records.append(replace(record, label=name + record.label, needs=needs) if name or needs else record)
+            rows.append((number, record.row))
+    tasks = workload.build(records, cluster, timeout_factor=timeout_factor)
+    order = sorted(range(len(records)), key=rows.__getitem__)
+    notes = [note for file in files for note in file.notes]
+    if any(contestant.by_user for contestant in contestants) and not any(record.user for record in records):
+        notes.append("The trace names no users: to `fair` all tasks are of one.")
+    return Simulation(tasks, tuple(order), cluster, contestants, tuple(notes), promises)
+
+
+def _workflow_names(paths: Sequence[Path]) -> list[str]:
+    """Prefixes of task names. A workflow that is given several times gets a number."""
+    names, seen = [], Counter[str]()
+    for path in paths:
+        seen[path.name] += 1
+        names.append(f"{path.stem}/" if seen[path.name] == 1 else f"{path.stem}#{seen[path.name]}/")
+    return names
+
+
+def _names(texts: Sequence[str]) -> list[str]:
+    """``fifo,aging_sjf:beta=2,gamma=1`` is two policies: a part with = and no colon belongs to the one before."""
+    names: list[str] = []
+    for text in texts:
+        own: list[str] = []
+        for part in text.split(","):
+            if own and "=" in part and ":" not in part:
+                own[-1] += f",{part}"
+            else:
+                own.append(part)
+        names.extend(name.strip() for name in own)
+    return list(dict.fromkeys(names))
+
+
+def promises_matter(tasks: Sequence[WorkloadTask], cluster: ClusterSpec) -> bool:
+    """Whether promised starts can change when tasks start.
+
+    They can't if all tasks run to their timeouts on one node and have the same priority. Then a plan that is made anew
+    gives a promised task the same reservation again.
+    """
+    return (
+        len(cluster.nodes) > 1
+        or any(item.needs or item.run_s != item.task.timeout_s for item in tasks)
+        or len({item.task.priority for item in tasks}) > 1
+    )
+
+
+def _promises(contestant: Contestant, policy: Policy) -> bool:
+    """Whether starts are promised at all. If not, a pass may end as soon as nothing more can start."""
+    return policy.static and contestant.discipline in (Discipline.CONSERVATIVE, Discipline.EASY)
+
+
+def _policy(text: str) -> Policy:
+    try:
+        return policies.by_name(text)
+    except policies.BadPolicy as error:
+        raise BadValue(str(error)) from error

@@ -1,0 +1,217 @@
+"""A simulated cluster, whose clock jumps from event to event. Its pass is the one that serves the live queue.
+
+At each moment all ends come first, then all tasks that can be queued, then one pass. Times are in seconds.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from headway.ids import NodeId, TaskId
+
+from ..model import Gpu, Task
+from ..order.policy import ClusterView, Policy
+from ..order.queue import TaskQueue
+from ..planning.bookings import Booking, Reservation
+from ..planning.pass_model import PassInput, PassSettings, Placement, Plan
+from ..planning.placement import FreeResources, full_capacity
+from .cluster_spec import ClusterSpec
+from .measures import TaskLife
+from .workload import WorkloadTask
+
+Planner = Callable[[PassInput], Plan]
+
+_SLACK_S = 1e-6  # the rounding error of a sum of seconds
+
+
+class StuckError(Exception):
+    """Tasks wait, nothing runs or will come, and the pass starts none: a bug of a policy or of the pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class SimulationOutcome:
+    """When each task of the workload ran, in their order, and whether promised starts were kept."""
+
+    lives: tuple[TaskLife, ...]
+    passes: int
+    promised: int  # tasks that had a promised start
+    missed: int  # how many of these started later, to the microsecond
+    policy_failed: str = ""  # why the policy first failed, so that `aging_sjf` ordered the queue; empty: it did not
+
+
+class SimulatedCluster:
+    """One run of a workload. ``policy`` must be a new object, since a policy may learn. ``run`` may be called once."""
+
+    def __init__(
+        self,
+        workload: Sequence[WorkloadTask],
+        cluster: ClusterSpec,
+        policy: Policy,
+        settings: PassSettings,
+        planner: Planner,
+    ) -> None:
+        self._workload = workload
+        self._policy = policy
+        self._settings = settings
+        self._planner = planner
+        self._gpus = cluster.gpus
+        self._free_resources = [full_capacity(node, order) for order, node in enumerate(cluster.nodes)]
+        self._free_on: dict[NodeId, FreeResources] = {free.node.id: free for free in self._free_resources}
+        self._cards: dict[str, Gpu] = {gpu.uuid: gpu for node in cluster.nodes for gpu in node.gpus}
+        self._last_used: dict[str, float] = {}
+        self._queue = TaskQueue(policy)
+        self._number = {item.task.id: i for i, item in enumerate(workload)}
+        self._tasks: dict[TaskId, Task] = {}  # waiting
+        self._running: dict[TaskId, Booking] = {}
+        self._reservations: dict[TaskId, Reservation] = {}
+        self._promises: dict[TaskId, float] = {}
+        self._promised = self._missed = self._passes = 0
+        self._policy_failed = ""
+        self._ends: list[tuple[float, int]] = []
+        self._wake_s: float | None = None
+        self._queued_s = [0.0] * len(workload)
+        self._start_s = [0.0] * len(workload)
+        self._children: dict[int, list[int]] = {}
+        self._open_needs = [len(item.needs) for item in workload]
+        for i, item in enumerate(workload):
+            for need in item.needs:
+                self._children.setdefault(need, []).append(i)
+        roots = (i for i, item in enumerate(workload) if not item.needs)
+        self._arrivals = sorted(roots, key=lambda i: workload[i].task.submitted_at)
+
+    def run(self, on_ended: Callable[[int], None] = lambda count: None) -> SimulationOutcome:
+        """Runs the whole workload. ``on_ended`` is called with the number of tasks that have just ended.
+
+        Raises:
+            StuckError: a pass starts none of the waiting tasks, and nothing else can happen.
+        """
+        arrived = 0
+        while arrived < len(self._arrivals) or self._ends or self._tasks:
+            now = self._next_instant(arrived)
+            ended = self._end_all(now)
+            while arrived < len(self._arrivals):
+                i = self._arrivals[arrived]
+                if self._workload[i].task.submitted_at > now:
+                    break
+                self._enqueue(i, now)
+                arrived += 1
+            while self._tasks and self._pass(now):
+                pass
+            if ended:
+                on_ended(ended)
+        lives = tuple(map(self._life, range(len(self._workload))))
+        return SimulationOutcome(lives, self._passes, self._promised, self._missed, self._policy_failed)
+
+    def _next_instant(self, arrived: int) -> float:
+        instants = [self._ends[0][0]] if self._ends else []
+        if arrived < len(self._arrivals):
+            instants.append(self._workload[self._arrivals[arrived]].task.submitted_at)
+        if self._tasks and self._wake_s is not None:
+            instants.append(self._wake_s)
+        if not instants:
+            first = next(iter(self._tasks))
+            raise StuckError(
+                f"{len(self._tasks)} tasks wait on an idle cluster and none starts, {first.name} among them"
+            )
+        return min(instants)
+
+    def _end_all(self, now: float) -> int:
+        ended = 0
+        freed: list[int] = []
+        while self._ends and self._ends[0][0] <= now:
+            _, i = heapq.heappop(self._ends)
+            self._end(i)
+            freed.extend(self._children.get(i, ()))
+            ended += 1
+        for child in freed:
+            self._open_needs[child] -= 1
+            if self._open_needs[child] == 0:
+                self._enqueue(child, now)
+        return ended
+
+    def _end(self, i: int) -> None:
+        booking = self._running.pop(self._workload[i].task.id)
+        free = self._free_on[booking.node_id]
+        free.cpu_centi += booking.shape.cpu_centi
+        free.memory_bytes += booking.shape.memory_bytes
+        free.gpus.extend(self._cards[uuid] for uuid in booking.gpu_uuids)
+        self._queue.ended(self._workload[i].task, self._workload[i].run_s)
+
+    def _enqueue(self, i: int, now: float) -> None:
+        task = self._workload[i].task
+        if task.queued_at != now:
+            task = replace(task, queued_at=now)
+        self._queued_s[i] = now
+        self._tasks[task.id] = task
+        self._queue.add(task, runnable=True)
+
+    def _pass(self, now: float) -> bool:
+        """Makes one pass and starts its tasks. Returns whether another pass is due at once."""
+        self._passes += 1
+        plan = self._planner(
+            PassInput(
+                now_s=now,
+                wall_s=now,
+                queue=self._queue,
+                tasks=self._tasks,
+                free_resources=self._free_resources,
+                running=tuple(self._running.values()),
+                reservations=self._reservations,
+                policy=self._policy,
+                view=ClusterView(self._gpus, self._queue.waiting_gpu_s),
+                settings=self._settings,
+                last_used=lambda uuid: self._last_used.get(uuid, 0.0),
+            )
+        )
+        self._policy_failed = self._policy_failed or self._worded(plan.policy_failed)
+        self._reservations = dict(plan.promised)
+        for task_id, reservation in self._reservations.items():
+            if reservation.promised_s is not None and task_id not in self._promises:
+                self._promises[task_id] = reservation.promised_s
+                self._promised += 1
+        for placement in plan.placements:
+            self._start(placement, now)
+        wake_s = plan.next_wake_s
+        self._wake_s = wake_s if wake_s is not None and wake_s > now else None
+        return plan.more
+
+    def _worded(self, failure: str) -> str:
+        """A policy's failure with the row of the task in the file, since its id here means nothing to people."""
+        for task_id in self._tasks if failure else ():
+            if (named := f" failed for {task_id}: ") in failure:
+                where = self._workload[self._number[task_id]].where
+                return failure.replace(named, f" failed for {where}: ", 1) if where else failure
+        return failure
+
+    def _start(self, placement: Placement, now: float) -> None:
+        i = self._number[placement.task_id]
+        task = self._tasks.pop(placement.task_id)
+        self._queue.remove(task.id)
+        self._reservations.pop(task.id, None)
+        if now > self._promises.pop(task.id, now) + _SLACK_S:
+            self._missed += 1
+        self._free_on[placement.node_id].take(task.shape, placement.gpu_uuids)
+        for uuid in placement.gpu_uuids:
+            self._last_used[uuid] = now
+        limits_s = self._settings.start_limit_s + self._settings.stop_limit_s
+        self._running[task.id] = Booking(
+            task.id, task.owner, placement.node_id, task.shape, placement.gpu_uuids, task.timeout_s,
+            now + task.timeout_s + limits_s,
+        )  # fmt: skip
+        self._start_s[i] = now
+        heapq.heappush(self._ends, (now + self._workload[i].run_s, i))
+
+    def _life(self, i: int) -> TaskLife:
+        item = self._workload[i]
+        return TaskLife(
+            queued_s=self._queued_s[i],
+            start_s=self._start_s[i],
+            end_s=self._start_s[i] + item.run_s,
+            gpus=item.task.shape.gpus,
+            cpu_centi=item.task.shape.cpu_centi,
+            job=item.task.id.job_id,
+            submit_s=item.task.submitted_at,
+            timed_out=item.timed_out,
+        )

@@ -1,0 +1,177 @@
+"""Tasks, attempts and nodes as rows of the database, and back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from functools import lru_cache
+from typing import Any
+
+from sqlalchemy import Row
+
+from headway.ids import AttemptId, JobId, NodeId, TaskId
+from headway.model.reasons import EndReason, EndWord
+from headway.states import Admission, AttemptState, NodeHealth, TaskState
+
+from ..model import Attempt, Condition, Extension, Gpu, Node, Shape, Task
+
+
+def task_fixed(task: Task) -> tuple[Any, ...]:
+    """The columns that never change."""
+    shape = task.shape
+    return (
+        task.id.job_id, task.id.name, task.generation, task.owner, task.job_name, task.priority, task.tail_timeout_s,
+        shape.cpu_centi, shape.memory_bytes, shape.gpus, _list_json(shape.gpu_models), shape.gpu_memory_bytes,
+        task.timeout_s, task.retries, _image_json(shape), *task.prints, task.grace_s,
+    )  # fmt: skip
+
+
+def task_moving(task: Task) -> tuple[Any, ...]:
+    """The columns that may change."""
+    return (
+        task.submitted_at, task.held, task.state.value, task.queued_at, task.not_before, task.attempt,
+        task.user_failures, task.platform_failures, task.losses, task.refusals, _list_json(task.avoid),
+        _list_json(task.disowned), task.event_seq, task.command_seq, task.cancel_by, task.ended_at,
+        _reason_json(task.reason), task.spent_s,
+    )  # fmt: skip
+
+
+def task_of(row: Row[Any]) -> Task:
+    # Unpacked in the order of the table: a start with a long queue reads hundreds of thousands of these.
+    (
+        job_id, name, generation, owner, job_name, priority, submitted_at, tail_timeout_s, cpu_centi, memory_bytes,
+        gpus, gpu_models, gpu_memory_bytes, timeout_s, retries, held, state, queued_at, not_before, attempt,
+        user_failures, platform_failures, losses, refusals, avoid, disowned, event_seq, command_seq, cancel_by,
+        ended_at, reason, image, command_print, task_print, spent_s, grace_s,
+    ) = tuple(row)  # fmt: skip
+    shape = _shape(cpu_centi, memory_bytes, gpus, gpu_models, gpu_memory_bytes, image)
+    return Task(
+        TaskId(JobId(job_id), name), generation, owner, job_name, priority, submitted_at, tail_timeout_s, shape,
+        timeout_s, retries, held, _TASK_STATES[state], queued_at, not_before, attempt, user_failures,
+        platform_failures, losses, refusals, _list(avoid), _list(disowned), event_seq, command_seq, cancel_by,
+        ended_at, _reason(reason), spent_s, (command_print, task_print), grace_s,
+    )  # fmt: skip
+
+
+_TASK_STATES = {state.value: state for state in TaskState}
+
+
+@lru_cache(maxsize=10_000)
+def _shape(cpu_centi: int, memory_bytes: int, gpus: int, gpu_models: str, gpu_memory_bytes: int, image: str) -> Shape:
+    # Tasks are mostly alike: all tasks of a shape share one object.
+    asks = json.loads(image) if image else ()
+    return Shape(cpu_centi, memory_bytes, gpus, _list(gpu_models), gpu_memory_bytes, *asks)
+
+
+def _image_json(shape: Shape) -> str:
+    if shape.is_plain and not shape.image:
+        return ""
+    return json.dumps([shape.architecture, shape.require_cuda, shape.image, shape.needs_image_there])
+
+
+def attempt_fixed(attempt: Attempt) -> tuple[Any, ...]:
+    """The columns that never change."""
+    return (
+        attempt.id.task.job_id, attempt.id.task.name, attempt.id.number, attempt.generation, attempt.node_id,
+        attempt.shape.cpu_centi, attempt.shape.memory_bytes, _list_json(attempt.gpu_uuids),
+        attempt.of_runs, attempt.queued_at, attempt.placed_at, *attempt.prints, attempt.owner, len(attempt.gpu_uuids),
+        attempt.boot_id, attempt.placed_s,
+    )  # fmt: skip
+
+
+def attempt_moving(attempt: Attempt) -> tuple[Any, ...]:
+    """The columns that may change."""
+    return (
+        attempt.state.value, attempt.incarnation, attempt.answered_at, attempt.accepted_at,
+        attempt.container_started_at, attempt.started_at, attempt.ended_at, attempt.run_s,
+        attempt.stop_word, attempt.stop_at, attempt.peak_memory_bytes, attempt.stdout_bytes,
+        attempt.stderr_bytes, attempt.dropped_bytes,
+        attempt.image_id, _list_json(attempt.warnings), _reason_json(attempt.reason), attempt.timeout_s,
+        _list_json([asdict(one) for one in attempt.extensions]), attempt.counted_s, attempt.freed_at,
+    )  # fmt: skip
+
+
+def attempt_of(row: Row[Any], shape: Shape | None = None) -> Attempt:
+    gpu_uuids = _list(row.gpu_uuids)
+    return Attempt(
+        id=AttemptId(TaskId(JobId(row.job_id), row.name), row.number),
+        generation=row.generation,
+        state=AttemptState(row.state),
+        node_id=NodeId(row.node_id),
+        incarnation=row.incarnation,
+        shape=shape or Shape(row.cpu_centi, row.memory_bytes, len(gpu_uuids)),
+        gpu_uuids=gpu_uuids,
+        timeout_s=row.timeout_s,
+        of_runs=row.of_runs,
+        queued_at=row.queued_at,
+        placed_at=row.placed_at,
+        answered_at=row.answered_at,
+        accepted_at=row.accepted_at,
+        container_started_at=row.container_started_at,
+        started_at=row.started_at,
+        ended_at=row.ended_at,
+        run_s=row.run_s,
+        stop_word=row.stop_word,
+        stop_at=row.stop_at,
+        peak_memory_bytes=row.peak_memory_bytes,
+        stdout_bytes=row.stdout_bytes,
+        stderr_bytes=row.stderr_bytes,
+        dropped_bytes=row.dropped_bytes,
+        image_id=row.image_id,
+        warnings=_list(row.warnings),
+        reason=_reason(row.reason),
+        prints=(row.command_print, row.task_print),
+        extensions=tuple(Extension(**one) for one in _list(row.extensions)),
+        counted_s=row.counted_s,
+        owner=row.owner,
+        freed_at=row.freed_at,
+        boot_id=row.boot_id,
+        placed_s=row.placed_s,
+    )
+
+
+def _list_json(values: Sequence[Any]) -> str:
+    return json.dumps(list(values)) if values else "[]"
+
+
+def _list(text: str) -> tuple[Any, ...]:
+    return () if text == "[]" else tuple(json.loads(text))
+
+
+def _reason_json(reason: EndReason | None) -> str | None:
+    if reason is None:
+        return None
+    return json.dumps(
+        {"word": reason.word.value, "exit_code": reason.exit_code, "signal": reason.signal, "detail": reason.detail}
+    )
+
+
+def _reason(text: str | None) -> EndReason | None:
+    if text is None:
+        return None
+    data = json.loads(text)
+    return EndReason(EndWord(data["word"]), data["exit_code"], data["signal"], data["detail"])
+
+
+def node_json(node: Node) -> str:
+    # Images are left out: there are up to a thousand digests, and ResourceManager's first message has them again.
+    return json.dumps(asdict(replace(node, images=frozenset())) | {"images": []})
+
+
+def node_of(text: str) -> Node:
+    data = json.loads(text)
+    return Node(
+        id=NodeId(data["id"]),
+        incarnation=data["incarnation"],
+        address=data["address"],
+        health=NodeHealth(data["health"]),
+        admission=Admission(data["admission"]),
+        cpu_centi=data["cpu_centi"],
+        memory_bytes=data["memory_bytes"],
+        gpus=tuple(Gpu(**gpu) for gpu in data["gpus"]),
+        conditions=tuple(Condition(**condition) for condition in data["conditions"]),
+        architecture=data.get("architecture", ""),
+        driver_version=data.get("driver_version", ""),
+        cuda_version=data.get("cuda_version", ""),
+    )

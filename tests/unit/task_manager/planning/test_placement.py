@@ -1,0 +1,333 @@
+"""Where tasks fit, what a pass starts, and why the others wait."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headway.ids import NodeId
+from headway.model.reasons import EndReason, EndWord
+from task_manager.limits import AdmissionLimits
+from task_manager.model import Gpu, Shape, Task
+from task_manager.order.policy import AgingSjf
+from task_manager.order.queue import TaskQueue
+from task_manager.planning.admission import GpuHoldings
+from task_manager.planning.explain import ClusterSnapshot, could_ever_run, wait_reasons
+from task_manager.planning.placement import CpuTasks, FreeResources, choose, fits, full_capacity, shortages
+from tests.support.scheduling import greedy
+from tests.unit.task_manager.rig import GiB, a_node, a_task, blocked, gpus_of, tid
+
+CPU_ONLY = Shape(100, GiB)
+
+
+def rooms(*nodes: Any) -> list[FreeResources]:
+    return [full_capacity(node, order) for order, node in enumerate(nodes)]
+
+
+def queue_of(*tasks: Task) -> TaskQueue:
+    queue = TaskQueue(AgingSjf())
+    for task in tasks:
+        queue.add(task, runnable=True)
+    return queue
+
+
+def test_gpu_tasks_go_where_the_fewest_suitable_cards_are_left() -> None:
+    nodes = rooms(a_node("big", gpus=8), a_node("small", gpus=2), a_node("none"))
+    choice = choose(Shape(100, GiB, 1), nodes)
+    assert choice is not None
+    assert choice.node_id == "small"
+    choice = choose(Shape(100, GiB, 4), nodes)
+    assert choice is not None
+    assert choice.node_id == "big"
+
+
+@pytest.mark.parametrize(
+    ("cpu_tasks", "free_cpu_node", "want"),
+    [
+        (CpuTasks.LAST_RESORT, True, "cpu"),
+        (CpuTasks.LAST_RESORT, False, "gpu"),
+        (CpuTasks.ALWAYS, True, "gpu"),
+        (CpuTasks.NEVER, True, "cpu"),
+        (CpuTasks.NEVER, False, None),
+    ],
+)
+def test_tasks_without_gpus_and_nodes_with_some(cpu_tasks: CpuTasks, free_cpu_node: bool, want: str | None) -> None:
+    there = rooms(a_node("gpu", gpus=2), a_node("cpu", cpu=400 if free_cpu_node else 50))
+    choice = choose(CPU_ONLY, there, cpu_tasks=cpu_tasks)
+    assert (choice.node_id if choice else None) == want
+
+
+def test_cards_smallest_first_then_least_recently_used() -> None:
+    cards = (
+        Gpu("big", "A100", 80 * GiB, 0),
+        Gpu("used", "A100", 40 * GiB, 1),
+        Gpu("rested", "A100", 40 * GiB, 2),
+    )
+    last = {"used": 7.0, "rested": 3.0, "big": 0.0}
+    choice = choose(Shape(100, GiB, 2), rooms(a_node(gpus=cards)), last_used=lambda uuid: last[uuid])
+    assert choice is not None
+    assert choice.gpu_uuids == ("rested", "used")
+
+
+def test_model_and_memory_are_exact_and_sick_or_borrowed_cards_are_not_given() -> None:
+    cards = (
+        Gpu("sick", "A100", 80 * GiB, 0, sick=True),
+        Gpu("busy", "A100", 80 * GiB, 1, busy_outside=True),
+        Gpu("other", "H100", 80 * GiB, 2),
+        Gpu("small", "A100", 40 * GiB, 3),
+        Gpu("right", "A100", 80 * GiB, 4),
+    )
+    shape = Shape(100, GiB, 1, ("A100",), 80 * GiB)
+    choice = choose(shape, rooms(a_node(gpus=cards)))
+    assert choice is not None
+    assert choice.gpu_uuids == ("right",)
+    assert choose(Shape(100, GiB, 2, ("A100",), 80 * GiB), rooms(a_node(gpus=cards))) is None
+
+
+def test_nodes_where_it_went_wrong_come_last_but_are_not_excluded() -> None:
+    there = rooms(a_node("n1"), a_node("n2"))
+    choice = choose(CPU_ONLY, there, avoid={NodeId("n1")})
+    assert choice is not None
+    assert choice.node_id == "n2"
+    choice = choose(CPU_ONLY, there[:1], avoid={NodeId("n1")})
+    assert choice is not None
+
+
+def test_a_short_task_is_not_bound_to_the_busy_machine() -> None:
+    there = rooms(a_node("n1", cpu=100), a_node("n2", cpu=100))
+    plan = greedy(queue_of(a_task("long", timeout=9e4), a_task("short", at=1.0, timeout=5)), there)
+    assert sorted(p.node_id for p in plan.placements) == ["n1", "n2"]
+
+
+def test_a_task_without_gpus_starts_behind_waiting_gpu_tasks() -> None:
+    waiting = [a_task(f"g{i}", gpus=1) for i in range(3)]
+    there = rooms(a_node(gpus=1, cpu=1000))
+    there[0].gpus = []
+    plan = greedy(queue_of(*waiting, a_task("cpu", at=999.0)), there)
+    assert [p.task_id.name for p in plan.placements] == ["cpu"]
+    assert plan.no_room == {waiting[0].shape}
+
+
+def test_a_gpu_task_behind_two_thousand_that_do_not_fit_starts_in_the_next_pass() -> None:
+    heavy = [a_task(f"c{i:04d}", cpu=10_000 + i, at=float(i)) for i in range(2000)]
+    plan = greedy(queue_of(*heavy, a_task("gpu", gpus=1, at=1e6)), rooms(a_node(gpus=1)))
+    assert [p.task_id.name for p in plan.placements] == ["gpu"]
+
+
+@pytest.mark.parametrize("shapes", [1, 10_000])
+def test_a_pass_over_ten_thousand_waiting_tasks_is_short(shapes: int) -> None:
+    queue = queue_of(*(a_task(f"t{i:05d}", gpus=1, memory=GiB + i % shapes, at=float(i)) for i in range(10_000)))
+    there = rooms(*(a_node(f"n{i}", gpus=8) for i in range(32)))
+    for room in there[1:]:
+        room.gpus = []
+    start = time.process_time()
+    plan = greedy(queue, there)
+    took_s = time.process_time() - start
+    assert len(plan.placements) == 8
+    assert took_s < 1.0
+
+
+_shapes = st.builds(
+    Shape,
+    st.integers(1, 400),
+    st.integers(1, 4).map(lambda n: n * GiB),
+    st.integers(0, 3),
+    st.sampled_from([(), ("A100",), ("H100",), ("A100", "H100")]),
+)
+_nodes = st.lists(
+    st.tuples(st.integers(50, 800), st.integers(1, 16), st.integers(0, 3), st.sampled_from(["A100", "H100"])),
+    min_size=1,
+    max_size=4,
+)
+
+
+@given(st.lists(_shapes, max_size=20), _nodes)
+def test_a_pass_books_nothing_twice_and_leaves_nothing_that_fits(
+    shapes: list[Shape], nodes: list[tuple[int, int, int, str]]
+) -> None:
+    tasks = {tid(f"t{i:02d}"): a_task(f"t{i:02d}", at=float(i)) for i in range(len(shapes))}
+    queue = TaskQueue(AgingSjf())
+    shape_of = {}
+    for (task_id, task), shape in zip(tasks.items(), shapes, strict=True):
+        made = a_task(task_id.name, at=task.submitted_at, cpu=shape.cpu_centi, memory=shape.memory_bytes,
+                      gpus=shape.gpus, models=shape.gpu_models)  # fmt: skip
+        queue.add(made, runnable=True)
+        shape_of[task_id] = made.shape
+    made_nodes = [
+        a_node(f"n{i}", cpu=cpu, memory=mem * GiB, gpus=gpus_of(f"n{i}", gpus, model))
+        for i, (cpu, mem, gpus, model) in enumerate(nodes)
+    ]
+    there = rooms(*made_nodes)
+    plan = greedy(queue, there)
+    started = [p.task_id for p in plan.placements]
+    cards = [uuid for p in plan.placements for uuid in p.gpu_uuids]
+    assert len(started) == len(set(started))
+    assert len(cards) == len(set(cards))
+    for room in there:
+        here = [shape_of[p.task_id] for p in plan.placements if p.node_id == room.node.id]
+        assert sum(s.cpu_centi for s in here) <= room.node.cpu_centi
+        assert sum(s.memory_bytes for s in here) <= room.node.memory_bytes
+    for placement in plan.placements:
+        assert len(placement.gpu_uuids) == shape_of[placement.task_id].gpus
+    for task_id in shape_of.keys() - set(started):
+        assert not any(fits(shape_of[task_id], room) for room in there)
+
+
+@given(_shapes, _nodes)
+def test_what_explains_is_what_decides(shape: Shape, nodes: list[tuple[int, int, int, str]]) -> None:
+    for cpu_tasks in CpuTasks:
+        for room in rooms(
+            *(
+                a_node(f"n{i}", cpu=c, memory=m * GiB, gpus=gpus_of(f"n{i}", g, k))
+                for i, (c, m, g, k) in enumerate(nodes)
+            )
+        ):
+            assert (choose(shape, [room], cpu_tasks=cpu_tasks) is None) == bool(shortages(shape, room, cpu_tasks))
+
+
+@pytest.mark.parametrize(
+    ("task", "nodes", "want"),
+    [
+        ({"gpus": 9}, [{"gpus": 8}, {"gpus": 4}], "asks for 9 GPUs, the largest has 8"),
+        ({"memory": 1024 * GiB}, [{}], "asks for 1TiB of memory, the largest has 64GiB"),
+        ({"gpus": 1, "models": ("H100",)}, [{"gpus": 8}], "asks for 1 GPU of model H100, the largest has 0"),
+        ({"cpu": 900}, [{}], "asks for 9 CPUs, the largest has 8"),
+        ({"gpus": 2, "cpu": 800}, [{"gpus": 2, "cpu": 400}, {"cpu": 800}], "together"),
+    ],
+)
+def test_what_no_machine_could_ever_run_is_told_in_numbers(
+    task: dict[str, Any], nodes: list[dict[str, Any]], want: str
+) -> None:
+    there = [a_node(f"n{i}", **facts) for i, facts in enumerate(nodes)]
+    verdict = could_ever_run(a_task(**task).shape, there)
+    assert not verdict.satisfiable
+    assert want in verdict.sentence
+    waits = wait_reasons(a_task(**task), ClusterSnapshot(rooms(*there)), ahead=0)
+    assert [reason.word for reason in waits] == ["no_such_node_yet"]
+    assert want in waits[0].sentence
+
+
+@pytest.mark.parametrize(
+    ("task", "nodes", "want"),
+    [
+        (
+            {"cpu": 800},
+            [{"gpus": 2}, {"cpu": 400}],
+            "Only machines with GPUs could run it, and they are kept for tasks that ask for GPUs. The others are too "
+            "small: it asks for 8 CPUs, the largest has 4.",
+        ),
+        (
+            {"cpu": 400, "memory": 32 * GiB},
+            [{"gpus": 2}, {"cpu": 400, "memory": 16 * GiB}, {"cpu": 200}],
+            "Only machines with GPUs could run it, and they are kept for tasks that ask for GPUs.",
+        ),
+        ({}, [{"gpus": 1}], "All machines have GPUs and are kept for tasks that ask for GPUs."),
+        ({"cpu": 900}, [{"gpus": 1}, {}], "No machine is big enough: it asks for 9 CPUs, the largest has 8."),
+    ],
+)
+def test_that_gpu_nodes_are_kept_is_the_reason_where_only_they_would_do(
+    task: dict[str, Any], nodes: list[dict[str, Any]], want: str
+) -> None:
+    there = [a_node(f"n{i}", **facts) for i, facts in enumerate(nodes)]
+    assert could_ever_run(a_task(**task).shape, there, CpuTasks.NEVER).sentence == want
+    (only,) = wait_reasons(a_task(**task), ClusterSnapshot(rooms(*there), CpuTasks.NEVER), ahead=0)
+    assert (only.word, only.sentence) == ("no_such_node_yet", want)
+
+
+@pytest.mark.parametrize(
+    ("models", "want"),
+    [
+        (("B200",), "the largest has 0 (there are NVIDIA A40, NVIDIA H200; did you mean NVIDIA H200?)."),
+        (("Gaudi",), "the largest has 0 (there are NVIDIA A40, NVIDIA H200)."),
+        (("A40",), "asks for 3 GPUs of model A40, the largest has 2."),
+    ],
+)
+def test_an_unknown_model_is_told_with_those_that_there_are(models: tuple[str, ...], want: str) -> None:
+    cards = (*gpus_of("n1", 2, "NVIDIA A40"), *gpus_of("n2", 2, "NVIDIA H200"))
+    verdict = could_ever_run(a_task(gpus=3, models=models).shape, [a_node(gpus=cards)])
+    assert verdict.sentence.endswith(want)
+
+
+def test_a_machines_memory_is_told_in_round_numbers() -> None:
+    verdict = could_ever_run(a_task(memory=64 * GiB).shape, [a_node(memory=24_012_684_698)])
+    assert verdict.sentence == "No machine is big enough: it asks for 64GiB of memory, the largest has 22.3GiB."
+
+
+def test_without_machines_it_waits_for_workers() -> None:
+    assert could_ever_run(CPU_ONLY, []).satisfiable
+    (only,) = wait_reasons(a_task(), ClusterSnapshot([]), ahead=3)
+    assert only.word == "no_such_node_yet"
+    assert "waits for workers" in only.sentence
+
+
+def _taken(room: FreeResources, **left: Any) -> FreeResources:
+    for name, value in left.items():
+        setattr(room, name, value)
+    return room
+
+
+@pytest.mark.parametrize(
+    ("task", "room", "want"),
+    [
+        ({}, _taken(full_capacity(a_node()), cpu_centi=50), ["waiting_for_cpu_or_memory", "behind_higher_priority"]),
+        ({"gpus": 1}, _taken(full_capacity(a_node(gpus=2)), gpus=[]), ["waiting_for_gpu", "behind_higher_priority"]),
+        (
+            {"gpus": 1, "models": ("H100",)},
+            _taken(full_capacity(a_node(gpus=(*gpus_of("n1", 2), Gpu("h", "H100", GiB)))), gpus=list(gpus_of("n1", 2))),
+            ["waiting_for_gpu_model", "behind_higher_priority"],
+        ),
+        (
+            {"gpus": 1},
+            full_capacity(a_node(gpus=(Gpu("x", "A100", GiB, busy_outside=True),))),
+            ["waiting_for_gpu", "behind_higher_priority", "gpu_busy_outside"],
+        ),
+        ({}, full_capacity(a_node(conditions=(blocked("mount_unavailable"),))), ["mount_unavailable"]),
+        ({"held": True}, full_capacity(a_node()), ["held"]),
+        ({}, full_capacity(a_node()), []),
+    ],
+)
+def test_reasons_of_waiting(task: dict[str, Any], room: FreeResources, want: list[str]) -> None:
+    assert [reason.word for reason in wait_reasons(a_task(**task), ClusterSnapshot([room]), ahead=2)] == want
+
+
+def test_a_pause_is_told_by_what_is_left_of_it_whatever_the_wall_clock_says() -> None:
+    task = a_task(not_before=9.0, reason=EndReason(EndWord.START_FAILED, detail="No room."))
+    (only,) = wait_reasons(task, ClusterSnapshot([full_capacity(a_node())]), ahead=2, pause_s=18.6)
+    assert (only.word, only.sentence[:40]) == ("retry_pause", "It is tried again in 19 s. No room. The ")
+    assert wait_reasons(task, ClusterSnapshot([full_capacity(a_node())]), ahead=2) == []
+
+
+def test_what_rules_a_task_out_is_told_before_what_passes() -> None:
+    limits = AdmissionLimits(max_timeouts=((0, 3_600.0), (4, 86_400.0)), running_gpus_per_user=2)
+    busy, holdings = _taken(full_capacity(a_node(gpus=2)), gpus=[]), GpuHoldings({"ann": 2})
+    found = wait_reasons(
+        a_task(gpus=2, timeout=7_200.0), ClusterSnapshot([busy], limits=limits, holdings=holdings), ahead=1
+    )
+    assert [reason.word for reason in found] == [
+        "no_such_node_yet", "user_limit", "waiting_for_gpu", "behind_higher_priority",
+    ]  # fmt: skip
+    assert "allows at most 1h" in found[0].sentence
+    found = wait_reasons(a_task(gpus=3, held=True), ClusterSnapshot([busy], holdings=GpuHoldings({"ann": 2})), ahead=1)
+    assert [reason.word for reason in found] == ["no_such_node_yet", "held"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "want"),
+    [
+        ({"gpus": 1}, "asks for 1 GPU with 25GiB, the largest has 0 (the largest card has 24GiB)."),
+        ({"gpus": 2, "models": ("A40",)},
+         "asks for 2 GPUs of model A40 with 25GiB each, the largest has 0 (the largest card of this model has "
+         "16GiB)."),
+        ({"gpus": 1, "models": ("B1",)},
+         "asks for 1 GPU of model B1 with 25GiB, the largest has 0 (there are A30, A40)."),
+        ({"gpus": 9, "gpu_memory": GiB}, "asks for 9 GPUs with 1GiB each, the largest has 2."),
+    ],
+)  # fmt: skip
+def test_cards_that_are_too_small_are_told_with_the_largest_that_there_is(asked: dict[str, Any], want: str) -> None:
+    cards = (*gpus_of("n1", 1, "A30", 24 * GiB), *gpus_of("n2", 1, "A40", 16 * GiB))
+    verdict = could_ever_run(a_task(**{"gpu_memory": 25 * GiB, **asked}).shape, [a_node(gpus=cards)])
+    assert verdict.sentence == f"No machine is big enough: it {want}"
