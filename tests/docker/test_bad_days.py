@@ -17,7 +17,7 @@ from tests.support.waiting import soon
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
 COUNT = 50
-_LEASES: dict[str, Any] = {
+LEASES: dict[str, Any] = {
     "cluster__lease_s": 12,
     "cluster__heartbeat_s": 1,
     "cluster__lease_stop_s": 6,
@@ -36,7 +36,7 @@ def engine() -> Iterator[Engine]:
 
 @pytest.fixture
 def house(tmp_path: Path, engine: Engine) -> Iterator[Jobs]:
-    settings = {**DOCKER_SETTINGS, **_LEASES, "worker__cpus": 2, "worker__docker_host": engine.url}
+    settings = {**DOCKER_SETTINGS, **LEASES, "worker__cpus": 2, "worker__docker_host": engine.url}
     with a_cluster(tmp_path, worker__pull_images=False, worker__engine_timeout_s=10, **settings) as cluster:
         yield Jobs(cluster, engine)
     engine.remove_containers()

@@ -58,12 +58,10 @@ def first_lease(
             leases that were not enforced.
         answered: what the last answered heartbeat of this Worker's life gave. None: there was none yet.
     """
-    if answered is not None and not answered.enforced and not launched_enforced:
+    enforced = launched_enforced or (answered is not None and answered.enforced)
+    if arrived_s is None:
         return answered
-    by_arrival = None
-    if arrived_s is not None:
-        by_arrival = lease_after_answer(sent_s=arrived_s, lease_s=lease_s, enforced=launched_enforced, stop_s=stop_s)
-    if answered is None or not answered.enforced:
-        # The launch was sent while leases are enforced: an older answer that says otherwise does not count.
-        return by_arrival if by_arrival is not None else answered
-    return answered if by_arrival is None or not by_arrival.enforced else later_lease(answered, by_arrival)
+    # A launch from a TaskManager that has just started may say that leases are not enforced, while it counts by them.
+    by_arrival = lease_after_answer(sent_s=arrived_s, lease_s=lease_s, enforced=enforced, stop_s=stop_s)
+    # An answer without a limit is older than a launch that has one.
+    return by_arrival if answered is None or not answered.enforced else later_lease(answered, by_arrival)

@@ -242,7 +242,7 @@ class TaskExecutor:
             ) from error
 
     async def _first_lease(self) -> Lease:
-        """The lease with which it begins. Past its deadline it waits for an answered heartbeat, which may discard it."""
+        """The lease with which it begins. Past its deadline it waits until a heartbeat was answered."""
         context, launch, record = self._context, self.launch, self.record
         arrival_counts = record.arrived_boot_id == context.boot_id and (launch.lease_enforced or not self._adopted)
         waited = False

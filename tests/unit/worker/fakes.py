@@ -17,7 +17,7 @@ from tests.support.clock import FakeClock
 from worker.alarms import Alarms
 from worker.attempt.context import ExecutorContext, ExecutorLimits
 from worker.attempt.reporter import AttemptReporter
-from worker.box import BoxEnd, EndRecord, StartedRecord, StopWord, Stream
+from worker.box import BoxEnd, BoxStanding, EndRecord, StartedRecord, StopWord, Stream
 from worker.logs.copier import LogCopier
 from worker.model import AttemptRecord, Owner, WantedImage
 from worker.ports import (
@@ -71,6 +71,13 @@ class FakeRuntime:
     stop_error: OSError | None = None
     extended: list[tuple[AttemptId, int]] = field(default_factory=list)
     extend_error: OSError | None = None
+    withdrawn: set[AttemptId] = field(default_factory=set)
+    hidden: set[AttemptId] = field(default_factory=set)  # their launchers live, and the engine does not know it
+    not_taken: set[AttemptId] = field(default_factory=set)  # no launcher has come yet
+    launches: dict[AttemptId, bytes] = field(default_factory=dict)  # as left in boxes
+    standings: dict[AttemptId, BoxStanding] = field(default_factory=dict)  # instead of what follows from the rest
+    goes_away: bool = False  # the engine stops after it has ended a container
+    was_away: bool = False
     on_change: Callable[[AttemptId], None] = lambda attempt: None
 
     async def open(self, on_change: Callable[[AttemptId], None]) -> None:
@@ -114,6 +121,52 @@ class FakeRuntime:
     async def inspect(self, attempt: AttemptId) -> ContainerFacts:
         self._answer()
         return self.containers.get(attempt, ABSENT)
+
+    async def standing(self, attempt: AttemptId) -> BoxStanding:
+        if attempt in self.standings:
+            return self.standings[attempt]
+        progress = self.records.get(attempt, AttemptProgress())
+        if progress.end is not None:
+            return BoxStanding.ENDED
+        if attempt in self.withdrawn:
+            return BoxStanding.NEVER_STARTED
+        if await self.launcher_lives(attempt):
+            return BoxStanding.RUNS
+        if attempt not in self.orders and attempt not in self.containers and progress.started is None:
+            return BoxStanding.UNUSED
+        begun = progress.started is not None or attempt not in self.not_taken
+        return BoxStanding.OVER if begun else BoxStanding.MAY_START
+
+    async def launcher_lives(self, attempt: AttemptId) -> bool:
+        there = self.containers.get(attempt, ABSENT).state is ContainerState.RUNNING and attempt not in self.not_taken
+        return there or attempt in self.hidden
+
+    async def is_inhabited(self, attempt: AttemptId) -> bool:
+        return await self.launcher_lives(attempt)
+
+    async def withdraw(self, attempt: AttemptId) -> bool:
+        if await self.standing(attempt) in (BoxStanding.UNUSED, BoxStanding.MAY_START, BoxStanding.NEVER_STARTED):
+            self.withdrawn.add(attempt)
+            return True
+        return False
+
+    async def boxes(self) -> Collection[AttemptId]:
+        return [*self.orders, *self.launches]
+
+    async def stored_launch(self, attempt: AttemptId) -> bytes | None:
+        return self.launches.get(attempt)
+
+    async def kill_launcher(self, attempt: AttemptId) -> bool:
+        if self.unkillable:
+            return False
+        self.hidden.discard(attempt)
+        return True
+
+    def engine_was_away(self, at: float) -> bool:
+        return self.was_away
+
+    async def engine_goes_away(self, within_s: float) -> bool:
+        return self.goes_away
 
     async def stop(self, attempt: AttemptId, word: StopWord, grace_ms: int | None = None) -> None:
         if self.stop_error is not None:

@@ -17,6 +17,7 @@ from tests.unit.worker.builders import an_attempt
 from tests.unit.worker.fakes import NS, Rig, a_rig
 from worker import wire
 from worker.attempt.admission import RefuseLaunch
+from worker.attempt.leases import Lease
 from worker.attempt.task_controller import LaunchAccepted, TaskController
 from worker.box import BoxEnd, EndRecord, StopWord
 from worker.model import AttemptStage, Condition, ExtendAttempt, Extension, LaunchAttempt
@@ -301,6 +302,7 @@ async def test_nothing_begins_once_the_worker_closes(desk: Desk) -> None:
     await desk.clock.settle()
     assert not desk.rig.runtime.started
     await desk.restart()
+    desk.controller.lease_answered(Lease())
     await desk.clock.settle()
     assert desk.rig.runtime.started == [A]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import pytest
 
@@ -45,7 +45,7 @@ class Pulse:
                 raise Unavailable("away")
             return self.answer
 
-        async def renew(lease: Lease) -> None:
+        async def renew(lease: Lease, discarded: Collection[AttemptId]) -> None:
             self.renewed.append(lease)
 
         async def stop(orders: Sequence[tuple[AttemptId, StopWord]]) -> None:
