@@ -190,6 +190,7 @@ class EngineFacts:
 
     version: str
     architecture: str = ""  # amd64, arm64
+    keeps_containers: bool = True  # live-restore: containers outlive the engine; also if it is not known
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,7 @@ class BoxFacts:
     locked: bool | None
     has_end: bool
     end_is_broken: bool = False
+    has_started: bool = False
 
 
 def judge(facts: BoxFacts) -> BoxStanding:
@@ -80,7 +81,9 @@ def judge(facts: BoxFacts) -> BoxStanding:
         return BoxStanding.RUNS
     if facts.locked is None or facts.ticket is Ticket.MISSING:
         return BoxStanding.UNKNOWN
-    return BoxStanding.MAY_START if facts.ticket is Ticket.READY else BoxStanding.OVER
+    # A launcher refuses a box in which one has started, whatever its ticket says.
+    may_start = facts.ticket is Ticket.READY and not facts.has_started
+    return BoxStanding.MAY_START if may_start else BoxStanding.OVER
 
 
 def look(box: Box, *, attempt: str, boot_id: str) -> BoxFacts:
@@ -108,6 +111,7 @@ def look(box: Box, *, attempt: str, boot_id: str) -> BoxFacts:
         locked=locked,
         has_end=has_end,
         end_is_broken=broken,
+        has_started=os.path.lexists(box.started),
     )
 
 

@@ -11,7 +11,12 @@ from ..ports import EngineFacts, EngineUnavailable, Runtime
 from .conditions import Conditions
 
 WORD = "engine_unavailable"
+LIVE_RESTORE = "live_restore_off"
 _TROUBLED_S = 2.0
+_ENDS_CONTAINERS = (
+    "The container engine ends all tasks when it stops or is upgraded, because live-restore is off. An admin can put "
+    '{"live-restore": true} into /etc/docker/daemon.json and reload the engine.'
+)
 
 
 class EngineWatch:
@@ -40,6 +45,7 @@ class EngineWatch:
             self._conditions.set(WORD, error.message)
             return False
         self._conditions.set(WORD, "")
+        self._conditions.set(LIVE_RESTORE, "" if self.facts.keeps_containers else _ENDS_CONTAINERS, blocks_work=False)
         return True
 
     async def run(self) -> None:

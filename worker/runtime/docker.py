@@ -96,6 +96,7 @@ class DockerRuntime(BoxedRuntime):
         self._gpu_probe = GpuProbe(engine, identity.node)
         self._folders = EngineFolders(engine)
         self._outages = EngineOutages()
+        self._keeps_containers: bool | None = None  # not asked since the engine came
         self._events = EngineEvents(engine, on_connect=self._connected, on_loss=self._lost, on_event=self._engine_event)
         # More starts at once would only wait for each other in the engine.
         self._starts = StartSlots(min(16, max(8, 2 * (os.cpu_count() or 1))))
@@ -133,7 +134,10 @@ class DockerRuntime(BoxedRuntime):
         architecture = str(version.get("Arch", ""))
         self._images.architecture = architecture
         await self._folders.look()
-        return EngineFacts(version=str(version.get("Version", "")), architecture=architecture)
+        if not self._keeps_containers:  # an admin may turn it on while the engine runs
+            info = await self._engine.quick(lambda api: api.info())
+            self._keeps_containers = bool(info.get("LiveRestoreEnabled", True))
+        return EngineFacts(str(version.get("Version", "")), architecture, self._keeps_containers)
 
     async def cannot_pass_gpus(self) -> str:
         """Why this engine can't give GPUs to containers, in one sentence. Empty: it can."""
@@ -419,6 +423,7 @@ class DockerRuntime(BoxedRuntime):
 
     def _lost(self) -> None:
         self._outages.began(time.time())
+        self._keeps_containers = None
         self._images.trust(False)
         self._gpu_probe.forget()
         self._folders.forget()

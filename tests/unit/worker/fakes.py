@@ -72,6 +72,7 @@ class FakeRuntime:
     extended: list[tuple[AttemptId, int]] = field(default_factory=list)
     extend_error: OSError | None = None
     withdrawn: set[AttemptId] = field(default_factory=set)
+    facts: EngineFacts = EngineFacts("20.10")
     hidden: set[AttemptId] = field(default_factory=set)  # their launchers live, and the engine does not know it
     not_taken: set[AttemptId] = field(default_factory=set)  # no launcher has come yet
     launches: dict[AttemptId, bytes] = field(default_factory=dict)  # as left in boxes
@@ -87,7 +88,7 @@ class FakeRuntime:
 
     async def check(self) -> EngineFacts:
         self._answer()
-        return EngineFacts("20.10")
+        return self.facts
 
     async def prepare(self, wanted: WantedImage, on_fetch: Callable[[], None]) -> LocalImage:
         """As ``images.ports.Images``: tests of lives don't care how an image comes."""

@@ -97,7 +97,7 @@ def test_no_secret_of_the_task_is_in_the_engines_hands() -> None:
 def test_whose_a_container_is() -> None:
     folder = an_attempt().folder
     labels = config()["Labels"] | {"headway.attempt": folder}
-    name = f"/{container_name(folder)}"
+    name = f"/{container_name("lab", folder)}"
     assert folder_of(name, labels, ME) == folder
     assert folder_of("/somebody", labels, ME) is None, "labels that an image brought"
     assert folder_of(name, labels, replace(ME, node="n2")) is None
@@ -117,3 +117,9 @@ def test_whose_a_container_is() -> None:
 )
 def test_an_image_made_on_the_machine_is_not_from_a_registry(image: str, digests: Any, want: bool) -> None:
     assert came_from_registry(image, {"RepoDigests": digests}) is want
+
+
+def test_the_name_of_a_container_carries_its_cluster() -> None:
+    """Two clusters on one engine must not meet in a name."""
+    assert container_name("lab", "j1.a.1") == "headway-lab-j1.a.1"
+    assert container_name("headway", "j1.a.1") == "headway-j1.a.1"
