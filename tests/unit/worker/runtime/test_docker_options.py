@@ -97,7 +97,7 @@ def test_no_secret_of_the_task_is_in_the_engines_hands() -> None:
 def test_whose_a_container_is() -> None:
     folder = an_attempt().folder
     labels = config()["Labels"] | {"headway.attempt": folder}
-    name = f"/{container_name("lab", folder)}"
+    name = "/" + container_name("lab", folder)
     assert folder_of(name, labels, ME) == folder
     assert folder_of("/somebody", labels, ME) is None, "labels that an image brought"
     assert folder_of(name, labels, replace(ME, node="n2")) is None
