@@ -15,8 +15,8 @@ from headway.units import counted, format_size, round_duration, round_size
 from ..limits import AdmissionLimits
 from ..model import Node, Shape, Task
 from . import cuda
-from .admission import GpuHoldings, RefusalGround, limits_reached, ruled_out
 from .bookings import MovedPromise
+from .limit_checks import GpuHoldings, RefusalGround, limits_reached, ruled_out
 from .pass_model import Wait, WaitCause
 from .placement import (
     IMAGE_LACKS,

@@ -15,8 +15,8 @@ from task_manager.limits import AdmissionLimits
 from task_manager.model import Gpu, Shape, Task
 from task_manager.order.policy import AgingSjf
 from task_manager.order.queue import TaskQueue
-from task_manager.planning.admission import GpuHoldings
 from task_manager.planning.explain import ClusterSnapshot, could_ever_run, wait_reasons
+from task_manager.planning.limit_checks import GpuHoldings
 from task_manager.planning.placement import CpuTasks, FreeResources, choose, fits, full_capacity, shortages
 from tests.support.scheduling import greedy
 from tests.unit.task_manager.rig import GiB, a_node, a_task, blocked, gpus_of, tid

@@ -1,4 +1,4 @@
-"""Protobuf messages of the other services as the HTTP API shows them. Pure."""
+"""Converts messages of the other services to what the HTTP API shows. Pure."""
 
 from __future__ import annotations
 
