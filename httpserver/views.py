@@ -9,6 +9,7 @@ from typing import Any
 
 from google.protobuf.message import Message
 
+from headway.model.gpu_readings import reported
 from headway.model.reasons import EndReason, EndWord, WaitWord
 from headway.rpc import convert
 from headway.rpc.v1 import common_pb2 as common
@@ -310,11 +311,7 @@ def gpu(message: rm.Gpu) -> s.Gpu:
         memory_bytes=message.memory_bytes,
         index=message.index,
         simulated=message.simulated,
-        utilisation=if_set(message, "utilisation"),
-        memory_utilisation=if_set(message, "memory_utilisation"),
-        memory_used_bytes=_int_if_set(message, "memory_used_bytes"),
-        temperature_c=if_set(message, "temperature_c"),
-        power_w=if_set(message, "power_w"),
+        **reported(message),
         sick=message.sick,
         busy_outside=message.busy_outside,
         note=message.note,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from headway.model.gpu_readings import readings_of
 from headway.rpc import convert
 from headway.rpc.v1 import common_pb2
 from headway.rpc.v1 import resource_manager_pb2 as rm
@@ -151,14 +152,10 @@ def gpu(reading: GpuReading) -> rm.Gpu:
         index=reading.index,
         pci_bus_id=reading.pci_bus_id,
         simulated=reading.simulated,
-        utilisation=reading.utilisation,
-        memory_utilisation=reading.memory_utilisation,
-        memory_used_bytes=reading.memory_used_bytes,
-        temperature_c=reading.temperature_c,
-        power_w=reading.power_w,
         sick=reading.sick,
         busy_outside=reading.busy_outside,
         note=reading.note,
+        **readings_of(reading),
     )
 
 
