@@ -212,10 +212,10 @@ class TaskExecutor:
             launch=record.launch or b"",
         )
         record.boot_id = context.boot_id
-        context.store.put_later(record)
         self._report(AttemptEventKind.CONTAINER_STARTING)
         facts = await self._container.until_answered(lambda: context.runtime.start(order), limit_s=limits.create_s)
         record.container_id = facts.id
+        context.store.put_later(record)  # its box was made: if that is gone after a restart, it is not made again
         begin_copy(self._context, self.record)
         record.times = replace(record.times, container_started_at=facts.started_at or context.clock.now())
         self._log_line(f"Container {facts.id[:12] or record.attempt.folder} is started.")
