@@ -51,7 +51,9 @@ export function Submit({ user, clone }: { user: User; clone?: string }) {
   const editor = useRef<EditorHandle>(null);
   const sending = useRef(false);
 
-  useEffect(() => saveDraft(user.name, draft), [user.name, draft]);
+  useEffect(() => {
+    saveDraft(user.name, draft);
+  }, [user.name, draft]);
 
   const cloned = draft.cloneOf;
   // A clone opens as text: loss-free, whatever the job holds.
