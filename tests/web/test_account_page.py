@@ -41,7 +41,7 @@ def test_a_password_for_a_registry_is_checked_stored_and_never_shown(
     assert ask(headway, "GET", "/registries").json() == {"registries": []}
     form.get_by_label("Password").fill(PASSWORD)
     form.get_by_role("button", name="Store").click()
-    expect(form.get_by_role("status")).to_contain_text("stored")
+    expect(form.get_by_role("status")).to_contain_text("accepts")
     expect(form.get_by_role("alert")).to_have_count(0)
     row = page.get_by_role("row", name=re.compile(re.escape(registry.host)))
     expect(row).to_contain_text(USER)

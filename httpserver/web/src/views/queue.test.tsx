@@ -64,7 +64,8 @@ it("who is on a page that the queue no longer has comes to its last one", async 
   waiting = 120;
   await act(() => page.client.invalidateQueries());
   await until(() => expect(pages()).toBe("101 to 120 of 120"));
-  expect(tasks()).toHaveLength(20);
+  // The count is drawn before the tasks of the page that it leads to have come.
+  await until(() => expect(tasks()).toHaveLength(20));
   waiting = 0;
   await act(() => page.client.invalidateQueries());
   await until(() => expect(document.body.textContent).toContain("No task waits"));
@@ -79,7 +80,7 @@ it("a search goes as far as is said, and further when asked to", async () => {
   expect(document.body.textContent).toContain("No waiting task matches.");
   await press(button("Search further"));
   await until(() => expect(tasks()).toEqual(["needle / t6000"]));
-  expect(document.body.textContent).toContain("1 of those that wait matches.");
+  expect(document.body.textContent).toContain("1 waiting task matches.");
   expect(document.body.textContent).not.toContain("Search further");
 });
 
