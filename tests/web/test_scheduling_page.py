@@ -267,7 +267,7 @@ def test_a_waiting_task_is_explained_on_both_pages(
         expect(row.locator(f'[data-label="{label}"]')).to_contain_text(re.compile(r"\d:\d\d.*\(in (1 h|59 m)"))
         title = row.locator(f'[data-label="{label}"] time').get_attribute("title") or ""
         assert re.search(r"20\d\d.*(GMT|UTC|[A-Z]{3,4})", title), title
-    expect(row.locator(".why")).to_contain_text("asks for 2 GPUs, 1 free")
+    expect(row.locator(".why")).to_contain_text("has 1 of its 2 GPUs free")
     row.get_by_text("How its place is calculated").click()
     expect(row.locator(".terms")).to_contain_text("score for its timeout−1 s")
     behind = page.locator("tr", has_text="late / late")
@@ -280,7 +280,7 @@ def test_a_waiting_task_is_explained_on_both_pages(
     row.get_by_role("link", name=re.compile("waits$")).click()
     why = page.get_by_role("region", name="Why it waits")
     expect(why).to_contain_text(re.compile("Place 1 in the queue, starts about .* promised: no later than"))
-    expect(why).to_contain_text("asks for 2 GPUs, 1 free")
+    expect(why).to_contain_text("has 1 of its 2 GPUs free")
     why.get_by_text("Why did others start before?").focus()
     page.keyboard.press("Enter")
     expect(why.locator(".passes")).to_contain_text("but started on n1")
