@@ -6,9 +6,15 @@ from pathlib import Path
 
 from headway.errors import HeadwayError
 
+# Launcher and Worker must agree on what ticket and lock of a box mean (docs/box.md): it stands in the binary.
+PROTOCOL = b"headway box protocol 2"
+_BUILD = (
+    "Install Headway again, or run `python worker/launcher/build.py` in a checkout (it needs the PyPI package ziglang)."
+)
+
 
 class LauncherMissing(HeadwayError):
-    """The launcher was not built with this installation, so no container can be started."""
+    """The launcher was not built with this installation, or is an old one, so no container can be started."""
 
     code = "FAILED_PRECONDITION"
     http_status = 503
@@ -19,12 +25,16 @@ class LauncherMissing(HeadwayError):
 def launcher_path() -> Path:
     """The static launcher of this installation.
 
-    Raises LauncherMissing if the package was installed without it.
+    Raises LauncherMissing if the package was installed without it, or if it is that of an older Headway.
     """
     path = Path(__file__).resolve().parent / "bin" / "headway-launcher"
     if not path.is_file():
-        raise LauncherMissing(
-            f"The container launcher is missing at {path}. Install Headway again, or run "
-            "`python worker/launcher/build.py` in a checkout (it needs the PyPI package ziglang)."
-        )
+        raise LauncherMissing(f"The container launcher is missing at {path}. {_BUILD}")
+    check_protocol(path)
     return path
+
+
+def check_protocol(binary: Path) -> None:
+    """Raises LauncherMissing if this launcher keeps to another protocol of the box than the Worker."""
+    if PROTOCOL + b"\0" not in binary.read_bytes():
+        raise LauncherMissing(f"The container launcher at {binary} is of another version of Headway. {_BUILD}")

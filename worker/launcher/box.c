@@ -24,6 +24,9 @@
 #define BOOT_ID_BYTES 64
 #define NOBODY ((uid_t)0xfffffffe)
 
+/* By this text in the binary a Worker sees that launcher and Worker keep to the same protocol of the box. */
+__attribute__((used)) static const char protocol[] = "headway box protocol 2";
+
 static ns_t clock_now(clockid_t clock)
 {
     struct timespec now;
