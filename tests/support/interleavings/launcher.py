@@ -136,7 +136,7 @@ class Launcher:
             reason, word = order
             # The longest that the page allows: TERM, grace, KILL.
             most_s = world.stop_s if reason is BoxEnd.LEASE_EXPIRED else world.grace_s
-            await world.delay(clock, 0.95 * most_s, usual=0.2)
+            await clock.sleep(world.chance.choice([0.1, 0.5, 0.95]) * most_s)
             self.program_ends()
             return reason, word, None, 15
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from .acts import ACTS
+from .acts import ACTS, arm, enqueue
 from .stage import OneThreadLoop
 from .world import Violation, World
 
@@ -52,7 +52,9 @@ async def _walk(seed: int, steps: int, options: dict[str, Any]) -> None:
     try:
         # Each walk has its own liking: a few kinds of acts come often, some never.
         weights = [act.weight * chance.choice([0.0, 0.3, 1.0, 1.0, 4.0]) for act in ACTS]
-        await ACTS[0].do(world, chance)
+        for _ in range(chance.choice([0, 0, 1, 2, 3])):
+            await arm(world, chance)
+        await enqueue(world, chance)
         for _ in range(steps):
             act = chance.choices(ACTS, weights)[0] if any(weights) else ACTS[0]
             await act.do(world, chance)
