@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from .world import Machine, World
 
-_MOST_TASKS = 3
+_MOST_TASKS = 4
 POINTS = (
     "launcher begins", "launcher has the lock", "launcher is the first", "launcher has seen the ticket",
     "launcher prepares", "launcher has taken the ticket", "launcher has started the program",
@@ -17,6 +17,13 @@ POINTS = (
     "engine begins a launcher", "engine has begun a launcher and not noted it", "engine has done remove",
     "worker is about to store", "worker has stored", "worker is about to write to a box",
     "worker has written to a box", "worker is about to report",
+)  # fmt: skip
+
+
+_OF_A_START = (
+    "engine begins to create", "engine has done create", "engine begins a launcher",
+    "engine has begun a launcher and not noted it", "launcher begins", "launcher has the lock", "launcher prepares",
+    "launcher has started the program",
 )  # fmt: skip
 
 
@@ -183,6 +190,53 @@ async def no_image(world: World, chance: random.Random) -> None:
     world.tell(f"{machine.name} {'gets no image' if machine.lacks_image else 'gets images again'}")
 
 
+async def partition(world: World, chance: random.Random) -> None:
+    """About as long as a lease, where leases decide."""
+    machine = _machine(world, chance)
+    if chance.random() < 0.4:
+        _freeze_engine(world, machine)
+        await enqueue(world, chance)
+        await world.advance(chance.choice([0.02, 0.1, 0.5, 2.0]))
+    _cut(world, machine)
+    await world.advance(chance.choice([5.0, 15.0, 18.0, 20.0, 22.0, 26.0, 35.0]))
+    if chance.random() < 0.5:
+        await go_on_engine(world, chance)
+    if chance.random() < 0.5:
+        world.tell(f"the link of {machine.name} is whole")
+        world.network.heal(machine.name)
+
+
+async def restart_engine(world: World, chance: random.Random) -> None:
+    """It dies in the midst of a start, and comes back."""
+    machine = _machine(world, chance)
+    if chance.random() < 0.6:
+        point = chance.choice(_OF_A_START)
+        world.arm(point, lambda there: _kill_engine(world, there))
+        await enqueue(world, chance)
+        await world.advance(chance.choice([1.0, 3.0]))
+        if not machine.engine.is_up and chance.random() < 0.5:
+            _restart_worker(world, machine)
+    else:
+        _kill_engine(world, machine)
+        await world.advance(chance.choice([0.1, 1.0, 3.0]))
+    for one in world.machines.values():
+        if not one.engine.is_up:
+            world.tell(f"the engine of {one.name} starts")
+            one.engine.start()
+            if one.worker is not None and one.worker_process.alive:
+                one.worker.runtime.engine_is(True)
+
+
+async def restart_worker(world: World, chance: random.Random) -> None:
+    machine = _machine(world, chance)
+    if chance.random() < 0.5:
+        await enqueue(world, chance)
+        await world.advance(chance.choice([0.01, 0.03, 0.1, 0.3, 1.0]))
+    _kill_worker(world, machine)
+    await world.advance(chance.choice([0.0, 0.5, 5.0, 20.0]))
+    machine.start_worker()
+
+
 async def arm(world: World, chance: random.Random) -> None:
     point, spring = chance.choice(POINTS), chance.choice(_SPRINGS)
     world.arm(point, lambda machine: spring(world, machine))
@@ -269,8 +323,11 @@ ACTS = (
     Act("a machine boots", 0.6, reboot),
     Act("a wall clock jumps", 0.5, step_wall_clock),
     Act("TaskManager is killed", 0.5, kill_task_manager),
-    Act("TaskManager starts", 2.0, start_task_manager),
+    Act("TaskManager starts", 4.0, start_task_manager),
     Act("a node is unfit", 0.4, unfit),
     Act("an image is missing", 0.3, no_image),
-    Act("a trap", 5.0, arm),
+    Act("a trap", 4.0, arm),
+    Act("a partition", 3.0, partition),
+    Act("an engine dies and comes back", 2.0, restart_engine),
+    Act("a worker dies and comes back", 2.0, restart_worker),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
@@ -40,24 +40,27 @@ class Breakage:
     def applied(self) -> Iterator[None]:
         """The product is broken meanwhile."""
         with contextlib.ExitStack() as undo:
-            for edit in self.edits:
-                undo.enter_context(_edited(edit))
+            for module, function in dict.fromkeys((edit.module, edit.function) for edit in self.edits):
+                edits = [edit for edit in self.edits if (edit.module, edit.function) == (module, function)]
+                undo.enter_context(_edited(module, function, edits))
             yield
 
 
 @contextlib.contextmanager
-def _edited(edit: Edit) -> Iterator[None]:
-    owner: Any = edit.module
-    *classes, name = edit.function.split(".")
+def _edited(module: ModuleType, function: str, edits: Sequence[Edit]) -> Iterator[None]:
+    owner: Any = module
+    *classes, name = function.split(".")
     for one in classes:
         owner = getattr(owner, one)
     before = getattr(owner, name)
     source = textwrap.dedent(inspect.getsource(before))
-    if edit.old not in source:
-        raise AssertionError(f"{edit.module.__name__}.{edit.function} has no text {edit.old!r} any more")
+    for edit in edits:
+        if edit.old not in source:
+            raise AssertionError(f"{module.__name__}.{function} has no text {edit.old!r} any more")
+        source = source.replace(edit.old, edit.new, 1)
     made: dict[str, Any] = {}
-    text = "from __future__ import annotations\n" + source.replace(edit.old, edit.new, 1)
-    exec(compile(text, f"<broken {edit.function}>", "exec"), edit.module.__dict__, made)
+    text = "from __future__ import annotations\n" + source
+    exec(compile(text, f"<broken {function}>", "exec"), module.__dict__, made)
     setattr(owner, name, made[name])
     try:
         yield

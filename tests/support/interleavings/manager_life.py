@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sqlalchemy import MetaData
+
 from headway.ids import AttemptId, JobId, NodeId, TaskId
 from headway.jobfile.spec import ResourceSpec, TaskSpec
 from headway.rpc import convert
@@ -34,6 +36,28 @@ if TYPE_CHECKING:
 
 GiB = 1 << 30
 JOB = JobId("j0000000000000001")
+
+
+# SQLAlchemy compiles each statement once for an engine. A walk makes several engines for the same statements.
+_compiled: Any = None
+_empty: list[bytes] = []
+
+
+async def _open(path: Path) -> Database:
+    """The database. A new one is a copy of an empty one, which is made only once."""
+    global _compiled
+    if not _empty:
+        made = await Database.open(f"{path}.empty", room="task_manager", metadata=tables.metadata)
+        await made.close()
+        _empty.append(Path(f"{path}.empty").read_bytes())
+    if not path.exists():
+        path.write_bytes(_empty[0])
+    db = await Database.open(str(path), room="task_manager", metadata=MetaData())
+    for engine in (db._write_engine, db._read_engine):
+        if _compiled is None:
+            _compiled = engine._compiled_cache
+        engine._compiled_cache = _compiled
+    return db
 
 
 class ManagerLife:
@@ -67,8 +91,7 @@ class ManagerLife:
         )
 
         async def begin() -> None:
-            path = str(self._folder / "task_manager.db")
-            self._db = await Database.open(path, room="task_manager", metadata=tables.metadata)
+            self._db = await _open(self._folder / "task_manager.db")
             hub = QueueEventHub()
             engine = Engine(self._db, self.clock, settings, AgingSjf(), hub, wire.outgoing_event)
             dispatcher = Dispatcher(engine, self._db, self.clock, _Connections(self))

@@ -14,7 +14,7 @@ from .acts import ACTS, arm, enqueue
 from .stage import OneThreadLoop
 from .world import Violation, World
 
-STEPS = 22
+STEPS = 14
 
 
 @dataclass(frozen=True, slots=True)

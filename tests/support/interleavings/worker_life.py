@@ -196,7 +196,8 @@ class _Images:
         self._world, self._machine = world, machine
 
     async def prepare(self, wanted: WantedImage, on_fetch: Callable[[], None]) -> LocalImage:
-        await self._world.delay(self._machine.clock, 12.0, usual=0.05)
+        slow_s = self._world.chance.uniform(0.0, 30.0) if self._world.chance.random() < 0.25 else 0.02
+        await self._machine.clock.sleep(slow_s)
         if self._machine.lacks_image:
             raise no_image("The registry does not give it")
         return LocalImage("sha256:feed")

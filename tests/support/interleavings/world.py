@@ -191,7 +191,7 @@ class World:
     def _run_of(self, attempt: AttemptId) -> tuple[float, int]:
         if attempt not in self._runs:
             code = 0 if self.chance.random() < 0.85 else 1
-            self._runs[attempt] = (self.chance.choice([0.3, 2.0, 12.0, 40.0]), code)
+            self._runs[attempt] = (self.chance.choice([0.3, 5.0, 25.0, 60.0]), code)
         return self._runs[attempt]
 
     # -- what is told -----------------------------------------------------------------------------------
