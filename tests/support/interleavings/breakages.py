@@ -69,7 +69,10 @@ def _edited(module: ModuleType, function: str, edits: Sequence[Edit]) -> Iterato
 
 
 BREAKAGES = (
-    Breakage("the launcher takes no lock", world=frozenset({"launcher: lock not taken"})),
+    Breakage(
+        "the launcher takes no lock, and nobody looks for processes",
+        world=frozenset({"launcher: lock not taken", "worker: looks for no processes"}),
+    ),
     Breakage(
         "the launcher needs no ticket, and runs an attempt twice",
         world=frozenset({"launcher: ticket not needed", "launcher: runs again", "launcher: ticket of any boot"}),
