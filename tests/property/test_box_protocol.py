@@ -39,7 +39,7 @@ class Cluster(RuleBasedStateMachine):
     def begins(self, seed: int) -> None:
         self.staying = one_thread()
         self.loop = self.staying.__enter__()
-        self.world = self.wait(World.begin(seed, late_ends_count=False))
+        self.world = self.wait(World.begin(seed))
 
     @rule(act=st.sampled_from(ACTS), chance=st.integers(0, 1_000), pause_s=st.sampled_from(PAUSES_S))
     def happens(self, act: Act, chance: int, pause_s: float) -> None:
@@ -77,7 +77,7 @@ def _machine(examples: int) -> None:
 
 def test_some_interleavings_break_nothing() -> None:
     _machine(10)
-    found = find_violation(range(20), late_ends_count=False)
+    found = find_violation(range(20))
     assert not found.violations, found.violation
 
 
@@ -89,7 +89,7 @@ def test_interleavings_that_hypothesis_chooses_break_nothing() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("group", range(GROUPS))
 def test_interleavings_by_seed_break_nothing(group: int) -> None:
-    found = find_violation(range(1_000 + 50 * group, 1_050 + 50 * group), late_ends_count=False)
+    found = find_violation(range(1_000 + 50 * group, 1_050 + 50 * group))
     assert not found.violations, f"seed {found.seed}: {found.violation}"
 
 
@@ -112,7 +112,12 @@ TICKETS: dict[str, bytes | None] = {
     "a folder": None,
 }
 GOOD_END = b"reason=exited\nexit_code=0\n"
-ENDS: dict[str, bytes | None] = {"good": GOOD_END, "empty": b"", "broken": b"reason=\xff\nexit_code=x\n", "a folder": None}
+ENDS: dict[str, bytes | None] = {
+    "good": GOOD_END,
+    "empty": b"",
+    "broken": b"reason=\xff\nexit_code=x\n",
+    "a folder": None,
+}
 PLACES = ("ready", "taken", "withdrawn")
 
 

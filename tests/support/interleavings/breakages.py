@@ -86,7 +86,10 @@ BREAKAGES = (
         "the deadline counts from the start, not from the launch's arrival",
         (
             Edit(
-                task_executor, "TaskExecutor._first_lease", "arrived_s=record.arrived_s", "arrived_s=context.clock.monotonic()"
+                task_executor,
+                "TaskExecutor._first_lease",
+                "arrived_s=record.arrived_s",
+                "arrived_s=context.clock.monotonic()",
             ),
         ),
     ),
@@ -109,7 +112,6 @@ BREAKAGES = (
                 "        return True\n"
                 "    self._rebooted =",
             ),
-            Edit(task_executor, "TaskExecutor._settle", "if facts is None:", "if False:"),
         ),
     ),
     Breakage(
@@ -134,7 +136,10 @@ BREAKAGES = (
         "TaskManager does not count from the launch",
         (
             Edit(
-                manager_leases, "expired_attempts", "max(node.last_heartbeat_s, live.launched_s, started_s)", "node.last_heartbeat_s"
+                manager_leases,
+                "expired_attempts",
+                "max(node.last_heartbeat_s, live.launched_s, started_s)",
+                "node.last_heartbeat_s",
             ),
         ),
     ),
@@ -175,9 +180,7 @@ BREAKAGES = (
     ),
     Breakage(
         "a stop before its launch is forgotten",
-        (
-            Edit(task_controller, "TaskController.stop", "self._records[attempt] = record", "continue"),
-        ),
+        (Edit(task_controller, "TaskController.stop", "self._records[attempt] = record", "continue"),),
     ),
     Breakage(
         "a discarded attempt goes on",
@@ -185,6 +188,13 @@ BREAKAGES = (
     ),
     Breakage(
         "a node that lists no unanswered launch does not have it",
-        (Edit(reports, "_look_for_missing", "if attempt.answered_at is None and not tracking.stop_delivered:", "if False:"),),
+        (
+            Edit(
+                reports,
+                "_look_for_missing",
+                "if attempt.answered_at is None and not tracking.stop_delivered:",
+                "if False:",
+            ),
+        ),
     ),
 )

@@ -77,9 +77,7 @@ class Launcher:
                 await clock.sleep(1.0)
         await self._step("has the lock")
         # 2. An attempt runs once.
-        if "launcher: runs again" not in broken and any(
-            os.path.lexists(path) for path in (box.started, box.end, box.ticket_taken)
-        ):
+        if "launcher: runs again" not in broken and _was_used(box):
             return 125
         await self._step("is the first")
         # 3. A ticket of this boot.
@@ -150,7 +148,11 @@ class Launcher:
         if stop is not None:
             return BoxEnd.STOPPED, stop.word
         until = _lease_s(self.box)
-        if until is not None and until <= self.machine.clock.monotonic() and "launcher: no lease" not in self.world.broken:
+        if (
+            until is not None
+            and until <= self.machine.clock.monotonic()
+            and "launcher: no lease" not in self.world.broken
+        ):
             return BoxEnd.LEASE_EXPIRED, None
         return None
 
@@ -213,6 +215,10 @@ class Launcher:
         self.program_ends()
         self.gone.set()
         self.world.launcher_gone(self)
+
+
+def _was_used(box: Box) -> bool:
+    return any(os.path.lexists(path) for path in (box.started, box.end, box.ticket_taken))
 
 
 def _pairs(path: os.PathLike[str]) -> dict[str, str]:

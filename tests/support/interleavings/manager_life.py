@@ -49,15 +49,20 @@ async def _open(path: Path) -> Database:
     if not _empty:
         made = await Database.open(f"{path}.empty", room="task_manager", metadata=tables.metadata)
         await made.close()
-        _empty.append(Path(f"{path}.empty").read_bytes())
-    if not path.exists():
-        path.write_bytes(_empty[0])
+    _copy_empty(path)
     db = await Database.open(str(path), room="task_manager", metadata=MetaData())
     for engine in (db._write_engine, db._read_engine):
         if _compiled is None:
             _compiled = engine._compiled_cache
         engine._compiled_cache = _compiled
     return db
+
+
+def _copy_empty(path: Path) -> None:
+    if not _empty:
+        _empty.append(Path(f"{path}.empty").read_bytes())
+    if not path.exists():
+        path.write_bytes(_empty[0])
 
 
 class ManagerLife:

@@ -286,7 +286,9 @@ class WorkerLife:
         """As a planned stop does: leases are suspended first."""
         self.tasks.stopping = True
         try:
-            await self.tasks.heartbeat(self.machine.clock.monotonic(), not self.heartbeat.lease.enforced, deadline_s=2.0)
+            await self.tasks.heartbeat(
+                self.machine.clock.monotonic(), not self.heartbeat.lease.enforced, deadline_s=2.0
+            )
             await self.heartbeat.suspend_leases()
         except HeadwayError:
             pass
@@ -329,4 +331,3 @@ class WorkerLife:
 
 class _Running:
     stopping = False
-

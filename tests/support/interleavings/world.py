@@ -107,9 +107,14 @@ class Machine:
 
 
 class World:
-    """Call inside a ``OneThreadLoop``, and ``close`` it. ``broken``: rules that simulated parts do not keep."""
+    """Call inside a ``OneThreadLoop``, and ``close`` it.
 
-    def __init__(self, seed: int, *, broken: frozenset[str] = frozenset(), late_ends_count: bool = True) -> None:
+    Args:
+        broken: rules that simulated parts do not keep.
+        late_ends_count: whether a good end counts that comes after its attempt was lost, while the task waits.
+    """
+
+    def __init__(self, seed: int, *, broken: frozenset[str] = frozenset(), late_ends_count: bool = False) -> None:
         self.chance = random.Random(seed)
         self.broken = broken
         self.late_ends_count = late_ends_count
@@ -145,7 +150,9 @@ class World:
         assert isinstance(loop, OneThreadLoop)
         loop.set_task_factory(make_task)
         world = cls(seed, **options)
-        loop.set_exception_handler(lambda _, facts: world.is_wrong(f"a crash: {facts.get('exception')!r} {facts['message']}"))
+        loop.set_exception_handler(
+            lambda _, facts: world.is_wrong(f"a crash: {facts.get('exception')!r} {facts['message']}")
+        )
         await world.task_manager.start()
         for machine in world.machines.values():
             machine.start_worker()
@@ -262,7 +269,9 @@ class World:
         self._running[launcher.attempt.task].remove(launcher)
 
     def end_written(self, launcher: Launcher, *, succeeded: bool) -> None:
-        self.tell(f"{launcher.machine.name}: the end of {launcher.attempt} is written ({'good' if succeeded else 'bad'})")
+        self.tell(
+            f"{launcher.machine.name}: the end of {launcher.attempt} is written ({'good' if succeeded else 'bad'})"
+        )
         if succeeded:
             self._good.add(launcher.attempt)
 
