@@ -84,7 +84,11 @@ class Disk(FakeStore):
         self._defer(lambda: self.rows.__setitem__(attempt, row))
 
     def forget_later(self, attempts: Sequence[AttemptId]) -> None:
-        self._defer(lambda: [self.rows.pop(attempt, None) for attempt in attempts] and None)
+        def forget() -> None:
+            for attempt in attempts:
+                self.rows.pop(attempt, None)
+
+        self._defer(forget)
 
     def _defer(self, work: Callable[[], None]) -> None:
         process = self._machine.worker_process
@@ -207,6 +211,8 @@ class _Images:
 
 class WorkerLife:
     """From a start of the Worker to its death."""
+
+    controller: TaskController
 
     def __init__(self, world: World, machine: Machine) -> None:
         self.world, self.machine, self.process = world, machine, machine.worker_process
