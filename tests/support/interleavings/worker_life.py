@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from headway.errors import HeadwayError
@@ -64,11 +65,11 @@ class Disk(FakeStore):
         # The batcher goes on with what was handed in, whatever becomes of the one who waits.
         process, rows = self._machine.worker_process, [(r.attempt, record_to_row(r)) for r in records]
         process.check()
-        for record in records:
-            self._world.stores(self._machine, record)
-        await asyncio.shield(process.spawn(self._write(process, rows)))
+        await asyncio.shield(process.spawn(self._write(process, rows, [replace(record) for record in records])))
 
-    async def _write(self, process: Process, rows: Sequence[tuple[AttemptId, tuple[Any, ...]]]) -> None:
+    async def _write(
+        self, process: Process, rows: Sequence[tuple[AttemptId, tuple[Any, ...]]], records: Sequence[AttemptRecord]
+    ) -> None:
         world, machine = self._world, self._machine
         async with self._one_by_one:
             world.hit("worker is about to store", machine)
@@ -76,6 +77,8 @@ class Disk(FakeStore):
             process.check()
             self.rows.update(rows)
             self._flush()
+            for record in records:
+                world.stores(machine, record)
             world.hit("worker has stored", machine)
             await world.delay(machine.clock, 1.0, usual=0.005)
 
@@ -169,7 +172,8 @@ class ModelRuntime(DockerRuntime):
 
     async def withdraw(self, attempt: AttemptId) -> bool:
         proven = await super().withdraw(attempt)
-        if proven:
+        # Without a box nothing is withdrawn: a Worker that is killed before it says more may begin once more.
+        if proven and self.box(attempt).ticket_withdrawn.exists():
             self._world.said_never(attempt, self._machine)
         return proven
 
