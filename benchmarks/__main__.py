@@ -6,7 +6,7 @@ import os
 import sys
 import time
 
-from . import ahead, burst, containers, images, listing, scheduling, services, simulation, upload
+from . import ahead, burst, containers, images, interleavings, listing, scheduling, services, simulation, upload
 
 ALL = {
     "idle": services.idle,
@@ -21,6 +21,7 @@ ALL = {
     "listing": listing.listing,
     "pass": scheduling.one_pass,
     "simulate": simulation.simulate,
+    "interleavings": interleavings.interleavings,
 }
 NEED_ROOT = {"start", "ahead", "many", "images"}
 

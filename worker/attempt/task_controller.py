@@ -81,6 +81,8 @@ class TaskController:
     async def launch(self, launches: Sequence[tuple[LaunchAttempt, bytes]]) -> list[LaunchAccepted | RefuseLaunch]:
         """Accept or refuse each. What is accepted is on the disk when this returns. The bytes are what is stored.
 
+        A caller may go away meanwhile: what is being stored begins all the same.
+
         Raises:
             StoreFull, StoreUnavailable: none was accepted.
         """
@@ -113,15 +115,18 @@ class TaskController:
                 fresh.append((launch, record))
             answers.append(LaunchAccepted(record.times.accepted_at))
         if fresh:
-            try:
-                await context.store.put_many([record for _, record in fresh])
-            except HeadwayError:
-                for launch, _ in fresh:
-                    del self._records[launch.attempt]
-                raise
-            for launch, record in fresh:
-                self._begin(TaskExecutor(record, launch, context))
+            await asyncio.shield(self._store_and_begin(fresh))
         return answers
+
+    async def _store_and_begin(self, fresh: Sequence[tuple[LaunchAttempt, AttemptRecord]]) -> None:
+        try:
+            await self._context.store.put_many([record for _, record in fresh])
+        except HeadwayError:
+            for launch, _ in fresh:
+                del self._records[launch.attempt]
+            raise
+        for launch, record in fresh:
+            self._begin(TaskExecutor(record, launch, self._context))
 
     async def stop(self, orders: Sequence[tuple[AttemptId, StopWord]]) -> None:
         """End attempts. Each order is on the disk when this returns. Safe twice, in any state.

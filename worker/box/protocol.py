@@ -104,7 +104,7 @@ def look(box: Box, *, attempt: str, boot_id: str) -> BoxFacts:
     there = pairs.get("attempt", attempt)
     return BoxFacts(
         # A box of an older Headway has neither lock nor ticket. Whoever has read its spec may run.
-        laid_out=ticket is not Ticket.MISSING or locked is not None or has_end or os.path.lexists(box.spec),
+        laid_out=locked is not None or has_end or any(os.path.lexists(path) for path in _of_a_box(box)),
         ticket=ticket,
         same_boot=pairs.get("boot_id", boot_id) == boot_id,
         same_attempt=there == attempt,
@@ -113,6 +113,10 @@ def look(box: Box, *, attempt: str, boot_id: str) -> BoxFacts:
         end_is_broken=broken,
         has_started=os.path.lexists(box.started),
     )
+
+
+def _of_a_box(box: Box) -> tuple[Path, ...]:
+    return (box.spec, box.ticket, box.ticket_taken, box.ticket_withdrawn)
 
 
 def _read_ticket(box: Box) -> tuple[Ticket, dict[str, str]]:
@@ -127,7 +131,8 @@ def _read_ticket(box: Box) -> tuple[Ticket, dict[str, str]]:
         except (OSError, BoxError):
             return Ticket.MISSING, {}  # something else lies there: nothing is proven
         if pairs is not None:
-            return ticket, pairs
+            # A power cut may leave it empty or cut off. What names neither attempt nor boot is no ticket.
+            return (ticket, pairs) if pairs.get("attempt") and pairs.get("boot_id") else (Ticket.MISSING, {})
     return Ticket.MISSING, {}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -20,7 +20,7 @@ from worker.attempt.launch_verdict import RefuseLaunch
 from worker.attempt.leases import Lease
 from worker.attempt.task_controller import LaunchAccepted, TaskController
 from worker.box import BoxEnd, EndRecord, StopWord
-from worker.model import AttemptStage, Condition, ExtendAttempt, Extension, LaunchAttempt
+from worker.model import AttemptRecord, AttemptStage, Condition, ExtendAttempt, Extension, LaunchAttempt
 from worker.ports import ContainerFacts, ContainerState
 
 A, B = an_attempt("a"), an_attempt("b")
@@ -100,6 +100,29 @@ async def test_what_is_accepted_is_on_the_disk(rig: ControllerRig) -> None:
     (answer,) = await rig.controller.launch([said()])
     assert isinstance(answer, LaunchAccepted)
     assert A in rig.parts.store.rows
+
+
+async def test_a_caller_that_goes_away_while_it_is_stored_leaves_no_attempt_that_never_begins(
+    rig: ControllerRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored, store = asyncio.Event(), rig.parts.store
+
+    async def slowly(records: Sequence[AttemptRecord]) -> None:
+        await stored.wait()
+        for record in records:
+            await store.put(record)
+
+    monkeypatch.setattr(store, "put_many", slowly)
+    call = asyncio.create_task(rig.controller.launch([said()]))
+    await rig.clock.settle()
+    call.cancel()  # as gRPC does once the deadline of the call is over, or TaskManager is gone
+    await rig.clock.settle()
+    stored.set()
+    (answer,) = await rig.controller.launch([said()])
+    await rig.clock.advance(1)
+    assert isinstance(answer, LaunchAccepted)
+    assert rig.controller.live() == [A]
+    assert rig.parts.runtime.started == [A]
 
 
 async def test_a_full_disk_takes_nothing_and_starts_nothing(rig: ControllerRig) -> None:

@@ -162,3 +162,17 @@ def test_a_failed_write_leaves_the_old_content_and_no_litter(tmp_path: Path) -> 
     with pytest.raises(OSError, match="directory"):
         boxes.write_atomic(place, b"x")
     assert [p.name for p in tmp_path.iterdir()] == ["folder"]
+
+
+@pytest.mark.parametrize("content", [b"", b"attempt=j0123456789abcdef.train.1\n", b"boot_id=this-boot\n"])
+def test_a_ticket_that_a_power_cut_left_empty_or_cut_off_proves_nothing(tmp_path: Path, content: bytes) -> None:
+    box = boxes.create(tmp_path / "box")
+    for place in (box.ticket, box.ticket_taken, box.ticket_withdrawn):
+        place.write_bytes(content)
+        facts = boxes.look(box, attempt="j0123456789abcdef.train.1", boot_id="this-boot")
+        assert boxes.judge(facts) is boxes.BoxStanding.UNKNOWN
+        box.lock.rename(tmp_path / "lock")
+        facts = boxes.look(box, attempt="j0123456789abcdef.train.1", boot_id="this-boot")
+        assert boxes.judge(facts) is boxes.BoxStanding.UNKNOWN
+        (tmp_path / "lock").rename(box.lock)
+        place.unlink()
