@@ -119,9 +119,7 @@ def _summary(outcomes: Sequence[Outcome], took_s: float) -> int:
     return 0 if all(outcome.verdict in _FINE for outcome in outcomes) else 1
 
 
-def _on_copies(
-    copies: Sequence[CheckoutCopy], work: Callable[[CheckoutCopy, _T], _R], items: Sequence[_T]
-) -> list[_R]:
+def _on_copies(copies: Sequence[CheckoutCopy], work: Callable[[CheckoutCopy, _T], _R], items: Sequence[_T]) -> list[_R]:
     """Does ``work`` for each item, each copy for one at a time. The answers are in the order of the items."""
     free: queue.SimpleQueue[CheckoutCopy] = queue.SimpleQueue()
     for copy in copies:
