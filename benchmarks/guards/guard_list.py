@@ -27,7 +27,7 @@ class Change(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """One guard. ``quoted`` is text of ``file`` that stands there once. ``survives`` is the reason why no test fails."""
+    """One guard. ``quoted`` is text that stands once in ``file``. ``survives`` is the reason why no test fails."""
 
     name: str
     file: str

@@ -62,6 +62,7 @@ def run(shop: Path, guards: str, *words: str) -> int:
     return command.main(words, root=shop, lists=shop / "lists", limit_s=120)
 
 
+@pytest.mark.slow
 def test_a_guard_that_a_test_holds_is_killed(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(shop, HELD) == 0
     printed = capsys.readouterr().out
@@ -71,16 +72,19 @@ def test_a_guard_that_a_test_holds_is_killed(shop: Path, capsys: pytest.CaptureF
     assert (shop / "shop.py").read_text() == CODE, "the checkout itself is never changed"
 
 
+@pytest.mark.slow
 def test_a_survivor_fails_the_run(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(shop, HELD + NOT_HELD) == 1
     assert "1 killed, 1 SURVIVED" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_reason_beside_a_survivor_is_accepted(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(shop, HELD + NOT_HELD + 'survives = "The caller checks it."\n') == 0
     assert "The caller checks it." in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_red_baseline_fails_the_run_and_kills_nothing(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (shop / "test_shop.py").write_text(TESTS + "    assert False\n")
     assert run(shop, HELD) == 2
@@ -89,11 +93,13 @@ def test_a_red_baseline_fails_the_run_and_kills_nothing(shop: Path, capsys: pyte
     assert "killed" not in printed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tests", ["test_gone.py", "test_shop.py::test_gone"])
 def test_a_test_that_is_not_there_fails_the_run(shop: Path, tests: str) -> None:
     assert run(shop, HELD.replace("test_shop.py", tests)) == 2
 
 
+@pytest.mark.slow
 def test_tests_that_can_not_even_be_imported_say_nothing_of_a_guard(
     shop: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -102,6 +108,7 @@ def test_tests_that_can_not_even_be_imported_say_nothing_of_a_guard(
     assert "1 BROKEN" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_tests_that_do_not_end_fail_the_run(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (shop / "test_shop.py").write_text(TESTS + "    try:\n        pay(-1, 3)\n    except ValueError:\n        pass\n")
     hangs = NOT_HELD.replace("never =", "line =") + 'becomes = "while amount < 0:\\n        continue\\n    if False:"\n'
@@ -110,10 +117,12 @@ def test_tests_that_do_not_end_fail_the_run(shop: Path, capsys: pytest.CaptureFi
     assert "1 TOO LONG" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_list_that_no_longer_fits_the_code_fails_the_run(shop: Path) -> None:
     assert run(shop, HELD.replace("amount > balance", "amount > limit")) == 2
 
 
+@pytest.mark.slow
 def test_words_choose_guards(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(shop, HELD + NOT_HELD, "much") == 0
     assert "1 guards" in capsys.readouterr().out

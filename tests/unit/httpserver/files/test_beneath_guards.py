@@ -31,10 +31,11 @@ def root(home: Path) -> Iterator[int]:
 
 
 def refused(root: int, path: str, **how: bool) -> int:
-    with pytest.raises(OSError) as error:
+    try:
         os.close(open_beneath(root, path, os.O_RDONLY, **how))
-    assert error.value.errno is not None
-    return error.value.errno
+    except OSError as error:
+        return error.errno or 0
+    return 0
 
 
 def test_every_way_out_is_refused(home: Path, root: int) -> None:

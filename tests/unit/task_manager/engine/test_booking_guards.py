@@ -35,7 +35,8 @@ async def test_a_card_of_another_attempt_is_refused_before_it_reaches_the_disk(r
 
 async def test_a_card_that_is_booked_is_offered_to_nobody(rig: TaskManagerRig) -> None:
     await rig.nodes(a_node("n1", gpus=1))
-    await rig.enqueue(a_task(gpus=1), a_task("other", gpus=1, at=1.0))
+    await rig.enqueue(a_task(gpus=1))
+    await rig.enqueue(a_task("other", gpus=1, at=1.0))  # a pass of its own
     assert rig.running() == [FIRST]
     assert rig.state(tid("other")) == "QUEUED"
 

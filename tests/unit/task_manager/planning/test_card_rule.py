@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headway.states import Admission
 from task_manager.planning.placement import choose, full_capacity
 from tests.unit.task_manager.rig import GiB, a_node, a_task, gpus_of
 
@@ -21,3 +22,8 @@ def test_of_equal_cards_the_least_recently_used_is_taken() -> None:
 
 def test_a_larger_card_is_left_to_those_who_need_it_however_long_it_rested() -> None:
     assert cards({"GPU-n1-0": 3.0, "GPU-n1-1": 1.0, "GPU-n1-2": 2.0, "GPU-big-0": 0.5}) == ("GPU-n1-1",)
+
+
+def test_a_closed_node_is_not_chosen() -> None:
+    node = a_node("n1", gpus=2, admission=Admission.CORDONED)
+    assert choose(a_task(gpus=1).shape, [full_capacity(node)]) is None

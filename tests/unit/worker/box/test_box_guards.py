@@ -142,7 +142,7 @@ def test_no_link_of_a_task_is_followed(box: Box, tmp_path: Path) -> None:
     secret = tmp_path / "shadow"
     secret.write_text("reason=exited\nexit_code=0\n")
     box.end.symlink_to(secret)
-    with pytest.raises(OSError):
+    with pytest.raises(OSError, match="symbolic links"):
         boxes.read_end(box)
 
 

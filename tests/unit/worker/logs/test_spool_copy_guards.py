@@ -28,7 +28,7 @@ def test_nothing_counts_as_safe_nor_is_freed_before_an_fsync(copy: SpoolCopy, mo
         raise OSError(errno.EIO, "the mount lost them")
 
     monkeypatch.setattr(os, "fsync", refuses)
-    with pytest.raises(OSError):
+    with pytest.raises(OSError, match="the mount lost them"):
         copy.step(final=True)
     assert copy.safe == 0
     assert copy.source.read_bytes() == data
@@ -54,6 +54,6 @@ def test_a_copy_is_not_written_through_a_link(copy: SpoolCopy, tmp_path: Path) -
     copy.target.parent.mkdir()
     copy.target.symlink_to(elsewhere)
     copy.source.write_bytes(b"output")
-    with pytest.raises(OSError):
+    with pytest.raises(OSError, match="symbolic links"):
         copy.step(final=True)
     assert elsewhere.read_bytes() == b"theirs"
