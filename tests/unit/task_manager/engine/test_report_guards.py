@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
 
+from headway.errors import Fenced
 from headway.ids import AttemptId, NodeId
 from task_manager.engine.events import AcceptedLaunch, LaunchesAnswered, RefusedLaunch
+from task_manager.ports import LaunchOrder
 from tests.support.clock import FakeClock
 from tests.unit.task_manager.rig import TaskManagerRig, a_node, a_task, a_task_manager, exited, tid
 
@@ -77,3 +79,47 @@ async def test_a_stop_that_may_not_have_arrived_is_sent_again_after_a_restart(ri
     await rig.restart()
     await rig.settle()
     assert [order.attempt for order in rig.workers.stopped] == [FIRST]
+
+
+async def test_an_attempt_that_two_quick_heartbeats_leave_out_may_still_report_its_end(rig: TaskManagerRig) -> None:
+    await rig.nodes(a_node("n1"))
+    await rig.enqueue(a_task())
+    await rig.beat("n1", live=())
+    rig.clock.tick(1)
+    await rig.beat("n1", live=())
+    assert rig.running() == [FIRST]
+    await rig.end(FIRST)
+    assert (await rig.told())[-1] == ("t", "SUCCEEDED", 1, "exited")
+
+
+async def test_a_refusal_by_a_worker_that_was_started_anew_places_the_attempt_nowhere_else(rig: TaskManagerRig) -> None:
+    """Its last life may have taken an earlier try, and nobody has told of the restart yet."""
+    await rig.nodes(a_node("n1"), a_node("n2"))
+    rig.workers.mute.add("n1:7004")
+    await rig.enqueue(a_task())
+    rig.workers.mute.clear()
+    rig.workers.has.clear()
+    rig.workers.refuse["n1:7004"] = Fenced.slug
+    rig.workers.again_later = True
+    await rig.advance(8)
+    assert rig.running() == [FIRST]
+    assert rig.engine.state.attempts[tid("t")].node_id == "n1"
+
+
+async def test_a_worker_that_was_started_anew_is_heard_before_it_is_asked_again(
+    rig: TaskManagerRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await rig.nodes(a_node("n1"))
+    rig.workers.mute.add("n1:7004")
+    await rig.enqueue(a_task())
+    await rig.nodes(a_node("n1", incarnation=2), reset=False)
+    asked: list[str] = []
+
+    async def launch(address: str, launches: Sequence[LaunchOrder]) -> list[AcceptedLaunch | RefusedLaunch]:
+        asked.append(address)
+        return []
+
+    monkeypatch.setattr(rig.workers, "launch", launch)
+    await rig.advance(8)
+    assert not asked
+    assert rig.running() == [FIRST]
