@@ -17,7 +17,7 @@ from worker.box import BoxStanding
 from worker.ports import ContainerState, EngineUnavailable, RuntimeRefused
 from worker.runtime.docker import DockerRuntime
 from worker.runtime.docker_engine import DockerEngine
-from worker.runtime.docker_options import WorkerIdentity, container_name
+from worker.runtime.docker_options import WorkerIdentity, container_name, folder_of
 
 
 class FakeApi:
@@ -125,3 +125,13 @@ async def test_a_refused_start_whose_ticket_was_just_taken_is_no_refusal(
     with pytest.raises(EngineUnavailable):
         await runtime.start(an_order())
     assert runtime.api.done == []
+
+
+def test_only_name_and_all_labels_together_make_a_container_ours(runtime: Engine) -> None:
+    """An image may have labels like ours, and another cluster's containers may lie on the same machine."""
+    identity, name = runtime._identity, runtime._name(ATTEMPT)
+    assert folder_of(f"/{name}", ours(runtime), identity) == ATTEMPT.folder
+    assert folder_of("/somebody", ours(runtime), identity) is None
+    assert folder_of(f"/{name}", None, identity) is None
+    for label in identity.labels():
+        assert folder_of(f"/{name}", {**ours(runtime), label: "another"}, identity) is None
