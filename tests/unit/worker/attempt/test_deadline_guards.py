@@ -1,0 +1,151 @@
+"""What may not begin, what has not ended, and what is not told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.clock import FakeClock
+from tests.unit.worker.attempt.test_task_controller import Desk
+from tests.unit.worker.attempt.test_task_executor import One, answer
+from tests.unit.worker.builders import an_attempt
+from tests.unit.worker.fakes import NS, a_rig
+from worker.attempt.leases import Lease, first_lease
+from worker.box import BoxEnd, BoxStanding, EndRecord, StopWord
+from worker.ports import AttemptProgress, ContainerFacts, ContainerState
+
+A = an_attempt("a")
+DONE = EndRecord(BoxEnd.EXITED, exit_code=0, run_ns=NS)
+
+
+def test_without_arrival_and_answer_nothing_lets_it_begin() -> None:
+    assert first_lease(launched_enforced=False, lease_s=120, stop_s=30, arrived_s=None, answered=None) is None
+
+
+@pytest.mark.parametrize(("launched_enforced", "answered"), [(True, None), (True, Lease()), (False, Lease(1))])
+def test_whoever_says_that_leases_are_enforced_sets_a_deadline(launched_enforced: bool, answered: Lease | None) -> None:
+    lease = first_lease(
+        launched_enforced=launched_enforced, lease_s=120, stop_s=30, arrived_s=1_000.0, answered=answered
+    )
+    assert lease == Lease(1_090 * NS)
+
+
+@pytest.fixture
+async def one(clock: FakeClock, tmp_path: Path) -> AsyncIterator[One]:
+    rig = a_rig(clock, tmp_path, on_acked=lambda attempts: one.executor.acked())
+    one = One(rig, an_attempt())
+    yield one
+    one.life.cancel()
+    await asyncio.gather(one.life, return_exceptions=True)
+    await rig.close()
+
+
+async def test_a_launch_without_a_lease_waits_for_an_answer_after_a_restart(one: One) -> None:
+    """While the Worker was away, a second machine may have come: then leases are enforced, and it was given away."""
+    one.begin(adopted=True, lease_enforced=False)
+    await one.settle()
+    assert not one.rig.runtime.started
+    answer(one, Lease())
+    await one.running()
+    assert one.rig.runtime.started == [one.attempt]
+
+
+async def test_what_was_stopped_before_it_began_asks_the_engine_for_nothing(one: One) -> None:
+    one.record.stop = StopWord.CANCELLED
+    one.begin(adopted=True)
+    assert (await one.end()).kind == "CANCELLED"
+    assert not one.rig.runtime.started
+    assert not one.rig.runtime.wanted
+
+
+async def test_an_attempt_runs_while_a_process_sees_its_box(one: One, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The launcher was killed without a record, and what it started is still there."""
+    inhabited = True
+
+    async def is_inhabited(attempt: object) -> bool:
+        return inhabited
+
+    monkeypatch.setattr(one.rig.runtime, "is_inhabited", is_inhabited)
+    one.begin()
+    await one.running()
+    one.rig.runtime.exit(one.attempt, 1)
+    await one.rig.clock.advance(20)
+    assert one.rig.told.end_of(one.attempt) is None
+    inhabited = False
+    assert (await one.end()).reason.word == "platform_error"
+
+
+async def test_an_end_that_is_written_in_the_last_moment_counts(one: One, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between a look at the record and the look at the lock the launcher wrote the one and let go of the other."""
+    one.begin()
+    await one.running()
+    runtime = one.rig.runtime
+    runtime.containers[one.attempt] = ContainerFacts(ContainerState.EXITED, "c0ffee", exit_code=0)
+
+    async def standing(attempt: object) -> BoxStanding:
+        before = runtime.records[one.attempt]
+        runtime.records[one.attempt] = AttemptProgress(before.started, DONE)
+        return BoxStanding.ENDED
+
+    monkeypatch.setattr(runtime, "standing", standing)
+    one.executor.nudge()
+    assert (await one.end()).kind == "SUCCEEDED"
+
+
+async def test_an_attempt_has_not_ended_while_its_launcher_lives(one: One) -> None:
+    """The record is written before the launcher dies: its GPUs are not free before that."""
+    one.begin()
+    await one.running()
+    one.rig.runtime.hidden.add(one.attempt)
+    one.rig.runtime.end(one.attempt, DONE)
+    await one.rig.clock.advance(3)
+    assert one.rig.told.end_of(one.attempt) is None
+    one.rig.runtime.hidden.clear()
+    assert (await one.end()).kind == "SUCCEEDED"
+
+
+@pytest.fixture
+async def desk(clock: FakeClock, tmp_path: Path) -> AsyncIterator[Desk]:
+    desk = Desk(clock, tmp_path)
+    yield desk
+    await desk.controller.close()
+    await desk.rig.close()
+
+
+async def test_an_end_that_waits_to_be_told_is_not_told_once_it_was_superseded(desk: Desk) -> None:
+    await desk.running(A)
+    desk.rig.told.away = True
+    desk.rig.runtime.end(A, DONE)
+    await desk.pass_time()
+    await desk.controller.discard([A])
+    desk.rig.told.away = False
+    await desk.pass_time(10)
+    assert desk.rig.told.end_of(A) is None
+
+
+async def test_of_an_attempt_with_a_box_alone_the_ticket_is_withdrawn(desk: Desk) -> None:
+    desk.rig.runtime.launches[A] = b""
+    desk.rig.runtime.stored_launch = _none  # type: ignore[method-assign]
+    await desk.controller.adopt()
+    assert A in desk.rig.runtime.withdrawn
+    assert desk.controller.live() == []
+
+
+async def test_an_attempt_with_a_box_alone_counts_as_live_while_it_runs(desk: Desk) -> None:
+    """Its record was lost. TaskManager would place it again if it were not listed."""
+    desk.rig.runtime.launches[A] = b""
+    desk.rig.runtime.stored_launch = _none  # type: ignore[method-assign]
+    desk.rig.runtime.hidden.add(A)
+    await desk.controller.adopt()
+    assert desk.controller.live() == [A]
+    assert desk.rig.runtime.stops == [(A, StopWord.PLATFORM)]
+    desk.rig.runtime.hidden.clear()
+    await desk.controller.sweep()
+    assert desk.controller.live() == []
+
+
+async def _none(attempt: object) -> bytes | None:
+    return None

@@ -1,0 +1,137 @@
+"""An engine that is wrong: somebody else's container under our name, and a start that failed though it worked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from docker import APIClient
+from docker.errors import NotFound
+
+from tests.unit.worker.runtime.test_boxed import ATTEMPT, an_order
+from tests.unit.worker.runtime.test_docker_errors import an_error
+from worker import box as boxes
+from worker.box import BoxStanding
+from worker.ports import ContainerState, EngineUnavailable, RuntimeRefused
+from worker.runtime.docker import DockerRuntime
+from worker.runtime.docker_engine import DockerEngine
+from worker.runtime.docker_options import WorkerIdentity, container_name, folder_of
+
+
+class FakeApi:
+    """One container of the name that the attempt's would have; notes what is done to it."""
+
+    def __init__(self, labels: dict[str, str] | None = None) -> None:
+        self.labels = labels
+        self.done: list[str] = []
+        self.start_error: Exception | None = None
+
+    def inspect_container(self, name: str) -> dict[str, Any]:
+        if self.labels is None:
+            raise NotFound("none")
+        return {"Id": "c0ffee", "Name": f"/{name}", "Config": {"Labels": self.labels}, "State": {"Status": "running"}}
+
+    def kill(self, container: str, signal: str) -> None:
+        self.done.append("kill")
+
+    def remove_container(self, container: str, **how: Any) -> None:
+        self.done.append("remove")
+
+    def create_container_from_config(self, config: Any, name: str) -> dict[str, str]:
+        return {"Id": "c0ffee"}
+
+    def start(self, container: str) -> None:
+        if self.start_error is not None:
+            raise self.start_error
+
+
+class Engine(DockerRuntime):
+    """A runtime whose calls to the engine are made at once, on the fake."""
+
+    api = FakeApi()
+
+    async def _engine_call(self, work: Any) -> Any:
+        return work(cast(APIClient, self.api))
+
+    async def _one_by_one(self, attempt: Any, work: Any) -> Any:
+        return work(cast(APIClient, self.api))
+
+
+@pytest.fixture
+def runtime(tmp_path: Path) -> Iterator[Engine]:
+    launcher = tmp_path / "launcher"
+    launcher.write_bytes(b"\x7fELF")
+    engine = DockerEngine(f"unix://{tmp_path}/none.sock", timeout_s=1)
+    identity = WorkerIdentity("lab", "n1", str(tmp_path / "attempts"))
+    yield Engine(tmp_path / "attempts", engine=engine, identity=identity, launcher=launcher)
+    engine.close()
+
+
+def ours(runtime: Engine) -> dict[str, str]:
+    return {**runtime._identity.labels(), "headway.attempt": ATTEMPT.folder}
+
+
+async def test_a_container_of_our_name_without_our_labels_is_left_alone(runtime: Engine) -> None:
+    """It was removed by force, with its volumes."""
+    runtime.api = FakeApi({"owner": "somebody"})
+    await runtime.kill(ATTEMPT)
+    await runtime.remove(ATTEMPT)
+    assert (await runtime.inspect(ATTEMPT)).state is ContainerState.ABSENT
+    assert runtime.api.done == []
+
+
+async def test_a_container_of_ours_is_killed_and_removed(runtime: Engine) -> None:
+    runtime.api = FakeApi(ours(runtime))
+    assert runtime._name(ATTEMPT) == container_name("lab", ATTEMPT.folder)
+    await runtime.kill(ATTEMPT)
+    await runtime.remove(ATTEMPT)
+    assert runtime.api.done == ["kill", "remove"]
+
+
+async def test_a_start_that_is_called_failed_has_worked_where_the_box_says_so(
+    runtime: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine was killed while it started the container: it said "id already in use", and attempt 2 began."""
+    runtime.api = FakeApi(ours(runtime))
+    runtime.api.start_error = an_error(409, "id already in use")
+    box = await runtime.lay_out(an_order())
+    box.ticket.rename(box.ticket_taken)
+    assert runtime._judge(ATTEMPT) is BoxStanding.OVER
+    facts = await runtime.start(an_order())
+    assert facts.state is ContainerState.RUNNING
+    assert runtime.api.done == []
+
+
+async def test_a_refused_start_is_told_only_after_its_ticket_was_withdrawn(
+    runtime: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime.api = FakeApi(ours(runtime))
+    runtime.api.start_error = an_error(400, "invalid mount config")
+    with pytest.raises(RuntimeRefused):
+        await runtime.start(an_order())
+    box = runtime.box(ATTEMPT)
+    assert box.ticket_withdrawn.exists()
+    assert not box.ticket.exists()
+
+
+async def test_a_refused_start_whose_ticket_was_just_taken_is_no_refusal(
+    runtime: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime.api = FakeApi(ours(runtime))
+    runtime.api.start_error = an_error(400, "invalid mount config")
+    monkeypatch.setattr(boxes, "withdraw", lambda box: False)
+    with pytest.raises(EngineUnavailable):
+        await runtime.start(an_order())
+    assert runtime.api.done == []
+
+
+def test_only_name_and_all_labels_together_make_a_container_ours(runtime: Engine) -> None:
+    """An image may have labels like ours, and another cluster's containers may lie on the same machine."""
+    identity, name = runtime._identity, runtime._name(ATTEMPT)
+    assert folder_of(f"/{name}", ours(runtime), identity) == ATTEMPT.folder
+    assert folder_of("/somebody", ours(runtime), identity) is None
+    assert folder_of(f"/{name}", None, identity) is None
+    for label in identity.labels():
+        assert folder_of(f"/{name}", {**ours(runtime), label: "another"}, identity) is None
