@@ -38,12 +38,13 @@ from .logs.stored import StoredLogs
 from .market.garbage_collection import ImageCollector, ImageFiles
 from .market.service import ImageMarket
 from .market.upload_target import ImageUploadTarget
+from .metrics import HttpMetrics
 from .needs.pinning import Pinning
 from .parts import Parts
 from .peers.clients import ServiceClients
 from .peers.fresh_nodes import FreshNodes
 from .peers.hub import PageEventHub
-from .peers.readiness import Readiness
+from .readiness import Readiness
 from .registries.hosts import RegistryHosts
 from .registries.service import Registries
 from .registries.vault import Vault
@@ -223,7 +224,8 @@ def assemble(
         registries=registries,
         pinning=pinning,
         hub=hub,
-        readiness=Readiness(service.health, services, mount, lambda: hub.streams),
+        readiness=Readiness(service.health, services, mount),
+        metrics=HttpMetrics(lambda: hub.streams),
     )
 
 

@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from .logs.service import Logs
     from .market.service import ImageMarket
     from .market.upload_target import ImageUploadTarget
+    from .metrics import HttpMetrics
     from .needs.pinning import Pinning
     from .peers.hub import PageEventHub
-    from .peers.readiness import Readiness
+    from .readiness import Readiness
     from .registries.service import Registries
     from .settings import Settings
     from .uploads.service import Uploads
@@ -59,3 +60,4 @@ class Parts:
     pinning: Pinning
     hub: PageEventHub
     readiness: Readiness
+    metrics: HttpMetrics

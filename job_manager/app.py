@@ -14,7 +14,7 @@ from headway.store import Database
 
 from .delivery import Delivery
 from .hub import JobEventHub
-from .operations import JobOperations
+from .job_writer import JobWriter
 from .peers import TaskManagerPeer
 from .servicer import JobManagerService
 from .tables import TASK_MANAGER, outbox
@@ -64,23 +64,23 @@ async def build(
     service.on_stop(peer.close)
     task_manager_port = TaskManagerPeer(peer)
     hub = JobEventHub()
-    jobs = JobOperations(
+    jobs = JobWriter(
         db, clock, hub, task_manager_port, max_tasks_per_job=max_tasks_per_job,
         queued_tasks_per_user=queued_tasks_per_user,
     )  # fmt: skip
     server = RpcServer(service, bind=bind, token=token)
     add_JobManagerServicer_to_server(JobManagerService(db, jobs, hub), server)  # type: ignore[no-untyped-call]
-    service.on_start(jobs.settle)
+    service.on_start(jobs.recheck_waiting)
     service.on_refuse(hub.close)
     service.on_drain(jobs.close)
     delivery = Delivery(db, jobs, task_manager_port)
     pump = outbox.pump(db, TASK_MANAGER, delivery.send, clock, give_up=delivery.give_up)
     service.side_task("outbox", pump.run)
-    service.side_task("tidy", lambda: _tidy(jobs, clock))
+    service.side_task("tidy", lambda: _forget_old_requests(jobs, clock))
     return server
 
 
-async def _tidy(jobs: JobOperations, clock: Clock) -> None:
+async def _forget_old_requests(jobs: JobWriter, clock: Clock) -> None:
     while True:
         await clock.sleep(_TIDY_EVERY_S)
-        await jobs.tidy()
+        await jobs.forget_old_requests()

@@ -18,7 +18,7 @@ from headway.store import Database, OutboxRow
 
 from . import store
 from .job import JobRecord
-from .operations import JobOperations
+from .job_writer import JobWriter
 from .ports import TaskManagerPort
 
 log = get_logger(__name__)
@@ -27,7 +27,7 @@ log = get_logger(__name__)
 class Delivery:
     """The `send` of the outbox's pump: returns once TaskManager has stored all rows."""
 
-    def __init__(self, db: Database, jobs: JobOperations, task_manager: TaskManagerPort) -> None:
+    def __init__(self, db: Database, jobs: JobWriter, task_manager: TaskManagerPort) -> None:
         self._db = db
         self._jobs = jobs
         self._task_manager = task_manager

@@ -26,7 +26,7 @@ from headway.states import (
 )
 
 from . import rollup, waiting_limit
-from .reactor import Needs, Reactor, TaskStateChange
+from .dag_progress import DagProgress, Needs, TaskStateChange
 
 _RESULTS = frozenset(
     {
@@ -143,7 +143,7 @@ class LiveJob:
         self.names = names
         self.needs = needs
         self.tasks = tasks
-        self.reactor = Reactor(needs, states)
+        self.progress = DagProgress(needs, states)
         self.numbers = {name: number for number, name in enumerate(names)}
         self.dirty: set[int] = set()
         self.dirty_job = False
@@ -155,11 +155,11 @@ class LiveJob:
     @property
     def waiting(self) -> int:
         """How many of its tasks wait."""
-        return waiting_limit.of_counts(self.reactor.counts)
+        return waiting_limit.of_counts(self.progress.counts)
 
     @property
     def states(self) -> list[TaskState]:
-        return self.reactor.states
+        return self.progress.states
 
     def clean(self) -> None:
         """Forget what had to be stored and told: the transaction has it."""
@@ -168,11 +168,11 @@ class LiveJob:
         self.just_ended = False
         self.commands.clear()
 
-    def settle(self, now: float) -> None:
+    def decide_waiting(self, now: float) -> None:
         """Release and skip what the states ask for: at submission, and after a start in doubt."""
         if self.record.state in JOB_ENDED:
             return
-        self._apply(self.reactor.settle(), now)
+        self._apply(self.progress.decide_waiting(), now)
         self._roll_up(now)
 
     # -- what TaskManager reports ---------------------------------------------------------------
@@ -194,7 +194,7 @@ class LiveJob:
         # A start report may have been left out; an end of a run says that there was one.
         if event.kind is not TaskEventKind.CANCELLED or event.attempt:
             self._on_start(event)
-        self._apply(self.reactor.react(number, event.kind), now)
+        self._apply(self.progress.react(number, event.kind), now)
         self._roll_up(now)
         return True
 
@@ -225,9 +225,9 @@ class LiveJob:
         """End one task, or the job with an empty name; how many tasks changed. Harmless in any state."""
         if task:
             number = self._number(task)
-            moved = self.reactor.react(number, TaskEventKind.CANCEL_REQUESTED)
+            moved = self.progress.react(number, TaskEventKind.CANCEL_REQUESTED)
         else:
-            moved = self.reactor.cancel_all()
+            moved = self.progress.cancel_all()
             before = self.record.state
             self._job_event(JobEventKind.CANCEL_REQUESTED)
             if self.record.state is not before:
@@ -250,8 +250,8 @@ class LiveJob:
         elif self.record.state is JobState.SUCCEEDED:
             return 0
         chosen = self._number(task) if task else None
-        admit(len(self.reactor.again(chosen)))
-        moved = self.reactor.retry(chosen)
+        admit(len(self.progress.again(chosen)))
+        moved = self.progress.retry(chosen)
         again = [one.task for one in moved if one.event is TaskEventKind.RETRIED]
         if not again:
             return 0
@@ -315,7 +315,7 @@ class LiveJob:
         return number
 
     def _refuse_hopeless(self, number: int) -> None:
-        need = self.reactor.ruled_out_by(number)
+        need = self.progress.ruled_out_by(number)
         if self.states[number] in TASK_ENDED and need is not None:
             raise Conflict(
                 f"Task {self.names[number]!r} can't be run again: {self.names[need]!r}, which it needs, "
@@ -364,7 +364,7 @@ class LiveJob:
     def _roll_up(self, now: float) -> None:
         if self.record.state in JOB_ENDED:
             return
-        end = rollup.end_of(self.record.state, self.reactor.counts)
+        end = rollup.end_of(self.record.state, self.progress.counts)
         if end is not None:
             self._job_event(end)
             if self.record.state is JobState.CANCELLED and self.record.reason is None:
@@ -380,7 +380,7 @@ class LiveJob:
             self.dirty_job = True
 
     def _count(self) -> None:
-        self.record.counts = {state: count for state, count in self.reactor.counts.items() if count}
+        self.record.counts = {state: count for state, count in self.progress.counts.items() if count}
         self.dirty_job = True
 
     def _set_reason_of_first(self, *states: TaskState) -> None:

@@ -15,10 +15,10 @@ from headway.rpc.v1.job_manager_pb2_grpc import JobManagerServicer
 from headway.states import TASK_ENDED, JobState
 from headway.store import Database
 
-from . import store, views
+from . import store, wire
 from .hub import JobEventHub
 from .job import JobRecord
-from .operations import ActionName, JobOperations
+from .job_writer import ActionName, JobWriter
 
 _PAGE = 50
 _PAGE_AT_MOST = 500
@@ -37,7 +37,7 @@ _ACTIONS: dict[int, ActionName] = {
 class JobManagerService(JobManagerServicer):
     """See proto/headway/rpc/v1/job_manager.proto for what each call promises."""
 
-    def __init__(self, db: Database, jobs: JobOperations, hub: JobEventHub) -> None:
+    def __init__(self, db: Database, jobs: JobWriter, hub: JobEventHub) -> None:
         self._db = db
         self._jobs = jobs
         self._hub = hub
@@ -69,7 +69,7 @@ class JobManagerService(JobManagerServicer):
                 raise InvalidInput(f"There is no job state {state!r}; there are {', '.join(JobState)}.")
         found = await self._db.read(
             lambda conn: [
-                views.job_to_pb(record)
+                wire.job_to_pb(record)
                 for record in store.list_jobs(
                     conn,
                     owner=request.owner,
@@ -139,7 +139,7 @@ class JobManagerService(JobManagerServicer):
     async def ReportTaskEvents(
         self, request: job_manager_pb2.ReportTaskEventsRequest, context: Any
     ) -> job_manager_pb2.ReportTaskEventsReply:
-        events = [event for message in request.events if (event := views.event_from_pb(message)) is not None]
+        events = [event for message in request.events if (event := wire.event_from_pb(message)) is not None]
         await self._jobs.report(events)
         return job_manager_pb2.ReportTaskEventsReply()
 
@@ -149,7 +149,7 @@ def _job_and_tasks(
 ) -> tuple[job_manager_pb2.Job, list[job_manager_pb2.TaskView]]:
     record = _record(conn, request.job_id)
     if not request.with_tasks and not request.task_names:
-        return views.job_to_pb(record), []
+        return wire.job_to_pb(record), []
     wanted = set(request.task_names)
     chosen = rows = store.load_tasks(conn, record.id, wanted, request.tasks_offset, request.tasks_limit)
     missing = wanted - {row.name for row in chosen}
@@ -164,8 +164,8 @@ def _job_and_tasks(
     for row in chosen:
         spec = specs[row.number]
         waits_for = [need.task for need in spec.needs if need.task in running]
-        tasks.append(views.task_to_pb(spec, row.state, row.record, waits_for))
-    return views.job_to_pb(record), tasks
+        tasks.append(wire.task_to_pb(spec, row.state, row.record, waits_for))
+    return wire.job_to_pb(record), tasks
 
 
 def _header_and_specs(conn: Connection, job_id: str) -> tuple[job_manager_pb2.JobHeader, list[common_pb2.TaskSpec]]:

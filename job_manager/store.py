@@ -22,8 +22,8 @@ from headway.steady import Anchor, anchored
 
 from . import waiting_limit
 from .dag import Dag
+from .dag_progress import Needs
 from .job import CancelCommand, Command, EnqueueCommand, HoldCommand, JobRecord, LiveJob, ReleaseCommand, TaskRecord
-from .reactor import Needs
 from .tables import TASK_MANAGER, action, job, job_graph, outbox, steady, task, task_spec
 
 _KINDS = (NeedOn.SUCCESS, NeedOn.FAILURE, NeedOn.ANY)

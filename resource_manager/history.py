@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from headway.model import gpu_readings
+from headway.model.gpu_readings import READINGS, reported
 from headway.rpc.v1 import resource_manager_pb2
 
 Point = resource_manager_pb2.UsagePoint
@@ -16,33 +18,40 @@ THIN_S = 300.0
 def reading(status: resource_manager_pb2.NodeStatus, at: float) -> Point:
     """What is kept of a status."""
     point = Point(at=at, live_attempts=status.live_attempts)
-    for name in ("cpu_used", "memory_used_bytes", "disk_free_bytes"):
-        if status.HasField(name):
+    for name in _NODE_READINGS:
+        if status.HasField(name):  # type: ignore[arg-type]
             setattr(point, name, getattr(status, name))
     for gpu in status.capacity.gpus:
         kept = point.gpus.add(uuid=gpu.uuid, model=gpu.model, index=gpu.index)
-        for name in _GPU_READINGS:
-            if gpu.HasField(name):
-                setattr(kept, name, getattr(gpu, name))
+        for name, value in reported(gpu, STORED).items():
+            if value is not None:
+                setattr(kept, name, value)
     return point
 
 
-_GPU_READINGS = ("utilisation", "memory_utilisation", "memory_used_bytes", "temperature_c", "power_w")
+_NODE_READINGS = ("cpu_used", "memory_used_bytes", "disk_free_bytes")
+STORED = tuple(row for row in READINGS if row.stored)
+"""The readings of a GPU that are kept."""
 
 
 def mean(points: Sequence[Point]) -> Point:
-    """One point for several: means of what was read, the most attempts, at the middle of their time."""
+    """One point for several: means of what was read, the most attempts, at the middle of their time.
+
+    A GPU's reading may have another way than the mean, see ``gpu_readings``.
+    """
     if len(points) == 1:
         return points[0]
     out = Point(at=(points[0].at + points[-1].at) / 2, live_attempts=max(point.live_attempts for point in points))
-    _mean_into(out, points, ("cpu_used", "memory_used_bytes", "disk_free_bytes"))
+    for name in _NODE_READINGS:
+        _thin_into(out, name, points, gpu_readings.mean, whole=name.endswith("_bytes"))
     by_uuid: dict[str, list[resource_manager_pb2.Gpu]] = {}
     for point in points:
         for gpu in point.gpus:
             by_uuid.setdefault(gpu.uuid, []).append(gpu)
     for uuid, gpus in by_uuid.items():
         kept = out.gpus.add(uuid=uuid, model=gpus[-1].model, index=gpus[-1].index)
-        _mean_into(kept, gpus, _GPU_READINGS)
+        for row in STORED:
+            _thin_into(kept, row.name, gpus, row.thinned, whole=row.kind is int)
     return out
 
 
@@ -74,9 +83,15 @@ def _buckets(points: Iterable[Point], span_s: float) -> Iterator[list[Point]]:
         yield bucket
 
 
-def _mean_into(out: Point | resource_manager_pb2.Gpu, sources: Sequence[object], names: Iterable[str]) -> None:
-    for name in names:
-        values = [getattr(source, name) for source in sources if source.HasField(name)]  # type: ignore[attr-defined]
-        if values:
-            total = sum(values) / len(values)
-            setattr(out, name, round(total) if name.endswith("_bytes") else total)
+def _thin_into(
+    out: Point | resource_manager_pb2.Gpu,
+    name: str,
+    sources: Sequence[object],
+    thin: Callable[[Sequence[float]], float],
+    *,
+    whole: bool,
+) -> None:
+    values = [getattr(source, name) for source in sources if source.HasField(name)]  # type: ignore[attr-defined]
+    if values:
+        value = thin(values)
+        setattr(out, name, round(value) if whole else value)

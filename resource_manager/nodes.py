@@ -20,7 +20,7 @@ from headway.rpc.v1 import resource_manager_pb2
 from headway.states import Admission, NodeHealth
 from headway.store import Database
 
-from . import admission, health, history, inventory, store
+from . import health, history, inventory, node_admission, store
 from .hub import NodeEventHub
 from .inventory import Node, Status
 
@@ -159,7 +159,7 @@ class Nodes:
             self._put(replace(node, health_state=health.on_failure(node.health_state, failure)))
 
     async def _after_status(self, node: Node) -> None:
-        after = admission.after_status(node.admission, node.status.live_attempts)
+        after = node_admission.after_status(node.admission, node.status.live_attempts)
         if after is node.admission:
             return
         async with self._changing:
@@ -172,7 +172,7 @@ class Nodes:
     # -- operators ------------------------------------------------------------------------------
 
     async def set_admission(
-        self, node_id: str, event: admission.AdmissionEvent, note: str, by: str
+        self, node_id: str, event: node_admission.AdmissionEvent, note: str, by: str
     ) -> resource_manager_pb2.Node:
         """Cordon, uncordon or drain; harmless when said twice. ``note`` stays until the node is opened again.
 
@@ -181,7 +181,7 @@ class Nodes:
         """
         async with self._changing:
             node = self._node(node_id)
-            after = admission.ADMISSION.after(node.admission, event)
+            after = node_admission.ADMISSION.after(node.admission, event)
             note = "" if after is Admission.OPEN else note or node.note
             since = self._clock.monotonic() if after is not node.admission else node.admission_since
             await self._store_admission(node, after, note, since)

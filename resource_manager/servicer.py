@@ -9,8 +9,8 @@ from headway.errors import InvalidInput
 from headway.rpc.v1 import resource_manager_pb2 as pb
 from headway.rpc.v1.resource_manager_pb2_grpc import ResourceManagerServicer
 
-from .admission import AdmissionEvent
 from .hub import NodeEventHub
+from .node_admission import AdmissionEvent
 from .nodes import Nodes
 
 _POINTS = 500

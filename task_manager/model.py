@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from headway.ids import AttemptId, NodeId, TaskId
+from headway.model.attempt_facts import AttemptFacts
 from headway.model.reasons import EndReason
 from headway.states import ATTEMPT_LIVE, TASK_ENDED, Admission, AttemptState, NodeHealth, TaskState
 
@@ -129,10 +130,10 @@ class Extension:
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(AttemptFacts):
     """One run of a task on a node. While it is live it is the booking of its GPUs, CPUs and memory.
 
-    Instants named ``accepted_at`` to ``ended_at`` are by the Worker's clock, the others by TaskManager's.
+    The instants of ``AttemptFacts`` are by the Worker's clock, the others by TaskManager's.
     """
 
     id: AttemptId
@@ -147,23 +148,11 @@ class Attempt:
     queued_at: float
     placed_at: float
     answered_at: float | None = None  # when the Worker's acceptance was known here
-    accepted_at: float | None = None
-    container_started_at: float | None = None
-    started_at: float | None = None  # of the user's process
-    ended_at: float | None = None
-    run_s: float | None = None  # by the Worker's boot clock
     stop_word: str = ""  # why it was told to stop
     stop_at: float | None = None
-    peak_memory_bytes: int | None = None
-    stdout_bytes: int = 0
-    stderr_bytes: int = 0
-    dropped_bytes: int = 0
-    image_id: str = ""
-    warnings: tuple[str, ...] = ()
     reason: EndReason | None = None
     prints: tuple[int, int] = (0, 0)  # its task's
     extensions: tuple[Extension, ...] = ()  # oldest first; `timeout_s` includes them
-    counted_s: float | None = None  # the extended timeout that its launcher uses; None: as launched
     owner: str = ""  # its task's
     freed_at: float | None = None  # until then it held its resources (``usage.freed_at``); None: it still does
     boot_id: str = ""  # of TaskManager's machine when it was placed

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from headway import fingerprint
 from headway.ids import NodeId
+from headway.model.attempt_facts import AttemptFacts, from_report, to_view
 from headway.model.reasons import EndReason, EndWord
 from headway.rpc import convert
 from headway.rpc.v1 import common_pb2, job_manager_pb2, resource_manager_pb2, task_manager_pb2, worker_pb2
@@ -149,28 +150,14 @@ def reports(request: task_manager_pb2.ReportAttemptsRequest) -> AttemptReports:
 
 
 def _report(message: task_manager_pb2.AttemptReport) -> AttemptReport:
-    def known(field: str) -> float | None:
-        return getattr(message, field) if message.HasField(field) else None  # type: ignore[arg-type, no-any-return]
-
     return AttemptReport(
         attempt=convert.attempt_id(message.attempt),
         node_id=NodeId(message.node_id),
         kind=message.kind,
         at=message.at,
         reason=_end_reason(message.reason) if message.HasField("reason") else None,
-        image_id=message.image_id,
-        accepted_at=known("accepted_at"),
-        container_started_at=known("container_started_at"),
-        process_started_at=known("process_started_at"),
-        ended_at=known("ended_at"),
-        run_s=known("run_s"),
-        peak_memory_bytes=message.peak_memory_bytes if message.HasField("peak_memory_bytes") else None,
-        stdout_bytes=message.stdout_bytes,
-        stderr_bytes=message.stderr_bytes,
-        dropped_bytes=message.dropped_bytes,
-        warnings=tuple(message.warnings),
         elsewhere=message.retry_elsewhere,
-        timeout_s=known("timeout_s"),
+        facts=AttemptFacts(**from_report(message)),
     )
 
 
@@ -329,10 +316,6 @@ def attempt_view(attempt: Attempt, sentence: str = "") -> task_manager_pb2.Attem
         gpu_uuids=attempt.gpu_uuids,
         sentence=attempt.reason.sentence if attempt.reason is not None else sentence,
         placed_at=attempt.placed_at,
-        accepted_at=attempt.accepted_at,
-        container_started_at=attempt.container_started_at,
-        started_at=attempt.started_at,
-        ended_at=attempt.ended_at,
         deadline=deadline,
         phases=common_pb2.Phases(
             scheduling_s=times.scheduling_s,
@@ -341,16 +324,11 @@ def attempt_view(attempt: Attempt, sentence: str = "") -> task_manager_pb2.Attem
             preparing_s=times.preparing_s,
             running_s=times.running_s,
         ),
-        peak_memory_bytes=attempt.peak_memory_bytes,
-        stdout_bytes=attempt.stdout_bytes,
-        stderr_bytes=attempt.stderr_bytes,
-        dropped_bytes=attempt.dropped_bytes,
-        image_id=attempt.image_id,
-        warnings=attempt.warnings,
         of_runs=attempt.of_runs,
         timeout_s=attempt.timeout_s,
         extensions=[extension(one) for one in attempt.extensions],
         extension_pending=attempt.extension_pending,
+        **to_view(attempt),
     )
     if attempt.reason is not None:
         view.reason.CopyFrom(convert.end_reason_to_pb(attempt.reason))

@@ -10,6 +10,7 @@ from typing import ClassVar, Protocol
 
 from headway.errors import HeadwayError, Unavailable
 from headway.ids import AttemptId
+from headway.model.gpu_readings import GpuReadings
 from headway.model.reasons import EndWord
 
 from .box import BoxStanding, EndRecord, LaunchSpec, StartedRecord, StopWord, Stream
@@ -426,8 +427,8 @@ class Runtime(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class GpuReading:
-    """One GPU now. None: the driver doesn't report it."""
+class GpuReading(GpuReadings):
+    """One GPU now."""
 
     uuid: str
     model: str
@@ -435,11 +436,6 @@ class GpuReading:
     index: int
     pci_bus_id: str = ""
     simulated: bool = False
-    utilisation: float | None = None  # 0 to 1
-    memory_utilisation: float | None = None  # 0 to 1, of memory copies
-    memory_used_bytes: int | None = None
-    temperature_c: float | None = None
-    power_w: float | None = None
     sick: bool = False
     busy_outside: bool = False
     note: str = ""  # why sick or busy

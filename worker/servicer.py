@@ -13,7 +13,7 @@ from headway.rpc.v1 import resource_manager_pb2, worker_pb2
 from headway.rpc.v1.worker_pb2_grpc import WorkerServicer
 
 from . import wire
-from .attempt.admission import RefuseLaunch
+from .attempt.launch_verdict import RefuseLaunch
 from .attempt.task_controller import TaskController
 from .logs.reader import WorkerLogReader
 from .model import WantedImage

@@ -34,6 +34,7 @@ class WorkerStore:
         self._db = db
         self._puts: Batcher[tuple[Any, ...], None] = Batcher(self._write, name="worker-store")
         self.images = SqlImageJournal(db)
+        self._puts_of: dict[AttemptId, int] = {}  # how often each record was put
 
     @classmethod
     async def open(cls, path: str) -> WorkerStore:
@@ -47,20 +48,36 @@ class WorkerStore:
 
     async def put(self, record: AttemptRecord) -> None:
         """Store the record. It is durable when this returns. Calls at the same time share one fsync."""
+        self._counts(record)
         await self._puts.submit(record_to_row(record))
 
     async def put_many(self, records: Sequence[AttemptRecord]) -> None:
         """Store several records. When it raises, perhaps none was stored."""
+        for record in records:
+            self._counts(record)
         await self._puts.submit_many([record_to_row(record) for record in records])
 
     def put_later(self, record: AttemptRecord) -> None:
-        """Store it with the next write, or half a second later. Use it for what may happen again after a crash."""
-        row = record_to_row(record)
-        self._db.defer(lambda conn: conn.exec_driver_sql(_INSERT, row))
+        """Store it with the next write, or half a second later. Use it for what may happen again after a crash.
+
+        A ``put`` of the same record that comes in between counts: it holds more.
+        """
+        row, put = record_to_row(record), self._puts_of.get(record.attempt, 0)
+
+        def write(conn: Connection) -> None:
+            if self._puts_of.get(record.attempt, 0) == put:
+                conn.exec_driver_sql(_INSERT, row)
+
+        self._db.defer(write)
+
+    def _counts(self, record: AttemptRecord) -> None:
+        self._puts_of[record.attempt] = self._puts_of.get(record.attempt, 0) + 1
 
     def forget_later(self, attempts: Sequence[AttemptId]) -> None:
         """Drop records soon."""
         folders = [(attempt.folder,) for attempt in attempts]
+        for attempt in attempts:
+            self._puts_of.pop(attempt, None)
         if folders:
             self._db.defer(lambda conn: conn.exec_driver_sql("DELETE FROM attempts WHERE folder = ?", folders))
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any
 
+from headway.model.gpu_readings import readings_of
 from headway.rpc import convert
 from headway.rpc.v1 import common_pb2
 from headway.rpc.v1 import resource_manager_pb2 as rm
@@ -13,7 +16,6 @@ from headway.rpc.v1 import worker_pb2 as pb
 from .box import StopWord
 from .model import (
     AttemptRecord,
-    AttemptTimes,
     EndDecision,
     ExtendAttempt,
     Extension,
@@ -110,13 +112,12 @@ def report(
     incarnation: int,
     at: float,
     decision: EndDecision | None = None,
-    peak_memory_bytes: int | None = None,
-    stdout_bytes: int = 0,
-    stderr_bytes: int = 0,
-    dropped_bytes: int = 0,
+    **measured: Any,
 ) -> tm.AttemptReport:
-    """All that is known of an attempt. A later report holds all facts of earlier ones, so it replaces them."""
-    times: AttemptTimes = record.times
+    """All that is known of an attempt. A later report holds all facts of earlier ones, so it replaces them.
+
+    ``measured`` are more facts of the table (``headway.model.attempt_facts``), by their names in a report.
+    """
     message = tm.AttemptReport(
         attempt=convert.attempt_to_pb(record.attempt),
         node_id=node_id,
@@ -125,16 +126,9 @@ def report(
         at=at,
         container_id=record.container_id,
         image_id=record.image_id,
-        accepted_at=times.accepted_at,
-        container_started_at=times.container_started_at,
-        process_started_at=times.process_started_at,
-        ended_at=times.ended_at,
-        run_s=times.run_s,
         timeout_s=record.counted_s,
-        peak_memory_bytes=peak_memory_bytes,
-        stdout_bytes=stdout_bytes,
-        stderr_bytes=stderr_bytes,
-        dropped_bytes=dropped_bytes,
+        **asdict(record.times),  # each is a fact
+        **measured,
     )
     if decision is not None:
         message.reason.CopyFrom(convert.end_reason_to_pb(decision.reason))
@@ -151,14 +145,10 @@ def gpu(reading: GpuReading) -> rm.Gpu:
         index=reading.index,
         pci_bus_id=reading.pci_bus_id,
         simulated=reading.simulated,
-        utilisation=reading.utilisation,
-        memory_utilisation=reading.memory_utilisation,
-        memory_used_bytes=reading.memory_used_bytes,
-        temperature_c=reading.temperature_c,
-        power_w=reading.power_w,
         sick=reading.sick,
         busy_outside=reading.busy_outside,
         note=reading.note,
+        **readings_of(reading),
     )
 
 

@@ -16,27 +16,11 @@ from typing import Any, BinaryIO, TypeVar
 import click
 
 from ..client import Client, Profile
+from ..model.tones import Tone, tone_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_TONES = {
-    "SUCCEEDED": "green",
-    "READY": "green",
-    "OPEN": "green",
-    "RUNNING": "cyan",
-    "STARTING": "cyan",
-    "PULLING": "cyan",
-    "FAILED": "red",
-    "TIMED_OUT": "red",
-    "OUT_OF_MEMORY": "red",
-    "LOST": "red",
-    "DOWN": "red",
-    "QUEUED": "yellow",
-    "PENDING": "yellow",
-    "PLACED": "yellow",
-    "STOPPING": "yellow",
-    "SUSPECT": "yellow",
-}
+_COLOURS = {Tone.GOOD: "green", Tone.LIVE: "cyan", Tone.BAD: "red", Tone.WAIT: "yellow"}
 
 
 def client() -> Client:
@@ -116,7 +100,7 @@ def safe(text: object) -> str:
 
 def tone(state: str) -> str:
     """The state, coloured when standard output is a terminal."""
-    return click.style(state, fg=_TONES.get(state)) if sys.stdout.isatty() else state
+    return click.style(state, fg=_COLOURS.get(tone_of(state))) if sys.stdout.isatty() else state
 
 
 def table(

@@ -12,7 +12,8 @@ from enum import StrEnum
 from operator import attrgetter
 from typing import Any, Final
 
-ROW: Final = "row"  # of a dataclass field's metadata
+from ..model.rows import ROW
+
 REQUIRED: Final = object()  # stands for a default where there is none
 
 Reader = Callable[[Any], Any]

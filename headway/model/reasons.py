@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Self
 
 from ..states import AttemptState, TaskState
 
@@ -17,117 +18,178 @@ class Fault(StrEnum):
     OPERATOR = "operator"
 
 
-class EndWord(StrEnum):
-    """The stable word for an end; see docs/interfaces.md, "End of a task"."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndFacts:
+    """What follows from an end word: one row of the table, see ``EndWord``."""
 
-    EXITED = "exited"
-    TIMED_OUT = "timed_out"
-    OUT_OF_MEMORY = "out_of_memory"
-    CANCELLED = "cancelled"
-    SKIPPED = "skipped"
-    LOG_LIMIT = "log_limit"
-    KILLED_OUTSIDE = "killed_outside"
-    IMAGE_NOT_FOUND = "image_not_found"
-    IMAGE_PULL_FAILED = "image_pull_failed"
-    IMAGE_BAD = "image_bad"
-    COMMAND_NOT_FOUND = "command_not_found"
-    START_FAILED = "start_failed"
-    MOUNT_UNAVAILABLE = "mount_unavailable"
-    DISK_FULL = "disk_full"
-    GPU_FAILED = "gpu_failed"
-    NODE_LOST = "node_lost"
-    PLATFORM_ERROR = "platform_error"
-
-
-@dataclass(frozen=True, slots=True)
-class _Facts:
-    attempt_state: AttemptState
-    task_state: TaskState  # when no further attempt follows
+    attempt: AttemptState
+    task: TaskState = TaskState.FAILED  # when no further attempt follows
     fault: Fault
-    user_retry: bool  # one of the user's own retries is spent on it
-    platform_retry: bool  # retried from the platform's own small budget, on another machine when possible
-    advice: str
+    user_retry: bool = False  # one of the user's own retries is spent on it
+    platform_retry: bool = False  # retried from the platform's own small budget, on another machine when possible
+    detail: str = ""  # what happened, if nobody saw more; empty: the advice says it
+    advice: str = ""  # what to do
 
 
 _A, _T, _F = AttemptState, TaskState, Fault
-_FACTS: dict[EndWord, _Facts] = {
-    # EXITED is FAILED unless the exit code is 0: see EndReason.
-    EndWord.EXITED: _Facts(
-        _A.FAILED, _T.FAILED, _F.USER, True, False, "Read the end of the log for the program's own message."
-    ),
-    EndWord.TIMED_OUT: _Facts(
-        _A.TIMED_OUT, _T.TIMED_OUT, _F.USER, True, False, "Give it a longer timeout, or less to do."
-    ),
-    EndWord.OUT_OF_MEMORY: _Facts(
-        _A.OUT_OF_MEMORY, _T.OUT_OF_MEMORY, _F.USER, True, False, "Ask for more memory, or use less of it."
-    ),
-    EndWord.CANCELLED: _Facts(_A.CANCELLED, _T.CANCELLED, _F.OPERATOR, False, False, ""),
-    EndWord.SKIPPED: _Facts(_A.CANCELLED, _T.SKIPPED, _F.USER, False, False, "Fix the task that it needs, then retry."),
-    EndWord.LOG_LIMIT: _Facts(_A.FAILED, _T.FAILED, _F.USER, True, False, "Print less, or ask for a larger log limit."),
-    EndWord.KILLED_OUTSIDE: _Facts(
-        _A.FAILED,
-        _T.FAILED,
-        _F.OPERATOR,
-        True,
-        False,
-        "Someone on the machine ended it, or a program inside the task did.",
-    ),
-    EndWord.IMAGE_NOT_FOUND: _Facts(
-        _A.FAILED,
-        _T.FAILED,
-        _F.USER,
-        False,
-        False,
-        "Check the image's name; `headway nodes show NODE` lists what a machine has.",
-    ),
-    EndWord.IMAGE_PULL_FAILED: _Facts(
-        _A.FAILED,
-        _T.FAILED,
-        _F.PLATFORM,
-        False,
-        True,
-        "The image could not be brought to the machine; try again later.",
-    ),
-    EndWord.IMAGE_BAD: _Facts(
-        _A.FAILED, _T.FAILED, _F.USER, False, False, "The image can't be run as it is; rebuild it."
-    ),
-    EndWord.COMMAND_NOT_FOUND: _Facts(
-        _A.FAILED,
-        _T.FAILED,
-        _F.USER,
-        False,
-        False,
-        "The image lacks this program; check the command and PATH.",
-    ),
-    EndWord.START_FAILED: _Facts(
-        _A.FAILED, _T.FAILED, _F.PLATFORM, False, True, "The container could not be started on that machine."
-    ),
-    EndWord.MOUNT_UNAVAILABLE: _Facts(
-        _A.LOST, _T.FAILED, _F.PLATFORM, False, True, "The shared folder was not available on that machine."
-    ),
-    EndWord.DISK_FULL: _Facts(
-        _A.FAILED,
-        _T.FAILED,
-        _F.USER,
-        False,
-        False,
-        "Write less, delete what it no longer needs, or write to /root/nfs if that is a disk of its own.",
-    ),
-    EndWord.GPU_FAILED: _Facts(
-        _A.LOST, _T.FAILED, _F.PLATFORM, False, True, "A GPU failed; another one will be tried."
-    ),
-    EndWord.NODE_LOST: _Facts(
-        _A.LOST,
-        _T.FAILED,
-        _F.PLATFORM,
-        False,
-        True,
-        "The machine went away; the task is run again elsewhere.",
-    ),
-    EndWord.PLATFORM_ERROR: _Facts(
-        _A.LOST, _T.FAILED, _F.PLATFORM, False, True, "Headway itself failed here; see the platform log."
-    ),
-}
+
+
+class EndWord(StrEnum):
+    """The stable word for an end; see docs/interfaces.md, "End of a task"."""
+
+    # Each word stands with its row.
+    facts: EndFacts
+
+    def __new__(cls, word: str, facts: EndFacts | None = None) -> Self:
+        assert facts is not None, "a word stands with its row"
+        member = str.__new__(cls, word)
+        member._value_ = word
+        member.facts = facts
+        return member
+
+    # It is FAILED unless the exit code is 0: see EndReason, which also says what happened.
+    EXITED = (
+        "exited",
+        EndFacts(
+            attempt=_A.FAILED,
+            fault=_F.USER,
+            user_retry=True,
+            advice="Read the end of the log for the program's own message.",
+        ),
+    )
+    TIMED_OUT = (
+        "timed_out",
+        EndFacts(
+            attempt=_A.TIMED_OUT,
+            task=_T.TIMED_OUT,
+            fault=_F.USER,
+            user_retry=True,
+            detail="It ran past its timeout and was ended.",
+            advice="Give it a longer timeout, or less to do.",
+        ),
+    )
+    OUT_OF_MEMORY = (
+        "out_of_memory",
+        EndFacts(
+            attempt=_A.OUT_OF_MEMORY,
+            task=_T.OUT_OF_MEMORY,
+            fault=_F.USER,
+            user_retry=True,
+            detail="It used more memory than it asked for and was ended by the kernel.",
+            advice="Ask for more memory, or use less of it.",
+        ),
+    )
+    CANCELLED = (
+        "cancelled",
+        EndFacts(attempt=_A.CANCELLED, task=_T.CANCELLED, fault=_F.OPERATOR, detail="It was cancelled."),
+    )
+    SKIPPED = (
+        "skipped",
+        EndFacts(
+            attempt=_A.CANCELLED,
+            task=_T.SKIPPED,
+            fault=_F.USER,
+            detail="It was not run, since a task that it needs did not end as asked for.",
+            advice="Fix the task that it needs, then retry.",
+        ),
+    )
+    LOG_LIMIT = (
+        "log_limit",
+        EndFacts(
+            attempt=_A.FAILED,
+            fault=_F.USER,
+            user_retry=True,
+            detail="It printed more than its log limit allows.",
+            advice="Print less, or ask for a larger log limit.",
+        ),
+    )
+    KILLED_OUTSIDE = (
+        "killed_outside",
+        EndFacts(
+            attempt=_A.FAILED,
+            fault=_F.OPERATOR,
+            user_retry=True,
+            detail="It was killed, and not by Headway.",
+            advice="Someone on the machine ended it, or a program inside the task did.",
+        ),
+    )
+    IMAGE_NOT_FOUND = (
+        "image_not_found",
+        EndFacts(
+            attempt=_A.FAILED,
+            fault=_F.USER,
+            detail="Its image was not found.",
+            advice="Check the image's name; `headway nodes show NODE` lists what a machine has.",
+        ),
+    )
+    IMAGE_PULL_FAILED = (
+        "image_pull_failed",
+        EndFacts(
+            attempt=_A.FAILED,
+            fault=_F.PLATFORM,
+            platform_retry=True,
+            advice="The image could not be brought to the machine; try again later.",
+        ),
+    )
+    IMAGE_BAD = (
+        "image_bad",
+        EndFacts(attempt=_A.FAILED, fault=_F.USER, advice="The image can't be run as it is; rebuild it."),
+    )
+    COMMAND_NOT_FOUND = (
+        "command_not_found",
+        EndFacts(attempt=_A.FAILED, fault=_F.USER, advice="The image lacks this program; check the command and PATH."),
+    )
+    START_FAILED = (
+        "start_failed",
+        EndFacts(
+            attempt=_A.FAILED,
+            fault=_F.PLATFORM,
+            platform_retry=True,
+            advice="The container could not be started on that machine.",
+        ),
+    )
+    MOUNT_UNAVAILABLE = (
+        "mount_unavailable",
+        EndFacts(
+            attempt=_A.LOST,
+            fault=_F.PLATFORM,
+            platform_retry=True,
+            advice="The shared folder was not available on that machine.",
+        ),
+    )
+    DISK_FULL = (
+        "disk_full",
+        EndFacts(
+            attempt=_A.FAILED,
+            fault=_F.USER,
+            detail="It filled a disk of its machine and was ended.",
+            advice="Write less, delete what it no longer needs, or write to /root/nfs if that is a disk of its own.",
+        ),
+    )
+    GPU_FAILED = (
+        "gpu_failed",
+        EndFacts(
+            attempt=_A.LOST, fault=_F.PLATFORM, platform_retry=True, advice="A GPU failed; another one will be tried."
+        ),
+    )
+    NODE_LOST = (
+        "node_lost",
+        EndFacts(
+            attempt=_A.LOST,
+            fault=_F.PLATFORM,
+            platform_retry=True,
+            advice="The machine went away; the task is run again elsewhere.",
+        ),
+    )
+    PLATFORM_ERROR = (
+        "platform_error",
+        EndFacts(
+            attempt=_A.LOST,
+            fault=_F.PLATFORM,
+            platform_retry=True,
+            advice="Headway itself failed here; see the platform log.",
+        ),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,35 +206,31 @@ class EndReason:
     detail: str = ""
 
     @property
-    def _facts(self) -> _Facts:
-        return _FACTS[self.word]
-
-    @property
     def succeeded(self) -> bool:
         return self.word is EndWord.EXITED and self.exit_code == 0
 
     @property
     def attempt_state(self) -> AttemptState:
-        return AttemptState.SUCCEEDED if self.succeeded else self._facts.attempt_state
+        return AttemptState.SUCCEEDED if self.succeeded else self.word.facts.attempt
 
     @property
     def task_state(self) -> TaskState:
         """The task's state if no further attempt follows."""
-        return TaskState.SUCCEEDED if self.succeeded else self._facts.task_state
+        return TaskState.SUCCEEDED if self.succeeded else self.word.facts.task
 
     @property
     def fault(self) -> Fault:
-        return Fault.NONE if self.succeeded else self._facts.fault
+        return Fault.NONE if self.succeeded else self.word.facts.fault
 
     @property
     def user_retry(self) -> bool:
         """Whether the user's own retries apply."""
-        return not self.succeeded and self._facts.user_retry
+        return not self.succeeded and self.word.facts.user_retry
 
     @property
     def platform_retry(self) -> bool:
         """Whether the platform's own retry budget applies."""
-        return self._facts.platform_retry
+        return self.word.facts.platform_retry
 
     @property
     def sentence(self) -> str:
@@ -180,7 +238,7 @@ class EndReason:
         if self.succeeded:
             return "It exited with code 0."
         what = self.detail or _default_detail(self)
-        return f"{what} {self._facts.advice}".strip()
+        return f"{what} {self.word.facts.advice}".strip()
 
 
 def _default_detail(reason: EndReason) -> str:
@@ -188,17 +246,7 @@ def _default_detail(reason: EndReason) -> str:
         if reason.signal is not None:
             return f"Its process was ended by signal {reason.signal}."
         return f"It exited with code {reason.exit_code}."
-    words = {
-        EndWord.TIMED_OUT: "It ran past its timeout and was ended.",
-        EndWord.OUT_OF_MEMORY: "It used more memory than it asked for and was ended by the kernel.",
-        EndWord.CANCELLED: "It was cancelled.",
-        EndWord.SKIPPED: "It was not run, since a task that it needs did not end as asked for.",
-        EndWord.LOG_LIMIT: "It printed more than its log limit allows.",
-        EndWord.KILLED_OUTSIDE: "It was killed, and not by Headway.",
-        EndWord.IMAGE_NOT_FOUND: "Its image was not found.",
-        EndWord.DISK_FULL: "It filled a disk of its machine and was ended.",
-    }
-    return words.get(reason.word, "")  # the advice of the others says what happened
+    return reason.word.facts.detail
 
 
 class WaitWord(StrEnum):

@@ -105,7 +105,8 @@ class _Request:
             await self._fail(HeadwayError(problems.INSIDE))
         finally:
             route = getattr(self._scope.get("route"), "path", "other")
-            self._parts.readiness.count(self._scope["method"], route, self._status, time.perf_counter() - self._began)
+            seconds = time.perf_counter() - self._began
+            self._parts.metrics.count_request(self._scope["method"], route, self._status, seconds)
 
     # -- before the route -----------------------------------------------------------------------
 

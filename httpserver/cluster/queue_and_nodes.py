@@ -11,7 +11,7 @@ from headway.rpc.v1 import resource_manager_pb2 as rm
 from headway.rpc.v1 import task_manager_pb2 as tm
 
 from .. import schemas as s
-from .. import views
+from .. import wire
 from ..jobs.service import Jobs
 from ..peers.clients import ACT_S, ServiceClients
 from . import scheduling
@@ -39,7 +39,7 @@ class QueueAndNodes:
         reply = await self._services.tasks.call(
             "GetQueue", tm.GetQueueRequest(limit=limit, offset=offset, job_id=job_id)
         )
-        return views.queue(reply)
+        return wire.queue(reply)
 
     async def set_scheduling(self, wanted: scheduling.SchedulingPatch, *, by: str) -> s.Scheduling:
         """Another policy or discipline from now on; see ``scheduling``."""
@@ -48,7 +48,7 @@ class QueueAndNodes:
     async def nodes(self) -> s.NodeList:
         """All nodes, by id."""
         reply = await self._services.nodes.call("ListNodes", rm.ListNodesRequest())
-        return s.NodeList(nodes=[views.node(node) for node in sorted(reply.nodes, key=lambda node: node.id)])
+        return s.NodeList(nodes=[wire.node(node) for node in sorted(reply.nodes, key=lambda node: node.id)])
 
     async def node(self, node_id: str) -> s.Node:
         """One node.
@@ -59,14 +59,14 @@ class QueueAndNodes:
         reply = await self._services.nodes.call("ListNodes", rm.ListNodesRequest(node_id=node_id))
         if not reply.nodes:
             raise NotFound(f"There is no node `{node_id[:64]}`.")
-        return views.node(reply.nodes[0])
+        return wire.node(reply.nodes[0])
 
     async def usage(self, node_id: str, *, since: float, until: float, max_points: int) -> s.NodeUsage:
         """Readings of one node; ``since`` 0: of the last hour."""
         since = since or (until or self._clock.now()) - 3600
         request = rm.GetNodeUsageRequest(node_id=node_id, since=since, until=until, max_points=max_points)
         reply = await self._services.nodes.call("GetNodeUsage", request)
-        return s.NodeUsage(points=[views.usage_point(point) for point in reply.points])
+        return s.NodeUsage(points=[wire.usage_point(point) for point in reply.points])
 
     async def set_admission(
         self, node_id: str, action: Literal["cordon", "uncordon", "drain"], *, note: str, by: str
@@ -75,7 +75,7 @@ class QueueAndNodes:
         request = rm.SetAdmissionRequest(node_id=node_id, action=_ADMISSION[action], note=note, by=by)
         reply = await self._services.nodes.call("SetAdmission", request, deadline_s=ACT_S)
         log.info("node.admission", node=node_id, action=action, by=by)
-        return views.node(reply.node)
+        return wire.node(reply.node)
 
     async def declare_lost(self, node_id: str, *, by: str) -> s.NodeLost:
         """Its attempts are LOST at once; idempotent."""

@@ -9,7 +9,7 @@ from headway.jobfile.hints import nearest
 from headway.logs import get_logger
 from headway.rpc.v1 import task_manager_pb2 as tm
 
-from .. import views
+from .. import wire
 from ..peers.clients import ACT_S, ServiceClients
 from ..schemas import ApiRequest, Scheduling
 
@@ -59,4 +59,4 @@ async def set_scheduling(services: ServiceClients, wanted: SchedulingPatch, *, b
             error.problems = (Problem("/policy", error.message, word=wanted.policy),)
         raise
     log.info("scheduling.set", policy=wanted.policy, discipline=wanted.discipline, by=by)
-    return views.scheduling(reply)
+    return wire.scheduling(reply)

@@ -8,7 +8,7 @@ from headway.logs import get_logger
 from headway.rpc.v1 import common_pb2 as common
 from headway.rpc.v1 import task_manager_pb2 as tm
 
-from .. import views
+from .. import wire
 from ..peers.clients import ServiceClients
 from ..schemas import ApiResponse, Wait
 
@@ -84,6 +84,6 @@ def _decision(one: tm.ListDecisionsReply.Pass) -> Decision:
         place=one.place,
         key=one.key if one.HasField("key") else None,
         started_itself=one.started_itself,
-        waits=views.waits(one.reasons),
+        waits=wire.waits(one.reasons),
         reserved_start_at=one.reserved_start if one.HasField("reserved_start") else None,
     )

@@ -14,7 +14,7 @@ from headway.rpc.v1 import task_manager_pb2 as tm
 from headway.states import TaskState
 
 from .. import schemas as s
-from .. import views
+from .. import wire
 from ..peers.clients import PARTS_S, ServiceClients
 
 # So many tasks are turned into JSON before other requests get their turn: a millisecond or two.
@@ -60,7 +60,7 @@ class LiveTaskDetails:
 
     def shown(self, task: jm.TaskView, *, job_held: bool) -> s.Task:
         """The task with its attempts and its queue entry."""
-        return views.task(task, self._attempts.get(task.name, ()), self._places.get(task.name), job_held=job_held)
+        return wire.task(task, self._attempts.get(task.name, ()), self._places.get(task.name), job_held=job_held)
 
     async def ask(self, tasks: Sequence[jm.TaskView]) -> None:
         """Asks for these tasks. Answers for earlier ones are dropped."""
@@ -115,7 +115,7 @@ async def pieces(
 ) -> AsyncIterator[str]:
     """A JobDetail. ``parts``: its tasks, from ``offset`` on. ``ask``: also for attempts and places. ``whole``: with
     what only the owner and admins see."""
-    yield views.job(job).model_dump_json()[:-1] + ',"tasks":['
+    yield wire.job(job).model_dump_json()[:-1] + ',"tasks":['
     edges: list[s.Edge] = []
     begun = False
     async for part in parts:
@@ -127,8 +127,8 @@ async def pieces(
                 some = named[start : start + _AT_ONCE]
                 shown = [details.shown(task, job_held=job.held) for task in some]
                 if not whole:
-                    shown = [views.task_for_others(task) for task in shown]
-                edges += views.edges(some)
+                    shown = [wire.task_for_others(task) for task in shown]
+                edges += wire.edges(some)
                 yield ("," if begun else "") + ",".join(task.model_dump_json() for task in shown)
                 begun = True
                 await asyncio.sleep(0)

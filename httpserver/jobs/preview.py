@@ -21,7 +21,7 @@ from headway.rpc.v1 import job_manager_pb2 as jm
 from headway.rpc.v1 import task_manager_pb2 as tm
 
 from .. import schemas as s
-from .. import views
+from .. import wire
 from ..needs.pinning import Pins
 from ..peers.clients import ACT_S, ServiceClients
 
@@ -271,7 +271,7 @@ def _start(start: tm.PreviewQueueReply.Start, asked: tm.EnqueueTask) -> s.Previe
     return s.PreviewStart(
         task=start.task or None,
         timeout_s=asked.spec.timeout_s,
-        resources=views.resources(asked.spec.resources),
+        resources=wire.resources(asked.spec.resources),
         priority=s.Priority(convert.priority(asked.priority).value),
         at_once=start.at_once,
         position=start.position or None,
@@ -279,7 +279,7 @@ def _start(start: tm.PreviewQueueReply.Start, asked: tm.EnqueueTask) -> s.Previe
         estimate_rough=start.estimate_rough,
         promised_start_at=start.promised_start if start.HasField("promised_start") else None,
         promise_from_at=start.promise_from if start.HasField("promise_from") else None,
-        waits=views.waits(start.reasons),
+        waits=wire.waits(start.reasons),
         refused=start.refused or None,
         sentence=start.sentence,
     )

@@ -25,7 +25,7 @@ from headway.states import JobState
 from headway.units import parse_duration
 
 from .. import schemas as s
-from .. import views
+from .. import wire
 from ..auth.model import Account
 from ..peers.clients import ACT_S, ServiceClients
 from ..uses.service import Uses
@@ -172,8 +172,8 @@ class Jobs:
         await details.ask_one(found)
         shown = details.shown(found, job_held=job.held)
         if not may_see_all(account, job.owner):
-            shown = views.task_for_others(shown)
-        return s.TaskDetail(job=views.job(job), task=shown, missing=details.missing)
+            shown = wire.task_for_others(shown)
+        return s.TaskDetail(job=wire.job(job), task=shown, missing=details.missing)
 
     async def attempts(self, job_id: str) -> Mapping[str, Sequence[tm.AttemptView]]:
         """All attempts of a job by task name, oldest first; see ``detail``."""
@@ -220,7 +220,7 @@ class Jobs:
 
         reply = await (self._retry.of(job, task, request.request_id, send) if action == "retry" else send())
         log.info("job.acted", job=job.id, task=task, action=action, by=account.name, tasks=reply.tasks_changed)
-        return s.Acted(job=views.job(reply.job), tasks_changed=reply.tasks_changed)
+        return s.Acted(job=wire.job(reply.job), tasks_changed=reply.tasks_changed)
 
     async def extend(
         self, account: Account, ref: str, task: str, *, by: str, force: bool, key: str | None
@@ -261,7 +261,7 @@ class Jobs:
                 f"The task {job.id}/{task} is {state.value} and does not run; its timeout counts from its start."
             ) from None
         log.info("task.extended", job=job.id, task=task, by=account.name, seconds=seconds, delivered=reply.delivered)
-        return s.Extended(attempt=views.attempt(reply.attempt), delivered=reply.delivered, sentence=reply.sentence)
+        return s.Extended(attempt=wire.attempt(reply.attempt), delivered=reply.delivered, sentence=reply.sentence)
 
 
 def may_see_all(account: Account, owner: str) -> bool:
@@ -278,7 +278,7 @@ async def _tasks(first: jm.JobPart, rest: AsyncIterator[jm.JobPart]) -> AsyncIte
 
 def _shown(message: jm.Job) -> s.Job | None:
     try:
-        return views.job(message)
+        return wire.job(message)
     except (ValueError, KeyError) as error:
         # One row that can't be shown must not hide all others.
         log.error("job.not_shown", job=message.id, exc=error)

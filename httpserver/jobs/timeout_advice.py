@@ -17,7 +17,7 @@ from headway.units import format_duration
 
 from .. import schemas as s
 from ..peers.clients import ServiceClients
-from ..views import if_set
+from ..wire import if_set
 
 log = get_logger(__name__)
 

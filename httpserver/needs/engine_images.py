@@ -27,7 +27,7 @@ class HeldImage:
 
 
 @dataclass(frozen=True, slots=True)
-class EngineImage:
+class ImageOnEngines:
     """What a name means on the engines. With a ``digest`` it means the same wherever it is there; without one the
     nodes don't agree."""
 
@@ -72,7 +72,7 @@ class EngineImages:
         """All names that nodes reported, sorted."""
         return sorted(self._by_name)
 
-    def find(self, name: ImageName) -> EngineImage | None:
+    def find(self, name: ImageName) -> ImageOnEngines | None:
         """What the name means there; None: no node has it."""
         if DIGEST.fullmatch(name.short):
             return self._with_digest(replace(name, digest=name.short))
@@ -81,14 +81,14 @@ class EngineImages:
         place = name.short_place
         return agreed([_held(node, image, place) for node, image in self._by_name.get(name.short, ())])
 
-    def _with_digest(self, name: ImageName) -> EngineImage | None:
+    def _with_digest(self, name: ImageName) -> ImageOnEngines | None:
         # People write both: the digest that a registry shows, and the id that an engine shows.
         # Images that Headway fetched have ids too. An account that knows such an id may still lack the right to use it.
         for of_registry, index, key in ((True, self._by_repo_digest, name.short), (False, self._by_id, name.digest)):
             if held := index.get(key, ()):
                 size = max(image.bytes for _, image in held)
                 nodes = tuple(sorted({node for node, _ in held}))
-                return EngineImage(name.digest, of_registry, size, nodes, all(image.ours for _, image in held))
+                return ImageOnEngines(name.digest, of_registry, size, nodes, all(image.ours for _, image in held))
         return None
 
     @cached_property
@@ -108,7 +108,7 @@ class EngineImages:
         return ((node.id, image) for node in self._nodes for image in node.status.engine_images)
 
 
-def agreed(held: Sequence[HeldImage]) -> EngineImage | None:
+def agreed(held: Sequence[HeldImage]) -> ImageOnEngines | None:
     """Whether all that have an image under one name have the same.
 
     A digest of the registry is better than an id. With it any node can fetch the image, also one of another
@@ -123,10 +123,10 @@ def agreed(held: Sequence[HeldImage]) -> EngineImage | None:
     common = frozenset.intersection(*(image.digests for image in fetched)) if fetched else frozenset()
     ids = {image.id for image in fetched}
     if common and all(image.id in ids for image in held):
-        return EngineImage(min(common), True, size, nodes, fetched_by_headway)
+        return ImageOnEngines(min(common), True, size, nodes, fetched_by_headway)
     if len({image.id for image in held}) == 1 and DIGEST.fullmatch(held[0].id):
-        return EngineImage(held[0].id, False, size, nodes, fetched_by_headway)
-    return EngineImage("", len(fetched) == len(held), size, nodes, fetched_by_headway)
+        return ImageOnEngines(held[0].id, False, size, nodes, fetched_by_headway)
+    return ImageOnEngines("", len(fetched) == len(held), size, nodes, fetched_by_headway)
 
 
 def _held(node: str, image: rm.EngineImage, place: str) -> HeldImage:

@@ -28,7 +28,7 @@ from ..registries.service import ResolvedRegistryImage as OfRegistry
 from ..text import near_names
 from ..text.near_names import Hint
 from ..uses.service import Ref
-from .engine_images import EngineImage, EngineImages
+from .engine_images import EngineImages, ImageOnEngines
 from .job_names import JobNames, UnknownName
 
 T = TypeVar("T")
@@ -166,7 +166,7 @@ class Pinning:
         if not engines:
             # Nothing really runs here (yet): neither pins nor warnings would mean anything.
             return {**pins, **dict.fromkeys(left, ImagePin())}, []
-        asked: dict[str, tuple[ImageName, EngineImage | None]] = {}
+        asked: dict[str, tuple[ImageName, ImageOnEngines | None]] = {}
         unknown: list[UnknownName] = []
         for name, parsed in left.items():
             if parsed is None or parsed.registry == names.OWN_REGISTRY:
@@ -257,7 +257,7 @@ class Pinning:
         ]
 
 
-def must_ask(found: EngineImage) -> bool:
+def must_ask(found: ImageOnEngines) -> bool:
     """Whether the registry has the better answer, though engines have the image.
 
     What Headway itself fetched for one account is not everybody's: the registry is asked whether this account may have
@@ -269,7 +269,7 @@ def must_ask(found: EngineImage) -> bool:
 def decide(
     name: str,
     parsed: ImageName,
-    found: EngineImage | None,
+    found: ImageOnEngines | None,
     answer: OfRegistry | RegistryFailure | None,
     engines: EngineImages,
 ) -> ImagePin | UnknownName:
@@ -296,7 +296,7 @@ def of_market(image: OfMarket) -> ImagePin:
     )
 
 
-def of_engines(name: str, parsed: ImageName, found: EngineImage) -> ImagePin:
+def of_engines(name: str, parsed: ImageName, found: ImageOnEngines) -> ImagePin:
     """The pin of what engines have, or a warning if they have different things."""
     if not found.digest:
         machines = ", ".join(found.nodes[:_NODES_NAMED]) + (" and others" if len(found.nodes) > _NODES_NAMED else "")

@@ -27,7 +27,7 @@ from headway.rpc.v1 import task_manager_pb2 as tm
 from headway.waiting import wait
 
 from .. import schemas as s
-from .. import views
+from .. import wire
 from .clients import ServiceClient, ServiceClients
 
 log = get_logger(__name__)
@@ -146,7 +146,7 @@ class PageEventHub:
             also(changes)
         for change in changes.changes:
             job = change.job
-            self._publish("job", job.id, f"job {job.id}", lambda job=job: views.job(job))  # type: ignore[misc]
+            self._publish("job", job.id, f"job {job.id}", lambda job=job: wire.job(job))  # type: ignore[misc]
             for task in change.tasks:
                 make, key = _task_event(job, task), f"task {job.id}/{task.name}"
                 self._publish("task", job.id, key, make, owner=job.owner, for_others=_task_for_others(make))
@@ -165,7 +165,7 @@ class PageEventHub:
             known.pop(node.id, None)
             before, self._nodes[node.id] = self._nodes.get(node.id), node
             if before is None or _on_pages(before) != _on_pages(node):
-                self._publish("node", "", f"node {node.id}", lambda node=node: views.node(node))  # type: ignore[misc]
+                self._publish("node", "", f"node {node.id}", lambda node=node: wire.node(node))  # type: ignore[misc]
         for gone in (*changes.removed, *known):
             if self._nodes.pop(gone, None) is not None:
                 self._publish("node_gone", "", f"node {gone}", lambda gone=gone: s.NodeGone(id=gone))  # type: ignore[misc]
@@ -292,13 +292,13 @@ def _on_pages(node: rm.Node) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _task_event(job: jm.Job, task: jm.TaskView) -> Callable[[], s.TaskEvent]:
-    return lambda: s.TaskEvent(job_id=job.id, task=views.task(task, job_held=job.held))
+    return lambda: s.TaskEvent(job_id=job.id, task=wire.task(task, job_held=job.held))
 
 
 def _task_for_others(make: Callable[[], s.TaskEvent]) -> Callable[[], s.TaskEvent]:
     def less() -> s.TaskEvent:
         event = make()
-        return event.model_copy(update={"task": views.task_for_others(event.task)})
+        return event.model_copy(update={"task": wire.task_for_others(event.task)})
 
     return less
 
@@ -307,5 +307,5 @@ def _attempt_event(view: tm.AttemptView) -> Callable[[], s.AttemptEvent]:
     task = view.attempt.task
     # TaskManager does not name the owner here, so nobody sees more than others may.
     return lambda: s.AttemptEvent(
-        job_id=task.job_id, task=task.name, attempt=views.attempt_for_others(views.attempt(view))
+        job_id=task.job_id, task=task.name, attempt=wire.attempt_for_others(wire.attempt(view))
     )

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from collections.abc import Iterable
+from typing import Any
 
+from pydantic import Field, create_model
+
+from headway.model.gpu_readings import READINGS, Reading
 from headway.states import Admission, NodeHealth, TaskState
 
 from .base import ApiRequest, ApiResponse, Priority
@@ -56,17 +60,23 @@ class Queue(ApiResponse):
     scheduling: Scheduling
 
 
-class Gpu(ApiResponse):
+class _Card(ApiResponse):
     uuid: str
     model: str
     memory_bytes: int
     index: int
     simulated: bool
-    utilisation: float | None = Field(description="0 to 1")
-    memory_utilisation: float | None = Field(description="0 to 1, of memory copies")
-    memory_used_bytes: int | None
-    temperature_c: float | None
-    power_w: float | None
+
+
+def with_readings(rows: Iterable[Reading] = READINGS) -> Any:
+    """A model of a card with what is read of it."""
+    fields: dict[str, Any] = {
+        row.name: (row.kind | None, Field(description=row.about) if row.about else ...) for row in rows
+    }
+    return create_model("_ReadCard", __base__=_Card, **fields)
+
+
+class Gpu(with_readings()):  # type: ignore[misc]
     sick: bool = Field(description="not given out")
     busy_outside: bool = Field(description="used by a process that is not ours")
     note: str

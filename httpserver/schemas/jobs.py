@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
+from typing import Any
 
-from pydantic import Field, StrictBool
+from pydantic import Field, StrictBool, create_model
 
+from headway.model.attempt_facts import SHOWN, Fact
 from headway.model.reasons import EndWord, Fault, WaitWord
 from headway.states import AttemptState, JobState, TaskState
 
@@ -59,9 +62,7 @@ class Extension(ApiResponse):
     forced: bool = Field(description="granted by an admin though it was promised to others or kept for short tasks")
 
 
-class Attempt(ApiResponse):
-    """One run of a task."""
-
+class _Placed(ApiResponse):
     number: int = Field(description="from 1")
     state: AttemptState
     generation: int = Field(description="raised by each manual retry")
@@ -70,18 +71,27 @@ class Attempt(ApiResponse):
     gpu_uuids: list[str]
     reason: Reason | None
     placed_at: float
-    accepted_at: float | None
-    container_started_at: float | None
-    started_at: float | None = Field(description="of the user's process; the timeout counts from here")
-    ended_at: float | None
+
+
+def with_facts(base: type[ApiResponse], rows: Iterable[Fact]) -> Any:
+    """``base`` and a field for each fact, in the order of the table."""
+    kinds: dict[type, Any] = {tuple: list[str]}
+    fields: dict[str, Any] = {}
+    for row in rows:
+        kind = kinds.get(row.kind, row.kind)
+        kind = kind | None if row.default is None else kind
+        fields[row.name] = (kind, Field(description=row.about) if row.about else ...)
+    return create_model(f"{base.__name__}WithFacts", __base__=base, **fields)
+
+
+class _Timed(with_facts(_Placed, (row for row in SHOWN if row.instant))):  # type: ignore[misc]
     deadline_at: float | None = Field(description="when the timeout passes")
     phases: Phases
-    peak_memory_bytes: int | None
-    stdout_bytes: int
-    stderr_bytes: int
-    dropped_bytes: int = Field(description="output past the log limit, not kept")
-    image_id: str = Field(description="empty until it is known, in events, and for others than owner and admins")
-    warnings: list[str]
+
+
+class Attempt(with_facts(_Timed, (row for row in SHOWN if not row.instant))):  # type: ignore[misc]
+    """One run of a task."""
+
     timeout_s: float | None = Field(None, description="of its run, with all the time that it was given since its start")
     extensions: list[Extension] = Field(default_factory=list, description="more time that it was given, oldest first")
     extension_pending: bool = Field(

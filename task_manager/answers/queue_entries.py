@@ -12,7 +12,7 @@ from ..engine import pass_input
 from ..engine.state import EngineState
 from ..model import Shape, Task
 from ..planning import explain
-from ..planning.admission import ruled_out
+from ..planning.limit_checks import ruled_out
 from ..planning.overtaking import OvertakingPromises
 from ..planning.placement import FreeResources
 from ..settings import TaskManagerSettings

@@ -12,7 +12,7 @@ from ..engine.state import EngineState
 from ..model import Task
 from ..order.guard import reraise_ctrl_c
 from ..order.policy import common_terms
-from ..planning.admission import contradictions
+from ..planning.limit_checks import contradictions
 
 _TERMS = 20  # shown of one task
 

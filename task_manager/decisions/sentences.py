@@ -15,10 +15,10 @@ from headway.rpc.v1 import task_manager_pb2 as pb
 from headway.units import counted
 
 from ..model import Task
-from ..order import policies
+from ..order import policy_registry
 from ..order.policy import AgingSjf, Key, sort_key
 from ..planning import explain
-from ..planning.admission import GpuHoldings, limits_reached, ruled_out
+from ..planning.limit_checks import GpuHoldings, limits_reached, ruled_out
 from ..planning.pass_model import Discipline, Placement, WaitCause
 from . import frames
 from .frames import Frame, FrameTask
@@ -264,10 +264,10 @@ def _key_of(frame: Frame, task: Task, seen: FrameTask | None) -> Key | None:
     if seen is not None:
         return sort_key(task, seen.number) if seen.queued else None
     try:
-        rule = AgingSjf() if frame.head.failure else policies.by_name(frame.head.policy)
-    except policies.BadPolicy:
+        rule = AgingSjf() if frame.head.failure else policy_registry.by_name(frame.head.policy)
+    except policy_registry.BadPolicy:
         return None
-    if type(rule) not in policies.BUILT_IN.values() or not rule.static:
+    if type(rule) not in policy_registry.BUILT_IN.values() or not rule.static:
         return None
     known = [one for one in frame.tasks.values() if one.queued]
     if not known or any(rule.key(one.task, 0.0, None) != one.number for one in known):

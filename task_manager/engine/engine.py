@@ -25,7 +25,7 @@ from ..decisions.recorder import FrameRecord, FrameRecorder
 from ..hub import QueueEventHub
 from ..model import Task
 from ..order.policy import Policy
-from ..planning.admission import contradictions
+from ..planning.limit_checks import contradictions
 from ..settings import TaskManagerSettings
 from ..store import confirmation_store, queue_store
 from . import confirmation, extension, node_events

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from headway.ids import AttemptId, NodeId, TaskId
+from headway.model.attempt_facts import AttemptFacts
 from headway.model.reasons import EndReason
 
 from ..model import Extension, Node, Task
@@ -53,28 +54,20 @@ class TaskCommands:
     steady_now: float = 0.0  # its steady clock when it sent them, in epoch seconds
 
 
+_NO_FACTS = AttemptFacts()
+
+
 @dataclass(frozen=True, slots=True)
 class AttemptReport:
-    """One change of one attempt as its Worker saw it. Facts that are not set are not known (yet)."""
+    """One change of one attempt as its Worker saw it, with all that is known of the attempt."""
 
     attempt: AttemptId
     node_id: NodeId
     kind: str  # AttemptEventKind, or a kind of a newer version
     at: float
     reason: EndReason | None = None
-    image_id: str = ""
-    accepted_at: float | None = None
-    container_started_at: float | None = None
-    process_started_at: float | None = None
-    ended_at: float | None = None
-    run_s: float | None = None
-    peak_memory_bytes: int | None = None
-    stdout_bytes: int = 0
-    stderr_bytes: int = 0
-    dropped_bytes: int = 0
-    warnings: tuple[str, ...] = ()
     elsewhere: bool = False
-    timeout_s: float | None = None  # that its launcher uses
+    facts: AttemptFacts = _NO_FACTS
 
 
 @dataclass(frozen=True, slots=True)

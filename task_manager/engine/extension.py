@@ -30,7 +30,7 @@ from headway.units import MAX_DURATION_S, counted, format_duration, round_durati
 from ..limits import AdmissionLimits
 from ..model import Attempt, Extension, Task
 from ..planning import scheduling_pass
-from ..planning.admission import GpuHoldings, long_tasks_hold
+from ..planning.limit_checks import GpuHoldings, long_tasks_hold
 from . import pass_input
 from .events import ExtendOrder, ExtendTask
 from .turn import Turn

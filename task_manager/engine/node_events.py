@@ -9,7 +9,7 @@ from headway.ids import NodeId
 from headway.logs import get_logger
 
 from ..model import Attempt
-from ..planning.admission import contradictions
+from ..planning.limit_checks import contradictions
 from ..settings import TaskManagerSettings
 from . import confirmation, leases
 from .events import NodesChanged

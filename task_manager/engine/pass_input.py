@@ -16,8 +16,8 @@ from ..clocks import ClockReading
 from ..limits import AdmissionLimits
 from ..model import Attempt, Task
 from ..order.policy import ClusterView
-from ..planning.admission import GpuHoldings
 from ..planning.bookings import Booking
+from ..planning.limit_checks import GpuHoldings
 from ..planning.pass_model import PassInput, PassSettings
 from ..planning.placement import FreeResources
 from ..planning.promises import shown_promise

@@ -11,6 +11,7 @@ from dataclasses import replace
 from headway.errors import Fenced
 from headway.ids import AttemptId
 from headway.logs import get_logger
+from headway.model.attempt_facts import merged
 from headway.model.reasons import EndReason, EndWord
 from headway.states import ATTEMPT, AttemptEventKind, AttemptState
 
@@ -27,7 +28,7 @@ from .events import (
     StopsDelivered,
 )
 from .tracking import AttemptTracking
-from .turn import Turn, merge_known
+from .turn import Turn
 
 log = get_logger(__name__)
 
@@ -79,22 +80,7 @@ def _runs_since(turn: Turn, attempt: Attempt) -> None:
 
 
 def _with_facts(attempt: Attempt, report: AttemptReport, state: AttemptState) -> Attempt:
-    return replace(
-        attempt,
-        state=state,
-        accepted_at=merge_known(attempt.accepted_at, report.accepted_at),
-        container_started_at=merge_known(attempt.container_started_at, report.container_started_at),
-        started_at=merge_known(attempt.started_at, report.process_started_at),
-        ended_at=merge_known(attempt.ended_at, report.ended_at),
-        run_s=merge_known(attempt.run_s, report.run_s),
-        peak_memory_bytes=merge_known(attempt.peak_memory_bytes, report.peak_memory_bytes),
-        stdout_bytes=max(attempt.stdout_bytes, report.stdout_bytes),
-        stderr_bytes=max(attempt.stderr_bytes, report.stderr_bytes),
-        dropped_bytes=max(attempt.dropped_bytes, report.dropped_bytes),
-        image_id=report.image_id or attempt.image_id,
-        warnings=report.warnings or attempt.warnings,
-        counted_s=merge_known(attempt.counted_s, report.timeout_s),
-    )
+    return replace(attempt, state=state, **merged(attempt, report.facts))
 
 
 def on_launches_answered(turn: Turn, answers: LaunchesAnswered) -> None:
@@ -113,7 +99,8 @@ def on_launches_answered(turn: Turn, answers: LaunchesAnswered) -> None:
 
 def _accepted(turn: Turn, attempt: Attempt, accepted_at: float | None) -> None:
     if attempt.answered_at is None:
-        accepted_at = merge_known(attempt.accepted_at, accepted_at)
+        if accepted_at is None:
+            accepted_at = attempt.accepted_at
         turn.state.put_attempt(replace(attempt, answered_at=turn.now, accepted_at=accepted_at))
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from headway.errors import InvalidInput
 from headway.logs import get_logger
 
-from ..order import policies
+from ..order import policy_registry
 from ..order.guard import message_of, reraise_ctrl_c
 from ..order.policy import Policy
 from ..planning.pass_model import Discipline
@@ -77,7 +77,7 @@ class SchedulingChoice:
         if text == DEFAULT:
             return self.configured_policy
         try:
-            return policies.by_name(text, self.configured.policy_defaults)
+            return policy_registry.by_name(text, self.configured.policy_defaults)
         except ValueError as error:
             raise InvalidInput(str(error)) from error
 

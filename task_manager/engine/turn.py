@@ -213,9 +213,4 @@ def unknown_tasks(state: EngineState, named: Iterable[TaskId]) -> set[TaskId]:
     return {task_id for task_id in named if task_id not in state.tasks}
 
 
-def merge_known(old: Any, new: Any) -> Any:
-    """Keeps a known fact when a later message leaves it out."""
-    return new if new is not None else old
-
-
 LIVE_BEFORE_START = frozenset({AttemptState.PLACED, AttemptState.PULLING, AttemptState.STARTING})

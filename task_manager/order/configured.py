@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from headway.errors import ConfigInvalid
 
-from . import policies
+from . import policy_registry
 
 if TYPE_CHECKING:
     from headway.config import HeadwayConfig
@@ -21,7 +21,7 @@ def policy_of(config: HeadwayConfig) -> Policy:
         ConfigInvalid: there is no such policy here, or it refuses these parameters.
     """
     try:
-        return policies.by_name(config.task_manager.policy, parameters(config))
+        return policy_registry.by_name(config.task_manager.policy, parameters(config))
     except ValueError as error:
         raise ConfigInvalid(f"[task_manager] policy can't be taken: {error}") from error
 

@@ -2,7 +2,7 @@
 
 A policy gives each task a number by ``key(task, now, view)``. Among tasks of equal priority the smallest number goes
 first. The same object serves the live queue and simulations. `dynamic_policies` has the policies that sort again,
-`policies` finds a policy by name. docs/scheduling.md explains the formulas.
+`policy_registry` finds a policy by name. docs/scheduling.md explains the formulas.
 """
 
 from __future__ import annotations

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
-import re
 from collections.abc import Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from headway.ids import NodeId, TaskId
 from headway.model.reasons import WaitReason, WaitWord
@@ -14,12 +12,12 @@ from headway.units import counted, format_size, round_duration, round_size
 
 from ..limits import AdmissionLimits
 from ..model import Node, Shape, Task
-from . import cuda
-from .admission import GpuHoldings, RefusalGround, limits_reached, ruled_out
 from .bookings import MovedPromise
+from .feasibility import why_never
+from .limit_checks import GpuHoldings, RefusalGround, limits_reached, ruled_out
 from .pass_model import Wait, WaitCause
+from .phrases import count_cpus, cpus, gpus_asked, some_of
 from .placement import (
-    IMAGE_LACKS,
     CpuTasks,
     FreeResources,
     Lack,
@@ -32,27 +30,6 @@ from .placement import (
 )
 
 _ORDER = {word: number for number, word in enumerate(WaitWord)}
-_NAMES_SHOWN = 3
-_MODELS_SHOWN = 8
-_ALIKE = 0.5  # how similar two names must be for a hint; H100 and B200 are
-
-
-@dataclass(frozen=True, slots=True)
-class Feasibility:
-    """Whether any known node could ever run a shape. ``sentence`` says why not, or that no node is known yet."""
-
-    satisfiable: bool
-    sentence: str
-
-
-def could_ever_run(shape: Shape, nodes: Sequence[Node], cpu_tasks: CpuTasks = CpuTasks.LAST_RESORT) -> Feasibility:
-    """Whether any of these nodes could ever run the shape. Without nodes it could: machines may still join."""
-    if not nodes:
-        return Feasibility(True, "No machine has joined yet.")
-    lacks = [shortages(shape, full_capacity(node, also_sick=True), cpu_tasks) for node in nodes]
-    if any(not lack for lack in lacks):
-        return Feasibility(True, "")
-    return Feasibility(False, _never(shape, nodes, lacks))
 
 
 class ClusterSnapshot:
@@ -225,7 +202,7 @@ def _node_reasons(shape: Shape, free_resources: Sequence[FreeResources], cpu_tas
         lacks = [shortages(shape, full_capacity(node, also_sick=True), cpu_tasks) for node in nodes]
         only_image = any({s.lack for s in lack} == {Lack.IMAGE} for lack in lacks)
         word = WaitWord.IMAGE_MISSING if only_image else WaitWord.NO_SUCH_NODE_YET
-        return [WaitReason(word, _never(shape, nodes, lacks))]
+        return [WaitReason(word, why_never(shape, nodes, lacks))]
     if any(not free.closed and not shortages(shape, free, cpu_tasks) for free in able):
         return []
     found = _closed([free for free in able if free.closed])
@@ -239,7 +216,7 @@ def _closed(free_resources: Sequence[FreeResources]) -> list[WaitReason]:
     by_word: dict[WaitWord, list[str]] = {}
     for free in free_resources:
         by_word.setdefault(_closed_word(free), []).append(free.closed)
-    return [WaitReason(word, f"{_some(sentences)}.") for word, sentences in by_word.items()]
+    return [WaitReason(word, f"{some_of(sentences)}.") for word, sentences in by_word.items()]
 
 
 def _closed_word(free: FreeResources) -> WaitWord:
@@ -272,7 +249,7 @@ def _busy(shape: Shape, free_resources: Sequence[FreeResources], cpu_tasks: CpuT
             found.append(WaitReason(WaitWord.GPU_BUSY_OUTSIDE, text))
         word = WaitWord.WAITING_FOR_GPU if shortage.lack is Lack.GPU else WaitWord.WAITING_FOR_GPU_MODEL
         there = _free_gpus_text(shortage.free, shape, nearest.node)
-        text = f"It asks for {_count_gpus(shape)}. The closest machine, {nearest.node.id}, has {there}."
+        text = f"It asks for {gpus_asked(shape)}. The closest machine, {nearest.node.id}, has {there}."
         found.append(WaitReason(word, text))
     return found
 
@@ -290,14 +267,14 @@ def _distance(lacks: Sequence[Shortage]) -> float:
 
 def _asked_text(shortage: Shortage) -> str:
     if shortage.lack is Lack.CPU:
-        return _count_cpus(shortage.asked)
+        return count_cpus(shortage.asked)
     return f"{format_size(shortage.asked)} of memory"
 
 
 def _free_text(shortage: Shortage, node: Node) -> str:
     """What the node has free of CPUs or memory: `2 of its 8 CPUs`."""
     if shortage.lack is Lack.CPU:
-        return f"{_cpus(shortage.free)} of its {_count_cpus(node.cpu_centi)}"
+        return f"{cpus(shortage.free)} of its {count_cpus(node.cpu_centi)}"
     return f"{round_size(max(0, shortage.free))} of its {round_size(node.memory_bytes)} of memory"
 
 
@@ -306,107 +283,3 @@ def _free_gpus_text(free: int, shape: Shape, node: Node) -> str:
     suitable = sum(1 for gpu in node.gpus if suits(gpu, shape))
     kind = " of this kind" if suitable < len(node.gpus) else ""
     return f"{free} of its {counted(suitable, 'GPU')}{kind} free" if free else f"no free GPU{kind}"
-
-
-def _never(shape: Shape, nodes: Sequence[Node], lacks: Sequence[Sequence[Shortage]]) -> str:
-    parts = []
-    if shape.gpus:
-        suitable = max(sum(1 for gpu in node.gpus if suits(gpu, shape)) for node in nodes)
-        if suitable < shape.gpus:
-            parts.append(f"it asks for {_count_gpus(shape)}, the largest has {suitable}{_cards(shape, nodes)}")
-    parts.extend(_too_small(shape, nodes))
-    if parts:
-        return f"No machine is big enough: {'; '.join(parts)}."
-    if any({s.lack for s in lack} == {Lack.KEPT_FOR_GPU_TASKS} for lack in lacks):
-        return _kept(shape, [node for node in nodes if not node.gpus])
-    image = _image_never(shape, lacks)
-    if image:
-        return image
-    return "No machine has all that it asks for together, though each part is on some machine."
-
-
-def _too_small(shape: Shape, nodes: Sequence[Node]) -> list[str]:
-    parts = []
-    cpu = max(node.cpu_centi for node in nodes)
-    if cpu < shape.cpu_centi:
-        parts.append(f"it asks for {_count_cpus(shape.cpu_centi)}, the largest has {_cpus(cpu)}")
-    memory = max(node.memory_bytes for node in nodes)
-    if memory < shape.memory_bytes:
-        parts.append(f"it asks for {format_size(shape.memory_bytes)} of memory, the largest has {round_size(memory)}")
-    return parts
-
-
-def _kept(shape: Shape, others: Sequence[Node]) -> str:
-    """Why a task without GPUs never starts that only nodes with GPUs could hold. ``others`` are nodes without."""
-    if not others:
-        return "All machines have GPUs and are kept for tasks that ask for GPUs."
-    small = _too_small(shape, others)
-    too_small = f" The others are too small: {'; '.join(small)}." if small else ""
-    return f"Only machines with GPUs could run it, and they are kept for tasks that ask for GPUs.{too_small}"
-
-
-def _cards(shape: Shape, nodes: Sequence[Node]) -> str:
-    """Which cards there are, if none is of a model or memory size that was asked for."""
-    cards = [gpu for node in nodes for gpu in node.gpus]
-    of_model = [gpu for gpu in cards if suits(gpu, replace(shape, gpu_memory_bytes=0))]
-    if not of_model:
-        return _models(shape, sorted({gpu.model for gpu in cards}))
-    most = max(gpu.memory_bytes for gpu in of_model)
-    if most >= shape.gpu_memory_bytes:
-        return ""
-    return f" (the largest card{' of this model' if shape.gpu_models else ''} has {round_size(most)})"
-
-
-def _models(shape: Shape, there: Sequence[str]) -> str:
-    if not there:
-        return ""
-    near = max(there, key=lambda model: _likeness(model, shape.gpu_models))
-    guess = f"; did you mean {near}?" if len(there) > 1 and _likeness(near, shape.gpu_models) >= _ALIKE else ""
-    return f" (there are {', '.join(there[:_MODELS_SHOWN])}{' and others' * (len(there) > _MODELS_SHOWN)}{guess})"
-
-
-def _likeness(model: str, wanted: Sequence[str]) -> float:
-    """How similar the model, or one of its words, is to what was asked for, from 0 to 1."""
-    names = [model.lower(), *re.split(r"[\s-]+", model.lower())]
-    return max(difflib.SequenceMatcher(None, one.lower(), name).ratio() for one in wanted for name in names)
-
-
-def _image_never(shape: Shape, lacks: Sequence[Sequence[Shortage]]) -> str:
-    """Why the image can't run on any machine that could run the task otherwise; empty: there is no such machine."""
-    near = [lack for lack in lacks if all(s.lack in IMAGE_LACKS for s in lack)]
-    if not near:
-        return ""
-    # Of the machines that lack one thing only, the easiest to fix comes first: the image, the driver, the machine.
-    for kind, asked in (
-        (Lack.IMAGE, "No machine that could run it has its image, and the image can't be fetched from anywhere"),
-        (Lack.DRIVER, f"Its image needs {cuda.phrase(shape.require_cuda)}"),
-        (Lack.ARCHITECTURE, f"Its image is for {shape.architecture} machines"),
-    ):
-        only = [lack[0].words for lack in near if {s.lack for s in lack} == {kind}]
-        if only:
-            advice = ": load it on one, or put it into the image market" if kind is Lack.IMAGE else f"; {_some(only)}"
-            return f"{asked}{advice}."
-    return f"Its image can't run on any machine: {_some([' and '.join(s.words for s in lack) for lack in near])}."
-
-
-def _count_gpus(shape: Shape) -> str:
-    words = [counted(shape.gpus, "GPU")]
-    if shape.gpu_models:
-        words.append(f"of model {' or '.join(shape.gpu_models)}")
-    if shape.gpu_memory_bytes:
-        words.append(f"with {format_size(shape.gpu_memory_bytes)}{' each' if shape.gpus > 1 else ''}")
-    return " ".join(words)
-
-
-def _count_cpus(centi: int) -> str:
-    return f"{_cpus(centi)} CPU" if centi == 100 else f"{_cpus(centi)} CPUs"
-
-
-def _cpus(centi: int) -> str:
-    return f"{max(0, centi) / 100:g}"
-
-
-def _some(sentences: Sequence[str]) -> str:
-    shown = "; ".join(sentences[:_NAMES_SHOWN])
-    more = len(sentences) - _NAMES_SHOWN
-    return f"{shown}; and {more} more" if more > 0 else shown

@@ -16,7 +16,7 @@ from headway.units import format_duration
 from ..model import Node, Task
 from ..order.policy import ClusterView
 from . import explain, promises, scheduling_pass
-from .admission import GpuHoldings
+from .limit_checks import GpuHoldings
 from .overtaking import OvertakingPromises
 from .pass_model import Discipline, PassInput, Plan
 from .placement import FreeResources

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from ..limits import AdmissionLimits
 from ..model import Node, Shape
-from .admission import AdmissionRefusal, RefusalGround, refusals
-from .explain import Feasibility, could_ever_run
+from .feasibility import Feasibility, could_ever_run
+from .limit_checks import AdmissionRefusal, RefusalGround, refusals
 from .placement import CpuTasks
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from headway.units import BadValue
 
-from ..order import policies
+from ..order import policy_registry
 from ..order.policy import Policy
 from ..planning import scheduling_pass
 from ..planning.pass_model import Discipline, PassSettings
@@ -207,6 +207,6 @@ def _promises(contestant: Contestant, policy: Policy) -> bool:
 
 def _policy(text: str) -> Policy:
     try:
-        return policies.by_name(text)
-    except policies.BadPolicy as error:
+        return policy_registry.by_name(text)
+    except policy_registry.BadPolicy as error:
         raise BadValue(str(error)) from error

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, delete, func, insert, select, tuple_, update
 
 from headway.ids import AttemptId, JobId, NodeId, TaskId
+from headway.model.attempt_facts import FACTS
 from headway.states import ATTEMPT_LIVE, TASK_ENDED, TaskState
 
 from ..clocks import ClockReading, SteadyOffset
@@ -93,9 +94,8 @@ _ATTEMPT_FIXED = (
     "boot_id", "placed_s",
 )  # fmt: skip
 _ATTEMPT_MOVING = (
-    "state", "incarnation", "answered_at", "accepted_at", "container_started_at", "started_at", "ended_at", "run_s",
-    "stop_word", "stop_at", "peak_memory_bytes", "stdout_bytes", "stderr_bytes", "dropped_bytes", "image_id",
-    "warnings", "reason", "timeout_s", "extensions", "counted_s", "freed_at",
+    "state", "incarnation", "answered_at", "stop_word", "stop_at", "reason", "timeout_s", "extensions", "freed_at",
+    *(row.name for row in FACTS),
 )  # fmt: skip
 _ATTEMPT_KEY = ("job_id", "name", "number")
 _SPEC = ("job_id", "name", "enqueue")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from functools import lru_cache
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import Row
 
 from headway.ids import AttemptId, JobId, NodeId, TaskId
+from headway.model.attempt_facts import FACTS, AttemptFacts, Fact
 from headway.model.reasons import EndReason, EndWord
 from headway.states import Admission, AttemptState, NodeHealth, TaskState
 
@@ -83,12 +84,9 @@ def attempt_fixed(attempt: Attempt) -> tuple[Any, ...]:
 def attempt_moving(attempt: Attempt) -> tuple[Any, ...]:
     """The columns that may change."""
     return (
-        attempt.state.value, attempt.incarnation, attempt.answered_at, attempt.accepted_at,
-        attempt.container_started_at, attempt.started_at, attempt.ended_at, attempt.run_s,
-        attempt.stop_word, attempt.stop_at, attempt.peak_memory_bytes, attempt.stdout_bytes,
-        attempt.stderr_bytes, attempt.dropped_bytes,
-        attempt.image_id, _list_json(attempt.warnings), _reason_json(attempt.reason), attempt.timeout_s,
-        _list_json([asdict(one) for one in attempt.extensions]), attempt.counted_s, attempt.freed_at,
+        attempt.state.value, attempt.incarnation, attempt.answered_at, attempt.stop_word, attempt.stop_at,
+        _reason_json(attempt.reason), attempt.timeout_s, _list_json([asdict(one) for one in attempt.extensions]),
+        attempt.freed_at, *stored_facts(attempt),
     )  # fmt: skip
 
 
@@ -107,28 +105,29 @@ def attempt_of(row: Row[Any], shape: Shape | None = None) -> Attempt:
         queued_at=row.queued_at,
         placed_at=row.placed_at,
         answered_at=row.answered_at,
-        accepted_at=row.accepted_at,
-        container_started_at=row.container_started_at,
-        started_at=row.started_at,
-        ended_at=row.ended_at,
-        run_s=row.run_s,
         stop_word=row.stop_word,
         stop_at=row.stop_at,
-        peak_memory_bytes=row.peak_memory_bytes,
-        stdout_bytes=row.stdout_bytes,
-        stderr_bytes=row.stderr_bytes,
-        dropped_bytes=row.dropped_bytes,
-        image_id=row.image_id,
-        warnings=_list(row.warnings),
         reason=_reason(row.reason),
         prints=(row.command_print, row.task_print),
         extensions=tuple(Extension(**one) for one in _list(row.extensions)),
-        counted_s=row.counted_s,
         owner=row.owner,
         freed_at=row.freed_at,
         boot_id=row.boot_id,
         placed_s=row.placed_s,
+        **facts_of(row),
     )
+
+
+def stored_facts(attempt: AttemptFacts, rows: Iterable[Fact] = FACTS) -> list[Any]:
+    """The values of the columns of facts."""
+    values = [(row.kind, getattr(attempt, row.name)) for row in rows]
+    return [_list_json(value) if kind is tuple else value for kind, value in values]
+
+
+def facts_of(stored: Row[Any], rows: Iterable[Fact] = FACTS) -> dict[str, Any]:
+    """The facts of a stored attempt by name."""
+    values = [(row.name, row.kind, getattr(stored, row.name)) for row in rows]
+    return {name: _list(value) if kind is tuple else value for name, kind, value in values}
 
 
 def _list_json(values: Sequence[Any]) -> str:

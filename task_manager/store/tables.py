@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -15,6 +18,7 @@ from sqlalchemy import (
     Text,
 )
 
+from headway.model.attempt_facts import FACTS, Fact
 from headway.store import Outbox
 
 metadata = MetaData()
@@ -73,6 +77,14 @@ task_specs = Table(
     Column("enqueue", LargeBinary, nullable=False),  # headway.rpc.v1.EnqueueTask
 )
 
+_KINDS: dict[type, Any] = {float: Float(53), int: BigInteger(), str: Text(), tuple: Text()}  # a tuple: JSON list
+
+
+def fact_columns(rows: Iterable[Fact] = FACTS) -> list[Column[Any]]:
+    """A column for each fact; null: not known."""
+    return [Column(row.name, _KINDS[row.kind], nullable=row.default is None) for row in rows]
+
+
 attempts = Table(
     "attempts",
     metadata,
@@ -91,24 +103,13 @@ attempts = Table(
     Column("queued_at", Float(53), nullable=False),
     Column("placed_at", Float(53), nullable=False),
     Column("answered_at", Float(53)),
-    Column("accepted_at", Float(53)),
-    Column("container_started_at", Float(53)),
-    Column("started_at", Float(53)),
-    Column("ended_at", Float(53)),
-    Column("run_s", Float(53)),
+    *fact_columns(),
     Column("stop_word", Text, nullable=False),
     Column("stop_at", Float(53)),
-    Column("peak_memory_bytes", BigInteger),
-    Column("stdout_bytes", BigInteger, nullable=False),
-    Column("stderr_bytes", BigInteger, nullable=False),
-    Column("dropped_bytes", BigInteger, nullable=False),
-    Column("image_id", Text, nullable=False),
-    Column("warnings", Text, nullable=False),  # JSON list
     Column("reason", Text),  # JSON
     Column("command_print", BigInteger, nullable=False, server_default="0"),  # as its task's
     Column("task_print", BigInteger, nullable=False, server_default="0"),
     Column("extensions", Text, nullable=False, server_default="[]"),  # JSON list
-    Column("counted_s", Float(53)),
     Column("owner", Text, nullable=False, server_default=""),  # its task's
     Column("gpus", Integer, nullable=False, server_default="0"),  # as many as `gpu_uuids` names
     Column("freed_at", Float(53)),  # until then it held its resources; null: it still does

@@ -20,6 +20,7 @@ from tests.support.waiting import eventually
 from tests.support.worker_house import an_attempt
 from worker.model import ImageSource, WantedImage
 from worker.ports import ContainerState, EngineUnavailable, RuntimeRefused
+from worker.runtime.docker_options import container_name
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(120)]
 
@@ -123,7 +124,7 @@ async def test_a_lost_answer_makes_no_second_container(
 
     await eventually(ended, within_s=20)
     assert subject.runtime.box(attempt).stdout.read_bytes() == b"once\n"
-    assert containers(docker_client) == [f"/headway-{attempt.folder}"]
+    assert containers(docker_client) == ["/" + container_name("test", attempt.folder)]
 
 
 async def test_a_start_is_two_calls(subject: DockerSubject, between: Between) -> None:

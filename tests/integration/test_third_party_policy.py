@@ -11,7 +11,7 @@ import grpc
 import pytest
 
 from headway.rpc.v1 import task_manager_pb2 as pb
-from task_manager.order import policies
+from task_manager.order import policy_registry
 from tests.integration.test_task_manager_service import JOB, METADATA, enqueue, neighbours, task_manager
 from tests.support.ports import free_port
 from tests.support.task_manager_neighbours import Neighbours, enqueue_message
@@ -107,7 +107,7 @@ async def test_one_that_fails_is_told_and_every_task_runs(
     tmp_path: Path, neighbours: Neighbours, install: Install, how: str
 ) -> None:
     install("moody", MOODY, "moody = moody:Moody")
-    assert "moody" in policies.known_names()
+    assert "moody" in policy_registry.known_names()
     neighbours.machine.holding = True
     async with task_manager(tmp_path, neighbours, free_port()) as stub:
         await stub.SetScheduling(pb.SetSchedulingRequest(policy="moody", by="root"), metadata=METADATA)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from task_manager.limits import AdmissionLimits, ShortTaskReserve
-from task_manager.order.policies import by_name
+from task_manager.order.policy_registry import by_name
 from task_manager.planning.pass_model import Discipline, PassSettings
 from task_manager.simulate import cluster_spec, comparison, workload
 from task_manager.simulate.trace_records import TraceRecord

@@ -14,7 +14,7 @@ from task_manager.decisions import frame_codec, frames
 from task_manager.decisions.frames import Frame
 from task_manager.limits import AdmissionLimits, ShortTaskReserve
 from task_manager.model import Task
-from task_manager.order import policies
+from task_manager.order import policy_registry
 from task_manager.order.policy import Policy, View
 from task_manager.planning.pass_model import Discipline, PassInput, PassSettings, Plan
 from task_manager.planning.scheduling_pass import plan_pass
@@ -104,7 +104,7 @@ def test_a_recorded_day_replays_to_identical_decisions(day: int) -> None:
     # Some run longer than they may: then the order in which bookings are looked at matters to what is said.
     cluster = Recorded(
         stream.nodes(),
-        Moody() if name == "moody" else policies.by_name(name),
+        Moody() if name == "moody" else policy_registry.by_name(name),
         settings,
         run_s=lambda task: task.timeout_s * chance.choice([0.2, 0.9, 1.0, 1.3]) + 0.125,
         checked=False,
@@ -123,7 +123,7 @@ def test_a_recorded_day_replays_to_identical_decisions(day: int) -> None:
 
 def test_a_pass_costs_few_bytes_beside_the_one_before() -> None:
     stream = Stream(7, calm=True)
-    cluster = Recorded(stream.nodes(), policies.by_name("aging_sjf"), checked=False)
+    cluster = Recorded(stream.nodes(), policy_registry.by_name("aging_sjf"), checked=False)
     for i in range(80):
         cluster.submit(stream.task(i, float(i), 2))
     cluster.run(until=200.0)
@@ -134,7 +134,7 @@ def test_a_pass_costs_few_bytes_beside_the_one_before() -> None:
 def test_what_is_too_much_is_left_out_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frames, "MOST_TASKS", 3)
     stream = Stream(3, calm=True)
-    cluster = Cluster(stream.nodes(), policies.by_name("fifo"))
+    cluster = Cluster(stream.nodes(), policy_registry.by_name("fifo"))
     tasks: list[Task] = [stream.task(i, 0.0, 2) for i in range(20)]
     for task in tasks:
         cluster.enqueue(task)
@@ -149,7 +149,7 @@ def test_what_is_too_much_is_left_out_and_said(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_what_an_older_version_kept_is_read() -> None:
-    cluster = Cluster([a_node()], policies.by_name("fifo"))
+    cluster = Cluster([a_node()], policy_registry.by_name("fifo"))
     cluster.enqueue(a_task("t", grace_s=600.0))
     seen = cluster.snapshot()
     said = json.loads(zlib.decompress(frame_codec.encode(frames.frame_of(seen, plan_pass(seen), "fifo"), None)))
@@ -160,7 +160,7 @@ def test_what_an_older_version_kept_is_read() -> None:
 
 
 def test_of_two_that_outlived_their_bookings_the_same_is_blamed() -> None:
-    cluster = Cluster([a_node(gpus=2)], policies.by_name("fifo"), checked=False)
+    cluster = Cluster([a_node(gpus=2)], policy_registry.by_name("fifo"), checked=False)
     for name in ("x", "y"):
         cluster.enqueue(a_task(name, gpus=1, timeout=5.0))
     cluster.step()

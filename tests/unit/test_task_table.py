@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import dataclass, field, fields
-from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import click
@@ -27,6 +24,7 @@ from headway.rpc.v1 import common_pb2 as pb
 from headway.units import GIB, format_size
 from httpserver.schemas import JobFileDefaults, JobFileResources, JobFileTask
 from httpserver.schemas.job_file import of_table
+from tests.support.scripts import script
 
 ROOT = Path(__file__).parents[2]
 
@@ -67,15 +65,6 @@ def _read(**task: Any) -> tuple[JobSpec | None, Problems]:
     problems = Problems()
     whole = {"name": "j", "tasks": [{"name": "t", "image": "i", "command": "true", "timeout": "1m", **task}]}
     return Checker(ObjectSource(whole), JobFileLimits(), problems, WIDER).job(), problems
-
-
-def _script() -> ModuleType:
-    loader = SourceFileLoader("render_fields", str(ROOT / "scripts" / "render_fields"))
-    spec = importlib.util.spec_from_loader(loader.name, loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    loader.exec_module(module)
-    return module
 
 
 @pytest.mark.parametrize("table", [TASK, RESOURCES], ids=["task", "resources"])
@@ -185,19 +174,19 @@ def test_a_new_field_is_in_the_http_schema() -> None:
 
 
 def test_a_new_field_is_in_the_form_and_on_the_reference_page() -> None:
-    script = _script()
-    page = script.render_page((ROOT / "docs" / "job-file.md").read_text(), WIDER, WIDER.parts["resources"])
+    render = script("render_fields")
+    page = render.render_page((ROOT / "docs" / "job-file.md").read_text(), WIDER, WIDER.parts["resources"])
     assert "\n| `zeal` | 0 to 19; how keen it is | 0 |\n" in page
     assert "\n| `disk` | a size, of `/tmp` | `1GiB` |\n" in page
-    inputs = script.render_inputs(WIDER)
+    inputs = render.render_inputs(WIDER)
     assert '"zeal"] as const;' in inputs
     assert inputs.index('{"key": "zeal", "under": "", "kind": "number"') > inputs.index('{"key": "working_dir"')
 
 
 def test_what_is_told_of_the_fields_is_fresh() -> None:
-    script = _script()
-    assert script.render_page(script.PAGE.read_text()) == script.PAGE.read_text(), "run scripts/render_fields"
-    assert script.render_inputs() == script.INPUTS.read_text(), "run scripts/render_fields"
+    render = script("render_fields")
+    assert render.render_page(render.PAGE.read_text()) == render.PAGE.read_text(), "run scripts/render_fields"
+    assert render.render_inputs() == render.INPUTS.read_text(), "run scripts/render_fields"
 
 
 def test_a_new_field_is_an_option_of_run() -> None:

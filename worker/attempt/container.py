@@ -99,6 +99,7 @@ class AttemptContainer:
             try:
                 await context.runtime.kill(attempt)
                 facts = await context.runtime.inspect(attempt)
+                lives = lives and await context.runtime.is_inhabited(attempt)
                 if facts.state is not ContainerState.RUNNING and not lives:
                     return facts
             except EngineUnavailable as error:

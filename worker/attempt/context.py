@@ -27,7 +27,7 @@ class ExecutorLimits:
     slack_s: float = 15.0  # the launcher may need so long past timeout and grace before the Worker kills
     disk_grace_s: float = 5.0  # longest grace of a task that fills a disk
     look_s: float = 1.0  # between two looks at a box whose container the engine may have lost sight of
-    engine_goes_s: float = 10.0  # whether an engine stops that has just ended a container
+    engine_goes_s: float = 2.0  # whether an engine stops that has just ended a container
     exit_s: float = 10.0  # from the end record until the container is gone
     kill_s: float = 60.0  # for a KILL to work; counts only while the engine answers
     give_s: float = 30.0  # to change the owner of files that a root task left in a home

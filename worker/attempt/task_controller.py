@@ -18,8 +18,8 @@ from .. import wire
 from ..box import StopWord
 from ..model import AttemptRecord, AttemptStage, AttemptTimes, Condition, ExtendAttempt, LaunchAttempt
 from ..ports import ContainerState, EngineUnavailable
-from .admission import RefuseLaunch, verdict
 from .context import ExecutorContext
+from .launch_verdict import RefuseLaunch, verdict
 from .leases import Lease
 from .platform_log import platform_log_line
 from .task_executor import TaskExecutor

@@ -116,10 +116,14 @@ class TaskExecutor:
                     elsewhere=True,
                 )
                 end = None
-                record.unsafe = not await self._container.remove()
+                record.unsafe = not await self._end_by_force()
             self._context.alarms.cancel(self._alarm)
             await self._finish.record_end(decision, end)
         await self._finish.clean_up()
+
+    async def _end_by_force(self) -> bool:
+        """Make sure that nothing of it runs, now or later. False: it could not be killed."""
+        return await self._never_starts() or await self._container.kill() is not None
 
     async def _until_end(self) -> tuple[EndDecision, EndRecord | None]:
         """Goes on from what the box proves, wherever in its life the attempt is."""
@@ -212,10 +216,10 @@ class TaskExecutor:
             launch=record.launch or b"",
         )
         record.boot_id = context.boot_id
-        context.store.put_later(record)
         self._report(AttemptEventKind.CONTAINER_STARTING)
         facts = await self._container.until_answered(lambda: context.runtime.start(order), limit_s=limits.create_s)
         record.container_id = facts.id
+        context.store.put_later(record)  # its box was made: if that is gone after a restart, it is not made again
         begin_copy(self._context, self.record)
         record.times = replace(record.times, container_started_at=facts.started_at or context.clock.now())
         self._log_line(f"Container {facts.id[:12] or record.attempt.folder} is started.")
@@ -380,6 +384,7 @@ class TaskExecutor:
             return self._cannot_kill(), last.end
         if progress.started is None and record.stop is None and last.end is None:
             limit = format_duration(self._context.limits.exec_s)
+            await self._never_starts()  # killed, and no other launcher may come
             detail = f"Its process did not start within {limit} of its container on {self._context.node_id}."
             return EndDecision(EndReason(EndWord.START_FAILED, detail=detail), elsewhere=True), None
         return end_decision.decide(last.end, facts, self._evidence()), last.end

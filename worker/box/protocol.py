@@ -1,7 +1,7 @@
 """Who runs, who has run, and who may still start: what the files and the lock of a box prove (docs/box.md).
 
-The engine is never asked here. Launcher and Worker keep to one order of steps, so that a reader who keeps to another
-one (ticket, then lock, then end) may believe what he finds:
+The engine is never asked here. Launcher and Worker keep to one order of steps. A reader looks at ticket, lock and
+end, in this order. So what he finds is proven:
 
 * the launcher locks ``lock``, takes the ticket by a rename, runs the program, writes ``end``, and only then dies, which
   frees the lock;
@@ -89,8 +89,8 @@ def judge(facts: BoxFacts) -> BoxStanding:
 def look(box: Box, *, attempt: str, boot_id: str) -> BoxFacts:
     """Reads a box: ticket, lock, end, in this order.
 
-    A ticket that is seen as taken was taken under the lock. So a lock that is free after that means that its taker is
-    dead, and an end that is not there after that will never come.
+    A ticket that is seen as taken was taken under the lock. If the lock is free after that, its taker is dead. If there
+    is no end after that, none will come.
 
     Args:
         attempt: name of the attempt's folder, which the ticket must have.

@@ -1,4 +1,4 @@
-"""A runtime that starts nothing: each attempt follows the task's environment (see ``script``).
+"""A runtime that starts nothing: each attempt follows the task's environment (see ``scripted_plan``).
 
 It is for cluster tests and rehearsals without Docker. It keeps the contract of ``ports.Runtime``, even when the Worker
 is killed. Instants are written to a journal before they count, and the rest is computed from them. An attempt is one
@@ -43,7 +43,7 @@ from ..ports import (
     RuntimeRefused,
     StartOrder,
 )
-from .script import Script, ScriptedRun, ScriptedStop, ends_at, ordered_at
+from .scripted_plan import Script, ScriptedRun, ScriptedStop, ends_at, ordered_at
 
 log = get_logger(__name__)
 

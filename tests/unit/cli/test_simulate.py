@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from headway.cli.common import content_of
 from headway.cli.main import cli, report
 from headway.errors import HeadwayError
-from task_manager.order import policies
+from task_manager.order import policy_registry
 from task_manager.order.policy import Policy
 from task_manager.simulate.trace import read_trace
 
@@ -223,7 +223,7 @@ def test_a_policy_that_fails_is_told_loudly_and_the_run_goes_on(trace, monkeypat
         def key(self, task, now, view):
             raise RuntimeError("not today")
 
-    monkeypatch.setitem(policies.BUILT_IN, "moody", Moody)
+    monkeypatch.setitem(policy_registry.BUILT_IN, "moody", Moody)
     words = ["--trace", trace, "--policy", "moody", "aging_sjf", "--nodes", "1x2", "-o", "json"]
     status, out, err = headway(*words)
     moody, aging = json.loads(out)

@@ -16,7 +16,7 @@ from headway.states import TaskEventKind
 from headway.store import Database
 from job_manager.hub import JobEventHub
 from job_manager.job import TaskReport
-from job_manager.operations import JobOperations, SubmitResult
+from job_manager.job_writer import JobWriter, SubmitResult
 from job_manager.ports import ShapeVerdicts, TaskShape
 from job_manager.tables import outbox
 from tests.support.clock import FakeClock
@@ -44,7 +44,7 @@ class JobManagerRig:
         self.clock = clock
         self.hub = JobEventHub()
         self.task_manager = AnyTaskManager()
-        self.jobs = JobOperations(db, clock, self.hub, self.task_manager, **options)
+        self.jobs = JobWriter(db, clock, self.hub, self.task_manager, **options)
         self._seq = 0
 
     async def submit(
@@ -83,7 +83,7 @@ async def a_rig(folder: Path, clock: FakeClock, **options: Any) -> AsyncIterator
     db = await Database.open(str(folder / "jobs.db"), room="job_manager")
     rig = JobManagerRig(db, clock, **options)
     try:
-        await rig.jobs.settle()
+        await rig.jobs.recheck_waiting()
         yield rig
     finally:
         await rig.jobs.close()

@@ -44,7 +44,7 @@ def lines() -> Iterator[Lines]:
     logging.captureWarnings(False)
 
 
-log = get_logger("job_manager.reactor")
+log = get_logger("job_manager.job_writer")
 
 
 def test_a_line_is_one_json_object(lines: Lines) -> None:

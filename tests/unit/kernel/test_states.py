@@ -1,12 +1,17 @@
 """The state tables: total, and right where people looked."""
 
+import copy
+import json
+import pickle
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from headway.cli import common
 from headway.model.reasons import EndReason, EndWord, Fault
+from headway.model.tones import STATES, Tone, tone_of, tones_of
 from headway.states import (
     ATTEMPT,
     ATTEMPT_ENDED,
@@ -24,6 +29,8 @@ from headway.states import (
     TaskEventKind,
     TaskState,
 )
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize("machine", [JOB, TASK, ATTEMPT], ids=lambda m: m.name)
@@ -118,6 +125,38 @@ def test_every_end_word_has_state_fault_and_sentence(word):
     assert not (reason.user_retry and reason.platform_retry)
 
 
+@pytest.mark.parametrize("word", list(EndWord))
+def test_a_word_is_a_plain_string_to_those_who_store_and_send_it(word):
+    assert EndWord(word.value) is word
+    assert (f"{word}", str(word), word.value) == (word, word, word)
+    assert json.dumps(word) == f'"{word}"'
+    assert pickle.loads(pickle.dumps(word)) is word
+    assert copy.deepcopy(word) is word
+
+
+def test_every_end_word_reaches_the_page_and_the_docs():
+    schemas = json.loads((ROOT / "httpserver" / "openapi.json").read_text())["components"]["schemas"]
+    assert schemas["EndWord"]["enum"] == [word.value for word in EndWord]
+    ends = (ROOT / "docs" / "states.md").read_text().partition("## Ends")[2]
+    assert all(f"\n| `{word}` | {word.facts.attempt} | {word.facts.task} |" in ends for word in EndWord)
+
+
+@pytest.mark.parametrize("states", STATES, ids=lambda states: states.__name__)
+def test_every_state_has_a_tone(states, monkeypatch):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    tones = tones_of(states)
+    assert list(tones) == [state.value for state in states]
+    for state, tone in tones.items():
+        assert tone_of(state) is tone
+        assert ("\x1b[3" in common.tone(state)) == (tone is not Tone.MUTED)
+    assert tone_of("OF_A_NEWER_VERSION") is Tone.MUTED
+
+
+def test_a_state_that_has_ended_is_neither_live_nor_waiting():
+    for ended in (JOB_ENDED, TASK_ENDED, ATTEMPT_ENDED):
+        assert {tone_of(state) for state in ended} <= {Tone.GOOD, Tone.BAD, Tone.MUTED}
+
+
 def test_exit_137_and_a_kill_are_told_apart():
     exited = EndReason(EndWord.EXITED, exit_code=137)
     killed = EndReason(EndWord.EXITED, signal=9)
@@ -126,7 +165,6 @@ def test_exit_137_and_a_kill_are_told_apart():
     assert not EndReason(EndWord.EXITED, signal=9).succeeded
 
 
-def test_the_page_about_states_is_what_the_tables_say():
-    root = Path(__file__).parents[3]
-    done = subprocess.run([sys.executable, root / "scripts" / "render_states", "--check"], check=False)
+def test_what_is_told_of_states_and_ends_is_what_the_tables_say():
+    done = subprocess.run([sys.executable, ROOT / "scripts" / "render_states", "--check"], check=False)
     assert done.returncode == 0, "run scripts/render_states"

@@ -15,9 +15,9 @@ from headway.errors import Conflict, Fenced, NotFound, StoreFull, Unavailable
 from headway.rpc.v1 import resource_manager_pb2 as pb
 from headway.store import Database
 from headway.store.migrations import differences
-from resource_manager.admission import AdmissionEvent
 from resource_manager.health import SilenceLimits
 from resource_manager.hub import NodeEventHub, NodeSubscription
+from resource_manager.node_admission import AdmissionEvent
 from resource_manager.nodes import Nodes
 from resource_manager.poller import Poller
 from resource_manager.tables import metadata

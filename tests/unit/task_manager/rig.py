@@ -13,6 +13,7 @@ from sqlalchemy import select
 
 from headway.errors import HeadwayError, Unavailable
 from headway.ids import AttemptId, JobId, NodeId, TaskId
+from headway.model.attempt_facts import FACTS, AttemptFacts
 from headway.model.reasons import EndReason, EndWord
 from headway.rpc.v1 import job_manager_pb2, task_manager_pb2
 from headway.states import Admission, NodeHealth
@@ -233,7 +234,9 @@ class TaskManagerRig:
         await self.settle()
 
     async def report(self, attempt: AttemptId, kind: str, node: str = "n1", **facts: Any) -> list[AttemptId]:
-        report = AttemptReport(attempt, NodeId(node), kind, self.clock.now(), **facts)
+        """``facts`` by their names in a report."""
+        known = AttemptFacts(**{row.name: facts.pop(row.reported) for row in FACTS if row.reported in facts})
+        report = AttemptReport(attempt, NodeId(node), kind, self.clock.now(), facts=known, **facts)
         discard: list[AttemptId] = await self.engine.submit(AttemptReports((report,)))
         await self.settle()
         return discard

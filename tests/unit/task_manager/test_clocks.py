@@ -13,7 +13,7 @@ from task_manager import clocks
 from task_manager.answers.decision_log import DecisionLog
 from task_manager.clocks import ClockReading, SteadyOffset
 from task_manager.engine.events import TimePassed
-from task_manager.order.policies import by_name
+from task_manager.order.policy_registry import by_name
 from tests.support.clock import FakeClock
 from tests.unit.task_manager.rig import SETTINGS, TaskManagerRig, a_node, a_task, a_task_manager, tid
 

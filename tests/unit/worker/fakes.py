@@ -72,7 +72,7 @@ class FakeRuntime:
     extended: list[tuple[AttemptId, int]] = field(default_factory=list)
     extend_error: OSError | None = None
     withdrawn: set[AttemptId] = field(default_factory=set)
-    facts: EngineFacts = EngineFacts("20.10")
+    facts: EngineFacts = field(default_factory=lambda: EngineFacts("20.10"))
     hidden: set[AttemptId] = field(default_factory=set)  # their launchers live, and the engine does not know it
     not_taken: set[AttemptId] = field(default_factory=set)  # no launcher has come yet
     launches: dict[AttemptId, bytes] = field(default_factory=dict)  # as left in boxes

@@ -1,56 +1,28 @@
 /** One exhaustive record per kind of state: a new state does not compile until the page knows it. */
 import type { Admission, AttemptState, JobState, NodeHealth, Task, TaskState } from "../api/client";
+import {
+  ADMISSION_TONES,
+  ATTEMPTS_ENDED,
+  ATTEMPT_TONES,
+  HEALTH_TONES,
+  JOBS_ENDED,
+  JOB_TONES,
+  TASKS_ENDED,
+  TASK_TONES,
+  type Tone,
+} from "../api/generated/states";
 
-export type Tone = "good" | "bad" | "live" | "wait" | "muted";
+export type { Tone };
 
-export const jobTone: Record<JobState, Tone> = {
-  PENDING: "wait",
-  RUNNING: "live",
-  STOPPING: "wait",
-  SUCCEEDED: "good",
-  FAILED: "bad",
-  CANCELLED: "muted",
-};
+export const jobTone: Record<JobState, Tone> = JOB_TONES;
+export const taskTone: Record<TaskState, Tone> = TASK_TONES;
+export const attemptTone: Record<AttemptState, Tone> = ATTEMPT_TONES;
+export const healthTone: Record<NodeHealth, Tone> = HEALTH_TONES;
+export const admissionTone: Record<Admission, Tone> = ADMISSION_TONES;
 
-export const taskTone: Record<TaskState, Tone> = {
-  BLOCKED: "muted",
-  QUEUED: "wait",
-  RUNNING: "live",
-  STOPPING: "wait",
-  SUCCEEDED: "good",
-  FAILED: "bad",
-  TIMED_OUT: "bad",
-  OUT_OF_MEMORY: "bad",
-  CANCELLED: "muted",
-  SKIPPED: "muted",
-};
-
-export const attemptTone: Record<AttemptState, Tone> = {
-  PLACED: "wait",
-  PULLING: "live",
-  STARTING: "live",
-  RUNNING: "live",
-  STOPPING: "wait",
-  SUCCEEDED: "good",
-  FAILED: "bad",
-  TIMED_OUT: "bad",
-  OUT_OF_MEMORY: "bad",
-  CANCELLED: "muted",
-  LOST: "bad",
-};
-
-export const healthTone: Record<NodeHealth, Tone> = { READY: "good", SUSPECT: "wait", DOWN: "bad" };
-
-export const admissionTone: Record<Admission, Tone> = {
-  OPEN: "good",
-  CORDONED: "wait",
-  DRAINING: "wait",
-  DRAINED: "muted",
-};
-
-const endedJobs: ReadonlySet<JobState> = new Set(["SUCCEEDED", "FAILED", "CANCELLED"]);
-const endedTasks: ReadonlySet<TaskState> = new Set(["SUCCEEDED", "FAILED", "TIMED_OUT", "OUT_OF_MEMORY", "CANCELLED", "SKIPPED"]);
-const endedAttempts: ReadonlySet<AttemptState> = new Set(["SUCCEEDED", "FAILED", "TIMED_OUT", "OUT_OF_MEMORY", "CANCELLED", "LOST"]);
+const endedJobs: ReadonlySet<JobState> = new Set(JOBS_ENDED);
+const endedTasks: ReadonlySet<TaskState> = new Set(TASKS_ENDED);
+const endedAttempts: ReadonlySet<AttemptState> = new Set(ATTEMPTS_ENDED);
 
 export const jobEnded = (state: JobState): boolean => endedJobs.has(state);
 export const taskEnded = (state: TaskState): boolean => endedTasks.has(state);

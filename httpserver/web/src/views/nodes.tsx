@@ -3,7 +3,9 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useAct } from "../api/act";
 import { type Node, api, body } from "../api/client";
 import { keys } from "../api/events";
+import { GPU_COLUMNS } from "../api/generated/gpu-columns";
 import { Empty, Failure, Meter, Sentence, State, useNow, useTitle } from "../components/basics";
+import { gpuCell } from "../domain/gpu";
 import { size, span } from "../domain/format";
 import { firstPress } from "../domain/press";
 import { admissionTone, healthTone } from "../domain/states";
@@ -104,8 +106,9 @@ export function Nodes({ admin }: { admin: boolean }) {
                   <thead>
                     <tr>
                       <th>GPU</th>
-                      <th>Memory</th>
-                      <th>Use</th>
+                      {GPU_COLUMNS.map((column) => (
+                        <th key={column.key}>{column.head}</th>
+                      ))}
                       <th>State</th>
                     </tr>
                   </thead>
@@ -116,11 +119,9 @@ export function Nodes({ admin }: { admin: boolean }) {
                           {gpu.model}
                           {gpu.simulated && !/simulated/i.test(gpu.model) && " (simulated)"}
                         </td>
-                        <td>
-                          {gpu.memory_used_bytes !== null && `${size(gpu.memory_used_bytes)} of `}
-                          {size(gpu.memory_bytes)}
-                        </td>
-                        <td>{gpu.utilisation === null ? "–" : `${Math.round(gpu.utilisation * 100)} %`}</td>
+                        {GPU_COLUMNS.map((column) => (
+                          <td key={column.key}>{gpuCell(gpu, column)}</td>
+                        ))}
                         <td>
                           {gpu.sick ? "sick" : gpu.busy_outside ? "busy from outside" : "fit"} {gpu.note}
                         </td>

@@ -14,7 +14,7 @@ from headway.rpc.v1 import common_pb2 as common
 from headway.rpc.v1 import job_manager_pb2 as jm
 from headway.rpc.v1 import resource_manager_pb2 as rm
 from headway.rpc.v1 import task_manager_pb2 as tm
-from httpserver import views
+from httpserver import wire
 from httpserver.peers.hub import NODE_FIELDS_ON_PAGES, STATUS_FIELDS_ON_PAGES, PageEventHub
 from tests.support.clock import FakeClock
 
@@ -204,7 +204,7 @@ def test_what_counts_for_pages_is_what_they_show_of_a_node():
         changed = rm.Node()
         changed.CopyFrom(plain)
         changed.MergeFrom(rm.Node(status={field.name: value}) if in_status else rm.Node(**{field.name: value}))
-        return views.node(changed) != views.node(plain)
+        return wire.node(changed) != wire.node(plain)
 
     of_node = [field for field in rm.Node.DESCRIPTOR.fields if field.name != "status"]
     of_status = rm.Node.DESCRIPTOR.fields_by_name["status"].message_type.fields

@@ -16,7 +16,7 @@ from task_manager.answers.decision_log import DecisionLog
 from task_manager.decisions import frames
 from task_manager.decisions.frames import Frame
 from task_manager.limits import AdmissionLimits
-from task_manager.order import policies
+from task_manager.order import policy_registry
 from task_manager.planning.pass_model import Discipline
 from task_manager.store import decision_store, tables
 from tests.support.clock import FakeClock
@@ -113,7 +113,7 @@ async def test_what_went_past_says_why(rig: TaskManagerRig) -> None:
 async def test_under_greedy_and_a_rule_that_re_sorts(tmp_path: Path, clock: FakeClock) -> None:
     now = clock.now()
     settings = replace(BARE, discipline=Discipline.GREEDY, policy="hrrn")
-    async with a_task_manager(tmp_path, clock, settings=settings, order=policies.by_name("hrrn")) as rig:
+    async with a_task_manager(tmp_path, clock, settings=settings, order=policy_registry.by_name("hrrn")) as rig:
         await rig.nodes(a_node(gpus=2))
         await rig.enqueue(a_task("first", gpus=1, at=now, timeout=1_000))
         await rig.enqueue(a_task("large", gpus=2, at=now, timeout=100))

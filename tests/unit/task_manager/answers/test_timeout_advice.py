@@ -25,7 +25,7 @@ from task_manager.answers.timeout_advice import (
     sentence,
     warning,
 )
-from task_manager.order.policies import by_name
+from task_manager.order.policy_registry import by_name
 from tests.support.clock import FakeClock
 from tests.support.postgres import Postgres
 from tests.unit.task_manager.rig import TaskManagerRig, a_node, a_task, a_task_manager, exited, tid

@@ -14,10 +14,10 @@ from task_manager.decisions import frame_codec, frames
 from task_manager.decisions.sentences import describe_pass
 from task_manager.limits import AdmissionLimits, ShortTaskReserve
 from task_manager.model import Task
-from task_manager.order import policies
+from task_manager.order import policy_registry
 from task_manager.planning import explain
-from task_manager.planning.admission import GpuHoldings, limits_reached, ruled_out
 from task_manager.planning.bookings import Reservation, kind_of
+from task_manager.planning.limit_checks import GpuHoldings, limits_reached, ruled_out
 from task_manager.planning.pass_model import Discipline, PassInput, PassSettings, Plan
 from task_manager.planning.scheduling_pass import plan_pass
 from tests.support.scheduling import Cluster
@@ -60,7 +60,7 @@ def sentences(said: Said) -> dict[str, str]:
 
 
 def a_log(gpus: int, policy: str = "fifo", **settings: Any) -> Log:
-    log = Log([a_node(gpus=gpus, cpu=10_000)], policies.by_name(policy), PassSettings(**settings), checked=False)
+    log = Log([a_node(gpus=gpus, cpu=10_000)], policy_registry.by_name(policy), PassSettings(**settings), checked=False)
     log.policy_text = policy
     return log
 
@@ -225,7 +225,9 @@ def test_nothing_untrue_is_said_in_a_random_life(policy: str, discipline: Discip
             starts=chance.choice([1, 2, 250]), limits=limits,
         )  # fmt: skip
         nodes = [a_node("n1", gpus=2), a_node("n2", gpus=2, cpu=200)]
-        life = Truth(nodes, policies.by_name(policy), settings, run_s=lambda task: task.timeout_s * 0.7, checked=False)
+        life = Truth(
+            nodes, policy_registry.by_name(policy), settings, run_s=lambda task: task.timeout_s * 0.7, checked=False
+        )
         life.policy_text = policy
         at = 0.0
         for i in range(30):

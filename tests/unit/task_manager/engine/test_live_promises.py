@@ -16,7 +16,7 @@ from headway.states import NodeHealth
 from task_manager.answers.decision_log import DecisionLog
 from task_manager.engine.events import ExtendTask, NodesChanged
 from task_manager.limits import AdmissionLimits, ShortTaskReserve
-from task_manager.order.policies import by_name
+from task_manager.order.policy_registry import by_name
 from task_manager.planning.pass_model import Discipline
 from tests.support.clock import FakeClock
 from tests.unit.task_manager.rig import SETTINGS, TaskManagerRig, a_node, a_task, a_task_manager, tid

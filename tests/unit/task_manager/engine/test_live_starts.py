@@ -11,7 +11,7 @@ import pytest
 from headway.ids import NodeId
 from task_manager.engine.events import AttemptReport, AttemptReports
 from task_manager.engine.leases import LeaseSettings
-from task_manager.order import policies
+from task_manager.order import policy_registry
 from task_manager.planning.pass_model import Discipline
 from task_manager.settings import TaskManagerSettings
 from tests.support.clock import FakeClock
@@ -55,7 +55,7 @@ async def _lived(rig: TaskManagerRig, rows: list[dict[str, float]]) -> dict[int,
 async def test_twenty_tasks_start_when_the_fixture_says(name: str, discipline: Discipline, tmp_path: Path) -> None:
     clock = FakeClock(now=0.0, monotonic=0.0)
     settings = replace(EXACT, discipline=discipline)
-    async with a_task_manager(tmp_path, clock, settings=settings, order=policies.by_name(name)) as rig:
+    async with a_task_manager(tmp_path, clock, settings=settings, order=policy_registry.by_name(name)) as rig:
         await rig.nodes(a_node(gpus=2, cpu=10_000))
         starts = await _lived(rig, fixture_rows("table2_like.csv"))
     assert starts == pytest.approx({int(row["id"]): row[name] for row in STARTS}, abs=1e-6)

@@ -10,7 +10,7 @@ import pytest
 
 from headway.rpc.v1 import task_manager_pb2 as pb
 from task_manager.engine.events import ExtendTask
-from task_manager.order.policies import by_name
+from task_manager.order.policy_registry import by_name
 from tests.support.clock import FakeClock
 from tests.unit.task_manager.rig import SETTINGS, TaskManagerRig, a_node, a_task, a_task_manager, tid
 

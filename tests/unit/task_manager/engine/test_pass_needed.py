@@ -11,7 +11,7 @@ import pytest
 
 from task_manager.engine import pass_input, queue_pass
 from task_manager.engine.events import HoldTask, TaskCommands
-from task_manager.order.policies import by_name
+from task_manager.order.policy_registry import by_name
 from task_manager.planning.pass_model import Discipline
 from task_manager.planning.scheduling_pass import plan_pass
 from tests.support.clock import FakeClock

@@ -15,7 +15,7 @@ from headway.rpc.v1 import task_manager_pb2 as pb
 from headway.store import Database
 from task_manager.engine.events import SetScheduling, StopPlanned
 from task_manager.model import Task
-from task_manager.order import policies
+from task_manager.order import policy_registry
 from task_manager.order.dynamic_policies import Adaptive
 from task_manager.order.policy import AgingSjf, Policy, View
 from task_manager.planning.pass_model import Discipline
@@ -92,9 +92,9 @@ async def test_white_space_around_is_no_part_of_what_is_set(rig: TaskManagerRig)
 
 async def test_parameters_of_the_configuration_count_for_a_policy_by_its_name(rig: TaskManagerRig) -> None:
     await put(rig, "aging_sjf")
-    assert rig.engine.state.policy == policies.by_name("aging_sjf:beta=2")
+    assert rig.engine.state.policy == policy_registry.by_name("aging_sjf:beta=2")
     await put(rig, "aging_sjf:beta=3")
-    assert rig.engine.state.policy == policies.by_name("aging_sjf:beta=3")
+    assert rig.engine.state.policy == policy_registry.by_name("aging_sjf:beta=3")
 
 
 async def test_a_discipline_is_set_and_counts_at_once(rig: TaskManagerRig) -> None:
@@ -308,11 +308,11 @@ async def test_a_policy_that_is_gone_leaves_the_queue_as_configured(
     tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with a_task_manager(tmp_path, clock, settings=BARE) as rig:
-        monkeypatch.setitem(policies.BUILT_IN, "passing", Broken)
+        monkeypatch.setitem(policy_registry.BUILT_IN, "passing", Broken)
         await a_queue(rig)
         await put(rig, "passing")
         assert (await seen(rig))[0] == ["a", "b"]
-        monkeypatch.delitem(policies.BUILT_IN, "passing")
+        monkeypatch.delitem(policy_registry.BUILT_IN, "passing")
         await rig.restart()
         names, told = await seen(rig)
         assert names == ["b", "a"]

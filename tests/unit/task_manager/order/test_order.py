@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from task_manager.model import Task
-from task_manager.order import policies, policy
+from task_manager.order import policy, policy_registry
 from task_manager.order.queue import TaskQueue
 from task_manager.planning.placement import FreeResources, full_capacity
 from tests.support.scheduling import greedy
@@ -59,7 +59,7 @@ def _starts(order: policy.Policy) -> dict[int, float]:
     [("fifo", 562.1, 769.7), ("sjf", 253.2, 460.9), ("aging_sjf", 286.4, 494.0)],
 )
 def test_starts_of_twenty_tasks_on_two_gpus(name: str, want_wait_s: float, want_finished_s: float) -> None:
-    starts = _starts(policies.by_name(name))
+    starts = _starts(policy_registry.by_name(name))
     with (FIXTURES / "table2_like_starts.csv").open() as file:
         want = {int(row["id"]): float(row[name]) for row in csv.DictReader(file)}
     assert starts == pytest.approx(want, abs=0.002)
@@ -105,7 +105,7 @@ def test_ties_go_to_the_earlier_then_inside_a_job_to_the_longer_path_then_to_the
 
 def test_an_unknown_policy_is_refused_with_the_names_there_are() -> None:
     with pytest.raises(ValueError, match="adaptive, aging_sjf, fair, fifo, hrrn, ljf, log_aging, sjf"):
-        policies.by_name("lottery")
+        policy_registry.by_name("lottery")
 
 
 _tasks = st.builds(
@@ -125,7 +125,7 @@ _tasks = st.builds(
 def test_the_queue_is_in_the_order_of_a_full_sort_at_any_later_moment(
     steps: list[tuple[Task, bool]], now: float, name: str
 ) -> None:
-    order = policies.by_name(name)
+    order = policy_registry.by_name(name)
     queue = TaskQueue(order)
     there: dict[str, Task] = {}
     for task, add in steps:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from task_manager.model import Shape
-from task_manager.order import policies
+from task_manager.order import policy_registry
 from task_manager.order.policy import AgingSjf, ClusterView
 from task_manager.order.queue import TaskQueue
 from task_manager.planning.pass_model import Discipline, PassInput, PassSettings, WaitCause
@@ -26,7 +26,7 @@ WITH_RESERVATIONS = [Discipline.CONSERVATIVE, Discipline.EASY]
 def test_twenty_tasks_on_two_gpus_start_when_the_fixture_says(name: str, discipline: Discipline) -> None:
     rows = fixture_rows("table2_like.csv")
     cluster = Cluster(
-        [a_node(gpus=2, cpu=10_000)], policies.by_name(name), PassSettings(discipline=discipline),
+        [a_node(gpus=2, cpu=10_000)], policy_registry.by_name(name), PassSettings(discipline=discipline),
         run_s=lambda task: rows[int(task.id.name[1:])]["runtime_s"],
     )  # fmt: skip
     cluster.submit(
@@ -100,7 +100,7 @@ def _mean_waits(queues: int, seed: int) -> dict[str, float]:
             tasks.append(a_task(f"t{i:02d}", at=at, timeout=10 ** chance.uniform(1, 3), gpus=1, cpu=1))
             at += chance.expovariate(1 / 25)
         for name in waits:
-            cluster = Cluster([a_node(gpus=2)], policies.by_name(name), PassSettings(promised=0), checked=False)
+            cluster = Cluster([a_node(gpus=2)], policy_registry.by_name(name), PassSettings(promised=0), checked=False)
             cluster.submit(*tasks)
             cluster.run()
             waits[name] += sum(cluster.starts[task.id] - task.submitted_at for task in tasks) / 20
@@ -144,7 +144,7 @@ def test_greedy_lets_the_large_task_wait_for_the_end_of_the_stream() -> None:
 
 @pytest.mark.parametrize("discipline", WITH_RESERVATIONS)
 def test_a_short_task_uses_the_gap_before_a_reservation_and_a_longer_one_does_not(discipline: Discipline) -> None:
-    cluster = Cluster([a_node(gpus=2)], policies.by_name("fifo"), PassSettings(discipline=discipline))
+    cluster = Cluster([a_node(gpus=2)], policy_registry.by_name("fifo"), PassSettings(discipline=discipline))
     cluster.submit(
         a_task("runs", at=0.0, timeout=100.0, gpus=1),
         a_task("large", at=1.0, timeout=50.0, gpus=2),
@@ -163,7 +163,7 @@ def test_a_short_task_uses_the_gap_before_a_reservation_and_a_longer_one_does_no
 
 @pytest.mark.parametrize("discipline", WITH_RESERVATIONS)
 def test_who_goes_around_a_reservation_is_told_whose(discipline: Discipline) -> None:
-    cluster = Cluster([a_node(gpus=2)], policies.by_name("fifo"), PassSettings(discipline=discipline))
+    cluster = Cluster([a_node(gpus=2)], policy_registry.by_name("fifo"), PassSettings(discipline=discipline))
     cluster.submit(
         a_task("runs", timeout=100.0, gpus=1),
         a_task("large", at=1.0, timeout=50.0, gpus=2),
@@ -176,7 +176,7 @@ def test_who_goes_around_a_reservation_is_told_whose(discipline: Discipline) -> 
 
 
 def test_strict_lets_nobody_overtake_and_estimates_are_in_order() -> None:
-    cluster = Cluster([a_node(gpus=2)], policies.by_name("fifo"), PassSettings(discipline=Discipline.STRICT))
+    cluster = Cluster([a_node(gpus=2)], policy_registry.by_name("fifo"), PassSettings(discipline=Discipline.STRICT))
     cluster.submit(
         a_task("runs", timeout=100.0, gpus=1),
         a_task("large", at=1.0, timeout=50.0, gpus=2),
@@ -214,7 +214,7 @@ def test_a_gpu_task_behind_two_thousand_that_do_not_fit_starts_in_the_next_pass(
 
 def test_a_flood_of_short_fillers_is_tried_as_far_as_the_setting_says() -> None:
     settings_ = PassSettings(reserved=1, filled=3)
-    cluster = Cluster([a_node(gpus=2, cpu=10_000)], policies.by_name("fifo"), settings_, checked=False)
+    cluster = Cluster([a_node(gpus=2, cpu=10_000)], policy_registry.by_name("fifo"), settings_, checked=False)
     cluster.submit(a_task("runs", timeout=100.0, gpus=1), a_task("large", at=1.0, timeout=50.0, gpus=2))
     cluster.submit(*(a_task(f"l{i}", at=2.0 + i, timeout=1000.0, gpus=1) for i in range(3)))
     cluster.submit(a_task("short", at=9.0, timeout=5.0, gpus=1))
@@ -224,7 +224,7 @@ def test_a_flood_of_short_fillers_is_tried_as_far_as_the_setting_says() -> None:
 
 def test_mixed_cards_of_one_machine_are_held_for_the_whole_time() -> None:
     cards = (*gpus_of("n1", 1, "T4", 16 * GiB), *gpus_of("n1x", 1, "A100"))
-    cluster = Cluster([a_node(gpus=cards)], policies.by_name("fifo"))
+    cluster = Cluster([a_node(gpus=cards)], policy_registry.by_name("fifo"))
     cluster.submit(
         a_task("t4", timeout=100.0, gpus=1, models=("T4",)),
         a_task("a100", at=1.0, timeout=10.0, gpus=1, models=("A100",)),

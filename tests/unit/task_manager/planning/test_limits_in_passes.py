@@ -10,7 +10,7 @@ import pytest
 
 from task_manager.engine import queue_pass
 from task_manager.limits import AdmissionLimits, ShortTaskReserve
-from task_manager.order import policies
+from task_manager.order import policy_registry
 from task_manager.order.policy import Fifo
 from task_manager.order.queue import TaskQueue
 from task_manager.planning import candidates
@@ -28,7 +28,7 @@ LONG = AdmissionLimits(short_reserve=ShortTaskReserve(4, 10.0))  # of 8 GPUs
 def a_cluster(limits: AdmissionLimits, discipline: Discipline, **more: Any) -> Cluster:
     """One GPU is held for 1,000 s; the account's next task, or the next long one, needs all that may be held."""
     settings = PassSettings(discipline=discipline, limits=limits, **more)
-    cluster = Cluster([a_node(gpus=8, cpu=100_000)], policies.by_name("fifo"), settings, checked=False)
+    cluster = Cluster([a_node(gpus=8, cpu=100_000)], policy_registry.by_name("fifo"), settings, checked=False)
     cluster.submit(a_task("runs", timeout=1_000.0, gpus=1, memory=1))
     cluster.submit(a_task("all", at=1.0, timeout=500.0, gpus=4, memory=1))
     return cluster
@@ -146,7 +146,7 @@ def test_a_task_of_another_account_is_not_blamed_for_a_cap() -> None:
 def test_rough_starts_of_capped_tasks_are_no_earlier_than_their_cap_lets_them(discipline: Discipline) -> None:
     """The second of an account was said to start before the first, with one GPU for both."""
     settings = PassSettings(discipline=discipline, limits=AdmissionLimits(running_gpus_per_user=1))
-    cluster = Cluster([a_node(gpus=4, cpu=1_000)], policies.by_name("fifo"), settings)
+    cluster = Cluster([a_node(gpus=4, cpu=1_000)], policy_registry.by_name("fifo"), settings)
     cluster.submit(a_task("runs", timeout=1_000.0, gpus=1))
     cluster.submit(*(a_task(f"t{i}", at=1.0 + i, timeout=100.0, gpus=1) for i in range(3)))
     cluster.run(until=10.0)
@@ -185,7 +185,7 @@ async def test_a_task_that_was_tried_in_vain_and_goes_lets_the_next_one_be_tried
 
     monkeypatch.setattr(queue_pass, "current_pass_input", few)
     settings = replace(SETTINGS, reserved=1, discipline=Discipline.CONSERVATIVE)
-    async with a_task_manager(tmp_path, clock, settings=settings, order=policies.by_name("fifo")) as rig:
+    async with a_task_manager(tmp_path, clock, settings=settings, order=policy_registry.by_name("fifo")) as rig:
         await rig.nodes(a_node(gpus=2))
         now = clock.now()
         await rig.enqueue(a_task("runs", gpus=1, at=now, timeout=3_600))
@@ -207,7 +207,7 @@ async def test_a_task_that_was_tried_in_vain_and_goes_lets_the_next_one_be_tried
 
 def promised(turn_to: Discipline) -> Cluster:
     """Four GPUs, two of them held until 40 at most; `all`, which needs them, has the promised start of 40."""
-    cluster = Cluster([a_node(gpus=4, cpu=1_000)], policies.by_name("fifo"), run_s=lambda task: 25.0)
+    cluster = Cluster([a_node(gpus=4, cpu=1_000)], policy_registry.by_name("fifo"), run_s=lambda task: 25.0)
     cluster.submit(a_task("runs", timeout=40.0, gpus=2), a_task("all", at=1.0, timeout=20.0, gpus=4))
     cluster.run(until=5.0)
     assert set(cluster.reservations) == {tid("all")}
@@ -232,7 +232,7 @@ def test_under_strict_nobody_overtakes_a_task_with_a_stored_place() -> None:
 
 def test_under_strict_what_was_not_looked_at_waits_for_the_first() -> None:
     settings = PassSettings(discipline=Discipline.STRICT, reserved=2)
-    cluster = Cluster([a_node(gpus=4)], policies.by_name("fifo"), settings)
+    cluster = Cluster([a_node(gpus=4)], policy_registry.by_name("fifo"), settings)
     cluster.submit(a_task("runs", timeout=40.0, gpus=2), a_task("all", at=1.0, timeout=20.0, gpus=4))
     cluster.submit(*(a_task(f"t{i}", at=2.0 + i, timeout=5.0, gpus=1) for i in range(3)))
     cluster.run(until=10.0)

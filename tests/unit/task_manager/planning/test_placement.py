@@ -1,4 +1,4 @@
-"""Where tasks fit, what a pass starts, and why the others wait."""
+"""Where tasks fit, and what a pass starts."""
 
 from __future__ import annotations
 
@@ -10,16 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.ids import NodeId
-from headway.model.reasons import EndReason, EndWord
-from task_manager.limits import AdmissionLimits
 from task_manager.model import Gpu, Shape, Task
 from task_manager.order.policy import AgingSjf
 from task_manager.order.queue import TaskQueue
-from task_manager.planning.admission import GpuHoldings
-from task_manager.planning.explain import ClusterSnapshot, could_ever_run, wait_reasons
 from task_manager.planning.placement import CpuTasks, FreeResources, choose, fits, full_capacity, shortages
 from tests.support.scheduling import greedy
-from tests.unit.task_manager.rig import GiB, a_node, a_task, blocked, gpus_of, tid
+from tests.unit.task_manager.rig import GiB, a_node, a_task, gpus_of, tid
 
 CPU_ONLY = Shape(100, GiB)
 
@@ -187,147 +183,3 @@ def test_what_explains_is_what_decides(shape: Shape, nodes: list[tuple[int, int,
             )
         ):
             assert (choose(shape, [room], cpu_tasks=cpu_tasks) is None) == bool(shortages(shape, room, cpu_tasks))
-
-
-@pytest.mark.parametrize(
-    ("task", "nodes", "want"),
-    [
-        ({"gpus": 9}, [{"gpus": 8}, {"gpus": 4}], "asks for 9 GPUs, the largest has 8"),
-        ({"memory": 1024 * GiB}, [{}], "asks for 1TiB of memory, the largest has 64GiB"),
-        ({"gpus": 1, "models": ("H100",)}, [{"gpus": 8}], "asks for 1 GPU of model H100, the largest has 0"),
-        ({"cpu": 900}, [{}], "asks for 9 CPUs, the largest has 8"),
-        ({"gpus": 2, "cpu": 800}, [{"gpus": 2, "cpu": 400}, {"cpu": 800}], "together"),
-    ],
-)
-def test_what_no_machine_could_ever_run_is_told_in_numbers(
-    task: dict[str, Any], nodes: list[dict[str, Any]], want: str
-) -> None:
-    there = [a_node(f"n{i}", **facts) for i, facts in enumerate(nodes)]
-    verdict = could_ever_run(a_task(**task).shape, there)
-    assert not verdict.satisfiable
-    assert want in verdict.sentence
-    waits = wait_reasons(a_task(**task), ClusterSnapshot(rooms(*there)), ahead=0)
-    assert [reason.word for reason in waits] == ["no_such_node_yet"]
-    assert want in waits[0].sentence
-
-
-@pytest.mark.parametrize(
-    ("task", "nodes", "want"),
-    [
-        (
-            {"cpu": 800},
-            [{"gpus": 2}, {"cpu": 400}],
-            "Only machines with GPUs could run it, and they are kept for tasks that ask for GPUs. The others are too "
-            "small: it asks for 8 CPUs, the largest has 4.",
-        ),
-        (
-            {"cpu": 400, "memory": 32 * GiB},
-            [{"gpus": 2}, {"cpu": 400, "memory": 16 * GiB}, {"cpu": 200}],
-            "Only machines with GPUs could run it, and they are kept for tasks that ask for GPUs.",
-        ),
-        ({}, [{"gpus": 1}], "All machines have GPUs and are kept for tasks that ask for GPUs."),
-        ({"cpu": 900}, [{"gpus": 1}, {}], "No machine is big enough: it asks for 9 CPUs, the largest has 8."),
-    ],
-)
-def test_that_gpu_nodes_are_kept_is_the_reason_where_only_they_would_do(
-    task: dict[str, Any], nodes: list[dict[str, Any]], want: str
-) -> None:
-    there = [a_node(f"n{i}", **facts) for i, facts in enumerate(nodes)]
-    assert could_ever_run(a_task(**task).shape, there, CpuTasks.NEVER).sentence == want
-    (only,) = wait_reasons(a_task(**task), ClusterSnapshot(rooms(*there), CpuTasks.NEVER), ahead=0)
-    assert (only.word, only.sentence) == ("no_such_node_yet", want)
-
-
-@pytest.mark.parametrize(
-    ("models", "want"),
-    [
-        (("B200",), "the largest has 0 (there are NVIDIA A40, NVIDIA H200; did you mean NVIDIA H200?)."),
-        (("Gaudi",), "the largest has 0 (there are NVIDIA A40, NVIDIA H200)."),
-        (("A40",), "asks for 3 GPUs of model A40, the largest has 2."),
-    ],
-)
-def test_an_unknown_model_is_told_with_those_that_there_are(models: tuple[str, ...], want: str) -> None:
-    cards = (*gpus_of("n1", 2, "NVIDIA A40"), *gpus_of("n2", 2, "NVIDIA H200"))
-    verdict = could_ever_run(a_task(gpus=3, models=models).shape, [a_node(gpus=cards)])
-    assert verdict.sentence.endswith(want)
-
-
-def test_a_machines_memory_is_told_in_round_numbers() -> None:
-    verdict = could_ever_run(a_task(memory=64 * GiB).shape, [a_node(memory=24_012_684_698)])
-    assert verdict.sentence == "No machine is big enough: it asks for 64GiB of memory, the largest has 22.3GiB."
-
-
-def test_without_machines_it_waits_for_workers() -> None:
-    assert could_ever_run(CPU_ONLY, []).satisfiable
-    (only,) = wait_reasons(a_task(), ClusterSnapshot([]), ahead=3)
-    assert only.word == "no_such_node_yet"
-    assert "waits for workers" in only.sentence
-
-
-def _taken(room: FreeResources, **left: Any) -> FreeResources:
-    for name, value in left.items():
-        setattr(room, name, value)
-    return room
-
-
-@pytest.mark.parametrize(
-    ("task", "room", "want"),
-    [
-        ({}, _taken(full_capacity(a_node()), cpu_centi=50), ["waiting_for_cpu_or_memory", "behind_higher_priority"]),
-        ({"gpus": 1}, _taken(full_capacity(a_node(gpus=2)), gpus=[]), ["waiting_for_gpu", "behind_higher_priority"]),
-        (
-            {"gpus": 1, "models": ("H100",)},
-            _taken(full_capacity(a_node(gpus=(*gpus_of("n1", 2), Gpu("h", "H100", GiB)))), gpus=list(gpus_of("n1", 2))),
-            ["waiting_for_gpu_model", "behind_higher_priority"],
-        ),
-        (
-            {"gpus": 1},
-            full_capacity(a_node(gpus=(Gpu("x", "A100", GiB, busy_outside=True),))),
-            ["waiting_for_gpu", "behind_higher_priority", "gpu_busy_outside"],
-        ),
-        ({}, full_capacity(a_node(conditions=(blocked("mount_unavailable"),))), ["mount_unavailable"]),
-        ({"held": True}, full_capacity(a_node()), ["held"]),
-        ({}, full_capacity(a_node()), []),
-    ],
-)
-def test_reasons_of_waiting(task: dict[str, Any], room: FreeResources, want: list[str]) -> None:
-    assert [reason.word for reason in wait_reasons(a_task(**task), ClusterSnapshot([room]), ahead=2)] == want
-
-
-def test_a_pause_is_told_by_what_is_left_of_it_whatever_the_wall_clock_says() -> None:
-    task = a_task(not_before=9.0, reason=EndReason(EndWord.START_FAILED, detail="No room."))
-    (only,) = wait_reasons(task, ClusterSnapshot([full_capacity(a_node())]), ahead=2, pause_s=18.6)
-    assert (only.word, only.sentence[:40]) == ("retry_pause", "It is tried again in 19 s. No room. The ")
-    assert wait_reasons(task, ClusterSnapshot([full_capacity(a_node())]), ahead=2) == []
-
-
-def test_what_rules_a_task_out_is_told_before_what_passes() -> None:
-    limits = AdmissionLimits(max_timeouts=((0, 3_600.0), (4, 86_400.0)), running_gpus_per_user=2)
-    busy, holdings = _taken(full_capacity(a_node(gpus=2)), gpus=[]), GpuHoldings({"ann": 2})
-    found = wait_reasons(
-        a_task(gpus=2, timeout=7_200.0), ClusterSnapshot([busy], limits=limits, holdings=holdings), ahead=1
-    )
-    assert [reason.word for reason in found] == [
-        "no_such_node_yet", "user_limit", "waiting_for_gpu", "behind_higher_priority",
-    ]  # fmt: skip
-    assert "allows at most 1h" in found[0].sentence
-    found = wait_reasons(a_task(gpus=3, held=True), ClusterSnapshot([busy], holdings=GpuHoldings({"ann": 2})), ahead=1)
-    assert [reason.word for reason in found] == ["no_such_node_yet", "held"]
-
-
-@pytest.mark.parametrize(
-    ("asked", "want"),
-    [
-        ({"gpus": 1}, "asks for 1 GPU with 25GiB, the largest has 0 (the largest card has 24GiB)."),
-        ({"gpus": 2, "models": ("A40",)},
-         "asks for 2 GPUs of model A40 with 25GiB each, the largest has 0 (the largest card of this model has "
-         "16GiB)."),
-        ({"gpus": 1, "models": ("B1",)},
-         "asks for 1 GPU of model B1 with 25GiB, the largest has 0 (there are A30, A40)."),
-        ({"gpus": 9, "gpu_memory": GiB}, "asks for 9 GPUs with 1GiB each, the largest has 2."),
-    ],
-)  # fmt: skip
-def test_cards_that_are_too_small_are_told_with_the_largest_that_there_is(asked: dict[str, Any], want: str) -> None:
-    cards = (*gpus_of("n1", 1, "A30", 24 * GiB), *gpus_of("n2", 1, "A40", 16 * GiB))
-    verdict = could_ever_run(a_task(**{"gpu_memory": 25 * GiB, **asked}).shape, [a_node(gpus=cards)])
-    assert verdict.sentence == f"No machine is big enough: it {want}"

@@ -19,7 +19,7 @@ from task_manager import wire
 from task_manager.answers.preview_queries import PreviewQueries
 from task_manager.limits import AdmissionLimits, ShortTaskReserve
 from task_manager.model import Task
-from task_manager.order import policies
+from task_manager.order import policy_registry
 from task_manager.order.dynamic_policies import Fair
 from task_manager.order.policy import View
 from task_manager.planning.pass_model import Discipline
@@ -116,7 +116,7 @@ async def test_a_preview_is_what_the_task_then_gets(
 ) -> None:
     rng = random.Random(f"{policy} {more}")
     settings = replace(BARE, **more)
-    async with a_task_manager(tmp_path, clock, settings=settings, order=policies.by_name(policy)) as rig:
+    async with a_task_manager(tmp_path, clock, settings=settings, order=policy_registry.by_name(policy)) as rig:
         await rig.nodes(a_node("n1", gpus=4), a_node("n2", gpus=2), a_node("n3", cpu=200, memory=2 * GiB))
         for number in range(12):
             now = clock.now()
@@ -136,7 +136,7 @@ async def test_a_preview_is_what_the_task_then_gets(
 
 
 async def test_the_live_queue_does_not_know_that_somebody_asked(tmp_path: Path, clock: FakeClock) -> None:
-    async with a_task_manager(tmp_path, clock, settings=BARE, order=policies.by_name("fair")) as rig:
+    async with a_task_manager(tmp_path, clock, settings=BARE, order=policy_registry.by_name("fair")) as rig:
         await rig.nodes(a_node(gpus=1))
         for number in range(5):
             await rig.enqueue(a_task(f"t{number}", gpus=1, at=clock.now(), timeout=100))
@@ -200,7 +200,7 @@ async def test_a_node_that_fell_silent_since_the_last_turn_takes_nothing(tmp_pat
 
 
 async def test_a_rule_that_learns_does_not_learn_from_variants(tmp_path: Path, clock: FakeClock) -> None:
-    async with a_task_manager(tmp_path, clock, settings=BARE, order=policies.by_name("fair")) as rig:
+    async with a_task_manager(tmp_path, clock, settings=BARE, order=policy_registry.by_name("fair")) as rig:
         await rig.nodes(a_node(gpus=1))
         now = clock.now()
         await rig.enqueue(*[a_task(f"t{i}", gpus=1, at=now, timeout=100, owner="bob") for i in range(4)])

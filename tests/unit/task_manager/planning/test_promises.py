@@ -11,7 +11,7 @@ import pytest
 from headway.states import Admission, NodeHealth, TaskState
 from task_manager.limits import AdmissionLimits
 from task_manager.model import Task
-from task_manager.order import policies
+from task_manager.order import policy_registry
 from task_manager.order.policy import AgingSjf
 from task_manager.planning.pass_model import Discipline, PassSettings, WaitCause
 from task_manager.planning.placement import CpuTasks
@@ -99,7 +99,7 @@ def test_a_task_that_fails_early_finds_its_way_back_and_delays_no_promise() -> N
         return 30.0 if task.id.name == "flaky" and not task.user_failures else task.timeout_s
 
     settings = PassSettings(limits=LIMITS)
-    cluster = Cluster([a_node(gpus=1)], policies.by_name("fifo"), settings, run_s=run_s, on_end=again)
+    cluster = Cluster([a_node(gpus=1)], policy_registry.by_name("fifo"), settings, run_s=run_s, on_end=again)
     cluster.submit(a_task("flaky", timeout=500.0, gpus=1, retries=1), a_task("waits", at=1.0, timeout=20.0, gpus=1))
     cluster.run(until=20.0)
     assert _promise(cluster, "waits") == 560.0  # 500 and the 60 that are booked for retries
@@ -112,7 +112,7 @@ def test_a_task_that_fails_early_finds_its_way_back_and_delays_no_promise() -> N
 
 def test_policies_that_re_sort_promise_nothing() -> None:
     for name in ("adaptive", "fair", "hrrn", "sjf"):
-        cluster = Cluster([a_node(gpus=1)], policies.by_name(name), PassSettings(limits=LIMITS))
+        cluster = Cluster([a_node(gpus=1)], policy_registry.by_name(name), PassSettings(limits=LIMITS))
         cluster.submit(a_task("runs", timeout=500.0, gpus=1), a_task("waits", at=1.0, timeout=60.0, gpus=1))
         cluster.run(until=400.0)
         assert cluster.reservations == {}
@@ -413,7 +413,7 @@ def test_a_delay_of_seconds_costs_those_who_are_promised_seconds_and_not_a_day(l
     """The head of the queue asks for both GPUs, and those behind it have them for a day each."""
     late = tid("one")
     cluster = Cluster(
-        [a_node("n1", gpus=2)], policies.by_name("fifo"), PassSettings(limits=LIMITS),
+        [a_node("n1", gpus=2)], policy_registry.by_name("fifo"), PassSettings(limits=LIMITS),
         run_s=lambda task: task.timeout_s + (late_s if task.id == late else 0.0),
     )  # fmt: skip
     cluster.submit(

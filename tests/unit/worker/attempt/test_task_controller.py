@@ -16,7 +16,7 @@ from tests.support.waiting import eventually
 from tests.unit.worker.builders import an_attempt
 from tests.unit.worker.fakes import NS, Rig, a_rig
 from worker import wire
-from worker.attempt.admission import RefuseLaunch
+from worker.attempt.launch_verdict import RefuseLaunch
 from worker.attempt.leases import Lease
 from worker.attempt.task_controller import LaunchAccepted, TaskController
 from worker.box import BoxEnd, EndRecord, StopWord

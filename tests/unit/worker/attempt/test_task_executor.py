@@ -703,3 +703,25 @@ async def test_what_is_being_stopped_gets_no_time(one: One) -> None:
     await one.settle()
     assert not one.executor.extend(ExtendAttempt(one.attempt, 1_200.0))
     assert not one.rig.runtime.extended
+
+
+async def test_a_life_that_crashes_leaves_nothing_running(one: One, monkeypatch: pytest.MonkeyPatch) -> None:
+    one.begin()
+    await one.running()
+
+    async def broken(attempt: object) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(one.rig.runtime, "progress", broken)
+    one.executor.nudge()
+    end = await one.end()
+    assert end.reason.word == "platform_error"
+    assert one.rig.runtime.kills == [one.attempt]
+
+
+async def test_what_did_not_start_in_time_is_not_started_later(one: One) -> None:
+    one.rig.runtime.not_taken.add(one.attempt)
+    one.begin()
+    await one.rig.clock.advance(61)
+    assert (await one.end()).reason.word == "start_failed"
+    assert one.attempt in one.rig.runtime.withdrawn

@@ -13,8 +13,8 @@ from tests.support.clock import FakeClock
 from tests.unit.worker.builders import an_attempt
 from worker.box import BoxEnd, LaunchSpec, StopWord, Stream
 from worker.ports import ContainerState, LocalImage, RuntimeRefused, StartOrder
-from worker.runtime.script import Script, ScriptedRun, ScriptedStop, ends_at
 from worker.runtime.scripted import ScriptedRuntime
+from worker.runtime.scripted_plan import Script, ScriptedRun, ScriptedStop, ends_at
 
 S = 10**9
 RUN = ScriptedRun(

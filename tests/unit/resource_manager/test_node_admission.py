@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headway.states import Admission
-from resource_manager.admission import ADMISSION, AdmissionEvent, after_status
+from resource_manager.node_admission import ADMISSION, AdmissionEvent, after_status
 
 OPEN, CORDONED, DRAINING, DRAINED = Admission
 CORDON, UNCORDON, DRAIN = AdmissionEvent.CORDON, AdmissionEvent.UNCORDON, AdmissionEvent.DRAIN

@@ -1,5 +1,7 @@
 """Everything that changes a job: one inbox, one transaction for all that has piled up in it, then the answers.
 
+`JobWriter._run` is the place where a change, a job's end too, is known to be on disk.
+
 Operations run one after another in the database's writer thread, where the live jobs are kept in memory. If a
 transaction fails, the jobs it touched are thrown out of memory and read again when next needed.
 """
@@ -25,7 +27,7 @@ from headway.states import JOB_ENDED, JobState, TaskEventKind
 from headway.steady import Anchor
 from headway.store import Batcher, Database
 
-from . import store, submit_checks, views
+from . import job_validation, store, wire
 from .cache import JobCache
 from .dag import Dag
 from .hub import JobChange, JobEventHub
@@ -68,8 +70,8 @@ class ActionResult:
 Operation = Callable[[JobTransaction], Any]
 
 
-class JobOperations:
-    """The jobs and how they change; used by the servicer."""
+class JobWriter:
+    """The only writer of jobs: submit, cancel, retry, hold, and what TaskManager reports."""
 
     def __init__(
         self,
@@ -96,7 +98,7 @@ class JobOperations:
         """Finish what was accepted; take no more."""
         await self._inbox.close()
 
-    async def settle(self) -> None:
+    async def recheck_waiting(self) -> None:
         """At start: read the clock by which tasks age, and look at every job with a waiting task again.
 
         Each change was stored together with what follows from it, so there should be nothing to do. Without this look a
@@ -104,7 +106,7 @@ class JobOperations:
         """
         await self._inbox.submit(lambda tx: None)
         for job_id in await self._db.read(store.waiting_job_ids):
-            moved = await self._inbox.submit(partial(_settle, job_id=job_id))
+            moved = await self._inbox.submit(partial(_recheck, job_id=job_id))
             if moved:
                 log.warning("job.settled", job=job_id, tasks=moved)
 
@@ -113,7 +115,7 @@ class JobOperations:
         anchor = self._steady
         return None if anchor is None else (anchor.boot_id, anchor.now(self._clock))
 
-    async def tidy(self) -> None:
+    async def forget_old_requests(self) -> None:
         """Forget requests too old to be repeated."""
         before = self._clock.now() - ACTIONS_KEPT_S
         await self._db.write(lambda conn: store.forget_actions(conn, before))
@@ -137,7 +139,7 @@ class JobOperations:
         storing = not (header.dry_run or header.graph_only)
         if storing and (made := await self._made_before(header)) is not None:
             return made
-        dag, problems = await asyncio.to_thread(submit_checks.check_specs, specs, graph_only=header.graph_only)
+        dag, problems = await asyncio.to_thread(job_validation.check_specs, specs, graph_only=header.graph_only)
         if dag is None:
             return SubmitResult(problems=tuple(problems))
         warnings: list[str] = []
@@ -170,18 +172,18 @@ class JobOperations:
     async def _check_resources(
         self, header: job_manager_pb2.JobHeader, specs: Sequence[common_pb2.TaskSpec]
     ) -> tuple[list[Problem], list[str]]:
-        shapes = await asyncio.to_thread(submit_checks.shapes_of, specs)
+        shapes = await asyncio.to_thread(job_validation.shapes_of, specs)
         try:
             answer = await self._task_manager.check(list(shapes))
         except HeadwayError as error:
             # Refusing would make TaskManager's absence everybody's: the job waits for it as for any machine.
             log.warning("submit.resources_unchecked", reason=str(error))
             return [], [_UNCHECKED]
-        problems = submit_checks.refusal_problems(specs, shapes, answer)
+        problems = job_validation.refusal_problems(specs, shapes, answer)
         warnings = [] if answer.nodes_known else [_NO_NODES]
         if problems and header.allow_unsatisfiable:
             warnings += [f"{problem.message} It waits until that changes." for problem in problems[:_WARNINGS_SHOWN]]
-            problems = submit_checks.refusal_problems(specs, shapes, answer, for_ever=True)
+            problems = job_validation.refusal_problems(specs, shapes, answer, for_ever=True)
         return problems, warnings
 
     async def _store(
@@ -235,11 +237,11 @@ class JobOperations:
             if known is not None:
                 if known[0] != asked:
                     raise IdempotencyMismatch
-                return ActionResult(views.job_to_pb(live.record), known[1])
+                return ActionResult(wire.job_to_pb(live.record), known[1])
             changed = _act(tx, live, task, action, by)
             if request_id:
                 store.remember_action(tx.conn, job_id, request_id, asked, changed, tx.now)
-            return ActionResult(views.job_to_pb(live.record), changed)
+            return ActionResult(wire.job_to_pb(live.record), changed)
 
         acted: ActionResult = await self._inbox.submit(operation)
         log.info("job.acted_on", job=job_id, task=task, action=action, by=by, tasks=acted.tasks_changed)
@@ -322,21 +324,21 @@ def _change(conn: Connection, live: LiveJob, numbers: Sequence[int]) -> JobChang
     specs = store.load_specs(conn, live.record.id, numbers) if numbers else {}
     tasks = {}
     for number in numbers:
-        view = views.task_to_pb(
+        view = wire.task_to_pb(
             common_pb2.TaskSpec.FromString(specs[number]),
             live.states[number],
             live.tasks[number],
-            views.waiting_names(live.names, live.reactor.waits_for(number)),
+            wire.waiting_names(live.names, live.progress.waits_for(number)),
         )
         tasks[view.name] = view
-    return JobChange(views.job_to_pb(live.record), tasks)
+    return JobChange(wire.job_to_pb(live.record), tasks)
 
 
-def _settle(tx: JobTransaction, job_id: str) -> int:
+def _recheck(tx: JobTransaction, job_id: str) -> int:
     live = tx.job(job_id)
     if live is None:
         return 0
-    live.settle(tx.now)
+    live.decide_waiting(tx.now)
     return len(live.dirty)
 
 
@@ -375,7 +377,7 @@ def _new_job(header: job_manager_pb2.JobHeader, dag: Dag, now: float, steady: fl
         task_count=len(dag.names),
     )
     live = LiveJob(record, dag.names, dag.needs, dag.tail_timeout_s, [TaskRecord(ages_from=steady) for _ in dag.names])
-    live.settle(now)
+    live.decide_waiting(now)
     return live
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from task_manager.model import Task
-from task_manager.order import guard, policies
+from task_manager.order import guard, policy_registry
 from task_manager.order.policy import AgingSjf, ClusterView, Policy, View, sort_key
 from task_manager.order.queue import TaskQueue
 from task_manager.planning.pass_model import PassSettings
@@ -25,10 +25,10 @@ from tests.unit.task_manager.rig import a_node, a_task, tid
 
 
 def test_parameters_are_taken_from_the_name() -> None:
-    assert policies.by_name("aging_sjf:beta=2") == AgingSjf(beta=2.0)
-    assert policies.by_name("aging_sjf:beta=2,gamma=0.5") == AgingSjf(2.0, 0.5)
-    assert policies.by_name("aging_sjf:beta=2", {"aging_sjf": {"beta": 7.0, "gamma": 3.0}}) == AgingSjf(2.0, 3.0)
-    assert policies.by_name("fifo", {"aging_sjf": {"beta": 7.0}}).name == "fifo"
+    assert policy_registry.by_name("aging_sjf:beta=2") == AgingSjf(beta=2.0)
+    assert policy_registry.by_name("aging_sjf:beta=2,gamma=0.5") == AgingSjf(2.0, 0.5)
+    assert policy_registry.by_name("aging_sjf:beta=2", {"aging_sjf": {"beta": 7.0, "gamma": 3.0}}) == AgingSjf(2.0, 3.0)
+    assert policy_registry.by_name("fifo", {"aging_sjf": {"beta": 7.0}}).name == "fifo"
 
 
 @pytest.mark.parametrize(
@@ -51,8 +51,8 @@ def test_parameters_are_taken_from_the_name() -> None:
     ],
 )
 def test_what_is_wrong_is_said(text: str, want: str) -> None:
-    with pytest.raises(policies.BadPolicy) as refused:
-        policies.by_name(text)
+    with pytest.raises(policy_registry.BadPolicy) as refused:
+        policy_registry.by_name(text)
     assert want in str(refused.value)
 
 
@@ -102,8 +102,8 @@ def other_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_policy_of_another_package_orders_the_queue(other_package: Path) -> None:
-    order = policies.by_name("lifo:weight=2")
-    assert "lifo" in policies.known_names()
+    order = policy_registry.by_name("lifo:weight=2")
+    assert "lifo" in policy_registry.known_names()
     cluster = Cluster([a_node(gpus=1)], order)
     cluster.submit(*(a_task(f"t{i}", at=float(i), timeout=100.0, gpus=1) for i in range(4)))
     cluster.run()
@@ -124,8 +124,8 @@ def test_a_policy_of_another_package_orders_the_queue(other_package: Path) -> No
     ],
 )
 def test_a_policy_of_another_package_that_is_no_use_is_refused(other_package: Path, name: str, want: str) -> None:
-    with pytest.raises(policies.BadPolicy) as refused:
-        policies.by_name(name)
+    with pytest.raises(policy_registry.BadPolicy) as refused:
+        policy_registry.by_name(name)
     assert want in str(refused.value)
 
 
@@ -253,13 +253,13 @@ def test_numbers_of_other_packages_are_numbers() -> None:
 
 
 def test_another_policy_takes_over_a_full_queue() -> None:
-    queue = TaskQueue(policies.by_name("sjf"))
+    queue = TaskQueue(policy_registry.by_name("sjf"))
     tasks = [a_task(f"t{i}", at=float(i), timeout=100.0 - i) for i in range(5)]
     for task in tasks:
         queue.add(task, runnable=task.id.name != "t3")
     assert queue.page(0, 9) == [tid(f"t{i}") for i in (4, 3, 2, 1, 0)]
     for name in ("fifo", "fair", "hrrn", "adaptive", "fifo"):
-        queue.change_policy(policies.by_name(name))
+        queue.change_policy(policy_registry.by_name(name))
         queue.sort(10.0, ClusterView(2, queue.waiting_gpu_s))
         assert len(queue) == 5
         assert not queue.is_runnable(tid("t3"))
@@ -271,7 +271,7 @@ def test_another_policy_takes_over_a_full_queue() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_the_order_is_that_of_a_full_sort_whatever_came_and_went(name: str, seed: int) -> None:
     chance = random.Random(seed)
-    order, queue = policies.by_name(name), TaskQueue(policies.by_name(name))
+    order, queue = policy_registry.by_name(name), TaskQueue(policy_registry.by_name(name))
     queue.policy = order
     there: dict[str, Task] = {}
     now = 0.0
@@ -301,7 +301,7 @@ def test_the_order_is_that_of_a_full_sort_whatever_came_and_went(name: str, seed
 
 
 def test_adaptive_learns_how_much_of_their_timeouts_tasks_use() -> None:
-    order = policies.by_name("adaptive")
+    order = policy_registry.by_name("adaptive")
     view = ClusterView(2, waiting_gpu_s=4000.0)
     ten, hundred = a_task("a", timeout=10.0, gpus=1), a_task("b", timeout=100.0, gpus=1)
     assert order.key(hundred, 0.0, view) - order.key(ten, 0.0, view) == pytest.approx(2000.0)
@@ -310,7 +310,7 @@ def test_adaptive_learns_how_much_of_their_timeouts_tasks_use() -> None:
     order.ended(a_task(timeout=100.0, gpus=1), 100.0, view)
     rho = (100.0 * 0.98 + 100.0) / (200.0 * 0.98 + 100.0)
     assert order.key(hundred, 0.0, view) - order.key(ten, 0.0, view) == pytest.approx(2000.0 * rho)
-    again = policies.by_name("adaptive")
+    again = policy_registry.by_name("adaptive")
     again.restore(order.state())
     assert again.key(hundred, 0.0, view) == order.key(hundred, 0.0, view)
     assert order.key(hundred, 0.0, ClusterView(2, 1.0)) - order.key(ten, 0.0, ClusterView(2, 1.0)) == 60.0
@@ -318,14 +318,14 @@ def test_adaptive_learns_how_much_of_their_timeouts_tasks_use() -> None:
 
 def test_fair_keeps_its_tags_over_a_restart() -> None:
     view = ClusterView(2)
-    order = policies.by_name("fair")
+    order = policy_registry.by_name("fair")
     flood = [a_task(f"t{i}", at=100.0, timeout=50.0, gpus=1) for i in range(4)]
     for task in flood:
         order.arrived(task, view)
         order.arrived(task, view)
     assert [order.terms(task, 100.0)["spread_s"] for task in flood] == [-0.0, -100.0, -200.0, -300.0]
     order.ended(flood[0], 50.0, view)
-    again = policies.by_name("fair")
+    again = policy_registry.by_name("fair")
     again.restore(order.state())
     newcomer = a_task("new", at=150.0, timeout=50.0, gpus=1)
     again.arrived(newcomer, view)
@@ -334,7 +334,7 @@ def test_fair_keeps_its_tags_over_a_restart() -> None:
 
 def test_under_fair_what_never_ran_costs_the_next_one_nothing() -> None:
     """A task of 7 days that was cancelled at once made its account's next one age from 28 days on."""
-    queue = TaskQueue(policies.by_name("fair"))
+    queue = TaskQueue(policy_registry.by_name("fair"))
 
     def add(task: Task) -> None:
         queue.add(task, runnable=True)
@@ -360,7 +360,7 @@ def test_under_fair_what_never_ran_costs_the_next_one_nothing() -> None:
     ],
 )
 def test_under_fair_what_has_run_is_paid(facts: dict[str, Any], ran_s: float, want: float) -> None:
-    order, view = policies.by_name("fair"), ClusterView(1)
+    order, view = policy_registry.by_name("fair"), ClusterView(1)
     order.arrived(a_task("gone", timeout=100.0, gpus=1), view)
     order.ended(a_task("gone", timeout=100.0, gpus=1, **facts), ran_s, view)
     order.arrived(a_task("next", gpus=1), view)
@@ -370,7 +370,7 @@ def test_under_fair_what_has_run_is_paid(facts: dict[str, Any], ran_s: float, wa
 @pytest.mark.parametrize("seed", range(60))
 def test_under_fair_lines_are_as_if_those_that_never_ran_had_not_been_there(seed: int) -> None:
     chance = random.Random(seed)
-    order, view = policies.by_name("fair"), ClusterView(chance.randint(1, 4))
+    order, view = policy_registry.by_name("fair"), ClusterView(chance.randint(1, 4))
     at, there, gone = 0.0, [], set()
     for i in range(chance.randint(2, 30)):
         at += chance.choice([0.0, 0.0, 5.0, 500.0])
@@ -384,9 +384,9 @@ def test_under_fair_lines_are_as_if_those_that_never_ran_had_not_been_there(seed
             order.ended(left, 0.0, view)
         if chance.random() < 0.2:
             state = order.state()
-            order = policies.by_name("fair")
+            order = policy_registry.by_name("fair")
             order.restore(json.loads(json.dumps(state)))
-    without = policies.by_name("fair")
+    without = policy_registry.by_name("fair")
     stay = [task for task in there if task.id not in gone] + [a_task("new", at=at, owner=owner) for owner in "ab"]
     for task in stay:
         without.arrived(task, view)
@@ -396,13 +396,13 @@ def test_under_fair_lines_are_as_if_those_that_never_ran_had_not_been_there(seed
 
 
 def test_under_fair_time_on_hold_does_not_age() -> None:
-    order = policies.by_name("fair")
+    order = policy_registry.by_name("fair")
     order.arrived(a_task("t", at=100.0), ClusterView(1))
     assert order.key(a_task("t", at=900.0, timeout=1.0), 900.0, ClusterView(1)) == 900.0
 
 
 def test_fair_reads_what_a_version_without_lines_has_kept() -> None:
-    order, view = policies.by_name("fair"), ClusterView(1)
+    order, view = policy_registry.by_name("fair"), ClusterView(1)
     order.restore({"actual_s": 1.0, "booked_s": 2.0, "tags": [["j1", "t", 70.0]], "users": {"ann": [70.0, 10.0]}})
     assert order.terms(a_task("t", job="j1", at=50.0), 60.0)["spread_s"] == -20.0
     order.ended(a_task("t", job="j1"), 0.0, view)
@@ -412,7 +412,7 @@ def test_fair_reads_what_a_version_without_lines_has_kept() -> None:
 
 def _wait_behind_a_flood(policy: str, claimed_s: float) -> float:
     """300 tasks of one account, then a long one of another, which waits so long."""
-    cluster = Cluster([a_node(gpus=4, cpu=10_000)], policies.by_name(policy), PassSettings(), checked=False)
+    cluster = Cluster([a_node(gpus=4, cpu=10_000)], policy_registry.by_name(policy), PassSettings(), checked=False)
     flood = [a_task(f"a{i:03d}", timeout=claimed_s, gpus=1, owner="ann") for i in range(300)]
     cluster.submit(*flood, a_task("b", at=10.0, timeout=7200.0, gpus=1, owner="ben"))
     cluster.run(until=300 * 120.0)

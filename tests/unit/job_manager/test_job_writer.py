@@ -21,8 +21,8 @@ from headway.states import TASK_ENDED, JobState, TaskEventKind, TaskState
 from headway.store.migrations import differences
 from job_manager import store
 from job_manager.dag import DagTask, check
+from job_manager.dag_progress import DagProgress
 from job_manager.job import TaskReport
-from job_manager.reactor import Reactor
 from job_manager.servicer import JobManagerService
 from job_manager.tables import job as job_table
 from job_manager.tables import metadata
@@ -71,15 +71,15 @@ async def check_consistent(rig: JobManagerRig, job_id: str) -> None:
     """States and commands belong together, and nothing waits that could go on."""
     live = await rig.db.read(lambda conn: store.load_job(conn, job_id))
     assert live is not None
-    assert Reactor(live.needs, live.states).settle() == []
+    assert DagProgress(live.needs, live.states).decide_waiting() == []
     assert sum(live.record.counts.values()) == len(live.states)
-    assert live.record.counts == {s: n for s, n in live.reactor.counts.items() if n}
+    assert live.record.counts == {s: n for s, n in live.progress.counts.items() if n}
     told = {(task, generation) for kind, task, generation in await rig.commands(job_id) if kind == "enqueue"}
     for name, state, record in zip(live.names, live.states, live.tasks, strict=True):
         ran = state not in (TaskState.BLOCKED, TaskState.SKIPPED)
         if state is not TaskState.CANCELLED or record.queued_at is not None:
             assert ((name, record.generation) in told) is ran, f"{name} is {state}"
-    assert (live.record.state in (JobState.PENDING, JobState.RUNNING, JobState.STOPPING)) is (live.reactor.live > 0)
+    assert (live.record.state in (JobState.PENDING, JobState.RUNNING, JobState.STOPPING)) is (live.progress.live > 0)
 
 
 async def ask_again_and_check(rig: JobManagerRig, act: Callable[[], Any], job_id: str) -> None:
@@ -170,7 +170,7 @@ async def test_at_start_a_task_that_should_have_been_released_is_found(tmp_path:
         def break_it(conn: Connection) -> None:
             live = store.load_job(conn, job_id)
             assert live is not None
-            live.reactor.states[0] = TaskState.SUCCEEDED
+            live.progress.states[0] = TaskState.SUCCEEDED
             live.dirty.add(0)
             store.save(conn, live, clock.now())
 

@@ -51,7 +51,7 @@ def dependents_of(needs: Needs) -> list[list[tuple[int, NeedOn]]]:
     return below
 
 
-class Reactor:
+class DagProgress:
     """The task states of one job. Every method applies what it returns."""
 
     __slots__ = ("_below", "_broken", "_needs", "_open", "_roots", "counts", "states")
@@ -81,7 +81,7 @@ class Reactor:
         """The needs of a task that have not ended."""
         return [need for need, _ in self._needs[task] if self.states[need] not in TASK_ENDED]
 
-    def settle(self) -> list[TaskStateChange]:
+    def decide_waiting(self) -> list[TaskStateChange]:
         """Release and skip whatever the states as they are ask for: at submission, and in doubt."""
         moved: list[TaskStateChange] = []
         skipped: deque[int] = deque()

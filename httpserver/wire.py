@@ -1,4 +1,4 @@
-"""Protobuf messages of the other services as the HTTP API shows them. Pure."""
+"""Converts messages of the other services to what the HTTP API shows. Pure."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any
 
 from google.protobuf.message import Message
 
+from headway.model.attempt_facts import from_view
+from headway.model.gpu_readings import reported
 from headway.model.reasons import EndReason, EndWord, WaitWord
 from headway.rpc import convert
 from headway.rpc.v1 import common_pb2 as common
@@ -169,7 +171,8 @@ def task_for_others(shown: s.Task) -> s.Task:
 
 def attempt_for_others(shown: s.Attempt) -> s.Attempt:
     """See :func:`task_for_others`."""
-    return shown.model_copy(update={"image_id": "", "reason": _reason_for_others(shown.reason)})
+    less: s.Attempt = shown.model_copy(update={"image_id": "", "reason": _reason_for_others(shown.reason)})
+    return less
 
 
 def _reason_for_others(reason: s.Reason | None) -> s.Reason | None:
@@ -229,10 +232,6 @@ def attempt(message: tm.AttemptView) -> s.Attempt:
         gpu_uuids=list(message.gpu_uuids),
         reason=_reason_of(message, message.sentence),
         placed_at=message.placed_at,
-        accepted_at=if_set(message, "accepted_at"),
-        container_started_at=if_set(message, "container_started_at"),
-        started_at=if_set(message, "started_at"),
-        ended_at=if_set(message, "ended_at"),
         deadline_at=if_set(message, "deadline"),
         phases=s.Phases(
             scheduling_s=if_set(phases, "scheduling_s"),
@@ -241,17 +240,12 @@ def attempt(message: tm.AttemptView) -> s.Attempt:
             preparing_s=if_set(phases, "preparing_s"),
             running_s=if_set(phases, "running_s"),
         ),
-        peak_memory_bytes=_int_if_set(message, "peak_memory_bytes"),
-        stdout_bytes=message.stdout_bytes,
-        stderr_bytes=message.stderr_bytes,
-        dropped_bytes=message.dropped_bytes,
-        image_id=message.image_id,
-        warnings=list(message.warnings),
         timeout_s=message.timeout_s or None,
         extensions=[
             s.Extension(at=one.at, by=one.by, seconds=one.seconds, forced=one.forced) for one in message.extensions
         ],
         extension_pending=message.extension_pending,
+        **from_view(message),
     )
 
 
@@ -310,11 +304,7 @@ def gpu(message: rm.Gpu) -> s.Gpu:
         memory_bytes=message.memory_bytes,
         index=message.index,
         simulated=message.simulated,
-        utilisation=if_set(message, "utilisation"),
-        memory_utilisation=if_set(message, "memory_utilisation"),
-        memory_used_bytes=_int_if_set(message, "memory_used_bytes"),
-        temperature_c=if_set(message, "temperature_c"),
-        power_w=if_set(message, "power_w"),
+        **reported(message),
         sick=message.sick,
         busy_outside=message.busy_outside,
         note=message.note,

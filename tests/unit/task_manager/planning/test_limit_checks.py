@@ -8,7 +8,7 @@ from headway.ids import NodeId
 from task_manager.limits import AdmissionLimits, ShortTaskReserve
 from task_manager.model import Shape
 from task_manager.order.policy import AgingSjf
-from task_manager.planning.admission import RefusalGround, contradictions, refusals
+from task_manager.planning.limit_checks import RefusalGround, contradictions, refusals
 from task_manager.planning.pass_model import Discipline, PassSettings, WaitCause
 from task_manager.planning.placement import CpuTasks
 from task_manager.planning.submit_check import SubmitCheck

@@ -1,4 +1,4 @@
-"""Jobs and tasks as their messages show them."""
+"""Converts jobs and tasks to messages, and reports of TaskManager from them."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.worker.builders import a_launch, an_attempt
-from worker.attempt.admission import AcceptLaunch, RefuseLaunch, verdict
+from worker.attempt.launch_verdict import AcceptLaunch, RefuseLaunch, verdict
 from worker.attempt.leases import Lease, later_lease, lease_after_answer
 from worker.box import StopWord
 from worker.model import AttemptRecord, AttemptStage, AttemptTimes, Condition, attempt_of_folder

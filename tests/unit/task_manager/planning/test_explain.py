@@ -1,0 +1,66 @@
+"""Why a task waits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from headway.model.reasons import EndReason, EndWord
+from task_manager.limits import AdmissionLimits
+from task_manager.model import Gpu
+from task_manager.planning.explain import ClusterSnapshot, wait_reasons
+from task_manager.planning.limit_checks import GpuHoldings
+from task_manager.planning.placement import FreeResources, full_capacity
+from tests.unit.task_manager.rig import GiB, a_node, a_task, blocked, gpus_of
+
+
+def _taken(room: FreeResources, **left: Any) -> FreeResources:
+    for name, value in left.items():
+        setattr(room, name, value)
+    return room
+
+
+@pytest.mark.parametrize(
+    ("task", "room", "want"),
+    [
+        ({}, _taken(full_capacity(a_node()), cpu_centi=50), ["waiting_for_cpu_or_memory", "behind_higher_priority"]),
+        ({"gpus": 1}, _taken(full_capacity(a_node(gpus=2)), gpus=[]), ["waiting_for_gpu", "behind_higher_priority"]),
+        (
+            {"gpus": 1, "models": ("H100",)},
+            _taken(full_capacity(a_node(gpus=(*gpus_of("n1", 2), Gpu("h", "H100", GiB)))), gpus=list(gpus_of("n1", 2))),
+            ["waiting_for_gpu_model", "behind_higher_priority"],
+        ),
+        (
+            {"gpus": 1},
+            full_capacity(a_node(gpus=(Gpu("x", "A100", GiB, busy_outside=True),))),
+            ["waiting_for_gpu", "behind_higher_priority", "gpu_busy_outside"],
+        ),
+        ({}, full_capacity(a_node(conditions=(blocked("mount_unavailable"),))), ["mount_unavailable"]),
+        ({"held": True}, full_capacity(a_node()), ["held"]),
+        ({}, full_capacity(a_node()), []),
+    ],
+)
+def test_reasons_of_waiting(task: dict[str, Any], room: FreeResources, want: list[str]) -> None:
+    assert [reason.word for reason in wait_reasons(a_task(**task), ClusterSnapshot([room]), ahead=2)] == want
+
+
+def test_a_pause_is_told_by_what_is_left_of_it_whatever_the_wall_clock_says() -> None:
+    task = a_task(not_before=9.0, reason=EndReason(EndWord.START_FAILED, detail="No room."))
+    (only,) = wait_reasons(task, ClusterSnapshot([full_capacity(a_node())]), ahead=2, pause_s=18.6)
+    assert (only.word, only.sentence[:40]) == ("retry_pause", "It is tried again in 19 s. No room. The ")
+    assert wait_reasons(task, ClusterSnapshot([full_capacity(a_node())]), ahead=2) == []
+
+
+def test_what_rules_a_task_out_is_told_before_what_passes() -> None:
+    limits = AdmissionLimits(max_timeouts=((0, 3_600.0), (4, 86_400.0)), running_gpus_per_user=2)
+    busy, holdings = _taken(full_capacity(a_node(gpus=2)), gpus=[]), GpuHoldings({"ann": 2})
+    found = wait_reasons(
+        a_task(gpus=2, timeout=7_200.0), ClusterSnapshot([busy], limits=limits, holdings=holdings), ahead=1
+    )
+    assert [reason.word for reason in found] == [
+        "no_such_node_yet", "user_limit", "waiting_for_gpu", "behind_higher_priority",
+    ]  # fmt: skip
+    assert "allows at most 1h" in found[0].sentence
+    found = wait_reasons(a_task(gpus=3, held=True), ClusterSnapshot([busy], holdings=GpuHoldings({"ann": 2})), ahead=1)
+    assert [reason.word for reason in found] == ["no_such_node_yet", "held"]
