@@ -1,4 +1,4 @@
-"""Starts of tasks that queued: with an image that was not there and came meanwhile, beside one that was there."""
+"""Starts of queued tasks: with an image that was fetched while they waited, and with one that was there before."""
 
 from __future__ import annotations
 

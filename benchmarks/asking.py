@@ -2,8 +2,8 @@
 
     python -m benchmarks.asking TARGET.json < pipe        # until the pipe closes
 
-Questions are sent when they are due, whether earlier ones are answered or not, and a wait is counted from the moment
-when the question was due: an answer that holds up the asker would otherwise hide those that it held up.
+Each question is sent when it is due, whether earlier ones are answered or not. A wait counts from the moment when the
+question was due. Otherwise one slow answer would delay the next questions and hide how long they waited.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ def _start(cluster: Cluster, late: Path) -> None:
 
 @contextlib.contextmanager
 def _asked(cluster: Cluster, answers: Path) -> Iterator[None]:
-    """Asks all the while, from a process of its own."""
+    """Asks during the whole run, from a process of its own."""
     echo = subprocess.Popen([sys.executable, "-m", "benchmarks.asking", "echo"], stdout=subprocess.PIPE)
     try:
         assert echo.stdout is not None

@@ -2,8 +2,8 @@
 
     python -m benchmarks.loop LATE.txt serve task_manager --config headway.toml
 
-What else runs on the machine makes the loop late too, but takes none of its thread's CPU time: that is what the
-service is to blame for, whatever the load.
+Other programs on the machine make the loop late too, but they use none of its thread's CPU time. So that CPU time is
+the service's own part, whatever the load.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LEAST_S = 0.002
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """The loop could not do what was due for so long; of it, so much was CPU time of its own thread."""
+    """How long the loop could not do what was due, and how much of that was CPU time of its own thread."""
 
     at_s: float  # `time.monotonic`
     late_s: float

@@ -70,7 +70,7 @@ class WorkerConnections:
 
 
 class NodeSourcePeer:
-    """``ports.NodeWatch`` over gRPC."""
+    """``ports.NodeSource`` over gRPC."""
 
     def __init__(self, peer: Peer) -> None:
         self._peer = peer

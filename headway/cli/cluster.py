@@ -20,7 +20,7 @@ from .start_times import preview_command, promised, starts_about
 def queue(ctx: click.Context, limit: int, output: str) -> None:
     """Show the waiting tasks in their order, and why each one waits.
 
-    Admins can change what orders them.
+    Admins can change the rules of that order.
     """
     if ctx.invoked_subcommand is None:
         _show_queue(limit, output)
@@ -193,7 +193,7 @@ def nodes_show(node_id: str, output: str) -> None:
 def _node_action(action: str, text: str) -> None:
     @nodes.command(action, help=text)
     @click.argument("node_id")
-    @click.option("--note", default="", help="Why, for the others.")
+    @click.option("--note", default="", help="The reason, shown to everybody.")
     @output_option
     def command(node_id: str, note: str, output: str) -> None:
         with client() as http:
@@ -254,11 +254,11 @@ def users_ls(output: str = "table") -> None:
 
 @users.command("add")
 @click.argument("name")
-@click.option("--admin", is_flag=True)
+@click.option("--admin", is_flag=True, help="Make it an admin.")
 @click.option("--password-stdin", is_flag=True, help="Read the password from standard input; one is made otherwise.")
 @output_option
 def users_add(name: str, admin: bool, password_stdin: bool, output: str) -> None:
-    """Make an account; prints its password once when it was made here."""
+    """Make an account. A password that Headway made is printed once."""
     fields: dict[str, Any] = {"name": name, "admin": admin}
     if password_stdin:
         fields["password"] = sys.stdin.readline().rstrip("\n")
@@ -282,11 +282,23 @@ _GRANTS = {
 
 @users.command("set")
 @click.argument("name")
-@click.option("--admin/--no-admin", default=None)
-@click.option("--enable/--disable", "enabled", default=None)
-@click.option("--image-user/--no-image-user", "may_use_image_user", default=None, help="May run as the image says.")
-@click.option("--high-priority/--no-high-priority", "may_use_high_priority", default=None)
-@click.option("--quota", help="Of the personal space, for instance 50GiB; `default`: as configured; `none`: no limit.")
+@click.option("--admin/--no-admin", default=None, help="Is an admin.")
+@click.option("--enable/--disable", "enabled", default=None, help="May sign in.")
+@click.option(
+    "--image-user/--no-image-user",
+    "may_use_image_user",
+    default=None,
+    help="May run tasks as the user that the image names.",
+)
+@click.option(
+    "--high-priority/--no-high-priority",
+    "may_use_high_priority",
+    default=None,
+    help="May submit jobs of high priority.",
+)
+@click.option(
+    "--quota", help="Quota of the personal space, for instance 50GiB; `default`: as configured; `none`: no limit."
+)
 @output_option
 def users_set(name: str, quota: str | None, output: str, **changes: bool | None) -> None:
     """Change an account."""

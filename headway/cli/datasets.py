@@ -151,7 +151,7 @@ def share(name: str, output: str, **options: Any) -> None:
 
 @datasets.command("rm")
 @click.argument("name")
-@click.option("--wait", is_flag=True, help="Where jobs still need it: out of the lists now, its data when they end.")
+@click.option("--wait", is_flag=True, help="If jobs still use it: off the lists now, its data deleted when they end.")
 @output_option
 def rm(name: str, wait: bool, output: str) -> None:
     """Remove a dataset of yours, or one version: NAME@VERSION."""

@@ -132,7 +132,7 @@ def _make_folder(http: Client, path: str) -> None:
 @click.option("-r", "--recursive", is_flag=True, help="Remove a folder with all that is in it.")
 @click.option("--permanent", is_flag=True, help="At once and for good, not to the trash.")
 def rm(paths: tuple[str, ...], recursive: bool, permanent: bool) -> None:
-    """Remove files; they can be had back from the trash for a while."""
+    """Remove files. You can restore them from the trash for a while."""
     with client() as http:
         for path in paths:
             http.delete_file(path, recursive=recursive, permanent=permanent)
@@ -176,7 +176,7 @@ def trash() -> None:
 @trash.command("ls")
 @output_option
 def trash_ls(output: str) -> None:
-    """List what can be had back, and for how long."""
+    """List what you can restore, and for how long."""
     with client() as http:
         found = http.trash()
     if output == "json":

@@ -12,7 +12,7 @@ from .common import client, output_option, print_json, safe, table
 
 @click.group()
 def groups() -> None:
-    """Groups of accounts, for sharing; all may look, admins change."""
+    """Groups of accounts, for sharing. Everybody can list them; only admins change them."""
 
 
 @groups.command("ls")
@@ -60,7 +60,7 @@ def remove(name: str, members: tuple[str, ...], output: str) -> None:
 @groups.command("rm")
 @click.argument("name")
 def rm(name: str) -> None:
-    """Remove a group; what was shared with it is not any more."""
+    """Remove a group. Its members lose access to what was shared with it."""
     with client() as http:
         MarketClient(http).delete_group(name)
 

@@ -120,14 +120,14 @@ def _show_tag(tag: dict[str, Any]) -> None:
     "in OCI layout, plain or compressed.",
 )
 @click.option("--image", "local", help="With --from docker: the local image's name, where it differs from NAME.")
-@click.option("--choose", default="", help="Which image of an archive that holds several.")
+@click.option("--choose", default="", help="The image to take from an archive that holds several.")
 @click.option("--description", help="Markdown.")
 @click.option("--public", is_flag=True, help="For everybody who signs in; private unless given.")
 @output_option
 def push(
     name: str, source: str, local: str | None, choose: str, description: str | None, public: bool, output: str
 ) -> None:
-    """Upload an image as NAME[:TAG] of yours. Cut off, the same command goes on where it was."""
+    """Upload an image as NAME[:TAG] of yours. If it breaks off, the same command goes on where it was."""
     if not _NAME.fullmatch(name):
         raise InvalidInput(
             f"{name!r} can't name an image of the market: write NAME or NAME:TAG, in small letters and digits with "
@@ -260,7 +260,9 @@ def tag_image(ref: str, tag: str, output: str) -> None:
 
 @images.command("rm")
 @click.argument("ref")
-@click.option("--wait", is_flag=True, help="Where jobs still need it: out of the lists now, its content when they end.")
+@click.option(
+    "--wait", is_flag=True, help="If jobs still use it: off the lists now, its content deleted when they end."
+)
 @output_option
 def rm(ref: str, wait: bool, output: str) -> None:
     """Remove a tag (OWNER/NAME:TAG) or a whole image (OWNER/NAME) of yours."""

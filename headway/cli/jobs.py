@@ -37,7 +37,7 @@ from .start_times import place_line
 @click.option("-a", "--all", "everybody", is_flag=True, help="Everybody's jobs, not only your own.")
 @click.option("-s", "--state", help="Only jobs in this state, for instance RUNNING.")
 @click.option("-q", "--query", help="Part of the name, or the start of the id.")
-@click.option("-n", "--limit", default=25, show_default=True, type=click.IntRange(1), help="At most so many.")
+@click.option("-n", "--limit", default=25, show_default=True, type=click.IntRange(1), help="Show at most this many.")
 @output_option
 def ps(everybody: bool, state: str | None, query: str | None, limit: int, output: str) -> None:
     """List jobs, newest first."""
@@ -186,7 +186,7 @@ def _chosen(job: dict[str, Any], name: str) -> list[dict[str, Any]]:
 
 @click.command()
 @click.argument("reference", type=ReferenceType(2))
-@click.option("--history", is_flag=True, help="Which tasks started while it waited, and why it did not.")
+@click.option("--history", is_flag=True, help="Show which tasks started while it waited, and why it did not.")
 @click.option(
     "-n", "--limit", default=20, show_default=True, type=click.IntRange(1, 200), help="Scheduling passes to show."
 )
@@ -227,7 +227,7 @@ def explain(reference: Reference, history: bool, limit: int, output: str) -> Non
 @click.option("--timeout", "timeout_s", type=float, help="Give up waiting after so many seconds (exit status 3).")
 @output_option
 def wait(reference: Reference, timeout_s: float | None, output: str) -> None:
-    """Wait until a job has ended; the exit status tells how."""
+    """Wait until a job has ended. The exit status says how it ended."""
     sys.exit(wait_for(reference.job, timeout_s=timeout_s, output=output))
 
 
@@ -287,7 +287,9 @@ def _action(name: str, done: str, text: str) -> click.Command:
 
 cancel = _action("cancel", "told to end", "Cancel jobs or tasks, in any state; what has ended stays as it is.")
 retry = _action(
-    "retry", "to run again", "Run the failed, cancelled and skipped tasks of a job again. They wait from now on."
+    "retry",
+    "to run again",
+    "Run the failed, cancelled and skipped tasks of a job again. Their waiting time starts again.",
 )
 hold = _action(
     "hold", "held", "Keep waiting tasks from starting; what runs goes on. Time on hold does not count as waiting."
@@ -298,7 +300,9 @@ release = _action("release", "released", "Let held tasks wait for their turn aga
 @click.command()
 @click.argument("reference", type=ReferenceType(2), metavar="ID[/TASK]")
 @click.argument("by", metavar="TIME")
-@click.option("--force", is_flag=True, help="Also time that is promised to others or kept for short tasks (admins).")
+@click.option(
+    "--force", is_flag=True, help="Give it even if the time is promised to others or kept for short tasks (admins)."
+)
 @output_option
 def extend(reference: Reference, by: str, force: bool, output: str) -> None:
     """Give a running task more TIME, such as 30m or 1h30m.

@@ -23,9 +23,13 @@ from .common import Reference, ReferenceType, client, whole_file
 @click.argument("reference", type=ReferenceType(3))
 @click.option("-f", "--follow", is_flag=True, help="Go on printing until the end.")
 @click.option(
-    "--stream", type=click.Choice(["stdout", "stderr", "both", "platform"]), default="both", show_default=True
+    "--stream",
+    type=click.Choice(["stdout", "stderr", "both", "platform"]),
+    default="both",
+    show_default=True,
+    help="What to print; platform is Headway's own log of the task.",
 )
-@click.option("--tail", type=click.IntRange(0), help="Only the last so many bytes.")
+@click.option("--tail", type=click.IntRange(0), help="Print only this many bytes, from the end.")
 @click.option("--zip", "archive", type=click.Path(path_type=Path), help="Write all logs of the job to this ZIP file.")
 def logs(reference: Reference, follow: bool, stream: str, tail: int | None, archive: Path | None) -> None:
     """Print the log of a task (ID/TASK), byte for byte, or of every task of a job (ID).

@@ -13,11 +13,21 @@ from ..mount import MARKER, prepare_local
 
 @click.command("prepare-mount")
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--cluster", default="headway", show_default=True, help="Its name, as `cluster.name` of headway.toml.")
+@click.option(
+    "--cluster",
+    default="headway",
+    show_default=True,
+    help="Name of the cluster: the same as `cluster.name` in headway.toml.",
+)
 @click.option("--local", is_flag=True, help="FOLDER is a plain folder of this machine, nothing mounted.")
 def prepare_mount(folder: Path, cluster: str, local: bool) -> None:
-    """Make FOLDER the shared mount of a cluster: its folders, and the file that tells the mount from the bare folder
-    below it. Run it once, as root, on one machine, while the share is mounted; again it changes nothing."""
+    """Make FOLDER the shared mount of a cluster.
+
+    It makes the folders that Headway needs, and a marker file. No service writes where that file is missing, so nothing
+    is written to the disk below a share that is not mounted.
+
+    Run it once, as root, on one machine, while the share is mounted. A second run changes nothing.
+    """
     folder = folder.absolute()
     if not local and not _mounted(folder):
         raise ConfigInvalid(

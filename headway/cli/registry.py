@@ -18,7 +18,7 @@ def registry() -> None:
 @registry.command("ls")
 @output_option
 def ls(output: str) -> None:
-    """List registries for which you have left credentials."""
+    """List registries for which you have stored credentials."""
     with client() as http:
         found = MarketClient(http).registries()
     if output == "json":
@@ -34,7 +34,7 @@ def ls(output: str) -> None:
 @click.option("--password-stdin", is_flag=True, help="Read the password from standard input.")
 @output_option
 def login(host: str, username: str | None, password_stdin: bool, output: str) -> None:
-    """Leave a user name and password for the registry HOST, for instance registry.example.org or docker.io."""
+    """Store a user name and password for the registry HOST, for instance registry.example.org or docker.io."""
     if username is None:
         if password_stdin:
             raise click.UsageError("--password-stdin needs --username too")

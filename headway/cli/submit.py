@@ -23,8 +23,8 @@ from .start_times import print_preview
 from .transfer import progress
 
 _CODE = (
-    "Send the folder DIR along, without what .gitignore names; tasks see it as it is now, read-only, at /root/code, "
-    "and start there."
+    "Send a copy of the folder DIR with the job, without the files that .gitignore names. Tasks find it at /root/code, "
+    "read-only, and start there."
 )
 
 
@@ -33,16 +33,15 @@ _ADVICE = 5
 
 @click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
-@click.option("--wait", is_flag=True, help="Wait for its end; the exit status tells how.")
-@click.option("--follow", is_flag=True, help="Stream all logs until its end; the exit status tells how.")
+@click.option("--wait", is_flag=True, help="Wait until the job ends; the exit status says how it ended.")
+@click.option("--follow", is_flag=True, help="Stream all logs until the job ends; the exit status says how it ended.")
 @click.option(
     "--dry-run",
     is_flag=True,
-    help="Check it, print the order of tasks, when they would start, and what past runs say of timeouts; nothing is "
-    "stored.",
+    help="Check the job and store nothing. Prints the order of its tasks, their estimated starts, and timeout advice.",
 )
-@click.option("--allow-unsatisfiable", is_flag=True, help="Queue it although no machine fits yet.")
-@click.option("--request-id", help="Sent again, the same id never makes a second job.")
+@click.option("--allow-unsatisfiable", is_flag=True, help="Queue the job even if no machine can run it yet.")
+@click.option("--request-id", help="An id of your choice: a second submit with the same id makes no second job.")
 @click.option("--code", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path), help=_CODE)
 @output_option
 def submit(
@@ -183,7 +182,7 @@ def options_of(table: Table, *, first: bool) -> Callable[[_Command], _Command]:
 
 @click.command(context_settings={"ignore_unknown_options": True})
 @options_of(TASK, first=True)
-@click.option("--name", help="Of the job; the command unless given.")
+@click.option("--name", help="Name of the job; the command unless given.")
 @click.option("--priority", type=click.Choice(["low", "normal", "high"]), default="normal", show_default=True)
 @options_of(TASK, first=False)
 @click.option("--code", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path), help=_CODE)

@@ -37,10 +37,14 @@ def share_options(command: Any) -> Any:
     """Adds --user, --group, --unshare-user, --unshare-group and --public/--private."""
     for option in (
         click.option("--public/--private", "public", default=None, help="For everybody who signs in, or not."),
-        click.option("--unshare-group", multiple=True, metavar="GROUP", help="No longer with this group."),
-        click.option("--unshare-user", multiple=True, metavar="NAME", help="No longer with this account."),
-        click.option("--group", multiple=True, metavar="GROUP", help="With this group; may be given several times."),
-        click.option("--user", multiple=True, metavar="NAME", help="With this account; may be given several times."),
+        click.option("--unshare-group", multiple=True, metavar="GROUP", help="No longer share with this group."),
+        click.option("--unshare-user", multiple=True, metavar="NAME", help="No longer share with this account."),
+        click.option(
+            "--group", multiple=True, metavar="GROUP", help="Share with this group; may be given several times."
+        ),
+        click.option(
+            "--user", multiple=True, metavar="NAME", help="Share with this account; may be given several times."
+        ),
     ):
         command = option(command)
     return command

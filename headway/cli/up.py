@@ -23,17 +23,19 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path, file_okay=False),
     help="Folder for databases, logs and settings [$XDG_STATE_HOME/headway].",
 )
-@click.option("--port", type=click.IntRange(1, 65_535), help="Port of page and API [8080, or as at the last start].")
+@click.option(
+    "--port", type=click.IntRange(1, 65_535), help="Port of the web page and the API [8080, or as at the last start]."
+)
 @click.option(
     "--mount",
     type=click.Path(path_type=Path, file_okay=False),
     help="Folder for homes, logs of jobs, images and datasets [`mount` in the state folder].",
 )
-@click.option("--simulated-gpus", type=click.IntRange(0, 1_024), help="Pretend to have so many GPUs.")
+@click.option("--simulated-gpus", type=click.IntRange(0, 1_024), help="Pretend to have this many GPUs.")
 @click.option(
     "--runtime",
     type=click.Choice(["docker", "scripted"]),
-    help="scripted: start no containers, do what the tasks' environments say.",
+    help="scripted: start no containers; tasks only do what their environment variables say.",
 )
 def up(
     state: Path | None, port: int | None, mount: Path | None, simulated_gpus: int | None, runtime: str | None

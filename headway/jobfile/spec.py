@@ -206,7 +206,7 @@ class TaskSpec:
             examples=("30m",),
             foreign=("time_limit", "timelimit", "walltime", "time", "max_time", "timeout_s", "deadline"),
             wire="timeout_s",
-            option=Option("--timeout", "Of run time, for instance 90s, 15m, 2h.", "10m"),
+            option=Option("--timeout", "Longest run time, for instance 90s, 15m, 2h.", "10m"),
             form=Form(label="Timeout", place=1, hint="90s, 15m, 2h", start="10m", width=8, required=True, always=True),
         )
     )
@@ -220,7 +220,7 @@ class TaskSpec:
             write=format_duration,
             foreign=("grace_period", "stop_grace_period"),
             wire="grace_s",
-            option=Option("--grace", "From TERM to KILL; 10s unless given."),
+            option=Option("--grace", "Time from SIGTERM to SIGKILL at a stop; 10s unless given."),
         ),
     )
     retries: int = field(  # runs after the first, after a failure of the user's own process

@@ -7,7 +7,7 @@ def accept(conn):                                                       # inside
     outbox.add(conn, "task-manager", "enqueue", command.SerializeToString(), now)
 
 async def send(rows: list[OutboxRow]) -> None:                          # returns = all of them are received
-    await peer.call(stub.ApplyCommands, request_of(rows), deadline_s=10, idempotent=True)
+    await peer.call(stub.ApplyTaskCommands, request_of(rows), deadline_s=10, idempotent=True)
 
 service.side_task("outbox", outbox.pump(db, "task-manager", send, clock).run)
 """

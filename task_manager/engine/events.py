@@ -79,7 +79,7 @@ class AttemptReports:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatReceived:
-    """A Worker's heartbeat; the answer is a `BeatAnswer`."""
+    """A Worker's heartbeat; the answer is a `HeartbeatReply`."""
 
     node_id: NodeId
     incarnation: int

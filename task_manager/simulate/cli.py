@@ -117,7 +117,7 @@ def _factor(text: str) -> float:
     type=click.Choice(_DISCIPLINES),
     default=("conservative",),
     show_default=True,
-    help="What may overtake what; several may be named.",
+    help="Which tasks may overtake others; several may be named.",
 )
 @click.option(
     "--promises/--no-promises",

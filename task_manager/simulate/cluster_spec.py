@@ -11,7 +11,7 @@ from headway.units import BadValue, parse_cpus, parse_size
 
 from ..model import Gpu, Node
 
-FORM = "NODESxGPUS[xMODEL][:cpus=N][:memory=SIZE], several parted by commas, for instance 2x8xA100,1x4"
+FORM = "NODESxGPUS[xMODEL][:cpus=N][:memory=SIZE], several separated by commas, for instance 2x8xA100,1x4"
 
 # The model of cards without a stated model. If other cards have one, every task accepts this one too.
 ANY_MODEL = "any"

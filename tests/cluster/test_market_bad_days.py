@@ -26,7 +26,7 @@ HELD = 6 * MIB
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, SmallDisk]]:
+def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, SmallDisk]]:
     folder = tmp_path_factory.mktemp("baddays")
     with (
         small_disks((folder / "mount", DISK_MIB)) as (disk,),
@@ -91,8 +91,8 @@ def leftovers(cluster: Cluster) -> list[str]:
     return [found for pattern in patterns for found in below(mount, pattern)]
 
 
-def test_a_kill_in_the_midst_of_everything_costs_nothing(house: tuple[Cluster, SmallDisk], tmp_path: Path):
-    cluster, _ = house
+def test_a_kill_in_the_midst_of_everything_costs_nothing(rig: tuple[Cluster, SmallDisk], tmp_path: Path):
+    cluster, _ = rig
     client, home = cluster.client, cluster.mount / "homes" / "admin"
     digest = an_image(tmp_path / "image.tar", 16)
     content = os.urandom(16 * MIB)
@@ -162,9 +162,9 @@ def test_a_kill_in_the_midst_of_everything_costs_nothing(house: tuple[Cluster, S
 
 
 def test_a_disk_that_fills_in_the_midst_is_said_and_gives_its_space_back(
-    house: tuple[Cluster, SmallDisk], tmp_path: Path
+    rig: tuple[Cluster, SmallDisk], tmp_path: Path
 ):
-    cluster, disk = house
+    cluster, disk = rig
     home = cluster.mount / "homes" / "admin"
     digest = an_image(tmp_path / "image.tar", 16)
     (tmp_path / "file").write_bytes(os.urandom(16 * MIB))

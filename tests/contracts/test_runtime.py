@@ -13,7 +13,7 @@ import pytest
 from headway.ids import AttemptId
 from tests.contracts.subjects import DockerSubject, ScriptedSubject, Subject
 from tests.support.waiting import eventually
-from tests.support.worker_house import an_attempt
+from tests.support.worker_rig import an_attempt
 from worker.box import BoxEnd, EndRecord, StopWord, Stream, boottime_ns
 from worker.ports import ContainerState
 

@@ -29,7 +29,7 @@ IMAGE_MIB = 64
 
 
 @dataclass(frozen=True)
-class House:
+class Rig:
     """A cluster whose engine has a small disk of its own."""
 
     jobs: Jobs
@@ -62,7 +62,7 @@ class House:
 
 
 @pytest.fixture(scope="module")
-def house() -> Iterator[House]:
+def rig() -> Iterator[Rig]:
     folder = Path(tempfile.mkdtemp(prefix="bl", dir=os.environ.get("HEADWAY_TESTS_SCRATCH", "/tmp")))
     folder.chmod(0o755)
     try:
@@ -79,16 +79,16 @@ def house() -> Iterator[House]:
                 **DOCKER_SETTINGS,
             ) as cluster,
         ):
-            yield House(Jobs(cluster, engine), disk)
+            yield Rig(Jobs(cluster, engine), disk)
             engine.remove_containers()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def upload(house: House, name: str, folder: Path) -> str:
+def upload(rig: Rig, name: str, folder: Path) -> str:
     """An image that the engine does not have; its digest."""
     archive = folder / f"{name}.tar"
-    client = house.engine.client()
+    client = rig.engine.client()
     try:
         made = import_busybox(client, f"headway-test/{name}:1", more=[Entry("big", os.urandom(IMAGE_MIB * MIB))])
         with archive.open("wb") as file:
@@ -96,7 +96,7 @@ def upload(house: House, name: str, folder: Path) -> str:
         client.images.remove(made)
     finally:
         client.close()
-    pushed = house.jobs.cluster.headway("images", "push", f"{name}:1", "--from", str(archive))
+    pushed = rig.jobs.cluster.headway("images", "push", f"{name}:1", "--from", str(archive))
     assert pushed.returncode == 0, pushed.stderr.decode()
     archive.unlink()
     return pushed.stdout.decode().split()[-1]
@@ -119,74 +119,74 @@ class Cut:
     free_mib: int
 
 
-def in_the_midst(house: House, name: str, folder: Path, fault: Callable[[], None]) -> Cut:
+def in_the_midst(rig: Rig, name: str, folder: Path, fault: Callable[[], None]) -> Cut:
     """A job whose image was being received when the fault came.
 
     On a machine with much to do a load may be over before it is seen: then it is another image's turn.
     """
     for number in range(5):
         image = f"{name}{number}"
-        digest = upload(house, image, folder)
-        before = (house.image_ids(), house.layers(), house.free_mib())
-        job = house.jobs.begin(a_task(image))
+        digest = upload(rig, image, folder)
+        before = (rig.image_ids(), rig.layers(), rig.free_mib())
+        job = rig.jobs.begin(a_task(image))
 
         def begun(before_mib: int = before[2], job: str = job) -> bool:
-            coming = bool(house.arriving()) and house.free_mib() < before_mib - 1
-            return coming or house.jobs.cluster.client.job(job)["state"] not in ("PENDING", "RUNNING")
+            coming = bool(rig.arriving()) and rig.free_mib() < before_mib - 1
+            return coming or rig.jobs.cluster.client.job(job)["state"] not in ("PENDING", "RUNNING")
 
         soon(begun, within_s=60, every_s=0.001, what="its first part is there")
-        house.engine.pause()
+        rig.engine.pause()
         try:
-            if house.arriving():
+            if rig.arriving():
                 fault()
                 return Cut(job, image, digest, *before)
         finally:
-            house.engine.resume()
-        house.jobs.ended(job, within_s=120)
+            rig.engine.resume()
+        rig.jobs.ended(job, within_s=120)
     raise AssertionError("five loads were over before they were seen")
 
 
-def assert_it_ran(house: House, job: str, digest: str, attempts: int) -> dict[str, Any]:
-    task = house.jobs.ended(job, within_s=120)
+def assert_it_ran(rig: Rig, job: str, digest: str, attempts: int) -> dict[str, Any]:
+    task = rig.jobs.ended(job, within_s=120)
     assert (task["state"], len(task["attempts"])) == ("SUCCEEDED", attempts), task
-    assert house.jobs.out(task) == b"ran\n"
+    assert rig.jobs.out(task) == b"ran\n"
     assert task["attempts"][-1]["image_id"] == digest
-    assert house.arriving() == []
+    assert rig.arriving() == []
     return task
 
 
-def test_a_worker_that_is_killed_in_the_midst_of_a_load_brings_it_anew(house: House, tmp_path: Path) -> None:
-    cut = in_the_midst(house, "killed", tmp_path, lambda: house.jobs.cluster.kill9("n1"))
-    soon(lambda: house.arriving() == [], within_s=30, every_s=0.1, what="the engine has thrown away what came")
-    assert (house.image_ids(), house.layers()) == (cut.images, cut.layers), "nothing half loaded is left"
-    house.jobs.cluster.start("n1")
-    assert_it_ran(house, cut.job, cut.digest, attempts=1)
-    assert house.image_ids() - cut.images == {cut.digest}
+def test_a_worker_that_is_killed_in_the_midst_of_a_load_brings_it_anew(rig: Rig, tmp_path: Path) -> None:
+    cut = in_the_midst(rig, "killed", tmp_path, lambda: rig.jobs.cluster.kill9("n1"))
+    soon(lambda: rig.arriving() == [], within_s=30, every_s=0.1, what="the engine has thrown away what came")
+    assert (rig.image_ids(), rig.layers()) == (cut.images, cut.layers), "nothing half loaded is left"
+    rig.jobs.cluster.start("n1")
+    assert_it_ran(rig, cut.job, cut.digest, attempts=1)
+    assert rig.image_ids() - cut.images == {cut.digest}
 
 
-def test_a_disk_that_fills_in_the_midst_of_a_load_is_told_and_the_task_runs_later(house: House, tmp_path: Path) -> None:
-    cut = in_the_midst(house, "full", tmp_path, house.disk.fill)
+def test_a_disk_that_fills_in_the_midst_of_a_load_is_told_and_the_task_runs_later(rig: Rig, tmp_path: Path) -> None:
+    cut = in_the_midst(rig, "full", tmp_path, rig.disk.fill)
     try:
-        task = soon(lambda: first_end(house, cut.job), within_s=60, every_s=0.2, what="the attempt ends")
+        task = soon(lambda: first_end(rig, cut.job), within_s=60, every_s=0.2, what="the attempt ends")
         reason = task["attempts"][0]["reason"]
         assert reason["word"] == "image_pull_failed", task
         assert f"Not enough disk on worker n1 for the image admin/{cut.name}:1" in reason["sentence"]
-        house.disk.fill()  # also with what the engine has just given back
+        rig.disk.fill()  # also with what the engine has just given back
         soon(
-            lambda: "disk_full" in {w["word"] for w in house.jobs.cluster.client.job(cut.job)["tasks"][0]["waits"]},
+            lambda: "disk_full" in {w["word"] for w in rig.jobs.cluster.client.job(cut.job)["tasks"][0]["waits"]},
             within_s=40,
             every_s=0.3,
             what="the task waits for the disk",
         )
-        soon(lambda: house.arriving() == [], within_s=30, every_s=0.1, what="the engine has thrown away what came")
-        assert (house.image_ids(), house.layers()) == (cut.images, cut.layers), "nothing half loaded is left"
+        soon(lambda: rig.arriving() == [], within_s=30, every_s=0.1, what="the engine has thrown away what came")
+        assert (rig.image_ids(), rig.layers()) == (cut.images, cut.layers), "nothing half loaded is left"
     finally:
-        house.disk.make_room()
-    assert house.free_mib() >= cut.free_mib - 1, "its space is given back"
-    task = house.jobs.ended(cut.job, within_s=120)
-    assert_it_ran(house, cut.job, cut.digest, attempts=len(task["attempts"]))
+        rig.disk.make_room()
+    assert rig.free_mib() >= cut.free_mib - 1, "its space is given back"
+    task = rig.jobs.ended(cut.job, within_s=120)
+    assert_it_ran(rig, cut.job, cut.digest, attempts=len(task["attempts"]))
 
 
-def first_end(house: House, job: str) -> dict[str, Any] | None:
-    (task,) = house.jobs.cluster.client.job(job)["tasks"]
+def first_end(rig: Rig, job: str) -> dict[str, Any] | None:
+    (task,) = rig.jobs.cluster.client.job(job)["tasks"]
     return task if task["attempts"] and task["attempts"][0]["reason"] else None

@@ -45,7 +45,7 @@ def disk() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def house(disk: Path) -> Iterator[Jobs]:
+def rig(disk: Path) -> Iterator[Jobs]:
     folder = Path(tempfile.mkdtemp(prefix="d", dir=os.environ.get("HEADWAY_TESTS_SCRATCH", "/tmp")))
     with Engine(folder, gpu_hook=False, options=[f"--data-root={disk / 'docker'}"]) as engine:
         client = engine.client()
@@ -69,13 +69,13 @@ def free_mib(disk: Path) -> int:
     return facts.f_bavail * facts.f_frsize // MIB
 
 
-def disk_condition(house: Jobs) -> str:
-    conditions = house.cluster.client.node("n1")["conditions"]
+def disk_condition(rig: Jobs) -> str:
+    conditions = rig.cluster.client.node("n1")["conditions"]
     return next((c["sentence"] for c in conditions if c["word"] == "disk_full" and c["blocks_work"]), "")
 
 
-def assert_ended_for_it(house: Jobs, job: str, *, at_least_mib: int) -> None:
-    task = house.ended(job, within_s=60)
+def assert_ended_for_it(rig: Jobs, job: str, *, at_least_mib: int) -> None:
+    task = rig.ended(job, within_s=60)
     reason = task["reason"]
     assert (task["state"], reason["word"], len(task["attempts"])) == ("FAILED", "disk_full", 1), task
     assert "on n1" in reason["sentence"] or "of n1" in reason["sentence"]
@@ -83,29 +83,29 @@ def assert_ended_for_it(house: Jobs, job: str, *, at_least_mib: int) -> None:
     assert at_least_mib <= float(wrote.removesuffix("MiB")) <= DISK_MIB, reason["sentence"]
 
 
-def assert_all_is_well_again(house: Jobs, disk: Path, sleeper: str, before_mib: int) -> None:
+def assert_all_is_well_again(rig: Jobs, disk: Path, sleeper: str, before_mib: int) -> None:
     """The others went on, space and node came back, and new work runs."""
     soon(lambda: free_mib(disk) > before_mib - 30, within_s=30, every_s=0.2, what="the space is given back")
-    soon(lambda: not disk_condition(house), within_s=40, every_s=0.3, what="the condition is lifted")
-    assert house.prints("echo new work") == b"new work\n"
-    assert house.state(sleeper) == "RUNNING"
-    (house.home() / "wake").touch()
-    task = house.ended(sleeper)
-    assert (task["state"], house.out(task), len(task["attempts"])) == ("SUCCEEDED", b"asleep\nawake\n", 1)
-    (house.home() / "wake").unlink()
-    house.none_is_left()
+    soon(lambda: not disk_condition(rig), within_s=40, every_s=0.3, what="the condition is lifted")
+    assert rig.prints("echo new work") == b"new work\n"
+    assert rig.state(sleeper) == "RUNNING"
+    (rig.home() / "wake").touch()
+    task = rig.ended(sleeper)
+    assert (task["state"], rig.out(task), len(task["attempts"])) == ("SUCCEEDED", b"asleep\nawake\n", 1)
+    (rig.home() / "wake").unlink()
+    rig.none_is_left()
 
 
 @pytest.fixture
-def sleeper(house: Jobs) -> str:
+def sleeper(rig: Jobs) -> str:
     """A task that has written some, though little, and sleeps until it is woken."""
-    job = house.begin(
+    job = rig.begin(
         a_task(
             f"{_FILL % (20, '/root/some')}; echo asleep; until [ -e /root/nfs/wake ]; do sleep 0.2; done; echo awake",
             timeout="5m",
         )
     )
-    house.until_it_prints(job, b"asleep")
+    rig.until_it_prints(job, b"asleep")
     return job
 
 
@@ -116,47 +116,47 @@ def sleeper(house: Jobs) -> str:
         pytest.param("/root/nfs/fill", id="its home on the same disk"),
     ],
 )
-def test_the_task_that_fills_the_disk_is_ended_and_no_other(house: Jobs, disk: Path, sleeper: str, where: str) -> None:
+def test_the_task_that_fills_the_disk_is_ended_and_no_other(rig: Jobs, disk: Path, sleeper: str, where: str) -> None:
     """RES-10: runs could fill the host's file system."""
     before = free_mib(disk)
-    filler = house.begin(a_task(f"while {_FILL % (4, where)}; do sleep 0.1; done; sleep 100", timeout="5m"))
-    soon(lambda: disk_condition(house), within_s=60, every_s=0.1, what="the node says that its disk is nearly full")
-    assert str(disk) in disk_condition(house), "the sentence names the disk"
-    waiting = house.begin(a_task("echo at last"))
-    assert_ended_for_it(house, filler, at_least_mib=before - LOW_MIB)
+    filler = rig.begin(a_task(f"while {_FILL % (4, where)}; do sleep 0.1; done; sleep 100", timeout="5m"))
+    soon(lambda: disk_condition(rig), within_s=60, every_s=0.1, what="the node says that its disk is nearly full")
+    assert str(disk) in disk_condition(rig), "the sentence names the disk"
+    waiting = rig.begin(a_task("echo at last"))
+    assert_ended_for_it(rig, filler, at_least_mib=before - LOW_MIB)
     if where.startswith("/root/nfs"):
         # What lies in a home is the user's: only they may remove it.
-        assert disk_condition(house)
-        assert house.state(waiting) == "QUEUED"
-        (house.home() / "fill").unlink()
-    assert_all_is_well_again(house, disk, sleeper, before)
-    task = house.ended(waiting)
-    assert (task["state"], house.out(task)) == ("SUCCEEDED", b"at last\n")
+        assert disk_condition(rig)
+        assert rig.state(waiting) == "QUEUED"
+        (rig.home() / "fill").unlink()
+    assert_all_is_well_again(rig, disk, sleeper, before)
+    task = rig.ended(waiting)
+    assert (task["state"], rig.out(task)) == ("SUCCEEDED", b"at last\n")
 
 
-def test_a_disk_without_one_free_block(house: Jobs, disk: Path, sleeper: str) -> None:
+def test_a_disk_without_one_free_block(rig: Jobs, disk: Path, sleeper: str) -> None:
     """A task may be faster than anybody looks, and holds a file without a name: neither order nor end can be
     written down until its container is gone."""
     before = free_mib(disk)
     script = "exec 3> /root/fill; rm /root/fill; trap '' TERM; cat /dev/zero >&3 || while :; do sleep 1; done"
-    filler = house.begin(a_task(script, timeout="5m", grace="4m"))
-    assert_ended_for_it(house, filler, at_least_mib=before - LOW_MIB)
-    assert_all_is_well_again(house, disk, sleeper, before)
+    filler = rig.begin(a_task(script, timeout="5m", grace="4m"))
+    assert_ended_for_it(rig, filler, at_least_mib=before - LOW_MIB)
+    assert_all_is_well_again(rig, disk, sleeper, before)
 
 
-def test_who_wrote_little_is_not_ended(house: Jobs, disk: Path, sleeper: str) -> None:
+def test_who_wrote_little_is_not_ended(rig: Jobs, disk: Path, sleeper: str) -> None:
     """Somebody else fills the disk; a sparse file is as long as a disk and holds nothing."""
-    sparse = house.begin(a_task("truncate -s 9G /root/sparse && echo made; sleep 8; echo done", timeout="5m"))
-    house.until_it_prints(sparse, b"made")
+    sparse = rig.begin(a_task("truncate -s 9G /root/sparse && echo made; sleep 8; echo done", timeout="5m"))
+    rig.until_it_prints(sparse, b"made")
     before = free_mib(disk)
     ballast = disk / "ballast"
     with ballast.open("wb") as file:
         os.posix_fallocate(file.fileno(), 0, (before - 60) * MIB)
     try:
-        soon(lambda: disk_condition(house), within_s=40, every_s=0.2, what="the node says that its disk is full")
-        task = house.ended(sparse)
-        assert (task["state"], house.out(task)) == ("SUCCEEDED", b"made\ndone\n")
-        assert disk_condition(house)
+        soon(lambda: disk_condition(rig), within_s=40, every_s=0.2, what="the node says that its disk is full")
+        task = rig.ended(sparse)
+        assert (task["state"], rig.out(task)) == ("SUCCEEDED", b"made\ndone\n")
+        assert disk_condition(rig)
     finally:
         ballast.unlink()
-    assert_all_is_well_again(house, disk, sleeper, before)
+    assert_all_is_well_again(rig, disk, sleeper, before)

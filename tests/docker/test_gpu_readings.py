@@ -14,7 +14,7 @@ from worker.ports import GpuReading
 
 _READ = """
 import asyncio, dataclasses, json, sys
-from worker.gpu import NvmlGpus
+from worker.machine.gpus import NvmlGpus
 async def main():
     async def cannot_pass():
         return sys.argv[1]

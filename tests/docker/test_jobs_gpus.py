@@ -23,7 +23,7 @@ ONE, TWO = "GPU-11111111-aaaa-bbbb-cccc-000000000001", "GPU-22222222-aaaa-bbbb-c
 
 
 @dataclass(frozen=True)
-class House:
+class Rig:
     jobs: Jobs
     gpus: PretendGpus
 
@@ -38,7 +38,7 @@ def _cluster(folder: Path, engine: Engine, gpus: PretendGpus) -> Cluster:
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory, docker_engine: Engine) -> Iterator[House]:
+def rig(tmp_path_factory: pytest.TempPathFactory, docker_engine: Engine) -> Iterator[Rig]:
     folder = tmp_path_factory.mktemp("gpus")
     gpus = PretendGpus(folder)
     gpus.set([Gpu(ONE), Gpu(TWO, name="NVIDIA H100 PCIe", memory_bytes=80 * GIB)])
@@ -46,84 +46,84 @@ def house(tmp_path_factory: pytest.TempPathFactory, docker_engine: Engine) -> It
     try:
         cluster.start()
         cluster.wait_ready()
-        yield House(Jobs(cluster, docker_engine), gpus)
+        yield Rig(Jobs(cluster, docker_engine), gpus)
     finally:
         cluster.close()
     docker_engine.remove_containers()
 
 
-def test_gpus_are_found(house: House) -> None:
-    found = {gpu["uuid"]: gpu for gpu in house.offered()}
+def test_gpus_are_found(rig: Rig) -> None:
+    found = {gpu["uuid"]: gpu for gpu in rig.offered()}
     assert set(found) == {ONE, TWO}
     assert found[TWO]["model"] == "NVIDIA H100 PCIe"
     assert found[TWO]["memory_bytes"] == 80 * GIB
 
 
-def test_a_task_gets_exactly_the_gpu_that_was_booked(house: House) -> None:
+def test_a_task_gets_exactly_the_gpu_that_was_booked(rig: Rig) -> None:
     """GPU-06: the index of one tool was another card for the next."""
-    task = house.jobs.task("echo $NVIDIA_VISIBLE_DEVICES; echo $HEADWAY_GPUS", resources={"gpus": 1})
+    task = rig.jobs.task("echo $NVIDIA_VISIBLE_DEVICES; echo $HEADWAY_GPUS", resources={"gpus": 1})
     booked = task["attempts"][0]["gpu_uuids"]
     assert len(booked) == 1
-    assert house.jobs.out(task).decode().split() == [booked[0], "1"]
-    task = house.jobs.task("echo $NVIDIA_VISIBLE_DEVICES", resources={"gpus": 1, "gpu_model": ["H100"]})
-    assert house.jobs.out(task).decode() == f"{TWO}\n"
-    job = house.jobs.begin(a_task("sleep 60", resources={"gpus": 2}))
-    soon(lambda: house.jobs.state(job) == "RUNNING", within_s=20)
-    client = house.jobs.engine.client()
+    assert rig.jobs.out(task).decode().split() == [booked[0], "1"]
+    task = rig.jobs.task("echo $NVIDIA_VISIBLE_DEVICES", resources={"gpus": 1, "gpu_model": ["H100"]})
+    assert rig.jobs.out(task).decode() == f"{TWO}\n"
+    job = rig.jobs.begin(a_task("sleep 60", resources={"gpus": 2}))
+    soon(lambda: rig.jobs.state(job) == "RUNNING", within_s=20)
+    client = rig.jobs.engine.client()
     try:
         found = client.api.inspect_container(f"headway-{job}.a.1")
     finally:
         client.close()
-        house.jobs.cluster.client.act("cancel", job)
+        rig.jobs.cluster.client.act("cancel", job)
     request = found["HostConfig"]["DeviceRequests"][0]
     assert (request["Driver"], sorted(request["DeviceIDs"]), request["Count"]) == ("nvidia", [ONE, TWO], 0)
-    assert house.jobs.ended(job)["state"] == "CANCELLED"
-    assert house.jobs.engine.gpu_calls.read_text()
+    assert rig.jobs.ended(job)["state"] == "CANCELLED"
+    assert rig.jobs.engine.gpu_calls.read_text()
 
 
-def test_a_task_without_gpus_sees_none(house: House) -> None:
+def test_a_task_without_gpus_sees_none(rig: Rig) -> None:
     """GPU-08: images and users set a variable that asks for every card."""
-    client = house.jobs.engine.client()
+    client = rig.jobs.engine.client()
     try:
         name = images.import_busybox(client, "headway-test/cuda:1", environment={"NVIDIA_VISIBLE_DEVICES": "all"})
     finally:
         client.close()
-    job = house.jobs.begin(
+    job = rig.jobs.begin(
         a_task("echo $NVIDIA_VISIBLE_DEVICES; sleep 60", image=name, env={"NVIDIA_VISIBLE_DEVICES": "all"})
     )
-    house.jobs.until_it_prints(job, b"void\n")
-    client = house.jobs.engine.client()
+    rig.jobs.until_it_prints(job, b"void\n")
+    client = rig.jobs.engine.client()
     try:
         found = client.api.inspect_container(f"headway-{job}.a.1")
     finally:
         client.close()
-        house.jobs.cluster.client.act("cancel", job)
+        rig.jobs.cluster.client.act("cancel", job)
     assert [e for e in found["Config"]["Env"] if e.startswith("NVIDIA")] == ["NVIDIA_VISIBLE_DEVICES=void"]
     assert not found["HostConfig"]["DeviceRequests"]
-    house.jobs.ended(job)
+    rig.jobs.ended(job)
 
 
-def test_a_booking_ends_with_the_process(house: House) -> None:
+def test_a_booking_ends_with_the_process(rig: Rig) -> None:
     """GPU-14: the card was booked until a clean-up much later."""
     tasks = [a_task("sleep 0.3", f"t{i}", resources={"gpus": 2}) for i in range(3)]
-    done = house.jobs.run(*tasks, within_s=40)
+    done = rig.jobs.run(*tasks, within_s=40)
     assert done["state"] == "SUCCEEDED"
     spans = sorted((t["attempts"][0]["started_at"], t["attempts"][0]["ended_at"]) for t in done["tasks"])
     assert all(after[0] >= before[1] for before, after in itertools.pairwise(spans)), "two held one card"
 
 
-def test_a_card_in_use_from_outside_is_passed_over_and_comes_back(house: House) -> None:
+def test_a_card_in_use_from_outside_is_passed_over_and_comes_back(rig: Rig) -> None:
     """GPU-12, GPU-15."""
-    house.gpus.set([Gpu(ONE, used_bytes=20 * GIB, processes={1: 20 * GIB}), Gpu(TWO, used_bytes=300 << 20)])
+    rig.gpus.set([Gpu(ONE, used_bytes=20 * GIB, processes={1: 20 * GIB}), Gpu(TWO, used_bytes=300 << 20)])
     try:
-        soon(lambda: {g["uuid"]: g["busy_outside"] for g in house.offered()} == {ONE: True, TWO: False}, within_s=20)
-        note = next(g["note"] for g in house.offered() if g["uuid"] == ONE)
+        soon(lambda: {g["uuid"]: g["busy_outside"] for g in rig.offered()} == {ONE: True, TWO: False}, within_s=20)
+        note = next(g["note"] for g in rig.offered() if g["uuid"] == ONE)
         assert note == "in use by a process outside Headway, 20GiB"
-        task = house.jobs.task("true", resources={"gpus": 1})
+        task = rig.jobs.task("true", resources={"gpus": 1})
         assert task["attempts"][0]["gpu_uuids"] == [TWO]
     finally:
-        house.gpus.set([Gpu(ONE), Gpu(TWO, name="NVIDIA H100 PCIe", memory_bytes=80 * GIB)])
-    soon(lambda: not any(g["busy_outside"] for g in house.offered()), within_s=20, what="the card is free again")
+        rig.gpus.set([Gpu(ONE), Gpu(TWO, name="NVIDIA H100 PCIe", memory_bytes=80 * GIB)])
+    soon(lambda: not any(g["busy_outside"] for g in rig.offered()), within_s=20, what="the card is free again")
 
 
 @pytest.mark.slow

@@ -29,7 +29,7 @@ from tests.support.images import Entry, import_busybox, import_image, layer
 from tests.support.registry import PASSWORD, PROGRAM, USER, Registry
 from tests.support.small_disks import small_disks
 from tests.support.waiting import eventually, soon
-from tests.support.worker_house import a_launch, an_attempt, worker_house
+from tests.support.worker_rig import a_launch, an_attempt, worker_rig
 from worker.images import DiskWatermarks, ImageManager, MountedMarketArchives
 from worker.machine.disk_watch import read_disks
 from worker.machine.disks import DiskReading
@@ -359,8 +359,8 @@ async def test_a_worker_runs_a_pinned_image_with_code_and_data_and_fetches_ahead
     tmp_path: Path, docker_engine: Engine, docker_client: docker.DockerClient
 ) -> None:
     settings = {"worker__runtime": "docker", "worker__docker_host": docker_engine.url, "worker__pull_images": False}
-    async with worker_house(tmp_path, **settings) as house:
-        layout = Layout(house.mount)
+    async with worker_rig(tmp_path, **settings) as rig:
+        layout = Layout(rig.mount)
         market = Market(tmp_path, docker_client, docker_engine.url, cluster="headway")
         info, ahead = market.publish("tool"), market.publish("ahead")
         code = f"sha256:{'c' * 64}"
@@ -368,7 +368,7 @@ async def test_a_worker_runs_a_pinned_image_with_code_and_data_and_fetches_ahead
             folder.mkdir(parents=True)
             (folder / "x").write_text(text)
         layout.dataset("mnist", "3").mkdir()  # newer, and not what the job was submitted with
-        incarnation = await house.start()
+        incarnation = await rig.start()
         attempt, missing = an_attempt(), an_attempt("missing")
         pinned = {
             "image": "lab/tool:1",
@@ -377,7 +377,7 @@ async def test_a_worker_runs_a_pinned_image_with_code_and_data_and_fetches_ahead
             "datasets": ["mnist"],
         }
         script = "pwd; cat x /root/datasets/mnist/x; touch y 2>/dev/null && echo writable; echo $NAME"
-        await house.launch(
+        await rig.launch(
             a_launch(
                 attempt,
                 incarnation=incarnation,
@@ -396,25 +396,25 @@ async def test_a_worker_runs_a_pinned_image_with_code_and_data_and_fetches_ahead
                 **pinned,
             ),
         )
-        end = await house.ended(attempt, within_s=60)
+        end = await rig.ended(attempt, within_s=60)
         assert (end.reason.exit_code, end.image_id) == (0, info.digest), end
-        assert await house.read(attempt) == b"/root/code\ncodetwotool\n"
-        assert "PULL_STARTED" in house.task_manager.kinds(attempt), "TIME-05: a state of its own"
-        lost = await house.ended(missing, within_s=60)
+        assert await rig.read(attempt) == b"/root/code\ncodetwotool\n"
+        assert "PULL_STARTED" in rig.task_manager.kinds(attempt), "TIME-05: a state of its own"
+        lost = await rig.ended(missing, within_s=60)
         assert (lost.reason.word, "Version 1 of the dataset mnist" in lost.reason.detail) == ("mount_unavailable", True)
 
         request = worker_pb2.PrepareImagesRequest()
         request.images.add(
             image="lab/ahead:1", digest=ahead.digest, source=common_pb2.IMAGE_SOURCE_MARKET, account="ann"
         )
-        await house.peer.call(house.stub.PrepareImages, request, deadline_s=5)
+        await rig.peer.call(rig.stub.PrepareImages, request, deadline_s=5)
 
         async def both() -> bool:
-            status = await house.status()
+            status = await rig.status()
             return {info.digest, ahead.digest} <= {image.id for image in status.engine_images if image.ours}
 
         await eventually(both, within_s=30, every_s=0.2, what="the image that was wished for is here")
-        foreign = [image for image in (await house.status()).engine_images if not image.ours]
+        foreign = [image for image in (await rig.status()).engine_images if not image.ours]
         assert foreign
         assert not any(image.names for image in foreign), "names of others are told only where jobs may use them"
     for digest in (info.digest, ahead.digest):

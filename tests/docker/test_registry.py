@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.docker, pytest.mark.timeout(180)]
 
 
 @contextmanager
-def a_house(folder: Path, docker_engine: Engine, **settings: Any) -> Iterator[tuple[Jobs, Registry]]:
+def a_rig(folder: Path, docker_engine: Engine, **settings: Any) -> Iterator[tuple[Jobs, Registry]]:
     with (
         a_registry(folder / "registry", private=True) as registry,
         a_cluster(
@@ -45,9 +45,9 @@ def a_house(folder: Path, docker_engine: Engine, **settings: Any) -> Iterator[tu
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory, docker_engine: Engine) -> Iterator[tuple[Jobs, Registry]]:
-    with a_house(tmp_path_factory.mktemp("registry"), docker_engine) as house:
-        yield house
+def rig(tmp_path_factory: pytest.TempPathFactory, docker_engine: Engine) -> Iterator[tuple[Jobs, Registry]]:
+    with a_rig(tmp_path_factory.mktemp("registry"), docker_engine) as rig:
+        yield rig
 
 
 def an_image(word: str) -> TinyImage:
@@ -61,8 +61,8 @@ def sign_in(jobs: Jobs, registry: Registry) -> dict[str, Any]:
     return found
 
 
-def test_a_job_runs_the_image_that_its_name_meant_at_submit(house: tuple[Jobs, Registry]) -> None:
-    jobs, registry = house
+def test_a_job_runs_the_image_that_its_name_meant_at_submit(rig: tuple[Jobs, Registry]) -> None:
+    jobs, registry = rig
     client = jobs.cluster.client
     first = registry.push("team/tool", "1", an_image("first"))
     task = a_task("cat /word; false", image=registry.name("team/tool:1"))
@@ -88,8 +88,8 @@ def test_a_job_runs_the_image_that_its_name_meant_at_submit(house: tuple[Jobs, R
     assert client.log(by_digest["id"], "a") == b"first"
 
 
-def test_an_index_of_platforms_is_pinned_whole(house: tuple[Jobs, Registry]) -> None:
-    jobs, registry = house
+def test_an_index_of_platforms_is_pinned_whole(rig: tuple[Jobs, Registry]) -> None:
+    jobs, registry = rig
     sign_in(jobs, registry)
     index = registry.push_index("team/many", "1", [tiny_image(architecture="arm64"), an_image("many")])
     job = jobs.run(a_task("cat /word", image=registry.name("team/many:1")))
@@ -97,8 +97,8 @@ def test_an_index_of_platforms_is_pinned_whole(house: tuple[Jobs, Registry]) -> 
     assert jobs.cluster.client.log(job["id"], "a") == b"many"
 
 
-def test_each_failure_has_its_sentence(house: tuple[Jobs, Registry]) -> None:
-    jobs, registry = house
+def test_each_failure_has_its_sentence(rig: tuple[Jobs, Registry]) -> None:
+    jobs, registry = rig
     client = jobs.cluster.client
     sign_in(jobs, registry)
     registry.push("team/tool", "1", an_image("first"))
@@ -121,7 +121,7 @@ def test_each_failure_has_its_sentence(house: tuple[Jobs, Registry]) -> None:
 def test_an_image_that_came_for_one_account_is_not_run_by_another(tmp_path: Path, docker_engine: Engine) -> None:
     """Where HttpServer reaches no registry, a name is looked up where the task runs. What one account's credentials had
     brought there used to run for whoever named it, and an image of the market for whoever wrote the start of its id."""
-    with a_house(tmp_path, docker_engine, httpserver__ask_registries=False) as (jobs, registry):
+    with a_rig(tmp_path, docker_engine, httpserver__ask_registries=False) as (jobs, registry):
         ann, bob = jobs.cluster.client, jobs.cluster.user("bob")
         pushed = registry.push("team/secret", "1", an_image("secret"))
         sign_in(jobs, registry)

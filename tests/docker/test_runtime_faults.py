@@ -17,7 +17,7 @@ from headway.model.reasons import EndWord
 from tests.contracts.subjects import DockerSubject
 from tests.support.dockerd import Engine
 from tests.support.waiting import eventually
-from tests.support.worker_house import an_attempt
+from tests.support.worker_rig import an_attempt
 from worker.model import ImageSource, WantedImage
 from worker.ports import ContainerState, EngineUnavailable, RuntimeRefused
 from worker.runtime.docker_options import container_name

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.mounts import unmount_below
 from tests.support.waiting import eventually
-from tests.support.worker_house import a_launch, an_attempt, scripted, worker_house
+from tests.support.worker_rig import a_launch, an_attempt, scripted, worker_rig
 
 pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(120)]
 MIB = 1 << 20
@@ -45,49 +45,47 @@ def fill(disk: Path, *, leave: int) -> Path:
 
 
 async def test_a_full_mount_holds_new_work_and_loses_no_byte_of_what_runs(tmp_path: Path, small_disk: Path) -> None:
-    async with worker_house(tmp_path, mount=small_disk) as house:
-        incarnation = await house.start()
+    async with worker_rig(tmp_path, mount=small_disk) as rig:
+        incarnation = await rig.start()
         attempt = an_attempt()
         launch = a_launch(attempt, incarnation=incarnation, env=scripted(1, output="y" * 60_000))
-        (verdict,) = await house.launch(launch)
+        (verdict,) = await rig.launch(launch)
         assert verdict.accepted
         ballast = fill(small_disk, leave=0)
-        end = await house.ended(attempt, within_s=30)
+        end = await rig.ended(attempt, within_s=30)
         assert end.kind == "SUCCEEDED", "a full mount does the task no harm"
         # Live readers get it from the machine itself.
-        assert await house.read(attempt) == b"y" * 60_000
-        await eventually(lambda: "disk_full" in house.resource_manager.conditions(), within_s=25)
-        (verdict,) = await house.launch(a_launch(an_attempt("next"), incarnation=incarnation))
+        assert await rig.read(attempt) == b"y" * 60_000
+        await eventually(lambda: "disk_full" in rig.resource_manager.conditions(), within_s=25)
+        (verdict,) = await rig.launch(a_launch(an_attempt("next"), incarnation=incarnation))
         assert not verdict.accepted
         assert verdict.again_later
         ballast.unlink()
         await eventually(
             lambda: (
-                (house.logs(attempt) / "stdout.log").read_bytes() == b"y" * 60_000
-                if (house.logs(attempt) / "stdout.log").exists()
+                (rig.logs(attempt) / "stdout.log").read_bytes() == b"y" * 60_000
+                if (rig.logs(attempt) / "stdout.log").exists()
                 else False
             ),
             within_s=60,
             what="the copy recovers by itself",
         )
-        await eventually(lambda: "disk_full" not in house.resource_manager.conditions(), within_s=25)
+        await eventually(lambda: "disk_full" not in rig.resource_manager.conditions(), within_s=25)
 
 
 async def test_a_worker_with_a_full_disk_takes_nothing_and_recovers(tmp_path: Path, small_disk: Path) -> None:
-    async with worker_house(
-        tmp_path, worker__folder=str(small_disk / "worker"), worker__disk_low_bytes=8 * MIB
-    ) as house:
-        incarnation = await house.start()
+    async with worker_rig(tmp_path, worker__folder=str(small_disk / "worker"), worker__disk_low_bytes=8 * MIB) as rig:
+        incarnation = await rig.start()
         running = an_attempt("running")
-        await house.launch(a_launch(running, incarnation=incarnation, env=scripted(4)))
+        await rig.launch(a_launch(running, incarnation=incarnation, env=scripted(4)))
         ballast = fill(small_disk, leave=0)
         attempt = an_attempt()
-        verdicts = await house.launch_or_error(a_launch(attempt, incarnation=incarnation))
+        verdicts = await rig.launch_or_error(a_launch(attempt, incarnation=incarnation))
         assert not [verdict for verdict in verdicts if verdict.accepted], "what can't be written is not accepted"
-        await eventually(lambda: "disk_full" in house.resource_manager.conditions(), within_s=25)
+        await eventually(lambda: "disk_full" in rig.resource_manager.conditions(), within_s=25)
         ballast.unlink()
-        assert (await house.ended(running, within_s=40)).kind == "SUCCEEDED"
-        await eventually(lambda: "disk_full" not in house.resource_manager.conditions(), within_s=25)
-        (verdict,) = await house.launch(a_launch(attempt, incarnation=incarnation))
+        assert (await rig.ended(running, within_s=40)).kind == "SUCCEEDED"
+        await eventually(lambda: "disk_full" not in rig.resource_manager.conditions(), within_s=25)
+        (verdict,) = await rig.launch(a_launch(attempt, incarnation=incarnation))
         assert verdict.accepted
-        assert (await house.ended(attempt)).kind == "SUCCEEDED"
+        assert (await rig.ended(attempt)).kind == "SUCCEEDED"

@@ -9,74 +9,74 @@ from pathlib import Path
 import pytest
 
 from tests.support.waiting import eventually
-from tests.support.worker_house import WorkerHouse, a_launch, an_attempt, scripted, worker_house
+from tests.support.worker_rig import WorkerRig, a_launch, an_attempt, scripted, worker_rig
 
 
 @pytest.fixture
-async def house(tmp_path: Path) -> AsyncIterator[WorkerHouse]:
-    async with worker_house(tmp_path) as house:
-        yield house
+async def rig(tmp_path: Path) -> AsyncIterator[WorkerRig]:
+    async with worker_rig(tmp_path) as rig:
+        yield rig
 
 
-async def test_a_task_runs_is_reported_and_its_log_is_on_the_mount(house: WorkerHouse) -> None:
-    incarnation = await house.start()
+async def test_a_task_runs_is_reported_and_its_log_is_on_the_mount(rig: WorkerRig) -> None:
+    incarnation = await rig.start()
     attempt = an_attempt()
     launch = a_launch(attempt, incarnation=incarnation, env=scripted(0.3, output="hello\rworld"))
-    (verdict,) = await house.launch(launch)
+    (verdict,) = await rig.launch(launch)
     assert verdict.accepted, verdict
     assert verdict.accepted_at > 0
-    end = await house.ended(attempt)
+    end = await rig.ended(attempt)
     assert end.kind == "SUCCEEDED"
     assert end.reason.word == "exited"
     assert end.reason.exit_code == 0
     assert end.run_s == pytest.approx(0.3, abs=0.001)
     assert end.stdout_bytes == 11
-    assert "PROCESS_STARTED" in house.task_manager.kinds(attempt)
-    assert (house.logs(attempt) / "stdout.log").read_bytes() == b"hello\rworld"
-    platform = (house.logs(attempt) / "platform.log").read_text()
+    assert "PROCESS_STARTED" in rig.task_manager.kinds(attempt)
+    assert (rig.logs(attempt) / "stdout.log").read_bytes() == b"hello\rworld"
+    platform = (rig.logs(attempt) / "platform.log").read_text()
     assert "scripted" in platform
     assert "exited with code 0" in platform
-    assert await house.read(attempt) == b"hello\rworld"
-    assert await house.read(attempt, tail=5) == b"world"
-    assert (await house.read(attempt, "platform")).decode() == platform
+    assert await rig.read(attempt) == b"hello\rworld"
+    assert await rig.read(attempt, tail=5) == b"world"
+    assert (await rig.read(attempt, "platform")).decode() == platform
 
 
-async def test_a_launch_said_twice_runs_once(house: WorkerHouse) -> None:
-    incarnation = await house.start()
+async def test_a_launch_said_twice_runs_once(rig: WorkerRig) -> None:
+    incarnation = await rig.start()
     attempt = an_attempt()
     launch = a_launch(attempt, incarnation=incarnation, env=scripted(0.2))
-    first, second = await house.launch(launch, launch)
-    (third,) = await house.launch(launch)
+    first, second = await rig.launch(launch, launch)
+    (third,) = await rig.launch(launch)
     assert first.accepted
     assert second.accepted
     assert third.accepted
     assert first.accepted_at == second.accepted_at == third.accepted_at
-    await house.ended(attempt)
-    await eventually(lambda: not house.task_manager.beats[-1].live, what="nothing is live")
-    (late,) = await house.launch(launch)
+    await rig.ended(attempt)
+    await eventually(lambda: not rig.task_manager.beats[-1].live, what="nothing is live")
+    (late,) = await rig.launch(launch)
     assert not late.accepted
     assert late.slug == "fenced"
 
 
-async def test_an_old_incarnation_is_refused_for_now(house: WorkerHouse) -> None:
-    incarnation = await house.start()
-    (verdict,) = await house.launch(a_launch(an_attempt(), incarnation=incarnation - 1))
+async def test_an_old_incarnation_is_refused_for_now(rig: WorkerRig) -> None:
+    incarnation = await rig.start()
+    (verdict,) = await rig.launch(a_launch(an_attempt(), incarnation=incarnation - 1))
     assert not verdict.accepted
     assert verdict.again_later
 
 
-async def test_a_stop_ends_it_and_a_stop_before_the_launch_is_remembered(house: WorkerHouse) -> None:
-    incarnation = await house.start()
+async def test_a_stop_ends_it_and_a_stop_before_the_launch_is_remembered(rig: WorkerRig) -> None:
+    incarnation = await rig.start()
     running, unborn = an_attempt("a"), an_attempt("b")
-    await house.launch(a_launch(running, incarnation=incarnation, env=scripted(100)))
-    await eventually(lambda: "PROCESS_STARTED" in house.task_manager.kinds(running))
-    await house.stop(running, unborn)
-    end = await house.ended(running)
+    await rig.launch(a_launch(running, incarnation=incarnation, env=scripted(100)))
+    await eventually(lambda: "PROCESS_STARTED" in rig.task_manager.kinds(running))
+    await rig.stop(running, unborn)
+    end = await rig.ended(running)
     assert end.kind == "CANCELLED"
     assert end.reason.word == "cancelled"
-    await house.kill()
-    incarnation = await house.start()
-    (verdict,) = await house.launch(a_launch(unborn, incarnation=incarnation))
+    await rig.kill()
+    incarnation = await rig.start()
+    (verdict,) = await rig.launch(a_launch(unborn, incarnation=incarnation))
     assert not verdict.accepted
     assert verdict.slug == "fenced"
     assert not verdict.again_later
@@ -94,7 +94,7 @@ async def test_a_stop_ends_it_and_a_stop_before_the_launch_is_remembered(house: 
     ],
 )
 async def test_every_end_has_its_own_word(
-    house: WorkerHouse,
+    rig: WorkerRig,
     env: dict[str, str],
     timeout_s: float,
     want_kind: str,
@@ -102,150 +102,150 @@ async def test_every_end_has_its_own_word(
     want_code: int | None,
     want_signal: int | None,
 ) -> None:
-    incarnation = await house.start()
+    incarnation = await rig.start()
     attempt = an_attempt()
     launch = a_launch(attempt, incarnation=incarnation, env=env, timeout_s=timeout_s, grace_s=0.2)
-    await house.launch(launch)
-    end = await house.ended(attempt)
+    await rig.launch(launch)
+    end = await rig.ended(attempt)
     assert (end.kind, end.reason.word) == (want_kind, want_word)
     assert (end.reason.exit_code if end.reason.HasField("exit_code") else None) == want_code
     assert (end.reason.signal if end.reason.HasField("signal") else None) == want_signal
 
 
-async def test_kill_9_in_the_middle_loses_nothing_and_starts_nothing_twice(house: WorkerHouse) -> None:
-    incarnation = await house.start()
+async def test_kill_9_in_the_middle_loses_nothing_and_starts_nothing_twice(rig: WorkerRig) -> None:
+    incarnation = await rig.start()
     before = [an_attempt(f"before{n}") for n in range(10)]
     during = [an_attempt(f"during{n}") for n in range(10)]
     after = [an_attempt(f"after{n}") for n in range(10)]
-    house.task_manager.deaf_to_reports = True
-    await house.launch(
+    rig.task_manager.deaf_to_reports = True
+    await rig.launch(
         *(a_launch(a, incarnation=incarnation, env=scripted(0.1, output="b" * 100)) for a in before),
         *(a_launch(a, incarnation=incarnation, env=scripted(2, output="d" * 100)) for a in during),
         *(a_launch(a, incarnation=incarnation, env=scripted(4)) for a in after),
     )
-    await eventually(lambda: all(house.task_manager.end_of(a) for a in before), what="the short ones ended")
+    await eventually(lambda: all(rig.task_manager.end_of(a) for a in before), what="the short ones ended")
     starts = {
-        str(a): next(r.process_started_at for r in house.task_manager.reports if r.kind == "PROCESS_STARTED")
+        str(a): next(r.process_started_at for r in rig.task_manager.reports if r.kind == "PROCESS_STARTED")
         for a in after
     }
-    await house.kill()
-    house.task_manager.reports.clear()
-    house.task_manager.deaf_to_reports = False
+    await rig.kill()
+    rig.task_manager.reports.clear()
+    rig.task_manager.deaf_to_reports = False
     await asyncio.sleep(2.5)
-    again = await house.start()
+    again = await rig.start()
     assert again > incarnation
     for attempt in [*before, *during, *after]:
-        end = await house.ended(attempt)
+        end = await rig.ended(attempt)
         assert end.kind == "SUCCEEDED", end
     for attempt in before:
-        assert (house.logs(attempt) / "stdout.log").read_bytes() == b"b" * 100
+        assert (rig.logs(attempt) / "stdout.log").read_bytes() == b"b" * 100
     for attempt in during:
         # It ended while nobody looked, at its own time and not at the Worker's return.
-        end = await house.ended(attempt)
+        end = await rig.ended(attempt)
         assert end.run_s == pytest.approx(2.0, abs=0.001)
-        assert (house.logs(attempt) / "stdout.log").read_bytes() == b"d" * 100
+        assert (rig.logs(attempt) / "stdout.log").read_bytes() == b"d" * 100
     for attempt in after:
-        end = await house.ended(attempt)
+        end = await rig.ended(attempt)
         assert end.run_s == pytest.approx(4.0, abs=0.001)
         assert end.process_started_at == pytest.approx(starts[str(attempt)], abs=0.5)
 
 
-async def test_a_timeout_holds_while_the_worker_is_dead(house: WorkerHouse) -> None:
-    incarnation = await house.start()
+async def test_a_timeout_holds_while_the_worker_is_dead(rig: WorkerRig) -> None:
+    incarnation = await rig.start()
     attempt = an_attempt()
-    await house.launch(a_launch(attempt, incarnation=incarnation, env=scripted(100), timeout_s=1.0, grace_s=0.1))
-    await eventually(lambda: "PROCESS_STARTED" in house.task_manager.kinds(attempt))
-    await house.kill()
+    await rig.launch(a_launch(attempt, incarnation=incarnation, env=scripted(100), timeout_s=1.0, grace_s=0.1))
+    await eventually(lambda: "PROCESS_STARTED" in rig.task_manager.kinds(attempt))
+    await rig.kill()
     await asyncio.sleep(2)
-    await house.start()
-    end = await house.ended(attempt)
+    await rig.start()
+    end = await rig.ended(attempt)
     assert end.kind == "TIMED_OUT"
     assert end.run_s == pytest.approx(1.0, abs=0.01)
-    ends = [kind for kind in house.task_manager.kinds(attempt) if kind == "TIMED_OUT"]
+    ends = [kind for kind in rig.task_manager.kinds(attempt) if kind == "TIMED_OUT"]
     assert len(ends) == 1, "reported once, since it was answered"
 
 
-async def test_a_planned_stop_tells_so_and_leaves_tasks_running(house: WorkerHouse) -> None:
-    incarnation = await house.start()
+async def test_a_planned_stop_tells_so_and_leaves_tasks_running(rig: WorkerRig) -> None:
+    incarnation = await rig.start()
     attempt = an_attempt()
-    await house.launch(a_launch(attempt, incarnation=incarnation, env=scripted(3)))
-    await eventually(lambda: "PROCESS_STARTED" in house.task_manager.kinds(attempt))
-    assert await house.terminate() == 0
-    assert house.task_manager.beats[-1].stopping
-    assert house.task_manager.end_of(attempt) is None
-    await house.start()
-    end = await house.ended(attempt)
+    await rig.launch(a_launch(attempt, incarnation=incarnation, env=scripted(3)))
+    await eventually(lambda: "PROCESS_STARTED" in rig.task_manager.kinds(attempt))
+    assert await rig.terminate() == 0
+    assert rig.task_manager.beats[-1].stopping
+    assert rig.task_manager.end_of(attempt) is None
+    await rig.start()
+    end = await rig.ended(attempt)
     assert end.kind == "SUCCEEDED"
 
 
-async def test_discarded_attempts_end_and_are_never_reported(house: WorkerHouse) -> None:
-    incarnation = await house.start()
+async def test_discarded_attempts_end_and_are_never_reported(rig: WorkerRig) -> None:
+    incarnation = await rig.start()
     attempt = an_attempt()
-    await house.launch(a_launch(attempt, incarnation=incarnation, env=scripted(100)))
-    await eventually(lambda: "PROCESS_STARTED" in house.task_manager.kinds(attempt))
-    house.task_manager.discard = [attempt]
-    await eventually(lambda: not house.task_manager.beats[-1].live, what="it is gone")
-    assert house.task_manager.end_of(attempt) is None
+    await rig.launch(a_launch(attempt, incarnation=incarnation, env=scripted(100)))
+    await eventually(lambda: "PROCESS_STARTED" in rig.task_manager.kinds(attempt))
+    rig.task_manager.discard = [attempt]
+    await eventually(lambda: not rig.task_manager.beats[-1].live, what="it is gone")
+    assert rig.task_manager.end_of(attempt) is None
 
 
-async def test_an_end_is_reported_until_it_is_answered(house: WorkerHouse) -> None:
-    incarnation = await house.start()
+async def test_an_end_is_reported_until_it_is_answered(rig: WorkerRig) -> None:
+    incarnation = await rig.start()
     attempt = an_attempt()
-    house.task_manager.down = True
-    await house.launch(a_launch(attempt, incarnation=incarnation, env=scripted(0.1)))
+    rig.task_manager.down = True
+    await rig.launch(a_launch(attempt, incarnation=incarnation, env=scripted(0.1)))
     await asyncio.sleep(0.7)
-    house.task_manager.down = False
-    house.task_manager.deaf_to_reports = True
-    await house.ended(attempt)
-    assert attempt.task.name in {a.task.name for a in house.task_manager.beats[-1].live}
-    house.task_manager.deaf_to_reports = False
-    await eventually(lambda: not house.task_manager.beats[-1].live, what="answered, so it is live no more")
+    rig.task_manager.down = False
+    rig.task_manager.deaf_to_reports = True
+    await rig.ended(attempt)
+    assert attempt.task.name in {a.task.name for a in rig.task_manager.beats[-1].live}
+    rig.task_manager.deaf_to_reports = False
+    await eventually(lambda: not rig.task_manager.beats[-1].live, what="answered, so it is live no more")
 
 
-async def test_following_a_log_ends_shortly_after_the_attempt(house: WorkerHouse) -> None:
-    incarnation = await house.start()
+async def test_following_a_log_ends_shortly_after_the_attempt(rig: WorkerRig) -> None:
+    incarnation = await rig.start()
     attempt = an_attempt()
-    await house.launch(a_launch(attempt, incarnation=incarnation, env=scripted(1, output="\x00\xff 10%\r 20%\r")))
-    chunks = [chunk async for chunk in house.chunks(attempt, follow=True)]
+    await rig.launch(a_launch(attempt, incarnation=incarnation, env=scripted(1, output="\x00\xff 10%\r 20%\r")))
+    chunks = [chunk async for chunk in rig.chunks(attempt, follow=True)]
     assert b"".join(chunk.data for chunk in chunks) == "\x00\xff 10%\r 20%\r".encode()
     assert chunks[-1].ended
     assert any(chunk.marks for chunk in chunks)
-    end = await house.ended(attempt)
+    end = await rig.ended(attempt)
     assert end.kind == "SUCCEEDED"
 
 
 async def test_the_node_tells_what_it_is(tmp_path: Path) -> None:
-    async with worker_house(tmp_path, worker__simulated_gpus=2) as house:
-        incarnation = await house.start()
-        status = await house.status()
+    async with worker_rig(tmp_path, worker__simulated_gpus=2) as rig:
+        incarnation = await rig.start()
+        status = await rig.status()
         assert status.incarnation == incarnation
         assert status.capacity.runtime == "scripted"
         assert status.capacity.cpu_centi == 6400
         assert [gpu.simulated for gpu in status.capacity.gpus] == [True, True]
         assert status.memory_total_bytes > 0
         assert status.disk_total_bytes > 0
-        await eventually(lambda: house.resource_manager.registered, what="it registered")
-        assert house.resource_manager.registered[0].incarnation == incarnation
-        house.resource_manager.known = False
+        await eventually(lambda: rig.resource_manager.registered, what="it registered")
+        assert rig.resource_manager.registered[0].incarnation == incarnation
+        rig.resource_manager.known = False
         # A node that ResourceManager has forgotten registers again at the next change.
-        (house.mount / ".headway-mount").unlink()
-        await eventually(lambda: len(house.resource_manager.registered) > 1, within_s=20)
+        (rig.mount / ".headway-mount").unlink()
+        await eventually(lambda: len(rig.resource_manager.registered) > 1, within_s=20)
 
 
-async def test_without_its_marker_the_mount_takes_no_work_and_no_byte(house: WorkerHouse) -> None:
-    incarnation = await house.start()
-    (house.mount / ".headway-mount").rename(house.mount / "elsewhere")
-    await eventually(lambda: "mount_unavailable" in house.resource_manager.conditions(), within_s=20)
+async def test_without_its_marker_the_mount_takes_no_work_and_no_byte(rig: WorkerRig) -> None:
+    incarnation = await rig.start()
+    (rig.mount / ".headway-mount").rename(rig.mount / "elsewhere")
+    await eventually(lambda: "mount_unavailable" in rig.resource_manager.conditions(), within_s=20)
     attempt = an_attempt()
     launch = a_launch(attempt, incarnation=incarnation, env=scripted(0.1, output="x"))
-    (verdict,) = await house.launch(launch)
+    (verdict,) = await rig.launch(launch)
     assert not verdict.accepted
     assert verdict.again_later
     assert verdict.slug == "mount-unavailable"
-    assert not (house.mount / "jobs" / attempt.task.job_id).exists()
-    assert not (house.mount / "homes" / "ann").exists()
-    (house.mount / "elsewhere").rename(house.mount / ".headway-mount")
-    await eventually(lambda: "mount_unavailable" not in house.resource_manager.conditions(), within_s=20)
-    (verdict,) = await house.launch(launch)
+    assert not (rig.mount / "jobs" / attempt.task.job_id).exists()
+    assert not (rig.mount / "homes" / "ann").exists()
+    (rig.mount / "elsewhere").rename(rig.mount / ".headway-mount")
+    await eventually(lambda: "mount_unavailable" not in rig.resource_manager.conditions(), within_s=20)
+    (verdict,) = await rig.launch(launch)
     assert verdict.accepted
-    assert (await house.ended(attempt)).kind == "SUCCEEDED"
+    assert (await rig.ended(attempt)).kind == "SUCCEEDED"

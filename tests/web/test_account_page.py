@@ -41,7 +41,7 @@ def test_a_password_for_a_registry_is_checked_stored_and_never_shown(
     assert ask(headway, "GET", "/registries").json() == {"registries": []}
     form.get_by_label("Password").fill(PASSWORD)
     form.get_by_role("button", name="Store").click()
-    expect(form.get_by_role("status")).to_contain_text("stored")
+    expect(form.get_by_role("status")).to_contain_text("accepts")
     expect(form.get_by_role("alert")).to_have_count(0)
     row = page.get_by_role("row", name=re.compile(re.escape(registry.host)))
     expect(row).to_contain_text(USER)
@@ -77,7 +77,7 @@ def test_groups_are_changed_by_admins_and_seen_by_all(
     shoot(page, "account-group")
     dialog.get_by_role("button", name="Make the group").click()
     expect(dialog.get_by_role("alert")).to_contain_text("nobody-here")
-    dialog.get_by_role("button", name="Without nobody-here").click()
+    dialog.get_by_role("button", name="Remove nobody-here").click()
     dialog.get_by_role("button", name="Make the group").click()
     expect(dialog).to_have_count(0)
     table = page.get_by_role("table", name="Groups")
@@ -89,7 +89,7 @@ def test_groups_are_changed_by_admins_and_seen_by_all(
         expect(theirs.get_by_role("row", name="vision")).to_contain_text("bea")
         expect(theirs.get_by_role("button", name=re.compile("New group|Change vision|Delete vision"))).to_have_count(0)
     page.get_by_role("button", name="Change vision").press("Enter")
-    dialog.get_by_role("button", name="Without bea").click()
+    dialog.get_by_role("button", name="Remove bea").click()
     dialog.get_by_label("Members", exact=True).fill("dan")  # not added: who presses Save means it
     dialog.get_by_role("button", name="Save").click()
     expect(dialog).to_have_count(0)

@@ -116,7 +116,7 @@ def test_a_folder_of_this_computer_goes_with_a_job_as_its_code(
     shoot(page, "submit-code")
     page.get_by_role("button", name="Submit", exact=True).click()
     expect(page).to_have_url(re.compile("/jobs/"))
-    expect(page.get_by_label("Pinned at submit")).to_contain_text(digest.removeprefix("sha256:")[:12])
+    expect(page.get_by_label("Versions in use")).to_contain_text(digest.removeprefix("sha256:")[:12])
     job = page.url.rpartition("/")[2]
     assert digest in ask(headway, "GET", f"/jobs/{job}/spec").text
     headway.client.act("cancel", job)
@@ -139,7 +139,7 @@ def test_datasets_are_picked_by_keys_alone_as_many_as_one_likes(page: Page, head
     page.keyboard.press("ArrowUp")
     expect(field).to_have_attribute("aria-activedescendant", str(options.last.get_attribute("id")))
     page.keyboard.press("Enter")
-    expect(page.get_by_label("Without dataset birds@1")).to_be_visible()
+    expect(page.get_by_label("Remove dataset birds@1")).to_be_visible()
     page.keyboard.type("fish")
     expect(options).to_have_count(2)
     page.keyboard.press("ArrowDown")
@@ -148,7 +148,7 @@ def test_datasets_are_picked_by_keys_alone_as_many_as_one_likes(page: Page, head
     page.keyboard.press("Enter")
     chosen = page.get_by_role("group", name="Datasets")
     for name in ("birds@1", "fish", "not/there"):
-        expect(chosen.get_by_label(f"Without dataset {name}", exact=True)).to_be_visible()
+        expect(chosen.get_by_label(f"Remove dataset {name}", exact=True)).to_be_visible()
     page.keyboard.press("ArrowDown")
     expect(options.filter(has_text="birds")).to_have_count(0)  # no second version of one
     page.get_by_label(re.compile("^Command")).fill("true")
@@ -161,11 +161,11 @@ def test_a_job_picks_a_dataset_says_its_version_and_holds_it(
 ) -> None:
     open_dataset(page, headway, "letters")
     page.get_by_role("button", name="Use in a job").click()
-    expect(page.get_by_label("Without dataset letters")).to_be_visible()
+    expect(page.get_by_label("Remove dataset letters")).to_be_visible()
     fill_job(page, "reads letters")
     page.get_by_role("button", name="Submit", exact=True).click()
     expect(page).to_have_url(re.compile("/jobs/"))
-    expect(page.get_by_label("Pinned at submit")).to_contain_text("letters@1")
+    expect(page.get_by_label("Versions in use")).to_contain_text("letters@1")
     shoot(page, "job-pinned")
     job = page.url.rpartition("/")[2]
     page.goto("/datasets/letters")

@@ -151,7 +151,7 @@ def test_after_a_reload_the_same_file_goes_on_where_it_stopped(
         ),
     )
     choose_file(page, path)
-    page.get_by_role("button", name="Go on from there").click()
+    page.get_by_role("button", name="Continue from there").click()
     expect(page.locator(".transfer", has_text="again:7")).to_contain_text("done")
     assert offsets[0] >= before
     page.get_by_role("link", name="Look at admin/again:7").click()

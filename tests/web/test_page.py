@@ -87,7 +87,7 @@ def test_a_diamond_by_the_form_becomes_green_before_ones_eyes(
     expect(page.locator(".fine")).to_contain_text("4 tasks")
     starts = page.get_by_role("region", name="When it would start")
     expect(starts).to_contain_text("prepare: It would start at once.")
-    expect(starts).to_contain_text("After what they need: left, right, join.")
+    expect(starts).to_contain_text("Start after the tasks that they need: left, right, join.")
     shoot(page, "submit-form-filled")
     page.get_by_role("button", name="Submit", exact=True).click()
     expect(page).to_have_url(re.compile("/jobs/"))

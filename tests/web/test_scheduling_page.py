@@ -236,7 +236,7 @@ def test_the_form_says_when_and_the_coach_is_applied_by_a_press_only(
     expect(table.get_by_role("row", name=re.compile("^10m"))).to_contain_text(re.compile(r"\d:\d\d"))
     shoot(page, "submit-starts")
     page.get_by_label("Timeout").fill("sometime")
-    expect(starts).to_contain_text("As it stands it would not be taken")
+    expect(starts).to_contain_text("Headway would not accept the job as it is")
     expect(starts.get_by_role("listitem")).to_contain_text("sometime")
     expect(page.get_by_role("alert")).to_have_count(0)
     page.get_by_label("Timeout").fill("2d")
@@ -267,9 +267,9 @@ def test_a_waiting_task_is_explained_on_both_pages(
         expect(row.locator(f'[data-label="{label}"]')).to_contain_text(re.compile(r"\d:\d\d.*\(in (1 h|59 m)"))
         title = row.locator(f'[data-label="{label}"] time').get_attribute("title") or ""
         assert re.search(r"20\d\d.*(GMT|UTC|[A-Z]{3,4})", title), title
-    expect(row.locator(".why")).to_contain_text("asks for 2 GPUs, 1 free")
-    row.get_by_text("What its place rests on").click()
-    expect(row.locator(".terms")).to_contain_text("its timeout counts−1 s")
+    expect(row.locator(".why")).to_contain_text("has 1 of its 2 GPUs free")
+    row.get_by_text("How its place is calculated").click()
+    expect(row.locator(".terms")).to_contain_text("score for its timeout−1 s")
     behind = page.locator("tr", has_text="late / late")
     expect(behind.locator('[data-label="no later than"]')).to_have_text("–")
     expect(behind.locator(".why")).to_contain_text("1 waiting task is ahead of it")
@@ -280,7 +280,7 @@ def test_a_waiting_task_is_explained_on_both_pages(
     row.get_by_role("link", name=re.compile("waits$")).click()
     why = page.get_by_role("region", name="Why it waits")
     expect(why).to_contain_text(re.compile("Place 1 in the queue, starts about .* promised: no later than"))
-    expect(why).to_contain_text("asks for 2 GPUs, 1 free")
+    expect(why).to_contain_text("has 1 of its 2 GPUs free")
     why.get_by_text("Why did others start before?").focus()
     page.keyboard.press("Enter")
     expect(why.locator(".passes")).to_contain_text("but started on n1")
@@ -290,7 +290,7 @@ def test_a_waiting_task_is_explained_on_both_pages(
     page.set_viewport_size({"width": 1280, "height": 900})
     shoot(page, "job-explained")
     page.goto(f"/jobs/{late}")
-    expect(page.get_by_role("region", name="Why it waits")).to_contain_text("An estimate")
+    expect(page.get_by_role("region", name="Why it waits")).to_contain_text("This is an estimate")
     assert page.locator("main i").count() == 0
 
 
@@ -310,7 +310,7 @@ def test_an_admin_orders_the_queue_anew_and_back(
     assert fits(page)
     shoot(page, "scheduling-phone")
     dialog.get_by_role("button", name="Go on").click()
-    expect(dialog).to_contain_text("no new ones are promised")
+    expect(dialog).to_contain_text("New starts are not promised")
     assert ask(headway, "GET", "/queue").json()["scheduling"]["discipline"] == "conservative", "asked before"
     dialog.get_by_role("button", name="Set it for everybody").click()
     expect(dialog.get_by_role("alert")).to_contain_text("There is no scheduling policy 'no_such'")

@@ -406,8 +406,8 @@ class TaskExecutor:
         if not end_decision.looks_killed_outside(end, facts) or self.record.stop is not None:
             return False
         runtime, context = self._context.runtime, self._context
-        at = end.ended_wall_ns / _NS if end is not None else context.clock.now()
-        # A graceful stop of an engine ends its containers first, and only then stops answering.
+        at = end.ended_wall_ns / _NS if end is not None else facts.ended_at or context.clock.now()
+        # The engine may be stopping at this moment.
         return runtime.engine_was_away(at) or await runtime.engine_goes_away(context.limits.engine_goes_s)
 
     def _cannot_kill(self) -> EndDecision:

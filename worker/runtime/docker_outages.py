@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-# A graceful stop gives containers 10 s, and only then ends the engine. After a crash it may end some of them.
-_AROUND_S = 15.0
+# An engine that stops closes its API first, and one that starts ends what it can't take back before it opens it.
+_AROUND_S = 5.0
 _KEPT = 20
 
 

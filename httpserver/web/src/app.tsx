@@ -159,7 +159,7 @@ function Shell({ user, expired, children }: { user: User; expired: boolean; chil
             Datasets
           </Link>
         </nav>
-        <span className={`connection ${connection}`} role="status" title="Changes appear by themselves while this says live">
+        <span className={`connection ${connection}`} role="status" title="While this says live, the page shows every change without a reload">
           {connectionText[connection]}
         </span>
         <Link href="/account" className={(active) => (active ? "who here" : "who")} title="Your account: registries, groups">

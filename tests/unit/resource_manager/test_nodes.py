@@ -57,7 +57,7 @@ class Workers:
         pass
 
 
-class House:
+class Rig:
     def __init__(self, db: Database, clock: FakeClock) -> None:
         self.db = db
         self.clock = clock
@@ -93,13 +93,13 @@ def a_status(name: str, incarnation: int = 1, *, live: int = 0, cpu: int = 800, 
 
 
 @asynccontextmanager
-async def a_house(folder: Path, clock: FakeClock) -> AsyncIterator[House]:
+async def a_rig(folder: Path, clock: FakeClock) -> AsyncIterator[Rig]:
     db = await Database.open(str(folder / "nodes.db"), room="resource_manager")
-    house = House(db, clock)
-    await house.nodes.load()
-    loops = [asyncio.create_task(loop()) for loop in (house.poller.run, house.nodes.keep_time)]
+    rig = Rig(db, clock)
+    await rig.nodes.load()
+    loops = [asyncio.create_task(loop()) for loop in (rig.poller.run, rig.nodes.keep_time)]
     try:
-        yield house
+        yield rig
     finally:
         for loop in loops:
             loop.cancel()
@@ -108,177 +108,177 @@ async def a_house(folder: Path, clock: FakeClock) -> AsyncIterator[House]:
 
 
 @pytest.fixture
-async def house(tmp_path: Path, clock: FakeClock) -> AsyncIterator[House]:
-    async with a_house(tmp_path, clock) as one:
+async def rig(tmp_path: Path, clock: FakeClock) -> AsyncIterator[Rig]:
+    async with a_rig(tmp_path, clock) as one:
         yield one
 
 
-async def test_tables_and_migrations_agree(tmp_path: Path, house: House) -> None:
+async def test_tables_and_migrations_agree(tmp_path: Path, rig: Rig) -> None:
     assert differences(create_engine(f"sqlite:///{tmp_path}/nodes.db"), "resource_manager", metadata) == []
 
 
-async def test_a_silent_node_is_suspect_before_it_is_down_and_comes_back(house: House) -> None:
-    await house.register("a")
-    await house.register("b")
-    house.workers.away.add("a:7004")
-    await house.clock.advance(25)
-    assert house.node("a").health == "READY"
-    await house.clock.advance(15)
-    assert house.node("a").health == "SUSPECT"
-    assert "does not answer" in house.node("a").health_sentence
-    await house.clock.advance(60)
-    assert house.node("a").health == "DOWN"
-    assert house.node("b").health == "READY"
-    house.workers.away.clear()
-    await house.clock.advance(25)
-    assert house.node("a").health == "READY"
-    assert house.node("a").health_sentence == ""
+async def test_a_silent_node_is_suspect_before_it_is_down_and_comes_back(rig: Rig) -> None:
+    await rig.register("a")
+    await rig.register("b")
+    rig.workers.away.add("a:7004")
+    await rig.clock.advance(25)
+    assert rig.node("a").health == "READY"
+    await rig.clock.advance(15)
+    assert rig.node("a").health == "SUSPECT"
+    assert "does not answer" in rig.node("a").health_sentence
+    await rig.clock.advance(60)
+    assert rig.node("a").health == "DOWN"
+    assert rig.node("b").health == "READY"
+    rig.workers.away.clear()
+    await rig.clock.advance(25)
+    assert rig.node("a").health == "READY"
+    assert rig.node("a").health_sentence == ""
 
 
-async def test_wall_clocks_that_jump_lose_no_node(house: House) -> None:
-    await house.register("a")
+async def test_wall_clocks_that_jump_lose_no_node(rig: Rig) -> None:
+    await rig.register("a")
     for step in (3_600, -7_200):
-        house.clock.step_wall(step)
-        await house.clock.advance(60)
-        node = house.node("a")
+        rig.clock.step_wall(step)
+        await rig.clock.advance(60)
+        node = rig.node("a")
         assert node.health == "READY"
         # The Worker's own idea of the time is nowhere to be seen.
-        assert node.status.at == pytest.approx(house.clock.now(), abs=12)
+        assert node.status.at == pytest.approx(rig.clock.now(), abs=12)
 
 
-async def test_a_suspended_machine_blames_nobody_when_it_wakes(house: House) -> None:
-    await house.register("a")
-    await house.clock.advance(20)
-    house.clock.tick(3_600)
-    await house.clock.advance(2)
-    assert house.node("a").health == "READY"
+async def test_a_suspended_machine_blames_nobody_when_it_wakes(rig: Rig) -> None:
+    await rig.register("a")
+    await rig.clock.advance(20)
+    rig.clock.tick(3_600)
+    await rig.clock.advance(2)
+    assert rig.node("a").health == "READY"
 
 
-async def test_a_worker_that_hangs_is_asked_once_and_holds_up_no_other(house: House) -> None:
+async def test_a_worker_that_hangs_is_asked_once_and_holds_up_no_other(rig: Rig) -> None:
     for name in "abc":
-        await house.register(name)
-    let_go = house.workers.hanging["a:7004"] = asyncio.Event()
-    await house.clock.advance(60)
-    assert house.workers.asked["a:7004"] == 1
-    assert house.workers.asked["b:7004"] >= 5
-    assert house.node("a").health == "SUSPECT"
+        await rig.register(name)
+    let_go = rig.workers.hanging["a:7004"] = asyncio.Event()
+    await rig.clock.advance(60)
+    assert rig.workers.asked["a:7004"] == 1
+    assert rig.workers.asked["b:7004"] >= 5
+    assert rig.node("a").health == "SUSPECT"
     let_go.set()
-    await house.clock.advance(1)
-    assert house.node("a").health == "READY"
+    await rig.clock.advance(1)
+    assert rig.node("a").health == "READY"
 
 
-async def test_polls_are_spread_around_their_period(house: House) -> None:
-    await house.register("a")
-    await house.clock.advance(1_000)
-    assert 95 <= house.workers.asked["a:7004"] <= 106
+async def test_polls_are_spread_around_their_period(rig: Rig) -> None:
+    await rig.register("a")
+    await rig.clock.advance(1_000)
+    assert 95 <= rig.workers.asked["a:7004"] <= 106
 
 
-async def test_a_worker_at_a_new_address_is_asked_there(house: House) -> None:
-    await house.register("a")
-    await house.clock.advance(12)
-    house.workers.statuses["elsewhere:7004"] = a_status("a", 2)
-    await house.nodes.register(pb.RegisterNodeRequest(node_id="a", incarnation=2, address="elsewhere:7004"))
-    asked = house.workers.asked["a:7004"]
-    await house.clock.advance(25)
-    assert house.workers.asked["a:7004"] == asked
-    assert house.workers.asked["elsewhere:7004"] >= 2
-    assert house.workers.forgotten == ["a:7004"]
+async def test_a_worker_at_a_new_address_is_asked_there(rig: Rig) -> None:
+    await rig.register("a")
+    await rig.clock.advance(12)
+    rig.workers.statuses["elsewhere:7004"] = a_status("a", 2)
+    await rig.nodes.register(pb.RegisterNodeRequest(node_id="a", incarnation=2, address="elsewhere:7004"))
+    asked = rig.workers.asked["a:7004"]
+    await rig.clock.advance(25)
+    assert rig.workers.asked["a:7004"] == asked
+    assert rig.workers.asked["elsewhere:7004"] >= 2
+    assert rig.workers.forgotten == ["a:7004"]
 
 
-async def test_an_older_incarnation_is_refused_everywhere(house: House) -> None:
-    await house.register("a", incarnation=5)
+async def test_an_older_incarnation_is_refused_everywhere(rig: Rig) -> None:
+    await rig.register("a", incarnation=5)
     with pytest.raises(Fenced):
-        await house.nodes.register(pb.RegisterNodeRequest(node_id="a", incarnation=4, address="x:1"))
+        await rig.nodes.register(pb.RegisterNodeRequest(node_id="a", incarnation=4, address="x:1"))
     with pytest.raises(Fenced):
-        await house.nodes.report(a_status("a", 4))
-    await house.nodes.on_answer("a", a_status("a", 4, cpu=100), house.clock.monotonic())
-    assert house.node("a").status.capacity.cpu_centi == 800
-    assert house.node("a").incarnation == 5
+        await rig.nodes.report(a_status("a", 4))
+    await rig.nodes.on_answer("a", a_status("a", 4, cpu=100), rig.clock.monotonic())
+    assert rig.node("a").status.capacity.cpu_centi == 800
+    assert rig.node("a").incarnation == 5
 
 
-async def test_a_worker_is_asked_to_register_when_it_is_not_known(house: House) -> None:
-    assert not await house.nodes.report(a_status("a"))
-    await house.register("a")
-    assert await house.nodes.report(a_status("a", live=3))
-    assert house.node("a").status.live_attempts == 3
-    assert not await house.nodes.report(a_status("a", 2))
+async def test_a_worker_is_asked_to_register_when_it_is_not_known(rig: Rig) -> None:
+    assert not await rig.nodes.report(a_status("a"))
+    await rig.register("a")
+    assert await rig.nodes.report(a_status("a", live=3))
+    assert rig.node("a").status.live_attempts == 3
+    assert not await rig.nodes.report(a_status("a", 2))
 
 
 async def test_after_a_restart_nodes_are_suspect_until_seen(tmp_path: Path, clock: FakeClock) -> None:
-    async with a_house(tmp_path, clock) as house:
-        await house.register("a")
-        await house.register("b")
-        await house.nodes.set_admission("a", AdmissionEvent.CORDON, "fan is loud", "root")
-    async with a_house(tmp_path, clock) as house:
-        assert [node.health for node in house.nodes.view()] == ["SUSPECT", "SUSPECT"]
-        assert house.node("a").status.capacity.cpu_centi == 800
-        house.workers.statuses["a:7004"] = a_status("a", 1)
-        house.workers.away.add("b:7004")
-        await house.clock.advance(2)
-        assert (house.node("a").health, house.node("a").admission) == ("READY", "CORDONED")
-        assert house.node("a").note == "fan is loud"
-        assert house.node("b").health == "SUSPECT"
+    async with a_rig(tmp_path, clock) as rig:
+        await rig.register("a")
+        await rig.register("b")
+        await rig.nodes.set_admission("a", AdmissionEvent.CORDON, "fan is loud", "root")
+    async with a_rig(tmp_path, clock) as rig:
+        assert [node.health for node in rig.nodes.view()] == ["SUSPECT", "SUSPECT"]
+        assert rig.node("a").status.capacity.cpu_centi == 800
+        rig.workers.statuses["a:7004"] = a_status("a", 1)
+        rig.workers.away.add("b:7004")
+        await rig.clock.advance(2)
+        assert (rig.node("a").health, rig.node("a").admission) == ("READY", "CORDONED")
+        assert rig.node("a").note == "fan is loud"
+        assert rig.node("b").health == "SUSPECT"
         # Its Worker was restarted meanwhile and its registration got lost: the poll tells as well.
-        house.workers.statuses["a:7004"] = a_status("a", 9)
-        await house.clock.advance(12)
-        assert house.node("a").incarnation == 9
+        rig.workers.statuses["a:7004"] = a_status("a", 9)
+        await rig.clock.advance(12)
+        assert rig.node("a").incarnation == 9
 
 
-async def test_a_drain_ends_with_the_first_empty_answer_asked_for_after_it_began(house: House) -> None:
-    await house.register("a", live=0)
-    asked_before = house.clock.monotonic()
-    house.clock.tick(0.5)
-    assert (await house.nodes.set_admission("a", AdmissionEvent.DRAIN, "new disk", "root")).admission == "DRAINING"
-    await house.nodes.on_answer("a", a_status("a", live=0), asked_before)
-    assert house.node("a").admission == "DRAINING"
-    house.workers.statuses["a:7004"] = a_status("a", live=2)
-    await house.clock.advance(15)
-    assert house.node("a").admission == "DRAINING"
-    house.workers.statuses["a:7004"] = a_status("a", live=0)
-    await house.clock.advance(12)
-    await eventually(lambda: house.node("a").admission == "DRAINED")
+async def test_a_drain_ends_with_the_first_empty_answer_asked_for_after_it_began(rig: Rig) -> None:
+    await rig.register("a", live=0)
+    asked_before = rig.clock.monotonic()
+    rig.clock.tick(0.5)
+    assert (await rig.nodes.set_admission("a", AdmissionEvent.DRAIN, "new disk", "root")).admission == "DRAINING"
+    await rig.nodes.on_answer("a", a_status("a", live=0), asked_before)
+    assert rig.node("a").admission == "DRAINING"
+    rig.workers.statuses["a:7004"] = a_status("a", live=2)
+    await rig.clock.advance(15)
+    assert rig.node("a").admission == "DRAINING"
+    rig.workers.statuses["a:7004"] = a_status("a", live=0)
+    await rig.clock.advance(12)
+    await eventually(lambda: rig.node("a").admission == "DRAINED")
     # The Worker is restarted with its new disk: what was said of the node stays.
-    await house.register("a", incarnation=2)
-    assert (house.node("a").admission, house.node("a").note) == ("DRAINED", "new disk")
-    opened = await house.nodes.set_admission("a", AdmissionEvent.UNCORDON, "", "root")
+    await rig.register("a", incarnation=2)
+    assert (rig.node("a").admission, rig.node("a").note) == ("DRAINED", "new disk")
+    opened = await rig.nodes.set_admission("a", AdmissionEvent.UNCORDON, "", "root")
     assert (opened.admission, opened.note) == ("OPEN", "")
 
 
-async def test_only_a_dead_node_is_forgotten_and_then_asked_no_more(house: House) -> None:
-    await house.register("a")
+async def test_only_a_dead_node_is_forgotten_and_then_asked_no_more(rig: Rig) -> None:
+    await rig.register("a")
     with pytest.raises(Conflict):
-        await house.nodes.forget("a")
-    house.workers.away.add("a:7004")
-    await house.clock.advance(100)
-    assert house.node("a").health == "DOWN"
-    await house.nodes.forget("a")
-    await house.clock.advance(1)
-    asked = house.workers.asked["a:7004"]
-    await house.clock.advance(60)
-    assert house.workers.asked["a:7004"] == asked
-    assert house.workers.forgotten == ["a:7004"]
+        await rig.nodes.forget("a")
+    rig.workers.away.add("a:7004")
+    await rig.clock.advance(100)
+    assert rig.node("a").health == "DOWN"
+    await rig.nodes.forget("a")
+    await rig.clock.advance(1)
+    asked = rig.workers.asked["a:7004"]
+    await rig.clock.advance(60)
+    assert rig.workers.asked["a:7004"] == asked
+    assert rig.workers.forgotten == ["a:7004"]
     with pytest.raises(NotFound):
-        house.node("a")
+        rig.node("a")
 
 
-async def test_watchers_get_all_nodes_and_then_only_what_matters(house: House) -> None:
-    await house.register("a")
-    with house.hub.watch(house.nodes.view()) as watch:
+async def test_watchers_get_all_nodes_and_then_only_what_matters(rig: Rig) -> None:
+    await rig.register("a")
+    with rig.hub.watch(rig.nodes.view()) as watch:
         first = list(watch.first())
         assert [(m.reset, [n.id for n in m.nodes]) for m in first] == [(True, ["a"])]
         for used in (0.1, 0.7, 0.3):
-            house.workers.statuses["a:7004"] = a_status("a", used=used)
-            await house.clock.advance(12)
+            rig.workers.statuses["a:7004"] = a_status("a", used=used)
+            await rig.clock.advance(12)
         assert unread(watch) == {}
-        assert house.node("a").status.cpu_used == pytest.approx(0.3)
-        house.workers.statuses["a:7004"] = a_status("a", cpu=400)
-        await house.clock.advance(12)
+        assert rig.node("a").status.cpu_used == pytest.approx(0.3)
+        rig.workers.statuses["a:7004"] = a_status("a", cpu=400)
+        await rig.clock.advance(12)
         assert unread(watch) == {"a": "READY"}
-        house.workers.away.add("a:7004")
-        await house.clock.advance(120)
+        rig.workers.away.add("a:7004")
+        await rig.clock.advance(120)
         messages = await watch.next()
         assert [n.health for m in messages for n in m.nodes] == ["DOWN"]
-        await house.nodes.forget("a")
+        await rig.nodes.forget("a")
         assert [list(m.removed) for m in await watch.next()] == [["a"]]
 
 
@@ -289,55 +289,55 @@ def unread(watch: NodeSubscription) -> dict[str, str]:
     return found
 
 
-async def test_an_empty_cluster_resets_its_watchers_too(house: House) -> None:
-    with house.hub.watch(house.nodes.view()) as watch:
+async def test_an_empty_cluster_resets_its_watchers_too(rig: Rig) -> None:
+    with rig.hub.watch(rig.nodes.view()) as watch:
         assert [m.reset for m in watch.first()] == [True]
 
 
-async def test_usage_is_there_before_and_after_it_is_written(house: House) -> None:
-    await house.register("a")
-    since = house.clock.now()
-    await house.clock.advance(300)
-    before = await house.nodes.usage("a", since, 0, 500)
+async def test_usage_is_there_before_and_after_it_is_written(rig: Rig) -> None:
+    await rig.register("a")
+    since = rig.clock.now()
+    await rig.clock.advance(300)
+    before = await rig.nodes.usage("a", since, 0, 500)
     assert 28 <= len(before) <= 33
-    await house.nodes.flush()
-    after = await house.nodes.usage("a", since, 0, 500)
+    await rig.nodes.flush()
+    after = await rig.nodes.usage("a", since, 0, 500)
     assert [p.at for p in after] == [p.at for p in before]
     assert after[0].gpus[0].utilisation == 1.0
-    assert len(await house.nodes.usage("a", since, 0, 5)) <= 5
-    assert not await house.nodes.usage("a", since - 100, since - 50, 5)
+    assert len(await rig.nodes.usage("a", since, 0, 5)) <= 5
+    assert not await rig.nodes.usage("a", since - 100, since - 50, 5)
 
 
-async def test_old_usage_is_thinned_and_older_usage_goes(house: House) -> None:
-    await house.register("a")
-    since = house.clock.now()
-    await house.clock.advance(600)
-    await house.nodes.flush()
-    house.clock.tick(86_400 + 3_600)
-    await house.nodes.thin()
-    points = await house.nodes.usage("a", since, 0, 500)
+async def test_old_usage_is_thinned_and_older_usage_goes(rig: Rig) -> None:
+    await rig.register("a")
+    since = rig.clock.now()
+    await rig.clock.advance(600)
+    await rig.nodes.flush()
+    rig.clock.tick(86_400 + 3_600)
+    await rig.nodes.thin()
+    points = await rig.nodes.usage("a", since, 0, 500)
     assert 2 <= len(points) <= 4
-    await house.nodes.thin()
-    assert await house.nodes.usage("a", since, 0, 500) == points
-    house.clock.tick(31 * 86_400)
-    await house.nodes.thin()
-    assert not await house.nodes.usage("a", since, 0, 500)
+    await rig.nodes.thin()
+    assert await rig.nodes.usage("a", since, 0, 500) == points
+    rig.clock.tick(31 * 86_400)
+    await rig.nodes.thin()
+    assert not await rig.nodes.usage("a", since, 0, 500)
 
 
-async def test_a_full_disk_loses_no_reading_and_no_node(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    await house.register("a")
-    await house.clock.advance(60)
+async def test_a_full_disk_loses_no_reading_and_no_node(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    await rig.register("a")
+    await rig.clock.advance(60)
 
     async def full(work: object) -> None:
         raise StoreFull
 
     with monkeypatch.context() as patched:
-        patched.setattr(house.db, "write", full)
+        patched.setattr(rig.db, "write", full)
         with pytest.raises(StoreFull):
-            await house.nodes.flush()
+            await rig.nodes.flush()
         with pytest.raises(StoreFull):
-            await house.nodes.set_admission("a", AdmissionEvent.CORDON, "", "root")
-    assert house.node("a").admission == "OPEN"
-    waiting = await house.nodes.usage("a", 0, 0, 500)
-    await house.nodes.flush()
-    assert await house.nodes.usage("a", 0, 0, 500) == waiting
+            await rig.nodes.set_admission("a", AdmissionEvent.CORDON, "", "root")
+    assert rig.node("a").admission == "OPEN"
+    waiting = await rig.nodes.usage("a", 0, 0, 500)
+    await rig.nodes.flush()
+    assert await rig.nodes.usage("a", 0, 0, 500) == waiting

@@ -75,7 +75,7 @@ const failures: Middleware = {
   },
   onError({ error }) {
     if (error instanceof ApiError) return error;
-    return new ApiError("Headway does not answer. Is the connection there, and the server running?", 0, "no-service");
+    return new ApiError("Headway does not answer. Check your connection, and whether the server runs.", 0, "no-service");
   },
 };
 
@@ -116,7 +116,7 @@ export async function ask(method: string, path: string, { query = {}, json, body
     });
   } catch (error) {
     if (signal?.aborted) throw error;
-    throw new ApiError("Headway does not answer. Is the connection there, and the server running?", 0, "no-service");
+    throw new ApiError("Headway does not answer. Check your connection, and whether the server runs.", 0, "no-service");
   }
   if (response.ok) return response;
   if (response.status === 401 && !quiet) tellSignedOut();

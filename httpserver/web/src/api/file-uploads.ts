@@ -165,7 +165,7 @@ class Runner {
         if (signal.aborted) throw new Halted();
         const silent = error instanceof ApiError && (error.status === 0 || error.status === 502 || error.status === 503);
         if (!silent || wait === null) throw error;
-        this.change({ trouble: "The connection broke; it goes on by itself." });
+        this.change({ trouble: "The connection broke. The upload goes on by itself." });
         await sleep(wait, signal);
       }
     }
@@ -198,7 +198,7 @@ class Runner {
             this.progress();
           },
           onUploaded: resolve,
-          onRetry: () => this.change({ trouble: "The connection broke; what was sent is kept, and it goes on by itself." }),
+          onRetry: () => this.change({ trouble: "The connection broke. What was sent is kept, and the upload goes on by itself." }),
           onStop: reject,
         },
         { begun, target },
@@ -230,7 +230,7 @@ class Runner {
 const sentence = (error: unknown): string => {
   if (error instanceof ApiError) return error.message;
   // The file changed or vanished on the disk after it was chosen.
-  return "The browser could not read this file any more.";
+  return "The browser can no longer read this file.";
 };
 
 /** `onFile` hears of each file that is there, with the folder that was open. */

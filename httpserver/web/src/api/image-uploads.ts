@@ -74,7 +74,7 @@ export async function startImage(
         onUploaded: (uploadId) => change(key, { state: "uploaded", sent: file.size, uploadId, trouble: "" }),
         onRetry: () => {
           rate.forget();
-          change(key, { perSecond: null, trouble: "The connection broke; what was sent is kept, and it goes on by itself." });
+          change(key, { perSecond: null, trouble: "The connection broke. What was sent is kept, and the upload goes on by itself." });
         },
         onStop: (error, resumable) => {
           if (error.status === 401) asleep.add(key);

@@ -5,7 +5,7 @@ export function CancelDialog({ what, owner, onCancel, onClose }: { what: string;
   return (
     <Dialog
       title={`Cancel ${what} of ${owner}?`}
-      dismiss="Let it go on"
+      dismiss="Keep it running"
       actions={
         <button className="danger">Cancel it</button>
       }
@@ -15,7 +15,7 @@ export function CancelDialog({ what, owner, onCancel, onClose }: { what: string;
         onCancel();
       }}
     >
-      <p>It is not yours. What runs of it is stopped, and {owner} sees that you did it.</p>
+      <p>It belongs to {owner}. Running tasks are stopped, and {owner} sees that you did it.</p>
     </Dialog>
   );
 }

@@ -42,20 +42,20 @@ export function CodeFieldset({
       {code !== null && doing === null && (
         <span className="chip" title={code.digest}>
           {code.folder}: {code.files} file{code.files === 1 ? "" : "s"}, {size(code.sizeBytes)}, <code>{short(code.digest)}</code>
-          <button type="button" aria-label="Without code" onClick={() => onChange(null)}>
+          <button type="button" aria-label="Remove the code" onClick={() => onChange(null)}>
             ×
           </button>
         </span>
       )}
       {doing === null ? (
         <FileButton folder onFiles={(files) => void take(files)}>
-          {code === null ? "A folder of this computer …" : "Another folder …"}
+          {code === null ? "Choose a folder on this computer …" : "Choose another folder …"}
         </FileButton>
       ) : (
         <Meter used={doing.share} of={1} text={`${doing.what} … ${Math.floor(100 * doing.share)} %`} />
       )}
       {code === null && doing === null && (
-        <small className="note">goes with the job as it is now, without what .gitignore leaves out; tasks see it at /root/code</small>
+        <small className="note">A copy of the folder as it is now, without the files that .gitignore names. Tasks see it at /root/code.</small>
       )}
       {error && <Failure error={error} />}
       <FieldProblems problems={problems} />

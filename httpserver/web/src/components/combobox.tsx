@@ -145,7 +145,7 @@ export function Combobox({
               </div>
             ))}
           </div>
-          {found.length > SHOWN && <p className="more">and {found.length - SHOWN} more: type a part of the name.</p>}
+          {found.length > SHOWN && <p className="more">and {found.length - SHOWN} more. Type a part of the name to find them.</p>}
           {footer && <p className="more">{found.length === 0 && typed ? `Nothing here has that name. ${footer}` : footer}</p>}
         </div>
       )}

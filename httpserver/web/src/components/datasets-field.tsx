@@ -33,7 +33,7 @@ export function DatasetsField({
       {chosen.map((name) => (
         <span className="chip" key={name}>
           {name}
-          <button type="button" aria-label={`Without dataset ${name}`} onClick={() => onChange(chosen.filter((n) => n !== name))}>
+          <button type="button" aria-label={`Remove dataset ${name}`} onClick={() => onChange(chosen.filter((n) => n !== name))}>
             ×
           </button>
         </span>
@@ -44,7 +44,7 @@ export function DatasetsField({
         size={18}
         value={text}
         options={(known ?? []).filter((option) => !taken.has(nameOf(option.value)))}
-        {...(known?.length === 0 ? { footer: "No dataset is there for you yet: publish a folder on the page Datasets." } : {})}
+        {...(known?.length === 0 ? { footer: "You can use no dataset yet. Publish a folder on the page Datasets." } : {})}
         onText={setText}
         onPick={add}
         onEnter={() => add(text)}

@@ -63,7 +63,7 @@ export function DeleteDialog({
               ))}
             </ul>
           )}
-          {needed && onDelete.wait !== null && <p>It can vanish from the lists now; its content goes when the last of these jobs ends.</p>}
+          {needed && onDelete.wait !== null && <p>You can remove it from the lists now. Its content is deleted when the last of these jobs ends.</p>}
         </div>
       )}
     </Dialog>

@@ -78,15 +78,15 @@ describe("more time", () => {
   const asking = (of: Attempt) => <MoreTime job="j" task="t" attempt={of} admin={false} now={1_000_000} onClose={() => undefined} />;
 
   it.each([
-    ["TIMED_OUT", 1_000_060, "It has ended meanwhile"],
+    ["TIMED_OUT", 1_000_060, "The task has ended in the meantime"],
     ["SUCCEEDED", 1_000_050, "succeeded"],
-    ["STOPPING", null, "It is being stopped"],
+    ["STOPPING", null, "The task is being stopped"],
   ] as const)("of an attempt that is %s by now is not offered", async (state, ended_at, want) => {
     page = await drawn(asking(attempt("RUNNING")));
     expect(button("Give it")).toBeTruthy();
     await page.draw(asking(attempt(state, ended_at)));
     expect(document.querySelector("dialog")?.textContent).toContain(want);
-    expect(document.querySelector("dialog")?.textContent).not.toContain("is ended at");
+    expect(document.querySelector("dialog")?.textContent).not.toContain("is stopped at");
     expect([...document.querySelectorAll("dialog button")].map((one) => one.textContent)).toEqual(["Close"]);
     expect(focused()).toBe("More time for t");
   });

@@ -48,7 +48,7 @@ export function FileUploads() {
               .slice(0, SHOWN)
               .map((u) => `${visible(u.metadata["path"] ?? u.id)} (${size(u.offset)} of ${size(u.length)})`)
               .join(", ")}
-            . Upload the same again into the same folder to go on where it stopped.
+            . To go on where it stopped, upload the same file into the same folder again.
           </p>
           <div className="actions">
             <button className="small" onClick={discard}>
@@ -120,7 +120,7 @@ function One({ batch }: { batch: Batch }) {
           </ul>
           {batch.failed.length > SHOWN && <p>and {batch.failed.length - SHOWN} more.</p>}
           <button className="small" onClick={() => retryFailed(batch.key)}>
-            Try these again
+            Retry these
           </button>
         </div>
       )}

@@ -33,7 +33,7 @@ export function Groups({ admin }: { admin: boolean }) {
         )}
       </div>
       <p className="note">
-        Images and datasets can be shared with a group: all its members can use them then.{!admin && " Admins say who is in one."}
+        Owners can share images and datasets with a group. Then all its members can use them.{!admin && " Only admins change its members."}
       </p>
       {list.isError && <Failure error={list.error} again={() => void list.refetch()} />}
       {list.isSuccess && rows.length === 0 && <Empty>There are no groups yet.</Empty>}
@@ -80,7 +80,7 @@ export function Groups({ admin }: { admin: boolean }) {
           onDone={close}
           onClose={() => setAsking(null)}
         >
-          <p>What is shared with it is shared with its members no more. Their accounts stay.</p>
+          <p>Its members lose access to what was shared with the group. Their accounts stay.</p>
         </DeleteDialog>
       )}
     </section>
@@ -95,7 +95,7 @@ function GroupDialog({ group, onDone, onClose }: { group: Group | null; onDone: 
   const accounts = useQuery({ queryKey: keys.accounts, queryFn: accountNames });
   const wrong =
     group === null && name !== "" && !NAME.test(name)
-      ? "A name is up to 32 lower-case letters, digits, _ and -, and begins with a letter or _."
+      ? "A name has up to 32 lower-case letters, digits, _ and -. It begins with a letter or _."
       : "";
   const save = (): void => {
     if (wrong) return;
@@ -142,7 +142,7 @@ function GroupDialog({ group, onDone, onClose }: { group: Group | null; onDone: 
       <Names
         label="Members"
         hint="account name"
-        without={(member) => `Without ${member}`}
+        without={(member) => `Remove ${member}`}
         state={members}
         known={accounts.data ?? []}
         onChange={setMembers}

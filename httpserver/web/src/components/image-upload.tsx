@@ -41,14 +41,14 @@ export function ImageForm({ file, after = 0, user, onClose }: { file: File; afte
     };
   }, [file, user.name]);
 
-  if (begun === undefined) return <p className="note">Looking whether a part of this file is there already …</p>;
+  if (begun === undefined) return <p className="note">Checking whether a part of this file was uploaded before …</p>;
 
   if (begun !== null) {
     return (
       <section className="panel" aria-label="Upload an image">
         <h2>{begun.upload.metadata["name"] ?? file.name}</h2>
         <p>
-          {share(begun.upload.offset, begun.upload.length)} of {file.name} ({size(file.size)}) is there already.
+          {share(begun.upload.offset, begun.upload.length)} of {file.name} ({size(file.size)}) was uploaded before.
         </p>
         <div className="actions">
           <button
@@ -58,7 +58,7 @@ export function ImageForm({ file, after = 0, user, onClose }: { file: File; afte
               onClose();
             }}
           >
-            Go on from there
+            Continue from there
           </button>
           <button
             onClick={() => {
@@ -72,7 +72,7 @@ export function ImageForm({ file, after = 0, user, onClose }: { file: File; afte
               );
             }}
           >
-            Start afresh
+            Start again from the beginning
           </button>
           <button className="quiet" onClick={onClose}>
             Cancel
@@ -143,7 +143,7 @@ export function ImageForm({ file, after = 0, user, onClose }: { file: File; afte
         </button>
       </div>
       {after > 0 && <p className="note">{after === 1 ? "One more file comes" : `${after} more files come`} after this one.</p>}
-      <p className="note">A cut upload is no loss: choose the same file again, and it goes on where it stopped.</p>
+      <p className="note">If the upload breaks off, choose the same file again. It goes on where it stopped.</p>
     </form>
   );
 }
@@ -275,7 +275,7 @@ function Arrived({ title, upload, onClose }: { title: string; upload: Upload | u
       <h3>
         {title}{" "}
         <State
-          state={state === "choose" ? "a choice is needed" : state}
+          state={state === "choose" ? "needs your choice" : state}
           tone={state === "done" ? "good" : state === "failed" ? "bad" : state === "choose" ? "wait" : "live"}
         />
       </h3>
@@ -283,7 +283,7 @@ function Arrived({ title, upload, onClose }: { title: string; upload: Upload | u
         <Meter
           used={upload?.progress ?? 0}
           of={1}
-          text={`The server looks at what is inside${upload?.progress ? `: ${Math.floor(100 * upload.progress)} %` : " …"}`}
+          text={`The server checks what is inside${upload?.progress ? `: ${Math.floor(100 * upload.progress)} %` : " …"}`}
         />
       )}
       {state === "choose" && (

@@ -112,8 +112,8 @@ export function LogView({ place }: { place: LogPlace }) {
       </div>
       {(skipped.bytes > 0 || skipped.lines > 0) && (
         <p className="note">
-          Only the end is shown
-          {skipped.bytes > 0 && <> (it was opened at its last {size(TAIL_BYTES)})</>}; the download has all of it.
+          Only the end of the log is shown
+          {skipped.bytes > 0 && <> (from its last {size(TAIL_BYTES)} on)</>}. The download has the whole log.
         </p>
       )}
       <div className={state === "ended" && lines.length < 8 ? "log-text short" : "log-text"} ref={box} onScroll={onScroll} tabIndex={0}>

@@ -79,16 +79,16 @@ export function MoreTime({
         <p role="status">
           {attemptEnded(attempt.state) ? (
             <>
-              It has ended meanwhile
+              The task has ended in the meantime
               {attempt.ended_at !== null && (
                 <>
                   , at <When at={attempt.ended_at} now={now} distance={false} />
                 </>
               )}
-              : {label(attempt.state)}. More time would change nothing now.
+              : {label(attempt.state)}. More time has no effect now.
             </>
           ) : (
-            "It is being stopped; more time would not keep it running."
+            "The task is being stopped. More time would not keep it running."
           )}
         </p>
       </Dialog>
@@ -115,11 +115,11 @@ export function MoreTime({
       }
     >
       <p className="facts">
-        {attempt.timeout_s !== null && <>It may run {span(attempt.timeout_s)}</>}
+        {attempt.timeout_s !== null && <>The task may run {span(attempt.timeout_s)}</>}
         {attempt.deadline_at !== null && (
           <>
             {" "}
-            and is ended at <When at={attempt.deadline_at} now={now} /> if it is not done by then
+            and is stopped at <When at={attempt.deadline_at} now={now} /> if it is still running
           </>
         )}
         .
@@ -144,12 +144,12 @@ export function MoreTime({
         {more !== null && attempt.deadline_at !== null && (
           <span className="note">then until {clock(attempt.deadline_at + more, now)} at the latest</span>
         )}
-        {more === null && wish !== "" && <span className="note">write it as 45m, 2h or 1h30m</span>}
+        {more === null && wish !== "" && <span className="note">Write it as 45m, 2h or 1h30m.</span>}
       </div>
       {refused && (
         <div className="failure" role="alert">
           <Told text={refused.message} />
-          {moves && admin && <p>You may: who waits is then told a later start than was promised, with this as the cause.</p>}
+          {moves && admin && <p>As an admin you can give it anyway. The tasks that wait then get a later start, and their owners see why.</p>}
         </div>
       )}
     </Dialog>

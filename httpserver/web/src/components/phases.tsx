@@ -2,11 +2,11 @@ import type { Attempt } from "../api/client";
 import { span } from "../domain/format";
 
 const names: readonly (readonly [keyof Attempt["phases"], string, string])[] = [
-  ["scheduling_s", "waiting", "runnable until placed on a node"],
-  ["dispatch_s", "dispatch", "placed until the worker accepted it"],
-  ["startup_s", "start-up", "image and container"],
-  ["preparing_s", "preparing", "container up until the program runs"],
-  ["running_s", "running", "the program itself"],
+  ["scheduling_s", "waiting", "from ready to run until it got a machine"],
+  ["dispatch_s", "dispatch", "until the worker on the machine accepted it"],
+  ["startup_s", "start-up", "until the image is fetched and the container is up"],
+  ["preparing_s", "preparing", "from the container's start until the program runs"],
+  ["running_s", "running", "the program's own run time"],
 ];
 
 /** Where the time of one attempt went. */

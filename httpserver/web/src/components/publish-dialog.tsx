@@ -68,7 +68,7 @@ export function PublishDialog({
       }
     >
       <p className="note">
-        Tasks that ask for a dataset find it read-only at /root/datasets/NAME. A version never changes; publish again for a new one.
+        A task that names a dataset can read it at /root/datasets/NAME. A version never changes. To change data, publish a new version.
       </p>
       <div className="block">
         <label htmlFor={field}>Folder in your space</label>

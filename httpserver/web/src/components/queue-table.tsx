@@ -22,10 +22,10 @@ export function QueueTable({ entries, now }: { entries: readonly Entry[]; now: n
             <th className="asks">Asks for</th>
             <th className="time">Timeout</th>
             <th className="time">Waits</th>
-            <th className="start" title="An estimate; what comes in between may change it">
+            <th className="start" title="An estimate: tasks submitted later may change it">
               Starts about
             </th>
-            <th className="start" title="Promised: later than this it does not start">
+            <th className="start" title="Promised: the task starts at this time or before">
               No later than
             </th>
             <th>Why</th>
@@ -75,7 +75,7 @@ function Row({ entry: e, now }: { entry: Entry; now: number }) {
           "–"
         ) : (
           <>
-            {e.estimate_rough && <abbr title="A rough figure: no machine is reserved yet">~ </abbr>}
+            {e.estimate_rough && <abbr title="A rough estimate: no machine is reserved yet">~ </abbr>}
             <When at={e.estimated_start_at} now={now} />
           </>
         )}

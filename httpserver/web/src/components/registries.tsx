@@ -35,7 +35,7 @@ export function Registries() {
     registries
       .store(hostOf(host), username, password)
       .then(({ registry, checked }) => {
-        setDone(checked ? `${registry} takes them; they are stored.` : `They are stored. ${registry} could not be asked now whether it takes them.`);
+        setDone(checked ? `Stored. ${registry} accepts this user name and password.` : `Stored. ${registry} could not be reached, so the password is not checked yet.`);
         setHost("");
         setUsername("");
         setPassword("");
@@ -55,11 +55,11 @@ export function Registries() {
     <section className="panel" aria-labelledby="registries">
       <h2 id="registries">Registries</h2>
       <p className="note">
-        Images can come from a registry, too: <code>ghcr.io/lab/torch:2.5</code>. For private ones store here what you sign in with there; it
-        is kept encrypted, used for your jobs alone, and never shown again.
+        Images can come from a registry, too: <code>ghcr.io/lab/torch:2.5</code>. To use private images, store your user name and
+        password for the registry here. They are encrypted, only used for your jobs, and never shown again.
       </p>
       {list.isError && <Failure error={list.error} again={() => void list.refetch()} />}
-      {list.isSuccess && rows.length === 0 && <Empty>Nothing is stored yet; public images need nothing.</Empty>}
+      {list.isSuccess && rows.length === 0 && <Empty>No password is stored yet. Public images need none.</Empty>}
       {rows.length > 0 && (
         <table aria-label="Stored for registries" className="wide">
           <thead>
@@ -161,7 +161,7 @@ export function Registries() {
           }}
           onClose={() => setDeleting(null)}
         >
-          <p>Jobs that still wait fetch their images from there without it, so private ones fail.</p>
+          <p>Waiting jobs with private images of this registry will fail.</p>
         </DeleteDialog>
       )}
     </section>

@@ -19,7 +19,7 @@ export function SchedulingPanel({ scheduling, waiting, admin, now }: { schedulin
     <section className="panel" aria-label="What orders the queue">
       {failure && (
         <div className="failure" role="alert">
-          <b>The policy of the queue fails.</b> Another one stands in for it; nothing is lost, and no start that was promised moves by it.
+          <b>The policy of the queue fails.</b> Another policy replaces it for now. No task is lost, and promised starts stay.
           <p>
             <Told text={failure} />.
           </p>
@@ -34,9 +34,9 @@ export function SchedulingPanel({ scheduling, waiting, admin, now }: { schedulin
         </div>
       ))}
       <dl className="facts-list">
-        <Fact name="Policy" value={policy} does={policyDoes(policy)} by={scheduling.policy_set_by} at={scheduling.policy_set_at}
+        <Fact name="Policy (who goes first)" value={policy} does={policyDoes(policy)} by={scheduling.policy_set_by} at={scheduling.policy_set_at}
           configured={scheduling.configured_policy} now={now} />
-        <Fact name="Discipline" value={discipline} does={disciplineDoes(discipline)} by={scheduling.discipline_set_by}
+        <Fact name="Discipline (who may overtake)" value={discipline} does={disciplineDoes(discipline)} by={scheduling.discipline_set_by}
           at={scheduling.discipline_set_at} configured={scheduling.configured_discipline} now={now} />
       </dl>
       {admin && (
@@ -143,7 +143,7 @@ function SetDialog({ scheduling, first, waiting, onClose }: {
 
   return (
     <Dialog
-      title={back ? "Back to what is configured?" : sure ? "Order the queue anew?" : "What orders the queue"}
+      title={back ? "Back to what is configured?" : sure ? "Change the order of the queue?" : "What orders the queue"}
       onClose={onClose}
       onSubmit={save}
       actions={
@@ -166,11 +166,11 @@ function SetDialog({ scheduling, first, waiting, onClose }: {
             <Step name="Discipline" from={scheduling.discipline} to={wish.discipline} does={disciplineDoes(wish.discipline)} />
           )}
           <p>
-            {waiting === 0 ? "Nothing waits now." : waiting === 1 ? "The task that waits stays." : `All ${waiting} waiting tasks stay and are sorted anew.`} What
-            runs goes on, and starts that were promised stay promised
-            {promises(policy, wish.discipline) ? "." : "; no new ones are promised under these rules."}
+            {waiting === 0 ? "Nothing waits now." : waiting === 1 ? "The waiting task stays." : `All ${waiting} waiting tasks stay, in a new order.`}{" "}
+            Running tasks go on. Promised starts stay.
+            {promises(policy, wish.discipline) ? "" : " New starts are not promised under these rules."}
           </p>
-          <p className="note">It counts until it is set again, over restarts too. Everybody sees who set it.</p>
+          <p className="note">It holds until somebody changes it, also after a restart. Everybody sees who set it.</p>
         </>
       ) : (
         <>
@@ -195,10 +195,10 @@ function SetDialog({ scheduling, first, waiting, onClose }: {
             ))}
           </datalist>
           <p className="note" id="policy-does">
-            {policyDoes(policy) || "A policy of an installed package, perhaps."} Parameters follow a colon: <code>log_aging:c=600</code>.
+            {policyDoes(policy) || "Headway does not know this policy. An installed package may bring it."} Parameters come after a colon: <code>log_aging:c=600</code>.
           </p>
           <fieldset className="radios">
-            <legend>Discipline</legend>
+            <legend>Discipline: who may overtake</legend>
             {disciplines.map((d) => (
               <label key={d.name}>
                 <input

@@ -63,7 +63,7 @@ export function ShareDialog({
         </button>
       }
     >
-      <p className="note">Those it is shared with can see and use it; only its owner can change it.</p>
+      <p className="note">The people and groups below can see and use it. Only the owner can change it.</p>
       <label>
         <input type="checkbox" checked={everybody} onChange={(e) => setEverybody(e.target.checked)} /> Public: everybody here
       </label>

@@ -35,26 +35,26 @@ export function StartPreview({
   return (
     <section className="starts" aria-label="When it would start" aria-busy={advice.asking}>
       <h2>When it would start</h2>
-      {!ready && <p className="note">Shown here once image, command and timeout are filled in.</p>}
+      {!ready && <p className="note">The estimate appears once image, command and timeout are filled in.</p>}
       {ready && advice.refused && <Refused error={advice.refused} />}
-      {ready && !advice.refused && advice.checked === null && <p className="note">{advice.asking ? "Asking …" : "Not known now."}</p>}
-      {ready && !advice.refused && advice.checked !== null && preview === null && <p className="note">The queue can’t be asked now.</p>}
+      {ready && !advice.refused && advice.checked === null && <p className="note">{advice.asking ? "Asking …" : "No estimate now."}</p>}
+      {ready && !advice.refused && advice.checked !== null && preview === null && <p className="note">The queue does not answer now.</p>}
       {preview && !advice.refused && (
         <>
           {preview.starts.slice(0, SHOWN).map((start) => (
             <One key={start.task} start={start} now={now} named={preview.starts.length + preview.after_needs_count > 1} />
           ))}
-          {preview.queued_count > SHOWN && <p>And {preview.queued_count - SHOWN} more that would be queued at once.</p>}
+          {preview.queued_count > SHOWN && <p>And {preview.queued_count - SHOWN} more tasks that would be queued at once.</p>}
           {preview.after_needs_count > 0 && (
             <p className="note">
-              After what they need: {preview.after_needs.slice(0, SHOWN).join(", ")}
+              Start after the tasks that they need: {preview.after_needs.slice(0, SHOWN).join(", ")}
               {preview.after_needs_count > SHOWN && ` and ${preview.after_needs_count - SHOWN} more`}.
             </p>
           )}
           {compared && <Table task={task} compared={compared} now={now} onTimeout={onTimeout} />}
           <p className="note">
-            If it were submitted now and nothing came in between.
-            {bare(preview.policy) === "aging_sjf" && " The shorter the timeout, the sooner its turn."}
+            This holds if you submit now. Tasks that others submit may change it.
+            {bare(preview.policy) === "aging_sjf" && " A task with a shorter timeout starts sooner."}
           </p>
         </>
       )}
@@ -68,13 +68,13 @@ function Refused({ error }: { error: ApiError }) {
   if (!wouldNotBeTaken(error)) {
     return (
       <p className="note">
-        Not known now. <Sentence text={error.message} />
+        No estimate now. <Sentence text={error.message} />
       </p>
     );
   }
   return (
     <>
-      <p className="note">As it stands it would not be taken.</p>
+      <p className="note">Headway would not accept the job as it is.</p>
       {problems.length === 0 ? (
         <p>
           <Told text={error.message} />
@@ -82,7 +82,7 @@ function Refused({ error }: { error: ApiError }) {
       ) : (
         <Problems problems={problems.slice(0, FEW_PROBLEMS)} />
       )}
-      {problems.length > FEW_PROBLEMS && <p className="note">And {problems.length - FEW_PROBLEMS} more; Check tells all of them.</p>}
+      {problems.length > FEW_PROBLEMS && <p className="note">And {problems.length - FEW_PROBLEMS} more. Press Check to see all.</p>}
     </>
   );
 }
@@ -111,7 +111,7 @@ function Start({ start, now }: { start: PreviewStart; now: number }) {
   if (start.refused) {
     return (
       <>
-        It would not be taken. <Told text={start.refused} />
+        Headway would not accept it. <Told text={start.refused} />
       </>
     );
   }
@@ -120,7 +120,7 @@ function Start({ start, now }: { start: PreviewStart; now: number }) {
     <>
       It would be <b>{start.position === null ? "somewhere" : ordinal(start.position)}</b> in the queue
       {start.estimated_start_at === null ? (
-        "; when it starts nobody can tell"
+        "; its start is not known"
       ) : (
         <>
           , start {start.estimate_rough ? "very roughly" : "about"} <When at={start.estimated_start_at} now={now} />
@@ -181,7 +181,7 @@ function Table({ task, compared, now, onTimeout }: {
                 {mine ? (
                   timeout
                 ) : (
-                  <button type="button" className="link" title="Put it into the field" onClick={() => onTimeout(timeout)}>
+                  <button type="button" className="link" title="Use this timeout" onClick={() => onTimeout(timeout)}>
                     {timeout}
                   </button>
                 )}
@@ -201,12 +201,12 @@ function Table({ task, compared, now, onTimeout }: {
 
 function Cell({ start, now }: { start: PreviewStart | undefined; now: number }) {
   if (start === undefined) return <>–</>;
-  if (start.refused) return <span title={start.refused}>not taken</span>;
+  if (start.refused) return <span title={start.refused}>not accepted</span>;
   if (start.at_once) return <>at once</>;
-  if (start.estimated_start_at === null) return <>nobody can tell</>;
+  if (start.estimated_start_at === null) return <>not known</>;
   return (
     <>
-      {start.estimate_rough && <abbr title="A rough figure">~ </abbr>}
+      {start.estimate_rough && <abbr title="A rough estimate">~ </abbr>}
       <When at={start.estimated_start_at} now={now} distance={false} />
       {start.promised_start_at !== null && (
         <small>

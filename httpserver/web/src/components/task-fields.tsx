@@ -118,7 +118,7 @@ export function TaskFields({ task, others, problemsAt, removable, code, images, 
       <Field
         label="Command"
         problems={[...problemsAt("/command"), ...problemsAt("/shell")]}
-        hint={task.mode === "script" ? "a script, run by /bin/sh -e" : "one word a line, run as is"}
+        hint={task.mode === "script" ? "a shell script; it stops at the first error (/bin/sh -e)" : "one word a line, run without a shell"}
       >
         <textarea
           rows={4}

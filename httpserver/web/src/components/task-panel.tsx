@@ -16,9 +16,9 @@ import { When } from "./when";
 export type Action = "cancel" | "retry" | "hold" | "release";
 
 const sourceText: Record<NonNullable<Task["image_source"]>, string> = {
-  market: "of the image market",
-  engine: "that a machine has",
-  registry: "of a registry",
+  market: "from the image market",
+  engine: "already on a machine",
+  registry: "from a registry",
 };
 
 /** What the names meant when the job was submitted; they may mean something else by now. */
@@ -49,8 +49,8 @@ function Pinned({ task }: { task: Task }) {
   ].filter(Boolean);
   if (facts.length === 0) return null;
   return (
-    <p className="facts" aria-label="Pinned at submit">
-      Pinned at submit:{" "}
+    <p className="facts" aria-label="Versions in use">
+      Versions, fixed at submit:{" "}
       {facts.map((fact, i) => (
         <span key={i}>
           {i > 0 && " · "}
@@ -65,6 +65,7 @@ function Pinned({ task }: { task: Task }) {
 const LONG_WAIT_S = 5;
 
 const streams: readonly LogStream[] = ["stdout", "stderr", "platform"];
+const streamText: Record<LogStream, string> = { stdout: "stdout", stderr: "stderr", platform: "Headway's log" };
 
 /** One task of a job: how it stands, its attempts, its logs. */
 export function TaskPanel({
@@ -114,7 +115,7 @@ export function TaskPanel({
         </h2>
         <div className="actions">
           {extensible && (
-            <button onClick={() => setExtended(latest.number)} title="Let it run longer than its timeout says">
+            <button onClick={() => setExtended(latest.number)} title="Let this task run longer than its timeout">
               More time …
             </button>
           )}
@@ -126,7 +127,7 @@ export function TaskPanel({
                 </button>
               )}
               {(task.state === "BLOCKED" || task.state === "QUEUED") && (
-                <button disabled={busy} onClick={pressed(task.held ? "release" : "hold")} title="Keep this task from starting, or let it">
+                <button disabled={busy} onClick={pressed(task.held ? "release" : "hold")} title={task.held ? "Let this task start again" : "Keep this task from starting"}>
                   {task.held ? "Release task" : "Hold task"}
                 </button>
               )}
@@ -174,7 +175,7 @@ export function TaskPanel({
             {attempt.started_at !== null && <>, started {moment(attempt.started_at, now)}</>}
             {attempt.deadline_at !== null && attempt.ended_at === null && (
               <>
-                , ended at <When at={attempt.deadline_at} now={now} /> at the latest
+                , stopped at <When at={attempt.deadline_at} now={now} /> at the latest
               </>
             )}
             {attempt.extensions.map((given) => (
@@ -218,7 +219,7 @@ export function TaskPanel({
           <div className="tabs" role="tablist" aria-label="Logs">
             {streams.map((s) => (
               <button key={s} role="tab" aria-selected={s === stream} onClick={() => setStream(s)}>
-                {s}
+                {streamText[s]}
               </button>
             ))}
           </div>

@@ -82,7 +82,7 @@ export function TaskTable({
             );
           })}
         </div>
-        {tasks.length === 0 && <p className="empty">No task is like that.</p>}
+        {tasks.length === 0 && <p className="empty">No task matches.</p>}
       </div>
     </div>
   );

@@ -33,7 +33,7 @@ export function Waiting({ job, task, now }: { job: string; task: Task; now: numb
         </p>
       )}
       {place?.estimated_start_at != null && place.promised_start_at === null && (
-        <p className="note">An estimate: what comes in between may change it. It is promised once nothing submitted later can go before.</p>
+        <p className="note">This is an estimate: tasks submitted later may change it. The start is promised once no later task can go ahead of this one.</p>
       )}
       <ul>
         {waits.map((w, i) => (
@@ -41,7 +41,7 @@ export function Waiting({ job, task, now }: { job: string; task: Task; now: numb
             <Told text={w.sentence} />
           </li>
         ))}
-        {waits.length === 0 && task.waits_for.length > 0 && <li>It needs {task.waits_for.join(", ")} first.</li>}
+        {waits.length === 0 && task.waits_for.length > 0 && <li>It waits for {task.waits_for.join(", ")}.</li>}
       </ul>
       {place && <Terms terms={place.terms} now={now} />}
       {task.state === "QUEUED" && <Before job={job} task={task.name} now={now} title="Why did others start before?" />}
@@ -53,7 +53,7 @@ export function Waiting({ job, task, now }: { job: string; task: Task; now: numb
 export function Terms({ terms, now }: { terms: { readonly [name: string]: number }; now: number }) {
   return (
     <details className="terms">
-      <summary>What its place rests on</summary>
+      <summary>How its place is calculated</summary>
       <dl>
         {termsInWords(terms, now).map((term) => (
           <div key={term.name}>
@@ -94,7 +94,7 @@ export function Before({ job, task, now, title }: { job: string; task: string; n
       {passes.isError && <Failure error={passes.error} again={() => void passes.refetch()} />}
       {passes.isSuccess && found.length === 0 && (
         <p className="note">
-          Nothing has started while it waited{kept > 0 ? `, as far back as is kept: ${kept} ${kept === 1 ? "day" : "days"}` : "; what is decided is not kept here"}.
+          No other task started while it waited. {kept > 0 ? `The server keeps the decisions of ${kept} ${kept === 1 ? "day" : "days"}.` : "This server keeps no past decisions."}
         </p>
       )}
       <ol className="passes">
@@ -105,11 +105,11 @@ export function Before({ job, task, now, title }: { job: string; task: string; n
       {found.length > 0 && (
         <p>
           <button type="button" className="small" disabled={passes.isFetching} onClick={() => void passes.refetch()}>
-            Look again
+            Refresh
           </button>{" "}
           {passes.hasNextPage && (
             <button type="button" className="small" disabled={passes.isFetching} onClick={() => void passes.fetchNextPage()}>
-              Earlier ones
+              Earlier
             </button>
           )}
         </p>
@@ -124,7 +124,7 @@ function Pass({ one, job, task, now }: { one: Decision; job: string; task: strin
   return (
     <li>
       <p className="facts">
-        <When at={one.at} now={now} distance={false} /> · {one.policy}, {one.discipline}
+        <When at={one.at} now={now} distance={false} /> · policy {one.policy}, discipline {one.discipline}
       </p>
       <ul>
         {others.slice(0, STARTS).map((start) => (
@@ -141,13 +141,13 @@ function Pass({ one, job, task, now }: { one: Decision; job: string; task: strin
         {unseen > 0 && <li className="note">and {unseen} more</li>}
       </ul>
       {one.started_itself ? (
-        <p>It started itself then.</p>
+        <p>This task started then, too.</p>
       ) : (
         <p>
-          {one.place === 0 ? "It did not start" : `It waited at place ${one.place} of those that were looked at`}
+          {one.place === 0 ? "This task did not start" : `This task waited at place ${one.place} of the tasks that were considered`}
           {one.reserved_start_at !== null && (
             <>
-              , its start booked for <When at={one.reserved_start_at} now={now} distance={false} />
+              , with a reserved start at <When at={one.reserved_start_at} now={now} distance={false} />
             </>
           )}
           . {one.waits.map((w, i) => (

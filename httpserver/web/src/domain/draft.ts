@@ -1,5 +1,5 @@
 /** What is being written, kept for this tab: a reload, a sign-in or a wrong click loses nothing. */
-import { type JobForm, emptyTask } from "./form";
+import { type JobForm, type TaskForm, emptyTask } from "./form";
 import { freshId } from "./id";
 
 export interface Draft {
@@ -13,6 +13,8 @@ export interface Draft {
 }
 
 const slot = (user: string): string => `headway.draft.3.${user}`;
+/** Where pages kept it that said `workingDir` for `working_dir`. */
+const oldSlot = (user: string): string => `headway.draft.2.${user}`;
 
 export function newDraft(): Draft {
   return {
@@ -26,10 +28,25 @@ export function newDraft(): Draft {
 export function loadDraft(user: string): Draft {
   try {
     const text = sessionStorage.getItem(slot(user));
-    return text === null ? newDraft() : completed(JSON.parse(text) as Draft);
+    return text === null ? (movedDraft(user) ?? newDraft()) : completed(JSON.parse(text) as Draft);
   } catch {
     return newDraft();
   }
+}
+
+/** The draft of an older page, moved to where this one keeps it. It is read once: what was submitted must not come back. */
+function movedDraft(user: string): Draft | null {
+  const text = sessionStorage.getItem(oldSlot(user));
+  if (text === null) return null;
+  const old = JSON.parse(text) as Draft;
+  const tasks = old.form.tasks.map((task) => {
+    const { workingDir, ...others } = task as TaskForm & { readonly workingDir?: string };
+    return workingDir === undefined ? others : { ...others, working_dir: workingDir };
+  });
+  const draft = completed({ ...old, form: { ...old.form, tasks } });
+  // It stays in the old place if there is no room in the new one.
+  if (saveDraft(user, draft)) sessionStorage.removeItem(oldSlot(user));
+  return draft;
 }
 
 /** A page that came since may have more inputs. */
@@ -38,17 +55,21 @@ function completed(draft: Draft): Draft {
   return { ...draft, form: { ...draft.form, tasks } };
 }
 
-export function saveDraft(user: string, draft: Draft): void {
+/** Whether it was kept. */
+export function saveDraft(user: string, draft: Draft): boolean {
   try {
     sessionStorage.setItem(slot(user), JSON.stringify(draft));
+    return true;
   } catch {
     // Storage is full or forbidden: the draft then lives as long as the page.
+    return false;
   }
 }
 
 export function forgetDraft(user: string): void {
   try {
     sessionStorage.removeItem(slot(user));
+    sessionStorage.removeItem(oldSlot(user));
   } catch {
     // as above
   }

@@ -6,12 +6,12 @@ const TAG = /^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$/;
 /** What is wrong with a name, as a sentence; "" if nothing is. */
 export function badImageName(name: string): string {
   if (name === "") return "Give the image a name.";
-  if (name.length > 64) return "A name can be 64 characters long.";
-  return NAME.test(name) ? "" : "A name is lower-case letters and digits, with single . _ - between them.";
+  if (name.length > 64) return "A name has at most 64 characters.";
+  return NAME.test(name) ? "" : "A name has lower-case letters and digits, with single . _ - between them.";
 }
 
 export function badTag(tag: string): string {
-  return TAG.test(tag) ? "" : "A tag is up to 128 letters, digits, . _ -, and begins with a letter, digit or _.";
+  return TAG.test(tag) ? "" : "A tag has up to 128 letters, digits, . _ -. It begins with a letter, a digit or _.";
 }
 
 /** A name for what comes in a file: "My Torch.tar.gz" is "my-torch". */

@@ -50,10 +50,10 @@ export function visible(name: string): string {
 
 /** What is wrong with a new name, as a sentence; "" if nothing is. */
 export function badName(name: string): string {
-  if (name === "") return "A name is needed.";
-  if (name === "." || name === "..") return `“${name}” already means something else.`;
+  if (name === "") return "Give a name.";
+  if (name === "." || name === "..") return `“${name}” can't be a name: it stands for a folder.`;
   if (name.includes("/")) return "A name can't hold a slash.";
   if (name.includes("\0")) return "A name can't hold a NUL character.";
-  if (new TextEncoder().encode(name).length > 255) return "A name can be 255 bytes long.";
+  if (new TextEncoder().encode(name).length > 255) return "A name has at most 255 bytes.";
   return "";
 }

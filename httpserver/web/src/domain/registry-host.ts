@@ -5,7 +5,7 @@ export const hostOf = (typed: string): string => typed.trim().replace(/^https?:\
 
 /** What is wrong with it, as a sentence; "" if the page sees nothing wrong. */
 export function badHost(host: string): string {
-  if (host === "") return "Say which registry, such as ghcr.io.";
-  if (host.includes("/")) return `Give the host alone: ${host.split("/")[0] ?? ""}, without what comes after the slash.`;
+  if (host === "") return "Give the registry, such as ghcr.io.";
+  if (host.includes("/")) return `Give the host alone: ${host.split("/")[0] ?? ""}, without the slash and what follows it.`;
   return /\s/.test(host) ? "The host of a registry has no spaces." : "";
 }

@@ -66,9 +66,9 @@ describe("what orders the queue", () => {
     const terms = { priority: 0, alpha_p: 0, waited_s: 120, beta_t: -600, gamma_t: -(now - 120) };
     expect(termsInWords(terms, now)).toEqual([
       { name: "priority", value: "normal" },
-      { name: "has waited", value: "+2 m" },
-      { name: "its timeout counts", value: "−10 m" },
-      { name: "together (the highest goes first)", value: "−8 m" },
+      { name: "score for waiting", value: "+2 m" },
+      { name: "score for its timeout", value: "−10 m" },
+      { name: "total score (the highest starts first)", value: "−8 m" },
     ]);
   });
 

@@ -3,21 +3,21 @@ import { span } from "./format";
 
 /** Those that come with Headway; an installed package may bring more. */
 export const policies: readonly { readonly name: string; readonly does: string }[] = [
-  { name: "aging_sjf", does: "Short timeouts go first, and waiting moves every task forward, so long ones get their turn." },
-  { name: "log_aging", does: "As aging_sjf, but ten times the timeout costs a fixed time of waiting." },
-  { name: "adaptive", does: "As log_aging; the longer the queue, the more a short timeout is worth." },
-  { name: "fair", does: "As adaptive, and one person's many tasks age as if they had come one after the other." },
-  { name: "hrrn", does: "Those that have waited longest for what they ask go first." },
+  { name: "aging_sjf", does: "Short timeouts go first. Waiting moves every task forward, so long tasks get their turn, too." },
+  { name: "log_aging", does: "Like aging_sjf, but a ten times longer timeout costs a fixed waiting time." },
+  { name: "adaptive", does: "Like log_aging, but short timeouts count more while the queue is long." },
+  { name: "fair", does: "Like adaptive, but many tasks of one person age one after the other, not all at once." },
+  { name: "hrrn", does: "The task that has waited longest compared with its timeout goes first." },
   { name: "fifo", does: "First come, first served." },
-  { name: "sjf", does: "The shortest timeout goes first; nothing ages, so long ones may wait for ever." },
-  { name: "ljf", does: "The longest timeout goes first; nothing ages." },
+  { name: "sjf", does: "The shortest timeout goes first. Waiting does not count, so long tasks may wait for ever." },
+  { name: "ljf", does: "The longest timeout goes first. Waiting does not count." },
 ];
 
 export const disciplines: readonly { readonly name: string; readonly does: string }[] = [
-  { name: "conservative", does: "A task may start before those ahead of it if that delays none of them. Starts are promised." },
-  { name: "easy", does: "A task may start before those ahead of it if that does not delay the first one. The first one's start is promised." },
-  { name: "greedy", does: "Whatever fits starts, so large tasks may wait long. Nothing is promised." },
-  { name: "strict", does: "Nobody overtakes, even where machines stand idle. Nothing is promised." },
+  { name: "conservative", does: "A task may start before its turn if that delays no task ahead of it. Starts are promised." },
+  { name: "easy", does: "A task may start before its turn if that does not delay the first task. The first task's start is promised." },
+  { name: "greedy", does: "Every task starts as soon as a machine has room for it, so large tasks may wait long. Nothing is promised." },
+  { name: "strict", does: "Tasks start only in their order, even while machines are idle. Nothing is promised." },
 ];
 
 /** A policy without its parameters. */
@@ -41,11 +41,11 @@ const PRIORITY = ["low", "normal", "high"] as const;
 
 const known: { readonly [term: string]: readonly [string, (value: number) => string] } = {
   waited_s: ["has waited", span],
-  timeout_s: ["its timeout counts", signed],
-  log_timeout_s: ["its timeout counts", signed],
-  response_ratio: ["waited, measured by its timeout", (ratio) => `${Number(ratio.toFixed(2))} times`],
-  c: ["ten times the timeout costs", span],
-  spread_s: ["other tasks of the same account count", signed],
+  timeout_s: ["score for its timeout", signed],
+  log_timeout_s: ["score for its timeout", signed],
+  response_ratio: ["waiting time compared with its timeout", (ratio) => `${Number(ratio.toFixed(2))} times`],
+  c: ["a ten times longer timeout costs", span],
+  spread_s: ["score for other tasks of the same account", signed],
 };
 
 /**
@@ -61,9 +61,9 @@ export function termsInWords(terms: { readonly [name: string]: number }, now: nu
     const gamma = Number((-gamma_t / Math.max(1, now - waited)).toFixed(3));
     const aged = gamma * waited;
     found.push(
-      { name: gamma === 1 ? "has waited" : `has waited ${span(waited)}, counts`, value: signed(aged) },
-      { name: "its timeout counts", value: signed(beta_t) },
-      { name: "together (the highest goes first)", value: signed(aged + beta_t) },
+      { name: gamma === 1 ? "score for waiting" : `score for waiting ${span(waited)}`, value: signed(aged) },
+      { name: "score for its timeout", value: signed(beta_t) },
+      { name: "total score (the highest starts first)", value: signed(aged + beta_t) },
     );
     rest = others;
   }

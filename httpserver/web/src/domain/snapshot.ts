@@ -76,7 +76,7 @@ async function read(path: string, file: File): Promise<ArrayBuffer> {
   try {
     return await file.arrayBuffer();
   } catch {
-    throw new Error(`The browser could not read ${path}: it was changed or deleted meanwhile, or may not be read. Choose the folder again.`);
+    throw new Error(`The browser could not read ${path}: It was changed or deleted, or you may not read it. Choose the folder again.`);
   }
 }
 
@@ -95,7 +95,7 @@ export async function manifestOf(
   if (files.length > limits.files || total > limits.bytes) {
     throw new Error(
       `The folder has ${files.length} files of ${Math.round(total / 2 ** 20)} MiB; the page takes up to ${limits.files} files and ${limits.bytes / 2 ** 20} MiB. ` +
-        "Leave data out by .gitignore, or use `headway submit --code`.",
+        "Name large data in .gitignore, or use `headway submit --code`.",
     );
   }
   const described: Described[] = [];

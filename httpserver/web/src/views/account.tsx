@@ -9,7 +9,7 @@ export function Account({ user }: { user: User }) {
   return (
     <>
       <h1>Account {user.name}</h1>
-      <p className="facts">{user.admin ? "An admin: you see and change what belongs to others, too." : "Your own settings, and the groups here."}</p>
+      <p className="facts">{user.admin ? "You are an admin: you can also see and change what belongs to others." : "Your settings, and all groups of this server."}</p>
       <Registries />
       <Groups admin={user.admin} />
     </>

@@ -18,9 +18,9 @@ import { short } from "../domain/image-name";
 import { versionTone } from "./datasets";
 
 const methodText: Record<Version["method"], string> = {
-  reflink: "shares its blocks",
-  hardlink: "shares its files",
-  copy: "a copy",
+  reflink: "linked (shared blocks)",
+  hardlink: "linked (shared files)",
+  copy: "copied",
   "": "–",
 };
 
@@ -56,7 +56,7 @@ export function DatasetView({ name, user }: { name: string; user: User }) {
         <div>
           <h1>{detail.name}</h1>
           <p className="facts">
-            {detail.owner ? `by ${detail.owner}` : "put here by an admin"} · {sharedText(detail)} · read-only at <code>/root/datasets/{detail.name}</code>
+            {detail.owner ? `by ${detail.owner}` : "added by an admin"} · {sharedText(detail)} · read-only at <code>/root/datasets/{detail.name}</code>
           </p>
         </div>
         <div className="actions">
@@ -89,7 +89,7 @@ export function DatasetView({ name, user }: { name: string; user: User }) {
               <th>State</th>
               <th>Files</th>
               <th>Size</th>
-              <th>Kept as</th>
+              <th>Stored as</th>
               <th>Checksum</th>
               <th>Published</th>
               <th>
@@ -113,7 +113,7 @@ export function DatasetView({ name, user }: { name: string; user: User }) {
                   )}
                   {version.live_jobs.length > 0 && (
                     <p className="why">
-                      needed now by{" "}
+                      in use by{" "}
                       {version.live_jobs.map((job) => (
                         <Link key={job} className="chip-link" href={`/jobs/${job}`}>
                           {job}
@@ -176,7 +176,7 @@ export function DatasetView({ name, user }: { name: string; user: User }) {
           onDone={() => gone(`${detail.name} is deleted.`, true)}
           onClose={() => setAsking(null)}
         >
-          <p>{versions.length === 1 ? "Its one version goes" : `Its ${versions.length} versions go`} with it; the folder that was published stays.</p>
+          <p>{versions.length === 1 ? "Its one version goes" : `Its ${versions.length} versions go`} with it. The folder that was published stays.</p>
         </DeleteDialog>
       )}
       {typeof asking === "object" && asking !== null && (

@@ -41,7 +41,7 @@ export function Datasets() {
         </div>
       </div>
       <p className="facts">
-        Folders that somebody published: tasks that ask for one find it read-only at <code>/root/datasets/NAME</code>.
+        A dataset is a folder that somebody published. A task that names it can read it at <code>/root/datasets/NAME</code>.
       </p>
       {list.isError && <Failure error={list.error} again={() => void list.refetch()} />}
       {list.isPending && <p className="empty">Loading …</p>}

@@ -84,7 +84,7 @@ function Folder({ folder, user }: { folder: string; user: User }) {
     const undo = async (): Promise<void> => {
       try {
         for (const id of ids) await spaces.restore(id);
-        tell("They are back where they were.");
+        tell("They are back in their old place.");
       } catch (problem) {
         tell(problem instanceof ApiError ? problem.message : String(problem), { bad: true });
       }
@@ -95,7 +95,7 @@ function Folder({ folder, user }: { folder: string; user: User }) {
   const marked = entries.filter((e) => chosen.has(e.encoded));
 
   return (
-    <DropZone label={`Drop files and folders here: they come into ${placeText(folder)}`} onDrop={(found) => void take(found)}>
+    <DropZone label={`Drop files and folders here to upload them to ${placeText(folder)}`} onDrop={(found) => void take(found)}>
       <div className="title-row">
         <h1>
           <Way folder={folder} />
@@ -140,7 +140,7 @@ function Folder({ folder, user }: { folder: string; user: User }) {
                 ? `${entries.length}${hasNextPage ? " and more" : ""} ${entries.length === 1 ? "entry" : "entries"}`
                 : `${marked.length} chosen`}
             </label>
-            {marked.length === 0 && <span className="narrow">Tick one to rename or delete it.</span>}
+            {marked.length === 0 && <span className="narrow">Tick an entry to rename or delete it.</span>}
             {marked.length > 0 && (
               <button className="small" onClick={() => void remove(marked)}>
                 Delete these

@@ -98,7 +98,7 @@ export function ImageView({ owner, name, tag: chosen, user }: { owner: string; n
           onClose={() => setAsking(null)}
         >
           <p>
-            {detail.tags.length === 1 ? "Its one tag goes" : `Its ${detail.tags.length} tags go`} with it. Jobs that ended keep what they printed.
+            {detail.tags.length === 1 ? "Its one tag goes" : `Its ${detail.tags.length} tags go`} with it. The logs of ended jobs stay.
           </p>
         </DeleteDialog>
       )}
@@ -154,7 +154,7 @@ function Tags({ detail, chosen, now }: { detail: ImageDetail; chosen: TagDetail 
 const words = (parts: readonly string[]): string => (parts.length === 0 ? "–" : parts.map((p) => (/^[\w@%+=:,./-]+$/.test(p) ? p : visible(JSON.stringify(p)))).join(" "));
 
 function Inside({ detail, tag, now, onDelete }: { detail: ImageDetail; tag: TagDetail; now: number; onDelete: (() => void) | null }) {
-  const shell = tag.has_shell ? (tag.has_bash ? "sh and bash" : "sh") : "none: give the command as a list, “without a shell”";
+  const shell = tag.has_shell ? (tag.has_bash ? "sh and bash" : "sh") : "none: write the command “without a shell”, one word a line";
   const frameworks = Object.entries(tag.frameworks).map(([name, version]) => `${name} ${version}`);
   return (
     <section className="panel" aria-label={`Inside ${refOf(detail, tag)}`}>
@@ -207,7 +207,7 @@ function Inside({ detail, tag, now, onDelete }: { detail: ImageDetail; tag: TagD
             : tag.used_by.map((use) => `${use.account} (${use.jobs} job${use.jobs === 1 ? "" : "s"}, last ${moment(use.last_used_at, now)})`).join(", ")}
         </Fact>
         {tag.live_jobs.length > 0 && (
-          <Fact name="Needed now by">
+          <Fact name="In use by">
             {tag.live_jobs.map((job) => (
               <Link key={job} className="chip-link" href={`/jobs/${job}`}>
                 {job}

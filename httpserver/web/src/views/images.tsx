@@ -83,7 +83,7 @@ export function Images({ user }: { user: User }) {
         </div>
       </div>
       <p className="facts">
-        What tasks run in. Upload a file that <code>docker save</code> wrote, or an OCI archive; plain, gzip, zstd or xz. You can drop it on
+        Each task runs in an image. Upload a file that <code>docker save</code> wrote, or an OCI archive; plain, gzip, zstd or xz. You can drop it on
         this page. A job can name an image of a registry, too; passwords for private ones are stored with your{" "}
         <Link href="/account">account</Link>.
       </p>

@@ -34,7 +34,7 @@ export function Nodes({ admin }: { admin: boolean }) {
   return (
     <>
       <h1>Nodes</h1>
-      <p className="facts">The machines that run tasks, and how much of them is used now.</p>
+      <p className="facts">The machines that run tasks, and how much of each is in use now.</p>
       {act.error && <Failure error={act.error} />}
       {nodes.data.length === 0 && <Empty>No machine has registered yet. Start one with “headway serve worker”.</Empty>}
       <div className="nodes">
@@ -52,14 +52,14 @@ export function Nodes({ admin }: { admin: boolean }) {
                       <button
                         disabled={act.busy}
                         onClick={pressed(node.id, "cordon")}
-                        title="Takes no new task"
+                        title="Start no new tasks here. Running tasks go on."
                       >
                         Cordon
                       </button>
                       <button
                         disabled={act.busy}
                         onClick={pressed(node.id, "drain")}
-                        title="Takes no new task; running ones end by themselves"
+                        title="Start no new tasks here, and show when the last running task has ended."
                       >
                         Drain
                       </button>
@@ -73,7 +73,7 @@ export function Nodes({ admin }: { admin: boolean }) {
               )}
             </div>
             <p className="facts">
-              {node.runtime === "scripted" ? "scripted runtime: nothing really runs here" : `${node.runtime} ${node.engine_version}`} ·{" "}
+              {node.runtime === "scripted" ? "scripted runtime: tasks are only simulated here" : `${node.runtime} ${node.engine_version}`} ·{" "}
               {node.architecture} · {node.live_attempts} running · seen {span(now - node.seen_at)} ago
             </p>
             {node.health !== "READY" && node.health_sentence && <p className="reason">{node.health_sentence}</p>}
@@ -89,7 +89,7 @@ export function Nodes({ admin }: { admin: boolean }) {
                 scarce
                 used={node.memory_used_bytes}
                 of={node.memory_total_bytes ?? node.memory_bytes}
-                text={`memory: ${size(node.memory_used_bytes)} of ${size(node.memory_total_bytes ?? node.memory_bytes)} used, ${size(node.memory_bytes)} offered`}
+                text={`memory: ${size(node.memory_used_bytes)} of ${size(node.memory_total_bytes ?? node.memory_bytes)} used, ${size(node.memory_bytes)} for tasks`}
               />
               {node.disk_total_bytes !== null && node.disk_free_bytes !== null && (
                 <Meter
@@ -123,7 +123,7 @@ export function Nodes({ admin }: { admin: boolean }) {
                           <td key={column.key}>{gpuCell(gpu, column)}</td>
                         ))}
                         <td>
-                          {gpu.sick ? "sick" : gpu.busy_outside ? "busy from outside" : "fit"} {gpu.note}
+                          {gpu.sick ? "faulty" : gpu.busy_outside ? "used by a program outside Headway" : "OK"} {gpu.note}
                         </td>
                       </tr>
                     ))}

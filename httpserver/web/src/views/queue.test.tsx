@@ -64,10 +64,11 @@ it("who is on a page that the queue no longer has comes to its last one", async 
   waiting = 120;
   await act(() => page.client.invalidateQueries());
   await until(() => expect(pages()).toBe("101 to 120 of 120"));
-  expect(tasks()).toHaveLength(20);
+  // The count is drawn before the tasks of the page that it leads to have come.
+  await until(() => expect(tasks()).toHaveLength(20));
   waiting = 0;
   await act(() => page.client.invalidateQueries());
-  await until(() => expect(document.body.textContent).toContain("Nothing waits"));
+  await until(() => expect(document.body.textContent).toContain("No task waits"));
 });
 
 it("a search goes as far as is said, and further when asked to", async () => {
@@ -75,12 +76,12 @@ it("a search goes as far as is said, and further when asked to", async () => {
   await open();
   expect(asked).toEqual(["0+100"]);
   await search("needle");
-  await until(() => expect(document.body.textContent).toContain("The first 5000 of the queue were looked through."));
+  await until(() => expect(document.body.textContent).toContain("Only the first 5000 tasks of the queue were searched."));
   expect(document.body.textContent).toContain("No waiting task matches.");
-  await press(button("Look further"));
+  await press(button("Search further"));
   await until(() => expect(tasks()).toEqual(["needle / t6000"]));
-  expect(document.body.textContent).toContain("1 of those that wait matches.");
-  expect(document.body.textContent).not.toContain("Look further");
+  expect(document.body.textContent).toContain("1 waiting task matches.");
+  expect(document.body.textContent).not.toContain("Search further");
 });
 
 it("of many reasons the first ones are shown, the others on demand", async () => {

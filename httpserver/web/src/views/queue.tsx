@@ -63,19 +63,19 @@ export function QueueView({ user }: { user: User }) {
       </div>
       <p className="facts" role="status">
         {total_waiting} waiting, {total_running} running.
-        {matching !== null && ` ${count} of those that wait ${count === 1 ? "matches" : "match"}.`}
+        {matching !== null && ` ${count} waiting ${count === 1 ? "task matches" : "tasks match"}.`}
       </p>
       <SchedulingPanel scheduling={scheduling} waiting={total_waiting} admin={user.admin} now={now} />
       {shown.length > 0 && <QueueTable entries={shown} now={now} />}
-      {count === 0 && total_waiting === 0 && <Empty>Nothing waits: what is submitted now starts at once if a machine has room.</Empty>}
+      {count === 0 && total_waiting === 0 && <Empty>No task waits. A new task starts at once if a machine has enough free CPUs, memory and GPUs.</Empty>}
       {count === 0 && total_waiting > 0 && settled && <Empty>{text.trim() === "" ? "No task of yours waits." : "No waiting task matches."}</Empty>}
-      {rough && <p className="note">~ a rough figure: no machine is reserved for that task yet.</p>}
+      {rough && <p className="note">~ marks a rough estimate: no machine is reserved for this task yet.</p>}
       {count > PAGE && <Pages offset={offset} count={count} onOffset={setWanted} />}
       {further && (
         <p className="note">
-          The first {reach} of the queue were looked through.{" "}
+          Only the first {reach} tasks of the queue were searched.{" "}
           <button className="small" onClick={() => setReach(reach + REACH)}>
-            Look further
+            Search further
           </button>
         </p>
       )}

@@ -32,7 +32,7 @@ export function SignIn({ over = false, name = "", onSignedIn }: { over?: boolean
   const form = (
     <form className="sign-in" onSubmit={(e) => void submit(e)}>
       <h1>Headway</h1>
-      <p>{over ? "Your session has ended. Sign in again; what you typed is kept." : "Share a few GPUs. Sign in to go on."}</p>
+      <p>{over ? "Your session has ended. Sign in again; what you typed is kept." : "Headway runs your jobs on shared GPUs. Please sign in."}</p>
       <label>
         Name
         <input

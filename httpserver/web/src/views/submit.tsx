@@ -39,7 +39,7 @@ const starts = (preview: Submitted["preview"]): string[] => {
   if (preview === null) return [];
   const shown = preview.starts.slice(0, 5).map((one) => `${one.task}: ${one.sentence}`);
   const more = preview.queued_count - shown.length;
-  return more > 0 ? [...shown, `And ${more} more that would be queued at once.`] : shown;
+  return more > 0 ? [...shown, `And ${more} more tasks that would be queued at once.`] : shown;
 };
 
 export function Submit({ user, clone }: { user: User; clone?: string }) {
@@ -51,7 +51,9 @@ export function Submit({ user, clone }: { user: User; clone?: string }) {
   const editor = useRef<EditorHandle>(null);
   const sending = useRef(false);
 
-  useEffect(() => saveDraft(user.name, draft), [user.name, draft]);
+  useEffect(() => {
+    saveDraft(user.name, draft);
+  }, [user.name, draft]);
 
   const cloned = draft.cloneOf;
   // A clone opens as text: loss-free, whatever the job holds.
@@ -120,7 +122,7 @@ export function Submit({ user, clone }: { user: User; clone?: string }) {
           ...nothing,
           // Beside the form the same is shown all the time.
           advice: draft.tab === "form" ? [] : [...starts(done.preview), ...done.timeouts.slice(0, 5).map((one) => `${named(one)}: ${one.sentence}`)],
-          fine: `Fine: ${done.task_count} task${done.task_count === 1 ? "" : "s"}, in this order: ${done.order.slice(0, 20).join(", ")}${done.order.length > 20 ? " …" : ""}.${warnings}`,
+          fine: `The job is valid: ${done.task_count} task${done.task_count === 1 ? "" : "s"}, in this order: ${done.order.slice(0, 20).join(", ")}${done.order.length > 20 ? " …" : ""}.${warnings}`,
         });
       } else {
         forgetDraft(user.name);
@@ -156,7 +158,7 @@ export function Submit({ user, clone }: { user: User; clone?: string }) {
           </button>
         </div>
       </div>
-      <p className="facts">A job is one task or several. A task is a command in a container image; it finds your files under /root/nfs.</p>
+      <p className="facts">A job has one task or several. A task runs a command in a container image. It finds your files in /root/nfs.</p>
       <Problems
         problems={outcome.problems}
         {...(draft.tab === "yaml" ? { onPick: (p: ProblemItem) => editor.current?.goTo(p.line ?? 1, p.column ?? 1) } : {})}
@@ -237,7 +239,7 @@ export function Submit({ user, clone }: { user: User; clone?: string }) {
                 }
               />
               <details className="preview" open>
-                <summary>The same as a job file</summary>
+                <summary>The same job as a file</summary>
                 <pre>{stringify(file)}</pre>
               </details>
             </div>

@@ -39,7 +39,7 @@ export function Trash() {
           {items.length > 0 && <button onClick={() => setEmptying(true)}>Empty the trash …</button>}
         </div>
       </div>
-      <p className="facts">What was deleted stays here for a while, and still counts in your space.</p>
+      <p className="facts">Deleted files stay here for a while. Until then they still use your quota.</p>
       <SpaceBar />
       {trash.isError && <Failure error={trash.error} again={() => void trash.refetch()} />}
       {restore.error && <Failure error={restore.error} />}
@@ -55,7 +55,7 @@ export function Trash() {
                 <th>Kind</th>
                 <th>Size</th>
                 <th>Deleted</th>
-                <th>Gone for good</th>
+                <th>Deleted for good on</th>
                 <th>
                   <span className="hidden">Actions</span>
                 </th>
@@ -68,7 +68,7 @@ export function Trash() {
                   <td>{item.kind}</td>
                   <td className="number">{size(item.size_bytes)}</td>
                   <td className="number">{moment(item.deleted_at, now)}</td>
-                  <td className="number" data-label="gone for good">
+                  <td className="number" data-label="deleted for good on">
                     {moment(item.expires_at, now)}
                   </td>
                   <td className="row-action">
@@ -114,4 +114,4 @@ export function Trash() {
   );
 }
 
-const placeOf = (item: TrashItem): string => (item.path === null ? "not known any more" : visible(item.path));
+const placeOf = (item: TrashItem): string => (item.path === null ? "unknown" : visible(item.path));

@@ -64,7 +64,7 @@ export function UsageView({ user }: { user: User }) {
         </div>
       </div>
       <p className="facts">
-        What tasks booked, from their placement until it was free for others. Days are those of UTC. Your past runs as{" "}
+        Hours count from when a task gets its CPUs, memory and GPUs until they are free again. Days are UTC days. Your past runs as{" "}
         <a href={`/api/v1/usage/trace?from=${from}`} download="trace.csv">
           a trace
         </a>{" "}
@@ -95,8 +95,8 @@ function Rows({ usage, user }: { usage: Usage; user: User }) {
               <th>Tasks</th>
               <th>Attempts</th>
               <th title="Attempts that ended at their timeout">Timed out</th>
-              <th title="From queued to started, on average">Waited</th>
-              <th title="How much of the GPU time that was booked by timeouts was used by what ended by itself or at its timeout">
+              <th title="Average time from queued to started">Waited</th>
+              <th title="Timeouts book GPU time: this share of it was used. Tasks that were cancelled or lost do not count.">
                 Booked time used
               </th>
             </tr>
@@ -123,7 +123,7 @@ function Rows({ usage, user }: { usage: Usage; user: User }) {
       </div>
       {rows.length < rows_in_all && (
         <p className="facts">
-          The {rows.length} with the most GPU time; there are {rows_in_all}.
+          Only the {rows.length} rows with the most GPU time are shown, of {rows_in_all}.
         </p>
       )}
     </>

@@ -38,29 +38,29 @@ def said(attempt: object = A, *, incarnation: int = 7) -> tuple[LaunchAttempt, b
     return wire.launch(message), message.SerializeToString()
 
 
-class Desk:
+class ControllerRig:
     """A controller and its world; ``restart`` makes a new one on the same store and containers."""
 
     def __init__(self, clock: FakeClock, folder: Path) -> None:
         self.clock = clock
         self.folder = folder
         self.conditions: list[Condition] = []
-        self.rig: Rig = a_rig(clock, folder, on_acked=lambda attempts: self.controller.acked(attempts))
+        self.parts: Rig = a_rig(clock, folder, on_acked=lambda attempts: self.controller.acked(attempts))
         self.controller = self._controller()
 
     def _controller(self) -> TaskController:
-        controller = TaskController(self.rig.context, lambda: self.conditions, keep_ended_s=60)
-        self.rig.runtime.on_change = controller.nudge
+        controller = TaskController(self.parts.context, lambda: self.conditions, keep_ended_s=60)
+        self.parts.runtime.on_change = controller.nudge
         return controller
 
     async def restart(self) -> None:
-        before = self.rig
+        before = self.parts
         await self.controller.close()
         await before.close()
-        self.rig = a_rig(self.clock, self.folder, on_acked=lambda attempts: self.controller.acked(attempts))
+        self.parts = a_rig(self.clock, self.folder, on_acked=lambda attempts: self.controller.acked(attempts))
         for name in ("runtime", "store"):
-            setattr(self.rig, name, getattr(before, name))
-            setattr(self.rig.context, name, getattr(before, name))
+            setattr(self.parts, name, getattr(before, name))
+            setattr(self.parts.context, name, getattr(before, name))
         self.controller = self._controller()
         await self.controller.adopt()
         await self.clock.settle()
@@ -70,7 +70,7 @@ class Desk:
             await self.controller.launch([said(attempt)])
         await self.clock.settle()
         for attempt in attempts:
-            self.rig.runtime.run(attempt)  # type: ignore[arg-type]
+            self.parts.runtime.run(attempt)  # type: ignore[arg-type]
         await self.clock.advance(0.1)
 
     async def pass_time(self, seconds: float = 2.0) -> None:
@@ -89,239 +89,239 @@ class Desk:
 
 
 @pytest.fixture
-async def desk(clock: FakeClock, tmp_path: Path) -> AsyncIterator[Desk]:
-    desk = Desk(clock, tmp_path)
-    yield desk
-    await desk.controller.close()
-    await desk.rig.close()
+async def rig(clock: FakeClock, tmp_path: Path) -> AsyncIterator[ControllerRig]:
+    rig = ControllerRig(clock, tmp_path)
+    yield rig
+    await rig.controller.close()
+    await rig.parts.close()
 
 
-async def test_what_is_accepted_is_on_the_disk(desk: Desk) -> None:
-    (answer,) = await desk.controller.launch([said()])
+async def test_what_is_accepted_is_on_the_disk(rig: ControllerRig) -> None:
+    (answer,) = await rig.controller.launch([said()])
     assert isinstance(answer, LaunchAccepted)
-    assert A in desk.rig.store.rows
+    assert A in rig.parts.store.rows
 
 
-async def test_a_full_disk_takes_nothing_and_starts_nothing(desk: Desk) -> None:
-    desk.rig.store.full = True
+async def test_a_full_disk_takes_nothing_and_starts_nothing(rig: ControllerRig) -> None:
+    rig.parts.store.full = True
     with pytest.raises(StoreFull):
-        await desk.controller.launch([said()])
-    await desk.clock.advance(5)
-    assert not desk.rig.runtime.started
-    assert not desk.controller.live()
-    desk.rig.store.full = False
-    (answer,) = await desk.controller.launch([said()])
+        await rig.controller.launch([said()])
+    await rig.clock.advance(5)
+    assert not rig.parts.runtime.started
+    assert not rig.controller.live()
+    rig.parts.store.full = False
+    (answer,) = await rig.controller.launch([said()])
     assert isinstance(answer, LaunchAccepted)
 
 
-async def test_the_same_launch_at_the_same_moment_makes_one_container(desk: Desk) -> None:
-    await asyncio.gather(*(desk.controller.launch([said()]) for _ in range(5)))
-    await desk.clock.settle()
-    assert desk.rig.runtime.started == [A]
+async def test_the_same_launch_at_the_same_moment_makes_one_container(rig: ControllerRig) -> None:
+    await asyncio.gather(*(rig.controller.launch([said()]) for _ in range(5)))
+    await rig.clock.settle()
+    assert rig.parts.runtime.started == [A]
 
 
-async def test_an_unfit_node_refuses_and_remembers_nothing(desk: Desk) -> None:
-    desk.conditions = [Condition("engine_unavailable", "It hangs.", 0.0)]
-    (answer,) = await desk.controller.launch([said()])
+async def test_an_unfit_node_refuses_and_remembers_nothing(rig: ControllerRig) -> None:
+    rig.conditions = [Condition("engine_unavailable", "It hangs.", 0.0)]
+    (answer,) = await rig.controller.launch([said()])
     assert isinstance(answer, RefuseLaunch)
     assert answer.again_later
-    desk.conditions = []
-    (answer,) = await desk.controller.launch([said()])
+    rig.conditions = []
+    (answer,) = await rig.controller.launch([said()])
     assert isinstance(answer, LaunchAccepted)
 
 
-async def test_a_stop_that_comes_first_is_remembered_over_a_restart(desk: Desk) -> None:
-    await desk.controller.stop([(A, StopWord.CANCELLED)])
-    await desk.restart()
-    (answer,) = await desk.controller.launch([said()])
+async def test_a_stop_that_comes_first_is_remembered_over_a_restart(rig: ControllerRig) -> None:
+    await rig.controller.stop([(A, StopWord.CANCELLED)])
+    await rig.restart()
+    (answer,) = await rig.controller.launch([said()])
     assert isinstance(answer, RefuseLaunch)
     assert (answer.error.slug, answer.again_later) == ("fenced", False)
 
 
-async def test_a_stop_at_the_moment_of_the_launch_starts_no_process_for_long(desk: Desk) -> None:
-    launching = asyncio.ensure_future(desk.controller.launch([said()]))
+async def test_a_stop_at_the_moment_of_the_launch_starts_no_process_for_long(rig: ControllerRig) -> None:
+    launching = asyncio.ensure_future(rig.controller.launch([said()]))
     await asyncio.sleep(0)
-    await desk.controller.stop([(A, StopWord.CANCELLED)])
+    await rig.controller.stop([(A, StopWord.CANCELLED)])
     await launching
-    await desk.pass_time()
-    end = desk.rig.told.end_of(A)
+    await rig.pass_time()
+    end = rig.parts.told.end_of(A)
     assert end is not None
     assert end.kind == "CANCELLED"
-    assert not desk.rig.runtime.containers
+    assert not rig.parts.runtime.containers
 
 
-async def test_a_stop_survives_the_worker(desk: Desk) -> None:
-    await desk.running(A)
-    desk.rig.runtime.obeys_stop = False
-    await desk.controller.stop([(A, StopWord.CANCELLED)])
-    await desk.clock.settle()
-    await desk.restart()
-    assert desk.rig.runtime.stops.count((A, StopWord.CANCELLED)) == 2, "said again after the restart"
+async def test_a_stop_survives_the_worker(rig: ControllerRig) -> None:
+    await rig.running(A)
+    rig.parts.runtime.obeys_stop = False
+    await rig.controller.stop([(A, StopWord.CANCELLED)])
+    await rig.clock.settle()
+    await rig.restart()
+    assert rig.parts.runtime.stops.count((A, StopWord.CANCELLED)) == 2, "said again after the restart"
 
 
-async def test_more_time_survives_the_worker(desk: Desk) -> None:
-    await desk.running(A)
-    await desk.controller.extend([ExtendAttempt(A, 120.0, (Extension("ann", 60.0),)), ExtendAttempt(B, 120.0)])
-    await desk.clock.settle()
-    await desk.restart()
-    assert desk.rig.runtime.extended == [(A, 120_000)] * 2, "handed over again: nobody knows whether it arrived"
-    await desk.pass_time(2)
-    desk.clock.tick(70)
-    await desk.pass_time(1)
-    assert not desk.rig.runtime.kills, "its first limit is over, with all that the Worker waits behind it"
+async def test_more_time_survives_the_worker(rig: ControllerRig) -> None:
+    await rig.running(A)
+    await rig.controller.extend([ExtendAttempt(A, 120.0, (Extension("ann", 60.0),)), ExtendAttempt(B, 120.0)])
+    await rig.clock.settle()
+    await rig.restart()
+    assert rig.parts.runtime.extended == [(A, 120_000)] * 2, "handed over again: nobody knows whether it arrived"
+    await rig.pass_time(2)
+    rig.clock.tick(70)
+    await rig.pass_time(1)
+    assert not rig.parts.runtime.kills, "its first limit is over, with all that the Worker waits behind it"
 
 
-async def test_why_the_worker_ended_one_for_its_disk_survives_the_worker(desk: Desk) -> None:
-    await desk.running(A, B)
-    desk.rig.runtime.obeys_stop = False
-    await desk.controller.end_for_disk(A, "It had written 40GiB to the disk of gpu-1.")
-    await desk.controller.end_for_disk(A, "Said again, it is no news.")
-    await desk.clock.settle()
-    await desk.restart()
-    desk.rig.runtime.end(A, EndRecord(BoxEnd.STOPPED, signal=15, stop_word=StopWord.DISK_FULL))
-    await desk.pass_until(lambda: desk.rig.told.end_of(A) is not None)
-    end = desk.rig.told.end_of(A)
+async def test_why_the_worker_ended_one_for_its_disk_survives_the_worker(rig: ControllerRig) -> None:
+    await rig.running(A, B)
+    rig.parts.runtime.obeys_stop = False
+    await rig.controller.end_for_disk(A, "It had written 40GiB to the disk of gpu-1.")
+    await rig.controller.end_for_disk(A, "Said again, it is no news.")
+    await rig.clock.settle()
+    await rig.restart()
+    rig.parts.runtime.end(A, EndRecord(BoxEnd.STOPPED, signal=15, stop_word=StopWord.DISK_FULL))
+    await rig.pass_until(lambda: rig.parts.told.end_of(A) is not None)
+    end = rig.parts.told.end_of(A)
     assert end is not None
     assert (end.kind, end.reason.word) == ("FAILED", "disk_full")
     assert end.reason.detail.startswith("It had written 40GiB to the disk of gpu-1.")
-    assert desk.rig.told.end_of(B) is None
+    assert rig.parts.told.end_of(B) is None
 
 
-async def test_one_that_is_ending_already_keeps_its_reason(desk: Desk) -> None:
-    await desk.running(A)
-    desk.rig.runtime.obeys_stop = False
-    await desk.controller.stop([(A, StopWord.CANCELLED)])
-    await desk.controller.end_for_disk(A, "It had written 40GiB.")
-    await desk.controller.end_for_disk(B, "Never heard of it.")
-    record = desk.controller.find(A)
+async def test_one_that_is_ending_already_keeps_its_reason(rig: ControllerRig) -> None:
+    await rig.running(A)
+    rig.parts.runtime.obeys_stop = False
+    await rig.controller.stop([(A, StopWord.CANCELLED)])
+    await rig.controller.end_for_disk(A, "It had written 40GiB.")
+    await rig.controller.end_for_disk(B, "Never heard of it.")
+    record = rig.controller.find(A)
     assert record is not None
     assert (record.stop, record.stop_detail) == (StopWord.CANCELLED, "")
-    assert desk.controller.find(B) is None
+    assert rig.controller.find(B) is None
 
 
-async def test_a_restart_takes_back_what_runs_and_reports_what_ended(desk: Desk) -> None:
-    await desk.running(A, B)
-    await desk.controller.close()
-    desk.rig.runtime.end(B, DONE)
-    await desk.restart()
-    assert A in desk.controller.live()
-    await desk.pass_time()
-    end = desk.rig.told.end_of(B)
+async def test_a_restart_takes_back_what_runs_and_reports_what_ended(rig: ControllerRig) -> None:
+    await rig.running(A, B)
+    await rig.controller.close()
+    rig.parts.runtime.end(B, DONE)
+    await rig.restart()
+    assert A in rig.controller.live()
+    await rig.pass_time()
+    end = rig.parts.told.end_of(B)
     assert end is not None
     assert end.kind == "SUCCEEDED"
-    assert desk.rig.told.end_of(A) is None
-    assert desk.rig.runtime.started == [A, B], "nothing was started again"
+    assert rig.parts.told.end_of(A) is None
+    assert rig.parts.runtime.started == [A, B], "nothing was started again"
 
 
-async def test_an_end_without_an_answer_is_told_again_after_a_restart(desk: Desk) -> None:
-    await desk.running(A)
-    desk.rig.told.away = True
-    desk.rig.runtime.end(A, DONE)
-    await desk.pass_time()
-    record = desk.controller.find(A)
+async def test_an_end_without_an_answer_is_told_again_after_a_restart(rig: ControllerRig) -> None:
+    await rig.running(A)
+    rig.parts.told.away = True
+    rig.parts.runtime.end(A, DONE)
+    await rig.pass_time()
+    record = rig.controller.find(A)
     assert record is not None
     assert record.stage is AttemptStage.ENDED
-    assert desk.controller.live() == [A]
-    await desk.restart()
-    await desk.pass_time()
-    assert desk.rig.told.kinds(A) == ["SUCCEEDED"]
-    await eventually(lambda: not desk.controller.live())
-    await desk.restart()
-    await desk.pass_time()
-    assert desk.rig.told.kinds(A) == [], "answered: never told again"
+    assert rig.controller.live() == [A]
+    await rig.restart()
+    await rig.pass_time()
+    assert rig.parts.told.kinds(A) == ["SUCCEEDED"]
+    await eventually(lambda: not rig.controller.live())
+    await rig.restart()
+    await rig.pass_time()
+    assert rig.parts.told.kinds(A) == [], "answered: never told again"
 
 
-async def test_a_superseded_attempt_ends_without_a_word(desk: Desk) -> None:
-    await desk.running(A)
-    told = len(desk.rig.told.kinds(A))
-    await desk.controller.discard([A, B])
-    await desk.pass_time()
-    assert desk.rig.runtime.stops == [(A, StopWord.SUPERSEDED)]
-    assert len(desk.rig.told.kinds(A)) == told
-    assert not desk.controller.live()
-    assert not desk.rig.runtime.containers
+async def test_a_superseded_attempt_ends_without_a_word(rig: ControllerRig) -> None:
+    await rig.running(A)
+    told = len(rig.parts.told.kinds(A))
+    await rig.controller.discard([A, B])
+    await rig.pass_time()
+    assert rig.parts.runtime.stops == [(A, StopWord.SUPERSEDED)]
+    assert len(rig.parts.told.kinds(A)) == told
+    assert not rig.controller.live()
+    assert not rig.parts.runtime.containers
 
 
-async def test_an_end_that_nobody_wants_any_more(desk: Desk) -> None:
-    await desk.running(A)
-    desk.rig.told.away = True
-    desk.rig.runtime.end(A, DONE)
-    await desk.pass_time()
-    await desk.controller.discard([A])
-    await desk.pass_time(1)
-    assert not desk.controller.live()
+async def test_an_end_that_nobody_wants_any_more(rig: ControllerRig) -> None:
+    await rig.running(A)
+    rig.parts.told.away = True
+    rig.parts.runtime.end(A, DONE)
+    await rig.pass_time()
+    await rig.controller.discard([A])
+    await rig.pass_time(1)
+    assert not rig.controller.live()
 
 
-async def test_containers_that_nobody_owns_are_reaped_and_others_left_alone(desk: Desk) -> None:
-    await desk.running(A)
+async def test_containers_that_nobody_owns_are_reaped_and_others_left_alone(rig: ControllerRig) -> None:
+    await rig.running(A)
     stray = an_attempt("stray")
-    desk.rig.runtime.containers[stray] = ContainerFacts(ContainerState.RUNNING, "beef")
-    await desk.controller.sweep()
-    assert desk.rig.runtime.removed == [stray]
-    assert A in desk.rig.runtime.containers
+    rig.parts.runtime.containers[stray] = ContainerFacts(ContainerState.RUNNING, "beef")
+    await rig.controller.sweep()
+    assert rig.parts.runtime.removed == [stray]
+    assert A in rig.parts.runtime.containers
 
 
-async def test_an_engine_that_is_away_is_no_reason_to_reap_or_end_anything(desk: Desk) -> None:
-    await desk.running(A)
-    desk.rig.runtime.away = True
-    await desk.controller.sweep()
-    await desk.clock.advance(60)
-    assert desk.rig.told.end_of(A) is None
-    assert desk.controller.live() == [A]
+async def test_an_engine_that_is_away_is_no_reason_to_reap_or_end_anything(rig: ControllerRig) -> None:
+    await rig.running(A)
+    rig.parts.runtime.away = True
+    await rig.controller.sweep()
+    await rig.clock.advance(60)
+    assert rig.parts.told.end_of(A) is None
+    assert rig.controller.live() == [A]
 
 
-async def test_the_sweep_finds_what_no_nudge_told(desk: Desk) -> None:
-    await desk.running(A)
-    desk.rig.runtime.on_change = lambda attempt: None
-    desk.rig.runtime.end(A, DONE)
-    await desk.pass_time(0.5)
-    assert desk.rig.told.end_of(A) is None
-    await desk.controller.sweep()
-    await desk.pass_time()
-    assert desk.rig.told.end_of(A) is not None
+async def test_the_sweep_finds_what_no_nudge_told(rig: ControllerRig) -> None:
+    await rig.running(A)
+    rig.parts.runtime.on_change = lambda attempt: None
+    rig.parts.runtime.end(A, DONE)
+    await rig.pass_time(0.5)
+    assert rig.parts.told.end_of(A) is None
+    await rig.controller.sweep()
+    await rig.pass_time()
+    assert rig.parts.told.end_of(A) is not None
 
 
-async def test_what_has_ended_is_forgotten_after_a_day(desk: Desk) -> None:
-    await desk.running(A)
-    desk.rig.runtime.end(A, DONE)
-    await desk.pass_time()
-    await eventually(lambda: not desk.controller.live())
-    await desk.clock.advance(3600)
-    await desk.controller.sweep()
-    assert desk.controller.find(A) is not None, "a launch that comes late is still refused"
-    await desk.clock.advance(90_000)
-    await desk.controller.sweep()
-    assert desk.controller.find(A) is None
-    assert A not in desk.rig.store.rows
+async def test_what_has_ended_is_forgotten_after_a_day(rig: ControllerRig) -> None:
+    await rig.running(A)
+    rig.parts.runtime.end(A, DONE)
+    await rig.pass_time()
+    await eventually(lambda: not rig.controller.live())
+    await rig.clock.advance(3600)
+    await rig.controller.sweep()
+    assert rig.controller.find(A) is not None, "a launch that comes late is still refused"
+    await rig.clock.advance(90_000)
+    await rig.controller.sweep()
+    assert rig.controller.find(A) is None
+    assert A not in rig.parts.store.rows
 
 
-async def test_nothing_begins_once_the_worker_closes(desk: Desk) -> None:
-    await desk.controller.close()
-    (answer,) = await desk.controller.launch([said()])
+async def test_nothing_begins_once_the_worker_closes(rig: ControllerRig) -> None:
+    await rig.controller.close()
+    (answer,) = await rig.controller.launch([said()])
     assert isinstance(answer, LaunchAccepted)
-    await desk.clock.settle()
-    assert not desk.rig.runtime.started
-    await desk.restart()
-    desk.controller.lease_answered(Lease())
-    await desk.clock.settle()
-    assert desk.rig.runtime.started == [A]
+    await rig.clock.settle()
+    assert not rig.parts.runtime.started
+    await rig.restart()
+    rig.controller.lease_answered(Lease())
+    await rig.clock.settle()
+    assert rig.parts.runtime.started == [A]
 
 
 @pytest.mark.parametrize("copied_before", [True, False])
-async def test_the_line_about_dropped_output_survives_a_restart(desk: Desk, copied_before: bool) -> None:
+async def test_the_line_about_dropped_output_survives_a_restart(rig: ControllerRig, copied_before: bool) -> None:
     # It used to be cut off again by the copy that a restarted Worker makes to be sure.
-    spool = desk.folder / "spool"
+    spool = rig.folder / "spool"
     spool.mkdir()
-    desk.rig.runtime.spools[A] = spool
-    await desk.running(A)
-    desk.rig.told.away = True
+    rig.parts.runtime.spools[A] = spool
+    await rig.running(A)
+    rig.parts.told.away = True
     if not copied_before:
-        desk.rig.mount.problem = "It hangs."
+        rig.parts.mount.problem = "It hangs."
     (spool / "stdout").write_bytes(b"output")
-    desk.rig.runtime.end(A, EndRecord(BoxEnd.EXITED, exit_code=0, stdout_bytes=6, dropped_bytes=5 << 20))
-    await desk.pass_until(lambda: bool(desk.rig.context.reports._waiting))
-    log = desk.rig.mount.job_folder(A) / "stdout.log"
+    rig.parts.runtime.end(A, EndRecord(BoxEnd.EXITED, exit_code=0, stdout_bytes=6, dropped_bytes=5 << 20))
+    await rig.pass_until(lambda: bool(rig.parts.context.reports._waiting))
+    log = rig.parts.mount.job_folder(A) / "stdout.log"
     assert log.exists() == copied_before
-    await desk.restart()
-    await desk.pass_until(lambda: desk.controller.find(A).stage is AttemptStage.DONE)  # type: ignore[union-attr]
+    await rig.restart()
+    await rig.pass_until(lambda: rig.controller.find(A).stage is AttemptStage.DONE)  # type: ignore[union-attr]
     assert log.read_bytes().startswith(b"output\n[headway] 5MiB of output")

@@ -24,23 +24,23 @@ from worker.model import AttemptRecord, AttemptStage, AttemptTimes
 ATTEMPT = an_attempt()
 
 
-class Desk:
+class LogRig:
     """A log, its copy, and its reader."""
 
-    def __init__(self, rig: Rig, folder: Path) -> None:
-        self.rig = rig
+    def __init__(self, parts: Rig, folder: Path) -> None:
+        self.parts = parts
         self.spool = folder / "box"
         self.spool.mkdir()
-        rig.runtime.spools[ATTEMPT] = self.spool
+        parts.runtime.spools[ATTEMPT] = self.spool
         self.record: AttemptRecord | None = AttemptRecord(
             ATTEMPT, AttemptStage.LIVE, b"launch", AttemptTimes(accepted_at=1.0), platform_log=b"noted\n"
         )
-        self.target = rig.mount.job_folder(ATTEMPT)
-        context = rig.context
-        self.reader = WorkerLogReader(lambda _: self.record, rig.runtime, context.copier, rig.mount, rig.clock)
+        self.target = parts.mount.job_folder(ATTEMPT)
+        context = parts.context
+        self.reader = WorkerLogReader(lambda _: self.record, parts.runtime, context.copier, parts.mount, parts.clock)
 
     def begin(self) -> None:
-        self.rig.context.copier.begin(ATTEMPT, self.target, self.spool / "stdout", self.spool / "stderr")
+        self.parts.context.copier.begin(ATTEMPT, self.target, self.spool / "stdout", self.spool / "stderr")
 
     def write(self, data: bytes, stream: str = "stdout") -> None:
         with (self.spool / stream).open("ab") as file:
@@ -48,8 +48,8 @@ class Desk:
 
     async def round(self) -> None:
         """One turn of the copier, to its end; it works in a thread."""
-        await self.rig.clock.advance(2.0)
-        await eventually(lambda: not any(job.busy for job in self.rig.context.copier.jobs), every_s=0.001)
+        await self.parts.clock.advance(2.0)
+        await eventually(lambda: not any(job.busy for job in self.parts.context.copier.jobs), every_s=0.001)
 
     async def read(self, stream: str = "stdout", **more: Any) -> bytes:
         return b"".join([chunk.data for chunk in await self.chunks(stream, **more)])
@@ -62,26 +62,26 @@ class Desk:
 
 
 @pytest.fixture
-async def desk(clock: FakeClock, tmp_path: Path) -> AsyncIterator[Desk]:
-    rig = a_rig(clock, tmp_path)
-    yield Desk(rig, tmp_path)
-    await rig.close()
+async def rig(clock: FakeClock, tmp_path: Path) -> AsyncIterator[LogRig]:
+    parts = a_rig(clock, tmp_path)
+    yield LogRig(parts, tmp_path)
+    await parts.close()
 
 
-async def test_the_mount_follows_the_program(desk: Desk) -> None:
-    desk.begin()
-    desk.write(b"one\n")
-    desk.write(b"err\n", "stderr")
-    await desk.round()
-    assert desk.copied() == b"one\n"
-    assert desk.copied("stderr") == b"err\n"
-    desk.write(b"two")
-    await desk.round()
-    assert desk.copied() == b"one\ntwo"
+async def test_the_mount_follows_the_program(rig: LogRig) -> None:
+    rig.begin()
+    rig.write(b"one\n")
+    rig.write(b"err\n", "stderr")
+    await rig.round()
+    assert rig.copied() == b"one\n"
+    assert rig.copied("stderr") == b"err\n"
+    rig.write(b"two")
+    await rig.round()
+    assert rig.copied() == b"one\ntwo"
 
 
 async def test_a_full_mount_holds_the_copy_and_says_so_then_it_goes_on(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    rig: LogRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, tries = os.pwrite, 0
 
@@ -91,80 +91,80 @@ async def test_a_full_mount_holds_the_copy_and_says_so_then_it_goes_on(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(spools.os, "pwrite", full)
-    desk.begin()
-    desk.write(b"kept")
+    rig.begin()
+    rig.write(b"kept")
     for _ in range(60):
-        await desk.round()
-    assert [job.problem for job in desk.rig.context.copier.held] == ["No space left on device"]
+        await rig.round()
+    assert [job.problem for job in rig.parts.context.copier.held] == ["No space left on device"]
     assert tries < 12, "it backs off"
     monkeypatch.setattr(spools.os, "pwrite", real)
     for _ in range(20):
-        await desk.round()
-    assert desk.copied() == b"kept"
-    assert not desk.rig.context.copier.held
+        await rig.round()
+    assert rig.copied() == b"kept"
+    assert not rig.parts.context.copier.held
 
 
-async def test_the_end_of_a_log_waits_for_a_mount_that_comes_back(desk: Desk) -> None:
-    desk.begin()
-    desk.write(b"last words")
-    desk.rig.mount.problem = "The marker is missing."
-    job = desk.rig.context.copier.finish(ATTEMPT, platform_log=b"ended\n", trailer=b"")
+async def test_the_end_of_a_log_waits_for_a_mount_that_comes_back(rig: LogRig) -> None:
+    rig.begin()
+    rig.write(b"last words")
+    rig.parts.mount.problem = "The marker is missing."
+    job = rig.parts.context.copier.finish(ATTEMPT, platform_log=b"ended\n", trailer=b"")
     assert job is not None
-    await desk.round()
+    await rig.round()
     assert not job.done
-    assert not desk.target.exists(), "nothing is written behind the mount point"
-    desk.rig.mount.problem = ""
+    assert not rig.target.exists(), "nothing is written behind the mount point"
+    rig.parts.mount.problem = ""
     for _ in range(5):
-        await desk.round()
+        await rig.round()
     await eventually(lambda: job.done)
-    assert desk.copied() == b"last words"
-    assert desk.copied("platform") == b"ended\n"
+    assert rig.copied() == b"last words"
+    assert rig.copied("platform") == b"ended\n"
 
 
-async def test_what_was_dropped_is_told_in_the_last_line(desk: Desk) -> None:
-    desk.begin()
-    desk.write(b"output")
-    job = desk.rig.context.copier.finish(
+async def test_what_was_dropped_is_told_in_the_last_line(rig: LogRig) -> None:
+    rig.begin()
+    rig.write(b"output")
+    job = rig.parts.context.copier.finish(
         ATTEMPT, platform_log=b"", trailer=b"\n[headway] 5MiB of output were dropped\n"
     )
     assert job is not None
     await eventually(lambda: job.done)
-    assert desk.copied().endswith(b"output\n[headway] 5MiB of output were dropped\n")
-    assert await desk.read() == desk.copied()
+    assert rig.copied().endswith(b"output\n[headway] 5MiB of output were dropped\n")
+    assert await rig.read() == rig.copied()
 
 
-async def test_live_bytes_come_from_the_spool_whatever_the_mount_does(desk: Desk) -> None:
-    desk.rig.mount.problem = "It hangs."
-    desk.write(b"\x00\xff\r10%\r")
-    assert await desk.read() == b"\x00\xff\r10%\r"
-    assert await desk.read(offset=2) == b"\r10%\r"
-    assert await desk.read(tail=4) == b"10%\r"
-    assert await desk.read(limit=2) == b"\x00\xff"
-    assert await desk.read(offset=99) == b""
-    assert await desk.read("stderr") == b""
-    assert await desk.read("platform") == b"noted\n"
+async def test_live_bytes_come_from_the_spool_whatever_the_mount_does(rig: LogRig) -> None:
+    rig.parts.mount.problem = "It hangs."
+    rig.write(b"\x00\xff\r10%\r")
+    assert await rig.read() == b"\x00\xff\r10%\r"
+    assert await rig.read(offset=2) == b"\r10%\r"
+    assert await rig.read(tail=4) == b"10%\r"
+    assert await rig.read(limit=2) == b"\x00\xff"
+    assert await rig.read(offset=99) == b""
+    assert await rig.read("stderr") == b""
+    assert await rig.read("platform") == b"noted\n"
 
 
-async def test_punched_bytes_are_read_from_the_mount(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_punched_bytes_are_read_from_the_mount(rig: LogRig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spools, "PUNCH_BYTES", 64 << 10)
     data = os.urandom(500_000)
-    desk.begin()
-    desk.write(data)
-    await desk.round()
-    job = desk.rig.context.copier.get(ATTEMPT)
+    rig.begin()
+    rig.write(data)
+    await rig.round()
+    job = rig.parts.context.copier.get(ATTEMPT)
     assert job is not None
     assert job.spools["stdout"].safe > 400_000
-    desk.write(b"fresh")
-    assert await desk.read() == data + b"fresh"
-    assert await desk.read(offset=499_999) == data[-1:] + b"fresh"
+    rig.write(b"fresh")
+    assert await rig.read() == data + b"fresh"
+    assert await rig.read(offset=499_999) == data[-1:] + b"fresh"
 
 
-async def test_a_hole_that_opens_under_a_read_is_noticed(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_hole_that_opens_under_a_read_is_noticed(rig: LogRig, monkeypatch: pytest.MonkeyPatch) -> None:
     data = os.urandom(100_000)
-    desk.begin()
-    desk.write(data)
-    await desk.round()
-    job = desk.rig.context.copier.get(ATTEMPT)
+    rig.begin()
+    rig.write(data)
+    await rig.round()
+    job = rig.parts.context.copier.get(ATTEMPT)
     assert job is not None
     copy = job.spools["stdout"]
     real = asyncio.to_thread
@@ -177,21 +177,21 @@ async def test_a_hole_that_opens_under_a_read_is_noticed(desk: Desk, monkeypatch
         return await real(call, *args)
 
     monkeypatch.setattr(asyncio, "to_thread", read_then_punch)
-    assert await desk.read() == data
+    assert await rig.read() == data
 
 
-async def test_following_ends_shortly_after_the_end(desk: Desk) -> None:
-    desk.write(b"a")
-    reading = asyncio.ensure_future(desk.chunks(follow=True))
+async def test_following_ends_shortly_after_the_end(rig: LogRig) -> None:
+    rig.write(b"a")
+    reading = asyncio.ensure_future(rig.chunks(follow=True))
     for data in (b"b", b"", b"c"):
-        desk.write(data)
-        await desk.rig.clock.advance(1.0)
+        rig.write(data)
+        await rig.parts.clock.advance(1.0)
         await asyncio.sleep(0.01)
     assert not reading.done()
-    assert desk.record is not None
-    desk.record.stage = AttemptStage.ENDED
+    assert rig.record is not None
+    rig.record.stage = AttemptStage.ENDED
     for _ in range(4):
-        await desk.rig.clock.advance(0.5)
+        await rig.parts.clock.advance(0.5)
         await asyncio.sleep(0.01)
     chunks = await asyncio.wait_for(reading, 5)
     assert b"".join(chunk.data for chunk in chunks) == b"abc"
@@ -199,17 +199,17 @@ async def test_following_ends_shortly_after_the_end(desk: Desk) -> None:
     assert [chunk.ended for chunk in chunks].count(True) == 1
 
 
-async def test_large_logs_come_in_chunks(desk: Desk) -> None:
-    desk.write(b"x" * 1_000_000)
-    chunks = await desk.chunks()
+async def test_large_logs_come_in_chunks(rig: LogRig) -> None:
+    rig.write(b"x" * 1_000_000)
+    chunks = await rig.chunks()
     assert max(len(chunk.data) for chunk in chunks) <= 256 << 10
     assert sum(len(chunk.data) for chunk in chunks) == 1_000_000
     assert [chunk.offset for chunk in chunks] == [0, 262_144, 524_288, 786_432]
 
 
-async def test_marks_tell_when(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    desk.write(b"0123456789")
-    index = desk.spool / "index"
+async def test_marks_tell_when(rig: LogRig, monkeypatch: pytest.MonkeyPatch) -> None:
+    rig.write(b"0123456789")
+    index = rig.spool / "index"
     index.write_bytes(
         pack_index(
             [
@@ -220,31 +220,31 @@ async def test_marks_tell_when(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> N
         )
         + b"half"
     )
-    monkeypatch.setattr(desk.rig.runtime, "index", lambda attempt: index)
-    (chunk,) = await desk.chunks()
+    monkeypatch.setattr(rig.parts.runtime, "index", lambda attempt: index)
+    (chunk,) = await rig.chunks()
     assert chunk.marks == ((0, 1.0), (4, 3.0))
-    (chunk,) = await desk.chunks(offset=6)
+    (chunk,) = await rig.chunks(offset=6)
     assert chunk.marks == ((6, 3.0),)
 
 
-async def test_afterwards_the_mount_has_it(desk: Desk) -> None:
-    desk.target.mkdir(parents=True)
-    (desk.target / "stdout.log").write_bytes(b"all of it")
-    assert desk.record is not None
-    desk.record.stage = AttemptStage.DONE
-    assert await desk.read() == b"all of it"
-    assert (await desk.chunks())[-1].ended
-    assert await desk.read("stderr") == b"", "a stream without a byte has no file"
-    desk.record = None
-    assert await desk.read() == b"all of it"
+async def test_afterwards_the_mount_has_it(rig: LogRig) -> None:
+    rig.target.mkdir(parents=True)
+    (rig.target / "stdout.log").write_bytes(b"all of it")
+    assert rig.record is not None
+    rig.record.stage = AttemptStage.DONE
+    assert await rig.read() == b"all of it"
+    assert (await rig.chunks())[-1].ended
+    assert await rig.read("stderr") == b"", "a stream without a byte has no file"
+    rig.record = None
+    assert await rig.read() == b"all of it"
 
 
-async def test_what_nobody_knows_is_not_found(desk: Desk) -> None:
-    desk.record = None
+async def test_what_nobody_knows_is_not_found(rig: LogRig) -> None:
+    rig.record = None
     with pytest.raises(NotFound):
-        await desk.read()
+        await rig.read()
     with pytest.raises(InvalidInput):
-        await desk.read("../../etc/passwd")
-    desk.rig.mount.problem = "It is gone."
+        await rig.read("../../etc/passwd")
+    rig.parts.mount.problem = "It is gone."
     with pytest.raises(MountUnavailable):
-        await desk.read()
+        await rig.read()

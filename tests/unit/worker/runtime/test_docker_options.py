@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.worker_house import an_attempt
+from tests.support.worker_rig import an_attempt
 from worker.box import Box, LaunchSpec
 from worker.ports import LocalImage, StartOrder
 from worker.runtime.docker_images import came_from_registry

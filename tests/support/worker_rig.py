@@ -159,7 +159,7 @@ def scripted(run_s: float = 0.0, **more: object) -> dict[str, str]:
 
 
 @dataclass
-class WorkerHouse:
+class WorkerRig:
     """The parts, and what a test does with the Worker."""
 
     config: HeadwayConfig
@@ -271,7 +271,7 @@ class WorkerHouse:
 
 
 @asynccontextmanager
-async def worker_house(folder: Path, **settings: object) -> AsyncIterator[WorkerHouse]:
+async def worker_rig(folder: Path, **settings: object) -> AsyncIterator[WorkerRig]:
     """Fake services that listen, a mount, and a configuration; ``settings`` are keys such as ``worker__runtime``."""
     mount = Path(str(settings.pop("mount", folder / "mount")))
     prepare_local(mount, "headway")
@@ -307,7 +307,7 @@ async def worker_house(folder: Path, **settings: object) -> AsyncIterator[Worker
         )
         config = load(config_file, env={}).config
         peer = Peer("Worker", config.worker.bind, token=TOKEN)
-        house = WorkerHouse(config, config_file, manager, nodes, peer)
+        rig = WorkerRig(config, config_file, manager, nodes, peer)
         stack.push_async_callback(peer.close)
-        stack.push_async_callback(house.kill)
-        yield house
+        stack.push_async_callback(rig.kill)
+        yield rig
