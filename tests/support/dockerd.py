@@ -29,6 +29,13 @@ GPU_HOOK = "nvidia-container-runtime-hook"
 _CONTAINERD_CONFIG = """version = 2
 disabled_plugins = ["io.containerd.grpc.v1.cri"]
 """
+# Goes on for a while after runc has started the program: in this time the program runs, and dockerd has not noted it.
+_SLOW_RUNTIME = """#!/bin/sh
+runc "$@"
+rc=$?
+case " $* " in *" start "*) sleep {slow_s};; esac
+exit $rc
+"""
 _SBIN = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -36,25 +43,43 @@ class Engine:
     """One Docker Engine with live-restore: containers outlive its restarts, as quickstart sets it up.
 
     ``url`` is what a Worker or ``docker -H`` takes. ``folder`` must have a short path, for the sockets in it.
+
+    Args:
+        live_restore: False: the engine ends its containers when it stops, as Docker does by default.
+        slow_start_s: seconds by which its runtime ends later than it has started a program.
     """
 
-    def __init__(self, folder: Path, *, gpu_hook: bool = True, options: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        gpu_hook: bool = True,
+        live_restore: bool = True,
+        slow_start_s: float = 0.0,
+        options: Sequence[str] = (),
+    ) -> None:
         self.folder = folder
         self.socket = folder / "docker.sock"
         self.url = f"unix://{self.socket}"
         self.log = folder / "dockerd.log"
         self.gpu_calls = folder / "gpu-calls"
         self.cgroup = f"{os.environ.get('HEADWAY_TESTS_RUN', 'hwt')}-{folder.name}-{os.getpid()}"
-        self._options = list(options)
+        self._options = [*(["--live-restore"] if live_restore else []), *options]
         self._dockerd: subprocess.Popen[bytes] | None = None
         self._paused = False
         self._closed = False
         folder.mkdir(parents=True, exist_ok=True)
+        if slow_start_s:
+            runtime = folder / "slow-runc"
+            runtime.write_text(_SLOW_RUNTIME.format(slow_s=slow_start_s))
+            runtime.chmod(0o755)
+            self._options += [f"--add-runtime=slow={runtime}", "--default-runtime=slow"]
         self._path = _SBIN
         if gpu_hook:
             self._path = f"{self._make_gpu_hook()}:{_SBIN}"
         self._network = new_network_namespace()
-        self._containerd = self._start_containerd()
+        self._containerd: subprocess.Popen[bytes] | None = None
+        self.start_containerd()
 
     @property
     def pid(self) -> int:
@@ -77,7 +102,6 @@ class Engine:
             f"--cgroup-parent=/{self.cgroup}",
             "--exec-opt=native.cgroupdriver=cgroupfs",
             f"--config-file={self._empty_config()}",
-            "--live-restore",
             *self._options,
         ]
         self._dockerd = self._spawn(command, self.log)
@@ -104,6 +128,13 @@ class Engine:
         self._dockerd.wait()
         self._dockerd = None
         self._paused = False
+
+    def kill9_containerd(self) -> None:
+        """End containerd at once; shims and containers go on."""
+        assert self._containerd is not None, "containerd is not running"
+        self._containerd.kill()
+        self._containerd.wait()
+        self._containerd = None
 
     def restart(self) -> None:
         """Stop gracefully and start again."""
@@ -150,12 +181,13 @@ class Engine:
             except DockerException:
                 pass  # an engine that doesn't answer any more; its processes are ended below
         self.stop()
-        self._containerd.terminate()
-        try:
-            self._containerd.wait(10)
-        except subprocess.TimeoutExpired:
-            self._containerd.kill()
-            self._containerd.wait()
+        if self._containerd is not None:
+            self._containerd.terminate()
+            try:
+                self._containerd.wait(10)
+            except subprocess.TimeoutExpired:
+                self._containerd.kill()
+                self._containerd.wait()
         cgroups.remove(self.cgroup)
         # A container's shim outlives containerd by design.
         for pid in processes.naming(str(self.folder)):
@@ -198,11 +230,14 @@ class Engine:
         hook.chmod(0o755)
         return bin_dir
 
-    def _start_containerd(self) -> subprocess.Popen[bytes]:
+    def start_containerd(self) -> None:
+        """Start containerd and wait until it listens."""
+        assert self._containerd is None, "containerd is running already"
         config = self.folder / "containerd.toml"
         config.write_text(_CONTAINERD_CONFIG)
         address = self.folder / "containerd.sock"
-        process = self._spawn(
+        address.unlink(missing_ok=True)
+        self._containerd = self._spawn(
             [
                 "containerd",
                 f"--config={config}",
@@ -214,7 +249,6 @@ class Engine:
             self.folder / "containerd.log",
         )
         soon(address.exists, within_s=30, what="containerd listens")
-        return process
 
     def _spawn(self, command: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
         environment = {**os.environ, "PATH": self._path, "TMPDIR": str(self.folder)}
@@ -231,10 +265,12 @@ class Engine:
             )
 
 
-def start_engine(scratch: Path | None = None, *, gpu_hook: bool = True) -> Engine:
+def start_engine(
+    scratch: Path | None = None, *, gpu_hook: bool = True, live_restore: bool = True, slow_start_s: float = 0.0
+) -> Engine:
     """A running engine with the tests' small images in it, in a new folder under ``scratch`` (default: /tmp)."""
     folder = Path(tempfile.mkdtemp(prefix="d", dir=scratch or os.environ.get("HEADWAY_TESTS_SCRATCH", "/tmp")))
-    engine = Engine(folder, gpu_hook=gpu_hook)
+    engine = Engine(folder, gpu_hook=gpu_hook, live_restore=live_restore, slow_start_s=slow_start_s)
     try:
         engine.start()
         client = engine.client()
