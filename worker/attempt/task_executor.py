@@ -463,7 +463,8 @@ class TaskExecutor:
     def report_again(self) -> None:
         """After a restart of this Worker: TaskManager may not know the attempt's progress."""
         record = self.record
-        if record.stage is AttemptStage.ENDED and record.end_report is not None and not record.discarded:
+        told = not record.discarded or wire.has_good_end(record)
+        if record.stage is AttemptStage.ENDED and record.end_report is not None and told:
             self._context.reports.submit(record.attempt, wire.stored_report(record.end_report), end=True)
         elif record.stage is AttemptStage.LIVE and record.times.process_started_at is not None:
             self._report(AttemptEventKind.PROCESS_STARTED)

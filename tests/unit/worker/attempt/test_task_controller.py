@@ -25,6 +25,7 @@ from worker.ports import ContainerFacts, ContainerState
 
 A, B = an_attempt("a"), an_attempt("b")
 DONE = EndRecord(BoxEnd.EXITED, exit_code=0, run_ns=NS)
+FAILURE = EndRecord(BoxEnd.EXITED, exit_code=1, run_ns=NS)
 
 
 def said(attempt: object = A, *, incarnation: int = 7) -> tuple[LaunchAttempt, bytes]:
@@ -242,13 +243,53 @@ async def test_a_superseded_attempt_ends_without_a_word(desk: Desk) -> None:
     assert not desk.rig.runtime.containers
 
 
-async def test_an_end_that_nobody_wants_any_more(desk: Desk) -> None:
+async def test_a_bad_end_that_nobody_wants_any_more(desk: Desk) -> None:
+    await desk.running(A)
+    desk.rig.told.away = True
+    desk.rig.runtime.end(A, FAILURE)
+    await desk.pass_time()
+    await desk.controller.discard([A])
+    await desk.pass_time(1)
+    assert not desk.controller.live()
+
+
+async def test_a_good_end_of_a_discarded_attempt_is_told_once(desk: Desk) -> None:
+    """TaskManager may still take it. Until it has answered, the attempt counts as live."""
+    await desk.running(A)
+    desk.rig.told.away = True
+    desk.rig.runtime.end(A, DONE)
+    await desk.pass_time()
+    for _ in range(2):  # with each heartbeat
+        await desk.controller.discard([A])
+        await desk.pass_time(1)
+    assert desk.controller.live() == [A]
+    desk.rig.told.away = False
+    desk.rig.told.discard = [A]
+    await desk.pass_time(10)
+    assert desk.rig.told.end_of(A) is not None
+    await desk.controller.discard([A], heard=True)
+    await desk.pass_time(1)
+    assert not desk.controller.live()
+
+
+async def test_an_attempt_that_ends_well_though_it_was_discarded_is_told(desk: Desk) -> None:
+    await desk.running(A)
+    await desk.controller.discard([A])
+    desk.rig.runtime.end(A, DONE)
+    await desk.pass_time()
+    assert desk.rig.told.kinds(A)[-1] == "SUCCEEDED"
+    assert not desk.controller.live()
+
+
+async def test_a_good_end_is_told_after_a_restart_though_it_was_discarded(desk: Desk) -> None:
     await desk.running(A)
     desk.rig.told.away = True
     desk.rig.runtime.end(A, DONE)
     await desk.pass_time()
     await desk.controller.discard([A])
-    await desk.pass_time(1)
+    await desk.restart()
+    await desk.pass_time(10)
+    assert desk.rig.told.kinds(A)[-1] == "SUCCEEDED"
     assert not desk.controller.live()
 
 
