@@ -248,6 +248,8 @@ ATTEMPT: StateMachine[AttemptState, AttemptEventKind] = StateMachine(
         (_A.STARTING, _AE.PROCESS_STARTED): _A.RUNNING,
         **{(s, _AE.STOP_REQUESTED): _A.STOPPING for s in (_A.PLACED, _A.PULLING, _A.STARTING, _A.RUNNING)},
         **{(s, e): r for s in sorted(ATTEMPT_LIVE) for e, r in _ATTEMPT_RESULTS.items()},
+        # Given up as lost, and back with a good end before its task began again.
+        (_A.LOST, _AE.SUCCEEDED): _A.SUCCEEDED,
     },
     ignored={
         (_A.PULLING, _AE.PULL_STARTED): "a repeated report: Workers report at least once",
@@ -260,7 +262,14 @@ ATTEMPT: StateMachine[AttemptState, AttemptEventKind] = StateMachine(
         (_A.STOPPING, _AE.CONTAINER_STARTING): "reported while the stop was on its way",
         (_A.STOPPING, _AE.PROCESS_STARTED): "reported while the stop was on its way",
         (_A.STOPPING, _AE.STOP_REQUESTED): "it is being stopped already",
-        **_each(ATTEMPT_ENDED, list(AttemptEventKind), "it has ended already; a late report changes nothing"),
+        **_each(
+            ATTEMPT_ENDED - {_A.LOST}, list(AttemptEventKind), "it has ended already; a late report changes nothing"
+        ),
+        **_each(
+            frozenset({_A.LOST}),
+            [e for e in AttemptEventKind if e is not _AE.SUCCEEDED],
+            "it has ended already; of late reports only a good end counts, and only while its task waits",
+        ),
     },
 )
 

@@ -120,7 +120,7 @@ async def build(
         tasks.report,
         clock,
         on_acked=lambda attempts: controller.acked(attempts),
-        on_discard=lambda attempts: background.start(controller.discard(attempts)),
+        on_discard=lambda attempts: background.start(controller.discard(attempts, heard=True)),
     )
 
     def needed_images() -> list[str]:

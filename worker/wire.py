@@ -12,6 +12,7 @@ from headway.rpc.v1 import common_pb2
 from headway.rpc.v1 import resource_manager_pb2 as rm
 from headway.rpc.v1 import task_manager_pb2 as tm
 from headway.rpc.v1 import worker_pb2 as pb
+from headway.states import AttemptEventKind
 
 from .box import StopWord
 from .model import (
@@ -155,3 +156,8 @@ def gpu(reading: GpuReading) -> rm.Gpu:
 def stored_report(data: bytes) -> tm.AttemptReport:
     """The report of a stored message."""
     return tm.AttemptReport.FromString(data)
+
+
+def has_good_end(record: AttemptRecord) -> bool:
+    """Whether an attempt ended with success, and its report is still stored."""
+    return record.end_report is not None and stored_report(record.end_report).kind == AttemptEventKind.SUCCEEDED

@@ -27,8 +27,10 @@ def config() -> None:
 def show(config_path: Path | None, section: str | None, output: str) -> None:
     """Print all values, or those of one SECTION, with their origin. Secrets are hidden."""
     from ..config import default_path, load
+    from ..config.checks import outage_borne_s
     from ..config.loading import flattened
     from ..config.sections import SECRET_KEYS
+    from ..units import format_duration
 
     loaded = load(config_path or default_path())
     rows = {}
@@ -42,6 +44,11 @@ def show(config_path: Path | None, section: str | None, output: str) -> None:
         print_json(rows)
     else:
         table(("key", "value", "from"), [(key, _text(row["value"]), row["source"]) for key, row in rows.items()])
+        if "cluster.lease_s" in rows:
+            borne = format_duration(outage_borne_s(loaded.config))
+            click.echo(
+                f"\nAn outage of TaskManager of less than {borne} ends no task (lease_s - lease_stop_s - heartbeat_s)."
+            )
 
 
 def _without_password(value: Any) -> Any:

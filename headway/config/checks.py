@@ -58,6 +58,12 @@ def problems(config: HeadwayConfig) -> Iterator[Problem]:
     yield from _limits(config)
 
 
+def outage_borne_s(config: HeadwayConfig) -> float:
+    """An outage of TaskManager of so many seconds ends no task; the answer to one heartbeat may take a moment more."""
+    cluster = config.cluster
+    return cluster.lease_s - cluster.lease_stop_s - cluster.heartbeat_s
+
+
 def _leases(config: HeadwayConfig) -> Iterator[Problem]:
     cluster = config.cluster
     if cluster.lease_s <= 3 * cluster.heartbeat_s:

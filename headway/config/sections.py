@@ -59,7 +59,11 @@ class ClusterSection(Section):
         description="where services keep databases and files of their own; never on the shared mount",
     )
     heartbeat_s: Seconds = Field(default=10.0, description="how often a Worker reports to TaskManager")
-    lease_s: Seconds = Field(default=120.0, description="a Worker that is silent for so long has lost its attempts")
+    lease_s: Seconds = Field(
+        default=120.0,
+        description="a Worker that is silent for so long has lost its attempts; an outage of TaskManager may last "
+        "`lease_s - lease_stop_s - heartbeat_s` without harm",
+    )
     lease_stop_s: Seconds = Field(
         default=30.0, description="how long before the end of the lease the launcher starts to stop the task"
     )

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
+import math
 import os
 import threading
 import time
@@ -24,10 +25,11 @@ from sqlalchemy import Connection, Engine, MetaData, create_engine, event, make_
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError
 
-from ..backoff import grown_s
+from ..backoff import Backoff, grown_s
 from ..errors import ConfigInvalid, HeadwayError, StoreUnavailable
 from ..logs import get_logger
-from .faults import translated
+from ..units import format_duration
+from .faults import StoreInUse, StoreRefused, translated
 
 log = get_logger(__name__)
 T = TypeVar("T")
@@ -38,6 +40,9 @@ _BUSY_TIMEOUT_S = 5.0
 _DEFER_S = 0.5
 _LONGEST_DEFER_S = 10.0  # after failures
 _LOCK_WAIT_S = 10.0
+_FIRST_WAIT_S = 0.2  # for a server that is away at the start
+_LONGEST_WAIT_S = 5.0
+_TELL_EVERY_S = 30.0
 
 
 def after_commit(conn: Connection, call: Callable[[], None]) -> None:
@@ -83,18 +88,41 @@ class Database:
         `url` is a path, `sqlite:///path` or `postgresql://…`. The room's migrations run unless `metadata` is
         given, which then creates its tables (for tests). On PostgreSQL each room has a schema of its own.
 
+        A PostgreSQL server that is away or recovers is waited for, and the log says so: machines may start in any
+        order. The caller may be cancelled meanwhile.
+
         Raises:
             ConfigInvalid: the URL makes no sense.
             StoreUnavailable: it can't be opened, or another process has it.
+            StoreRefused: the server does not take this user, or has no such database.
             DatabaseTooNew: a newer Headway wrote it.
         """
         db = cls(parse_url(url), room)
         try:
-            await db._in_writer(lambda: db._prepare(metadata))
+            await db._prepare_once_there(metadata)
         except BaseException:
             await db.close()
             raise
         return db
+
+    async def _prepare_once_there(self, metadata: MetaData | None) -> None:
+        pauses = Backoff(_FIRST_WAIT_S, _LONGEST_WAIT_S)
+        began_s = time.monotonic()
+        told_s = -math.inf
+        while True:
+            try:
+                await self._in_writer(lambda: self._prepare(metadata))
+                break
+            except StoreUnavailable as error:
+                if self.path is not None or isinstance(error, StoreRefused | StoreInUse):
+                    raise
+                if time.monotonic() - told_s >= _TELL_EVERY_S:
+                    told_s = time.monotonic()
+                    waited = format_duration(round(told_s - began_s))
+                    log.warning("store.waited_for", room=self.room, waited=waited, reason=f"Waits, since {error}")
+            await asyncio.sleep(pauses.next_s())
+        if told_s > -math.inf:
+            log.info("store.there", room=self.room, waited=format_duration(round(time.monotonic() - began_s)))
 
     async def close(self) -> None:
         """Finishes what was handed in, then lets go of the file. Safe to call twice."""
@@ -346,5 +374,5 @@ def _retry_until_true(attempt: Callable[[], bool], place: str) -> None:
     give_up_at = time.monotonic() + _LOCK_WAIT_S
     while not attempt():
         if time.monotonic() > give_up_at:
-            raise StoreUnavailable(f"{place} is in use by another process; stop that one first.")
+            raise StoreInUse(f"{place} is in use by another process; stop that one first.")
         time.sleep(0.1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sqlite3
 from collections.abc import Iterator
 
@@ -21,6 +22,25 @@ class StoreDamaged(HeadwayError):
     code = "DATA_LOSS"
     slug = "store-damaged"
     title = "The database is damaged"
+
+
+class StoreRefused(StoreUnavailable):
+    """The server answers, but it will not have this user or lacks the database: waiting does not help."""
+
+    slug = "store-refused"
+    title = "The database refuses the connection"
+
+
+class StoreInUse(StoreUnavailable):
+    """Another process has the database."""
+
+
+# While a connection is made, the driver passes on the server's words alone, without their code.
+_REFUSED = re.compile(
+    r"(password|peer|ident) authentication failed|no password supplied|no pg_hba\.conf entry|"
+    r"permission denied for database|(role|database) \".*\" (does not exist|is not permitted to log in)",
+    re.IGNORECASE,
+)
 
 
 @contextlib.contextmanager
@@ -48,6 +68,8 @@ def _of_driver(
     state = getattr(orig, "sqlstate", None) or ""
     if state in ("53100", "53200"):
         return StoreFull(f"The disk or memory of {place} is full; nothing was stored.")
+    if state[:2] in ("28", "3D") or (not state and _REFUSED.search(str(orig))):
+        return StoreRefused(f"{place} refuses the connection: {_first_line(orig)}")
     # 08 connection, 53 resources, 57P shutdown, 40 serialisation and deadlock, 25006 a standby.
     if disconnected or state[:2] in ("08", "53", "40") or state[:3] == "57P" or state == "25006":
         return StoreUnavailable(f"{place} does not answer: {_first_line(orig)}")

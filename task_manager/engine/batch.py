@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from headway.errors import HeadwayError
-from headway.ids import TaskId
+from headway.ids import AttemptId, TaskId
 
 from . import extension, leases, node_events, queue_pass, reports
 from .commands import on_command
@@ -27,6 +27,7 @@ from .events import (
     TimePassed,
 )
 from .scheduling_commands import on_set_scheduling, save_policy_state, save_policy_state_if_due
+from .state import EngineState
 from .turn import Turn
 
 # Ends are applied before arrivals, so that the pass can use what they free.
@@ -87,6 +88,17 @@ def _apply_one(turn: Turn, event: Event) -> Any:
             for node_id, lease in list(turn.state.leases.items()):
                 turn.state.put_lease(node_id, leases.suspend(lease))
     return None
+
+
+def late_attempts(state: EngineState, events: Sequence[Event]) -> set[AttemptId]:
+    """Ended attempts of the database that the batch needs: their end came late, and may count."""
+    return {
+        report.attempt
+        for event in events
+        if isinstance(event, AttemptReports)
+        for report in event.reports
+        if reports.may_count_late(state.tasks.get(report.attempt.task), report)
+    }
 
 
 def named_tasks(events: Sequence[Event]) -> Iterable[TaskId]:

@@ -23,13 +23,13 @@ from .. import clocks
 from ..clocks import ClockReading, SteadyOffset
 from ..decisions.recorder import FrameRecord, FrameRecorder
 from ..hub import QueueEventHub
-from ..model import Task
+from ..model import Attempt, Task
 from ..order.policy import Policy
 from ..planning.limit_checks import contradictions
 from ..settings import TaskManagerSettings
 from ..store import confirmation_store, queue_store
 from . import confirmation, extension, node_events
-from .batch import apply, named_tasks
+from .batch import apply, late_attempts, named_tasks
 from .events import (
     Event,
     ExtendOrder,
@@ -160,13 +160,19 @@ class Engine:
                 await self._reload()
                 self._resend_orders()
             past = await self._load_past_tasks(events)
+            past_attempts = await self._load_late_attempts(events)
             state = self.state
             reading = self.read_clocks()
             self._check_for_sleep(reading)
             steady_offset = self._updated_steady_offset(events, reading)
             state.begin(reading, clocks.ahead_s(steady_offset, reading))
             turn = Turn(
-                state, self.settings, past, planned_stop=self._planned_stop, scheduling_choice=self.scheduling_choice
+                state,
+                self.settings,
+                past,
+                past_attempts,
+                planned_stop=self._planned_stop,
+                scheduling_choice=self.scheduling_choice,
             )
             waiting_before = state.waiting_count
             try:
@@ -214,6 +220,12 @@ class Engine:
         if not unknown:
             return {}
         return await self._db.read(lambda conn: queue_store.load_tasks(conn, unknown))
+
+    async def _load_late_attempts(self, events: Sequence[Event]) -> dict[AttemptId, Attempt]:
+        late = late_attempts(self.state, events)
+        if not late:
+            return {}
+        return await self._db.read(lambda conn: queue_store.load_named_attempts(conn, late))
 
     def _updated_steady_offset(self, events: Sequence[Event], reading: ClockReading) -> SteadyOffset | None:
         found = self._steady_offset

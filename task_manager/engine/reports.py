@@ -1,7 +1,8 @@
 """What Workers say about attempts: reports, answers to launches, heartbeats.
 
 The fence is the attempt's number. A Worker is believed about the current attempt only. It is told to discard attempts
-that were declared lost here. The end of the current attempt is never discarded, however often it is reported.
+that were declared lost here. The end of the current attempt is never discarded, however often it is reported. A good
+end of a lost attempt counts as long as its task has not begun again.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from headway.model.attempt_facts import merged
 from headway.model.reasons import EndReason, EndWord
 from headway.states import ATTEMPT, AttemptEventKind, AttemptState
 
-from ..model import Attempt
+from ..model import Attempt, Task
 from . import confirmation, extension, leases
 from .events import (
     AcceptedLaunch,
@@ -43,12 +44,14 @@ _ENDS = frozenset(
     }
 )
 
+_CAME_LATE = "It had been given up as lost. Its end came later, while its task still waited, and counts."
+
 
 def on_report(turn: Turn, report: AttemptReport) -> bool:
     """Takes one report; answers whether the Worker is to discard the attempt."""
     attempt = turn.state.attempt(report.attempt)
     if attempt is None:
-        return turn.is_disowned(report.attempt)
+        return turn.is_disowned(report.attempt) and not _took_late_success(turn, report)
     if attempt.node_id != report.node_id:
         return True
     try:
@@ -70,6 +73,36 @@ def on_report(turn: Turn, report: AttemptReport) -> bool:
     if known != attempt:
         turn.state.put_attempt(known)
     return False
+
+
+def _took_late_success(turn: Turn, report: AttemptReport) -> bool:
+    """Whether the good end of an attempt that was given up as lost came in time: while its task still waits."""
+    lost = turn.past_attempts.get(report.attempt)
+    if lost is None or not may_count_late(turn.state.tasks.get(report.attempt.task), report):
+        return False
+    if report.reason is None or lost.state is not AttemptState.LOST or lost.node_id != report.node_id:
+        return False
+    if lost.generation != turn.state.tasks[report.attempt.task].generation:
+        return False
+    ended = _with_facts(lost, report, ATTEMPT.after(lost.state, AttemptEventKind.SUCCEEDED))
+    ended = replace(ended, reason=report.reason, warnings=(*ended.warnings, _CAME_LATE))
+    turn.take_late_success(ended, report.reason)
+    return True
+
+
+def may_count_late(task: Task | None, report: AttemptReport) -> bool:
+    """Whether a report is the good end of the newest attempt of a task that waits, so that it may count though the
+    attempt was given up as lost."""
+    return (
+        report.kind == AttemptEventKind.SUCCEEDED
+        and report.reason is not None
+        and report.reason.succeeded
+        and task is not None
+        and task.waiting
+        and task.cancel_by is None
+        and task.attempt == report.attempt.number
+        and report.attempt.number in task.disowned
+    )
 
 
 def _runs_since(turn: Turn, attempt: Attempt) -> None:

@@ -45,12 +45,14 @@ class OutgoingTaskEvent:
 class Turn:
     """The state as it is being changed, and what has to be done once the changes are on disk.
 
-    ``past``: tasks of the database that this batch names and that are not in the state.
+    ``past``: tasks of the database that this batch names and that are not in the state. ``past_attempts``: likewise
+    ended attempts whose late end may count.
     """
 
     state: EngineState
     settings: TaskManagerSettings
     past: Mapping[TaskId, Task] = field(default_factory=dict)
+    past_attempts: Mapping[AttemptId, Attempt] = field(default_factory=dict)
     specs: dict[TaskId, bytes] = field(default_factory=dict)  # of tasks enqueued in this turn
     outgoing: list[OutgoingTaskEvent] = field(default_factory=list)
     launches: list[AttemptId] = field(default_factory=list)
@@ -168,6 +170,15 @@ class Turn:
             settings=self.settings.retry,
         )
         self._follow(decision, task, ended, reason)
+
+    def take_late_success(self, attempt: Attempt, reason: EndReason) -> None:
+        """Ends the waiting task of a lost attempt whose good end came after all."""
+        self.state.put_attempt(attempt)
+        task = self.state.tasks[attempt.id.task]
+        # Its Worker is not to discard it any more.
+        task = replace(task, disowned=tuple(n for n in task.disowned if n != attempt.id.number))
+        self.end_task(task, TaskState.SUCCEEDED, reason, attempt)
+        log.info("attempt.late_success", attempt=str(attempt.id), node=attempt.node_id)
 
     def refuse_attempt(self, attempt: Attempt, sentence: str) -> None:
         """Ends an attempt that its Worker did not take: the task waits again and loses no retry."""

@@ -257,6 +257,18 @@ def load_attempts(
     return [attempt_of(row) for row in conn.execute(query)]
 
 
+def load_named_attempts(conn: Connection, ids: Iterable[AttemptId]) -> dict[AttemptId, Attempt]:
+    """Those of the attempts that the database has, in any state."""
+    wanted = set(ids)
+    found = {}
+    for part in _parts({attempt_id.task for attempt_id in wanted}):
+        for row in conn.execute(select(attempts).where(_one_of(attempts, part))):
+            attempt_id = AttemptId(TaskId(JobId(row.job_id), row.name), row.number)
+            if attempt_id in wanted:
+                found[attempt_id] = attempt_of(row)
+    return found
+
+
 def load_attempt(conn: Connection, task_id: TaskId, number: int) -> Attempt | None:
     """One attempt; number 0 is the latest."""
     query = select(attempts).where(attempts.c.job_id == task_id.job_id, attempts.c.name == task_id.name)

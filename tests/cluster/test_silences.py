@@ -86,6 +86,27 @@ def test_without_task_manager_for_longer_than_a_lease_tasks_stop_and_are_queued_
         assert [len(attempts(client, job)) for job in (*first, later)] == [2, 2, 1]
 
 
+def test_a_good_end_that_comes_late_counts_while_the_task_still_waits(tmp_path: Path):
+    """Its Worker was away for longer than a lease. The task ended well meanwhile, and nobody else could begin it."""
+    with a_cluster(tmp_path, workers=2, **QUICK, worker__cpus=1, worker__memory_bytes=8 << 30) as cluster:
+        client = cluster.client
+        blocker, job = submitted(client, 600, resources=WHOLE_NODE), submitted(client, 5, resources=WHOLE_NODE)
+        all_run(client, blocker, job)
+        under_lease(cluster)
+        time.sleep(1.5)
+        (first,) = attempts(client, job)
+        cluster.kill9(first["node_id"])
+        soon(lambda: attempts(client, job)[0]["state"] == "LOST", within_s=40, what="its lease is over")
+        assert state(client, job) == "QUEUED"
+        cluster.start(first["node_id"])
+        assert client.wait(job, timeout_s=60)["state"] == "SUCCEEDED"
+        (first,) = attempts(client, job)
+        assert first["state"] == "SUCCEEDED"
+        assert state(client, blocker) == "RUNNING"
+        # The node takes work again.
+        assert client.wait(submitted(client, 0, resources=WHOLE_NODE), timeout_s=60)["state"] == "SUCCEEDED"
+
+
 def test_a_planned_stop_of_task_manager_ends_nothing_however_long(tmp_path: Path):
     with a_cluster(tmp_path, workers=2, **QUICK) as cluster:
         client = cluster.client

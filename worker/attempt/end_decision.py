@@ -40,6 +40,7 @@ class EndEvidence:
     overran: bool = False  # the launcher did not end it in time, so the Worker killed it
     ever_started: bool = False  # the user's process has run
     rebooted: bool = False  # the machine has rebooted since the start
+    alone_s: float = 0.0  # for so long it may run on without an answer from TaskManager
     engine_was_away: bool = False  # the engine stopped or started around the end, so it may be who ended it
 
 
@@ -70,7 +71,8 @@ def decide(record: EndRecord | None, container: ContainerFacts, evidence: EndEvi
                 EndWord.NODE_LOST,
                 record.exit_code,
                 record.signal,
-                f"{evidence.node} lost contact with Headway for too long, so it ended the task itself.",
+                f"{evidence.node} had no answer from Headway for {format_duration(evidence.alone_s)}, so it ended the "
+                "task itself.",
             )
         case BoxEnd.LOG_LIMIT:
             limit = format_size(evidence.log_limit_bytes)

@@ -97,7 +97,7 @@ class AttemptFinish:
         record.stage = AttemptStage.ENDED
         await self._put(proven=end is not None or record.stop is not None)
         log.info("attempt.ended", attempt=str(record.attempt), reason=decision.reason.word.value)
-        if record.discarded:
+        if record.discarded and not wire.has_good_end(record):
             self.acked.set()
         else:
             context.reports.submit(record.attempt, report, end=True)

@@ -26,9 +26,13 @@ def lease_after_answer(*, sent_s: float, lease_s: float, enforced: bool, stop_s:
     """The lease that an answered heartbeat gives. ``sent_s`` is the boot clock when it was sent."""
     if not enforced:
         return Lease()
+    return Lease(round((sent_s + usable_s(lease_s, stop_s)) * _NS))
+
+
+def usable_s(lease_s: float, stop_s: float) -> float:
+    """For how long after an answered heartbeat was sent the launchers let their attempts run."""
     # A test cluster's lease may be shorter than the ordinary stop time.
-    usable_s = lease_s - min(stop_s, lease_s / 2)
-    return Lease(round((sent_s + usable_s) * _NS))
+    return lease_s - min(stop_s, lease_s / 2)
 
 
 def later_lease(one: Lease, other: Lease) -> Lease:

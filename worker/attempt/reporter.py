@@ -8,7 +8,7 @@ again until TaskManager has answered, also by a restarted Worker.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 
 from headway.backoff import Backoff
 from headway.clock import Clock
@@ -29,7 +29,10 @@ Send = Callable[[Sequence[tm.AttemptReport]], Awaitable[Sequence[AttemptId]]]
 
 
 class AttemptReporter:
-    """See the module. ``send`` delivers a batch and returns what to discard. After a HeadwayError it is tried again."""
+    """See the module. ``send`` delivers a batch and returns what to discard. After a HeadwayError it is tried again.
+
+    ``on_acked`` gets the ends that were taken. ``on_discard`` gets all that TaskManager does not want.
+    """
 
     def __init__(
         self,
@@ -101,7 +104,7 @@ class AttemptReporter:
                 await wait(self._retry, pause_s, self._clock)
                 continue
             pauses.reset()
-            self._delivered(batch)
+            self._delivered(batch, discard)
             if discard:
                 self._on_discard(discard)
 
@@ -111,7 +114,7 @@ class AttemptReporter:
         due = [a for a in self._waiting if a in self._ends or self._since[a] <= before]
         return {attempt: self._waiting[attempt] for attempt in due[:_MAX_BATCH]}
 
-    def _delivered(self, batch: dict[AttemptId, tm.AttemptReport]) -> None:
+    def _delivered(self, batch: dict[AttemptId, tm.AttemptReport], discard: Collection[AttemptId]) -> None:
         acked = []
         for attempt, report in batch.items():
             # A newer one may have come while this was on its way.
@@ -120,6 +123,7 @@ class AttemptReporter:
                 self._since.pop(attempt, None)
                 if attempt in self._ends:
                     self._ends.discard(attempt)
-                    acked.append(attempt)
+                    if attempt not in discard:
+                        acked.append(attempt)
         if acked:
             self._on_acked(acked)

@@ -179,15 +179,21 @@ class TaskController:
         with contextlib.suppress(HeadwayError):  # the stop is under way; perhaps this disk is the full one
             await self.stop([(attempt, StopWord.DISK_FULL)])
 
-    async def discard(self, attempts: Sequence[AttemptId]) -> None:
-        """End superseded attempts, and report no end of them. Safe twice."""
+    async def discard(self, attempts: Sequence[AttemptId], *, heard: bool = False) -> None:
+        """End superseded attempts, and report no end of them. Safe twice.
+
+        A good end is told once all the same: it still counts if the task has not begun again. ``heard``: TaskManager
+        said so in its answer to a report.
+        """
         for attempt in attempts:
             record = self._records.get(attempt)
-            if record is None or record.stage in (AttemptStage.ACKED, AttemptStage.DONE):
+            if record is None or record.stage is AttemptStage.DONE:
                 continue
             if not record.discarded:
                 log.info("attempt.discarded", attempt=str(attempt))
             record.discarded = True
+            if record.stage is AttemptStage.ACKED or (not heard and wire.has_good_end(record)):
+                continue
             self._context.reports.withdraw(attempt)
             executor = self._executors.get(attempt)
             if executor is not None and record.stage is AttemptStage.ENDED:
@@ -196,8 +202,11 @@ class TaskController:
             await self.stop([(attempt, StopWord.SUPERSEDED) for attempt in attempts if attempt in self._records])
 
     def acked(self, attempts: Sequence[AttemptId]) -> None:
-        """TaskManager has stored these ends."""
+        """TaskManager has stored these ends. It has taken those that it had told to discard, too."""
         for attempt in attempts:
+            record = self._records.get(attempt)
+            if record is not None:
+                record.discarded = False
             executor = self._executors.get(attempt)
             if executor is not None:
                 executor.acked()

@@ -29,7 +29,7 @@ from .context import ExecutorContext
 from .end_decision import EndEvidence
 from .finish import AttemptFinish, begin_copy
 from .launch_spec import argv, dataset_versions, launch_spec, working_dir
-from .leases import Lease, first_lease
+from .leases import Lease, first_lease, usable_s
 from .platform_log import platform_log_line
 from .time_limit import TimeLimit
 
@@ -447,6 +447,7 @@ class TaskExecutor:
             overran=self._overran,
             ever_started=record.times.process_started_at is not None,
             rebooted=self._rebooted or (bool(record.boot_id) and record.boot_id != self._context.boot_id),
+            alone_s=usable_s(launch.lease_s, self._context.limits.lease_stop_s),
             engine_was_away=engine_was_away,
         )
 
@@ -468,7 +469,8 @@ class TaskExecutor:
     def report_again(self) -> None:
         """After a restart of this Worker: TaskManager may not know the attempt's progress."""
         record = self.record
-        if record.stage is AttemptStage.ENDED and record.end_report is not None and not record.discarded:
+        told = not record.discarded or wire.has_good_end(record)
+        if record.stage is AttemptStage.ENDED and record.end_report is not None and told:
             self._context.reports.submit(record.attempt, wire.stored_report(record.end_report), end=True)
         elif record.stage is AttemptStage.LIVE and record.times.process_started_at is not None:
             self._report(AttemptEventKind.PROCESS_STARTED)

@@ -8,18 +8,20 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
 from sqlalchemy import Column, Integer, MetaData, Table, Text, insert, select, text
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import IntegrityError, OperationalError
 
+from headway import logs
 from headway.errors import ConfigInvalid, StoreFull, StoreUnavailable
 from headway.store import Database, after_commit
 from headway.store.database import parse_url
-from headway.store.faults import StoreDamaged
+from headway.store.faults import StoreDamaged, StoreRefused, translated
 from tests.support.ports import free_port
 
 if TYPE_CHECKING:
@@ -207,11 +209,64 @@ async def test_rooms_share_a_database_without_meeting(postgres: Postgres) -> Non
 
 
 @pytest.mark.postgres
-async def test_a_server_that_is_not_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_that_is_not_there_is_waited_for_with_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     url = f"postgresql://u:geheim@127.0.0.1:{free_port()}/d"
-    with pytest.raises(StoreUnavailable, match="does not answer") as caught:
-        await Database.open(url, room="job_manager", metadata=metadata)
+    logs.setup(service="test", fmt="text")
+    opening = asyncio.create_task(Database.open(url, room="job_manager", metadata=metadata))
+    await asyncio.sleep(2)
+    assert not opening.done()
+    opening.cancel()
+    await asyncio.wait([opening], timeout=2)
+    assert opening.cancelled(), "a stop is not delayed"
+    told = capsys.readouterr().err
+    assert told.count("does not answer") == 1
+    assert "geheim" not in told
+
+
+@pytest.mark.postgres
+async def test_a_server_that_comes_later_is_used(postgres: Postgres) -> None:
+    url = postgres.tcp_url(postgres.new_database())
+    postgres.kill9()
+    opening = asyncio.create_task(Database.open(url, room="job_manager", metadata=metadata))
+    await asyncio.sleep(1)
+    assert not opening.done()
+    # After a kill it recovers for a while, and says so.
+    await asyncio.to_thread(postgres.start)
+    db = await asyncio.wait_for(opening, 20)
+    await add(db, "later")
+    assert await names(db) == ["later"]
+    await db.close()
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize(
+    "change", [lambda url: f"{url}x", lambda url: url.replace("headway@", "nobody:geheim@")], ids=["database", "user"]
+)
+async def test_what_waiting_can_not_mend_is_said_at_once(postgres: Postgres, change: Callable[[str], str]) -> None:
+    with pytest.raises(StoreRefused, match="does not exist") as caught:
+        await Database.open(change(postgres.tcp_url("postgres")), room="job_manager", metadata=metadata)
     assert "geheim" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("said", "final"),
+    [
+        ('connection failed: FATAL:  password authentication failed for user "headway"', True),
+        ("connection failed: fe_sendauth: no password supplied", True),
+        ('connection failed: FATAL:  no pg_hba.conf entry for host "10.0.0.1", user "u", database "d"', True),
+        ('connection failed: FATAL:  database "d" does not exist', True),
+        ('connection failed: FATAL:  role "u" is not permitted to log in', True),
+        ("connection failed: FATAL:  the database system is starting up", False),
+        ("connection failed: FATAL:  the database system is not yet accepting connections", False),
+        ("connection failed: FATAL:  sorry, too many clients already", False),
+        ("connection failed: Connection refused", False),
+        ("failed to resolve host 'db': [Errno -3] Temporary failure in name resolution", False),
+    ],
+)
+def test_what_is_worth_waiting_for(said: str, final: bool) -> None:
+    with pytest.raises(StoreUnavailable) as caught, translated("the database", None):
+        raise OperationalError("", {}, psycopg.OperationalError(said))
+    assert isinstance(caught.value, StoreRefused) is final
 
 
 # -- SQLite alone ------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -400,6 +401,70 @@ async def test_a_node_that_is_declared_lost_gives_its_tasks_back(rig: TaskManage
     assert await rig.end(first) == [first]
     assert rig.running() == [second]
     assert rig.only_attempt(tid("t")) == second
+
+
+async def a_lost_attempt(rig: TaskManagerRig, **fields: Any) -> AttemptId:
+    """Its task waits, since no other node has a GPU."""
+    await rig.nodes(a_node("n1", gpus=1), a_node("n2"))
+    await rig.enqueue(a_task(gpus=1, **fields))
+    await rig.nodes(a_node("n1", gpus=1, health=NodeHealth.DOWN), a_node("n2"))
+    assert await rig.engine.submit(NodeDeclaredLost(a_node("n1").id, "root")) == 1
+    await rig.settle()
+    assert rig.state(tid("t")) == "QUEUED"
+    return AttemptId(tid("t"), 1)
+
+
+async def test_a_late_good_end_counts_while_its_task_still_waits(rig: TaskManagerRig) -> None:
+    first = await a_lost_attempt(rig)
+    assert (await rig.beat("n1", live=(first,))).discard == (first,)
+    assert await rig.end(first) == []
+    assert (await rig.told())[-1] == ("t", "SUCCEEDED", 1, "exited")
+    assert rig.state(tid("t")) == "gone"
+    (part,) = [part async for part in rig.queries.attempts(tid("t").job_id, [])]
+    (view,) = part.attempts
+    assert (view.state, view.reason.word) == ("SUCCEEDED", "exited")
+    assert "given up as lost" in view.warnings[0]
+    # It is told again, and listed until the answer arrives.
+    assert await rig.end(first) == []
+    assert (await rig.beat("n1", live=(first,))).discard == ()
+    await rig.restart()
+    assert rig.state(tid("t")) == "gone"
+    assert await rig.end(first) == []
+
+
+async def test_a_node_stays_closed_until_it_no_longer_lists_what_was_lost(rig: TaskManagerRig) -> None:
+    first = await a_lost_attempt(rig)
+    await rig.nodes(a_node("n1", gpus=1), a_node("n2"))
+    await rig.beat("n1", live=(first,))
+    assert "still has to end" in rig.engine.state.unconfirmed[a_node("n1").id]
+    assert rig.running() == []
+    await rig.beat("n1", live=())
+    assert rig.running() == [AttemptId(tid("t"), 2)]
+
+
+@pytest.mark.parametrize("reason", [exited(1), EndReason(EndWord.TIMED_OUT), None])
+async def test_a_late_end_that_is_not_good_does_not_count(rig: TaskManagerRig, reason: EndReason | None) -> None:
+    first = await a_lost_attempt(rig)
+    kind = "SUCCEEDED" if reason is None else reason.attempt_state.value
+    assert await rig.report(first, kind, reason=reason) == [first]
+    assert rig.state(tid("t")) == "QUEUED"
+
+
+async def test_a_late_good_end_of_another_node_or_attempt_does_not_count(rig: TaskManagerRig) -> None:
+    first = await a_lost_attempt(rig)
+    assert await rig.end(first, node="n2") == [first]
+    assert await rig.end(AttemptId(tid("t"), 2)) == [AttemptId(tid("t"), 2)]
+    assert rig.state(tid("t")) == "QUEUED"
+
+
+async def test_a_late_good_end_of_a_cancelled_or_retried_task_does_not_count(rig: TaskManagerRig) -> None:
+    first = await a_lost_attempt(rig)
+    await rig.cancel(tid("t"))
+    assert await rig.end(first) == [first]
+    await rig.enqueue(a_task(gpus=1, generation=2))
+    assert rig.state(tid("t")) == "QUEUED"
+    assert await rig.end(first) == [first]
+    assert rig.state(tid("t")) == "QUEUED"
 
 
 async def test_nodes_that_may_not_take_work_get_none(rig: TaskManagerRig) -> None:

@@ -124,3 +124,8 @@ def test_dropped_output_is_a_warning() -> None:
 def test_numbers_that_help_are_in_the_sentence() -> None:
     assert "128MiB" in decide(EndRecord(E.EXITED, signal=9, oom_kills=1), GONE, CONTEXT).reason.sentence
     assert "10m" in decide(EndRecord(E.TIMED_OUT), GONE, CONTEXT).reason.sentence
+
+
+def test_an_end_for_want_of_an_answer_says_how_long_it_was_waited_for() -> None:
+    reason = decide(EndRecord(E.LEASE_EXPIRED, signal=15), GONE, replace(CONTEXT, alone_s=90)).reason
+    assert f"{CONTEXT.node} had no answer from Headway for 1m30s, so it ended the task itself." in reason.sentence

@@ -25,6 +25,7 @@ from worker.ports import ContainerFacts, ContainerState
 
 A, B = an_attempt("a"), an_attempt("b")
 DONE = EndRecord(BoxEnd.EXITED, exit_code=0, run_ns=NS)
+FAILURE = EndRecord(BoxEnd.EXITED, exit_code=1, run_ns=NS)
 
 
 def said(attempt: object = A, *, incarnation: int = 7) -> tuple[LaunchAttempt, bytes]:
@@ -265,13 +266,53 @@ async def test_a_superseded_attempt_ends_without_a_word(rig: ControllerRig) -> N
     assert not rig.parts.runtime.containers
 
 
-async def test_an_end_that_nobody_wants_any_more(rig: ControllerRig) -> None:
+async def test_a_bad_end_that_nobody_wants_any_more(rig: ControllerRig) -> None:
+    await rig.running(A)
+    rig.parts.told.away = True
+    rig.parts.runtime.end(A, FAILURE)
+    await rig.pass_time()
+    await rig.controller.discard([A])
+    await rig.pass_time(1)
+    assert not rig.controller.live()
+
+
+async def test_a_good_end_of_a_discarded_attempt_is_told_once(rig: ControllerRig) -> None:
+    """TaskManager may still take it. Until it has answered, the attempt counts as live."""
+    await rig.running(A)
+    rig.parts.told.away = True
+    rig.parts.runtime.end(A, DONE)
+    await rig.pass_time()
+    for _ in range(2):  # with each heartbeat
+        await rig.controller.discard([A])
+        await rig.pass_time(1)
+    assert rig.controller.live() == [A]
+    rig.parts.told.away = False
+    rig.parts.told.discard = [A]
+    await rig.pass_time(10)
+    assert rig.parts.told.end_of(A) is not None
+    await rig.controller.discard([A], heard=True)
+    await rig.pass_time(1)
+    assert not rig.controller.live()
+
+
+async def test_an_attempt_that_ends_well_though_it_was_discarded_is_told(rig: ControllerRig) -> None:
+    await rig.running(A)
+    await rig.controller.discard([A])
+    rig.parts.runtime.end(A, DONE)
+    await rig.pass_time()
+    assert rig.parts.told.kinds(A)[-1] == "SUCCEEDED"
+    assert not rig.controller.live()
+
+
+async def test_a_good_end_is_told_after_a_restart_though_it_was_discarded(rig: ControllerRig) -> None:
     await rig.running(A)
     rig.parts.told.away = True
     rig.parts.runtime.end(A, DONE)
     await rig.pass_time()
     await rig.controller.discard([A])
-    await rig.pass_time(1)
+    await rig.restart()
+    await rig.pass_time(10)
+    assert rig.parts.told.kinds(A)[-1] == "SUCCEEDED"
     assert not rig.controller.live()
 
 
