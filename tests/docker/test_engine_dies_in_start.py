@@ -6,7 +6,6 @@ long moment in which the program runs and dockerd has not noted it.
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,76 +13,63 @@ from typing import Any
 
 import pytest
 
-from tests.docker.conftest import DOCKER_SETTINGS, Jobs, a_task
+from tests.docker.conftest import DOCKER_SETTINGS, Jobs
 from tests.docker.test_bad_days import LEASES
-from tests.support import images
 from tests.support.cluster import a_cluster
-from tests.support.dockerd import Engine
-from tests.support.scratch import short_folder
+from tests.support.dockerd import Engine, start_engine
+from tests.support.ticking import import_ticker, read_file, still_runs, ticking_task
 from tests.support.waiting import soon
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
-_WRAPPER = """#!/bin/sh
-runc "$@"
-rc=$?
-case " $* " in *" start "*) sleep 1.5;; esac
-exit $rc
-"""
-_TICKS = (
-    "n=0; while [ $n -lt {seconds} ]; do read up rest < /proc/uptime; echo $up >> /root/nfs/{file}; "
-    "n=$((n+1)); sleep 1; done; echo done"
-)
+SLOW_S = 1.5
 
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[Engine]:
-    folder = short_folder("w")
-    wrapper = folder / "slow-runc"
-    wrapper.write_text(_WRAPPER)
-    wrapper.chmod(0o755)
-    with Engine(folder, options=[f"--add-runtime=slow={wrapper}", "--default-runtime=slow"]) as engine:
+    with start_engine(slow_start_s=SLOW_S) as engine:
         client = engine.client()
         try:
-            images.import_busybox(client)
+            import_ticker(client)
         finally:
             client.close()
         yield engine
 
 
-@pytest.fixture
-def rig(tmp_path: Path, engine: Engine) -> Iterator[Jobs]:
+@pytest.fixture(scope="module")
+def rig(tmp_path_factory: pytest.TempPathFactory, engine: Engine) -> Iterator[Jobs]:
     settings: dict[str, Any] = {**DOCKER_SETTINGS, **LEASES, "worker__docker_host": engine.url}
-    with a_cluster(tmp_path, worker__pull_images=False, worker__engine_timeout_s=10, **settings) as cluster:
-        jobs = Jobs(cluster, engine)
-        jobs.home().mkdir(exist_ok=True)
-        yield jobs
+    folder = tmp_path_factory.mktemp("rig")
+    with a_cluster(
+        folder,
+        worker__pull_images=False,
+        worker__engine_timeout_s=10,
+        task_manager__platform_retry_delay_s=0.5,
+        **settings,
+    ) as cluster:
+        yield Jobs(cluster, engine)
     engine.remove_containers()
 
 
-def begin(rig: Jobs, name: str, seconds: int = 12) -> tuple[str, Path]:
-    """A task that ticks once a second into a file of its own; waits until the first tick is there."""
-    ticks = rig.home() / name
-    job = rig.begin(a_task(_TICKS.format(seconds=seconds, file=name)))
-    soon(ticks.exists, within_s=60, every_s=0.01, what="the program runs")
-    return job, ticks
+def begin(rig: Jobs, name: str, *, ticks: int = 16) -> tuple[str, Path]:
+    """A task that ticks twice a second; waits until its program has begun."""
+    job, file = rig.begin(ticking_task(name, ticks=ticks)), rig.home() / name
+    soon(file.exists, within_s=60, every_s=0.01, what="the program runs")
+    return job, file
 
 
-def assert_ran_once(rig: Jobs, job: str, ticks: Path, seconds: int = 12) -> None:
+def assert_ran_once(rig: Jobs, job: str, file: Path) -> None:
     task = rig.ended(job, within_s=90)
     assert (task["state"], len(task["attempts"])) == ("SUCCEEDED", 1), (task["reason"], task["attempts"])
-    moments = [float(line) for line in ticks.read_text().split()]
-    gaps = [later - earlier for earlier, later in itertools.pairwise(moments)]
-    assert len(moments) == seconds
-    assert min(gaps) > 0.5, "two of it ran at the same time"
+    told = read_file(file)
+    assert (told.begun, told.ended, told.at_once) == (("1",), ("1",), False)
     assert rig.out(task) == b"done\n"
-    rig.none_is_left(within_s=60)
 
 
 @pytest.mark.parametrize("worker_too", [False, True])
 def test_what_the_engine_did_not_note_runs_on_and_counts(rig: Jobs, worker_too: bool) -> None:
     """It was started a second time beside itself, was in no list, and held GPUs that were booked to others."""
-    job, ticks = begin(rig, f"ticks-{worker_too}")
+    job, file = begin(rig, f"noted-{worker_too}".lower())
     rig.engine.kill9()
     if worker_too:
         rig.cluster.kill9("n1")
@@ -91,31 +77,37 @@ def test_what_the_engine_did_not_note_runs_on_and_counts(rig: Jobs, worker_too: 
     rig.engine.start()
     if worker_too:
         rig.cluster.start("n1")
-    assert_ran_once(rig, job, ticks)
+    assert_ran_once(rig, job, file)
+    rig.none_is_left(within_s=60)
 
 
 def test_what_the_engine_did_not_note_is_cancelled_through_its_box(rig: Jobs) -> None:
-    job, ticks = begin(rig, "cancelled", seconds=60)
+    job, file = begin(rig, "cancelled", ticks=120)
     rig.engine.kill9()
-    time.sleep(1)
-    rig.cluster.client.act("cancel", job)
-    task = rig.ended(job, within_s=40)
-    assert task["state"] == "CANCELLED", "the engine is away, and is not needed for it"
-    ended = len(ticks.read_text().split())
-    time.sleep(2)
-    assert len(ticks.read_text().split()) == ended
-    rig.engine.start()
+    try:
+        time.sleep(1)
+        rig.cluster.client.act("cancel", job)
+        task = rig.ended(job, within_s=40)
+        assert task["state"] == "CANCELLED", "the engine is away, and is not needed for it"
+        assert not still_runs(file)
+        assert read_file(file).ended == ()
+    finally:
+        rig.engine.start()
     rig.none_is_left(within_s=60)
 
 
 def test_an_engine_that_dies_at_any_moment_of_a_start(rig: Jobs) -> None:
     """Some starts are not begun, some are half done, some are done: each task runs once, and no retry is used up."""
+    begun = []
     for number, pause_s in enumerate((0.0, 0.2, 0.5, 1.0, 1.7)):
-        ticks = rig.home() / f"moment-{number}"
-        job = rig.begin(a_task(_TICKS.format(seconds=5, file=ticks.name)))
+        name = f"moment-{number}"
+        job = rig.begin(ticking_task(name, ticks=16))
+        begun.append((job, rig.home() / name))
         soon(lambda job=job: rig.state(job) == "RUNNING", within_s=30, every_s=0.02, what="it is placed")
         time.sleep(pause_s)
         rig.engine.kill9()
         time.sleep(0.5)
         rig.engine.start()
-        assert_ran_once(rig, job, ticks, seconds=5)
+    for job, file in begun:
+        assert_ran_once(rig, job, file)
+    rig.none_is_left(within_s=60)

@@ -407,8 +407,12 @@ class TaskExecutor:
             return False
         runtime, context = self._context.runtime, self._context
         at = end.ended_wall_ns / _NS if end is not None else facts.ended_at or context.clock.now()
-        # The engine may be stopping at this moment.
-        return runtime.engine_was_away(at) or await runtime.engine_goes_away(context.limits.engine_goes_s)
+        # The engine may be stopping at this moment, and may be back before it is asked.
+        return (
+            runtime.engine_was_away(at)
+            or await runtime.engine_goes_away(context.limits.engine_goes_s)
+            or runtime.engine_was_away(at)
+        )
 
     def _cannot_kill(self) -> EndDecision:
         node = self._context.node_id

@@ -408,7 +408,7 @@ class DockerRuntime(BoxedRuntime):
         until = time.monotonic() + within_s
         while time.monotonic() < until:
             try:
-                await self.check()
+                await self._engine.quick_anew()
             except EngineUnavailable:
                 return True
             await asyncio.sleep(_LOOK_S)

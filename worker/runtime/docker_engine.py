@@ -56,6 +56,16 @@ class DockerEngine:
         limit_s = min(_QUICK_S, self.timeout_s)
         return await self._wait(self._in_thread(self._quick_threads, work, limit_s), limit_s)
 
+    async def quick_anew(self) -> None:
+        """Ask over a new connection. An engine that stops takes none, while it answers on old ones to the last.
+
+        Raises EngineUnavailable.
+        """
+        limit_s = min(_QUICK_S, self.timeout_s)
+        await self._wait(
+            self._in_thread(self._quick_threads, lambda _: self._connect(limit_s).close(), limit_s), limit_s
+        )
+
     async def fetch(self, work: Callable[[APIClient], T]) -> T:
         """Fetch an image. It may take long, but not long without progress."""
         return await asyncio.wrap_future(self._in_thread(self._pull_threads, work, _PULL_SILENCE_S))
@@ -77,18 +87,21 @@ class DockerEngine:
             client = self._clients.get(timeout_s)
         if client is not None:
             return client
+        client = self._connect(timeout_s)
+        if self.url.startswith("unix://"):
+            client.mount("http+docker://", _OnePool(self.url.replace("unix:", "http+unix:"), client.timeout, _THREADS))
+        with self._lock:
+            return self._clients.setdefault(timeout_s, client)
+
+    def _connect(self, timeout_s: float | None) -> APIClient:
         try:
-            client = APIClient(
+            return APIClient(
                 base_url=self.url,
                 version="auto",
                 timeout=timeout_s or self.timeout_s,  # type: ignore[arg-type]  # requests takes fractions too
             )
         except (DockerException, requests.RequestException, OSError, ValueError) as error:
             raise self._away(error) from error
-        if self.url.startswith("unix://"):
-            client.mount("http+docker://", _OnePool(self.url.replace("unix:", "http+unix:"), client.timeout, _THREADS))
-        with self._lock:
-            return self._clients.setdefault(timeout_s, client)
 
     def forget_clients(self) -> None:
         """The engine did not answer, and may have another version now."""
