@@ -11,9 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from task_manager.engine import leases as manager_leases
-from task_manager.engine import reports
-from worker.attempt import task_controller, task_executor
-from worker.box import protocol
+from worker.attempt import task_executor
 from worker.node import heartbeat
 from worker.runtime import boxed, docker
 
@@ -133,68 +131,7 @@ BREAKAGES = (
         (Edit(manager_leases, "expired_attempts", "settings.lease_s + settings.margin_s", "settings.lease_s"),),
     ),
     Breakage(
-        "TaskManager does not count from the launch",
-        (
-            Edit(
-                manager_leases,
-                "expired_attempts",
-                "max(node.last_heartbeat_s, live.launched_s, started_s)",
-                "node.last_heartbeat_s",
-            ),
-        ),
-    ),
-    Breakage(
         "TaskManager does not count from its own start",
         (Edit(manager_leases, "expired_attempts", "live.launched_s, started_s)", "0.0)"),),
-    ),
-    Breakage(
-        "a deadline of another boot counts",
-        (
-            Edit(
-                task_executor, "TaskExecutor._first_lease", "record.arrived_boot_id == context.boot_id and", "True and"
-            ),
-        ),
-    ),
-    Breakage(
-        "a launcher that was killed counts as the end of all",
-        (Edit(task_executor, "TaskExecutor._is_over", "if standing in _NOT_PROVEN and", "if False and"),),
-    ),
-    Breakage(
-        "the end in the box is not looked at again",
-        (
-            Edit(task_executor, "TaskExecutor._watch", "await self._settle(last.end,", "await self._settle(None,"),
-            Edit(protocol, "judge", "if facts.has_end and not facts.end_is_broken:", "if False:"),
-        ),
-    ),
-    Breakage(
-        "the deadline is not looked at before a start",
-        (
-            Edit(
-                task_executor,
-                "TaskExecutor._first_lease",
-                "lease.until_boot_ns > now_ns)",
-                "True)",
-            ),
-            Edit(boxed, "BoxedRuntime.lay_out", "order.lease_until_boot_ns", "None"),
-        ),
-    ),
-    Breakage(
-        "a stop before its launch is forgotten",
-        (Edit(task_controller, "TaskController.stop", "self._records[attempt] = record", "continue"),),
-    ),
-    Breakage(
-        "a discarded attempt goes on",
-        (Edit(task_controller, "TaskController.discard", "if attempt in self._records", "if False"),),
-    ),
-    Breakage(
-        "a node that lists no unanswered launch does not have it",
-        (
-            Edit(
-                reports,
-                "_look_for_missing",
-                "if attempt.answered_at is None and not tracking.stop_delivered:",
-                "if False:",
-            ),
-        ),
     ),
 )
