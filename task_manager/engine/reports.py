@@ -91,8 +91,10 @@ def _took_late_success(turn: Turn, report: AttemptReport) -> bool:
 
 
 def may_count_late(task: Task | None, report: AttemptReport) -> bool:
-    """Whether a report is the good end of the newest attempt of a task that waits, so that it may count though the
-    attempt was given up as lost."""
+    """Whether it is the good end of the newest attempt of a task that waits.
+
+    Such an end counts, though the attempt was given up as lost.
+    """
     return (
         report.kind == AttemptEventKind.SUCCEEDED
         and report.reason is not None
