@@ -15,7 +15,8 @@ from headway.model.reasons import EndReason, EndWord
 from headway.model.rows import rows_of, with_row
 from headway.rpc.v1 import task_manager_pb2 as tm
 from headway.states import AttemptState
-from httpserver import schemas, views
+from httpserver import schemas
+from httpserver import wire as views
 from httpserver.schemas.base import ApiResponse
 from httpserver.schemas.jobs import with_facts
 from task_manager import wire

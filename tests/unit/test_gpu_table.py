@@ -13,7 +13,8 @@ import pytest
 from headway.model.gpu_readings import READINGS, Column, GpuReadings, Reading, Unit, readings_of, reported
 from headway.model.rows import rows_of, with_row
 from headway.rpc.v1 import resource_manager_pb2 as rm
-from httpserver import schemas, views
+from httpserver import schemas
+from httpserver import wire as views
 from httpserver.peers import hub
 from httpserver.schemas.cluster import with_readings
 from resource_manager import history, inventory

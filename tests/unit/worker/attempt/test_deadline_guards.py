@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.clock import FakeClock
-from tests.unit.worker.attempt.test_task_controller import Desk
-from tests.unit.worker.attempt.test_task_executor import One, answer
+from tests.unit.worker.attempt.executor_rig import One, answer
+from tests.unit.worker.attempt.test_task_controller import ControllerRig
 from tests.unit.worker.builders import an_attempt
 from tests.unit.worker.fakes import NS, a_rig
 from worker.attempt.leases import Lease, first_lease
@@ -108,43 +108,43 @@ async def test_an_attempt_has_not_ended_while_its_launcher_lives(one: One) -> No
 
 
 @pytest.fixture
-async def desk(clock: FakeClock, tmp_path: Path) -> AsyncIterator[Desk]:
-    desk = Desk(clock, tmp_path)
-    yield desk
-    await desk.controller.close()
-    await desk.rig.close()
+async def rig(clock: FakeClock, tmp_path: Path) -> AsyncIterator[ControllerRig]:
+    rig = ControllerRig(clock, tmp_path)
+    yield rig
+    await rig.controller.close()
+    await rig.parts.close()
 
 
-async def test_an_end_that_waits_to_be_told_is_not_told_once_it_was_superseded(desk: Desk) -> None:
-    await desk.running(A)
-    desk.rig.told.away = True
-    desk.rig.runtime.end(A, DONE)
-    await desk.pass_time()
-    await desk.controller.discard([A])
-    desk.rig.told.away = False
-    await desk.pass_time(10)
-    assert desk.rig.told.end_of(A) is None
+async def test_an_end_that_waits_to_be_told_is_not_told_once_it_was_superseded(rig: ControllerRig) -> None:
+    await rig.running(A)
+    rig.parts.told.away = True
+    rig.parts.runtime.end(A, DONE)
+    await rig.pass_time()
+    await rig.controller.discard([A])
+    rig.parts.told.away = False
+    await rig.pass_time(10)
+    assert rig.parts.told.end_of(A) is None
 
 
-async def test_of_an_attempt_with_a_box_alone_the_ticket_is_withdrawn(desk: Desk) -> None:
-    desk.rig.runtime.launches[A] = b""
-    desk.rig.runtime.stored_launch = _none  # type: ignore[method-assign]
-    await desk.controller.adopt()
-    assert A in desk.rig.runtime.withdrawn
-    assert desk.controller.live() == []
+async def test_of_an_attempt_with_a_box_alone_the_ticket_is_withdrawn(rig: ControllerRig) -> None:
+    rig.parts.runtime.launches[A] = b""
+    rig.parts.runtime.stored_launch = _none  # type: ignore[method-assign]
+    await rig.controller.adopt()
+    assert A in rig.parts.runtime.withdrawn
+    assert rig.controller.live() == []
 
 
-async def test_an_attempt_with_a_box_alone_counts_as_live_while_it_runs(desk: Desk) -> None:
+async def test_an_attempt_with_a_box_alone_counts_as_live_while_it_runs(rig: ControllerRig) -> None:
     """Its record was lost. TaskManager would place it again if it were not listed."""
-    desk.rig.runtime.launches[A] = b""
-    desk.rig.runtime.stored_launch = _none  # type: ignore[method-assign]
-    desk.rig.runtime.hidden.add(A)
-    await desk.controller.adopt()
-    assert desk.controller.live() == [A]
-    assert desk.rig.runtime.stops == [(A, StopWord.PLATFORM)]
-    desk.rig.runtime.hidden.clear()
-    await desk.controller.sweep()
-    assert desk.controller.live() == []
+    rig.parts.runtime.launches[A] = b""
+    rig.parts.runtime.stored_launch = _none  # type: ignore[method-assign]
+    rig.parts.runtime.hidden.add(A)
+    await rig.controller.adopt()
+    assert rig.controller.live() == [A]
+    assert rig.parts.runtime.stops == [(A, StopWord.PLATFORM)]
+    rig.parts.runtime.hidden.clear()
+    await rig.controller.sweep()
+    assert rig.controller.live() == []
 
 
 async def _none(attempt: object) -> bytes | None:

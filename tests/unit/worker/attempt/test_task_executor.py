@@ -3,83 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from headway.ids import AttemptId
 from headway.model.reasons import EndWord
-from headway.rpc.v1 import task_manager_pb2 as tm
-from tests.support.clock import FakeClock
 from tests.support.waiting import eventually
-from tests.unit.worker.builders import a_launch, an_attempt
-from tests.unit.worker.fakes import NS, Rig, a_rig
+from tests.unit.worker.attempt.executor_rig import DONE, One, one
+from tests.unit.worker.fakes import NS
 from worker.attempt.leases import Lease
-from worker.attempt.task_executor import TaskExecutor
-from worker.box import BoxEnd, BoxStanding, EndRecord, StartStage, StopWord
-from worker.model import AttemptRecord, AttemptStage, AttemptTimes, ExtendAttempt, Extension
+from worker.box import BoxEnd, EndRecord, StartStage, StopWord
+from worker.model import AttemptStage, ExtendAttempt, Extension
 from worker.ports import ContainerFacts, ContainerState, RuntimeRefused
 
-DONE = EndRecord(BoxEnd.EXITED, exit_code=0, run_ns=5 * NS, stdout_bytes=3)
-
-
-class One:
-    """One executor and its world."""
-
-    def __init__(self, rig: Rig, attempt: AttemptId) -> None:
-        self.rig = rig
-        self.attempt = attempt
-        self.record = AttemptRecord(
-            attempt,
-            AttemptStage.LIVE,
-            b"launch",
-            AttemptTimes(accepted_at=rig.clock.now()),
-            arrived_s=rig.clock.monotonic(),
-            arrived_boot_id=rig.context.boot_id,
-        )
-        self.executor: TaskExecutor
-        self.life: asyncio.Task[None]
-
-    def begin(self, *, adopted: bool = False, **launch: Any) -> One:
-        self.executor = TaskExecutor(self.record, a_launch(self.attempt, **launch), self.rig.context, adopted=adopted)
-        self.rig.runtime.on_change = lambda attempt: self.executor.nudge()
-        self.life = asyncio.get_running_loop().create_task(self.executor.run())
-        return self
-
-    async def running(self) -> None:
-        """Until the user's process runs."""
-        await self.settle()
-        self.rig.runtime.run(self.attempt)
-        await self.rig.clock.advance(0.1)
-
-    async def settle(self) -> None:
-        await self.rig.clock.settle()
-
-    async def end(self) -> tm.AttemptReport:
-        """The report of its end, letting time pass by little."""
-        for _ in range(200):
-            await self.rig.clock.advance(0.05)
-            await asyncio.sleep(0.001)  # copies work in threads
-            found = self.rig.told.end_of(self.attempt)
-            if found is not None:
-                return found
-        raise AssertionError(f"no end; told: {self.rig.told.kinds(self.attempt)}")
-
-
-@pytest.fixture
-async def one(clock: FakeClock, tmp_path: Path) -> AsyncIterator[One]:
-    def acked(attempts: object) -> None:
-        one.executor.acked()
-
-    rig = a_rig(clock, tmp_path, on_acked=acked)
-    one = One(rig, an_attempt())
-    yield one
-    one.life.cancel()
-    await asyncio.gather(one.life, return_exceptions=True)
-    await rig.close()
+assert one  # the fixture
 
 
 async def test_the_ordinary_life(one: One) -> None:
@@ -386,191 +323,6 @@ async def test_adopted_after_it_ended(one: One) -> None:
     assert not one.rig.runtime.started
 
 
-def answer(one: One, lease: Lease) -> None:
-    """A heartbeat was answered, as the controller passes it on."""
-    one.rig.context.lease = lease
-    one.executor.lease_answered()
-
-
-async def test_adopted_before_its_container_was_made(one: One) -> None:
-    one.begin(adopted=True)
-    await one.settle()
-    assert not one.rig.runtime.started, "it may have been given to another machine while this Worker was away"
-    answer(one, Lease())
-    await one.running()
-    assert one.rig.runtime.started == [one.attempt]
-
-
-async def test_adopted_within_its_deadline_it_begins_at_once(one: One) -> None:
-    one.begin(adopted=True, lease_enforced=True, lease_s=120.0)
-    await one.running()
-    assert one.rig.runtime.started == [one.attempt]
-
-
-async def test_adopted_in_another_boot_it_waits_for_a_heartbeat(one: One) -> None:
-    """The boot clock of its arrival says nothing any more."""
-    one.record.arrived_boot_id = "boot-0"
-    one.begin(adopted=True, lease_enforced=True, lease_s=120.0)
-    await one.settle()
-    assert not one.rig.runtime.started
-    answer(one, Lease(round((one.rig.clock.monotonic() + 60) * NS)))
-    await one.running()
-    assert one.rig.runtime.started == [one.attempt]
-
-
-async def test_past_the_deadline_of_its_arrival_nothing_starts(one: One) -> None:
-    """A slow image or a hanging engine used up the lease: TaskManager may have begun it elsewhere."""
-    one.rig.runtime.image_gate = asyncio.Event()
-    one.begin(lease_enforced=True, lease_s=120.0)
-    await one.rig.clock.advance(91)
-    one.rig.runtime.image_gate.set()
-    await one.settle()
-    assert not one.rig.runtime.started
-    one.executor.stop(StopWord.SUPERSEDED)
-    assert (await one.end()).kind == "CANCELLED"
-    assert not one.rig.runtime.started
-
-
-async def test_past_the_deadline_an_answered_heartbeat_lets_it_begin(one: One) -> None:
-    one.rig.runtime.image_gate = asyncio.Event()
-    one.begin(lease_enforced=True, lease_s=120.0)
-    await one.rig.clock.advance(91)
-    one.rig.runtime.image_gate.set()
-    await one.settle()
-    until = Lease(round((one.rig.clock.monotonic() + 90) * NS))
-    answer(one, Lease(round((one.rig.clock.monotonic() - 1) * NS)))
-    await one.settle()
-    assert not one.rig.runtime.started, "that answer is as old as the lease"
-    answer(one, until)
-    await one.running()
-    assert one.rig.runtime.orders[one.attempt].lease_until_boot_ns == until.until_boot_ns
-
-
-async def test_what_the_engine_lost_sight_of_still_runs(one: One) -> None:
-    """The engine was killed while it started the container: it says created, then that there is none."""
-    one.begin()
-    await one.running()
-    one.rig.runtime.hidden.add(one.attempt)
-    for state in (ContainerState.CREATED, ContainerState.EXITED, ContainerState.ABSENT):
-        one.rig.runtime.containers[one.attempt] = ContainerFacts(state, "c0ffee")
-        one.executor.nudge()
-        await one.rig.clock.advance(5)
-        assert one.rig.told.end_of(one.attempt) is None
-    one.rig.runtime.hidden.clear()
-    one.rig.runtime.end(one.attempt, DONE)
-    assert (await one.end()).kind == "SUCCEEDED"
-
-
-@pytest.mark.parametrize("state", [ContainerState.CREATED, ContainerState.ABSENT])
-async def test_adopted_while_the_engine_does_not_know_that_it_runs(one: One, state: ContainerState) -> None:
-    """It was judged as start_failed, and ran twice at once."""
-    one.rig.runtime.hidden.add(one.attempt)
-    one.rig.runtime.run(one.attempt)
-    one.rig.runtime.containers[one.attempt] = ContainerFacts(state, "c0ffee")
-    one.begin(adopted=True)
-    await one.rig.clock.advance(30)
-    assert one.rig.told.end_of(one.attempt) is None
-    assert not one.rig.runtime.started
-    one.rig.runtime.hidden.clear()
-    one.rig.runtime.end(one.attempt, DONE)
-    assert (await one.end()).kind == "SUCCEEDED"
-
-
-async def test_a_hidden_launcher_that_dies_is_noticed_without_the_engine(one: One) -> None:
-    one.begin()
-    await one.running()
-    one.rig.runtime.hidden.add(one.attempt)
-    one.rig.runtime.containers[one.attempt] = ContainerFacts(ContainerState.CREATED, "c0ffee")
-    one.executor.nudge()
-    await one.rig.clock.advance(3)
-    one.rig.runtime.hidden.clear()  # killed: nobody nudges, and there is no record
-    one.rig.runtime.containers[one.attempt] = ContainerFacts(ContainerState.EXITED, "c0ffee", exit_code=1)
-    end = await one.end()
-    assert end.reason.word == "platform_error"
-
-
-async def test_a_refused_start_whose_launcher_was_quicker_runs(one: One) -> None:
-    one.rig.runtime.refusal = RuntimeRefused("the engine refused it", word=EndWord.START_FAILED)
-    one.rig.runtime.hidden.add(one.attempt)
-    one.rig.runtime.standings[one.attempt] = BoxStanding.MAY_START
-    one.begin()
-    one.rig.runtime.standings[one.attempt] = BoxStanding.RUNS
-    await one.rig.clock.advance(2)
-    assert one.rig.told.end_of(one.attempt) is None
-    del one.rig.runtime.standings[one.attempt]
-    one.rig.runtime.run(one.attempt)
-    one.rig.runtime.hidden.clear()
-    one.rig.runtime.end(one.attempt, DONE)
-    assert (await one.end()).kind == "SUCCEEDED"
-
-
-async def test_before_it_says_never_started_the_ticket_is_withdrawn(one: One) -> None:
-    one.rig.runtime.refusal = RuntimeRefused("no such image", word=EndWord.IMAGE_NOT_FOUND)
-    one.begin()
-    assert (await one.end()).reason.word == "image_not_found"
-    assert one.attempt in one.rig.runtime.withdrawn
-
-
-async def test_a_stop_before_the_launcher_came_needs_no_engine(one: One) -> None:
-    one.rig.runtime.not_taken.add(one.attempt)
-    one.begin()
-    await one.settle()
-    one.rig.runtime.away = True
-    one.rig.runtime.obeys_stop = False
-    one.executor.stop(StopWord.CANCELLED)
-    assert (await one.end()).kind == "CANCELLED"
-    assert one.attempt in one.rig.runtime.withdrawn
-
-
-async def test_a_box_that_was_made_and_is_gone_is_not_made_again(one: One) -> None:
-    one.record.boot_id = "boot-1"
-    one.begin(adopted=True)
-    end = await one.end()
-    assert end.reason.word == "platform_error"
-    assert not one.rig.runtime.started
-
-
-async def test_a_launcher_that_does_not_obey_is_killed_through_its_box_while_the_engine_is_away(one: One) -> None:
-    one.rig.runtime.obeys_stop = False
-    one.begin(grace_s=1.0)
-    await one.running()
-    one.rig.runtime.hidden.add(one.attempt)
-    one.rig.runtime.containers[one.attempt] = ContainerFacts(ContainerState.CREATED, "c0ffee")
-    one.rig.runtime.away = True
-    one.executor.stop(StopWord.CANCELLED)
-    await one.rig.clock.advance(30)
-    assert (await one.end()).kind == "CANCELLED"
-
-
-@pytest.mark.parametrize("how", ["was_away", "goes_away"])
-async def test_an_end_by_a_signal_around_an_outage_of_the_engine_is_the_platforms_fault(one: One, how: str) -> None:
-    """An engine without live-restore ends its containers when it stops; users' tasks failed for good."""
-    one.begin()
-    await one.running()
-    setattr(one.rig.runtime, how, True)
-    one.rig.runtime.end(one.attempt, EndRecord(BoxEnd.STOPPED, signal=15, stop_word=StopWord.KILLED_OUTSIDE))
-    end = await one.end()
-    assert (end.reason.word, "engine" in end.reason.detail) == ("platform_error", True)
-
-
-async def test_an_end_by_a_signal_while_the_engine_is_there_came_from_outside(one: One) -> None:
-    one.begin()
-    await one.running()
-    one.rig.runtime.end(one.attempt, EndRecord(BoxEnd.STOPPED, signal=15, stop_word=StopWord.KILLED_OUTSIDE))
-    assert (await one.end()).reason.word == "killed_outside"
-
-
-async def test_work_left_in_the_background_is_named_in_a_warning(one: One) -> None:
-    one.begin()
-    await one.running()
-    one.rig.runtime.end(one.attempt, EndRecord(BoxEnd.EXITED, exit_code=0, left=3, left_names="sleep/tail"))
-    end = await one.end()
-    assert end.kind == "SUCCEEDED"
-    (warning,) = end.warnings
-    assert "3 processes were still running in the background" in warning
-    assert "sleep, tail" in warning
-
-
 async def test_adopted_after_a_reboot_found_exited_with_0(one: One) -> None:
     one.record.boot_id = "boot-0"
     one.rig.runtime.containers[one.attempt] = ContainerFacts(ContainerState.EXITED, "c0ffee", exit_code=0)
@@ -703,25 +455,3 @@ async def test_what_is_being_stopped_gets_no_time(one: One) -> None:
     await one.settle()
     assert not one.executor.extend(ExtendAttempt(one.attempt, 1_200.0))
     assert not one.rig.runtime.extended
-
-
-async def test_a_life_that_crashes_leaves_nothing_running(one: One, monkeypatch: pytest.MonkeyPatch) -> None:
-    one.begin()
-    await one.running()
-
-    async def broken(attempt: object) -> None:
-        raise RuntimeError("a bug")
-
-    monkeypatch.setattr(one.rig.runtime, "progress", broken)
-    one.executor.nudge()
-    end = await one.end()
-    assert end.reason.word == "platform_error"
-    assert one.rig.runtime.kills == [one.attempt]
-
-
-async def test_what_did_not_start_in_time_is_not_started_later(one: One) -> None:
-    one.rig.runtime.not_taken.add(one.attempt)
-    one.begin()
-    await one.rig.clock.advance(61)
-    assert (await one.end()).reason.word == "start_failed"
-    assert one.attempt in one.rig.runtime.withdrawn
