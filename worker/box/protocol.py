@@ -98,6 +98,8 @@ def look(box: Box, *, attempt: str, boot_id: str) -> BoxFacts:
     """
     if not box.run.is_dir():
         return BoxFacts(False, Ticket.MISSING, True, True, None, False)
+    # Before the ticket: one that starts between two looks must not seem to be over.
+    has_started = os.path.lexists(box.started)
     ticket, pairs = _read_ticket(box)
     locked = is_locked(box)
     has_end, broken = _has_end(box)
@@ -111,7 +113,7 @@ def look(box: Box, *, attempt: str, boot_id: str) -> BoxFacts:
         locked=locked,
         has_end=has_end,
         end_is_broken=broken,
-        has_started=os.path.lexists(box.started),
+        has_started=has_started,
     )
 
 

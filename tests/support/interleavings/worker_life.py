@@ -323,7 +323,7 @@ class WorkerLife:
         return (Condition("mount_unavailable", "The shared folder is away.", self.machine.clock.now()),)
 
     def _background(self, attempts: Sequence[AttemptId]) -> None:
-        self.process.spawn(self.controller.discard(attempts))
+        self.process.spawn(self.controller.discard(attempts, heard=True))
 
     async def _call_task_manager(self, method: str, request: Any, deadline_s: float) -> Any:
         world = self.world
