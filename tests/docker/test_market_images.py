@@ -342,7 +342,9 @@ async def test_a_disk_that_fills_up_is_told_and_half_layers_go(
         with pytest.raises(RuntimeRefused) as caught:
             await market.prepare(info)
         assert (caught.value.word, caught.value.elsewhere) == (EndWord.IMAGE_PULL_FAILED, True)
-        assert str(caught.value).startswith("Not enough disk on worker n1 for the image lab/tool:1: needs 80MiB, has ")
+        assert str(caught.value).startswith(
+            "Not enough disk on worker n1 for the image lab/tool:1: it needs 80MiB, and "
+        )
         # The same where the Worker could not know: the engine itself runs out of space.
         market.disk = DiskReading(1, data, "the engine", free_bytes=1 << 40, total_bytes=1 << 41)
         with pytest.raises(RuntimeRefused) as caught:

@@ -135,7 +135,9 @@ async def test_a_start_is_two_calls(subject: DockerSubject, between: Between) ->
         order = await subject.order(an_attempt(f"t{next(numbers)}"))
         between.requests.clear()
         await subject.runtime.start(order)
-        return [request.split(b"?")[0].split(b"/", 2)[2] for request in between.requests]
+        calls = [request.split(b"?")[0].split(b"/", 2)[2] for request in between.requests]
+        # Of a thread of its own, which may connect again at any moment.
+        return [call for call in calls if not call.startswith((b"events", b"info", b"version"))]
 
     async def calls() -> list[bytes] | None:
         found = await start()
