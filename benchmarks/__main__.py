@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 
-from . import ahead, burst, containers, deaths, images, listing, scheduling, services, simulation, upload
+from . import ahead, burst, containers, deaths, images, listing, partitions, scheduling, services, simulation, upload
 
 ALL = {
     "idle": services.idle,
@@ -23,10 +23,11 @@ ALL = {
     "pass": scheduling.one_pass,
     "simulate": simulation.simulate,
     "deaths": deaths.deaths,
+    "partitions": partitions.partitions,
 }
-NEED_ROOT = {"start", "ahead", "many", "images", "deaths"}
+NEED_ROOT = {"start", "ahead", "many", "images", "deaths", "partitions"}
 # They take long, and measure no time: only by name.
-BY_NAME = {"deaths"}
+BY_NAME = {"deaths", "partitions"}
 
 
 def main() -> int:
