@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -99,8 +99,8 @@ def _first_lines(files: Path, more: int, within_s: float) -> None:
 
 def _die(cluster: Cluster, engine: Engine, beside: str, dice: random.Random) -> None:
     """All of these die at one moment, and come back in any order."""
-    deaths = [engine.kill9]
-    births = [engine.start]
+    deaths: list[Callable[[], object]] = [engine.kill9]
+    births: list[Callable[[], object]] = [engine.start]
     if "Worker" in beside:
         deaths.append(lambda: cluster.kill9("n1"))
         births.append(lambda: cluster.start("n1"))

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -156,8 +157,12 @@ def _a_lane(stack: ExitStack, folder: Path) -> Lane:
     cluster.start()
     cluster.wait_ready(within_s=120)
     for name in NODES:
-        soon(lambda name=name: "enforced=true" in cluster.log(name).lower(), within_s=60, what="leases are enforced")
+        soon(partial(_under_lease, cluster, name), within_s=60, what="leases are enforced")
     return Lane(cluster, engines, lines)
+
+
+def _under_lease(cluster: Cluster, name: str) -> bool:
+    return "enforced=true" in cluster.log(name).lower()
 
 
 def partitions() -> Iterator[Figure]:
