@@ -158,7 +158,8 @@ def _count(tally: Tally, task: dict[str, Any], file: Path) -> None:
     if bad:
         print(f"  {file}: {task['state']}, {told}, runs on: {runs_on}", file=sys.stderr, flush=True)
         for attempt in attempts:
-            print(f"    {attempt}", file=sys.stderr, flush=True)
+            told_why = f"{attempt['number']} on {attempt['node_id']}: {attempt['state']}, {attempt['reason']}"
+            print(f"    {told_why}", file=sys.stderr, flush=True)
 
 
 def deaths() -> Iterator[Figure]:

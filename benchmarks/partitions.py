@@ -136,7 +136,9 @@ class Lane:
         if told.at_once or runs_on or task["state"] != "SUCCEEDED":
             print(f"  {what}: {file}: {task['state']}, {told}, runs on: {runs_on}", file=sys.stderr, flush=True)
             for attempt in task["attempts"]:
-                print(f"    {attempt}", file=sys.stderr, flush=True)
+                print(
+                    f"    {attempt['number']} on {attempt['node_id']}: {attempt['reason']}", file=sys.stderr, flush=True
+                )
 
 
 def _a_lane(stack: ExitStack, folder: Path) -> Lane:
