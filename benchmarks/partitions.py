@@ -180,6 +180,7 @@ def partitions() -> Iterator[Figure]:
         def work(lane: Lane) -> None:
             while (number := next(numbers)) < wanted:
                 lane.round(number, random.Random(f"{seed}-{number}"))
+                print(f"  round {number + 1} of {wanted} done", file=sys.stderr, flush=True)
 
         with ThreadPoolExecutor(lanes) as pool:
             for result in [pool.submit(work, lane) for lane in ready]:
