@@ -11,10 +11,10 @@ from ..clocks import ClockReading
 from ..engine import pass_input
 from ..engine.state import EngineState
 from ..model import Shape, Task
-from ..planning import explain
 from ..planning.limit_checks import ruled_out
 from ..planning.overtaking import OvertakingPromises
 from ..planning.placement import FreeResources
+from ..planning.reasons import explain
 from ..settings import TaskManagerSettings
 from . import scheduling_view
 

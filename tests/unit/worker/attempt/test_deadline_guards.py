@@ -11,8 +11,9 @@ import pytest
 from tests.support.clock import FakeClock
 from tests.unit.worker.attempt.executor_rig import One, answer
 from tests.unit.worker.attempt.test_task_controller import ControllerRig
-from tests.unit.worker.builders import an_attempt
+from tests.unit.worker.builders import a_launch, an_attempt
 from tests.unit.worker.fakes import NS, a_rig
+from worker.attempt.launch_verdict import RefuseLaunch, verdict
 from worker.attempt.leases import Lease, first_lease
 from worker.box import BoxEnd, BoxStanding, EndRecord, StopWord
 from worker.ports import AttemptProgress, ContainerFacts, ContainerState
@@ -31,6 +32,13 @@ def test_whoever_says_that_leases_are_enforced_sets_a_deadline(launched_enforced
         launched_enforced=launched_enforced, lease_s=120, stop_s=30, arrived_s=1_000.0, answered=answered
     )
     assert lease == Lease(1_090 * NS)
+
+
+def test_a_launch_to_an_earlier_life_of_the_worker_is_refused_for_now() -> None:
+    """It was sent before the restart and comes after it: TaskManager may have sent another one meanwhile."""
+    refused = verdict(a_launch(incarnation=6), record=None, incarnation=7, conditions=())
+    assert isinstance(refused, RefuseLaunch)
+    assert (refused.error.slug, refused.again_later) == ("fenced", True)
 
 
 @pytest.fixture

@@ -193,3 +193,20 @@ def test_an_end_is_on_the_disk_before_it_has_its_name_and_its_name_before_the_an
     disk = Disk(monkeypatch)
     boxes.write_end(box, EndRecord(BoxEnd.EXITED, exit_code=0))
     assert disk.steps == ["fsync file", "rename", "fsync folder"]
+
+
+def test_while_a_file_is_written_its_old_content_is_there(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A launcher that reads half a lease would take it for another instant."""
+    boxes.write_lease(box, 1)
+    real = os.write
+    seen: list[int | None] = []
+
+    def write(descriptor: int, data: bytes) -> int:
+        seen.append(boxes.read_lease(box))
+        return real(descriptor, data)
+
+    monkeypatch.setattr(os, "write", write)
+    boxes.write_lease(box, 2)
+    monkeypatch.undo()
+    assert seen == [1]
+    assert boxes.read_lease(box) == 2

@@ -57,3 +57,14 @@ def test_a_copy_is_not_written_through_a_link(copy: SpoolCopy, tmp_path: Path) -
     with pytest.raises(OSError, match="symbolic links"):
         copy.step(final=True)
     assert elsewhere.read_bytes() == b"theirs"
+
+
+def test_a_reader_of_the_copy_sees_no_hole_where_the_mount_forgot_bytes(copy: SpoolCopy) -> None:
+    """The file server was restarted while the program still ran: only the last step filled the hole."""
+    copy.source.write_bytes(b"x" * 30_000)
+    copy.step()
+    os.truncate(copy.target, 20_000)
+    with copy.source.open("ab") as spool:
+        spool.write(b"y" * 1_000)
+    copy.step()
+    assert copy.target.read_bytes() == b"x" * 30_000 + b"y" * 1_000
