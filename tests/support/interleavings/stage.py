@@ -15,6 +15,7 @@ from tests.support.clock import FakeClock
 
 T = TypeVar("T")
 _LIVELOCK = 20_000
+_TICK_S = 1e-6
 _process: contextvars.ContextVar[Process | None] = contextvars.ContextVar("process", default=None)
 
 
@@ -38,6 +39,12 @@ class OneThreadLoop(asyncio.SelectorEventLoop):
 class TrueTime(FakeClock):
     """The time by which the world goes. Machines have clocks of their own, see ``MachineClock``."""
 
+    _wakes = 0
+
+    async def advance(self, seconds: float) -> None:
+        self._wakes = 0
+        await super().advance(seconds)
+
     async def settle(self) -> None:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, OneThreadLoop)
@@ -48,6 +55,9 @@ class TrueTime(FakeClock):
             turns += 1
             if turns > _LIVELOCK:
                 raise AssertionError("something turns round and round without waiting")
+        self._wakes += 1
+        if self._wakes > _LIVELOCK:
+            raise AssertionError("something sleeps again and again for next to no time")
 
 
 class MachineClock:
@@ -71,7 +81,9 @@ class MachineClock:
         return f"{self._name}-boot-{self._boots}"
 
     async def sleep(self, seconds: float) -> None:
-        await self._time.sleep(seconds / self._speed)
+        # A true sleep is never too short. Rounding would make it so, and a loop that waits for an instant would turn
+        # round for ever without time passing.
+        await self._time.sleep(seconds / self._speed + _TICK_S if seconds > 0 else 0.0)
 
     def step_wall(self, seconds: float) -> None:
         self._wall_s += seconds
