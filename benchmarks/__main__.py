@@ -15,6 +15,7 @@ from . import (
     images,
     interleavings,
     listing,
+    partitions,
     scheduling,
     services,
     simulation,
@@ -37,10 +38,11 @@ ALL = {
     "simulate": simulation.simulate,
     "interleavings": interleavings.interleavings,
     "deaths": deaths.deaths,
+    "partitions": partitions.partitions,
 }
-NEED_ROOT = {"start", "ahead", "many", "images", "deaths"}
+NEED_ROOT = {"start", "ahead", "many", "images", "deaths", "partitions"}
 # They take long, and measure no time: only by name.
-BY_NAME = {"deaths", "interleavings"}
+BY_NAME = {"deaths", "interleavings", "partitions"}
 
 
 def main() -> int:

@@ -154,11 +154,12 @@ def _count(tally: Tally, task: dict[str, Any], file: Path) -> None:
     tally.not_succeeded += task["state"] != "SUCCEEDED"
     for attempt in attempts[:-1] if task["state"] == "SUCCEEDED" else attempts:
         reason = attempt.get("reason") or {}
-        tally.reasons[f"{reason.get('word', attempt['state'])}: {reason.get('detail', '')[:120]}"] += 1
+        tally.reasons[f"{reason.get('word', attempt['state'])}: {reason.get('sentence', '')[:120]}"] += 1
     if bad:
         print(f"  {file}: {task['state']}, {told}, runs on: {runs_on}", file=sys.stderr, flush=True)
         for attempt in attempts:
-            print(f"    {attempt}", file=sys.stderr, flush=True)
+            told_why = f"{attempt['number']} on {attempt['node_id']}: {attempt['state']}, {attempt['reason']}"
+            print(f"    {told_why}", file=sys.stderr, flush=True)
 
 
 def deaths() -> Iterator[Figure]:

@@ -36,6 +36,7 @@ class CutLines:
         self._whole = asyncio.Event()
         self._whole.set()
         self._carried: set[asyncio.Task[None]] = set()
+        self._servers: list[asyncio.Server] = []
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
 
@@ -63,9 +64,22 @@ class CutLines:
 
     def close(self) -> None:
         """Safe twice."""
-        if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join(10)
+        if not self._thread.is_alive():
+            return
+
+        async def end() -> None:
+            for server in self._servers:
+                server.close()
+            tasks = list(self._carried)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.sleep(0.2)  # transports close themselves in later turns
+
+        asyncio.run_coroutine_threadsafe(end(), self._loop).result(10)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+        self._loop.close()
 
     async def _listen(self, door: str, target: str) -> None:
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -78,7 +92,7 @@ class CutLines:
             self._carried.discard(task)
 
         host, _, port = door.rpartition(":")
-        await asyncio.start_server(serve, host, int(port))
+        self._servers.append(await asyncio.start_server(serve, host, int(port)))
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, target: str) -> None:
         await self._whole.wait()
