@@ -31,7 +31,8 @@ class TestRun:
     @property
     def first_failure(self) -> str:
         """The test that failed first; empty: none is named."""
-        for line in self.output.splitlines():
+        summary = self.output.partition(" short test summary info ")[2]
+        for line in summary.splitlines():
             if line.startswith(("FAILED ", "ERROR ")):
                 return line.split()[1]
         return ""
