@@ -18,6 +18,7 @@ from headway.store import Database
 
 from . import wire
 from .answers.advice_queries import TimeoutAdvisor
+from .answers.comparison_queries import ComparisonQueries
 from .answers.decision_log import DecisionLog
 from .answers.extension_requests import ExtensionRequests
 from .answers.preview_queries import PreviewQueries
@@ -89,6 +90,7 @@ def settings_of(config: HeadwayConfig) -> TaskManagerSettings:
         policy_defaults=parameters(config),
         decisions_days=mine.decisions_days,
         reserved=mine.reserved_tasks,
+        compare_at_start=True,
         limits=_limits_of(config),
     )
 
@@ -159,6 +161,7 @@ async def build(
         previews,
         decisions,
         UsageQueries(db, clock),
+        ComparisonQueries(engine, db),
     )
     add_TaskManagerServicer_to_server(doors, server)  # type: ignore[no-untyped-call]
     service.on_start(engine.start)

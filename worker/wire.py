@@ -14,6 +14,7 @@ from headway.states import AttemptEventKind
 from .box import StopWord
 from .model import (
     AttemptRecord,
+    AttemptStage,
     AttemptTimes,
     EndDecision,
     ExtendAttempt,
@@ -110,6 +111,7 @@ def report(
     node_id: str,
     incarnation: int,
     at: float,
+    generation: int = 0,
     decision: EndDecision | None = None,
     peak_memory_bytes: int | None = None,
     stdout_bytes: int = 0,
@@ -124,6 +126,7 @@ def report(
         incarnation=incarnation,
         kind=kind,
         at=at,
+        generation=generation,
         container_id=record.container_id,
         image_id=record.image_id,
         accepted_at=times.accepted_at,
@@ -160,6 +163,18 @@ def gpu(reading: GpuReading) -> rm.Gpu:
         sick=reading.sick,
         busy_outside=reading.busy_outside,
         note=reading.note,
+    )
+
+
+def live_attempt(record: AttemptRecord, launch: LaunchAttempt) -> tm.LiveAttempt:
+    """An attempt as heartbeats tell of it."""
+    return tm.LiveAttempt(
+        attempt=convert.attempt_to_pb(record.attempt),
+        generation=launch.generation,
+        gpu_uuids=launch.gpu_uuids,
+        placed_at=launch.placed_at,
+        process_started_at=record.times.process_started_at,
+        ended=record.stage is AttemptStage.ENDED,
     )
 
 

@@ -161,6 +161,10 @@ class JobManagerSection(Section):
     bind: Address = Field(default="127.0.0.1:7001", description="where it listens")
     database: str = Field(default="", description=_DATABASE)
     max_tasks_per_job: int = Field(default=10_000, ge=1, description="a job with more tasks is refused")
+    compare_s: Seconds = Field(
+        default=60.0,
+        description="how often it is compared with TaskManager which tasks both hold; at each start too",
+    )
 
 
 class ShortReserveSection(Section):

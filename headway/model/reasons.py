@@ -205,6 +205,7 @@ class WaitWord(StrEnum):
     """The stable word for why a task waits, cheapest to fix first; see docs/interfaces.md, "Why it waits"."""
 
     HELD = "held"
+    MAY_STILL_RUN = "may_still_run"  # an attempt that TaskManager has lost may run
     RETRY_PAUSE = "retry_pause"  # a short pause after a fault of the platform
     DEPENDENCY = "dependency"
     USER_LIMIT = "user_limit"
