@@ -79,7 +79,7 @@ def settings_of(config: HeadwayConfig) -> TaskManagerSettings:
     mine = config.task_manager
     return TaskManagerSettings(
         leases=LeaseSettings(lease_s=config.cluster.lease_s, heartbeat_s=config.cluster.heartbeat_s),
-        retry=RetrySettings(mine.platform_retries, mine.platform_retry_delay_s),
+        retry=RetrySettings(mine.platform_retries, mine.platform_retry_delay_s, mine.loss_retries),
         cpu_tasks=CpuTasks(mine.cpu_tasks_on_gpu_nodes),
         start_limit_s=mine.start_limit_s,
         stop_limit_s=mine.stop_limit_s,

@@ -86,7 +86,7 @@ _FACTS: dict[EndWord, _Facts] = {
         _F.PLATFORM,
         False,
         True,
-        "The image could not be brought to the machine; try again later.",
+        "The image could not be brought to the machine.",
     ),
     EndWord.IMAGE_BAD: _Facts(
         _A.FAILED, _T.FAILED, _F.USER, False, False, "The image can't be run as it is; rebuild it."
@@ -113,16 +113,14 @@ _FACTS: dict[EndWord, _Facts] = {
         False,
         "Write less, delete what it no longer needs, or write to /root/nfs if that is a disk of its own.",
     ),
-    EndWord.GPU_FAILED: _Facts(
-        _A.LOST, _T.FAILED, _F.PLATFORM, False, True, "A GPU failed; another one will be tried."
-    ),
+    EndWord.GPU_FAILED: _Facts(_A.LOST, _T.FAILED, _F.PLATFORM, False, True, "A GPU of its machine failed."),
     EndWord.NODE_LOST: _Facts(
         _A.LOST,
         _T.FAILED,
         _F.PLATFORM,
         False,
         True,
-        "The machine went away; the task is run again elsewhere.",
+        "Its machine went away, or no longer has it.",
     ),
     EndWord.PLATFORM_ERROR: _Facts(
         _A.LOST, _T.FAILED, _F.PLATFORM, False, True, "Headway itself failed here; see the platform log."
