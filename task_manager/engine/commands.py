@@ -59,7 +59,7 @@ def _enqueue(turn: Turn, command: EnqueueTask) -> None:
         # An attempt of it may run that nobody knows here.
         turn.state.gates.close(task.id, turn.state.started_s, command.suspect)
     elif known is None:
-        turn.state.gates.fresh.add(task.id)
+        turn.state.gates.came(task.id)
     turn.specs[task.id] = command.spec
     turn.state.put_task(replace(task, queued_at=turn.now))
     log.info("task.queued", task=str(task.id), generation=task.generation, gpus=task.shape.gpus)

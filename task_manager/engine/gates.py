@@ -53,6 +53,11 @@ class Gates:
         """Whether the task may not start yet."""
         return task_id in self.of_tasks or (self.at_start_s is not None and task_id not in self.fresh)
 
+    def came(self, task_id: TaskId) -> None:
+        """Notes a task that was handed over for the first time."""
+        if self.at_start_s is not None:
+            self.fresh.add(task_id)
+
     def close(self, task_id: TaskId, since_s: float, suspect: NodeId | None = None) -> None:
         """Keeps a task from starting until no node can have it."""
         before = self.of_tasks.get(task_id)
