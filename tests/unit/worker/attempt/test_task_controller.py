@@ -389,3 +389,21 @@ async def test_the_line_about_dropped_output_survives_a_restart(rig: ControllerR
     await rig.restart()
     await rig.pass_until(lambda: rig.controller.find(A).stage is AttemptStage.DONE)  # type: ignore[union-attr]
     assert log.read_bytes().startswith(b"output\n[headway] 5MiB of output")
+
+
+async def test_heartbeats_tell_what_task_manager_needs_to_take_an_attempt_back(desk: Desk) -> None:
+    await desk.running(A)
+    ((record, launch),) = desk.controller.held()
+    told = wire.live_attempt(record, launch)
+    assert convert.attempt_id(told.attempt) == A
+    assert (told.generation, tuple(told.gpu_uuids), told.ended) == (launch.generation, launch.gpu_uuids, False)
+    assert told.HasField("process_started_at")
+    desk.rig.told.away = True
+    desk.rig.runtime.end(A, DONE)
+    await desk.pass_time()
+    ((record, launch),) = desk.controller.held()
+    assert wire.live_attempt(record, launch).ended
+    desk.rig.told.away = False
+    await desk.pass_time(10)
+    assert desk.controller.held() == []
+    assert desk.rig.told.reports[-1].generation == launch.generation
