@@ -38,7 +38,9 @@ LANES = 3
 TASKS = 4
 TICKS = 20  # of half a second
 LEASE_S = 18
-LONGEST_S = 34.0  # of a cut and of a stop: some end before the lease, some long after it
+LONGEST_S = 36.0  # of a cut and of a stop: some end before the lease, some long after it
+SHORTEST_S = 6.0
+HALF_A_NODE = {"cpus": 0.8, "memory": "16MiB"}  # so each machine gets two of the four
 NODES = ("n1", "n2")
 SETTINGS: dict[str, Any] = {
     "cluster.lease_s": LEASE_S,
@@ -83,7 +85,7 @@ class Lane:
         """One cut around a launch of some tasks, until all have ended."""
         client, victim = self.cluster.client, dice.choice(NODES)
         names = [f"r{number}-{i}" for i in range(TASKS)]
-        tasks = [ticking_task(name, ticks=TICKS, network="none") for name in names]
+        tasks = [ticking_task(name, ticks=TICKS, network="none", resources=HALF_A_NODE) for name in names]
         job = ""
 
         def submit() -> None:
@@ -109,11 +111,11 @@ class Lane:
         deliver = dice.random() < 0.5
         faults: list[tuple[float, Callable[[], None]]] = [
             (cut_at, lines.cut),
-            (cut_at + dice.uniform(3, LONGEST_S), lambda: lines.heal(deliver=deliver)),
+            (cut_at + dice.uniform(SHORTEST_S, LONGEST_S), lambda: lines.heal(deliver=deliver)),
         ]
         if dice.random() < 0.7:
             at = dice.uniform(0.5, 3.0)
-            faults += [(at, engine.pause), (at + dice.uniform(3, LONGEST_S), engine.resume)]
+            faults += [(at, engine.pause), (at + dice.uniform(SHORTEST_S, LONGEST_S), engine.resume)]
         if dice.random() < 0.25:
             at = dice.uniform(1.0, 4.0)
             faults += [
