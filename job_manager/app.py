@@ -12,7 +12,7 @@ from headway.rpc.server import RpcServer
 from headway.rpc.v1.job_manager_pb2_grpc import add_JobManagerServicer_to_server
 from headway.store import Database
 
-from .comparison import Comparison
+from .comparing.comparison import Comparison
 from .delivery import Delivery
 from .hub import JobEventHub
 from .job_writer import JobWriter

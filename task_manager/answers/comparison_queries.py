@@ -13,7 +13,7 @@ from headway.rpc.v1 import job_manager_pb2
 from headway.rpc.v1 import task_manager_pb2 as pb
 from headway.store import Database
 
-from ..engine.comparison import MENDED_HERE, Difference, difference
+from ..engine.comparing.comparison import MENDED_HERE, Difference, difference
 from ..engine.engine import Engine
 from ..engine.events import HeldTask, MendTasks
 from ..model import Task

@@ -8,13 +8,14 @@ from headway.rpc.v1 import common_pb2, task_manager_pb2
 
 from .. import wire
 from ..clocks import ClockReading
-from ..engine import gates, pass_input
+from ..engine import pass_input
+from ..engine.comparing import gates
 from ..engine.state import EngineState
 from ..model import Shape, Task
-from ..planning import explain
 from ..planning.limit_checks import ruled_out
 from ..planning.overtaking import OvertakingPromises
 from ..planning.placement import FreeResources
+from ..planning.reasons import explain
 from ..settings import TaskManagerSettings
 from . import scheduling_view
 

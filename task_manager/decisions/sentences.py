@@ -17,9 +17,9 @@ from headway.units import counted
 from ..model import Task
 from ..order import policy_registry
 from ..order.policy import AgingSjf, Key, sort_key
-from ..planning import explain
 from ..planning.limit_checks import GpuHoldings, limits_reached, ruled_out
 from ..planning.pass_model import Discipline, Placement, WaitCause
+from ..planning.reasons import explain
 from . import frames
 from .frames import Frame, FrameTask
 

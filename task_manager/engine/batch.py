@@ -8,8 +8,9 @@ from typing import Any
 from headway.errors import HeadwayError
 from headway.ids import AttemptId, TaskId
 
-from . import comparison, extension, leases, node_events, queue_pass, reports
+from . import extension, leases, node_events, queue_pass, reports
 from .commands import on_command
+from .comparing import comparison
 from .events import (
     AttemptReports,
     EnqueueTask,

@@ -17,7 +17,9 @@ from headway.model.reasons import EndReason, EndWord
 from headway.states import ATTEMPT, AttemptEventKind, AttemptState
 
 from ..model import Attempt, Task
-from . import confirmation, extension, leases, strangers
+from . import confirmation, extension, leases
+from .comparing import strangers
+from .comparing.strangers import Verdict
 from .events import (
     AcceptedLaunch,
     AttemptReport,
@@ -28,7 +30,6 @@ from .events import (
     StopOrder,
     StopsDelivered,
 )
-from .strangers import Verdict
 from .tracking import AttemptTracking
 from .turn import Turn
 

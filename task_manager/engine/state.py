@@ -24,7 +24,7 @@ from ..planning.bookings import MovedPromise, Reservation
 from ..planning.pass_model import Plan
 from ..planning.placement import FreeResources, why_closed
 from ..planning.scheduling_pass import would_change_nothing, would_start_nothing
-from .gates import GateNodes, Gates
+from .comparing.gates import GateNodes, Gates
 from .leases import NodeLease
 from .tracking import AttemptTracking, UnfitNode, may_accept_work_again
 

@@ -18,7 +18,8 @@ from headway.states import ATTEMPT, AttemptEventKind, AttemptState, TaskEventKin
 from ..decisions.frames import Frame
 from ..model import Attempt, Task
 from ..settings import TaskManagerSettings
-from . import confirmation, gates, phases, retry, usage
+from . import confirmation, phases, retry, usage
+from .comparing import gates
 from .events import ExtendOrder, StopOrder
 from .scheduling_choice import POLICY, AdminChoice, SchedulingChoice
 from .state import EngineState

@@ -16,8 +16,8 @@ from headway.ids import TaskId
 from ..model import Task
 from ..order.policy import Key
 from .bookings import Reservation
-from .explain import ClusterSnapshot
 from .pass_model import Plan
+from .reasons.explain import ClusterSnapshot
 
 
 @dataclass(frozen=True, slots=True)

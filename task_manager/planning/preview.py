@@ -15,11 +15,12 @@ from headway.units import format_duration
 
 from ..model import Node, Task
 from ..order.policy import ClusterView
-from . import explain, promises, scheduling_pass
+from . import promises, scheduling_pass
 from .limit_checks import GpuHoldings
 from .overtaking import OvertakingPromises
 from .pass_model import Discipline, PassInput, Plan
 from .placement import FreeResources
+from .reasons import explain
 from .submit_check import SubmitCheck
 
 # Ids of jobs begin with "j" and a time. This id sorts behind all of them, as that of a new job does.

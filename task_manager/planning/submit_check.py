@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from ..limits import AdmissionLimits
 from ..model import Node, Shape
-from .feasibility import Feasibility, could_ever_run
 from .limit_checks import AdmissionRefusal, RefusalGround, refusals
 from .placement import CpuTasks
+from .reasons.feasibility import Feasibility, could_ever_run
 
 
 class SubmitCheck:

@@ -13,8 +13,9 @@ import httpx
 import pytest
 from click.testing import CliRunner
 
-from headway.cli import common, datasets, files, groups, images, registry
+from headway.cli import common, files
 from headway.cli.main import cli
+from headway.cli.market import datasets, groups, images, registry
 from headway.cli.transfer import audience_in_full, share_changes
 from headway.client import Client, Profile
 from headway.client.market import MarketClient

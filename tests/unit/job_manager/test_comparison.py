@@ -13,7 +13,7 @@ from headway.errors import Unavailable
 from headway.rpc.v1 import common_pb2, task_manager_pb2
 from headway.states import TaskEventKind, TaskState
 from headway.store import Database
-from job_manager.comparison import Comparison
+from job_manager.comparing.comparison import Comparison
 from job_manager.tables import outbox
 from tests.support.clock import FakeClock
 from tests.unit.job_manager.rig import AnyTaskManager, JobManagerRig, a_rig

@@ -15,10 +15,10 @@ from task_manager.decisions.sentences import describe_pass
 from task_manager.limits import AdmissionLimits, ShortTaskReserve
 from task_manager.model import Task
 from task_manager.order import policy_registry
-from task_manager.planning import explain
 from task_manager.planning.bookings import Reservation, kind_of
 from task_manager.planning.limit_checks import GpuHoldings, limits_reached, ruled_out
 from task_manager.planning.pass_model import Discipline, PassInput, PassSettings, Plan
+from task_manager.planning.reasons import explain
 from task_manager.planning.scheduling_pass import plan_pass
 from tests.support.scheduling import Cluster
 from tests.unit.task_manager.rig import a_node, a_task, gpus_of, tid

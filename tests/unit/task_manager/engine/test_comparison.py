@@ -14,7 +14,7 @@ from headway.ids import AttemptId, NodeId
 from headway.model.reasons import EndReason, EndWord
 from headway.states import TaskState
 from task_manager.answers.comparison_queries import ComparisonQueries
-from task_manager.engine.comparison import Difference, difference
+from task_manager.engine.comparing.comparison import Difference, difference
 from task_manager.engine.events import (
     AttemptReport,
     AttemptReports,

@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from headway.ids import NodeId
-from task_manager.engine.gates import COMPARE_PATIENCE_S, GateNodes, Gates, blocking_nodes, open_gates, why_closed
+from task_manager.engine.comparing.gates import (
+    COMPARE_PATIENCE_S,
+    GateNodes,
+    Gates,
+    blocking_nodes,
+    open_gates,
+    why_closed,
+)
 from task_manager.engine.leases import LeaseSettings, NodeLease
 from tests.unit.task_manager.rig import tid
 

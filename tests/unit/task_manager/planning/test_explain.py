@@ -9,9 +9,9 @@ import pytest
 from headway.model.reasons import EndReason, EndWord
 from task_manager.limits import AdmissionLimits
 from task_manager.model import Gpu
-from task_manager.planning.explain import ClusterSnapshot, wait_reasons
 from task_manager.planning.limit_checks import GpuHoldings
 from task_manager.planning.placement import FreeResources, full_capacity
+from task_manager.planning.reasons.explain import ClusterSnapshot, wait_reasons
 from tests.unit.task_manager.rig import GiB, a_node, a_task, blocked, gpus_of
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from task_manager.model import Shape
-from task_manager.planning.explain import ClusterSnapshot, wait_reasons
-from task_manager.planning.feasibility import could_ever_run
 from task_manager.planning.placement import CpuTasks, FreeResources, full_capacity
+from task_manager.planning.reasons.explain import ClusterSnapshot, wait_reasons
+from task_manager.planning.reasons.feasibility import could_ever_run
 from tests.unit.task_manager.rig import GiB, a_node, a_task, gpus_of
 
 CPU_ONLY = Shape(100, GiB)

@@ -17,10 +17,10 @@ from task_manager.dispatch.image_prefetch import ImagePrefetchPlanner
 from task_manager.model import Node, Shape
 from task_manager.order.policy import AgingSjf
 from task_manager.order.queue import TaskQueue
-from task_manager.planning.explain import ClusterSnapshot, wait_reasons
-from task_manager.planning.feasibility import could_ever_run
 from task_manager.planning.image_forecast import ForecastImage, QueueHead, images_needed
 from task_manager.planning.placement import FreeResources, choose, fits, full_capacity, shortages
+from task_manager.planning.reasons.explain import ClusterSnapshot, wait_reasons
+from task_manager.planning.reasons.feasibility import could_ever_run
 from tests.support.clock import FakeClock
 from tests.support.scheduling import greedy
 from tests.unit.task_manager.rig import GiB, TaskManagerRig, a_node, a_task, a_task_manager, gpus_of

@@ -14,8 +14,8 @@ from task_manager.order import policy_registry
 from task_manager.order.policy import Fifo
 from task_manager.order.queue import TaskQueue
 from task_manager.planning import candidates
-from task_manager.planning.explain import ClusterSnapshot, wait_reasons
 from task_manager.planning.pass_model import Discipline, PassSettings, Plan, Wait, WaitCause
+from task_manager.planning.reasons.explain import ClusterSnapshot, wait_reasons
 from task_manager.planning.scheduling_pass import plan_pass
 from tests.support.clock import FakeClock
 from tests.support.scheduling import Cluster

@@ -16,12 +16,12 @@ from typing import Any, BinaryIO, cast
 
 import click
 
-from ..client import Client
-from ..client.market import MarketClient
-from ..errors import Conflict, InvalidInput
-from ..units import counted
-from .common import ago, client, output_option, print_json, safe, size, table, whole_file
-from .transfer import audience, audience_in_full, print_audience, print_waits, progress, share_changes, share_options
+from ...client import Client
+from ...client.market import MarketClient
+from ...errors import Conflict, InvalidInput
+from ...units import counted
+from ..common import ago, client, output_option, print_json, safe, size, table, whole_file
+from ..transfer import audience, audience_in_full, print_audience, print_waits, progress, share_changes, share_options
 
 # Base images that are built with Docker from other people's, and how.
 _CONNECTED = {"cuda": "--target python -t base/cuda:12.6", "torch": "--target torch -t base/torch:2.7"}
@@ -149,7 +149,7 @@ def push(
 
 
 def _upload(http: Client, place: Path, metadata: dict[str, str]) -> dict[str, Any]:
-    from ..client.uploads import upload
+    from ...client.uploads import upload
 
     with progress(f"push {metadata['name']}", place.stat().st_size) as step:
         status = upload(http, "images", place, metadata, step)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 from headway.ids import NodeId, TaskId
 
-from .leases import LeaseSettings, NodeLease
+from ..leases import LeaseSettings, NodeLease
 
 COMPARE_PATIENCE_S = 30.0  # so long JobManager is waited for after a start
 

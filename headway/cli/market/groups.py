@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from ..client.market import MarketClient
-from .common import client, output_option, print_json, safe, table
+from ...client.market import MarketClient
+from ..common import client, output_option, print_json, safe, table
 
 
 @click.group()

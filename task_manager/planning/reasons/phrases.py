@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from headway.units import counted, format_size
 
-from ..model import Shape
+from ...model import Shape
 
 _NAMES_SHOWN = 3
 

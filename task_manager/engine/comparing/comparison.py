@@ -13,10 +13,10 @@ from headway.ids import NodeId, TaskId
 from headway.logs import get_logger
 from headway.states import TaskEventKind, TaskState
 
-from ..model import Task
-from . import commands
-from .events import HeldTask, MendTasks
-from .turn import Turn
+from ...model import Task
+from .. import commands
+from ..events import HeldTask, MendTasks
+from ..turn import Turn
 
 log = get_logger(__name__)
 

@@ -17,9 +17,9 @@ from headway.logs import get_logger
 from headway.rpc.v1 import task_manager_pb2
 from headway.store import Database
 
+from ..job_writer import JobWriter
+from ..ports import TaskManagerPort
 from . import comparison_store
-from .job_writer import JobWriter
-from .ports import TaskManagerPort
 
 log = get_logger(__name__)
 

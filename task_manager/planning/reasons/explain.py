@@ -10,24 +10,14 @@ from headway.model.reasons import WaitReason, WaitWord
 from headway.states import Admission
 from headway.units import counted, format_size, round_duration, round_size
 
-from ..limits import AdmissionLimits
-from ..model import Node, Shape, Task
-from .bookings import MovedPromise
+from ...limits import AdmissionLimits
+from ...model import Node, Shape, Task
+from ..bookings import MovedPromise
+from ..limit_checks import GpuHoldings, RefusalGround, limits_reached, ruled_out
+from ..pass_model import Wait, WaitCause
+from ..placement import CpuTasks, FreeResources, Lack, Shortage, fits, full_capacity, shortages, suits, why_closed
 from .feasibility import why_never
-from .limit_checks import GpuHoldings, RefusalGround, limits_reached, ruled_out
-from .pass_model import Wait, WaitCause
 from .phrases import count_cpus, cpus, gpus_asked, some_of
-from .placement import (
-    CpuTasks,
-    FreeResources,
-    Lack,
-    Shortage,
-    fits,
-    full_capacity,
-    shortages,
-    suits,
-    why_closed,
-)
 
 _ORDER = {word: number for number, word in enumerate(WaitWord)}
 

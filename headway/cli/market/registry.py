@@ -6,8 +6,8 @@ import sys
 
 import click
 
-from ..client.market import MarketClient
-from .common import ago, client, output_option, print_json, safe, table
+from ...client.market import MarketClient
+from ..common import ago, client, output_option, print_json, safe, table
 
 
 @click.group()

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 
 from headway.units import format_size, round_size
 
-from ..model import Node, Shape
-from . import cuda
+from ...model import Node, Shape
+from .. import cuda
+from ..placement import IMAGE_LACKS, CpuTasks, Lack, Shortage, full_capacity, shortages, suits
 from .phrases import count_cpus, cpus, gpus_asked, some_of
-from .placement import IMAGE_LACKS, CpuTasks, Lack, Shortage, full_capacity, shortages, suits
 
 _MODELS_SHOWN = 8
 _ALIKE = 0.5  # how similar two names must be for a hint; H100 and B200 are

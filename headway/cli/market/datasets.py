@@ -9,11 +9,11 @@ from typing import Any
 
 import click
 
-from ..client import Client, Refused
-from ..client.market import MarketClient
-from ..units import counted
-from .common import ago, client, output_option, print_json, safe, size, table, whole_file
-from .transfer import audience, audience_in_full, print_audience, print_waits, share_changes, share_options
+from ...client import Client, Refused
+from ...client.market import MarketClient
+from ...units import counted
+from ..common import ago, client, output_option, print_json, safe, size, table, whole_file
+from ..transfer import audience, audience_in_full, print_audience, print_waits, share_changes, share_options
 
 _POLL_S = 0.5
 
@@ -119,7 +119,7 @@ def _versions(market: MarketClient, name: str) -> set[str]:
 
 
 def _published(market: MarketClient, http: Client, name: str, version: str) -> dict[str, Any]:
-    from ..errors import Conflict
+    from ...errors import Conflict
 
     told = -1
     while True:

@@ -8,9 +8,9 @@ from sqlalchemy import Connection, select
 
 from headway.rpc.v1 import common_pb2, task_manager_pb2
 
-from .job import AT_TASK_MANAGER
-from .store import LIVE
-from .tables import TASK_MANAGER, job, outbox, task
+from ..job import AT_TASK_MANAGER
+from ..store import LIVE
+from ..tables import TASK_MANAGER, job, outbox, task
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ from headway.ids import AttemptId, NodeId
 from headway.logs import get_logger
 from headway.states import ATTEMPT, AttemptEventKind, AttemptState, TaskEventKind, TaskState
 
-from ..model import Attempt, Task
-from .events import AttemptReport, HeartbeatReceived, LiveAttempt
-from .turn import Turn
+from ...model import Attempt, Task
+from ..events import AttemptReport, HeartbeatReceived, LiveAttempt
+from ..turn import Turn
 
 log = get_logger(__name__)
 

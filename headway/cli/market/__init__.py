@@ -1,0 +1,1 @@
+"""Market: commands for images, datasets, and who may use them."""

@@ -1,0 +1,1 @@
+"""Reasons: why a task waits, or could never run, in words and numbers."""
