@@ -276,7 +276,7 @@ def rm(ref: str, wait: bool, output: str) -> None:
 @click.option("--push", "to_market", is_flag=True, help="Upload it to the market too, as base/NAME:1 (admins).")
 def build_base(name: str, to_market: bool) -> None:
     """Build a base image from Debian and Python packages, without a registry, into this machine's engine."""
-    script = Path(__file__).resolve().parents[2] / "images" / "build-base"
+    script = Path(__file__).resolve().parents[3] / "images" / "build-base"
     if not script.is_file():
         raise click.ClickException(
             "Base images are built from Headway's sources, and this is an installed package without them: run it in a "

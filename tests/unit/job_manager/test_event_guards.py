@@ -21,7 +21,7 @@ FAILED = TaskReport("a", 1, 3, TaskEventKind.FAILED, attempt=1, at=30.0)
 def job() -> LiveJob:
     record = JobRecord(JobId("j0"), "ann", b"", "j", Priority.NORMAL, "h", 0.0, 1)
     live = LiveJob(record, ["a"], [()], [0.0], [TaskRecord(ages_from=0.0)])
-    live.settle(0.0)
+    live.decide_waiting(0.0)
     return live
 
 
