@@ -12,6 +12,7 @@ from headway.rpc.server import RpcServer
 from headway.rpc.v1.job_manager_pb2_grpc import add_JobManagerServicer_to_server
 from headway.store import Database
 
+from .comparing.comparison import Comparison
 from .delivery import Delivery
 from .hub import JobEventHub
 from .job_writer import JobWriter
@@ -40,6 +41,7 @@ async def serve(config: HeadwayConfig) -> None:
         task_manager=config.peers.task_manager,
         max_tasks_per_job=config.job_manager.max_tasks_per_job,
         queued_tasks_per_user=config.task_manager.limits.queued_tasks_per_user,
+        compare_s=config.job_manager.compare_s,
     )
     stay_responsive()
     await service.run()
@@ -54,9 +56,13 @@ async def build(
     task_manager: str,
     max_tasks_per_job: int = 10_000,
     queued_tasks_per_user: int = 0,
+    compare_s: float = 0.0,
     clock: Clock | None = None,
 ) -> RpcServer:
-    """Everything of one JobManager, registered with `service`; `task_manager` is an address."""
+    """Everything of one JobManager, registered with `service`; `task_manager` is an address.
+
+    `compare_s`: how often it is compared with TaskManager what both hold; 0: never.
+    """
     clock = clock or SystemClock()
     db = await Database.open(database, room="job_manager")
     service.on_stop(db.close)
@@ -76,6 +82,9 @@ async def build(
     delivery = Delivery(db, jobs, task_manager_port)
     pump = outbox.pump(db, TASK_MANAGER, delivery.send, clock, give_up=delivery.give_up)
     service.side_task("outbox", pump.run)
+    if compare_s:
+        comparison = Comparison(db, jobs, task_manager_port, clock, every_s=compare_s)
+        service.side_task("comparison", comparison.run)
     service.side_task("tidy", lambda: _forget_old_requests(jobs, clock))
     return server
 

@@ -37,6 +37,7 @@ _RESULTS = frozenset(
         TaskEventKind.CANCELLED,
     }
 )
+AT_TASK_MANAGER = frozenset({TaskState.QUEUED, TaskState.RUNNING, TaskState.STOPPING})
 _REPORTED = _RESULTS | {TaskEventKind.ATTEMPT_STARTED, TaskEventKind.REQUEUED}
 
 
@@ -56,12 +57,22 @@ class TaskReport:
 
 
 @dataclass(frozen=True, slots=True)
+class LostTask:
+    """What was last heard of a task that TaskManager has lost."""
+
+    seq: int
+    attempt: int
+    node_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class EnqueueCommand:
     task: int
     generation: int
     ages_from: float
     tail_timeout_s: float
     held: bool
+    lost: LostTask | None = None  # TaskManager had it, and has lost it
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +160,7 @@ class LiveJob:
         self.dirty_job = False
         self.just_ended = False
         self.commands: list[Command] = []
-        self._tails_s = tails_s
+        self.tails_s = tails_s
         self._count()
 
     @property
@@ -172,7 +183,7 @@ class LiveJob:
         """Release and skip what the states ask for: at submission, and after a start in doubt."""
         if self.record.state in JOB_ENDED:
             return
-        self._apply(self.progress.decide_waiting(), now)
+        self.apply(self.progress.decide_waiting(), now)
         self._roll_up(now)
 
     # -- what TaskManager reports ---------------------------------------------------------------
@@ -194,7 +205,7 @@ class LiveJob:
         # A start report may have been left out; an end of a run says that there was one.
         if event.kind is not TaskEventKind.CANCELLED or event.attempt:
             self._on_start(event)
-        self._apply(self.progress.react(number, event.kind), now)
+        self.apply(self.progress.react(number, event.kind), now)
         self._roll_up(now)
         return True
 
@@ -232,7 +243,7 @@ class LiveJob:
             self._job_event(JobEventKind.CANCEL_REQUESTED)
             if self.record.state is not before:
                 self._set_reason(EndReason(EndWord.CANCELLED, detail=_by("It was cancelled", by)), "")
-        self._apply(moved, now, by=by)
+        self.apply(moved, now, by=by)
         self._roll_up(now)
         return len(moved)
 
@@ -268,7 +279,7 @@ class LiveJob:
             self.just_ended = False
         self._job_event(JobEventKind.RETRIED)
         self._set_reason_of_first(*TASK_FAILURES)
-        self._apply(moved, now)
+        self.apply(moved, now)
         return len(again)
 
     def hold(self, task: str, steady: float) -> int:
@@ -324,7 +335,8 @@ class LiveJob:
 
     # -- moves ----------------------------------------------------------------------------------
 
-    def _apply(self, moved: Sequence[TaskStateChange], now: float, by: str = "") -> None:
+    def apply(self, moved: Sequence[TaskStateChange], now: float, by: str = "") -> None:
+        """Note what moves of the reactor mean: records, commands, the job's reason."""
         for one in moved:
             self.dirty.add(one.task)
             record = self.tasks[one.task]
@@ -335,7 +347,7 @@ class LiveJob:
                         one.task,
                         record.generation,
                         record.ages_from,
-                        self._tails_s[one.task],
+                        self.tails_s[one.task],
                         record.held_at is not None,
                     )
                 )

@@ -22,17 +22,18 @@ from headway.ids import JobId, new_job_id
 from headway.logs import get_logger
 from headway.model.reasons import EndReason, EndWord
 from headway.rpc import convert
-from headway.rpc.v1 import common_pb2, job_manager_pb2
+from headway.rpc.v1 import common_pb2, job_manager_pb2, task_manager_pb2
 from headway.states import JOB_ENDED, JobState, TaskEventKind
 from headway.steady import Anchor
 from headway.store import Batcher, Database
 
-from . import job_validation, store, wire
+from . import job_validation, mending, store, wire
 from .cache import JobCache
 from .dag import Dag
 from .hub import JobChange, JobEventHub
 from .job import JobRecord, LiveJob, TaskRecord, TaskReport
 from .ports import TaskManagerPort
+from .tables import outbox
 from .transaction import JobTransaction
 from .waiting_counter import WaitingCounter
 
@@ -261,6 +262,17 @@ class JobWriter:
             live.on_event(ending, tx.now)
 
         await self._inbox.submit(operation)
+
+    # -- what a comparison with TaskManager found ------------------------------------------------
+
+    async def mend(self, differences: Sequence[task_manager_pb2.CompareTasksReply.Difference]) -> None:
+        """Do what is JobManager's part about tasks that differ at TaskManager."""
+        if differences:
+            await self._inbox.submit(lambda tx: mending.mend(tx, differences))
+
+    async def go_on_after(self, seq: int) -> None:
+        """Number commands above this one: TaskManager has heard of it, so a restored database would use it again."""
+        await self._db.write(lambda conn: outbox.go_on_after(conn, seq))
 
     # -- the transaction ------------------------------------------------------------------------
 

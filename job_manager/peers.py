@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 
 from headway.errors import HeadwayError
 from headway.rpc import convert
 from headway.rpc.channel import Peer
+from headway.rpc.chunks import in_parts
 from headway.rpc.v1 import task_manager_pb2
 from headway.rpc.v1.task_manager_pb2_grpc import TaskManagerStub
 
@@ -14,6 +16,7 @@ from .ports import ShapeRefusal, ShapeVerdicts, TaskShape
 
 _APPLY_DEADLINE_S = 30.0
 _CHECK_DEADLINE_S = 2.0
+_COMPARE_DEADLINE_S = 60.0
 
 
 class TaskManagerPeer:
@@ -31,6 +34,22 @@ class TaskManagerPeer:
             request.steady_boot_id, request.steady_now = steady
         # The outbox tries again by itself, with pauses, so this need not.
         await self._peer.call(self._stub.ApplyTaskCommands, request, deadline_s=_APPLY_DEADLINE_S)
+
+    async def compare(self, tasks: Sequence[task_manager_pb2.HeldTask]) -> task_manager_pb2.CompareTasksReply:
+        def parts() -> Iterator[task_manager_pb2.CompareTasksRequest]:
+            for part in in_parts(tasks):
+                yield task_manager_pb2.CompareTasksRequest(tasks=part)
+
+        reply: task_manager_pb2.CompareTasksReply = await self._peer.upload(
+            self._stub.CompareTasks, parts, deadline_s=_COMPARE_DEADLINE_S
+        )
+        return reply
+
+    async def confirm(self) -> None:
+        request = task_manager_pb2.ConfirmTasksRequest()
+        async with contextlib.aclosing(self._peer.stream(self._stub.ConfirmTasks, request, deadline_s=None)) as answers:  # type: ignore[type-var]
+            async for _ in answers:
+                pass
 
     async def check(self, shapes: Sequence[TaskShape]) -> ShapeVerdicts:
         request = task_manager_pb2.CheckResourcesRequest()

@@ -45,7 +45,7 @@ class ShapeVerdicts:
 
 
 class TaskManagerPort(Protocol):
-    """The queue. Both calls raise a HeadwayError when it can't be reached in time."""
+    """The queue. All calls raise a HeadwayError when it can't be reached in time."""
 
     async def apply(
         self, commands: Sequence[task_manager_pb2.TaskCommand], steady: tuple[str, float] | None = None
@@ -56,6 +56,14 @@ class TaskManagerPort(Protocol):
         Safe to repeat after any failure: TaskManager drops what it has already. Commands of one task must be handed
         over in the order of their ``seq``.
         """
+        ...
+
+    async def compare(self, tasks: Sequence[task_manager_pb2.HeldTask]) -> task_manager_pb2.CompareTasksReply:
+        """What differs there from these, which are all tasks that it should have."""
+        ...
+
+    async def confirm(self) -> None:
+        """Both agree as far as they can. Returns, or raises, once TaskManager stops."""
         ...
 
     async def check(self, shapes: Sequence[TaskShape]) -> ShapeVerdicts:

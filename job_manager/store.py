@@ -163,13 +163,13 @@ def load_tasks(
 
 def live_job_ids(conn: Connection) -> list[JobId]:
     """Jobs that have not ended, oldest first."""
-    return [JobId(row.id) for row in conn.execute(select(job.c.id).where(_LIVE).order_by(job.c.id))]
+    return [JobId(row.id) for row in conn.execute(select(job.c.id).where(LIVE).order_by(job.c.id))]
 
 
 def waiting_job_ids(conn: Connection) -> list[JobId]:
     """Jobs that have not ended and of which a task waits for another, or none is left to end; oldest first."""
     found = []
-    for row in conn.execute(select(job.c.id, job.c.counts).where(_LIVE).order_by(job.c.id)):
+    for row in conn.execute(select(job.c.id, job.c.counts).where(LIVE).order_by(job.c.id)):
         states = {TaskState(state) for state in json.loads(row.counts)}
         if TaskState.BLOCKED in states or states <= TASK_ENDED:
             found.append(JobId(row.id))
@@ -178,7 +178,7 @@ def waiting_job_ids(conn: Connection) -> list[JobId]:
 
 def count_waiting(conn: Connection, owner: str, without: Collection[str] = ()) -> int:
     """An account's tasks that are accepted and neither run nor have ended, but for those of some jobs."""
-    counts = conn.execute(select(job.c.id, job.c.counts).where(job.c.owner == owner, _LIVE))
+    counts = conn.execute(select(job.c.id, job.c.counts).where(job.c.owner == owner, LIVE))
     return sum(waiting_limit.of_counts(json.loads(row.counts)) for row in counts if row.id not in without)
 
 
@@ -230,6 +230,11 @@ def _command_row(live: LiveJob, command: Command) -> tuple[str, bytes]:
             message.enqueue.submitted_at = command.ages_from
             message.enqueue.tail_timeout_s = command.tail_timeout_s
             message.enqueue.held = command.held
+            if command.lost is not None:
+                message.enqueue.lost = True
+                message.enqueue.told_seq = command.lost.seq
+                message.enqueue.told_attempt = command.lost.attempt
+                message.enqueue.told_node_id = command.lost.node_id
         case CancelCommand():
             message.cancel.task.CopyFrom(target)
             message.cancel.generation = command.generation
@@ -298,7 +303,7 @@ def _from_little(kind: str, data: bytes) -> array[Any]:
 
 # Named one by one, so that the index over states serves.
 _TASK_ENDED = [state.value for state in TASK_ENDED]
-_LIVE = job.c.state.in_([state.value for state in JobState if state not in JOB_ENDED])
+LIVE = job.c.state.in_([state.value for state in JobState if state not in JOB_ENDED])
 
 _BIG_ENDIAN = array("H", b"\x00\x01")[0] == 1
 

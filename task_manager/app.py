@@ -18,6 +18,7 @@ from headway.store import Database
 
 from . import wire
 from .answers.advice_queries import TimeoutAdvisor
+from .answers.comparison_queries import ComparisonQueries
 from .answers.decision_log import DecisionLog
 from .answers.extension_requests import ExtensionRequests
 from .answers.preview_queries import PreviewQueries
@@ -78,7 +79,7 @@ def settings_of(config: HeadwayConfig) -> TaskManagerSettings:
     mine = config.task_manager
     return TaskManagerSettings(
         leases=LeaseSettings(lease_s=config.cluster.lease_s, heartbeat_s=config.cluster.heartbeat_s),
-        retry=RetrySettings(mine.platform_retries, mine.platform_retry_delay_s),
+        retry=RetrySettings(mine.platform_retries, mine.platform_retry_delay_s, mine.loss_retries),
         cpu_tasks=CpuTasks(mine.cpu_tasks_on_gpu_nodes),
         start_limit_s=mine.start_limit_s,
         stop_limit_s=mine.stop_limit_s,
@@ -89,6 +90,7 @@ def settings_of(config: HeadwayConfig) -> TaskManagerSettings:
         policy_defaults=parameters(config),
         decisions_days=mine.decisions_days,
         reserved=mine.reserved_tasks,
+        compare_at_start=True,
         limits=_limits_of(config),
     )
 
@@ -159,6 +161,7 @@ async def build(
         previews,
         decisions,
         UsageQueries(db, clock),
+        ComparisonQueries(engine, db),
     )
     add_TaskManagerServicer_to_server(doors, server)  # type: ignore[no-untyped-call]
     service.on_start(engine.start)

@@ -28,6 +28,7 @@ class QueueEventHub:
     def __init__(self) -> None:
         self._watchers: list[_Watcher] = []
         self._closed = False
+        self._closing = asyncio.Event()
 
     def publish(self, attempts: Iterable[Attempt], *, queue_changed: bool) -> None:
         """Gives changes to all watchers; it ends the watch of a watcher that is too slow."""
@@ -45,8 +46,13 @@ class QueueEventHub:
     def close(self) -> None:
         """Ends all watches."""
         self._closed = True
+        self._closing.set()
         for watcher in self._watchers:
             watcher.wake.set()
+
+    async def wait_closed(self) -> None:
+        """Returns when all watches end."""
+        await self._closing.wait()
 
     async def watch(self) -> AsyncGenerator[tuple[list[Attempt], bool], None]:
         """Changes from now on: attempts as they are now, and whether the queue changed. The first item is empty.

@@ -97,7 +97,7 @@ class Task:
     platform_failures: int = 0
     losses: int = 0
     refusals: int = 0  # launches refused in a row
-    avoid: tuple[NodeId, ...] = ()  # nodes where it failed: others are preferred
+    avoid: tuple[NodeId, ...] = ()  # nodes where it failed, once for each time: those with fewer are preferred
     disowned: tuple[int, ...] = ()  # attempts that were declared lost here: Workers are told to discard them
     event_seq: int = 0  # of the last event sent to JobManager
     command_seq: int = 0  # of the last command taken from JobManager

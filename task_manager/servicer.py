@@ -14,13 +14,14 @@ from headway.rpc.v1.task_manager_pb2_grpc import TaskManagerServicer
 
 from . import wire
 from .answers.advice_queries import TimeoutAdvisor
+from .answers.comparison_queries import ComparisonQueries
 from .answers.decision_log import DecisionLog
 from .answers.extension_requests import ExtensionRequests
 from .answers.preview_queries import PreviewQueries
 from .answers.queries import QueueQueries
 from .answers.usage_queries import UsageQueries
 from .engine.engine import Engine
-from .engine.events import ExtendTask, HeartbeatReply, NodeDeclaredLost, SetScheduling
+from .engine.events import ExtendTask, HeartbeatReply, NodeDeclaredLost, ServicesAgree, SetScheduling
 from .hub import QueueEventHub
 
 log = get_logger(__name__)
@@ -41,6 +42,7 @@ class TaskManagerService(TaskManagerServicer):
         previews: PreviewQueries,
         decisions: DecisionLog,
         usage: UsageQueries,
+        comparisons: ComparisonQueries,
     ) -> None:
         self._engine = engine
         self._queries = queries
@@ -49,11 +51,22 @@ class TaskManagerService(TaskManagerServicer):
         self._previews = previews
         self._decisions = decisions
         self._usage = usage
+        self._comparisons = comparisons
         self._hub = hub
 
     async def ApplyTaskCommands(self, request: pb.ApplyTaskCommandsRequest, context: Any) -> pb.ApplyTaskCommandsReply:
         await self._engine.submit(wire.commands(request))
         return pb.ApplyTaskCommandsReply()
+
+    async def CompareTasks(
+        self, request_iterator: AsyncIterator[pb.CompareTasksRequest], context: Any
+    ) -> pb.CompareTasksReply:
+        return await self._comparisons.compare(request_iterator)
+
+    async def ConfirmTasks(self, request: pb.ConfirmTasksRequest, context: Any) -> AsyncIterator[pb.ConfirmTasksReply]:
+        await self._engine.submit(ServicesAgree())
+        yield pb.ConfirmTasksReply()
+        await self._hub.wait_closed()
 
     async def CheckResources(self, request: pb.CheckResourcesRequest, context: Any) -> pb.CheckResourcesReply:
         return await self._queries.check(request)

@@ -31,4 +31,6 @@ class TaskManagerSettings:
     stop_limit_s: float = 120.0  # after that, pages say that a stop has not worked yet
     booked_start_s: float = 60.0  # what a plan reserves for a start, and
     booked_stop_s: float = 30.0  # for a stop; most of them take seconds
+    # After a start nothing starts before nodes and JobManager have told what there is (``engine.gates``).
+    compare_at_start: bool = False
     unfit_s: float = 60.0  # the longest time for which one refusal closes a node

@@ -21,6 +21,7 @@ from .engine.events import (
     ExtendOrder,
     HeartbeatReceived,
     HoldTask,
+    LiveAttempt,
     NodesChanged,
     RefusedLaunch,
     ReleaseTask,
@@ -50,7 +51,9 @@ def commands(request: task_manager_pb2.ApplyTaskCommandsRequest) -> TaskCommands
 def _command(message: task_manager_pb2.TaskCommand) -> TaskCommand | None:
     match message.WhichOneof("command"):
         case "enqueue":
-            return EnqueueTask(task(message.enqueue, message.seq), message.enqueue.SerializeToString())
+            enqueue = message.enqueue
+            suspect = NodeId(enqueue.told_node_id) if enqueue.told_node_id else None
+            return EnqueueTask(task(enqueue, message.seq), enqueue.SerializeToString(), enqueue.lost, suspect)
         case "cancel":
             cancel = message.cancel
             return CancelTask(convert.task_id(cancel.task), cancel.generation, message.seq, cancel.by)
@@ -85,6 +88,8 @@ def task(message: task_manager_pb2.EnqueueTask, seq: int = 0) -> Task:
         grace_s=spec.grace_s,
         held=message.held,
         command_seq=seq,
+        attempt=message.told_attempt,
+        event_seq=message.told_seq,
         prints=(
             fingerprint.command_print(message.owner.name, convert.kind_of(spec)),
             fingerprint.task_print(message.owner.name, message.task.name),
@@ -158,6 +163,7 @@ def _report(message: task_manager_pb2.AttemptReport) -> AttemptReport:
         reason=_end_reason(message.reason) if message.HasField("reason") else None,
         elsewhere=message.retry_elsewhere,
         facts=AttemptFacts(**from_report(message)),
+        generation=message.generation,
     )
 
 
@@ -177,6 +183,18 @@ def heartbeat(request: task_manager_pb2.HeartbeatRequest) -> HeartbeatReceived:
         live=tuple(convert.attempt_id(message) for message in request.live),
         stopping=request.stopping,
         files_suspended=request.lease_suspended_ack,
+        attempts=tuple(_live_attempt(message) for message in request.attempts),
+    )
+
+
+def _live_attempt(message: task_manager_pb2.LiveAttempt) -> LiveAttempt:
+    return LiveAttempt(
+        convert.attempt_id(message.attempt),
+        message.generation,
+        tuple(message.gpu_uuids),
+        message.placed_at,
+        message.process_started_at if message.HasField("process_started_at") else None,
+        message.ended,
     )
 
 

@@ -115,6 +115,7 @@ async def build(
         incarnation=incarnation,
         address=settings.address,
         live=lambda: controller.live(),
+        held=lambda: controller.held(),
     )
     reports = AttemptReporter(
         tasks.report,

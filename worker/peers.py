@@ -17,7 +17,7 @@ from headway.rpc.v1.resource_manager_pb2_grpc import ResourceManagerStub
 from headway.rpc.v1.task_manager_pb2_grpc import TaskManagerStub
 
 from . import wire
-from .model import WantedImage
+from .model import AttemptRecord, LaunchAttempt, WantedImage
 from .node.heartbeat import HeartbeatAnswer
 from .ports import RegistryCredentials, RuntimeRefused
 
@@ -28,7 +28,14 @@ class TaskManagerClient:
     """Heartbeats and reports. Calls raise a HeadwayError, and their loops try again."""
 
     def __init__(
-        self, peer: Peer, *, node_id: str, incarnation: int, address: str, live: Callable[[], Sequence[AttemptId]]
+        self,
+        peer: Peer,
+        *,
+        node_id: str,
+        incarnation: int,
+        address: str,
+        live: Callable[[], Sequence[AttemptId]],
+        held: Callable[[], Sequence[tuple[AttemptRecord, LaunchAttempt]]] = tuple,
     ) -> None:
         self._peer = peer
         self._stub = TaskManagerStub(peer.channel)  # type: ignore[no-untyped-call]
@@ -36,6 +43,7 @@ class TaskManagerClient:
         self._incarnation = incarnation
         self._address = address
         self._live = live
+        self._held = held
         self.stopping = False  # a planned stop: TaskManager suspends this node's leases
 
     async def heartbeat(self, sent_s: float, suspended: bool, *, deadline_s: float = 10.0) -> HeartbeatAnswer:
@@ -48,6 +56,7 @@ class TaskManagerClient:
             sent_monotonic_s=sent_s,
             stopping=self.stopping,
             lease_suspended_ack=suspended,
+            attempts=[wire.live_attempt(record, launch) for record, launch in self._held()],
         )
         reply = await self._peer.call(self._stub.Heartbeat, request, deadline_s=deadline_s)
         return HeartbeatAnswer(

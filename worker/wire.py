@@ -17,6 +17,7 @@ from headway.states import AttemptEventKind
 from .box import StopWord
 from .model import (
     AttemptRecord,
+    AttemptStage,
     EndDecision,
     ExtendAttempt,
     Extension,
@@ -112,6 +113,7 @@ def report(
     node_id: str,
     incarnation: int,
     at: float,
+    generation: int = 0,
     decision: EndDecision | None = None,
     **measured: Any,
 ) -> tm.AttemptReport:
@@ -125,6 +127,7 @@ def report(
         incarnation=incarnation,
         kind=kind,
         at=at,
+        generation=generation,
         container_id=record.container_id,
         image_id=record.image_id,
         timeout_s=record.counted_s,
@@ -150,6 +153,18 @@ def gpu(reading: GpuReading) -> rm.Gpu:
         busy_outside=reading.busy_outside,
         note=reading.note,
         **readings_of(reading),
+    )
+
+
+def live_attempt(record: AttemptRecord, launch: LaunchAttempt) -> tm.LiveAttempt:
+    """An attempt as heartbeats tell of it."""
+    return tm.LiveAttempt(
+        attempt=convert.attempt_to_pb(record.attempt),
+        generation=launch.generation,
+        gpu_uuids=launch.gpu_uuids,
+        placed_at=launch.placed_at,
+        process_started_at=record.times.process_started_at,
+        ended=record.stage is AttemptStage.ENDED,
     )
 
 

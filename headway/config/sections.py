@@ -161,6 +161,10 @@ class JobManagerSection(Section):
     bind: Address = Field(default="127.0.0.1:7001", description="where it listens")
     database: str = Field(default="", description=_DATABASE)
     max_tasks_per_job: int = Field(default=10_000, ge=1, description="a job with more tasks is refused")
+    compare_s: Seconds = Field(
+        default=60.0,
+        description="how often it is compared with TaskManager which tasks both hold; at each start too",
+    )
 
 
 class ShortReserveSection(Section):
@@ -246,7 +250,13 @@ class TaskManagerSection(Section):
         default=3,
         ge=0,
         le=100,
-        description="how often a task is tried again after faults of the platform (pull, engine, lost machine)",
+        description="how often a task is tried again after faults of the platform (pull, engine, GPU)",
+    )
+    loss_retries: int = Field(
+        default=10,
+        ge=0,
+        le=100,
+        description="how often a task is queued again after its machine was lost, preferably on another",
     )
     platform_retry_delay_s: Seconds = Field(
         default=5.0, description="pause before the first of them; doubles each time"

@@ -128,7 +128,7 @@ class EndWord(StrEnum):
             attempt=_A.FAILED,
             fault=_F.PLATFORM,
             platform_retry=True,
-            advice="The image could not be brought to the machine; try again later.",
+            advice="The image could not be brought to the machine.",
         ),
     )
     IMAGE_BAD = (
@@ -168,9 +168,7 @@ class EndWord(StrEnum):
     )
     GPU_FAILED = (
         "gpu_failed",
-        EndFacts(
-            attempt=_A.LOST, fault=_F.PLATFORM, platform_retry=True, advice="A GPU failed; another one will be tried."
-        ),
+        EndFacts(attempt=_A.LOST, fault=_F.PLATFORM, platform_retry=True, advice="A GPU of its machine failed."),
     )
     NODE_LOST = (
         "node_lost",
@@ -178,7 +176,7 @@ class EndWord(StrEnum):
             attempt=_A.LOST,
             fault=_F.PLATFORM,
             platform_retry=True,
-            advice="The machine went away; the task is run again elsewhere.",
+            advice="Its machine went away, or no longer has it.",
         ),
     )
     PLATFORM_ERROR = (
@@ -253,6 +251,7 @@ class WaitWord(StrEnum):
     """The stable word for why a task waits, cheapest to fix first; see docs/interfaces.md, "Why it waits"."""
 
     HELD = "held"
+    MAY_STILL_RUN = "may_still_run"  # an attempt that TaskManager has lost may run
     RETRY_PAUSE = "retry_pause"  # a short pause after a fault of the platform
     DEPENDENCY = "dependency"
     USER_LIMIT = "user_limit"

@@ -13,6 +13,7 @@ it does not answer.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
 from typing import Any
 
@@ -20,7 +21,7 @@ import grpc
 
 from ..backoff import Backoff
 from ..clock import Clock, SystemClock
-from ..errors import Unavailable
+from ..errors import HeadwayError, Unavailable
 from ..logs import get_logger
 from .errors_map import MAX_MESSAGE_BYTES, MAX_METADATA_BYTES, REQUEST_ID_KEY, TOKEN_KEY, from_rpc_error
 
@@ -145,14 +146,23 @@ class Peer:
         while True:
             try:
                 return await start(left_s)
-            except grpc.aio.AioRpcError as error:
-                failure = from_rpc_error(error, self._described())
+            except (grpc.aio.AioRpcError, asyncio.CancelledError) as error:
+                failure = self._failure(error)
                 delay_s = pauses.next_s()
                 left_s = give_up_at - self._clock.monotonic() - delay_s
                 retryable = again and isinstance(failure, Unavailable) and failure.code == "UNAVAILABLE"
                 if not retryable or left_s <= 0:
                     raise failure from error
             await self._clock.sleep(delay_s)
+
+    def _failure(self, error: grpc.aio.AioRpcError | asyncio.CancelledError) -> HeadwayError:
+        if isinstance(error, grpc.aio.AioRpcError):
+            return from_rpc_error(error, self._described())
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise error
+        # gRPC cancels an upload without parts by itself when nobody answers.
+        return Unavailable(f"{self._described()} does not answer.")
 
     def _with(self, request_id: str) -> tuple[tuple[str, str], ...]:
         return (*self._metadata, (REQUEST_ID_KEY, request_id)) if request_id else self._metadata

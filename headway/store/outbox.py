@@ -34,6 +34,7 @@ from sqlalchemy import (
     delete,
     insert,
     select,
+    text,
 )
 
 from ..backoff import grown_s
@@ -93,6 +94,26 @@ class Outbox:
         if rows:
             conn.execute(insert(self.table), rows)
             after_commit(conn, lambda: self._wake(target))
+
+    def last_seq(self, conn: Connection) -> int:
+        """The highest `seq` that was given, whether or not its row is still there."""
+        name = self.table.name
+        if conn.dialect.name == "sqlite":
+            return int(conn.execute(text("SELECT seq FROM sqlite_sequence WHERE name = :n"), {"n": name}).scalar() or 0)
+        sequence = conn.execute(text("SELECT pg_get_serial_sequence(:n, 'seq')"), {"n": name}).scalar_one()
+        row = conn.execute(text(f"SELECT last_value, is_called FROM {sequence}")).one()
+        return int(row.last_value) if row.is_called else 0
+
+    def go_on_after(self, conn: Connection, seq: int) -> None:
+        """From now on every `seq` is above this one, inside a write: a restored table would use numbers again."""
+        if seq <= self.last_seq(conn):
+            return
+        name = self.table.name
+        if conn.dialect.name == "sqlite":
+            conn.execute(text("DELETE FROM sqlite_sequence WHERE name = :n"), {"n": name})
+            conn.execute(text("INSERT INTO sqlite_sequence (name, seq) VALUES (:n, :s)"), {"n": name, "s": seq})
+        else:
+            conn.execute(text("SELECT setval(pg_get_serial_sequence(:n, 'seq'), :s)"), {"n": name, "s": seq})
 
     def pump(
         self,

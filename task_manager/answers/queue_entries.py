@@ -9,6 +9,7 @@ from headway.rpc.v1 import common_pb2, task_manager_pb2
 from .. import wire
 from ..clocks import ClockReading
 from ..engine import pass_input
+from ..engine.comparing import gates
 from ..engine.state import EngineState
 from ..model import Shape, Task
 from ..planning.limit_checks import ruled_out
@@ -84,6 +85,9 @@ class QueueEntries:
             pause_s=state.pause_s(task, self._mono),
             wait=plan.wait_of(task) if plan is not None else None,
             promised=task.id in state.reservations,
+            may_still_run=gates.why_closed(
+                state.gates, state.nodes_for_gates, task.id, now_s=self._mono, settings=self._settings.leases
+            ),
             overtaken_by=overtaken.ahead_of(task, self._sight, since_at=state.ordered_at)
             if overtaken is not None
             else (),

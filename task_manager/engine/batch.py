@@ -10,6 +10,7 @@ from headway.ids import AttemptId, TaskId
 
 from . import extension, leases, node_events, queue_pass, reports
 from .commands import on_command
+from .comparing import comparison
 from .events import (
     AttemptReports,
     EnqueueTask,
@@ -17,9 +18,11 @@ from .events import (
     ExtendTask,
     HeartbeatReceived,
     LaunchesAnswered,
+    MendTasks,
     NodeDeclaredLost,
     NodesChanged,
     NodesUnknown,
+    ServicesAgree,
     SetScheduling,
     StopPlanned,
     StopsDelivered,
@@ -77,6 +80,11 @@ def _apply_one(turn: Turn, event: Event) -> Any:
             return node_events.on_node_declared_lost(turn, event.node_id, event.by)
         case SetScheduling() if turn.scheduling_choice is not None:
             on_set_scheduling(turn, turn.scheduling_choice, event)
+        case MendTasks():
+            return comparison.on_mend(turn, event)
+        case ServicesAgree():
+            turn.state.gates.agreed = True
+            turn.open_gates()
         case TimePassed():
             node_events.on_time_passed(turn)
             if turn.scheduling_choice is not None:
@@ -91,14 +99,19 @@ def _apply_one(turn: Turn, event: Event) -> Any:
 
 
 def late_attempts(state: EngineState, events: Sequence[Event]) -> set[AttemptId]:
-    """Ended attempts of the database that the batch needs: their end came late, and may count."""
-    return {
-        report.attempt
-        for event in events
-        if isinstance(event, AttemptReports)
-        for report in event.reports
-        if reports.may_count_late(state.tasks.get(report.attempt.task), report)
-    }
+    """Attempts that the batch names and that are not live: the database says whether they are known."""
+    late = set()
+    for event in events:
+        match event:
+            case AttemptReports():
+                late |= {
+                    report.attempt
+                    for report in event.reports
+                    if reports.may_count_late(state.tasks.get(report.attempt.task), report)
+                }
+            case HeartbeatReceived():
+                late |= {attempt_id for attempt_id in event.live if state.attempt(attempt_id) is None}
+    return late
 
 
 def named_tasks(events: Sequence[Event]) -> Iterable[TaskId]:
@@ -115,5 +128,8 @@ def named_tasks(events: Sequence[Event]) -> Iterable[TaskId]:
             case HeartbeatReceived():
                 for attempt_id in event.live:
                     yield attempt_id.task
+            case MendTasks():
+                for held in event.tasks:
+                    yield held.id
             case ExtendTask():
                 yield event.task_id

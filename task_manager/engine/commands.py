@@ -27,7 +27,7 @@ def on_command(turn: Turn, command: TaskCommand) -> None:
     task = replace(task, command_seq=max(task.command_seq, command.seq))
     match command:
         case CancelTask():
-            _cancel(turn, task, command.by)
+            cancel(turn, task, command.by)
         case HoldTask():
             turn.state.put_task(replace(task, held=True))
         case ReleaseTask():
@@ -49,13 +49,24 @@ def _enqueue(turn: Turn, command: EnqueueTask) -> None:
             log.error("task.enqueued_while_live", task=str(task.id), generation=task.generation, state=known.state)
             return
         # A manual retry. The numbers go on, so that fences and JobManager's filter hold. The counters start at zero.
-        task = replace(task, attempt=known.attempt, event_seq=known.event_seq, disowned=known.disowned)
+        task = replace(
+            task,
+            attempt=max(task.attempt, known.attempt),
+            event_seq=max(task.event_seq, known.event_seq),
+            disowned=known.disowned,
+        )
+    if command.lost:
+        # An attempt of it may run that nobody knows here.
+        turn.state.gates.close(task.id, turn.state.started_s, command.suspect)
+    elif known is None:
+        turn.state.gates.came(task.id)
     turn.specs[task.id] = command.spec
     turn.state.put_task(replace(task, queued_at=turn.now))
     log.info("task.queued", task=str(task.id), generation=task.generation, gpus=task.shape.gpus)
 
 
-def _cancel(turn: Turn, task: Task, by: str) -> None:
+def cancel(turn: Turn, task: Task, by: str) -> None:
+    """Ends a task: at once if it waits, else once its attempt has ended."""
     if task.cancel_by is not None:
         turn.state.put_task(task)
         return

@@ -20,11 +20,14 @@ def require_confirmation(state: EngineState, node_id: NodeId) -> None:
     _set(state, node_id, f"{node_id} was declared lost and has sent no heartbeat since")
 
 
-def on_heartbeat(state: EngineState, node_id: NodeId, still_there: int) -> None:
-    """Takes a heartbeat. ``still_there``: how many attempts it lists that were declared lost here."""
+def on_heartbeat(state: EngineState, node_id: NodeId, still_there: int, unknown: int = 0) -> None:
+    """Takes a heartbeat. ``still_there``: how many attempts it lists that were declared lost here. ``unknown``: how
+    many of which nobody has told yet whether they count."""
     if still_there:
         what = "an attempt that was" if still_there == 1 else f"{still_there} attempts that were"
         _set(state, node_id, f"{node_id} still has to end {what} declared lost")
+    elif unknown:
+        _set(state, node_id, f"{node_id} runs what TaskManager does not know, and JobManager has not been asked yet")
     else:
         _set(state, node_id, "")
 

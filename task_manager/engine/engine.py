@@ -243,7 +243,7 @@ class Engine:
             new_tasks=frozenset(task_id for task_id in turn.specs if task_id not in turn.past),
             specs=list(turn.specs.items()),
             attempts=list(state.dirty_attempts.values()),
-            new_attempts=frozenset(turn.launches),
+            new_attempts=frozenset((*turn.launches, *turn.taken_back)),
             nodes=list(state.dirty_nodes.items()),
             leases=list(state.dirty_leases.items()),
             reservations=list(state.dirty_reservations.items()),
@@ -266,11 +266,15 @@ class Engine:
         before = self.state
         self._recorder.start(stored.last_decision)
         self.scheduling_choice.load(stored.admin_choices, stored.policy_states)
-        if not self._loaded:
+        first = not self._loaded
+        if first:
             self.scheduling_choice.restore(self.scheduling_choice.policy)
             self._loaded = True
         state = self._new_state()
         state.started_s = self._started_s
+        state.gates = before.gates
+        if first and self.settings.compare_at_start:
+            state.gates.at_start_s = self._started_s
         state.nodes_live = before.nodes_live
         for node in stored.nodes:
             state.put_node(node)

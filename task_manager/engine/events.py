@@ -17,6 +17,8 @@ class EnqueueTask:
 
     task: Task
     spec: bytes = field(repr=False)
+    lost: bool = False  # TaskManager had it before, and has lost it
+    suspect: NodeId | None = None  # the node where it ran then
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,7 @@ class AttemptReport:
     reason: EndReason | None = None
     elsewhere: bool = False
     facts: AttemptFacts = _NO_FACTS
+    generation: int = 0  # 0: not told
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,18 @@ class AttemptReports:
     """One message of a Worker; the answer lists the attempts to discard."""
 
     reports: tuple[AttemptReport, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LiveAttempt:
+    """What a Worker knows of an attempt. ``ended``: its report is under way."""
+
+    id: AttemptId
+    generation: int
+    gpu_uuids: tuple[str, ...] = ()
+    placed_at: float = 0.0
+    started_at: float | None = None
+    ended: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +102,7 @@ class HeartbeatReceived:
     live: tuple[AttemptId, ...]
     stopping: bool
     files_suspended: bool
+    attempts: tuple[LiveAttempt, ...] = ()  # those of ``live`` whose launch the Worker has
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +201,32 @@ class SetScheduling:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldTask:
+    """A task that JobManager holds as not ended. ``seen``: how it differed the last time."""
+
+    id: TaskId
+    generation: int
+    state: str
+    event_seq: int
+    attempt: int
+    node_id: str
+    held: bool
+    seen: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MendTasks:
+    """Mend what still differs of these."""
+
+    tasks: tuple[HeldTask, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ServicesAgree:
+    """JobManager has compared what it holds with what is here, and what could be mended is."""
+
+
+@dataclass(frozen=True, slots=True)
 class TimePassed:
     """Time has passed."""
 
@@ -205,6 +247,8 @@ Event = (
     | NodeDeclaredLost
     | ExtendTask
     | SetScheduling
+    | MendTasks
+    | ServicesAgree
     | TimePassed
     | StopPlanned
 )

@@ -62,6 +62,8 @@ def on_node_declared_lost(turn: Turn, node_id: NodeId, by: str) -> int:
     for attempt in attempts:
         turn.lose_attempt(attempt, f"{by or 'An operator'} declared the machine {node_id} lost.")
     confirmation.require_confirmation(turn.state, node_id)
+    turn.state.gates.declared_lost_s[node_id] = turn.state.mono
+    turn.open_gates()
     log.warning("node.declared_lost", node=node_id, by=by, attempts=len(attempts))
     return len(attempts)
 
@@ -70,6 +72,7 @@ def on_time_passed(turn: Turn) -> None:
     """Ends pauses, expired leases, and starts that take too long."""
     state, settings = turn.state, turn.settings
     state.end_pauses()
+    turn.open_gates()
     live = [
         AttemptLease(attempt.id, attempt.node_id, state.tracking[attempt.id.task].launched_s)
         for attempt in state.attempts.values()

@@ -76,7 +76,8 @@ def why_silent(state: EngineState, settings: TaskManagerSettings, node_id: NodeI
     than that of the turn."""
     at_s = state.mono if at_s is None else at_s
     lease = state.leases.get(node_id)
-    if not state.nodes_live and (lease is None or not lease.heartbeat_seen):
+    unheard = not state.nodes_live or state.gates.at_start_s is not None
+    if unheard and (lease is None or not lease.heartbeat_seen):
         return f"{node_id} has sent no heartbeat since TaskManager started"
     if leases.is_silent(lease, started_s=state.first_seen(node_id), now_s=at_s, settings=settings.leases):
         return f"{node_id} does not answer"

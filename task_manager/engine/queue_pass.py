@@ -33,6 +33,9 @@ def run_pass(turn: Turn) -> None:
         return
     snapshot = current_pass_input(state, turn.settings)
     new_plan = plan_pass(snapshot)
+    placed = tuple(one for one in new_plan.placements if not state.gates.is_closed(one.task_id))
+    if len(placed) < len(new_plan.placements):
+        new_plan = replace(new_plan, placements=placed)
     if new_plan.placements and turn.settings.decisions_days and turn.scheduling_choice is not None:
         turn.frame = frame_of(snapshot, new_plan, turn.policy_text)
     _log_promises_and_failures(state, new_plan)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headway.errors import Fenced
+from headway.errors import Fenced, Unavailable
 from headway.ids import AttemptId
 from headway.logs import get_logger
 from headway.model.attempt_facts import merged
@@ -18,6 +18,8 @@ from headway.states import ATTEMPT, AttemptEventKind, AttemptState
 
 from ..model import Attempt, Task
 from . import confirmation, extension, leases
+from .comparing import strangers
+from .comparing.strangers import Verdict
 from .events import (
     AcceptedLaunch,
     AttemptReport,
@@ -48,10 +50,14 @@ _CAME_LATE = "It had been given up as lost. Its end came later, while its task s
 
 
 def on_report(turn: Turn, report: AttemptReport) -> bool:
-    """Takes one report; answers whether the Worker is to discard the attempt."""
+    """Takes one report; answers whether the Worker is to discard the attempt.
+
+    Raises:
+        Unavailable: it is the end of an attempt that JobManager may still tell of. It has to come again.
+    """
     attempt = turn.state.attempt(report.attempt)
     if attempt is None:
-        return turn.is_disowned(report.attempt) and not _took_late_success(turn, report)
+        return _of_no_live_attempt(turn, report)
     if attempt.node_id != report.node_id:
         return True
     try:
@@ -75,14 +81,33 @@ def on_report(turn: Turn, report: AttemptReport) -> bool:
     return False
 
 
+def _of_no_live_attempt(turn: Turn, report: AttemptReport) -> bool:
+    if not turn.is_disowned(report.attempt):
+        task = turn.state.tasks.get(report.attempt.task)
+        if task is None or not task.waiting or turn.knows(report.attempt):
+            return False
+    if _took_late_success(turn, report):
+        return False
+    task, state = turn.task(report.attempt.task), turn.state
+    if (task is None or report.attempt.number > task.attempt) and state.gates.awaits_comparison(state.mono):
+        if report.kind in _ENDS:
+            raise Unavailable("TaskManager was started, and first compares with JobManager which tasks there are.")
+        return False  # heartbeats tell of it again
+    return turn.is_disowned(report.attempt)
+
+
 def _took_late_success(turn: Turn, report: AttemptReport) -> bool:
-    """Whether the good end of an attempt that was given up as lost came in time: while its task still waits."""
+    """Whether a good end came in time, while its task still waits. Its attempt was given up as lost, or this
+    TaskManager has lost it."""
+    task = turn.state.tasks.get(report.attempt.task)
+    if task is None or report.reason is None or not may_count_late(task, report):
+        return False
     lost = turn.past_attempts.get(report.attempt)
-    if lost is None or not may_count_late(turn.state.tasks.get(report.attempt.task), report):
+    if lost is None and report.generation == task.generation and not turn.knows(report.attempt):
+        lost = strangers.ended_stranger(turn, task, report)
+    elif lost is None or lost.state is not AttemptState.LOST or report.attempt.number not in task.disowned:
         return False
-    if report.reason is None or lost.state is not AttemptState.LOST or lost.node_id != report.node_id:
-        return False
-    if lost.generation != turn.state.tasks[report.attempt.task].generation:
+    if lost.node_id != report.node_id or lost.generation != task.generation:
         return False
     ended = _with_facts(lost, report, ATTEMPT.after(lost.state, AttemptEventKind.SUCCEEDED))
     ended = replace(ended, reason=report.reason, warnings=(*ended.warnings, _CAME_LATE))
@@ -93,7 +118,7 @@ def _took_late_success(turn: Turn, report: AttemptReport) -> bool:
 def may_count_late(task: Task | None, report: AttemptReport) -> bool:
     """Whether it is the good end of the newest attempt of a task that waits.
 
-    Such an end counts, though the attempt was given up as lost.
+    Such an end counts, though the attempt is not live.
     """
     return (
         report.kind == AttemptEventKind.SUCCEEDED
@@ -102,8 +127,7 @@ def may_count_late(task: Task | None, report: AttemptReport) -> bool:
         and task is not None
         and task.waiting
         and task.cancel_by is None
-        and task.attempt == report.attempt.number
-        and report.attempt.number in task.disowned
+        and report.attempt.number >= task.attempt
     )
 
 
@@ -194,10 +218,13 @@ def on_heartbeat(turn: Turn, heartbeat: HeartbeatReceived) -> HeartbeatReply:
     if before is None or not before.heartbeat_seen:
         state.pass_needed = True
         log.info("worker.heard", node=heartbeat.node_id, incarnation=heartbeat.incarnation, live=len(heartbeat.live))
-    discard = tuple(a for a in heartbeat.live if _confirm(turn, heartbeat, a))
+    strange = {a: verdict for a in heartbeat.live if (verdict := _confirm(turn, heartbeat, a)) is not Verdict.KNOWN}
+    discard = tuple(a for a, verdict in strange.items() if verdict is Verdict.DISCARD)
+    state.gates.listed[heartbeat.node_id] = frozenset(a.task for a in strange)
     moved = before is not None and before.incarnation < heartbeat.incarnation and before.address != heartbeat.address
     _look_for_missing(turn, heartbeat, moved=moved)
-    confirmation.on_heartbeat(state, heartbeat.node_id, len(discard))
+    confirmation.on_heartbeat(state, heartbeat.node_id, len(discard), len(strange) - len(discard))
+    turn.open_gates()
     stop = tuple(
         StopOrder(attempt.id, attempt.stop_word or "cancelled")
         for attempt in state.on_node(heartbeat.node_id)
@@ -211,19 +238,19 @@ def _worker_count(turn: Turn, heartbeat: HeartbeatReceived) -> int:
     return len(turn.state.nodes.keys() | {heartbeat.node_id})
 
 
-def _confirm(turn: Turn, heartbeat: HeartbeatReceived, attempt_id: AttemptId) -> bool:
-    """Notes that the node has this attempt; returns whether to discard it there."""
+def _confirm(turn: Turn, heartbeat: HeartbeatReceived, attempt_id: AttemptId) -> Verdict:
+    """Notes that the node has this attempt; returns what is to become of it there."""
     attempt = turn.state.attempt(attempt_id)
     if attempt is None:
-        return turn.is_disowned(attempt_id)
+        return strangers.on_listed(turn, heartbeat, attempt_id)
     if attempt.node_id != heartbeat.node_id:
-        return True
+        return Verdict.DISCARD
     tracking = turn.state.tracking[attempt_id.task]
     if tracking.uncertain:
         tracking.confirmed_s = turn.state.mono
     tracking.sent, tracking.uncertain, tracking.missing_since_s = True, False, None
     _accepted(turn, attempt, None)
-    return False
+    return Verdict.KNOWN
 
 
 def _look_for_missing(turn: Turn, heartbeat: HeartbeatReceived, *, moved: bool) -> None:

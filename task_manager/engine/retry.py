@@ -2,7 +2,7 @@
 
 There are three separate budgets. The user's own retries are for failures of the user's process. A small budget is for
 faults of the platform. A larger one is for attempts that were lost with their node. That is nobody's fault, but a task
-that brings down every node must end some day.
+that brings down every node must end some day. An end that was one too many says so, with its number.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from headway.states import TaskState
 
 from ..model import Task
 
-LOSSES_BORNE = 10
 _LOSS_PAUSE_S = 5.0
 _REFUSAL_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 60.0
-_REMEMBERED_NODES = 4
+_REMEMBERED_FAILURES = 32
 _REMEMBERED_NUMBERS = 32
 
 
 @dataclass(frozen=True, slots=True)
 class RetrySettings:
-    """The platform's own budget; the pause before its first retry, in seconds, doubles each time."""
+    """The platform's own budgets. The pause before the first retry, in seconds, doubles each time."""
 
     platform_retries: int = 3
     platform_retry_delay_s: float = 5.0
+    loss_retries: int = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +66,13 @@ def after_end(
     if task.cancel_by is not None:
         return EndTask(TaskState.CANCELLED, _cancelled(reason))
     if reason.word is EndWord.NODE_LOST:
-        if task.losses >= LOSSES_BORNE:
-            return EndTask(reason.task_state, reason)
+        if task.losses >= settings.loss_retries:
+            return EndTask(reason.task_state, _last_loss(reason, task.losses + 1))
         pause_s = _grown(_LOSS_PAUSE_S, task.losses - 1) if task.losses else 0.0
         return _again(task, now, pause_s, node_id, losses=task.losses + 1, refusals=0)
     if reason.platform_retry:
         if task.platform_failures >= settings.platform_retries:
-            return EndTask(reason.task_state, reason)
+            return EndTask(reason.task_state, _last_platform_failure(reason, task.platform_failures + 1))
         pause_s = _grown(settings.platform_retry_delay_s, task.platform_failures)
         return _again(task, now, pause_s, node_id, platform_failures=task.platform_failures + 1, refusals=0)
     if reason.user_retry and task.user_failures < task.retries:
@@ -100,12 +100,28 @@ def disown(task: Task, number: int) -> Task:
 def _again(task: Task, now: float, pause_s: float, avoid: NodeId | None, **counters: int) -> RequeueTask:
     nodes = task.avoid
     if avoid is not None:
-        nodes = (*(n for n in nodes if n != avoid), avoid)[-_REMEMBERED_NODES:]
+        nodes = (*nodes, avoid)[-_REMEMBERED_FAILURES:]
     not_before = now + pause_s if pause_s else 0.0
     changed: dict[str, Any] = dict(counters)
     return RequeueTask(
         replace(task, state=TaskState.QUEUED, not_before=not_before, queued_at=now + pause_s, avoid=nodes, **changed)
     )
+
+
+def _last_loss(reason: EndReason, times: int) -> EndReason:
+    if times == 1:
+        return _counted(reason, "It is not run again: `task_manager.loss_retries` is 0.")
+    return _counted(reason, f"It was lost with its machine {times} times, which is the limit (`loss_retries`).")
+
+
+def _last_platform_failure(reason: EndReason, times: int) -> EndReason:
+    if times == 1:
+        return _counted(reason, "It is not run again: `task_manager.platform_retries` is 0.")
+    return _counted(reason, f"Headway failed to run it {times} times, which is the limit (`platform_retries`).")
+
+
+def _counted(reason: EndReason, sentence: str) -> EndReason:
+    return replace(reason, detail=f"{reason.detail} {sentence}".strip())
 
 
 def _grown(first_s: float, times: int) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -24,6 +24,7 @@ from ..planning.bookings import MovedPromise, Reservation
 from ..planning.pass_model import Plan
 from ..planning.placement import FreeResources, why_closed
 from ..planning.scheduling_pass import would_change_nothing, would_start_nothing
+from .comparing.gates import GateNodes, Gates
 from .leases import NodeLease
 from .tracking import AttemptTracking, UnfitNode, may_accept_work_again
 
@@ -72,6 +73,7 @@ class EngineState:
         self.leases: dict[NodeId, NodeLease] = {}
         self.unfit: dict[NodeId, UnfitNode] = {}
         self.unconfirmed: dict[NodeId, str] = {}  # why a node takes no work (``confirmation``)
+        self.gates = Gates()
         self.nodes_live = False  # whether the nodes are as ResourceManager says now, not as they were stored
         self.pass_needed = True
         self.rough_due = False  # tasks came or went without a pass: the plan's rough estimates are outdated
@@ -273,6 +275,17 @@ class EngineState:
                 )
             )
         return rooms
+
+    def can_book(self, node_id: NodeId, gpu_uuids: Collection[str]) -> bool:
+        """Whether these GPUs are of the node, as far as it is known, and nobody has them."""
+        node = self.nodes.get(node_id)
+        there = {gpu.uuid for gpu in node.gpus} if node is not None else set(gpu_uuids)
+        return there.issuperset(gpu_uuids) and not any(uuid in self._gpus for uuid in gpu_uuids)
+
+    @property
+    def nodes_for_gates(self) -> GateNodes:
+        """The nodes as gates look at them."""
+        return GateNodes(self.nodes.keys(), self.leases, self.nodes_live)
 
     def gpu_last_used(self, uuid: str) -> float:
         """Rises with each use; 0 for a card that was never used since the start."""

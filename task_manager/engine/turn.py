@@ -19,6 +19,7 @@ from ..decisions.frames import Frame
 from ..model import Attempt, Task
 from ..settings import TaskManagerSettings
 from . import confirmation, phases, retry, usage
+from .comparing import gates
 from .events import ExtendOrder, StopOrder
 from .scheduling_choice import POLICY, AdminChoice, SchedulingChoice
 from .state import EngineState
@@ -46,7 +47,7 @@ class Turn:
     """The state as it is being changed, and what has to be done once the changes are on disk.
 
     ``past``: tasks of the database that this batch names and that are not in the state. ``past_attempts``: likewise
-    ended attempts whose late end may count.
+    attempts that are not live.
     """
 
     state: EngineState
@@ -57,6 +58,7 @@ class Turn:
     outgoing: list[OutgoingTaskEvent] = field(default_factory=list)
     launches: list[AttemptId] = field(default_factory=list)
     relaunches: list[AttemptId] = field(default_factory=list)
+    taken_back: list[AttemptId] = field(default_factory=list)  # new in the database, though Workers had them
     stops: list[StopOrder] = field(default_factory=list)
     extends: list[ExtendOrder] = field(default_factory=list)
     planned_stop: bool = False
@@ -89,6 +91,10 @@ class Turn:
         task = self.state.tasks.get(task_id) or self.state.dirty_tasks.get(task_id)
         return task if task is not None else self.past.get(task_id)
 
+    def knows(self, attempt_id: AttemptId) -> bool:
+        """Whether the database has this attempt, which is not live."""
+        return attempt_id in self.past_attempts or attempt_id in self.state.dirty_attempts
+
     def is_disowned(self, attempt_id: AttemptId) -> bool:
         """Whether a Worker has to discard this attempt: it was declared lost here, or is unknown."""
         task = self.task(attempt_id.task)
@@ -120,7 +126,7 @@ class Turn:
         )
         if reason is not None:
             changes["reason"] = reason
-        return replace(task, event_seq=seq, attempt=number, **changes)
+        return replace(task, event_seq=seq, attempt=max(task.attempt, number), **changes)
 
     # -- what happens to attempts -------------------------------------------------------------------
 
@@ -214,6 +220,12 @@ class Turn:
         """Ends an attempt whose node was declared lost, or no longer has it."""
         self.end_attempt(attempt, EndReason(EndWord.NODE_LOST, detail=sentence), disowned=True)
         confirmation.require_confirmation(self.state, attempt.node_id)
+
+    def open_gates(self) -> None:
+        """Lets tasks start of which no node can have an unknown attempt any more."""
+        state = self.state
+        if gates.open_gates(state.gates, state.nodes_for_gates, now_s=state.mono, settings=self.settings.leases):
+            state.pass_needed = True
 
     def live(self, node_id: NodeId) -> Sequence[Attempt]:
         return self.state.on_node(node_id)

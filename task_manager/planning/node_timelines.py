@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
@@ -407,7 +407,7 @@ class NodeTimelines:
         return None
 
     def _search(
-        self, request: ResourceRequest, duration_s: float, after_s: float, avoid: Collection[NodeId], spread: bool
+        self, request: ResourceRequest, duration_s: float, after_s: float, avoid: Sequence[NodeId], spread: bool
     ) -> EarliestStart | None:
         best = math.inf
         ties: list[NodeProfile] = []
@@ -432,7 +432,7 @@ class NodeTimelines:
         ties: Sequence[NodeProfile],
         request: ResourceRequest,
         start_s: float,
-        avoid: Collection[NodeId],
+        avoid: Sequence[NodeId],
         *,
         spread: bool,
     ) -> NodeProfile:
@@ -441,11 +441,11 @@ class NodeTimelines:
             return ties[0]
         shape = request.shape
 
-        def rank(node: NodeProfile) -> tuple[bool, bool, int, bool, int]:
+        def rank(node: NodeProfile) -> tuple[int, bool, int, bool, int]:
             demand = request.on(node)
             free = node.free_at(demand, start_s) if demand is not None and shape.gpus else 0
             return (
-                node.id in avoid,
+                avoid.count(node.id),
                 not shape.gpus and bool(node.kinds) and self._cpu_tasks is CpuTasks.LAST_RESORT,
                 -free if spread else free,
                 bool(shape.image) and shape.image not in node.free_now.node.images,

@@ -178,19 +178,19 @@ def choose(
     shape: Shape,
     free_resources: Iterable[FreeResources],
     *,
-    avoid: Collection[NodeId] = (),
+    avoid: Sequence[NodeId] = (),
     cpu_tasks: CpuTasks = CpuTasks.LAST_RESORT,
     last_used: Callable[[str], float] = lambda uuid: 0.0,
 ) -> ChosenGpus | None:
     """The node and cards for a shape; None: no node can take it now.
 
-    Of the nodes on which it fits, the one with the fewest free suitable GPUs is taken (best fit). Then one that has the
-    image goes first, then the order of the list. Tasks without GPUs go to nodes without, and to others as ``cpu_tasks``
-    says. A node in ``avoid`` is taken only if no other fits. On the node the smallest and least recently used cards
-    are taken; ``last_used`` tells when each uuid was used last, in seconds.
+    Of the nodes on which it fits, the one that is in ``avoid`` least often is taken. Then the one with the fewest free
+    suitable GPUs goes first (best fit), then one that has the image, then the order of the list. Tasks without GPUs go
+    to nodes without, and to others as ``cpu_tasks`` says. On the node the smallest and least recently used cards are
+    taken; ``last_used`` tells when each uuid was used last, in seconds.
     """
     best: FreeResources | None = None
-    best_rank: tuple[bool, bool, int, bool, int] | None = None
+    best_rank: tuple[int, bool, int, bool, int] | None = None
     for free in free_resources:
         if free.closed or not fits(shape, free):
             continue
@@ -199,7 +199,7 @@ def choose(
             continue
         free_gpus = sum(1 for gpu in free.gpus if suits(gpu, shape)) if shape.gpus else 0
         rank = (
-            free.node.id in avoid,
+            avoid.count(free.node.id),
             on_gpu_node and cpu_tasks is CpuTasks.LAST_RESORT,
             free_gpus,
             bool(shape.image) and shape.image not in free.node.images,

@@ -87,6 +87,7 @@ class AttemptFinish:
             node_id=context.node_id,
             incarnation=context.incarnation,
             at=now,
+            generation=self._launch.generation,
             decision=decision,
             peak_memory_bytes=end.peak_memory_bytes if end else None,
             stdout_bytes=end.stdout_bytes if end else 0,

@@ -68,6 +68,14 @@ class TaskController:
         live = [a for a, x in self._executors.items() if x.record.stage in (AttemptStage.LIVE, AttemptStage.ENDED)]
         return [*live, *self._orphans]
 
+    def held(self) -> list[tuple[AttemptRecord, LaunchAttempt]]:
+        """Those of ``live`` whose launch is known."""
+        return [
+            (x.record, x.launch)
+            for x in self._executors.values()
+            if x.record.stage in (AttemptStage.LIVE, AttemptStage.ENDED)
+        ]
+
     def using_resources(self) -> list[TaskExecutor]:
         """Attempts whose resources are in use."""
         return [x for x in self._executors.values() if x.record.stage is AttemptStage.LIVE or x.record.unsafe]

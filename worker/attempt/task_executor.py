@@ -466,7 +466,12 @@ class TaskExecutor:
         if record.discarded:
             return
         report = wire.report(
-            record, kind.value, node_id=context.node_id, incarnation=context.incarnation, at=context.clock.now()
+            record,
+            kind.value,
+            node_id=context.node_id,
+            incarnation=context.incarnation,
+            at=context.clock.now(),
+            generation=self.launch.generation,
         )
         context.reports.submit(record.attempt, report)
 

@@ -8,7 +8,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class EnqueueTask(_message.Message):
-    __slots__ = ("task", "generation", "owner", "job_name", "priority", "submitted_at", "tail_timeout_s", "spec", "held")
+    __slots__ = ("task", "generation", "owner", "job_name", "priority", "submitted_at", "tail_timeout_s", "spec", "held", "lost", "told_seq", "told_attempt", "told_node_id")
     TASK_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
@@ -18,6 +18,10 @@ class EnqueueTask(_message.Message):
     TAIL_TIMEOUT_S_FIELD_NUMBER: _ClassVar[int]
     SPEC_FIELD_NUMBER: _ClassVar[int]
     HELD_FIELD_NUMBER: _ClassVar[int]
+    LOST_FIELD_NUMBER: _ClassVar[int]
+    TOLD_SEQ_FIELD_NUMBER: _ClassVar[int]
+    TOLD_ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    TOLD_NODE_ID_FIELD_NUMBER: _ClassVar[int]
     task: _common_pb2.Task
     generation: int
     owner: _common_pb2.Account
@@ -27,7 +31,11 @@ class EnqueueTask(_message.Message):
     tail_timeout_s: float
     spec: _common_pb2.TaskSpec
     held: bool
-    def __init__(self, task: _Optional[_Union[_common_pb2.Task, _Mapping]] = ..., generation: _Optional[int] = ..., owner: _Optional[_Union[_common_pb2.Account, _Mapping]] = ..., job_name: _Optional[str] = ..., priority: _Optional[_Union[_common_pb2.Priority, str]] = ..., submitted_at: _Optional[float] = ..., tail_timeout_s: _Optional[float] = ..., spec: _Optional[_Union[_common_pb2.TaskSpec, _Mapping]] = ..., held: _Optional[bool] = ...) -> None: ...
+    lost: bool
+    told_seq: int
+    told_attempt: int
+    told_node_id: str
+    def __init__(self, task: _Optional[_Union[_common_pb2.Task, _Mapping]] = ..., generation: _Optional[int] = ..., owner: _Optional[_Union[_common_pb2.Account, _Mapping]] = ..., job_name: _Optional[str] = ..., priority: _Optional[_Union[_common_pb2.Priority, str]] = ..., submitted_at: _Optional[float] = ..., tail_timeout_s: _Optional[float] = ..., spec: _Optional[_Union[_common_pb2.TaskSpec, _Mapping]] = ..., held: _Optional[bool] = ..., lost: _Optional[bool] = ..., told_seq: _Optional[int] = ..., told_attempt: _Optional[int] = ..., told_node_id: _Optional[str] = ...) -> None: ...
 
 class CancelTask(_message.Message):
     __slots__ = ("task", "generation", "by")
@@ -85,6 +93,59 @@ class ApplyTaskCommandsReply(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class HeldTask(_message.Message):
+    __slots__ = ("task", "generation", "state", "event_seq", "attempt", "node_id", "held", "seen")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    EVENT_SEQ_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
+    SEEN_FIELD_NUMBER: _ClassVar[int]
+    task: _common_pb2.Task
+    generation: int
+    state: str
+    event_seq: int
+    attempt: int
+    node_id: str
+    held: bool
+    seen: str
+    def __init__(self, task: _Optional[_Union[_common_pb2.Task, _Mapping]] = ..., generation: _Optional[int] = ..., state: _Optional[str] = ..., event_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., node_id: _Optional[str] = ..., held: _Optional[bool] = ..., seen: _Optional[str] = ...) -> None: ...
+
+class CompareTasksRequest(_message.Message):
+    __slots__ = ("tasks",)
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    tasks: _containers.RepeatedCompositeFieldContainer[HeldTask]
+    def __init__(self, tasks: _Optional[_Iterable[_Union[HeldTask, _Mapping]]] = ...) -> None: ...
+
+class CompareTasksReply(_message.Message):
+    __slots__ = ("differences", "command_seq")
+    class Difference(_message.Message):
+        __slots__ = ("task", "word", "generation", "mended")
+        TASK_FIELD_NUMBER: _ClassVar[int]
+        WORD_FIELD_NUMBER: _ClassVar[int]
+        GENERATION_FIELD_NUMBER: _ClassVar[int]
+        MENDED_FIELD_NUMBER: _ClassVar[int]
+        task: _common_pb2.Task
+        word: str
+        generation: int
+        mended: bool
+        def __init__(self, task: _Optional[_Union[_common_pb2.Task, _Mapping]] = ..., word: _Optional[str] = ..., generation: _Optional[int] = ..., mended: _Optional[bool] = ...) -> None: ...
+    DIFFERENCES_FIELD_NUMBER: _ClassVar[int]
+    COMMAND_SEQ_FIELD_NUMBER: _ClassVar[int]
+    differences: _containers.RepeatedCompositeFieldContainer[CompareTasksReply.Difference]
+    command_seq: int
+    def __init__(self, differences: _Optional[_Iterable[_Union[CompareTasksReply.Difference, _Mapping]]] = ..., command_seq: _Optional[int] = ...) -> None: ...
+
+class ConfirmTasksRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ConfirmTasksReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
 class CheckResourcesRequest(_message.Message):
     __slots__ = ("shapes",)
     class Shape(_message.Message):
@@ -125,7 +186,7 @@ class CheckResourcesReply(_message.Message):
     def __init__(self, verdicts: _Optional[_Iterable[_Union[CheckResourcesReply.Verdict, _Mapping]]] = ..., nodes_known: _Optional[int] = ...) -> None: ...
 
 class HeartbeatRequest(_message.Message):
-    __slots__ = ("node_id", "incarnation", "address", "live", "sent_monotonic_s", "stopping", "lease_suspended_ack")
+    __slots__ = ("node_id", "incarnation", "address", "live", "sent_monotonic_s", "stopping", "lease_suspended_ack", "attempts")
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
@@ -133,6 +194,7 @@ class HeartbeatRequest(_message.Message):
     SENT_MONOTONIC_S_FIELD_NUMBER: _ClassVar[int]
     STOPPING_FIELD_NUMBER: _ClassVar[int]
     LEASE_SUSPENDED_ACK_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
     node_id: str
     incarnation: int
     address: str
@@ -140,7 +202,24 @@ class HeartbeatRequest(_message.Message):
     sent_monotonic_s: float
     stopping: bool
     lease_suspended_ack: bool
-    def __init__(self, node_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., address: _Optional[str] = ..., live: _Optional[_Iterable[_Union[_common_pb2.Attempt, _Mapping]]] = ..., sent_monotonic_s: _Optional[float] = ..., stopping: _Optional[bool] = ..., lease_suspended_ack: _Optional[bool] = ...) -> None: ...
+    attempts: _containers.RepeatedCompositeFieldContainer[LiveAttempt]
+    def __init__(self, node_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., address: _Optional[str] = ..., live: _Optional[_Iterable[_Union[_common_pb2.Attempt, _Mapping]]] = ..., sent_monotonic_s: _Optional[float] = ..., stopping: _Optional[bool] = ..., lease_suspended_ack: _Optional[bool] = ..., attempts: _Optional[_Iterable[_Union[LiveAttempt, _Mapping]]] = ...) -> None: ...
+
+class LiveAttempt(_message.Message):
+    __slots__ = ("attempt", "generation", "gpu_uuids", "placed_at", "process_started_at", "ended")
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    GPU_UUIDS_FIELD_NUMBER: _ClassVar[int]
+    PLACED_AT_FIELD_NUMBER: _ClassVar[int]
+    PROCESS_STARTED_AT_FIELD_NUMBER: _ClassVar[int]
+    ENDED_FIELD_NUMBER: _ClassVar[int]
+    attempt: _common_pb2.Attempt
+    generation: int
+    gpu_uuids: _containers.RepeatedScalarFieldContainer[str]
+    placed_at: float
+    process_started_at: float
+    ended: bool
+    def __init__(self, attempt: _Optional[_Union[_common_pb2.Attempt, _Mapping]] = ..., generation: _Optional[int] = ..., gpu_uuids: _Optional[_Iterable[str]] = ..., placed_at: _Optional[float] = ..., process_started_at: _Optional[float] = ..., ended: _Optional[bool] = ...) -> None: ...
 
 class HeartbeatReply(_message.Message):
     __slots__ = ("lease_s", "lease_enforced", "discard", "stop", "sent_monotonic_s", "extend")
@@ -191,7 +270,7 @@ class ExtendOrder(_message.Message):
     def __init__(self, attempt: _Optional[_Union[_common_pb2.Attempt, _Mapping]] = ..., timeout_s: _Optional[float] = ..., extensions: _Optional[_Iterable[_Union[Extension, _Mapping]]] = ...) -> None: ...
 
 class AttemptReport(_message.Message):
-    __slots__ = ("attempt", "node_id", "incarnation", "kind", "at", "reason", "container_id", "image_id", "accepted_at", "container_started_at", "process_started_at", "ended_at", "run_s", "peak_memory_bytes", "stdout_bytes", "stderr_bytes", "dropped_bytes", "warnings", "retry_elsewhere", "timeout_s")
+    __slots__ = ("attempt", "node_id", "incarnation", "kind", "at", "reason", "container_id", "image_id", "accepted_at", "container_started_at", "process_started_at", "ended_at", "run_s", "peak_memory_bytes", "stdout_bytes", "stderr_bytes", "dropped_bytes", "warnings", "retry_elsewhere", "timeout_s", "generation")
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
@@ -212,6 +291,7 @@ class AttemptReport(_message.Message):
     WARNINGS_FIELD_NUMBER: _ClassVar[int]
     RETRY_ELSEWHERE_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_S_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
     attempt: _common_pb2.Attempt
     node_id: str
     incarnation: int
@@ -232,7 +312,8 @@ class AttemptReport(_message.Message):
     warnings: _containers.RepeatedScalarFieldContainer[str]
     retry_elsewhere: bool
     timeout_s: float
-    def __init__(self, attempt: _Optional[_Union[_common_pb2.Attempt, _Mapping]] = ..., node_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., kind: _Optional[str] = ..., at: _Optional[float] = ..., reason: _Optional[_Union[_common_pb2.EndReason, _Mapping]] = ..., container_id: _Optional[str] = ..., image_id: _Optional[str] = ..., accepted_at: _Optional[float] = ..., container_started_at: _Optional[float] = ..., process_started_at: _Optional[float] = ..., ended_at: _Optional[float] = ..., run_s: _Optional[float] = ..., peak_memory_bytes: _Optional[int] = ..., stdout_bytes: _Optional[int] = ..., stderr_bytes: _Optional[int] = ..., dropped_bytes: _Optional[int] = ..., warnings: _Optional[_Iterable[str]] = ..., retry_elsewhere: _Optional[bool] = ..., timeout_s: _Optional[float] = ...) -> None: ...
+    generation: int
+    def __init__(self, attempt: _Optional[_Union[_common_pb2.Attempt, _Mapping]] = ..., node_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., kind: _Optional[str] = ..., at: _Optional[float] = ..., reason: _Optional[_Union[_common_pb2.EndReason, _Mapping]] = ..., container_id: _Optional[str] = ..., image_id: _Optional[str] = ..., accepted_at: _Optional[float] = ..., container_started_at: _Optional[float] = ..., process_started_at: _Optional[float] = ..., ended_at: _Optional[float] = ..., run_s: _Optional[float] = ..., peak_memory_bytes: _Optional[int] = ..., stdout_bytes: _Optional[int] = ..., stderr_bytes: _Optional[int] = ..., dropped_bytes: _Optional[int] = ..., warnings: _Optional[_Iterable[str]] = ..., retry_elsewhere: _Optional[bool] = ..., timeout_s: _Optional[float] = ..., generation: _Optional[int] = ...) -> None: ...
 
 class ReportAttemptsRequest(_message.Message):
     __slots__ = ("reports",)

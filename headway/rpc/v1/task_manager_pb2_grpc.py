@@ -40,6 +40,16 @@ class TaskManagerStub:
                 request_serializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.ApplyTaskCommandsRequest.SerializeToString,
                 response_deserializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.ApplyTaskCommandsReply.FromString,
                 _registered_method=True)
+        self.CompareTasks = channel.stream_unary(
+                '/headway.rpc.v1.TaskManager/CompareTasks',
+                request_serializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.CompareTasksRequest.SerializeToString,
+                response_deserializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.CompareTasksReply.FromString,
+                _registered_method=True)
+        self.ConfirmTasks = channel.unary_stream(
+                '/headway.rpc.v1.TaskManager/ConfirmTasks',
+                request_serializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.ConfirmTasksRequest.SerializeToString,
+                response_deserializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.ConfirmTasksReply.FromString,
+                _registered_method=True)
         self.CheckResources = channel.unary_unary(
                 '/headway.rpc.v1.TaskManager/CheckResources',
                 request_serializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.CheckResourcesRequest.SerializeToString,
@@ -128,6 +138,21 @@ class TaskManagerServicer:
 
     def ApplyTaskCommands(self, request, context):
         """From JobManager's outbox, at least once, in order. An answer means: stored. Idempotent by (task, generation, kind).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CompareTasks(self, request_iterator, context):
+        """What JobManager holds as not ended, in parts; the answer says what differs here. Differences that were told before,
+        and that this service can mend, it mends.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ConfirmTasks(self, request, context):
+        """JobManager has compared, and what can be mended is. Open until this service stops: then it is time to compare again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -250,6 +275,16 @@ def add_TaskManagerServicer_to_server(servicer, server):
                     request_deserializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.ApplyTaskCommandsRequest.FromString,
                     response_serializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.ApplyTaskCommandsReply.SerializeToString,
             ),
+            'CompareTasks': grpc.stream_unary_rpc_method_handler(
+                    servicer.CompareTasks,
+                    request_deserializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.CompareTasksRequest.FromString,
+                    response_serializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.CompareTasksReply.SerializeToString,
+            ),
+            'ConfirmTasks': grpc.unary_stream_rpc_method_handler(
+                    servicer.ConfirmTasks,
+                    request_deserializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.ConfirmTasksRequest.FromString,
+                    response_serializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.ConfirmTasksReply.SerializeToString,
+            ),
             'CheckResources': grpc.unary_unary_rpc_method_handler(
                     servicer.CheckResources,
                     request_deserializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.CheckResourcesRequest.FromString,
@@ -359,6 +394,60 @@ class TaskManager:
             '/headway.rpc.v1.TaskManager/ApplyTaskCommands',
             headway_dot_rpc_dot_v1_dot_task__manager__pb2.ApplyTaskCommandsRequest.SerializeToString,
             headway_dot_rpc_dot_v1_dot_task__manager__pb2.ApplyTaskCommandsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CompareTasks(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_unary(
+            request_iterator,
+            target,
+            '/headway.rpc.v1.TaskManager/CompareTasks',
+            headway_dot_rpc_dot_v1_dot_task__manager__pb2.CompareTasksRequest.SerializeToString,
+            headway_dot_rpc_dot_v1_dot_task__manager__pb2.CompareTasksReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ConfirmTasks(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/headway.rpc.v1.TaskManager/ConfirmTasks',
+            headway_dot_rpc_dot_v1_dot_task__manager__pb2.ConfirmTasksRequest.SerializeToString,
+            headway_dot_rpc_dot_v1_dot_task__manager__pb2.ConfirmTasksReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -72,6 +72,7 @@ def wait_reasons(
     wait: Wait | None = None,
     promised: bool = False,
     overtaken_by: Sequence[TaskId] = (),
+    may_still_run: str = "",
 ) -> list[WaitReason]:
     """All reasons why a waiting task waits; empty: it would start in the next pass.
 
@@ -79,10 +80,13 @@ def wait_reasons(
     number of tasks before it in the queue; without ``all_seen`` there may be more. ``pause_s`` is what is left of its
     pause, in seconds; None: it is in no pause. ``wait`` is what the last pass found. ``promised``: its start is
     promised. ``overtaken_by`` are the first tasks behind it whose promised starts come before its own.
+    ``may_still_run`` says why it can't be ruled out that it runs already.
     """
     found: list[WaitReason] = []
     if task.held:
         found.append(WaitReason(WaitWord.HELD, "It is on hold; release it to let it run."))
+    if may_still_run:
+        found.append(WaitReason(WaitWord.MAY_STILL_RUN, may_still_run))
     if pause_s is not None:
         why = f" {task.reason.sentence}" if task.reason is not None else ""
         found.append(WaitReason(WaitWord.RETRY_PAUSE, f"It is tried again in {max(0.0, pause_s):.0f} s.{why}"))

@@ -18,7 +18,7 @@ from headway.store import Database
 from task_manager import wire
 from task_manager.dispatch.dispatcher import Dispatcher
 from task_manager.engine.engine import Engine
-from task_manager.engine.events import CancelTask, EnqueueTask, NodesChanged, TaskCommands
+from task_manager.engine.events import CancelTask, EnqueueTask, NodesChanged, ServicesAgree, TaskCommands
 from task_manager.engine.retry import RetrySettings
 from task_manager.hub import QueueEventHub
 from task_manager.model import Node
@@ -93,6 +93,7 @@ class ManagerLife:
             arrivals_s=0.0,
             start_limit_s=240.0,
             decisions_days=0,
+            compare_at_start=True,
         )
 
         async def begin() -> None:
@@ -102,11 +103,17 @@ class ManagerLife:
             dispatcher = Dispatcher(engine, self._db, self.clock, _Connections(self))
             engine.order_sender = dispatcher
             nothing: Any = None
-            self._service = TaskManagerService(engine, nothing, hub, *[nothing] * 5)
+            self._service = TaskManagerService(engine, nothing, hub, *[nothing] * 6)
             await engine.start()
             self.engine = engine
             process.spawn(engine.run())
             await engine.submit(NodesChanged(True, self._nodes()))
+            process.spawn(agree(engine))
+
+        async def agree(engine: Engine) -> None:
+            # JobManager compares, and finds no difference: this database loses nothing.
+            await world.delay(self.clock, 40.0, usual=0.3)
+            await engine.submit(ServicesAgree())
 
         await process.spawn(begin())
 

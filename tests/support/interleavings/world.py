@@ -111,13 +111,11 @@ class World:
 
     Args:
         broken: rules that simulated parts do not keep.
-        late_ends_count: whether a good end counts that comes after its attempt was lost, while the task waits.
     """
 
-    def __init__(self, seed: int, *, broken: frozenset[str] = frozenset(), late_ends_count: bool = False) -> None:
+    def __init__(self, seed: int, *, broken: frozenset[str] = frozenset()) -> None:
         self.chance = random.Random(seed)
         self.broken = broken
-        self.late_ends_count = late_ends_count
         self.folder = Path(tempfile.mkdtemp(prefix="hwmodel", dir=_FAST_DISK if _FAST_DISK.is_dir() else None))
         self.launcher_file = self.folder / "launcher"
         self.launcher_file.write_bytes(b"")
@@ -305,8 +303,7 @@ class World:
         """TaskManager has answered the report of a good end of a task's newest attempt."""
         if attempt in self._good:
             self.tell(f"TaskManager has taken the good end of {attempt}")
-            if self.late_ends_count or self.task_manager.newest(attempt.task) == 0:
-                self._told_good[attempt.task] = attempt
+            self._told_good[attempt.task] = attempt
 
     # -- the end ------------------------------------------------------------------------------------------------
 

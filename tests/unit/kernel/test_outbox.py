@@ -190,3 +190,15 @@ async def test_a_refused_row_blocks_until_someone_gives_it_up(rig: Rig) -> None:
     await rig.received(b"1", b"2")
     assert given_up == [b"bad"]
     assert await rig.left() == 0
+
+
+async def test_numbers_go_on_above_one_that_was_heard_of_elsewhere(rig: Rig) -> None:
+    """A restored table would use numbers again that its receiver has seen."""
+    assert await rig.db.read(rig.outbox.last_seq) == 0
+    await rig.db.write(lambda conn: rig.outbox.go_on_after(conn, 40))
+    assert await rig.db.read(rig.outbox.last_seq) == 40
+    await rig.db.write(lambda conn: rig.outbox.add(conn, "them", "k", b"x", NOW))
+    assert await rig.db.read(rig.outbox.last_seq) == 41
+    await rig.db.write(lambda conn: rig.outbox.go_on_after(conn, 7))
+    await rig.db.write(lambda conn: rig.outbox.add(conn, "them", "k", b"y", NOW))
+    assert await rig.db.read(rig.outbox.last_seq) == 42

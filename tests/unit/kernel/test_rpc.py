@@ -206,6 +206,31 @@ async def test_a_stream_brings_all_and_then_its_error(rig: Rig) -> None:
     assert got == [b"a", b"b", b"c"]
 
 
+@pytest.mark.parametrize("parts", [[], [b"a"]])
+async def test_an_upload_to_nobody_is_an_error_like_any_other(parts: list[bytes]) -> None:
+    peer = Peer("echo", f"127.0.0.1:{free_port()}", token=TOKEN)
+    join = peer.channel.stream_unary(f"/{NAME}/Join")
+    for _ in range(2):
+        with pytest.raises(Unavailable, match="does not answer"):
+            await peer.upload(join, lambda: parts, deadline_s=5)
+    await peer.close()
+
+
+async def test_an_upload_can_be_cancelled(rig: Rig) -> None:
+    peer = rig.peer()
+    rig.echo.gate.clear()
+
+    async def endless() -> AsyncIterator[bytes]:
+        yield b"a"
+        await asyncio.sleep(60)
+
+    upload = asyncio.create_task(peer.upload(rig.joined(peer), endless, deadline_s=60))
+    await asyncio.sleep(0.2)
+    upload.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await upload
+
+
 async def test_an_upload_starts_anew_when_the_peer_was_away(rig: Rig) -> None:
     peer = rig.peer()
     rig.echo.fails_with = [Unavailable("not yet")]

@@ -389,3 +389,21 @@ async def test_the_line_about_dropped_output_survives_a_restart(rig: ControllerR
     await rig.restart()
     await rig.pass_until(lambda: rig.controller.find(A).stage is AttemptStage.DONE)  # type: ignore[union-attr]
     assert log.read_bytes().startswith(b"output\n[headway] 5MiB of output")
+
+
+async def test_heartbeats_tell_what_task_manager_needs_to_take_an_attempt_back(rig: ControllerRig) -> None:
+    await rig.running(A)
+    ((record, launch),) = rig.controller.held()
+    told = wire.live_attempt(record, launch)
+    assert convert.attempt_id(told.attempt) == A
+    assert (told.generation, tuple(told.gpu_uuids), told.ended) == (launch.generation, launch.gpu_uuids, False)
+    assert told.HasField("process_started_at")
+    rig.parts.told.away = True
+    rig.parts.runtime.end(A, DONE)
+    await rig.pass_time()
+    ((record, launch),) = rig.controller.held()
+    assert wire.live_attempt(record, launch).ended
+    rig.parts.told.away = False
+    await rig.pass_time(10)
+    assert rig.controller.held() == []
+    assert rig.parts.told.reports[-1].generation == launch.generation

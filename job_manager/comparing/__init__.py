@@ -1,0 +1,1 @@
+"""Comparing: what JobManager and TaskManager hold of the same tasks, and how they are brought together again."""
