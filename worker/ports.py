@@ -134,7 +134,7 @@ class StartOrder:
     attempt: AttemptId
     image: LocalImage
     spec: LaunchSpec  # for the launcher: argv, environment, user, limits of the run
-    command: str | None  # the script's text, for /headway/attempt/command; None for an argv
+    command: str | None  # the script's text, for the box's attempt/command; None for an argv
     lease_until_boot_ns: int | None  # first content of the lease; None: without limit
     cpus_centi: int
     memory_bytes: int

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from headway.jobfile.spec import RunAs
 
-from ..box import CONTAINER_ATTEMPT_DIR
+from ..box import container_attempt_dir
 from ..container_paths import HOME, NFS_DIR
 from ..model import LaunchAttempt
 from ..ports import LocalImage
@@ -16,12 +16,12 @@ _DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _MIB = 1 << 20
 
 
-def task_environment(launch: LaunchAttempt, image: LocalImage, *, now: float) -> dict[str, str]:
+def task_environment(launch: LaunchAttempt, image: LocalImage, *, now: float, place: str) -> dict[str, str]:
     """All variables of the user's process.
 
     Later ones replace earlier ones: the image's, the platform's defaults, the user's own, and last Headway's facts.
     Nobody may change the facts. ``now`` (epoch seconds) gives a first HEADWAY_DEADLINE. The exact one is in the file
-    `deadline`, since extensions move it.
+    `deadline`, since extensions move it. ``place`` is where the container has the box.
     """
     env = _pairs(image.env)
     env.setdefault("PATH", _DEFAULT_PATH)
@@ -30,11 +30,11 @@ def task_environment(launch: LaunchAttempt, image: LocalImage, *, now: float) ->
     # Python buffers whole blocks when it writes to a pipe. What a program prints would not show for minutes.
     env.setdefault("PYTHONUNBUFFERED", "1")
     env.update(launch.spec.env)
-    env.update(_facts(launch, now))
+    env.update(_facts(launch, now, place))
     return env
 
 
-def _facts(launch: LaunchAttempt, now: float) -> dict[str, str]:
+def _facts(launch: LaunchAttempt, now: float, place: str) -> dict[str, str]:
     resources, attempt = launch.spec.resources, launch.attempt
     uuids = ",".join(launch.gpu_uuids)
     return {
@@ -50,7 +50,7 @@ def _facts(launch: LaunchAttempt, now: float) -> dict[str, str]:
         "HEADWAY_TIMEOUT_SECONDS": f"{launch.spec.timeout_s:.12g}",
         "HEADWAY_DEADLINE": str(math.floor(now + launch.spec.timeout_s)),
         "HEADWAY_NFS_DIR": NFS_DIR,
-        "HEADWAY_ATTEMPT_DIR": CONTAINER_ATTEMPT_DIR,
+        "HEADWAY_ATTEMPT_DIR": container_attempt_dir(place),
         # CUDA images set "all". A task without GPUs must see none, whatever its image or its user sets.
         "NVIDIA_VISIBLE_DEVICES": uuids or "void",
     }

@@ -5,9 +5,9 @@ from __future__ import annotations
 from headway.errors import InvalidInput
 from headway.jobfile.spec import Entrypoint, LogLimitAction, RunAs, Shell
 
-from ..box import CONTAINER_COMMAND, LaunchSpec
+from ..box import LaunchSpec, container_command, new_place
 from ..box import LogLimitAction as BoxLogLimitAction
-from ..container_paths import CODE_DIR, HOME
+from ..container_paths import CODE_DIR, DATASETS_DIR, HOME, NFS_DIR
 from ..model import LaunchAttempt
 from ..ports import LocalImage
 from .environment import task_environment
@@ -15,14 +15,14 @@ from .environment import task_environment
 _SHELLS = {Shell.SH: ("/bin/sh", "-e"), Shell.BASH: ("bash", "-e", "-o", "pipefail")}
 
 
-def argv(launch: LaunchAttempt, image: LocalImage) -> tuple[str, ...]:
+def argv(launch: LaunchAttempt, image: LocalImage, *, place: str = "") -> tuple[str, ...]:
     """The arguments of exec. For a script they are its shell and the script's path.
 
     With ``entrypoint: replace`` the command replaces ENTRYPOINT and CMD. With ``image`` it is ENTRYPOINT's arguments.
     """
     spec = launch.spec
     if isinstance(spec.command, str):
-        words: tuple[str, ...] = (*_SHELLS[spec.shell or Shell.SH], CONTAINER_COMMAND)
+        words: tuple[str, ...] = (*_SHELLS[spec.shell or Shell.SH], container_command(place))
     else:
         words = spec.command
     if spec.entrypoint is Entrypoint.IMAGE:
@@ -44,6 +44,12 @@ def dataset_versions(launch: LaunchAttempt) -> dict[str, str]:
     return versions
 
 
+def mount_points(launch: LaunchAttempt) -> tuple[str, ...]:
+    """Where its container has the home, datasets and code."""
+    datasets = (f"{DATASETS_DIR}/{name}" for name in dataset_versions(launch))
+    return (NFS_DIR, *datasets, *((CODE_DIR,) if launch.spec.code else ()))
+
+
 def launch_spec(launch: LaunchAttempt, image: LocalImage, *, now: float, lease_grace_s: float) -> LaunchSpec:
     """The launcher's spec.
 
@@ -54,12 +60,13 @@ def launch_spec(launch: LaunchAttempt, image: LocalImage, *, now: float, lease_g
     as_account = spec.user is RunAs.ACCOUNT
     if not as_account and not owner.may_use_image_user:
         raise InvalidInput(f"{owner.name} may not run as the image's own user. Leave out `user: image`")
-    args = argv(launch, image)
+    place = new_place()
+    args = argv(launch, image, place=place)
     if not args:
         raise InvalidInput("neither the task nor the image's ENTRYPOINT names a program to run")
     return LaunchSpec(
         args=args,
-        env=task_environment(launch, image, now=now),
+        env=task_environment(launch, image, now=now, place=place),
         workdir=working_dir(launch, image),
         user=f"{owner.uid}:{owner.gid}" if as_account else (image.user or "0:0"),
         timeout_ms=max(1, round(spec.timeout_s * 1000)),
@@ -75,4 +82,6 @@ def launch_spec(launch: LaunchAttempt, image: LocalImage, *, now: float, lease_g
         passwd_line=f"{owner.name}:x:{owner.uid}:{owner.gid}::{HOME}:/bin/sh" if as_account else None,
         group_line=f"{owner.name}:x:{owner.gid}:" if as_account else None,
         home=HOME,
+        place=place,
+        mounts=mount_points(launch),
     )

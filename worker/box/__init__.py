@@ -4,7 +4,8 @@ Worker and launcher share no connection, so either may be killed at any time. Ea
 that may be replaced while it is read is written beside its place and then renamed. So a reader sees the old content or
 the new one, never a part.
 
-The box is a folder on the machine's local disk, bind-mounted into the container at `/headway`::
+The box is a folder on the machine's local disk. It is bind-mounted into the container at a top folder whose name is new
+for each attempt, so no image can have anything there::
 
     lock                held by the launcher (flock) as long as it lives; the Worker never holds it
     launcher            the static launcher, the container's entrypoint
@@ -31,7 +32,7 @@ All functions here block on the local disk. Call them in a thread from asyncio c
 
 from .files import boottime_ns, decode_value, encode_value, fsync_dir, open_regular, write_atomic
 from .index import INDEX_RECORD_BYTES, SpoolWriter, pack_index, read_index, unpack_index
-from .layout import CONTAINER_ATTEMPT_DIR, CONTAINER_BOX_DIR, CONTAINER_COMMAND, CONTAINER_LAUNCHER, Box, create
+from .layout import Box, container_attempt_dir, container_command, container_launcher, create
 from .orders import (
     read_deadline,
     read_end,
@@ -74,14 +75,11 @@ from .records import (
     StartStage,
     StopWord,
     Stream,
+    new_place,
 )
-from .spec import parse_spec, read_spec, render_spec, write_spec
+from .spec import parse_spec, read_spec, render_spec, spec_bytes, spec_digest, write_spec
 
 __all__ = [
-    "CONTAINER_ATTEMPT_DIR",
-    "CONTAINER_BOX_DIR",
-    "CONTAINER_COMMAND",
-    "CONTAINER_LAUNCHER",
     "INDEX_RECORD_BYTES",
     "Box",
     "BoxEnd",
@@ -101,6 +99,9 @@ __all__ = [
     "Ticket",
     "boot_id",
     "boottime_ns",
+    "container_attempt_dir",
+    "container_command",
+    "container_launcher",
     "create",
     "decode_value",
     "encode_value",
@@ -111,6 +112,7 @@ __all__ = [
     "judge",
     "kill_launcher",
     "look",
+    "new_place",
     "open_regular",
     "pack_index",
     "parse_spec",
@@ -125,6 +127,8 @@ __all__ = [
     "read_stop",
     "read_taken",
     "render_spec",
+    "spec_bytes",
+    "spec_digest",
     "unpack_index",
     "withdraw",
     "write_atomic",

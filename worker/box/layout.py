@@ -10,10 +10,20 @@ from pathlib import Path
 from .files import write_atomic
 from .records import Stream
 
-CONTAINER_BOX_DIR = "/headway"
-CONTAINER_ATTEMPT_DIR = "/headway/attempt"
-CONTAINER_LAUNCHER = "/headway/launcher"
-CONTAINER_COMMAND = "/headway/attempt/command"
+
+def container_attempt_dir(place: str) -> str:
+    """Where the container of a box at ``place`` has its attempt folder."""
+    return f"{place}/attempt"
+
+
+def container_launcher(place: str) -> str:
+    """Where it has the launcher."""
+    return f"{place}/launcher"
+
+
+def container_command(place: str) -> str:
+    """Where it has the script."""
+    return f"{place}/attempt/command"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import enum
+import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from headway.errors import HeadwayError
 
@@ -42,6 +43,7 @@ class StartStage(enum.StrEnum):
     """The step of the start that failed, when the user's program never ran."""
 
     SETUP = "setup"
+    IMAGE = "image"
     USER = "user"
     WORKDIR = "workdir"
     EXEC = "exec"
@@ -61,12 +63,19 @@ class Stream(enum.IntEnum):
     STDERR = 2
 
 
+def new_place() -> str:
+    """A folder for a box in its container. No image can name it, since nobody knows it before."""
+    return f"/headway-{secrets.token_hex(16)}"
+
+
 @dataclass(frozen=True, slots=True)
 class LaunchSpec:
     """What the launcher starts. `env` is the complete environment of the user's process.
 
     `user` is `uid:gid`, or the image's own USER (`name[:group]`, `uid[:gid]`), which is looked up in the container.
     `passwd_line` and `group_line` are appended to the container's files, unless those have a line of that id.
+    `place` is where the container has the box; empty in a spec of an older Headway. `mounts` are folders that must be
+    mounts, reached without a link of the image.
     """
 
     args: tuple[str, ...]
@@ -83,6 +92,8 @@ class LaunchSpec:
     passwd_line: str | None = None
     group_line: str | None = None
     home: str | None = None
+    place: str = field(default_factory=new_place)
+    mounts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from .files import decode_value, encode_value, write_atomic
+import hashlib
+import os
+
+from .files import decode_value, encode_value, open_regular, write_atomic
 from .layout import Box
 from .records import BoxError, LaunchSpec, LogLimitAction
 
@@ -26,6 +29,8 @@ def render_spec(spec: LaunchSpec) -> bytes:
         ("log_limit_action", spec.log_limit_action.value),
         ("drop_caps", str(int(spec.drop_caps))),
         ("open_root", str(int(spec.open_root))),
+        ("place", spec.place),
+        *(("mount", path) for path in spec.mounts),
     ]
     optional = (("passwd_line", spec.passwd_line), ("group_line", spec.group_line), ("home", spec.home))
     lines += [(key, value) for key, value in optional if value is not None]
@@ -35,6 +40,7 @@ def render_spec(spec: LaunchSpec) -> bytes:
 def parse_spec(data: bytes) -> LaunchSpec:
     """The spec in these bytes. Raises BoxError."""
     args: list[str] = []
+    mounts: list[str] = []
     env: dict[str, str] = {}
     single: dict[str, str] = {}
     for line in data.splitlines():
@@ -47,6 +53,8 @@ def parse_spec(data: bytes) -> LaunchSpec:
         elif key == "env":
             name, _, text = value.partition("=")
             env[name] = text
+        elif key == "mount":
+            mounts.append(value)
         else:
             single[key] = value
     try:
@@ -65,9 +73,16 @@ def parse_spec(data: bytes) -> LaunchSpec:
             passwd_line=single.get("passwd_line"),
             group_line=single.get("group_line"),
             home=single.get("home"),
+            place=single.get("place", ""),
+            mounts=tuple(mounts),
         )
     except (KeyError, ValueError) as error:
         raise BoxError(f"the spec is incomplete or wrong: {error}") from error
+
+
+def spec_digest(data: bytes) -> str:
+    """By what the launcher knows the spec of its Worker."""
+    return hashlib.sha256(data).hexdigest()
 
 
 def write_spec(box: Box, spec: LaunchSpec) -> None:
@@ -75,6 +90,12 @@ def write_spec(box: Box, spec: LaunchSpec) -> None:
     write_atomic(box.spec, render_spec(spec))
 
 
+def spec_bytes(box: Box) -> bytes:
+    """The launcher's input as it lies in the box. Raises OSError."""
+    with os.fdopen(open_regular(box.spec), "rb") as file:
+        return file.read()
+
+
 def read_spec(box: Box) -> LaunchSpec:
     """Read the launcher's input back. Raises BoxError, or FileNotFoundError if there is none."""
-    return parse_spec(box.spec.read_bytes())
+    return parse_spec(spec_bytes(box))

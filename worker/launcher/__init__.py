@@ -7,10 +7,14 @@ from pathlib import Path
 from headway.errors import HeadwayError
 
 # Launcher and Worker must agree on what ticket and lock of a box mean (docs/box.md): it stands in the binary.
-PROTOCOL = b"headway box protocol 2"
+PROTOCOL = b"headway box protocol 3"
 _BUILD = (
     "Install Headway again, or run `python worker/launcher/build.py` in a checkout (it needs the PyPI package ziglang)."
 )
+
+
+# The exit code of a launcher that has not found the box of its Worker. Nothing was started then.
+FOREIGN_BOX = 120
 
 
 class LauncherMissing(HeadwayError):

@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #define LOG_BYTES (64 << 10)
-#define SPEC_BYTES (16 << 20)
 #define ORDER_BYTES 4096
 #define END_BYTES 4096
 #define END_NAME ".end.new"
@@ -25,7 +24,7 @@
 #define NOBODY ((uid_t)0xfffffffe)
 
 /* By this text in the binary a Worker sees that launcher and Worker keep to the same protocol of the box. */
-__attribute__((used)) static const char protocol[] = "headway box protocol 2";
+__attribute__((used)) static const char protocol[] = "headway box protocol 3";
 
 static ns_t clock_now(clockid_t clock)
 {
@@ -125,7 +124,7 @@ static bool replace_file(int folder, const char *name, const char *temporary, mo
 
 bool open_box(struct box *box, const char *path)
 {
-    int root = box->root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int root = box->root = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
     box->end = box->log = -1;
     if (root < 0)
@@ -248,8 +247,8 @@ static bool parse_ms(const char *text, ns_t *duration)
 
 bool read_spec(const struct box *box, struct spec *spec, struct failure *failure)
 {
-    size_t size = 0, lines = 2, args = 0, envs = 0;
-    char *data = read_whole(box->run, "spec", SPEC_BYTES, &size);
+    size_t size = box->spec_size, lines = 2, args = 0, envs = 0, mounts = 0;
+    char *data = box->spec != NULL ? box->spec : read_whole(box->run, "spec", SPEC_BYTES, &size);
 
     if (data == NULL)
         return fail(failure, STAGE_SETUP, errno, "the spec can't be read");
@@ -258,7 +257,8 @@ bool read_spec(const struct box *box, struct spec *spec, struct failure *failure
         lines += data[i] == '\n';
     spec->args = calloc(lines, sizeof *spec->args);
     spec->env = calloc(lines, sizeof *spec->env);
-    if (spec->args == NULL || spec->env == NULL)
+    spec->mounts = calloc(lines, sizeof *spec->mounts);
+    if (spec->args == NULL || spec->env == NULL || spec->mounts == NULL)
         return fail(failure, STAGE_SETUP, ENOMEM, "no memory for the spec");
     spec->workdir = "";
     spec->timeout = spec->grace = spec->lease_grace = -1;
@@ -282,6 +282,8 @@ bool read_spec(const struct box *box, struct spec *spec, struct failure *failure
             spec->args[args++] = value;
         else if (strcmp(line, "env") == 0)
             spec->env[envs++] = value;
+        else if (strcmp(line, "mount") == 0)
+            spec->mounts[mounts++] = value;
         else if (strcmp(line, "workdir") == 0)
             spec->workdir = value;
         else if (strcmp(line, "user") == 0)
@@ -438,6 +440,8 @@ static const char *errno_name(int error)
 static const char *stage_name(int stage)
 {
     switch (stage) {
+    case STAGE_IMAGE:
+        return "image";
     case STAGE_USER:
         return "user";
     case STAGE_WORKDIR:

@@ -2,11 +2,12 @@
  *
  * It enforces the timeout, the grace and the lease without help from outside the container. It copies stdout
  * and stderr into spools on the local disk, and writes the end record before it ends. The binary is static and
- * needs nothing of the image: no shell, no libc, no /etc/passwd, no /dev/null. It has about 1900 lines of C,
- * and 64 kB built for x86-64.
+ * needs nothing of the image: no shell, no libc, no /etc/passwd, no /dev/null. It has about 2100 lines of C,
+ * and 68 kB built for x86-64.
  *
  *   main.c       the loop: what ends an attempt, and how
  *   box.c        the files of the box: spec, orders, records, log (the contract is in worker/box/)
+ *   proof.c      whether box and mounts are those that the Worker made
  *   container.c  /root, passwd and group lines, the user, the working folder, the child up to its exec
  *   spool.c      stdout and stderr to disk, with an index of times
  */
@@ -30,7 +31,7 @@ ns_t wall_now(void);
 
 /* --- failures of the start ------------------------------------------------------------------------ */
 
-enum stage { STAGE_NONE, STAGE_SETUP, STAGE_USER, STAGE_WORKDIR, STAGE_EXEC, STAGE_READY };
+enum stage { STAGE_NONE, STAGE_SETUP, STAGE_IMAGE, STAGE_USER, STAGE_WORKDIR, STAGE_EXEC, STAGE_READY };
 
 /* STAGE_READY is no failure: it says that the exec is the child's next step. */
 struct failure {
@@ -59,12 +60,15 @@ struct box {
     int lock;    /* box/lock, held as long as the launcher lives */
     int log;
     size_t log_size;
+    char *spec; /* its bytes, once they are proven; NULL before */
+    size_t spec_size;
     int end; /* the end record's file, made at the start because the disk may be full later */
 };
 
 struct spec {
     char **args;
     char **env;
+    char **mounts; /* folders that must be mounts */
     char *workdir;
     char *user;
     char *passwd_line;
@@ -129,6 +133,15 @@ bool write_end(struct box *box, const struct end_record *record);
 
 /* Up to limit bytes of a file and a NUL. NULL (errno set): it can't be read. The caller frees it. */
 char *read_whole(int folder, const char *name, size_t limit, size_t *size);
+
+/* --- proof.c -------------------------------------------------------------------------------------- */
+
+#define SPEC_BYTES (16 << 20)
+
+/* Whether the spec has this SHA-256 and lies where the Worker put it. Keeps the bytes for read_spec. */
+bool is_the_workers(struct box *box, const char *digest);
+/* Whether each of the spec's mounts was reached without a link of the image. */
+bool mounts_are_in_place(int root, const struct spec *spec, struct failure *failure);
 
 /* --- container.c ---------------------------------------------------------------------------------- */
 

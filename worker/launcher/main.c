@@ -27,6 +27,7 @@
 #define FULL_PATIENCE (30 * SECOND)          /* a full disk blocks the program so long, then output is dropped */
 #define DEADLINE_DRIFT (2 * SECOND)
 #define LEFT_NAMES 5
+#define FOREIGN_BOX 120 /* the exit code where something of the image is in the place of the box */
 
 enum phase { STARTING, RUNNING, ENDING, KILLING };
 
@@ -471,6 +472,8 @@ static bool begin(struct launcher *l, int root)
     check_limits(l, boot_now());
     if (l->phase != STARTING)
         return false;
+    if (!mounts_are_in_place(root, &l->spec, &l->failure))
+        return false;
     if (l->is_init || getenv("HEADWAY_ROOT") != NULL)
         prepare_image(&l->box, root, &l->spec);
     if (!find_user(root, l->spec.user, &identity, &l->failure))
@@ -543,19 +546,17 @@ int main(int argc, char **argv)
         .signals = -1,
         .events = -1,
     };
-    const char *path = "/headway", *root_path = "/";
+    const char *path = argc > 1 ? argv[1] : NULL, *digest = argc > 2 ? argv[2] : NULL, *root_path = "/";
 
     /* Descriptors 0 to 2 are for the child, so none of the launcher's may get these numbers. */
     for (int fd = 0; fd >= 0 && fd < 3;)
         fd = open("/", O_PATH | O_CLOEXEC);
     l.is_init = getpid() == 1;
     if (l.is_init) {
-        /* The image's ENV and CMD reach this process too, so neither is used. */
+        /* The Worker gives both arguments. The image's ENV reaches this process too, so it is not used. */
         l.cgroup = "/sys/fs/cgroup";
     } else {
-        if (argc > 1)
-            path = argv[1];
-        else if (getenv("HEADWAY_BOX") != NULL)
+        if (path == NULL && getenv("HEADWAY_BOX") != NULL)
             path = getenv("HEADWAY_BOX");
         if (getenv("HEADWAY_ROOT") != NULL)
             root_path = getenv("HEADWAY_ROOT");
@@ -567,9 +568,13 @@ int main(int argc, char **argv)
     /* A program with the launcher's uid must not read its memory nor its open files. */
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     umask(022);
-    if (!open_box(&l.box, path)) {
+    if (path == NULL || !open_box(&l.box, path)) {
         complain("headway launcher: there is no attempt box at its place\n");
-        return 125;
+        return l.is_init ? FOREIGN_BOX : 125;
+    }
+    if (digest != NULL ? !is_the_workers(&l.box, digest) : l.is_init) {
+        complain("headway launcher: the attempt box is not that of its Worker\n");
+        return FOREIGN_BOX;
     }
     if (!lock_box(&l.box)) {
         say(&l.box, "another launcher runs this attempt, or its box has no lock: %s", strerror(errno));

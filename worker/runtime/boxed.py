@@ -12,6 +12,7 @@ import os
 import shutil
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,11 +20,12 @@ from inotify_simple import INotify, flags
 
 from headway.ids import AttemptId
 from headway.logs import get_logger
+from headway.model.reasons import EndWord
 
 from .. import box as boxes
-from ..box import Box, BoxStanding, StopWord, Stream
+from ..box import Box, BoxStanding, LaunchSpec, StopWord, Stream
 from ..model import attempt_of_folder
-from ..ports import AttemptProgress, StartOrder
+from ..ports import AttemptProgress, RuntimeRefused, StartOrder
 
 log = get_logger(__name__)
 
@@ -31,6 +33,15 @@ T = TypeVar("T")
 
 _KILL_S = 10.0  # for the kernel to end all processes of a container
 _WATCHED = ("started", "taken", "end")
+
+
+@dataclass(frozen=True, slots=True)
+class LaidOut:
+    """A box that is ready. ``digest`` proves to the launcher that the spec is the Worker's."""
+
+    box: Box
+    spec: LaunchSpec
+    digest: str
 
 
 class BoxedRuntime:
@@ -61,25 +72,43 @@ class BoxedRuntime:
         """The attempt's box. It may not exist."""
         return Box(self._attempts_dir / attempt.folder / "box")
 
-    async def lay_out(self, order: StartOrder) -> Box:
+    async def lay_out(self, order: StartOrder) -> LaidOut:
         """Make the box ready for the container, and watch it. Safe twice: what a launcher may have read stays.
 
-        The ticket comes last, and only once. Raises OSError, or ValueError for a value that no process can have.
+        The ticket comes last, and only once. A container may exist as soon as it is there. So from then on the spec in
+        the box counts, whatever the order says.
+
+        Raises OSError, BoxError, or ValueError for a value that no process can have. Raises RuntimeRefused for a box
+        of an older Headway, whose launcher has another place.
         """
         box = self.box(order.attempt)
 
-        def lay_out() -> None:
-            if self._judge(order.attempt) not in (BoxStanding.UNUSED, BoxStanding.MAY_START):
-                return
+        def lay_out() -> LaidOut:
+            standing = self._judge(order.attempt)
+            if standing is BoxStanding.UNUSED:
+                prepare()
+            elif standing is BoxStanding.MAY_START:
+                boxes.write_lease(box, order.lease_until_boot_ns)
+            data = boxes.spec_bytes(box)
+            spec = boxes.parse_spec(data)
+            if not spec.place:
+                raise RuntimeRefused(
+                    "Its box was made by an older Headway, just before this update",
+                    word=EndWord.START_FAILED,
+                    elsewhere=True,
+                )
+            return LaidOut(box, spec, boxes.spec_digest(data))
+
+        def prepare() -> None:
             boxes.create(box.root, launcher=self._launcher, command=order.command)
             boxes.write_spec(box, order.spec)
             boxes.write_lease(box, order.lease_until_boot_ns)
             boxes.write_atomic(box.launch, order.launch)
             boxes.write_ticket(box, attempt=order.attempt.folder, boot_id=self._boot_id)
 
-        await self._in_thread(lay_out)
+        laid_out = await self._in_thread(lay_out)
         self.watch(order.attempt)
-        return box
+        return laid_out
 
     def watch(self, attempt: AttemptId) -> None:
         """Nudge when the attempt's launcher writes one of the watched files. Safe twice."""

@@ -13,6 +13,7 @@ import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -24,7 +25,7 @@ from headway.ids import AttemptId
 from headway.logs import get_logger
 from headway.model.reasons import EndWord
 
-from ..box import BoxStanding
+from ..box import BoxError, BoxStanding
 from ..launcher import launcher_path
 from ..model import WantedImage, attempt_of_folder
 from ..ports import (
@@ -184,15 +185,18 @@ class DockerRuntime(BoxedRuntime):
     async def start(self, order: StartOrder) -> ContainerFacts:
         attempt = order.attempt
         try:
-            box = await self.lay_out(order)
-        except (OSError, ValueError) as error:
+            laid_out = await self.lay_out(order)
+        except (OSError, BoxError, ValueError) as error:
             raise RuntimeRefused(
                 f"{self._identity.node} could not write the task's files: {error}",
                 word=EndWord.START_FAILED,
                 elsewhere=isinstance(error, OSError),
             ) from error
         self._known_attempts.add(attempt)
-        config = container_config(order, box, self._identity, pids_limit=self._pids_limit)
+        order = replace(order, spec=laid_out.spec)
+        config = container_config(
+            order, laid_out.box, self._identity, digest=laid_out.digest, pids_limit=self._pids_limit
+        )
         cancelled = False
 
         def start(api: APIClient) -> ContainerFacts:

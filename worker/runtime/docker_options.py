@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..box import CONTAINER_ATTEMPT_DIR, CONTAINER_BOX_DIR, CONTAINER_LAUNCHER, Box
+from ..box import Box, container_attempt_dir, container_launcher
 from ..container_paths import CODE_DIR, DATASETS_DIR, NFS_DIR
 from ..ports import StartOrder
 
@@ -59,13 +59,16 @@ def folder_of(name: str, labels: dict[str, str] | None, identity: WorkerIdentity
     return folder if folder and name.removeprefix("/") == container_name(identity.cluster, folder) else None
 
 
-def container_config(order: StartOrder, box: Box, identity: WorkerIdentity, *, pids_limit: int) -> dict[str, Any]:
-    """The body of the engine's call `create`."""
+def container_config(
+    order: StartOrder, box: Box, identity: WorkerIdentity, *, digest: str, pids_limit: int
+) -> dict[str, Any]:
+    """The body of the engine's call `create`. ``digest`` is that of the spec in the box."""
     gpus = ",".join(order.gpu_uuids)
     return {
         # By content id, so a tag that moves now changes nothing.
         "Image": order.image.id,
-        "Entrypoint": [CONTAINER_LAUNCHER],
+        # An image adds nothing behind these: with an entrypoint of ours its CMD is not used.
+        "Entrypoint": [container_launcher(order.spec.place), order.spec.place, digest],
         "Cmd": [],
         "User": "0:0",
         "WorkingDir": "/",
@@ -127,12 +130,12 @@ def device_request(uuids: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _mounts(order: StartOrder, box: Box) -> list[dict[str, Any]]:
-    as_image = not order.spec.drop_caps
-    mounts = [_bind(box.root, CONTAINER_BOX_DIR, read_only=as_image)]
+    as_image, place = not order.spec.drop_caps, order.spec.place
+    mounts = [_bind(box.root, place, read_only=as_image)]
     if as_image:
         # The program may be root and change the box's files. The Worker is root outside, so a link could lead it to
         # files of the machine. A folder that is a mount can't be replaced by a link.
-        mounts += [_bind(box.run, f"{CONTAINER_BOX_DIR}/run"), _bind(box.attempt, CONTAINER_ATTEMPT_DIR)]
+        mounts += [_bind(box.run, f"{place}/run"), _bind(box.attempt, container_attempt_dir(place))]
     if order.home is not None:
         mounts.append(_bind(order.home, NFS_DIR))
     for name, folder in order.datasets.items():
