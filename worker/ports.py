@@ -174,6 +174,7 @@ class ContainerFacts:
     error: str = ""
     started_at: float | None = None
     ended_at: float | None = None
+    box_was_hidden: bool = False  # its launcher found something else in the place of the box
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,14 @@ def _task(jobs: Jobs, image: str) -> tuple[str, str]:
     if task["state"] == "SUCCEEDED":
         assert jobs.out(task) != b"0\n"
         return "", ""
-    return task["reason"]["word"], task["reason"]["detail"]
+    return task["reason"]["word"], task["reason"]["sentence"]
+
+
+@pytest.fixture(autouse=True)
+def a_home(jobs: Jobs) -> None:
+    """The first task makes it."""
+    if not jobs.home().is_dir():
+        assert jobs.prints("echo well") == b"well\n"
 
 
 def _executable(path: Path) -> None:

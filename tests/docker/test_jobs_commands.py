@@ -148,9 +148,10 @@ def test_a_root_task_cannot_lead_the_worker_out_of_its_box(jobs: Jobs) -> None:
     secret = jobs.cluster.folder / "secret"
     secret.write_text("secret of the machine")
     script = f"""
-        cd /headway/run || exit 9
-        mv /headway/run /headway/gone 2>/dev/null && exit 8
-        touch /headway/mine 2>/dev/null && exit 7
+        box=${{HEADWAY_ATTEMPT_DIR%/attempt}}
+        cd $box/run || exit 9
+        mv $box/run $box/gone 2>/dev/null && exit 8
+        touch $box/mine 2>/dev/null && exit 7
         mknod /tmp/disk b 8 0 2>/dev/null && exit 6
         echo before
         rm -f stdout stderr index; ln -s {secret} stdout; ln -s {secret} stderr; ln -sf {secret} lease

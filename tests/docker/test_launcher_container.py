@@ -25,6 +25,7 @@ from worker.launcher.build import build
 pytestmark = pytest.mark.docker
 
 CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "SETUID", "SETGID", "SETPCAP", "KILL"]
+PLACE = "/headway-5f"
 ACCOUNT = "20001:20002"
 MIB = 1 << 20
 
@@ -88,10 +89,10 @@ class Attempts:
         boxes.write_spec(box, replace(base, **spec))
         boxes.write_ticket(box, attempt=box.root.name, boot_id=boxes.boot_id())
         settings: dict[str, Any] = {
-            "entrypoint": ["/headway/launcher"],
+            "entrypoint": [f"{PLACE}/launcher", PLACE, boxes.spec_digest(boxes.spec_bytes(box))],
             "user": "0:0",
             "working_dir": "/",
-            "volumes": {str(box.root): {"bind": "/headway", "mode": "rw"}},
+            "volumes": {str(box.root): {"bind": PLACE, "mode": "rw"}},
             "cap_drop": ["ALL"],
             "cap_add": CAPABILITIES,
             "security_opt": ["no-new-privileges"],
@@ -165,7 +166,7 @@ def test_working_folders(attempt: Attempts) -> None:
 
 
 def test_a_missing_shell_and_a_missing_program_are_told(attempt: Attempts) -> None:
-    end = attempt("/bin/sh", "-e", "/headway/attempt/command", image=STATIC).end()
+    end = attempt("/bin/sh", "-e", f"{PLACE}/attempt/command", image=STATIC).end()
     assert (end.reason, end.stage, end.errno) == (BoxEnd.START_FAILED, StartStage.EXEC, "ENOENT")
     assert (end.exit_code, end.signal, end.started_wall_ns) == (None, None, None)
     end = attempt("pyhton3").end()
@@ -181,7 +182,7 @@ def test_a_hostile_image_does_not_lead_the_launcher(attempt: Attempts) -> None:
         changes=['CMD ["/evil"]'],
         environment={"HEADWAY_BOX": "/evil", "HEADWAY_ROOT": "/evil", "LD_PRELOAD": "/evil.so", "PATH": "/evil"},
     )
-    run = attempt.sh("env; cat /headway/attempt/command; ls /headway/run", image=name)
+    run = attempt.sh(f"env; cat {PLACE}/attempt/command; ls {PLACE}/run", image=name)
     end = run.end()
     assert end.reason is BoxEnd.EXITED
     lines = run.out().decode().splitlines()
@@ -256,8 +257,8 @@ def test_a_kill_from_outside_leaves_no_end_and_no_second_run(attempt: Attempts) 
 
 def test_a_program_cannot_end_or_fool_the_launcher(attempt: Attempts) -> None:
     run = attempt.sh(
-        "kill -TERM 1; kill -KILL 1; kill -STOP 1; cat /proc/1/environ; cat /headway/run/spec; "
-        "echo reason=exited > /headway/run/end; mv /headway/run /headway/gone; sleep 0.3; exit 6",
+        f"kill -TERM 1; kill -KILL 1; kill -STOP 1; cat /proc/1/environ; cat {PLACE}/run/spec; "
+        f"echo reason=exited > {PLACE}/run/end; mv {PLACE}/run {PLACE}/gone; sleep 0.3; exit 6",
         user="0:0",
     )
     end = run.end()

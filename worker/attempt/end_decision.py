@@ -187,6 +187,8 @@ def _start_failed(record: EndRecord, evidence: EndEvidence) -> EndReason:
             )
         case StartStage.EXEC if errno == "E2BIG":
             return EndReason(EndWord.COMMAND_NOT_FOUND, detail="Its arguments and environment are too long.")
+        case StartStage.IMAGE:
+            return EndReason(EndWord.IMAGE_BAD, detail=f"It was not started: {record.error or errno}.")
         case StartStage.WORKDIR:
             where = evidence.working_dir
             return EndReason(EndWord.IMAGE_BAD, detail=f"Its working folder {where!r} can't be entered ({errno}).")
@@ -221,6 +223,8 @@ def _reason_without_record(container: ContainerFacts, evidence: EndEvidence) -> 
         return EndReason(EndWord.PLATFORM_ERROR, detail=f"Its container on {evidence.node} is gone.")
     if container.oom_killed:
         return _out_of_memory(evidence)
+    if container.box_was_hidden:
+        return EndReason(EndWord.IMAGE_BAD, detail="It was not started: the image hides the files of its launcher.")
     if container.state is ContainerState.CREATED:
         what = container.error or "the engine gave no reason"
         return EndReason(EndWord.START_FAILED, detail=f"Its container could not be started on {evidence.node}: {what}.")

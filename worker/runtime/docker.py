@@ -25,8 +25,8 @@ from headway.ids import AttemptId
 from headway.logs import get_logger
 from headway.model.reasons import EndWord
 
-from ..box import BoxError, BoxStanding
-from ..launcher import launcher_path
+from ..box import BoxError, BoxStanding, spec_bytes, spec_digest
+from ..launcher import FOREIGN_BOX, launcher_path
 from ..model import WantedImage, attempt_of_folder
 from ..ports import (
     AttemptProgress,
@@ -52,6 +52,7 @@ from .docker_gpus import GpuProbe
 from .docker_images import DockerImages
 from .docker_options import WorkerIdentity, container_config, container_name, folder_of
 from .docker_outages import EngineOutages
+from .docker_places import ImagePlaces
 
 if TYPE_CHECKING:
     from headway.config import HeadwayConfig
@@ -88,6 +89,7 @@ class DockerRuntime(BoxedRuntime):
         launcher: Path,
         local_images: bool = True,
         pids_limit: int = 4_096,
+        look_into_images: bool = True,
     ) -> None:
         super().__init__(attempts_dir, launcher)
         self._engine = engine
@@ -96,6 +98,7 @@ class DockerRuntime(BoxedRuntime):
         self._images = DockerImages(engine, node=identity.node, local=local_images)
         self._gpu_probe = GpuProbe(engine, identity.node)
         self._folders = EngineFolders(engine)
+        self._places = ImagePlaces(identity) if look_into_images else None
         self._outages = EngineOutages()
         self._keeps_containers: bool | None = None  # not asked since the engine came
         self._events = EngineEvents(engine, on_connect=self._connected, on_loss=self._lost, on_event=self._engine_event)
@@ -273,6 +276,8 @@ class DockerRuntime(BoxedRuntime):
     ) -> ContainerFacts:
         attempt, container = order.attempt, ""
         try:
+            if self._places is not None:
+                self._places.check(api, order.image.id, order.spec.mounts)
             container, before = self._create(api, order, config)
             if before is not None:
                 return before
@@ -367,7 +372,17 @@ class DockerRuntime(BoxedRuntime):
         if not self._is_own(found, attempt):
             log.warning("container.foreign", container=found.get("Name", ""))
             return _ABSENT
-        return container_facts(found)
+        facts = container_facts(found)
+        if facts.state is ContainerState.EXITED and facts.exit_code == FOREIGN_BOX:
+            return replace(facts, box_was_hidden=self._gave_its_box(found, attempt))
+        return facts
+
+    def _gave_its_box(self, found: Mapping[str, Any], attempt: AttemptId) -> bool:
+        """Whether the box is as it was when the container was made, so that it is not to blame."""
+        entrypoint = (found.get("Config") or {}).get("Entrypoint") or []
+        with contextlib.suppress(OSError):
+            return entrypoint[-1:] == [spec_digest(spec_bytes(self.box(attempt)))]
+        return False
 
     # -- inside -----------------------------------------------------------------------------------
 

@@ -195,9 +195,8 @@ class SimulatedEngine:
             raise _refused(500, text)
         world.hit("engine begins a launcher", machine)
         self._process.check()
-        box = Box(
-            Path(next(m["Source"] for m in container.config["HostConfig"]["Mounts"] if m["Target"] == "/headway"))
-        )
+        mounts = container.config["HostConfig"]["Mounts"]
+        box = Box(Path(next(m["Source"] for m in mounts if m["Target"].startswith("/headway-"))))
         attempt = attempt_of_folder(box.root.parent.name)
         assert attempt is not None
         container.launcher = machine.begin_launcher(attempt, box)

@@ -122,6 +122,7 @@ class ModelRuntime(DockerRuntime):
             engine=ModelDockerEngine(machine.engine, process, machine.clock, timeout_s=ENGINE_TIMEOUT_S),
             identity=WorkerIdentity("model", machine.name, str(folder)),
             launcher=world.launcher_file,
+            look_into_images=False,
         )
         self._boot_id = machine.clock.boot_id()
         self._world, self._machine, self._process = world, machine, process

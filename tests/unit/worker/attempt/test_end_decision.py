@@ -84,6 +84,7 @@ def test_what_was_seen_has_one_reason(
         ("ENOTDIR", StartStage.WORKDIR, "", W.IMAGE_BAD, "working folder"),
         ("ENOENT", StartStage.USER, "", W.IMAGE_BAD, "has no user"),
         ("EIO", StartStage.SETUP, "", W.START_FAILED, "gpu-1"),
+        ("ELOOP", StartStage.IMAGE, "", W.IMAGE_BAD, "not started"),
     ],
 )
 def test_a_start_that_failed_says_why_and_has_no_exit_code(
@@ -101,6 +102,14 @@ def test_what_the_worker_did_explains_a_missing_record() -> None:
     assert decide(None, killed, replace(CONTEXT, overran=True)).reason.word is W.TIMED_OUT
     assert decide(None, killed, replace(CONTEXT, stop=S.CANCELLED)).reason.word is W.CANCELLED
     assert decide(None, ABSENT, replace(CONTEXT, stop=S.CANCELLED, ever_started=False)).reason.word is W.CANCELLED
+
+
+def test_a_box_that_was_hidden_is_the_images_fault() -> None:
+    ending = decide(None, replace(GONE, exit_code=120, box_was_hidden=True), replace(CONTEXT, ever_started=False))
+    assert ending.reason.word is W.IMAGE_BAD
+    assert not ending.elsewhere
+    ending = decide(None, replace(GONE, exit_code=120), replace(CONTEXT, ever_started=False))
+    assert ending.reason.word is W.START_FAILED
 
 
 def test_a_reboot_is_the_machines_fault() -> None:

@@ -23,8 +23,8 @@ def env_of(launch: LaunchAttempt, image: LocalImage = PLAIN) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("more", "image", "want"),
     [
-        ({}, PLAIN, ("/bin/sh", "-e", "/headway/attempt/command")),
-        ({"shell": Shell.BASH}, PLAIN, ("bash", "-e", "-o", "pipefail", "/headway/attempt/command")),
+        ({}, PLAIN, ("/bin/sh", "-e", "/box/attempt/command")),
+        ({"shell": Shell.BASH}, PLAIN, ("bash", "-e", "-o", "pipefail", "/box/attempt/command")),
         ({"command": ("echo", "$HOME")}, PLAIN, ("echo", "$HOME")),
         ({"command": ("echo", "ok")}, SERVER, ("echo", "ok")),
         (
@@ -35,11 +35,23 @@ def env_of(launch: LaunchAttempt, image: LocalImage = PLAIN) -> dict[str, str]:
     ],
 )
 def test_what_is_executed(more: dict[str, object], image: LocalImage, want: tuple[str, ...]) -> None:
-    assert argv(a_launch(**more), image) == want
+    assert argv(a_launch(**more), image, place="/box") == want
+
+
+def test_each_attempt_has_a_box_at_a_place_of_its_own() -> None:
+    """An image that knew the place could have something there."""
+    one, two = (launch_spec(a_launch(), PLAIN, now=0, lease_grace_s=10) for _ in range(2))
+    assert one.place != two.place
+    assert len(one.place) > 32
+    assert one.args[-1] == f"{one.place}/attempt/command"
+    assert one.mounts == ("/root/nfs",)
 
 
 def test_the_environment_of_a_task() -> None:
-    env = env_of(a_launch(env=(("LR", "0.01"), ("PYTHONUNBUFFERED", "0"))))
+    spec = launch_spec(
+        a_launch(env=(("LR", "0.01"), ("PYTHONUNBUFFERED", "0"))), PLAIN, now=1_800_000_000.9, lease_grace_s=10
+    )
+    env = spec.env
     assert env["PATH"] == "/opt/bin"
     assert env["HOME"] == "/root"
     assert env["USER"] == "ann"
@@ -57,7 +69,7 @@ def test_the_environment_of_a_task() -> None:
     assert env["HEADWAY_TIMEOUT_SECONDS"] == "600"
     assert env["HEADWAY_DEADLINE"] == "1800000600"
     assert env["HEADWAY_NFS_DIR"] == "/root/nfs"
-    assert env["HEADWAY_ATTEMPT_DIR"] == "/headway/attempt"
+    assert env["HEADWAY_ATTEMPT_DIR"] == f"{spec.place}/attempt"
 
 
 def test_prints_of_python_show_at_once_unless_the_image_says_otherwise() -> None:

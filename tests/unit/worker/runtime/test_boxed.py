@@ -40,7 +40,7 @@ def an_order(lease: int | None = None) -> StartOrder:
 
 
 async def test_a_box_is_laid_out_whole(runtime: BoxedRuntime) -> None:
-    box = await runtime.lay_out(an_order(123))
+    box = (await runtime.lay_out(an_order(123))).box
     assert box.command.read_text() == "echo hi"
     assert boxes.read_spec(box).args == ("true",)
     assert boxes.read_lease(box) == 123
@@ -49,7 +49,7 @@ async def test_a_box_is_laid_out_whole(runtime: BoxedRuntime) -> None:
 
 
 async def test_a_box_in_use_is_left_alone(runtime: BoxedRuntime) -> None:
-    box = await runtime.lay_out(an_order(1))
+    box = (await runtime.lay_out(an_order(1))).box
     boxes.write_started(box, StartedRecord(1, 2, 3))
     await runtime.lay_out(an_order(999))
     assert boxes.read_lease(box) == 1
@@ -58,7 +58,7 @@ async def test_a_box_in_use_is_left_alone(runtime: BoxedRuntime) -> None:
 async def test_records_of_the_launcher_nudge_and_show(runtime: BoxedRuntime) -> None:
     nudged: list[AttemptId] = []
     await runtime.open(nudged.append)
-    box = await runtime.lay_out(an_order())
+    box = (await runtime.lay_out(an_order())).box
     assert (await runtime.progress(ATTEMPT)).started is None
     boxes.write_atomic(box.index, b"no news")
     boxes.write_started(box, StartedRecord(1, 2, 3))
@@ -75,7 +75,7 @@ async def test_records_of_the_launcher_nudge_and_show(runtime: BoxedRuntime) -> 
 
 
 async def test_broken_records_count_as_none(runtime: BoxedRuntime) -> None:
-    box = await runtime.lay_out(an_order())
+    box = (await runtime.lay_out(an_order())).box
     box.end.write_bytes(b"reason=nonsense\n")
     boxes.write_started(box, StartedRecord(1, 2, 3))
     progress = await runtime.progress(ATTEMPT)
@@ -84,7 +84,7 @@ async def test_broken_records_count_as_none(runtime: BoxedRuntime) -> None:
 
 
 async def test_the_first_stop_word_stands_and_grace_only_shrinks(runtime: BoxedRuntime) -> None:
-    box = await runtime.lay_out(an_order())
+    box = (await runtime.lay_out(an_order())).box
     await runtime.stop(ATTEMPT, StopWord.CANCELLED)
     await runtime.stop(ATTEMPT, StopWord.DISK_FULL, 5_000)
     await runtime.stop(ATTEMPT, StopWord.PLATFORM, 9_000)
@@ -95,7 +95,7 @@ async def test_the_first_stop_word_stands_and_grace_only_shrinks(runtime: BoxedR
 async def test_time_is_only_added_and_nudges_once_it_is_taken(runtime: BoxedRuntime) -> None:
     nudged: list[AttemptId] = []
     await runtime.open(nudged.append)
-    box = await runtime.lay_out(an_order())
+    box = (await runtime.lay_out(an_order())).box
     await runtime.extend(ATTEMPT, 90_000)
     await runtime.extend(ATTEMPT, 60_000)
     await runtime.extend(an_attempt("never"), 90_000)
@@ -108,7 +108,7 @@ async def test_time_is_only_added_and_nudges_once_it_is_taken(runtime: BoxedRunt
 
 
 async def test_leases_are_renewed_where_there_is_a_box(runtime: BoxedRuntime) -> None:
-    box = await runtime.lay_out(an_order(1))
+    box = (await runtime.lay_out(an_order(1))).box
     await runtime.renew({ATTEMPT: 77, an_attempt("unknown"): 77})
     assert boxes.read_lease(box) == 77
     await runtime.renew({ATTEMPT: None})

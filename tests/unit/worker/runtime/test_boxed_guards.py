@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from headway.model.reasons import EndWord
 from tests.unit.worker.runtime.test_boxed import ATTEMPT, an_order
 from worker import box as boxes
 from worker.box import Box
+from worker.ports import RuntimeRefused
 from worker.runtime.boxed import BoxedRuntime
 
 
@@ -22,7 +24,7 @@ def runtime(tmp_path: Path) -> BoxedRuntime:
 
 
 async def test_a_box_whose_launcher_lives_is_not_laid_out_anew(runtime: BoxedRuntime) -> None:
-    box = await runtime.lay_out(an_order(1))
+    box = (await runtime.lay_out(an_order(1))).box
     descriptor = os.open(box.lock, os.O_RDONLY)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     await runtime.lay_out(an_order(999))
@@ -31,7 +33,7 @@ async def test_a_box_whose_launcher_lives_is_not_laid_out_anew(runtime: BoxedRun
 
 
 async def test_a_box_whose_ticket_was_taken_is_not_laid_out_anew(runtime: BoxedRuntime) -> None:
-    box = await runtime.lay_out(an_order(1))
+    box = (await runtime.lay_out(an_order(1))).box
     box.ticket.rename(box.ticket_taken)
     await runtime.lay_out(an_order(999))
     assert boxes.read_lease(box) == 1
@@ -47,3 +49,21 @@ async def test_a_ticket_that_could_not_be_withdrawn_was_not(
 
     monkeypatch.setattr(boxes, "withdraw", fails)
     assert not await runtime.withdraw(ATTEMPT)
+
+
+async def test_the_spec_of_a_container_that_may_exist_stays(runtime: BoxedRuntime) -> None:
+    """Its engine was given the digest; a retry came with another place and another first deadline."""
+    first = await runtime.lay_out(an_order(1))
+    second = await runtime.lay_out(an_order(2))
+    assert (second.spec, second.digest) == (first.spec, first.digest)
+    assert boxes.read_lease(second.box) == 2, "but the lease moves on"
+
+
+async def test_a_box_of_an_older_headway_is_not_started_anew(runtime: BoxedRuntime) -> None:
+    """Its launcher would be looked for at the old place, which an image can name."""
+    box = (await runtime.lay_out(an_order(1))).box
+    old = b"".join(line for line in box.spec.read_bytes().splitlines(True) if not line.startswith(b"place="))
+    box.spec.write_bytes(old)
+    with pytest.raises(RuntimeRefused) as refused:
+        await runtime.lay_out(an_order(1))
+    assert (refused.value.word, refused.value.elsewhere) == (EndWord.START_FAILED, True)

@@ -14,6 +14,7 @@ from tests.unit.worker.runtime.test_boxed import ATTEMPT, an_order
 from tests.unit.worker.runtime.test_docker_errors import an_error
 from worker import box as boxes
 from worker.box import BoxStanding
+from worker.launcher import FOREIGN_BOX
 from worker.ports import ContainerState, EngineUnavailable, RuntimeRefused
 from worker.runtime.docker import DockerRuntime
 from worker.runtime.docker_engine import DockerEngine
@@ -27,11 +28,14 @@ class FakeApi:
         self.labels = labels
         self.done: list[str] = []
         self.start_error: Exception | None = None
+        self.state: dict[str, Any] = {"Status": "running"}
+        self.entrypoint: list[str] = []
 
     def inspect_container(self, name: str) -> dict[str, Any]:
         if self.labels is None:
             raise NotFound("none")
-        return {"Id": "c0ffee", "Name": f"/{name}", "Config": {"Labels": self.labels}, "State": {"Status": "running"}}
+        config = {"Labels": self.labels, "Entrypoint": self.entrypoint}
+        return {"Id": "c0ffee", "Name": f"/{name}", "Config": config, "State": self.state}
 
     def kill(self, container: str, signal: str) -> None:
         self.done.append("kill")
@@ -65,7 +69,7 @@ def runtime(tmp_path: Path) -> Iterator[Engine]:
     launcher.write_bytes(b"\x7fELF")
     engine = DockerEngine(f"unix://{tmp_path}/none.sock", timeout_s=1)
     identity = WorkerIdentity("lab", "n1", str(tmp_path / "attempts"))
-    yield Engine(tmp_path / "attempts", engine=engine, identity=identity, launcher=launcher)
+    yield Engine(tmp_path / "attempts", engine=engine, identity=identity, launcher=launcher, look_into_images=False)
     engine.close()
 
 
@@ -96,7 +100,7 @@ async def test_a_start_that_is_called_failed_has_worked_where_the_box_says_so(
     """The engine was killed while it started the container: it said "id already in use", and attempt 2 began."""
     runtime.api = FakeApi(ours(runtime))
     runtime.api.start_error = an_error(409, "id already in use")
-    box = await runtime.lay_out(an_order())
+    box = (await runtime.lay_out(an_order())).box
     box.ticket.rename(box.ticket_taken)
     assert runtime._judge(ATTEMPT) is BoxStanding.OVER
     facts = await runtime.start(an_order())
@@ -135,3 +139,15 @@ def test_only_name_and_all_labels_together_make_a_container_ours(runtime: Engine
     assert folder_of(f"/{name}", None, identity) is None
     for label in identity.labels():
         assert folder_of(f"/{name}", {**ours(runtime), label: "another"}, identity) is None
+
+
+@pytest.mark.parametrize("changed", [False, True])
+async def test_an_image_is_blamed_for_a_hidden_box_only_if_the_box_is_whole(runtime: Engine, changed: bool) -> None:
+    laid_out = await runtime.lay_out(an_order())
+    runtime.api = FakeApi(ours(runtime))
+    runtime.api.state = {"Status": "exited", "ExitCode": FOREIGN_BOX}
+    runtime.api.entrypoint = ["/x/launcher", "/x", laid_out.digest]
+    if changed:
+        laid_out.box.spec.write_bytes(b"")
+    facts = await runtime.inspect(ATTEMPT)
+    assert facts.box_was_hidden is not changed

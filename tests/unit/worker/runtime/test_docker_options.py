@@ -19,7 +19,7 @@ BOX = Box(Path("/state/attempts/x/box"))
 
 
 def an_order(**fields: Any) -> StartOrder:
-    spec = LaunchSpec(args=("true",), env={"A": "secret"}, user="20000:20000", timeout_ms=1000)
+    spec = LaunchSpec(args=("true",), env={"A": "secret"}, user="20000:20000", timeout_ms=1000, place="/headway-1")
     order = StartOrder(
         attempt=an_attempt(),
         image=LocalImage("sha256:1"),
@@ -36,7 +36,7 @@ def an_order(**fields: Any) -> StartOrder:
 
 
 def config(**fields: Any) -> dict[str, Any]:
-    return container_config(an_order(**fields), BOX, ME, pids_limit=99)
+    return container_config(an_order(**fields), BOX, ME, digest="d1", pids_limit=99)
 
 
 @pytest.mark.parametrize(
@@ -78,14 +78,14 @@ def test_only_known_folders_are_mounted() -> None:
 
     box = str(BOX.root)
     assert mounts(datasets={"mnist": Path("/mnt/datasets/mnist/1")}) == {
-        "/headway": (box, False),
+        "/headway-1": (box, False),
         "/root/nfs": ("/mnt/homes/ann", False),
         "/root/datasets/mnist": ("/mnt/datasets/mnist/1", True),
     }
     assert mounts(drop_caps=False, home=None) == {
-        "/headway": (box, True),
-        "/headway/run": (f"{box}/run", False),
-        "/headway/attempt": (f"{box}/attempt", False),
+        "/headway-1": (box, True),
+        "/headway-1/run": (f"{box}/run", False),
+        "/headway-1/attempt": (f"{box}/attempt", False),
     }
 
 

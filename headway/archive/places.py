@@ -1,0 +1,113 @@
+"""What an image may not hold where Headway and its engine mount something into a container. Pure.
+
+An engine follows an image's links to where it mounts, and puts an image's volumes over what lies there. So an image
+could lead a mount into a task's own files.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Mapping
+
+from .tar import MemberKind, shown
+
+# Folders that a task is promised, and those of the kernel. A link of the image at or above them is never followed.
+OURS = ("/root/nfs", "/root/code", "/root/datasets")
+_KERNELS = ("/proc", "/sys", "/dev")
+FOLDERS = (*OURS, *_KERNELS)
+# Files that the engine mounts. Many images have links there, which is fine as long as they lead to none of the above.
+FILES = ("/etc/hosts", "/etc/hostname", "/etc/resolv.conf")
+_ENV_BYTES = 128 << 10  # the kernel's limit for one entry
+
+
+def problem_of_config(volumes: Iterable[str], env: Iterable[str]) -> str:
+    """What an image's config has in the way of a container, in one sentence without its dot. Empty: nothing."""
+    return next(filter(None, (*map(_problem_of_volume, volumes), *map(_problem_of_env, env))), "")
+
+
+def _problem_of_volume(volume: str) -> str:
+    path = posixpath.normpath(volume).replace("//", "/")
+    if not volume.startswith("/") or "\0" in volume:
+        return (
+            f"The image declares a volume at {shown(volume)}, which is no absolute path. Build it without this VOLUME"
+        )
+    for place in (*FOLDERS, *FILES):
+        if path == "/" or path == place or place.startswith(f"{path}/") or path.startswith(f"{place}/"):
+            return (
+                f"The image declares a volume at {shown(volume)}, which is in the way of {place}, where Headway mounts "
+                "something. Build it without this VOLUME"
+            )
+    return ""
+
+
+def _problem_of_env(entry: str) -> str:
+    name = entry.partition("=")[0]
+    if not name:
+        return f"The image has an environment variable without a name, {shown(entry)}. Build it without this ENV"
+    if len(entry.encode("utf-8", "surrogateescape")) >= _ENV_BYTES:
+        return (
+            f"The image's environment variable {shown(name)} is longer than {_ENV_BYTES >> 10} KiB, so no program can "
+            "start. Build it with a shorter one"
+        )
+    return ""
+
+
+def problem_of_link(path: str, target: str, place: str) -> str:
+    """Of a link in the image at ``path``."""
+    return (
+        f"In the image {path} is a link to {shown(target)}, which is in the way of {place}, where Headway mounts "
+        "something. Build it with a folder there, or with nothing"
+    )
+
+
+def problem_of_file(path: str, place: str) -> str:
+    """Of something in the image that is no folder."""
+    return (
+        f"In the image {path} is no folder, so it is in the way of {place}, where Headway mounts something. Build it "
+        "with a folder there, or with nothing"
+    )
+
+
+def problem_of_folder(path: str) -> str:
+    """Of a folder where the engine mounts a file."""
+    return f"In the image {path} is a folder, where the engine of a container mounts a file. Build it without"
+
+
+def leads_into_mounts(target: str) -> bool:
+    """Whether a resolved path lies at or below something that is mounted."""
+    return any(target == place or target.startswith(f"{place}/") for place in FOLDERS)
+
+
+def ways(place: str) -> Iterable[str]:
+    """The place and all folders above it, from the top."""
+    parts = place.strip("/").split("/")
+    return ["/" + "/".join(parts[: count + 1]) for count in range(len(parts))]
+
+
+# All paths that decide, as they stand in layers.
+DECIDING = frozenset(path.lstrip("/") for place in (*FOLDERS, *FILES) for path in ways(place))
+
+
+_NOTHING: tuple[MemberKind | None, str] = (None, "")
+
+
+def problem_of_layers(names: Mapping[str, tuple[MemberKind, str]]) -> str:
+    """What all layers together have in the way. ``names``: kind and link of the deciding paths that are there."""
+    for place in FOLDERS:
+        for path in ways(place):
+            kind, link = names.get(path.lstrip("/"), _NOTHING)
+            if kind is MemberKind.SYMLINK:
+                return problem_of_link(path, link, place)
+            if kind not in (None, MemberKind.DIR):
+                return problem_of_file(path, place)
+    for place in FILES:
+        for path in ways(place):
+            kind, link = names.get(path.lstrip("/"), _NOTHING)
+            target = posixpath.normpath(posixpath.join("/", posixpath.dirname(path), link)).replace("//", "/")
+            if kind is MemberKind.SYMLINK and leads_into_mounts(target + place[len(path) :]):
+                return problem_of_link(path, link, place)
+            if path == place and kind is MemberKind.DIR:
+                return problem_of_folder(path)
+            if path != place and kind not in (None, MemberKind.DIR, MemberKind.SYMLINK):
+                return problem_of_file(path, place)
+    return ""

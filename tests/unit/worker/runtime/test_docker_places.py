@@ -1,0 +1,159 @@
+"""What an image may not hold where something is mounted, as the engine tells it."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any, cast
+
+import pytest
+from docker import APIClient
+
+from headway.model.reasons import EndWord
+from worker.ports import RuntimeRefused
+from worker.runtime.docker_options import WorkerIdentity
+from worker.runtime.docker_places import ImagePlaces
+
+FOLDER, LINK, FILE = 1 << 31, 1 << 27, 0o644
+
+
+class Answer:
+    """Of the engine about one path."""
+
+    def __init__(self, found: tuple[int, str] | None) -> None:
+        self.status_code = 404 if found is None else 200
+        mode, target = found or (0, "")
+        text = json.dumps({"name": "x", "mode": mode, "linkTarget": target}).encode()
+        self.headers = {"X-Docker-Container-Path-Stat": base64.b64encode(text).decode()}
+
+
+class Api:
+    """An engine with one image. ``there``: mode and resolved target of what lies in it."""
+
+    timeout = 5
+
+    def __init__(self, there: dict[str, tuple[int, str]], config: dict[str, Any] | None = None) -> None:
+        self.there, self.config = there, config
+        self.made: list[dict[str, Any]] = []
+        self.removed: list[str] = []
+        self.left_over: list[str] = []
+
+    def inspect_image(self, image: str) -> dict[str, Any]:
+        return {"Config": self.config}
+
+    def create_container_from_config(self, config: dict[str, Any], name: str) -> dict[str, str]:
+        self.made.append(config)
+        return {"Id": f"probe{len(self.made)}"}
+
+    def containers(self, **how: Any) -> list[dict[str, str]]:
+        return [{"Id": one} for one in self.left_over]
+
+    def remove_container(self, container: str, **how: Any) -> None:
+        self.removed.append(container)
+
+    def head(self, url: str, *, params: dict[str, str], timeout: float) -> Answer:
+        return Answer(self.there.get(params["path"]))
+
+    def _url(self, text: str, container: str) -> str:
+        return text.format(container)
+
+    def _raise_for_status(self, answer: Answer) -> None:
+        assert answer.status_code == 200
+
+
+def check(api: Api, *mounts: str, places: ImagePlaces | None = None) -> str:
+    """The sentence of the refusal; empty if the image is fine."""
+    places = places or ImagePlaces(WorkerIdentity("lab", "n1", "/a"))
+    try:
+        places.check(cast(APIClient, api), "sha256:1", mounts)
+    except RuntimeRefused as refused:
+        assert refused.word is EndWord.IMAGE_BAD
+        assert not refused.elsewhere
+        return refused.message
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("there", "want"),
+    [
+        ({"/root": (LINK, "/home")}, "/root is a link to '/home'"),
+        ({"/root": (FOLDER, ""), "/root/nfs": (LINK, "/tmp")}, "/root/nfs is a link to '/tmp'"),
+        ({"/root": (FOLDER, ""), "/root/code": (FILE, "")}, "/root/code is no folder"),
+        ({"/root": (FOLDER, ""), "/root/datasets": (FILE, "")}, "/root/datasets is no folder"),
+        ({"/dev": (LINK, "/root/nfs")}, "/dev is a link"),
+        ({"/proc": (FILE, "")}, "/proc is no folder"),
+        ({"/sys": (LINK, "/root/nfs/sys")}, "/sys is a link"),
+        ({"/etc": (LINK, "/root/nfs")}, "/etc is a link to '/root/nfs', which is in the way of /etc/hosts"),
+        ({"/etc": (LINK, "/root")}, ""),
+        ({"/etc": (FOLDER, ""), "/etc/resolv.conf": (LINK, "/run/systemd/resolve/stub-resolv.conf")}, ""),
+        ({"/etc": (FOLDER, ""), "/etc/resolv.conf": (LINK, "/root/nfs/r")}, "/etc/resolv.conf is a link"),
+        ({"/etc": (FOLDER, ""), "/etc/hosts": (FOLDER, "")}, "/etc/hosts is a folder"),
+        ({"/etc": (FILE, "")}, "/etc is no folder"),
+        ({}, ""),
+    ],
+)
+def test_what_lies_in_the_way_is_named(there: dict[str, tuple[int, str]], want: str) -> None:
+    api = Api(there)
+    sentence = check(api)
+    assert want in sentence
+    assert bool(want) == bool(sentence)
+    assert api.removed == ["probe1"]
+
+
+@pytest.mark.parametrize(
+    ("volume", "bad"),
+    [
+        ("/", True),
+        ("/root", True),
+        ("/root/nfs/", True),
+        ("//root//nfs", True),
+        ("/root/nfs/below", True),
+        ("/root/datasets/mnist", True),
+        ("/proc", True),
+        ("/sys/fs/cgroup", True),
+        ("/dev/shm", True),
+        ("/etc", True),
+        ("/etc/hosts", True),
+        ("/a/../root/code", True),
+        ("data", True),
+        ("/data", False),
+        ("/root/.cache", False),
+        ("/etc/nginx", False),
+    ],
+)
+def test_volumes(volume: str, bad: bool) -> None:
+    api = Api({}, {"Volumes": {volume: {}}})
+    assert bool(check(api)) is bad
+    if bad:
+        assert api.made == [], "the config alone told it"
+
+
+@pytest.mark.parametrize(
+    ("entry", "bad"), [("=x", True), ("A=" + "x" * (128 << 10), True), ("A=", False), ("A", False)]
+)
+def test_variables(entry: str, bad: bool) -> None:
+    assert bool(check(Api({}, {"Env": [entry]}))) is bad
+
+
+def test_an_image_is_looked_at_once_and_again_for_other_mounts() -> None:
+    api, places = Api({}), ImagePlaces(WorkerIdentity("lab", "n1", "/a"))
+    assert check(api, "/root/nfs", places=places) == check(api, "/root/nfs", places=places) == ""
+    assert len(api.made) == 1
+    api.there = {"/root": (FOLDER, ""), "/root/datasets": (FOLDER, ""), "/root/datasets/m": (LINK, "/root/nfs")}
+    assert "/root/datasets/m is a link" in check(api, "/root/nfs", "/root/datasets/m", places=places)
+    assert len(api.made) == 2
+
+
+def test_what_an_earlier_life_left_is_removed() -> None:
+    api = Api({})
+    api.left_over = ["old"]
+    assert check(api) == ""
+    assert api.removed == ["old", "probe1"]
+
+
+def test_the_container_is_never_started_and_takes_nothing_of_the_image() -> None:
+    api = Api({})
+    check(api)
+    assert api.made[0]["Entrypoint"] == ["/never"]
+    assert api.made[0]["WorkingDir"] == "/"
+    assert api.made[0]["Labels"]["headway.probe"] == "1"
