@@ -17,6 +17,7 @@ from headway.errors import PromisesMove
 from headway.rpc.v1 import common_pb2 as common
 from headway.rpc.v1 import task_manager_pb2 as tm
 from httpserver.jobs import detail
+from job_manager.comparing.comparison import Comparison
 from tests.integration.http_rig import Rig, a_job_file, a_rig, submit
 from tests.support.waiting import eventually
 
@@ -143,6 +144,14 @@ async def test_without_task_manager_a_job_is_shown_and_what_is_missing_is_told(r
     detail = (await ann.get(f"/jobs/{job_id}")).json()
     assert detail["tasks"][0]["name"] == "a"
     assert {item["service"] for item in detail["missing"]} == {"TaskManager"}
+
+
+async def test_what_could_not_be_mended_is_told_on_the_job(rig: Rig, monkeypatch: pytest.MonkeyPatch):
+    ann = await rig.client("ann")
+    job_id = await submit(ann)
+    assert (await ann.get(f"/jobs/{job_id}")).json()["notices"] == []
+    monkeypatch.setattr(Comparison, "notices", lambda self, named: [f'"b" of {named} differs.'])
+    assert (await ann.get(f"/jobs/{job_id}")).json()["notices"] == [f'"b" of {job_id} differs.']
 
 
 async def test_a_hung_task_manager_is_asked_once_and_not_waited_for_long(rig: Rig, monkeypatch: pytest.MonkeyPatch):

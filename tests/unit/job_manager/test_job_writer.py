@@ -20,6 +20,7 @@ from headway.rpc.v1 import job_manager_pb2
 from headway.states import TASK_ENDED, JobState, TaskEventKind, TaskState
 from headway.store.migrations import differences
 from job_manager import store
+from job_manager.comparing.comparison import Comparison
 from job_manager.dag import DagTask, check
 from job_manager.dag_progress import DagProgress
 from job_manager.job import TaskReport
@@ -266,7 +267,8 @@ async def test_twenty_thousand_jobs_are_listed_once_each_while_more_arrive(rig: 
     }  # fmt: skip
     rows = [{**row, "id": new_job_id(now + n / 1_000)} for n in range(20_000)]
     await rig.db.write(lambda conn: conn.execute(insert(job_table), rows))
-    servicer = JobManagerService(rig.db, rig.jobs, rig.hub)
+    comparison = Comparison(rig.db, rig.jobs, rig.task_manager, rig.clock, every_s=60)
+    servicer = JobManagerService(rig.db, rig.jobs, rig.hub, comparison)
     seen: list[str] = []
     cursor = ""
     slowest_s = 0.0
