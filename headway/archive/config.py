@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from . import config_form, documents
+from . import config_form, documents, places
 from .model import ArchiveLimits, ArchiveRefused
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
@@ -73,6 +73,9 @@ def parse_config(content: bytes, name: str, limits: ArchiveLimits) -> Config:
         if not _DIGEST.fullmatch(diff_id):
             raise ArchiveRefused(f"{what} names a layer {documents.clean(diff_id, 80)!r}, which is no sha256 digest.")
     settings = document.get("config") or documents.JsonObject()
+    problem = places.problem_of_config(settings.get("Volumes") or (), settings.get("Env") or ())
+    if problem:
+        raise ArchiveRefused(f"{problem}.")
     created_at = config_form.moment(document.get("created") or "")
     return Config(
         architecture=documents.clean(document.get("architecture") or "", 64),

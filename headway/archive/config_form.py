@@ -38,13 +38,13 @@ def _words(value: Any, what: str, key: str) -> Any:
 
 def _labels(value: Any, what: str, key: str) -> Any:
     return JsonObject(
-        {name: documents.text(one, what, f"{key}.{name}") for name, one in _object(value, what, key).items()}
+        {name: documents.text(one, what, f"{key}.{name}") for name, one in _map(value, what, key).items()}
     )
 
 
 def _names(value: Any, what: str, key: str) -> Any:
     """Ports and volumes: objects whose keys count."""
-    for name, one in _object(value, what, key).items():
+    for name, one in _map(value, what, key).items():
         if one is not None:
             _object(one, what, f"{key}.{name}")
     return value
@@ -84,6 +84,13 @@ def _each(check: Check) -> Check:
 
 def _object(value: Any, what: str, key: str) -> JsonObject:
     return documents.obj(value, what, key)
+
+
+def _map(value: Any, what: str, key: str) -> JsonObject:
+    """An object whose keys are not Headway's: engines tell them apart by case."""
+    if not isinstance(value, JsonObject):
+        raise wrong(what, key, "an object")
+    return value
 
 
 def _kept(value: Any, right: bool, what: str, key: str, want: str) -> Any:

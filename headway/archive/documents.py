@@ -25,6 +25,8 @@ def parse(content: bytes, name: str) -> Any:
     """
     try:
         return json.loads(content.decode("utf-8"), object_pairs_hook=_object, parse_constant=_no_constant)
+    except _Twice as twice:
+        raise ArchiveRefused(f"{name} of the archive says {clean(str(twice), 60)!r} twice.") from twice
     except (ValueError, RecursionError) as error:
         raise ArchiveRefused(f"{name} of the archive is no valid JSON.") from error
 
@@ -78,10 +80,15 @@ def clean(value: str, most: int = 32_768) -> str:
     return _NOT_TEXT.sub("\ufffd", value[:most])
 
 
+class _Twice(ValueError):
+    """An object has this key twice."""
+
+
 def _object(pairs: list[tuple[str, Any]]) -> JsonObject:
     found = JsonObject(pairs)
     if len(found) != len(pairs):
-        raise ValueError("a key stands twice")
+        left = set(found)
+        raise _Twice(next(key for key, _ in pairs if key not in left or left.remove(key)))
     seen: set[str] = set()
     for key in found:
         folded = key.casefold()

@@ -12,6 +12,7 @@ from .inspection import ImageContents, LayerInspection, inspect_layers
 from .layers import CopiedLayer, Meter, copy_layer
 from .manifests import Candidate, candidates, chosen
 from .model import MIB, ArchiveLimits, ArchiveRefused, ImageInfo, LayerInfo
+from .places import problem_of_layers
 from .store import ImageStore, NewLayer
 from .tar import shown
 from .uploaded import UploadedArchive, bomb
@@ -122,6 +123,9 @@ class _Ingest:
             if path is not None:
                 new[diff_id] = NewLayer(diff_id, passed.size_bytes, path)
             looks[diff_id] = passed.look
+        problem = problem_of_layers([looks[diff_id].places for diff_id in image.config.diff_ids])
+        if problem:
+            raise ArchiveRefused(f"{problem}.")
         found = inspect_layers([looks[diff_id] for diff_id in image.config.diff_ids], image.config)
         layers = [new[diff_id] for diff_id in image.config.diff_ids]
         return _info(image, layers, found), layers

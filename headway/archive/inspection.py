@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from .config import Config
 from .documents import clean
+from .places import PlacesOfLayer
 from .tar import Member, MemberKind
 
 _SHELLS = frozenset(
@@ -92,6 +93,7 @@ class LayerInspection:
     texts: dict[str, bytes] = field(default_factory=dict)
     whiteouts: set[str] = field(default_factory=set)
     opaque: set[str] = field(default_factory=set)
+    places: PlacesOfLayer = field(default_factory=PlacesOfLayer)
 
     def add(self, path: str, member: Member) -> bool:
         """Takes a member in; True if its content is worth a :meth:`read`."""

@@ -118,6 +118,7 @@ def _look(reader: Reader, meter: Meter, where: str) -> LayerInspection:
             if len(climbing) > _CLIMBING:
                 raise ArchiveRefused(f"{where} has more than {_CLIMBING} links that lead out of the image.")
         unpacking.add(path, member)
+        look.places.add(unpacking.real, member.kind, member.link)
         if look.add(path, member):
             look.read(path, reader.exactly(member.size))
     while reader.some(CHUNK):

@@ -7,7 +7,8 @@ could lead a mount into a task's own files.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from .tar import MemberKind, shown
 
@@ -31,6 +32,8 @@ def _problem_of_volume(volume: str) -> str:
         return (
             f"The image declares a volume at {shown(volume)}, which is no absolute path. Build it without this VOLUME"
         )
+    if path in OURS:
+        return ""  # the task's own mount takes its place
     for place in (*FOLDERS, *FILES):
         if path == "/" or path == place or place.startswith(f"{path}/") or path.startswith(f"{place}/"):
             return (
@@ -88,11 +91,53 @@ def ways(place: str) -> Iterable[str]:
 DECIDING = frozenset(path.lstrip("/") for place in (*FOLDERS, *FILES) for path in ways(place))
 
 
+_Things = dict[str, tuple[MemberKind, str]]
 _NOTHING: tuple[MemberKind | None, str] = (None, "")
+_FOLDER = (MemberKind.DIR, "")
 
 
-def problem_of_layers(names: Mapping[str, tuple[MemberKind, str]]) -> str:
-    """What all layers together have in the way. ``names``: kind and link of the deciding paths that are there."""
+@dataclass(slots=True)
+class PlacesOfLayer:
+    """What one layer does to the paths that decide. ``names``: kind and link of those that it has."""
+
+    names: _Things = field(default_factory=dict)
+    gone: set[str] = field(default_factory=set)
+    opaque: set[str] = field(default_factory=set)
+
+    def add(self, path: str, kind: MemberKind, link: str) -> None:
+        """``path``: where an engine puts the member, with the links of its own layer followed."""
+        parent, _, base = path.rpartition("/")
+        if parent in DECIDING:
+            # Folders that no member names are made on the way.
+            for way in ways(parent):
+                self.names.setdefault(way.lstrip("/"), _FOLDER)
+        if base == ".wh..wh..opq":
+            if not parent or parent in DECIDING:
+                self.opaque.add(parent)
+        elif base.startswith(".wh."):
+            removed = path.removesuffix(base) + base.removeprefix(".wh.")
+            if removed in DECIDING:
+                self.gone.add(removed)
+        elif path in DECIDING:
+            self.names[path] = (kind, link)
+
+
+def lay_over(layers: Iterable[PlacesOfLayer]) -> _Things:
+    """What is at the paths that decide when all layers, lowest first, lie over each other."""
+    names: _Things = {}
+    for layer in layers:
+        hidden = layer.gone | {path for path, (kind, _) in layer.names.items() if kind is not MemberKind.DIR}
+        for path in list(names):
+            above = [way.lstrip("/") for way in ways(path)]
+            if not hidden.isdisjoint(above) or not layer.opaque.isdisjoint(["", *above[:-1]]):
+                del names[path]
+        names.update(layer.names)
+    return names
+
+
+def problem_of_layers(layers: Iterable[PlacesOfLayer]) -> str:
+    """What all layers together have in the way."""
+    names = lay_over(layers)
     for place in FOLDERS:
         for path in ways(place):
             kind, link = names.get(path.lstrip("/"), _NOTHING)

@@ -19,6 +19,11 @@ _ZERO = bytes(BLOCK)
 # Headers that only describe the next one; more than a handful in a row is no real archive.
 _EXTENSIONS_IN_A_ROW = 8
 _OCTAL = frozenset(b"01234567")
+_GNU = b"ustar  \0"
+# With these an overlay file system shows other folders than an archive names.
+_OF_OVERLAYS = tuple(
+    f"{writer}.xattr.{space}.overlay.".encode() for writer in ("SCHILY", "LIBARCHIVE") for space in ("trusted", "user")
+)
 
 
 class MemberKind(Enum):
@@ -72,7 +77,7 @@ def members(
     """
     name = link = None
     size: int | None = None
-    extensions = 0
+    extensions, pax = 0, False
     while True:
         head = reader.block(BLOCK)
         if head is None:
@@ -82,8 +87,11 @@ def members(
         if head == _ZERO:
             if extensions:
                 raise ArchiveRefused(f"{where} is damaged: a header announces a member that doesn't come.")
-            if whole and reader.block(BLOCK) != _ZERO:
+            after = reader.block(BLOCK)
+            if whole and after != _ZERO:
                 raise Incomplete(f"{where} ends in the middle of its end mark")
+            if after not in (None, _ZERO):
+                raise ArchiveRefused(f"{where} goes on behind half an end mark, which some readers pass over.")
             return
         count()
         if not _sum_is_right(head):
@@ -100,19 +108,25 @@ def members(
                 raise ArchiveRefused(f"{where} has an extended header of {length} bytes; {limits.header_bytes} may be.")
             content = reader.exactly(length)
             reader.skip(-length % BLOCK)
-            if kind == b"L":
-                name = _text(content.split(b"\0", 1)[0])
-            elif kind == b"K":
-                link = _text(content.split(b"\0", 1)[0])
+            if kind in b"LK":
+                facts = {"path" if kind == b"L" else "linkpath": _text(content.split(b"\0", 1)[0])}
             else:
                 facts = _pax(content, where)
                 if kind == b"g" and facts:
                     raise ArchiveRefused(f"{where} sets {', '.join(sorted(facts))} for all members at once.")
-                name, link = facts.get("path", name), facts.get("linkpath", link)
-                if "size" in facts:
-                    size = _decimal(facts["size"], where)
+            # Readers disagree about which of two headers counts.
+            if kind == b"g" and extensions > 1:
+                raise ArchiveRefused(f"{where} has a header for all members in the middle of one.")
+            if kind == b"x" and pax:
+                raise ArchiveRefused(f"{where} has two extended headers for one member.")
+            pax = pax or (kind == b"x" and bool(facts))
+            _once("names", name, facts.get("path"), where)
+            _once("links", link, facts.get("linkpath"), where)
+            name, link = facts.get("path", name), facts.get("linkpath", link)
+            if "size" in facts:
+                size = _decimal(facts["size"], where)
             continue
-        extensions = 0
+        extensions, pax = 0, False
         member = _member(reader.position, head, kind, name, link, size, limits, where)
         name = link = size = None
         yield member
@@ -130,7 +144,7 @@ def _member(
     where: str,
 ) -> Member:
     if name is None:
-        name = _own_name(head)
+        name = _own_name(head, where)
     if link is None:
         link = _text(head[157:257].split(b"\0", 1)[0])
     if "\0" in name or "\0" in link or not name:
@@ -141,10 +155,14 @@ def _member(
     if kind is None:
         what = "a sparse file" if code == b"S" else f"of the unknown kind {code!r}"
         raise ArchiveRefused(f"{where}: {shown(name)} is {what}, which isn't taken.")
-    if kind is MemberKind.FILE and code != b"7" and name.endswith("/"):
-        kind = MemberKind.DIR  # as written before there was a kind for folders
     if size is None:
         size = _number(head[124:136], where)
+    if kind is MemberKind.FILE and name.endswith("/"):
+        if code != b"\0" or size:
+            raise ArchiveRefused(
+                f"{where} has a file with the name of a folder, {shown(name)}: readers disagree on it."
+            )
+        kind = MemberKind.DIR  # as written before there was a kind for folders
     if kind is not MemberKind.FILE:
         size = 0  # whatever the header says: no content follows
     if size > limits.member_bytes:
@@ -186,12 +204,23 @@ def _number(field: bytes, where: str) -> int:
             # A negative number, or one beyond 2^56 at least.
             raise ArchiveRefused(f"{where} has a header with an impossible number.")
         return int.from_bytes(field[1:], "big")
-    text = field.split(b"\0", 1)[0].strip(b" ")
+    text, _, rest = field.partition(b"\0")
+    text = text.strip(b" ")
     if not text:
+        if rest.strip(b"\0 "):
+            raise ArchiveRefused(f"{where} has a header with a damaged number.")
         return 0
     if not _OCTAL.issuperset(text):
         raise ArchiveRefused(f"{where} has a header with a damaged number.")
     return int(text, 8)
+
+
+def _once(what: str, before: str | None, now: str | None, where: str) -> None:
+    """Refuses a member with two names or none, of which one reader takes this and another that."""
+    if now is not None and before is not None:
+        raise ArchiveRefused(f"{where} has a member with two {what}, {shown(before)} and {shown(now)}. Pack it anew.")
+    if now == "":
+        raise ArchiveRefused(f"{where} has an extended header that {what} a member with nothing. Pack it anew.")
 
 
 def _decimal(text: str, where: str) -> int:
@@ -200,8 +229,13 @@ def _decimal(text: str, where: str) -> int:
     return int(text)
 
 
-def _own_name(head: bytes) -> str:
+def _own_name(head: bytes, where: str) -> str:
     name = head[:100].split(b"\0", 1)[0]
+    if head[257:265] == _GNU:
+        for field in (head[345:357], head[357:369]):
+            # Of times that make no sense, some readers make a part of the name.
+            if field[0]:
+                _number(field, where)
     if head[257:263] == b"ustar\0":
         prefix = head[345:476] if head[508:512] == b"tar\0" else head[345:500]
         prefix = prefix.split(b"\0", 1)[0]
@@ -231,7 +265,13 @@ def _pax(content: bytes, where: str) -> dict[str, str]:
             raise ArchiveRefused(f"{where} has a damaged extended header.")
         if key.startswith(b"GNU.sparse."):
             raise ArchiveRefused(f"{where} holds a sparse file, which isn't taken.")
+        if key.startswith(_OF_OVERLAYS):
+            raise ArchiveRefused(
+                f"{where} has an attribute of overlay file systems, {shown(_text(key))}. Pack it anew."
+            )
         if key in (b"path", b"linkpath", b"size"):
+            if key.decode() in facts:
+                raise ArchiveRefused(f"{where} has an extended header that says {key.decode()} twice. Pack it anew.")
             facts[key.decode()] = _text(value)
         at = end
     return facts

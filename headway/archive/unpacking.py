@@ -43,6 +43,7 @@ class Unpacking:
         self._links: dict[str, str] = {}
         self._names: set[int] = set()  # of all members, marks too
         self._last_parent = self._last_real = ""
+        self.real = ""  # where an engine puts the member that was added last, links of this layer followed
 
     def add(self, path: str, member: Member) -> None:
         """One member more; ``path`` "" is the image's root.
@@ -52,6 +53,7 @@ class Unpacking:
         """
         if len(path) + len(member.link) > (_COMPONENT_BYTES if path.isascii() else _COMPONENT_BYTES // 4):
             self._check_lengths(path, member)
+        self.real = path
         if len(self._names) > _MOST or len(self._links) > _MOST_LINKS:
             return
         at = hash(path)
@@ -64,6 +66,7 @@ class Unpacking:
         if parent != self._last_parent:
             self._enter(parent, path)
             self._last_parent = parent
+        self.real = posixpath.join(self._last_real, base)
         if base.startswith(_MARK):
             self._take_away(parent, base, path)
             return
