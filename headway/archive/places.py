@@ -27,19 +27,45 @@ def problem_of_config(volumes: Iterable[str], env: Iterable[str]) -> str:
 
 
 def _problem_of_volume(volume: str) -> str:
-    path = posixpath.normpath(volume).replace("//", "/")
+    path = plain(volume)
     if not volume.startswith("/") or "\0" in volume:
         return (
             f"The image declares a volume at {shown(volume)}, which is no absolute path. Build it without this VOLUME"
         )
     if path in OURS:
         return ""  # the task's own mount takes its place
+    place = _touched(path)
+    if place:
+        return (
+            f"The image declares a volume at {shown(volume)}, which is in the way of {place}, where Headway mounts "
+            "something. Build it without this VOLUME"
+        )
+    return ""
+
+
+def problem_of_linked_volume(volume: str, leads_to: str) -> str:
+    """Of a declared volume that links lead to another path. ``leads_to`` empty: in a ring."""
+    if not leads_to:
+        return f"The image declares a volume at {shown(volume)}, whose links form a ring. Build it without this VOLUME"
+    place = _touched(leads_to)
+    if place:
+        return (
+            f"The image declares a volume at {shown(volume)}, which links lead to {shown(leads_to)}, in the way of "
+            f"{place}, where Headway mounts something. Build it without this VOLUME"
+        )
+    return ""
+
+
+def plain(path: str) -> str:
+    """A path without dots and double slashes."""
+    return posixpath.normpath(path).replace("//", "/")
+
+
+def _touched(path: str) -> str:
+    """The mount that lies at, above or below a path. Empty: none."""
     for place in (*FOLDERS, *FILES):
         if path == "/" or path == place or place.startswith(f"{path}/") or path.startswith(f"{place}/"):
-            return (
-                f"The image declares a volume at {shown(volume)}, which is in the way of {place}, where Headway mounts "
-                "something. Build it without this VOLUME"
-            )
+            return place
     return ""
 
 
@@ -148,7 +174,7 @@ def problem_of_layers(layers: Iterable[PlacesOfLayer]) -> str:
     for place in FILES:
         for path in ways(place):
             kind, link = names.get(path.lstrip("/"), _NOTHING)
-            target = posixpath.normpath(posixpath.join("/", posixpath.dirname(path), link)).replace("//", "/")
+            target = plain(posixpath.join("/", posixpath.dirname(path), link))
             if kind is MemberKind.SYMLINK and leads_into_mounts(target + place[len(path) :]):
                 return problem_of_link(path, link, place)
             if path == place and kind is MemberKind.DIR:

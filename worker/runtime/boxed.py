@@ -20,12 +20,11 @@ from inotify_simple import INotify, flags
 
 from headway.ids import AttemptId
 from headway.logs import get_logger
-from headway.model.reasons import EndWord
 
 from .. import box as boxes
 from ..box import Box, BoxStanding, LaunchSpec, StopWord, Stream
 from ..model import attempt_of_folder
-from ..ports import AttemptProgress, RuntimeRefused, StartOrder
+from ..ports import AttemptProgress, StartOrder
 
 log = get_logger(__name__)
 
@@ -37,7 +36,10 @@ _WATCHED = ("started", "taken", "end")
 
 @dataclass(frozen=True, slots=True)
 class LaidOut:
-    """A box that is ready. ``digest`` proves to the launcher that the spec is the Worker's."""
+    """A box that is ready. ``digest`` proves to the launcher that the spec is the Worker's.
+
+    A spec without a place is of an older Headway, whose launcher has another place: no container is made for it.
+    """
 
     box: Box
     spec: LaunchSpec
@@ -78,8 +80,7 @@ class BoxedRuntime:
         The ticket comes last, and only once. A container may exist as soon as it is there. So from then on the spec in
         the box counts, whatever the order says.
 
-        Raises OSError, BoxError, or ValueError for a value that no process can have. Raises RuntimeRefused for a box
-        of an older Headway, whose launcher has another place.
+        Raises OSError, BoxError, or ValueError for a value that no process can have.
         """
         box = self.box(order.attempt)
 
@@ -90,14 +91,7 @@ class BoxedRuntime:
             elif standing is BoxStanding.MAY_START:
                 boxes.write_lease(box, order.lease_until_boot_ns)
             data = boxes.spec_bytes(box)
-            spec = boxes.parse_spec(data)
-            if not spec.place:
-                raise RuntimeRefused(
-                    "Its box was made by an older Headway, just before this update",
-                    word=EndWord.START_FAILED,
-                    elsewhere=True,
-                )
-            return LaidOut(box, spec, boxes.spec_digest(data))
+            return LaidOut(box, boxes.parse_spec(data), boxes.spec_digest(data))
 
         def prepare() -> None:
             boxes.create(box.root, launcher=self._launcher, command=order.command)

@@ -190,6 +190,12 @@ class DockerRuntime(BoxedRuntime):
         try:
             laid_out = await self.lay_out(order)
         except (OSError, BoxError, ValueError) as error:
+            # A program that is root may have broken the files of its own box.
+            standing = self._judge(attempt)
+            if standing in _BEGUN:
+                return ContainerFacts(ContainerState.RUNNING, image_id=order.image.id)
+            if standing is BoxStanding.MAY_START and not self._withdraw(attempt):
+                raise EngineUnavailable(f"The start failed, but its launcher lives. {error}") from error
             raise RuntimeRefused(
                 f"{self._identity.node} could not write the task's files: {error}",
                 word=EndWord.START_FAILED,
@@ -276,8 +282,9 @@ class DockerRuntime(BoxedRuntime):
     ) -> ContainerFacts:
         attempt, container = order.attempt, ""
         try:
-            if self._places is not None:
-                self._places.check(api, order.image.id, order.spec.mounts)
+            refused = self._refused_before(api, order)
+            if refused is not None:
+                return self._refuse_or_leave(api, order, refused)
             container, before = self._create(api, order, config)
             if before is not None:
                 return before
@@ -296,6 +303,25 @@ class DockerRuntime(BoxedRuntime):
             self._refuse(api, attempt, refusal)
             raise refusal from error
         return ContainerFacts(ContainerState.RUNNING, id=container, image_id=order.image.id)
+
+    def _refused_before(self, api: APIClient, order: StartOrder) -> RuntimeRefused | None:
+        """What stands in the way before any container is made. Raises APIError."""
+        if not order.spec.place:
+            text = "Its box was made by an older Headway, just before this update"
+            return RuntimeRefused(text, word=EndWord.START_FAILED, elsewhere=True)
+        try:
+            if self._places is not None:
+                self._places.check(api, order.image.id, order.spec.mounts)
+        except RuntimeRefused as refusal:
+            return refusal
+        return None
+
+    def _refuse_or_leave(self, api: APIClient, order: StartOrder, refusal: RuntimeRefused) -> ContainerFacts:
+        """An earlier call may have made a container all the same. Then it runs."""
+        if self._judge(order.attempt) in _BEGUN:
+            return ContainerFacts(ContainerState.RUNNING, image_id=order.image.id)
+        self._refuse(api, order.attempt, refusal)
+        raise refusal
 
     def _create(self, api: APIClient, order: StartOrder, config: dict[str, Any]) -> tuple[str, ContainerFacts | None]:
         """The id of a container that was never started; or the facts of one that was."""

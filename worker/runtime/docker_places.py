@@ -31,6 +31,8 @@ _PROBE = "headway.probe"
 # Bits of a mode as Go has them.
 _FOLDER, _LINK = 1 << 31, 1 << 27
 _MOST_IMAGES = 10_000
+_HOPS = 40
+_NONE: frozenset[str] = frozenset()
 
 
 class ImagePlaces:
@@ -39,7 +41,7 @@ class ImagePlaces:
     def __init__(self, identity: WorkerIdentity) -> None:
         self._identity = identity
         self._lock = threading.Lock()
-        self._free: dict[str, set[str]] = {}
+        self._free: dict[str, frozenset[str]] = {}
 
     def check(self, api: APIClient, image: str, mounts: Iterable[str]) -> None:
         """``mounts``: where the task's folders will be, besides those that every image is asked for.
@@ -49,8 +51,10 @@ class ImagePlaces:
             APIError: the engine answered something else than what is there.
         """
         wanted = {*places.FOLDERS, *mounts}
+        if wanted <= self._free.get(image, _NONE):
+            return  # without the lock: another image may be looked at for a while
         with self._lock:
-            free = self._free.get(image, set())
+            free = self._free.get(image, _NONE)
             if wanted <= free:
                 return
             problem = self._problem(api, image, sorted(wanted - free))
@@ -68,7 +72,7 @@ class ImagePlaces:
         self._remove_left_over(api)
         probe = self._make(api, image)
         try:
-            return _look(api, probe, wanted)
+            return _Look(api, probe).problem(wanted, config.get("Volumes") or ())
         finally:
             self._remove(api, probe)
 
@@ -98,27 +102,33 @@ class ImagePlaces:
             log.warning("container.not_removed", container=container[:12], reason=text_of(error))
 
 
-def _look(api: APIClient, probe: str, wanted: Iterable[str]) -> str:
-    """The sentence about what is in the way of these folders or the engine's own files. Empty: nothing."""
-    seen: dict[str, dict[str, Any] | None] = {}
+class _Look:
+    """Into one image, through the container that was made of it."""
 
-    def at(path: str) -> dict[str, Any] | None:
-        if path not in seen:
-            seen[path] = _stat(api, probe, path)
-        return seen[path]
+    def __init__(self, api: APIClient, probe: str) -> None:
+        self._api = api
+        self._probe = probe
+        self._seen: dict[str, dict[str, Any] | None] = {}
 
-    for place in wanted:
+    def problem(self, wanted: Iterable[str], volumes: Iterable[str]) -> str:
+        """The sentence about what is in the way of these folders or the engine's own files. Empty: nothing."""
+        problems = (*map(self._of_folder, wanted), *map(self._of_file, places.FILES), *map(self._of_volume, volumes))
+        return next(filter(None, problems), "")
+
+    def _of_folder(self, place: str) -> str:
         for path in places.ways(place):
-            found = at(path)
+            found = self._at(path)
             if found is None:
                 break
             if found["mode"] & _LINK:
                 return places.problem_of_link(path, str(found.get("linkTarget", "")), place)
             if not found["mode"] & _FOLDER:
                 return places.problem_of_file(path, place)
-    for place in places.FILES:
+        return ""
+
+    def _of_file(self, place: str) -> str:
         for path in places.ways(place):
-            found = at(path)
+            found = self._at(path)
             if found is None:
                 break
             if found["mode"] & _LINK:
@@ -130,7 +140,27 @@ def _look(api: APIClient, probe: str, wanted: Iterable[str]) -> str:
                 return places.problem_of_folder(path)
             elif path != place and not found["mode"] & _FOLDER:
                 return places.problem_of_file(path, place)
-    return ""
+        return ""
+
+    def _of_volume(self, volume: str) -> str:
+        """An engine follows links to a volume's place, too, and may put it over what was mounted before."""
+        place = places.plain(volume)
+        for _ in range(_HOPS):
+            link = next((path for path in places.ways(place) if self._is_link(path)), "")
+            if not link:
+                return "" if place == places.plain(volume) else places.problem_of_linked_volume(volume, place)
+            found = self._at(link) or {}
+            place = places.plain(str(found.get("linkTarget", "/")) + place[len(link) :])
+        return places.problem_of_linked_volume(volume, "")
+
+    def _is_link(self, path: str) -> bool:
+        found = self._at(path)
+        return found is not None and bool(found["mode"] & _LINK)
+
+    def _at(self, path: str) -> dict[str, Any] | None:
+        if path not in self._seen:
+            self._seen[path] = _stat(self._api, self._probe, path)
+        return self._seen[path]
 
 
 def _stat(api: APIClient, probe: str, path: str) -> dict[str, Any] | None:

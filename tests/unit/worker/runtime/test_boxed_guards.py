@@ -8,11 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from headway.model.reasons import EndWord
 from tests.unit.worker.runtime.test_boxed import ATTEMPT, an_order
 from worker import box as boxes
 from worker.box import Box
-from worker.ports import RuntimeRefused
 from worker.runtime.boxed import BoxedRuntime
 
 
@@ -57,13 +55,3 @@ async def test_the_spec_of_a_container_that_may_exist_stays(runtime: BoxedRuntim
     second = await runtime.lay_out(an_order(2))
     assert (second.spec, second.digest) == (first.spec, first.digest)
     assert boxes.read_lease(second.box) == 2, "but the lease moves on"
-
-
-async def test_a_box_of_an_older_headway_is_not_started_anew(runtime: BoxedRuntime) -> None:
-    """Its launcher would be looked for at the old place, which an image can name."""
-    box = (await runtime.lay_out(an_order(1))).box
-    old = b"".join(line for line in box.spec.read_bytes().splitlines(True) if not line.startswith(b"place="))
-    box.spec.write_bytes(old)
-    with pytest.raises(RuntimeRefused) as refused:
-        await runtime.lay_out(an_order(1))
-    assert (refused.value.word, refused.value.elsewhere) == (EndWord.START_FAILED, True)

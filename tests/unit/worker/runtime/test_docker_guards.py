@@ -10,6 +10,7 @@ import pytest
 from docker import APIClient
 from docker.errors import NotFound
 
+from headway.model.reasons import EndWord
 from tests.unit.worker.runtime.test_boxed import ATTEMPT, an_order
 from tests.unit.worker.runtime.test_docker_errors import an_error
 from worker import box as boxes
@@ -151,3 +152,56 @@ async def test_an_image_is_blamed_for_a_hidden_box_only_if_the_box_is_whole(runt
         laid_out.box.spec.write_bytes(b"")
     facts = await runtime.inspect(ATTEMPT)
     assert facts.box_was_hidden is not changed
+
+
+class _Places:
+    """An image with something in the way."""
+
+    def check(self, api: object, image: str, mounts: object) -> None:
+        raise RuntimeRefused("a link", word=EndWord.IMAGE_BAD)
+
+
+async def test_an_image_in_the_way_is_told_only_after_the_ticket_was_withdrawn(runtime: Engine) -> None:
+    runtime.api = FakeApi(ours(runtime))
+    runtime._places = cast(Any, _Places())
+    with pytest.raises(RuntimeRefused, match="a link"):
+        await runtime.start(an_order())
+    assert runtime.box(ATTEMPT).ticket_withdrawn.exists()
+    assert runtime.api.done == ["remove"]
+
+
+async def test_a_start_that_is_refused_again_has_worked_where_the_box_says_so(runtime: Engine) -> None:
+    """The Worker restarted in the middle of a start, and its first call had worked."""
+    box = (await runtime.lay_out(an_order())).box
+    box.ticket.rename(box.ticket_taken)
+    runtime.api = FakeApi(ours(runtime))
+    runtime._places = cast(Any, _Places())
+    assert (await runtime.start(an_order())).state is ContainerState.RUNNING
+    assert runtime.api.done == []
+
+
+async def test_a_box_of_an_older_headway_is_withdrawn(runtime: Engine) -> None:
+    """Its container may exist, and its launcher would still take the ticket."""
+    box = (await runtime.lay_out(an_order())).box
+    lines = box.spec.read_bytes().splitlines(keepends=True)
+    box.spec.write_bytes(b"".join(line for line in lines if not line.startswith(b"place=")))
+    runtime.api = FakeApi(ours(runtime))
+    with pytest.raises(RuntimeRefused, match="older Headway") as refused:
+        await runtime.start(an_order())
+    assert refused.value.elsewhere
+    assert box.ticket_withdrawn.exists()
+
+
+@pytest.mark.parametrize("begun", [False, True])
+async def test_a_box_with_a_broken_spec_is_no_refusal_of_what_runs(runtime: Engine, begun: bool) -> None:
+    """A program that is root in its container can break it."""
+    box = (await runtime.lay_out(an_order())).box
+    box.spec.write_bytes(b"nonsense\n")
+    runtime.api = FakeApi(ours(runtime))
+    if begun:
+        box.ticket.rename(box.ticket_taken)
+        assert (await runtime.start(an_order())).state is ContainerState.RUNNING
+    else:
+        with pytest.raises(RuntimeRefused, match="could not write"):
+            await runtime.start(an_order())
+        assert box.ticket_withdrawn.exists()
