@@ -33,8 +33,21 @@ static int open_in_image(int root, const char *path, int flags, mode_t mode)
     };
     int fd = (int)syscall(SYS_openat2, root, path, &how, sizeof how);
 
-    if (fd < 0 && (errno == ENOSYS || errno == EPERM)) /* an old kernel, an old seccomp profile */
-        fd = openat(root, path, flags | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW, mode);
+    if (fd >= 0 || (errno != ENOSYS && errno != EPERM))
+        return fd;
+    /* An old kernel, an old seccomp profile: no link at all. */
+    const char *slash = strrchr(path, '/'), *base = slash != NULL ? slash + 1 : path;
+    char *above = strndup(path, slash != NULL ? (size_t)(slash - path) : 0);
+    int folder = above != NULL ? open_without_links(root, above) : -1, error = errno;
+    free(above);
+    if (folder < 0) {
+        errno = error;
+        return -1;
+    }
+    fd = openat(folder, base, flags | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW, mode);
+    error = errno;
+    close(folder);
+    errno = error;
     return fd;
 }
 

@@ -140,7 +140,9 @@ char *read_whole(int folder, const char *name, size_t limit, size_t *size);
 
 /* Whether the spec has this SHA-256 and lies where the Worker put it. Keeps the bytes for read_spec. */
 bool is_the_workers(struct box *box, const char *digest);
-/* Whether each of the spec's mounts was reached without a link of the image. */
+/* Opens a folder of the container, and follows no link on the way. */
+int open_without_links(int root, const char *path);
+/* Whether each of the spec's mounts was reached without a link of the image, and nothing lies over it. */
 bool mounts_are_in_place(int root, const struct spec *spec, struct failure *failure);
 
 /* --- container.c ---------------------------------------------------------------------------------- */

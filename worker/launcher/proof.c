@@ -120,12 +120,12 @@ bool is_the_workers(struct box *box, const char *digest)
 
 /* --- the mounts ------------------------------------------------------------------------------------------- */
 
-/* Opens a folder of the container, and follows no link on the way. */
-static int open_without_links(int root, const char *path)
+int open_without_links(int root, const char *path)
 {
     struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS};
 
     path += strspn(path, "/");
+    path = *path != '\0' ? path : ".";
     int fd = (int)syscall(SYS_openat2, root, path, &how, sizeof how);
     if (fd >= 0 || (errno != ENOSYS && errno != EPERM))
         return fd;
@@ -154,6 +154,52 @@ static bool is_mounted(int fd)
     return (info.stx_attributes & MOUNT_ROOT) != 0;
 }
 
+/* The words of mountinfo have spaces and the like as three octal digits. */
+static void decode_octal(char *text)
+{
+    char *to = text;
+
+    for (const char *from = text; *from != '\0'; from++)
+        if (from[0] == '\\' && from[1] >= '0' && from[1] <= '3' && from[2] != '\0' && from[3] != '\0') {
+            *to++ = (char)((from[1] - '0') * 64 + (from[2] - '0') * 8 + (from[3] - '0'));
+            from += 3;
+        } else {
+            *to++ = *from;
+        }
+    *to = '\0';
+}
+
+/* How many mounts lie over each other here. A volume of the image may lie on the Worker's, or below it. */
+static int times_mounted(int fd)
+{
+    char link[64], path[4096], *line = NULL;
+    size_t room = 0;
+    int count = 0;
+    FILE *table = fopen("/proc/self/mountinfo", "re");
+
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t length = readlink(link, path, sizeof path - 1);
+    if (table == NULL || length < 0) {
+        if (table != NULL)
+            fclose(table);
+        return 1; /* as above: no fault of the image */
+    }
+    path[length] = '\0';
+    while (getline(&line, &room, table) > 0) {
+        char *place = line; /* the fifth word */
+        for (int word = 0; word < 4 && place != NULL; word++)
+            place = (place = strchr(place, ' ')) != NULL ? place + 1 : NULL;
+        if (place == NULL)
+            continue;
+        place[strcspn(place, " \n")] = '\0';
+        decode_octal(place);
+        count += strcmp(place, path) == 0;
+    }
+    free(line);
+    fclose(table);
+    return count;
+}
+
 bool mounts_are_in_place(int root, const struct spec *spec, struct failure *failure)
 {
     for (char **path = spec->mounts; *path != NULL; path++) {
@@ -162,8 +208,10 @@ bool mounts_are_in_place(int root, const struct spec *spec, struct failure *fail
             return fail(failure, STAGE_IMAGE, error, "a link or a file of the image is in the way of %.150s", *path);
         if (fd < 0)
             continue;
-        bool mounted = is_mounted(fd);
+        bool mounted = is_mounted(fd), hidden = mounted && times_mounted(fd) > 1;
         close(fd);
+        if (hidden)
+            return fail(failure, STAGE_IMAGE, EBUSY, "a volume of the image is in the way of %.150s", *path);
         if (!mounted)
             return fail(failure, STAGE_IMAGE, EBUSY, "something of the image is in the way of %.150s", *path);
     }

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.without_openat2 import KERNELS
 from tests.unit.worker.launcher.runs import PATH, PYTHON, Runs
 from worker import box as boxes
 from worker.box import BoxEnd, StartStage
@@ -274,7 +275,8 @@ def test_a_user_that_the_image_knows_keeps_its_line(launch: Runs, tmp_path: Path
 
 
 @pytest.mark.root
-def test_links_of_an_image_lead_the_launcher_nowhere_outside(launch: Runs, tmp_path: Path) -> None:
+@pytest.mark.parametrize("prefix", KERNELS.values(), ids=KERNELS)
+def test_links_of_an_image_lead_the_launcher_nowhere_outside(launch: Runs, tmp_path: Path, prefix: list[str]) -> None:
     env = image(tmp_path, None, None)
     root, outside = Path(env["HEADWAY_ROOT"]), tmp_path / "outside"
     outside.mkdir(mode=0o700)
@@ -282,9 +284,8 @@ def test_links_of_an_image_lead_the_launcher_nowhere_outside(launch: Runs, tmp_p
     (root / "etc").symlink_to(outside)
     (root / "root").symlink_to("../outside")
     os.mkfifo(outside / "group")
-    run = launch(
-        "true", user=ACCOUNT, launcher_env=env, passwd_line="a:x:20001:1::/:", group_line="a:x:20002:", open_root=True
-    )
+    box = launch.prepare(["true"], user=ACCOUNT, passwd_line="a:x:20001:1::/:", group_line="a:x:20002:", open_root=True)
+    run = launch.launch(box, launcher_env=env, prefix=prefix)
     assert run.end().exit_code == 0
     assert (outside / "passwd").read_text() == "precious"
     assert outside.stat().st_mode & 0o7777 == 0o700

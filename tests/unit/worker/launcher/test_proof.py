@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.without_openat2 import KERNELS
 from tests.unit.worker.launcher.runs import Runs
 from worker import box as boxes
 from worker.box import Box, BoxEnd, StartStage
@@ -64,8 +65,11 @@ def test_a_link_where_the_box_was_mounted_is_not_followed(launch: Runs) -> None:
     assert _exit_code(launch, box, digest) == 125, "no box at its place"
 
 
+@pytest.mark.parametrize("prefix", KERNELS.values(), ids=KERNELS)
 @pytest.mark.parametrize("what", ["link", "link above", "file", "nothing", "a plain folder"])
-def test_a_mount_behind_something_of_the_image_starts_nothing(launch: Runs, tmp_path: Path, what: str) -> None:
+def test_a_mount_behind_something_of_the_image_starts_nothing(
+    launch: Runs, tmp_path: Path, what: str, prefix: list[str]
+) -> None:
     """The launcher's root is the machine's here, so a path below it is as good as one of an image."""
     place, elsewhere = tmp_path / "image" / "nfs", tmp_path / "elsewhere"
     (elsewhere / "nfs").mkdir(parents=True)
@@ -80,7 +84,7 @@ def test_a_mount_behind_something_of_the_image_starts_nothing(launch: Runs, tmp_
         elif what == "a plain folder":
             place.mkdir()
     box = launch.prepare(["/bin/sh", "-c", f"touch {launch.folder}/ran"], mounts=("/proc", str(place)))
-    assert launch.launch(box).process.wait(20) == 0
+    assert launch.launch(box, prefix=prefix).process.wait(20) == 0
     end = boxes.read_end(box)
     assert end is not None
     assert (end.reason, end.stage) == (BoxEnd.START_FAILED, StartStage.IMAGE)
@@ -94,3 +98,32 @@ def test_what_is_mounted_in_its_place_is_fine(launch: Runs) -> None:
     end = boxes.read_end(run.box)
     assert end is not None
     assert end.exit_code == 0
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("over", [True, False], ids=["over the Worker's", "below the Worker's"])
+@pytest.mark.parametrize("name", ["nfs", "n f\\s"])
+def test_a_volume_in_the_place_of_a_mount_starts_nothing(launch: Runs, tmp_path: Path, name: str, over: bool) -> None:
+    """An image's volume that links lead there is put over the home, or under it."""
+    place, home = tmp_path / name, tmp_path / "home"
+    place.mkdir()
+    home.mkdir()
+    box = launch.prepare(["/bin/true"], mounts=(str(place),))
+    mounts = ['mount --bind "$0" "$1"', 'mount -t tmpfs volume "$1"']
+    script = " && ".join([*(mounts if over else reversed(mounts)), 'shift && exec "$@"'])
+    prefix = ["unshare", "--mount", "sh", "-c", script, str(home), str(place)]
+    assert launch.launch(box, prefix=prefix).process.wait(20) == 0
+    end = boxes.read_end(box)
+    assert end is not None
+    assert (end.reason, end.stage, end.errno) == (BoxEnd.START_FAILED, StartStage.IMAGE, "EBUSY")
+    assert (end.error or "").startswith("a volume of the image is in the way of")
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("name", ["nfs", "n f\\s"])
+def test_one_mount_is_fine(launch: Runs, tmp_path: Path, name: str) -> None:
+    place = tmp_path / name
+    place.mkdir()
+    box = launch.prepare(["/bin/true"], mounts=(str(place),))
+    prefix = ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" "$0" && exec "$@"', str(place)]
+    assert launch.launch(box, prefix=prefix).end().exit_code == 0
