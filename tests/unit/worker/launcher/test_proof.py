@@ -66,7 +66,7 @@ def test_a_link_where_the_box_was_mounted_is_not_followed(launch: Runs) -> None:
 
 
 @pytest.mark.parametrize("prefix", KERNELS.values(), ids=KERNELS)
-@pytest.mark.parametrize("what", ["link", "link above", "file", "nothing", "a plain folder"])
+@pytest.mark.parametrize("what", ["link", "link to a mount", "link above", "file", "nothing", "a plain folder"])
 def test_a_mount_behind_something_of_the_image_starts_nothing(
     launch: Runs, tmp_path: Path, what: str, prefix: list[str]
 ) -> None:
@@ -79,6 +79,8 @@ def test_a_mount_behind_something_of_the_image_starts_nothing(
         place.parent.mkdir()
         if what == "link":
             place.symlink_to(elsewhere)
+        elif what == "link to a mount":
+            place.symlink_to("/proc")
         elif what == "file":
             place.write_text("")
         elif what == "a plain folder":
