@@ -11,13 +11,25 @@ import errno
 import os
 import secrets
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
+
+from ..box import open_below
 
 LOGS = ("stdout.log", "stderr.log")
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_MOVED = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 _libc = ctypes.CDLL(None, use_errno=True)
+
+
+class _Given(NamedTuple):
+    """What became of one name."""
+
+    changed: bool
+    is_folder: bool
 
 
 def publish(logs: Path, home: Path, folder: str, *, uid: int, gid: int) -> None:
@@ -51,17 +63,40 @@ def give_to(home: Path, *, uid: int, gid: int) -> int:
 
     It needs root. A link itself gets the new owner, never what it points to. Raises OSError.
     """
-    changed = 0
-    for _, folders, files, descriptor in os.fwalk(home, follow_symlinks=False):
-        for name in (*folders, *files):
+    changed, paths = 0, [""]
+    top = os.open(home, _FOLDER)
+    try:
+        # Not os.fwalk, which recurses: a task can nest folders as deep as it likes.
+        while paths:
+            path = paths.pop()
             try:
-                stat = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
-                if (stat.st_uid, stat.st_gid) != (uid, gid):
-                    os.chown(name, uid, gid, dir_fd=descriptor, follow_symlinks=False)
-                    changed += 1
-            except FileNotFoundError:
-                continue  # another task of theirs removed it meanwhile
+                folder = open_below(top, path) if path else os.dup(top)
+            except OSError as error:
+                if error.errno in _MOVED:
+                    continue  # another task of theirs removed it meanwhile, or put a link there
+                raise
+            try:
+                for name in os.listdir(folder):
+                    facts = _given(name, folder, uid, gid)
+                    changed += facts.changed
+                    if facts.is_folder:
+                        paths.append(f"{path}/{name}" if path else name)
+            finally:
+                os.close(folder)
+    finally:
+        os.close(top)
     return changed
+
+
+def _given(name: str, folder: int, uid: int, gid: int) -> _Given:
+    try:
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        foreign = (found.st_uid, found.st_gid) != (uid, gid)
+        if foreign:
+            os.chown(name, uid, gid, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return _Given(False, False)  # removed meanwhile
+    return _Given(foreign, stat.S_ISDIR(found.st_mode))
 
 
 def _folder_below(home: Path, folder: str) -> int:

@@ -31,6 +31,7 @@ All functions here block on the local disk. Call them in a thread from asyncio c
 """
 
 from .files import boottime_ns, decode_value, encode_value, fsync_dir, open_regular, write_atomic
+from .folders import exists, folder_of, open_below, remove_tree
 from .index import INDEX_RECORD_BYTES, SpoolWriter, pack_index, read_index, unpack_index
 from .layout import Box, container_attempt_dir, container_command, container_launcher, create
 from .orders import (
@@ -105,6 +106,8 @@ __all__ = [
     "create",
     "decode_value",
     "encode_value",
+    "exists",
+    "folder_of",
     "fsync_dir",
     "holder",
     "inhabitants",
@@ -113,6 +116,7 @@ __all__ = [
     "kill_launcher",
     "look",
     "new_place",
+    "open_below",
     "open_regular",
     "pack_index",
     "parse_spec",
@@ -126,6 +130,7 @@ __all__ = [
     "read_started",
     "read_stop",
     "read_taken",
+    "remove_tree",
     "render_spec",
     "spec_bytes",
     "spec_digest",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -9,6 +10,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from .folders import FOLDER, folder_of
 from .records import BoxError
 
 _SMALL_FILE_BYTES = 1 << 20
@@ -24,22 +26,24 @@ def write_atomic(path: Path, data: bytes, *, mode: int = 0o600, durable: bool = 
 
     Raises OSError. The old content is still there then.
     """
-    temporary = write_temporary(path, data, mode=mode, durable=durable)
-    try:
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    if durable:
-        fsync_dir(path.parent)
+    with folder_of(path) as folder:
+        temporary = write_temporary(folder, path.name, data, mode=mode, durable=durable)
+        try:
+            os.replace(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            unlink(temporary, folder)
+            raise
+        if durable:
+            os.fsync(folder)
 
 
-def write_temporary(path: Path, data: bytes, *, mode: int = 0o600, durable: bool = False) -> Path:
-    """Write ``data`` beside ``path``, to be renamed or linked to it. Raises OSError; nothing is left then."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
+def write_temporary(folder: int, name: str, data: bytes, *, mode: int = 0o600, durable: bool = False) -> str:
+    """Write ``data`` beside ``name``, to be renamed or linked to it. Raises OSError; nothing is left then."""
+    temporary = f".{name}.{os.getpid()}.new"
     # Never through a link, which a task that is root in its container may have made.
-    temporary.unlink(missing_ok=True)
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    unlink(temporary, folder)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(temporary, flags, mode, dir_fd=folder)
     try:
         try:
             os.fchmod(descriptor, mode)
@@ -51,9 +55,15 @@ def write_temporary(path: Path, data: bytes, *, mode: int = 0o600, durable: bool
         finally:
             os.close(descriptor)
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        unlink(temporary, folder)
         raise
     return temporary
+
+
+def unlink(name: str, folder: int) -> None:
+    """Remove a name from an open folder. Safe twice. Raises OSError."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=folder)
 
 
 def open_regular(path: Path, flags: int = os.O_RDONLY) -> int:
@@ -61,7 +71,9 @@ def open_regular(path: Path, flags: int = os.O_RDONLY) -> int:
 
     A task that is root in its container may have replaced it. Links, pipes and device nodes are refused at once.
     """
-    descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+    with folder_of(path) as folder:
+        descriptor = os.open(path.name, flags, dir_fd=folder)
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return descriptor
     os.close(descriptor)
@@ -70,7 +82,7 @@ def open_regular(path: Path, flags: int = os.O_RDONLY) -> int:
 
 def fsync_dir(path: Path) -> None:
     """Make the names in a folder durable. Raises OSError."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    descriptor = os.open(path, FOLDER)
     try:
         os.fsync(descriptor)
     finally:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from .files import write_atomic
+from .folders import FOLDER, folder_of
 from .records import Stream
 
 
@@ -96,16 +97,23 @@ def create(root: Path, *, launcher: Path | None = None, command: str | None = No
     Raises OSError.
     """
     box = Box(root)
+    box.root.mkdir(parents=True, exist_ok=True)
     for folder, mode in ((box.root, 0o755), (box.attempt, 0o755), (box.run, 0o700)):
-        folder.mkdir(parents=True, exist_ok=True)
-        folder.chmod(mode)
-    # Never replaced: a launcher may hold it.
-    os.close(os.open(box.lock, os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+        # Nothing is made or changed through a link: a task that is root may have put one there.
+        with folder_of(folder) as above:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(folder.name, mode, dir_fd=above)
+            descriptor = os.open(folder.name, FOLDER, dir_fd=above)
+        try:
+            os.fchmod(descriptor, mode)
+        finally:
+            os.close(descriptor)
+    with folder_of(box.lock) as inside:
+        # Never replaced: a launcher may hold it.
+        flags = os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        os.close(os.open(box.lock.name, flags, 0o600, dir_fd=inside))
     if launcher is not None:
-        temporary = box.launcher.with_name(".launcher.new")
-        shutil.copyfile(launcher, temporary)
-        temporary.chmod(0o755)
-        os.replace(temporary, box.launcher)
+        write_atomic(box.launcher, launcher.read_bytes(), mode=0o755)
     if command is not None:
         write_atomic(box.command, command.encode("utf-8", "surrogateescape"), mode=0o555)
     return box

@@ -19,7 +19,8 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
-from .files import open_regular, read_pairs, write_temporary
+from .files import open_regular, read_pairs, unlink, write_temporary
+from .folders import exists, folder_of
 from .layout import Box
 from .orders import read_end
 from .records import BoxError
@@ -96,17 +97,17 @@ def look(box: Box, *, attempt: str, boot_id: str) -> BoxFacts:
         attempt: name of the attempt's folder, which the ticket must have.
         boot_id: of this machine now.
     """
-    if not box.run.is_dir():
+    if not exists(box.run):
         return BoxFacts(False, Ticket.MISSING, True, True, None, False)
     # Before the ticket: one that starts between two looks must not seem to be over.
-    has_started = os.path.lexists(box.started)
+    has_started = exists(box.started)
     ticket, pairs = _read_ticket(box)
     locked = is_locked(box)
     has_end, broken = _has_end(box)
     there = pairs.get("attempt", attempt)
     return BoxFacts(
         # A box of an older Headway has neither lock nor ticket. Whoever has read its spec may run.
-        laid_out=locked is not None or has_end or any(os.path.lexists(path) for path in _of_a_box(box)),
+        laid_out=locked is not None or has_end or any(exists(path) for path in _of_a_box(box)),
         ticket=ticket,
         same_boot=pairs.get("boot_id", boot_id) == boot_id,
         same_attempt=there == attempt,
@@ -155,25 +156,27 @@ def write_ticket(box: Box, *, attempt: str, boot_id: str) -> bool:
     """Makes the one launch ticket of a box, before any container exists. Safe twice. False if there was one before,
     wherever it is now. Raises OSError."""
     for place in (box.ticket, box.ticket_taken, box.ticket_withdrawn):
-        if os.path.lexists(place):
+        if exists(place):
             return False
     text = f"attempt={attempt}\nboot_id={boot_id}\n".encode("ascii")
-    temporary = write_temporary(box.ticket, text)
-    try:
-        os.link(temporary, box.ticket, follow_symlinks=False)
-    except FileExistsError:
-        return False
-    finally:
-        temporary.unlink(missing_ok=True)
+    with folder_of(box.ticket) as folder:
+        temporary = write_temporary(folder, box.ticket.name, text)
+        try:
+            os.link(temporary, box.ticket.name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+        except FileExistsError:
+            return False
+        finally:
+            unlink(temporary, folder)
     return True
 
 
 def withdraw(box: Box) -> bool:
     """Takes the ticket back. True: the program has not started and never will. Safe twice. Raises OSError."""
     try:
-        os.rename(box.ticket, box.ticket_withdrawn)
+        with folder_of(box.ticket) as folder:
+            os.rename(box.ticket.name, box.ticket_withdrawn.name, src_dir_fd=folder, dst_dir_fd=folder)
     except FileNotFoundError:
-        return os.path.lexists(box.ticket_withdrawn) and not os.path.lexists(box.ticket_taken)
+        return exists(box.ticket_withdrawn) and not exists(box.ticket_taken)
     return True
 
 
@@ -202,7 +205,8 @@ def holder(box: Box) -> int | None:
     """The pid of the launcher that holds the lock, as this process sees it; None if nobody does, or it can't be told.
     By ``/proc/locks``, whose lines name device and inode of the file."""
     try:
-        found = os.stat(box.lock, follow_symlinks=False)
+        with folder_of(box.lock) as folder:
+            found = os.stat(box.lock.name, dir_fd=folder, follow_symlinks=False)
         lines = Path("/proc/locks").read_text("ascii").splitlines()
     except OSError:
         return None
@@ -244,7 +248,8 @@ def inhabitants(box: Box) -> list[int]:
 
     It looks at all processes of the machine. A box that was removed meanwhile is found as well.
     """
-    place = _mounted_as(box.run.resolve()), _mounted_as(box.root.resolve())
+    root = box.root.resolve()
+    place = _mounted_as(root / box.run.name), _mounted_as(root)
     wanted = {one for one in place if one is not None}
     found = []
     for folder in Path("/proc").iterdir():

@@ -6,11 +6,14 @@ All functions block, and none follows links.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import time
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
+
+from ..box import open_below
 
 _BLOCK = 512  # of st_blocks, whatever the file system's block size is
 _LIMIT_S = 15.0  # for one walk; the answer is what was found until then
@@ -24,24 +27,45 @@ def tree_bytes(
     ``changed_since`` (epoch seconds): only files that were made or written since then. A missing folder has 0 bytes.
     """
     give_up_at = now() + _LIMIT_S
-    total, seen, folders = 0, set[int](), [folder]
-    # Not os.walk, which recurses: a task can nest folders as deep as it likes.
-    while folders and now() < give_up_at:
-        for entry in _entries(folders.pop()):
-            try:
-                facts = entry.stat(follow_symlinks=False)
-            except OSError:
-                continue  # gone meanwhile
-            if facts.st_dev != device:
-                continue
-            if stat.S_ISDIR(facts.st_mode):
-                folders.append(Path(entry.path))
-            elif facts.st_nlink > 1 and facts.st_ino in seen:
-                continue
-            if changed_since is None or facts.st_ctime >= changed_since:
-                total += facts.st_blocks * _BLOCK
-                seen.add(facts.st_ino)
+    total, seen, folders = 0, set[int](), [""]
+    try:
+        top = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return 0
+    try:
+        # Not os.walk, which recurses: a task can nest folders as deep as it likes.
+        while folders and now() < give_up_at:
+            path = folders.pop()
+            for name, facts in _facts(top, path):
+                if facts.st_dev != device:
+                    continue
+                if stat.S_ISDIR(facts.st_mode):
+                    folders.append(f"{path}/{name}" if path else name)
+                elif facts.st_nlink > 1 and facts.st_ino in seen:
+                    continue
+                if changed_since is None or facts.st_ctime >= changed_since:
+                    total += facts.st_blocks * _BLOCK
+                    seen.add(facts.st_ino)
+    finally:
+        os.close(top)
     return total
+
+
+def _facts(top: int, path: str) -> Iterator[tuple[str, os.stat_result]]:
+    """Names and facts in a folder below ``top``. What is gone meanwhile, or became a link, is left out."""
+    try:
+        folder = open_below(top, path) if path else os.dup(top)
+    except OSError:
+        return
+    try:
+        with os.scandir(folder) as found:
+            for entry in found:
+                with contextlib.suppress(OSError):
+                    yield entry.name, entry.stat(follow_symlinks=False)
+    except OSError:
+        return
+    finally:
+        os.close(folder)
 
 
 def device_of(path: Path) -> int | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shutil
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -153,7 +152,7 @@ class BoxedRuntime:
     async def boxes(self) -> Collection[AttemptId]:
         def find() -> list[AttemptId]:
             found = (attempt_of_folder(folder.name) for folder in self._attempts_dir.iterdir())
-            return [attempt for attempt in found if attempt is not None and self.box(attempt).run.is_dir()]
+            return [attempt for attempt in found if attempt is not None and boxes.exists(self.box(attempt).run)]
 
         return await self._in_thread(find)
 
@@ -166,14 +165,14 @@ class BoxedRuntime:
 
     async def stop(self, attempt: AttemptId, word: StopWord, grace_ms: int | None = None) -> None:
         box = self.box(attempt)
-        if box.run.is_dir():
+        if boxes.exists(box.run):
             await self._in_thread(lambda: _write_stop(box, word, grace_ms))
 
     async def extend(self, attempt: AttemptId, timeout_ms: int) -> None:
         box = self.box(attempt)
 
         def extend() -> None:
-            if not box.run.is_dir():
+            if not boxes.exists(box.run):
                 return
             with contextlib.suppress(boxes.BoxError):
                 before = boxes.read_limits(box)
@@ -188,7 +187,7 @@ class BoxedRuntime:
             for attempt, until in until_boot_ns.items():
                 box = self.box(attempt)
                 # Only boxes that exist. A file that already says `none` stays as it is.
-                if box.lease.exists() and not (until is None and _says_none(box)):
+                if boxes.exists(box.lease) and not (until is None and _says_none(box)):
                     try:
                         boxes.write_lease(box, until)
                     except OSError as error:
@@ -202,7 +201,14 @@ class BoxedRuntime:
         """Remove the box from the disk. Safe twice."""
         self.unwatch(attempt)
         folder = self._attempts_dir / attempt.folder
-        await self._in_thread(lambda: shutil.rmtree(folder, ignore_errors=True))
+
+        def remove() -> None:
+            try:
+                boxes.remove_tree(folder)
+            except OSError as error:
+                log.warning("box.not_removed", attempt=str(attempt), reason=str(error))
+
+        await self._in_thread(remove)
 
     def spool(self, attempt: AttemptId, stream: Stream) -> Path | None:
         return self.box(attempt).spool(stream)
@@ -276,7 +282,7 @@ class BoxWatch:
         if self._inotify is None or attempt in self._by_attempt:
             return
         try:
-            watch = self._inotify.add_watch(os.fspath(folder), flags.MOVED_TO | flags.ONLYDIR)
+            watch = self._inotify.add_watch(os.fspath(folder), flags.MOVED_TO | flags.ONLYDIR | flags.DONT_FOLLOW)
         except OSError as error:
             log.warning("watch.not_added", attempt=str(attempt), reason=str(error))
             return

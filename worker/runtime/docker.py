@@ -25,7 +25,7 @@ from headway.ids import AttemptId
 from headway.logs import get_logger
 from headway.model.reasons import EndWord
 
-from ..box import BoxError, BoxStanding, spec_bytes, spec_digest
+from ..box import BoxError, BoxStanding, exists, spec_bytes, spec_digest
 from ..launcher import FOREIGN_BOX, launcher_path
 from ..model import WantedImage, attempt_of_folder
 from ..ports import (
@@ -225,7 +225,7 @@ class DockerRuntime(BoxedRuntime):
 
     async def progress(self, attempt: AttemptId) -> AttemptProgress:
         progress = await super().progress(attempt)
-        if progress.end is None and attempt not in self._known_attempts and self.box(attempt).run.is_dir():
+        if progress.end is None and attempt not in self._known_attempts and exists(self.box(attempt).run):
             # Adopted after a restart. Files written before the watch began are read once more.
             self._known_attempts.add(attempt)
             self.watch(attempt)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from worker.attempt.home_files import give_to, publish
+from worker.box import remove_tree
 
 needs_root = pytest.mark.root
 UID = 20_001
@@ -106,3 +107,27 @@ def test_files_of_a_root_task_are_given_to_the_account_and_links_lead_nowhere(ho
     assert (home / "link").lstat().st_uid == UID
     assert victim.stat().st_uid == 0
     assert give_to(home, uid=UID, gid=UID) == 0
+
+
+@pytest.mark.root
+def test_files_far_below_get_their_owner_and_links_lead_nowhere(tmp_path: Path) -> None:
+    """A root task can nest folders deeper than any recursion goes."""
+    home, outside = tmp_path / "home", tmp_path / "outside"
+    outside.mkdir()
+    (outside / "precious").write_text("")
+    home.mkdir()
+    os.chown(home, UID, UID)
+    folder = os.open(home, os.O_RDONLY | os.O_DIRECTORY)
+    for _ in range(1_500):
+        os.mkdir("deeper", dir_fd=folder)
+        inner = os.open("deeper", os.O_RDONLY | os.O_DIRECTORY, dir_fd=folder)
+        os.close(folder)
+        folder = inner
+    os.symlink(outside, "link", dir_fd=folder)
+    assert give_to(home, uid=UID, gid=UID) == 1_501
+    assert os.stat("link", dir_fd=folder, follow_symlinks=False).st_uid == UID
+    assert os.stat(folder).st_uid == UID
+    os.close(folder)
+    assert outside.stat().st_uid == 0
+    assert (outside / "precious").stat().st_uid == 0
+    remove_tree(home)

@@ -88,9 +88,9 @@ def test_of_two_that_make_the_ticket_at_once_one_wins(tmp_path: Path, monkeypatc
     box = boxes.create(tmp_path / "box")
     real = protocol.write_temporary
 
-    def another_is_quicker(path: Path, data: bytes, **more: Any) -> Path:
-        temporary = real(path, data, **more)
-        path.write_text("attempt=other\nboot_id=boot-1\n")
+    def another_is_quicker(folder: int, name: str, data: bytes, **more: Any) -> str:
+        temporary = real(folder, name, data, **more)
+        (box.run / name).write_text("attempt=other\nboot_id=boot-1\n")
         return temporary
 
     monkeypatch.setattr(protocol, "write_temporary", another_is_quicker)
@@ -179,9 +179,9 @@ class Disk:
             self.steps.append("fsync folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "fsync file")
             fsync(descriptor)
 
-        def note_replace(source: Path, target: Path) -> None:
+        def note_replace(source: str, target: str, **folders: int) -> None:
             self.steps.append("rename")
-            replace_(source, target)
+            replace_(source, target, **folders)
 
         monkeypatch.setattr(os, "fsync", note_fsync)
         monkeypatch.setattr(os, "replace", note_replace)
