@@ -295,6 +295,23 @@ def reach(layout: Layout, cluster: str, path: Path) -> Iterator[Path]:
         os.close(root)
 
 
+def weak_options(layout: Layout) -> str:
+    """What the mount's options allow that no task needs, in one sentence. Empty: nothing, or it is a plain folder.
+
+    A task with ``user: image`` may be root in its container, and leaves files of root's. Blocking; raises OSError.
+    """
+    if not os.path.ismount(layout.root):
+        return ""
+    flags = os.statvfs(layout.root).f_flag
+    missing = [name for name, flag in (("nosuid", os.ST_NOSUID), ("nodev", os.ST_NODEV)) if not flags & flag]
+    if not missing:
+        return ""
+    return (
+        f"{layout.root} is mounted without {' and '.join(missing)}: set-uid files and devices that a root task leaves "
+        "there count on this machine. Mount it with `nosuid,nodev`."
+    )
+
+
 def ensure_home(layout: Layout, account: str, uid: int, gid: int) -> Path:
     """The account's home, made with mode 700 for its uid and gid if it isn't there. Blocking.
 

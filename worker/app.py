@@ -99,6 +99,7 @@ async def build(
         # Both are set each time, so that one that is over ends.
         conditions.set("mount_unavailable", "" if mounted.full else mounted.problem)
         conditions.set("disk_full", mounted.problem if mounted.full else "", of="mount")
+        conditions.set("mount_options", mounted.weakness, blocks_work=False)
         if not mounted.problem:
             copier.try_again()
 

@@ -176,8 +176,8 @@ class EndDecision:
 class Condition:
     """Something that keeps a Worker from accepting work, or that people should know. ``since`` is epoch seconds."""
 
-    # engine_unavailable | mount_unavailable | disk_full | gpu_unavailable | container_stuck | live_restore_off |
-    # stopping
+    # engine_unavailable | mount_unavailable | mount_options | disk_full | gpu_unavailable | container_stuck |
+    # live_restore_off | stopping
     word: str
     sentence: str
     since: float

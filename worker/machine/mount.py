@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -12,7 +13,7 @@ from typing import Protocol, TypeVar
 from headway.clock import Clock
 from headway.errors import MountUnavailable
 from headway.ids import AttemptId
-from headway.mount import Layout, MountKind, MountProbe, ensure_home, reach
+from headway.mount import Layout, MountKind, MountProbe, ensure_home, reach, weak_options
 
 from ..model import Owner
 
@@ -87,6 +88,7 @@ class MountWatch:
         self._every_s = every_s
         self._problem = f"{layout.root} has not been looked at yet."
         self._full = False
+        self._weakness = ""
         self._homes: dict[str, float] = {}
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="mount")
 
@@ -99,12 +101,20 @@ class MountWatch:
         """Whether the problem is that the mount is full."""
         return self._full
 
+    @property
+    def weakness(self) -> str:
+        """What the mount's options allow that no task needs. Empty: nothing. It is no problem for work."""
+        return self._weakness
+
     async def look(self) -> str:
         """Look now, for some seconds at most. Returns the problem, empty if there is none."""
         state = await self._probe.check()
         if state.sentence != self._problem:
             self._problem, self._full = state.sentence, state.kind is MountKind.FULL
             self._homes.clear()
+            if state.ok:
+                with contextlib.suppress(MountUnavailable, OSError):
+                    self._weakness = await self.call(lambda: weak_options(self._layout))
             self._on_change()
         return self._problem
 
