@@ -18,6 +18,8 @@ _KERNELS = ("/proc", "/sys", "/dev")
 FOLDERS = (*OURS, *_KERNELS)
 # Files that the engine mounts. Many images have links there, which is fine as long as they lead to none of the above.
 FILES = ("/etc/hosts", "/etc/hostname", "/etc/resolv.conf")
+# Files that the engine reads before a start. A pipe there would hold it, and a folder fails it.
+TABLES = ("/etc/passwd", "/etc/group")
 _ENV_BYTES = 128 << 10  # the kernel's limit for one entry
 
 
@@ -102,6 +104,12 @@ def problem_of_folder(path: str) -> str:
     return f"In the image {path} is a folder, where the engine of a container mounts a file. Build it without"
 
 
+def problem_of_table(path: str, target: str = "") -> str:
+    """Of something that is no file where the engine reads one. ``target``: where a link leads, if it is one."""
+    what = f"is a link to {shown(target)}" if target else "is no file"
+    return f"In the image {path} {what}, and the engine reads it before a start. Build it with a file there"
+
+
 def leads_into_mounts(target: str) -> bool:
     """Whether a resolved path lies at or below something that is mounted."""
     return any(target == place or target.startswith(f"{place}/") for place in FOLDERS)
@@ -114,7 +122,7 @@ def ways(place: str) -> Iterable[str]:
 
 
 # All paths that decide, as they stand in layers.
-DECIDING = frozenset(path.lstrip("/") for place in (*FOLDERS, *FILES) for path in ways(place))
+DECIDING = frozenset(path.lstrip("/") for place in (*FOLDERS, *FILES, *TABLES) for path in ways(place))
 
 
 _Things = dict[str, tuple[MemberKind, str]]
@@ -181,4 +189,12 @@ def problem_of_layers(layers: Iterable[PlacesOfLayer]) -> str:
                 return problem_of_folder(path)
             if path != place and kind not in (None, MemberKind.DIR, MemberKind.SYMLINK):
                 return problem_of_file(path, place)
+    for path in TABLES:
+        kind, link = names.get(path.lstrip("/"), _NOTHING)
+        if kind is MemberKind.SYMLINK:
+            target = plain(posixpath.join("/etc", link))
+            if leads_into_mounts(target) or target == path:
+                return problem_of_table(path, target)
+        elif kind not in (None, MemberKind.FILE, MemberKind.HARDLINK):
+            return problem_of_table(path)
     return ""

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import random
+import tarfile
 from collections import Counter
 from collections.abc import Iterator
 
 import pytest
 
 from tests.docker.conftest import DOCKER_SETTINGS
-from tests.support.archives import tiny_image
+from tests.support.archives import layer, tar_of, tiny_image
 from tests.support.cluster import a_cluster
 from tests.support.dockerd import Engine
-from tests.support.hostile_images import Hostile, Trial, images
+from tests.support.hostile_images import SPEC, Hostile, Trial, images
 from tests.support.images import Entry, busybox_entries
+from tests.support.layer_orders import special
 from tests.support.registry import a_registry
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(400)]
@@ -57,3 +59,40 @@ def test_an_image_of_127_layers_with_links_in_a_ring(trial: Trial, source: str) 
     (outcome,) = trial.run([Hostile("ring-of-127", "a ring", source, ring)])
     assert outcome.fault == ""
     assert outcome.end in ("image_bad", "refused at upload", "the engine takes no such image")
+
+
+def _fixed() -> dict[str, tuple[list[Entry], dict[str, object], str]]:
+    spec = Entry("headway/run/spec", SPEC, mode=0o600)
+    return {
+        "a link in the launcher's old place": ([Entry("headway", link_to="/root/nfs")], {}, "ran"),
+        "a link for the home": ([Entry("root/nfs", link_to="/headway/run")], {}, "image_bad"),
+        "a volume in the box's old place": ([spec], {"Volumes": {"/headway/run": {}}}, "ran"),
+        "the same in small letters": ([spec], {"volumes": {"/headway/run": {}}}, "ran"),
+        "a volume at the home": ([spec], {"Volumes": {"/root/nfs": {}}}, "ran"),
+        "a table that is a folder": ([Entry("etc/passwd")], {}, "image_bad"),
+        "a table that is a ring": ([Entry("etc/group", link_to="group")], {}, "image_bad"),
+        "a table in the home": ([Entry("etc/passwd", link_to="/root/nfs/spec")], {}, "image_bad"),
+    }
+
+
+def test_images_of_earlier_reports(trial: Trial) -> None:
+    """Three of them were root, with seven capabilities and no timeout."""
+    kept = [entry for entry in busybox_entries() if not entry.path.startswith("etc/")]
+    hostile, wanted = [], {}
+    for number, (words, (entries, settings, end)) in enumerate(_fixed().items()):
+        image = tiny_image([*kept, *entries], tags=(), settings={"Env": ["PATH=/bin"], **settings})
+        hostile.append(Hostile(f"fixed-{number}", words, "engine", image))
+        wanted[words] = end
+    outcomes = trial.run(hostile)
+    assert {outcome.hostile.words: outcome.end for outcome in outcomes} == wanted
+    assert [outcome.fault for outcome in outcomes if outcome.fault] == []
+    assert trial.traces() == []
+
+
+@pytest.mark.parametrize("source", ["engine", "registry"])
+def test_a_pipe_in_the_place_of_a_table_holds_no_engine(trial: Trial, source: str) -> None:
+    pipe = tar_of({"etc": special("etc/passwd", tarfile.FIFOTYPE)})
+    kept = layer([entry for entry in busybox_entries() if not entry.path.startswith("etc/")])
+    image = tiny_image(kept, pipe, tags=(), settings={"Env": ["PATH=/bin"]})
+    (outcome,) = trial.run([Hostile(f"pipe-{source}", "a pipe", source, image)])
+    assert (outcome.end, outcome.fault) == ("image_bad", "")

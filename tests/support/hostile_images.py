@@ -70,7 +70,7 @@ SOURCES = ("engine", "upload", "registry")
 SPELLINGS = ("Volumes", "volumes", "VOLUMES", "vOLUMES", "Volume\u017f")
 
 # What a launcher must never take for its own: root, no end, and a trace in the home.
-_SPEC = b"""arg=/bin/sh
+SPEC = b"""arg=/bin/sh
 arg=-c
 arg=id -u > /root/nfs/owned; sleep 1
 workdir=/
@@ -174,7 +174,7 @@ def _pipe(place: str, target: str) -> tuple[Layer, list[str]]:
 
 def _folder(place: str, target: str) -> tuple[Layer, list[str]]:
     """With all that a launcher looks for."""
-    files = [("spec", _SPEC, 0o600), ("launcher", _PROGRAM, 0o755), ("lock", b"", 0o600), ("ticket", b"", 0o600)]
+    files = [("spec", SPEC, 0o600), ("launcher", _PROGRAM, 0o755), ("lock", b"", 0o600), ("ticket", b"", 0o600)]
     made = [
         _member(f"{place}{run}/{name}", tarfile.REGTYPE, text, mode=mode)
         for run in ("", "/run")

@@ -51,6 +51,9 @@ _AWAY = re.compile(
 )
 
 
+_TOO_DEEP = "max depth exceeded"
+
+
 class EngineError(Protocol):
     """An error that the engine answered; docker's ``APIError`` is one."""
 
@@ -93,6 +96,8 @@ def is_left_over(error: EngineError) -> bool:
 def start_refusal(error: EngineError, *, node: str, image: str) -> RuntimeRefused:
     """The end of an attempt whose container the engine would not create or start."""
     text = text_of(error)
+    if _TOO_DEEP in text:
+        return _too_many_layers(image)
     if error.status_code == 404 and "no such image" in text.lower():
         return RuntimeRefused(
             f"The image {image} was removed from {node} just before the start",
@@ -126,6 +131,10 @@ def start_refusal(error: EngineError, *, node: str, image: str) -> RuntimeRefuse
     )
 
 
+def _too_many_layers(image: str) -> RuntimeRefused:
+    return RuntimeRefused(f"The image {image} has more layers than an engine stacks. Squash it", word=EndWord.IMAGE_BAD)
+
+
 def lacks_gpu_runtime(text: str) -> bool:
     """Whether the engine says that it has no runtime for GPUs."""
     return _NO_GPU_RUNTIME.search(text) is not None
@@ -144,6 +153,8 @@ def pull_refusal(text: str, *, node: str, image: str, asks_for: str = "") -> Run
     text = " ".join(text.split())
     if _NO_DISK.search(text):
         return NotEnoughDisk(f"Not enough disk on worker {node} for the image {image}")
+    if _TOO_DEEP in text:
+        return _too_many_layers(image)
     # First the registry's address, then its answer: `lookup x: no such host` does not mean that the image is missing.
     if _AWAY.search(text) and not re.search(r"manifest unknown|pull access denied", text):
         return RuntimeRefused(

@@ -30,6 +30,7 @@ log = get_logger(__name__)
 _PROBE = "headway.probe"
 # Bits of a mode as Go has them.
 _FOLDER, _LINK = 1 << 31, 1 << 27
+_NO_FILE = sum(1 << bit for bit in (31, 27, 26, 25, 24, 21, 19))
 _MOST_IMAGES = 10_000
 _HOPS = 40
 _NONE: frozenset[str] = frozenset()
@@ -112,8 +113,13 @@ class _Look:
 
     def problem(self, wanted: Iterable[str], volumes: Iterable[str]) -> str:
         """The sentence about what is in the way of these folders or the engine's own files. Empty: nothing."""
-        problems = (*map(self._of_folder, wanted), *map(self._of_file, places.FILES), *map(self._of_volume, volumes))
-        return next(filter(None, problems), "")
+        looks = ((self._of_folder, wanted), (self._of_file, places.FILES), (self._of_table, places.TABLES))
+        for look, what in (*looks, (self._of_volume, volumes)):
+            for one in what:
+                problem = look(one)
+                if problem:
+                    return problem
+        return ""
 
     def _of_folder(self, place: str) -> str:
         for path in places.ways(place):
@@ -142,16 +148,30 @@ class _Look:
                 return places.problem_of_file(path, place)
         return ""
 
+    def _of_table(self, path: str) -> str:
+        real = self._resolved(path)
+        if not real or places.leads_into_mounts(real):
+            return places.problem_of_table(path, real or "itself")
+        found = self._at(real)
+        if found is not None and found["mode"] & _NO_FILE:
+            return places.problem_of_table(path, "" if real == path else real)
+        return ""
+
     def _of_volume(self, volume: str) -> str:
         """An engine follows links to a volume's place, too, and may put it over what was mounted before."""
-        place = places.plain(volume)
+        path = places.plain(volume)
+        real = self._resolved(path)
+        return "" if real == path else places.problem_of_linked_volume(volume, real)
+
+    def _resolved(self, path: str) -> str:
+        """The path with all links followed as in a container. Empty: they lead in a ring."""
         for _ in range(_HOPS):
-            link = next((path for path in places.ways(place) if self._is_link(path)), "")
+            link = next((way for way in places.ways(path) if self._is_link(way)), "")
             if not link:
-                return "" if place == places.plain(volume) else places.problem_of_linked_volume(volume, place)
+                return path
             found = self._at(link) or {}
-            place = places.plain(str(found.get("linkTarget", "/")) + place[len(link) :])
-        return places.problem_of_linked_volume(volume, "")
+            path = places.plain(str(found.get("linkTarget", "/")) + path[len(link) :])
+        return ""
 
     def _is_link(self, path: str) -> bool:
         found = self._at(path)

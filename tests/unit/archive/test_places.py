@@ -38,6 +38,9 @@ REFUSED: dict[str, tuple[Layers, str]] = {
     "hosts in the home": ([[Entry("etc/hosts", link_to="../root/nfs/hosts")]], "/etc/hosts is a link"),
     "etc in the home": ([[Entry("etc", link_to="/root/nfs")]], "/etc is a link"),
     "a folder for a file": ([[Entry("etc/hosts/x", b"")]], "/etc/hosts is a folder"),
+    "a folder for a table": ([[Entry("etc/passwd/x", b"")]], "/etc/passwd is no file"),
+    "a table in the home": ([[Entry("etc/group", link_to="/root/nfs/group")]], "/etc/group is a link"),
+    "a table that is itself": ([[Entry("etc/passwd", link_to="passwd")]], "/etc/passwd is a link to '/etc/passwd'"),
     "behind many names": (
         [[*(Entry(f"n{number}", b"") for number in range(31_000)), _NFS_LINK]],
         "/root/nfs is a link",
@@ -55,6 +58,7 @@ TAKEN: dict[str, Layers] = {
     "a folder on the way over a link": [[_NFS_LINK], [Entry("root/nfs/x", b"")]],
     "resolv.conf as many have it": [[Entry("etc/resolv.conf", link_to="../run/systemd/resolve/stub-resolv.conf")]],
     "hosts in the root's folder": [[Entry("etc/hosts", link_to="/root/hosts")]],
+    "a table elsewhere": [[Entry("etc/passwd", link_to="../usr/share/passwd")]],
     "the launcher's old place": [[Entry("headway", link_to="/root/nfs")]],
 }
 

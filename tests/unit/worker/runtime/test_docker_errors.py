@@ -31,6 +31,7 @@ def an_error(status: int, text: str) -> APIError:
          EndWord.MOUNT_UNAVAILABLE, True),
         (400, 'OCI runtime create failed: exec: "/headway/launcher": permission denied: unknown',
          EndWord.START_FAILED, True),
+        (500, "max depth exceeded", EndWord.IMAGE_BAD, False),
     ],
 )  # fmt: skip
 def test_refusals_of_a_start(status: int, text: str, want_word: EndWord, want_elsewhere: bool) -> None:
@@ -102,3 +103,10 @@ def test_what_the_engine_says_of_a_container() -> None:
     assert (facts.exit_code, facts.oom_killed, facts.started_at, facts.ended_at) == (137, True, 1767323045.5, None)
     running = container_facts({"Id": "c", "State": {**state, "Status": "running"}})
     assert (running.exit_code, running.oom_killed) == (None, False)
+
+
+def test_an_image_of_too_many_layers_is_no_fault_of_a_registry() -> None:
+    """It was fetched again and again, on one machine after the other."""
+    refusal = pull_refusal("failed to register layer: max depth exceeded", node="n1", image="x")
+    assert (refusal.word, refusal.elsewhere) == (EndWord.IMAGE_BAD, False)
+    assert "Squash it" in refusal.message

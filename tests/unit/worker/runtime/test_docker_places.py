@@ -92,6 +92,13 @@ def check(api: Api, *mounts: str, places: ImagePlaces | None = None) -> str:
         ({"/etc": (FOLDER, ""), "/etc/resolv.conf": (LINK, "/root/nfs/r")}, "/etc/resolv.conf is a link"),
         ({"/etc": (FOLDER, ""), "/etc/hosts": (FOLDER, "")}, "/etc/hosts is a folder"),
         ({"/etc": (FILE, "")}, "/etc is no folder"),
+        ({"/etc": (FOLDER, ""), "/etc/passwd": (FOLDER, "")}, "/etc/passwd is no file"),
+        ({"/etc": (FOLDER, ""), "/etc/group": (1 << 25, "")}, "/etc/group is no file"),
+        ({"/etc": (FOLDER, ""), "/etc/passwd": (LINK, "/root/nfs/p")}, "/etc/passwd is a link to '/root/nfs/p'"),
+        ({"/etc": (FOLDER, ""), "/etc/passwd": (LINK, "/etc/passwd")}, "/etc/passwd is a link to 'itself'"),
+        ({"/etc": (FOLDER, ""), "/etc/passwd": (LINK, "/p"), "/p": (1 << 25, "")}, "/etc/passwd is a link to '/p'"),
+        ({"/etc": (FOLDER, ""), "/etc/passwd": (LINK, "/p"), "/p": (FILE, "")}, ""),
+        ({"/etc": (LINK, "/e"), "/e": (FOLDER, ""), "/e/passwd": (FOLDER, "")}, "/etc/passwd is a link to '/e/passwd'"),
         ({}, ""),
     ],
 )
