@@ -13,6 +13,7 @@ from . import (
     containers,
     deaths,
     images,
+    images_in_the_way,
     interleavings,
     listing,
     partitions,
@@ -38,11 +39,12 @@ ALL = {
     "simulate": simulation.simulate,
     "interleavings": interleavings.interleavings,
     "deaths": deaths.deaths,
+    "images_in_the_way": images_in_the_way.images_in_the_way,
     "partitions": partitions.partitions,
 }
-NEED_ROOT = {"start", "ahead", "many", "images", "deaths", "partitions"}
+NEED_ROOT = {"start", "ahead", "many", "images", "deaths", "images_in_the_way", "partitions"}
 # They take long, and measure no time: only by name.
-BY_NAME = {"deaths", "interleavings", "partitions"}
+BY_NAME = {"deaths", "images_in_the_way", "interleavings", "partitions"}
 
 
 def main() -> int:
