@@ -49,8 +49,6 @@ _AWAY = re.compile(
     r"internal server error|http: server gave",
     re.IGNORECASE,
 )
-
-
 _TOO_DEEP = "max depth exceeded"
 
 
@@ -131,6 +129,23 @@ def start_refusal(error: EngineError, *, node: str, image: str) -> RuntimeRefuse
     )
 
 
+def of_image(error: EngineError, *, image: str) -> RuntimeRefused | None:
+    """The refusal of a container that asks for nothing but its image.
+
+    None: the machine is at fault, or nobody knows who is.
+    """
+    text = text_of(error)
+    if _TOO_DEEP in text:
+        return _too_many_layers(image)
+    known = error.status_code is not None and error.status_code not in (404, 409)
+    if not known or engine_in_trouble(error) or _NO_DISK.search(text) or _MACHINE.search(text):
+        return None
+    return RuntimeRefused(
+        f"The engine makes no container of the image. Build it without what is in the way ({_tail(text)})",
+        word=EndWord.IMAGE_BAD,
+    )
+
+
 def _too_many_layers(image: str) -> RuntimeRefused:
     return RuntimeRefused(f"The image {image} has more layers than an engine stacks. Squash it", word=EndWord.IMAGE_BAD)
 
@@ -204,5 +219,6 @@ def _tail(text: str, limit: int = 300) -> str:
     """The text without the names of the engine's inner parts, and not too long."""
     for prefix in ("OCI runtime create failed: ", "failed to create shim: ", "Error response from daemon: "):
         text = text.replace(prefix, "")
+    text = re.sub(r"/\S*/overlay2/\S*/(merged|diff)(?=/)", "", text)  # where the engine has the image
     text = re.sub(r"container_linux\.go:\d+: |process_linux\.go:\d+: |rootfs_linux\.go:\d+: |: unknown$", "", text)
     return text if len(text) <= limit else f"{text[: limit - 1]}…"

@@ -22,7 +22,7 @@ from headway.logs import get_logger
 from headway.model.reasons import EndWord
 
 from ..ports import RuntimeRefused
-from .docker_errors import text_of
+from .docker_errors import of_image, text_of
 from .docker_options import WorkerIdentity, container_name
 
 log = get_logger(__name__)
@@ -88,7 +88,13 @@ class ImagePlaces:
             "HostConfig": {"NetworkMode": "none", "LogConfig": {"Type": "none"}},
         }
         name = container_name(self._identity.cluster, f"probe-{secrets.token_hex(8)}")
-        return str(api.create_container_from_config(config, name)["Id"])  # type: ignore[no-untyped-call]
+        try:
+            return str(api.create_container_from_config(config, name)["Id"])  # type: ignore[no-untyped-call]
+        except APIError as error:
+            refusal = of_image(error, image=image)
+            if refusal is None:
+                raise
+            raise refusal from error
 
     def _remove_left_over(self, api: APIClient) -> None:
         """Of a Worker that was killed while it looked."""

@@ -8,7 +8,7 @@ from docker.errors import APIError
 
 from headway.model.reasons import EndWord
 from worker.runtime.docker import container_facts
-from worker.runtime.docker_errors import engine_in_trouble, pull_refusal, start_refusal
+from worker.runtime.docker_errors import engine_in_trouble, of_image, pull_refusal, start_refusal
 
 
 def an_error(status: int, text: str) -> APIError:
@@ -110,3 +110,26 @@ def test_an_image_of_too_many_layers_is_no_fault_of_a_registry() -> None:
     refusal = pull_refusal("failed to register layer: max depth exceeded", node="n1", image="x")
     assert (refusal.word, refusal.elsewhere) == (EndWord.IMAGE_BAD, False)
     assert "Squash it" in refusal.message
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "of_the_image"),
+    [
+        (500, "cannot mount volume over existing file, file exists /d/overlay2/0a/merged/etc/hosts", True),
+        (400, "invalid volume specification: 'data'", True),
+        (500, "max depth exceeded", True),
+        (500, "write /var/lib/docker/x: no space left on device", False),
+        (500, "open /x: too many open files", False),
+        (500, "context deadline exceeded", False),
+        (503, "shutting down", False),
+        (404, "No such image: sha256:1", False),
+        (409, "removal of container abc is already in progress", False),
+    ],
+)
+def test_a_container_of_the_image_alone_tells_whose_fault_it_is(status: int, text: str, of_the_image: bool) -> None:
+    """A volume over a file was tried again every fifteen seconds, for ever."""
+    refusal = of_image(an_error(status, text), image="x")
+    assert (refusal is not None) is of_the_image
+    if refusal is not None:
+        assert refusal.word is EndWord.IMAGE_BAD
+        assert "overlay2" not in refusal.message

@@ -10,6 +10,7 @@ import pytest
 from docker import APIClient
 
 from headway.model.reasons import EndWord
+from tests.unit.worker.runtime.test_docker_errors import an_error
 from worker.ports import RuntimeRefused
 from worker.runtime.docker_options import WorkerIdentity
 from worker.runtime.docker_places import ImagePlaces
@@ -196,3 +197,11 @@ def test_a_known_image_waits_for_no_other() -> None:
     assert check(Api({}), places=places) == ""
     with places._lock:
         assert check(Api({}), places=places) == ""
+
+
+def test_an_image_of_which_the_engine_makes_no_container_is_bad() -> None:
+    class Refusing(Api):
+        def create_container_from_config(self, config: dict[str, Any], name: str) -> dict[str, str]:
+            raise an_error(500, "cannot mount volume over existing file, file exists /etc/hosts")
+
+    assert "file exists /etc/hosts" in check(Refusing({}))
