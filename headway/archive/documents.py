@@ -87,8 +87,11 @@ class _Twice(ValueError):
 def _object(pairs: list[tuple[str, Any]]) -> JsonObject:
     found = JsonObject(pairs)
     if len(found) != len(pairs):
-        left = set(found)
-        raise _Twice(next(key for key, _ in pairs if key not in left or left.remove(key)))
+        met: set[str] = set()
+        for key, _ in pairs:
+            if key in met:
+                raise _Twice(key)
+            met.add(key)
     seen: set[str] = set()
     for key in found:
         folded = key.casefold()

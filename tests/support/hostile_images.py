@@ -336,7 +336,8 @@ class Trial:
         client = self._engine.client()
         try:
             image = TinyImage(hostile.image.layers, hostile.image.config, (name,))
-            for answer in client.api.load_image(docker_save(image)):
+            answers = client.api.load_image(docker_save(image))  # type: ignore[no-untyped-call]
+            for answer in answers:
                 if "error" in answer:
                     raise _NotTaken("the engine takes no such image")
         finally:
