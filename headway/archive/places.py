@@ -183,7 +183,7 @@ def problem_of_layers(layers: Iterable[PlacesOfLayer]) -> str:
         for path in ways(place):
             kind, link = names.get(path.lstrip("/"), _NOTHING)
             target = plain(posixpath.join("/", posixpath.dirname(path), link))
-            if kind is MemberKind.SYMLINK and leads_into_mounts(target + place[len(path) :]):
+            if kind is MemberKind.SYMLINK and (target == path or leads_into_mounts(target + place[len(path) :])):
                 return problem_of_link(path, link, place)
             if path == place and kind is MemberKind.DIR:
                 return problem_of_folder(path)

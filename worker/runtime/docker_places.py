@@ -33,6 +33,7 @@ _FOLDER, _LINK = 1 << 31, 1 << 27
 _NO_FILE = sum(1 << bit for bit in (31, 27, 26, 25, 24, 21, 19))
 _MOST_IMAGES = 10_000
 _HOPS = 40
+_RING = "too many "  # links in a path, or levels of them
 _NONE: frozenset[str] = frozenset()
 
 
@@ -146,7 +147,7 @@ class _Look:
             if found["mode"] & _LINK:
                 # The engine's answer has followed all links. What lies behind one is judged by where it leads.
                 target = str(found.get("linkTarget", ""))
-                if places.leads_into_mounts(target + place[len(path) :]):
+                if target == path or places.leads_into_mounts(target + place[len(path) :]):
                     return places.problem_of_link(path, target, place)
             elif path == place and found["mode"] & _FOLDER:
                 return places.problem_of_folder(path)
@@ -196,6 +197,18 @@ def _stat(api: APIClient, probe: str, path: str) -> dict[str, Any] | None:
     answer = client.head(client._url("/containers/{0}/archive", probe), params={"path": path}, timeout=client.timeout)
     if answer.status_code == 404:
         return None
+    if answer.status_code >= 500 and _is_ring(client, probe, path):
+        return {"mode": _LINK, "linkTarget": path}
     client._raise_for_status(answer)
     found: dict[str, Any] = json.loads(base64.b64decode(answer.headers["X-Docker-Container-Path-Stat"]))
     return found
+
+
+def _is_ring(client: Any, probe: str, path: str) -> bool:
+    """Whether the engine can't tell because links lead in a ring. Only another call has its words."""
+    url = client._url("/containers/{0}/archive", probe)
+    answer = client.get(url, params={"path": path}, timeout=client.timeout, stream=True)
+    try:
+        return answer.status_code >= 500 and _RING in answer.text
+    finally:
+        answer.close()

@@ -38,6 +38,7 @@ REFUSED: dict[str, tuple[Layers, str]] = {
     "hosts in the home": ([[Entry("etc/hosts", link_to="../root/nfs/hosts")]], "/etc/hosts is a link"),
     "etc in the home": ([[Entry("etc", link_to="/root/nfs")]], "/etc is a link"),
     "a folder for a file": ([[Entry("etc/hosts/x", b"")]], "/etc/hosts is a folder"),
+    "hosts that are themselves": ([[Entry("etc/hosts", link_to="hosts")]], "/etc/hosts is a link to 'hosts'"),
     "a folder for a table": ([[Entry("etc/passwd/x", b"")]], "/etc/passwd is no file"),
     "a table in the home": ([[Entry("etc/group", link_to="/root/nfs/group")]], "/etc/group is a link"),
     "a table that is itself": ([[Entry("etc/passwd", link_to="passwd")]], "/etc/passwd is a link to '/etc/passwd'"),

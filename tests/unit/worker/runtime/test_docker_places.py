@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 from docker import APIClient
+from docker.errors import APIError
 
 from headway.model.reasons import EndWord
 from tests.unit.worker.runtime.test_docker_errors import an_error
@@ -16,16 +17,22 @@ from worker.runtime.docker_options import WorkerIdentity
 from worker.runtime.docker_places import ImagePlaces
 
 FOLDER, LINK, FILE = 1 << 31, 1 << 27, 0o644
+RING, BROKEN = (0, "ring"), (0, "broken")
 
 
 class Answer:
     """Of the engine about one path."""
 
     def __init__(self, found: tuple[int, str] | None) -> None:
-        self.status_code = 404 if found is None else 200
+        self.status_code = 404 if found is None else 500 if found in (RING, BROKEN) else 200
+        self.text = '{"message":"evalSymlinksInScope: too many links in /x"}' if found == RING else '{"message":"no"}'
         mode, target = found or (0, "")
         text = json.dumps({"name": "x", "mode": mode, "linkTarget": target}).encode()
+        self.closed = False
         self.headers = {"X-Docker-Container-Path-Stat": base64.b64encode(text).decode()}
+
+    def close(self) -> None:
+        self.closed = True
 
 
 class Api:
@@ -55,11 +62,15 @@ class Api:
     def head(self, url: str, *, params: dict[str, str], timeout: float) -> Answer:
         return Answer(self.there.get(params["path"]))
 
+    def get(self, url: str, *, params: dict[str, str], timeout: float, stream: bool) -> Answer:
+        return Answer(self.there.get(params["path"]))
+
     def _url(self, text: str, container: str) -> str:
         return text.format(container)
 
     def _raise_for_status(self, answer: Answer) -> None:
-        assert answer.status_code == 200
+        if answer.status_code != 200:
+            raise an_error(answer.status_code, "no")
 
 
 def check(api: Api, *mounts: str, places: ImagePlaces | None = None) -> str:
@@ -100,6 +111,10 @@ def check(api: Api, *mounts: str, places: ImagePlaces | None = None) -> str:
         ({"/etc": (FOLDER, ""), "/etc/passwd": (LINK, "/p"), "/p": (1 << 25, "")}, "/etc/passwd is a link to '/p'"),
         ({"/etc": (FOLDER, ""), "/etc/passwd": (LINK, "/p"), "/p": (FILE, "")}, ""),
         ({"/etc": (LINK, "/e"), "/e": (FOLDER, ""), "/e/passwd": (FOLDER, "")}, "/etc/passwd is a link to '/e/passwd'"),
+        ({"/root": (FOLDER, ""), "/root/nfs": RING}, "/root/nfs is a link to '/root/nfs'"),
+        ({"/root": RING}, "/root is a link to '/root'"),
+        ({"/etc": (FOLDER, ""), "/etc/hosts": RING}, "/etc/hosts is a link to '/etc/hosts'"),
+        ({"/etc": (FOLDER, ""), "/etc/group": RING}, "/etc/group is a link to 'itself'"),
         ({}, ""),
     ],
 )
@@ -205,3 +220,8 @@ def test_an_image_of_which_the_engine_makes_no_container_is_bad() -> None:
             raise an_error(500, "cannot mount volume over existing file, file exists /etc/hosts")
 
     assert "file exists /etc/hosts" in check(Refusing({}))
+
+
+def test_an_engine_that_can_not_tell_blames_no_image() -> None:
+    with pytest.raises(APIError):
+        check(Api({"/root": BROKEN}))
