@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
-from collections.abc import AsyncIterator
+import subprocess
+import tempfile
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 
 from tests.contracts.subjects import DockerSubject
 from tests.support.dockerd import Engine
+from tests.support.images import static_program
 from tests.support.waiting import eventually
 from tests.support.worker_rig import an_attempt
 from worker.ports import StartOrder
@@ -112,35 +114,65 @@ async def test_shared_files_are_unchangeable(
         assert (tmp_path / folder / "x").stat().st_uid == 0
 
 
+async def test_the_same_changes_work_where_the_account_may_write(subject: DockerSubject, tmp_path: Path) -> None:
+    """So the ones above fail by the binds, and not by the script."""
+    order = await _order(subject, tmp_path)
+    args = ("/bin/sh", "-c", _CHANGES.replace("cat $0/x", "true"), "/root/nfs")
+    order = replace(order, spec=replace(order.spec, args=args))
+    await subject.runtime.start(order)
+    printed = await _printed(subject, order)
+    assert "worked: sh -c echo changed > x\n" in printed
+    assert "worked: mkdir folder\n" in printed
+    assert "mount" not in printed
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder on the way to which everybody may go."""
+    with tempfile.TemporaryDirectory(prefix="hw") as folder:
+        Path(folder).chmod(0o755)
+        assert not os.statvfs(folder).f_flag & os.ST_NOSUID, "this test needs a folder for set-uid files"
+        yield Path(folder)
+
+
+def _put(folder: Path) -> Path:
+    """A set-uid program of root's that writes a file as who it becomes."""
+    target = folder / "rights"
+    shutil.copyfile(static_program(), target)
+    os.chown(target, 0, 0)
+    target.chmod(0o6755)
+    return target
+
+
+def test_the_set_uid_program_is_root_outside_of_containers(open_folder: Path) -> None:
+    """So the one below fails by no-new-privileges, and not by the program."""
+    command = [_put(open_folder), "write", open_folder / "by-root"]
+    assert subprocess.run(command, user=ACCOUNT, group=ACCOUNT, extra_groups=[], check=False).returncode == 0
+    assert (open_folder / "by-root").stat().st_uid == 0
+
+
 async def test_a_set_uid_file_counts_on_no_bind(subject: DockerSubject, tmp_path: Path) -> None:
     """A root task may have left one on the mount. Engines drop `nosuid` from read-only binds."""
     order = await _order(subject, tmp_path)
-    program = tmp_path / "program"
-    shutil.copyfile("/bin/busybox", program)
-
-    def put(folder: Path) -> None:
-        target = folder / "rights"
-        shutil.copyfile(program, target)
-        os.chown(target, 0, 0)
-        target.chmod(0o6755)
-
     for folder in ("home", "code", "mnist"):
-        put(tmp_path / folder)
+        _put(tmp_path / folder)
     script = """
         box=${HEADWAY_ATTEMPT_DIR%/attempt}
         for place in /root/nfs /root/code /root/datasets/mnist $HEADWAY_ATTEMPT_DIR $box; do
-            while [ ! -e $place/rights ]; do sleep 0.05; done
-            status=$($place/rights grep NoNewPrivs /proc/self/status)
-            echo ${place##*/} $($place/rights id -u) $($place/rights id -g) $status
+            while [ ! -e $place/ready ]; do sleep 0.05; done
+            $place/rights write /tmp/file && echo it runs in ${place##*/}
+            $place/rights write /etc/by-root 2>/dev/null && echo it is root in ${place##*/}
         done
+        true
     """
     place = order.spec.place
     env = {"PATH": "/bin", "HEADWAY_ATTEMPT_DIR": f"{place}/attempt"}
-    order = replace(order, spec=replace(order.spec, args=("/bin/sh", "-ec", script), env=env))
+    order = replace(order, spec=replace(order.spec, args=("/bin/sh", "-c", script), env=env))
     await subject.runtime.start(order)
     box = subject.runtime.box(order.attempt)
-    await asyncio.to_thread(put, box.attempt)
-    await asyncio.to_thread(put, box.root)
-    lines = (await _printed(subject, order)).splitlines()
-    assert [line.split()[0] for line in lines] == ["nfs", "code", "mnist", "attempt", place.lstrip("/")]
-    assert {tuple(line.split()[1:]) for line in lines} == {(str(ACCOUNT), str(ACCOUNT), "NoNewPrivs:", "1")}
+    for folder in (box.attempt, box.root):
+        _put(folder)
+    for folder in (tmp_path / "home", tmp_path / "code", tmp_path / "mnist", box.attempt, box.root):
+        (folder / "ready").write_text("")
+    names = ["nfs", "code", "mnist", "attempt", place.lstrip("/")]
+    assert (await _printed(subject, order)).splitlines() == [f"it runs in {name}" for name in names]
