@@ -82,6 +82,7 @@ def test_only_known_folders_are_mounted() -> None:
         "/root/nfs": ("/mnt/homes/ann", False),
         "/root/datasets/mnist": ("/mnt/datasets/mnist/1", True),
     }
+    assert mounts(code=Path("/mnt/code/1"))["/root/code"] == ("/mnt/code/1", True)
     assert mounts(drop_caps=False, home=None) == {
         "/headway-1": (box, True),
         "/headway-1/run": (f"{box}/run", False),
