@@ -190,7 +190,25 @@ def test_all_mistakes_come_at_once_and_name_their_variable(loaded: Load) -> None
         ("cluster.lease_stop_s = 100", "lease_s - lease_stop_s must be more than two heartbeats"),
         ('httpserver.bind = "0.0.0.0"', "set tls_cert and tls_key, or name the proxy"),
         ('httpserver.tls_cert = "/c"', "set both or neither"),
-        ('worker.bind = "0.0.0.0:7004"', "must say how the others reach this machine"),
+        (
+            'cluster.insecure_network = true\nworker.bind = "0.0.0.0:7004"',
+            "must say how the others reach this machine",
+        ),
+        *(
+            (f'{key} = "10.0.0.1:7009"', "is 10.0.0.1:7009, which other machines can reach: gRPC is plain text")
+            for key in (
+                "job_manager.bind",
+                "task_manager.bind",
+                "resource_manager.bind",
+                "worker.bind",
+                "httpserver.grpc_bind",
+            )
+        ),
+        ('job_manager.bind = "[::]:7001"', "set [cluster] insecure_network = true"),
+        (
+            'job_manager.bind = "head:7001"\ntask_manager.bind = "0.0.0.0:7002"',
+            "[job_manager] bind is head:7001, which other machines can reach, like task_manager.bind: gRPC",
+        ),
         ("resource_manager.suspect_after_s = 5", "must be at least two polls"),
         ("resource_manager.down_after_s = 30", "must be above suspect_after_s"),
         ('worker.pull_limit_s = "1h"', "must be below task_manager.start_limit_s"),
@@ -223,7 +241,8 @@ def test_what_does_not_go_together_is_refused(loaded: Load, text: str, want: str
         'httpserver.bind = "::"\nhttpserver.tls_cert = "/c"\nhttpserver.tls_key = "/k"',
         'httpserver.bind = "127.0.0.2"',
         'httpserver.bind = "localhost"',
-        'worker.bind = "0.0.0.0:7004"\nworker.address = "gpu-1:7004"',
+        'cluster.insecure_network = true\nworker.bind = "0.0.0.0:7004"\nworker.address = "gpu-1:7004"',
+        'cluster.insecure_network = true\njob_manager.bind = "10.0.0.1:7001"\ntask_manager.bind = "[::]:7002"',
         'task_manager.bind = "[::1]:7002"',
         'task_manager.limits.min_timeout = "1m"\ntask_manager.limits.max_timeout = {0 = "1m", 8 = "7d"}',
         'task_manager.limits.min_timeout = "2m"\ntask_manager.limits.short_reserve.above = "1m"',  # there is none
