@@ -24,13 +24,13 @@ from .cluster.queue_and_nodes import QueueAndNodes
 from .cluster.usage import UsageReports
 from .code.service import CodeLimits, CodeSnapshots
 from .datasets.build import build as build_datasets
-from .files.account_removal import AccountRemoval
 from .files.homes import Homes
 from .files.quotas import SpaceQuotas
 from .files.service import Files
 from .files.trash import Trash
 from .files.upload_target import FileUploadTarget
 from .jobs.account_jobs import AccountJobs
+from .jobs.account_removal import AccountRemoval
 from .jobs.job_file_process import JobFileProcess
 from .jobs.service import Jobs
 from .jobs.submit import Submit

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from .cluster.usage import UsageReports
     from .code.service import CodeSnapshots
     from .datasets.service import Datasets
-    from .files.account_removal import AccountRemoval
     from .files.homes import Homes
     from .files.quotas import SpaceQuotas
     from .files.service import Files
     from .files.trash import Trash
     from .jobs.account_jobs import AccountJobs
+    from .jobs.account_removal import AccountRemoval
     from .jobs.service import Jobs
     from .jobs.submit import Submit
     from .logs.service import Logs

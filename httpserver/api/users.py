@@ -10,7 +10,7 @@ from headway.errors import InvalidInput, Problem
 
 from .. import schemas as s
 from ..auth import views
-from ..files.account_removal import HomeFate
+from ..jobs.account_removal import HomeFate
 from .common import AnAdmin, TheParts
 
 router = APIRouter(tags=["users"])
@@ -71,7 +71,8 @@ async def remove_user(
     by: AnAdmin,
     parts: TheParts,
     home: Annotated[
-        HomeFate, Query(description="what becomes of the personal space: it stays as it is, goes to `to`, or is deleted")
+        HomeFate,
+        Query(description="what becomes of the personal space: it stays, goes to `to`, or is deleted"),
     ] = "keep",
     to: Annotated[str, Query(max_length=64, description="the account that gets the files")] = "",
 ) -> s.UserRemoved:

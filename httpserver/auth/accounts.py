@@ -328,7 +328,7 @@ class Accounts:
             self._tokens.forget(ended)
             if not after.enabled or (before.admin and not after.admin):
                 # What was begun with more rights ends; tokens that were kept open nothing, or less, from now on.
-                self.requests.end(held)
+                self.requests.end(hash for hash in held if hash not in ended)
         log.info("account.changed", name=name, changed=sorted(changes), by=by)
         return after
 

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from sqlalchemy import Connection
+
 from headway.clock import Clock
 from headway.errors import InvalidInput, NotFound, Problem, TooMany
 from headway.logs import get_logger
@@ -88,6 +90,10 @@ class Registries:
         self._hosts.close()
 
     # -- credentials ----------------------------------------------------------------------------
+
+    def drop_account(self, conn: Connection, account: str) -> None:
+        """The account is removed, inside a transaction."""
+        store.drop_account(conn, account)
 
     async def of(self, account: str) -> Sequence[StoredLogin]:
         """An account's, by registry."""

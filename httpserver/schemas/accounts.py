@@ -111,8 +111,8 @@ class UserPatch(ApiRequest):
     quota_bytes: int | None = Field(
         None, ge=-1, le=2**62, description="of the personal space; 0: no limit, -1: as configured again"
     )
-    keep_tokens: StrictBool = Field(False, description="with a new password or `enabled: false`: long-lived tokens stay")
-    cancel_jobs: StrictBool = Field(False, description="with `enabled: false`: its jobs that have not ended are cancelled")
+    keep_tokens: StrictBool = Field(False, description="with a new password or `enabled: false`: tokens stay")
+    cancel_jobs: StrictBool = Field(False, description="with `enabled: false`: its live jobs are cancelled")
 
 
 class AccountSession(ApiResponse):

@@ -1110,7 +1110,12 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        delete?: never;
+        /**
+         * Remove User
+         * @description Removes a disabled account that has no live jobs. Admins still see its jobs; name and uid are never given
+         *     again.
+         */
+        delete: operations["remove_user"];
         options?: never;
         head?: never;
         /**
@@ -1118,6 +1123,94 @@ export interface paths {
          * @description Changes what is given. The last enabled admin can't be disabled or made a plain user.
          */
         patch: operations["update_user"];
+        trace?: never;
+    };
+    "/api/v1/users/{name}/sessions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List User Sessions
+         * @description Anybody's sessions, oldest first.
+         */
+        get: operations["list_user_sessions"];
+        put?: never;
+        post?: never;
+        /**
+         * End User Sessions
+         * @description Ends all sessions of an account, and what is under way with them.
+         */
+        delete: operations["end_user_sessions"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/users/{name}/tokens": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List User Tokens
+         * @description Anybody's long-lived tokens, without their values, oldest first.
+         */
+        get: operations["list_user_tokens"];
+        put?: never;
+        post?: never;
+        /**
+         * End User Tokens
+         * @description Ends all long-lived tokens of an account, and what is under way with them.
+         */
+        delete: operations["end_user_tokens"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/users/{name}/sessions/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * End User Session
+         * @description Ends one session. Ending one that is gone already is harmless.
+         */
+        delete: operations["end_user_session"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/users/{name}/tokens/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * End User Token
+         * @description Ends one long-lived token. Ending one that is gone already is harmless.
+         */
+        delete: operations["end_user_token"];
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/api/v1/registries": {
@@ -1270,6 +1363,22 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /** AccountSession */
+        AccountSession: {
+            /** Id */
+            id: string;
+            /** Created At */
+            created_at: number;
+            /** Expires At */
+            expires_at: number | null;
+            /** Used At */
+            used_at: number | null;
+        };
+        /** AccountSessionList */
+        AccountSessionList: {
+            /** Sessions */
+            sessions: components["schemas"]["AccountSession"][];
+        };
         /** Acted */
         Acted: {
             job: components["schemas"]["Job"];
@@ -1718,6 +1827,14 @@ export interface components {
          * @enum {string}
          */
         EndWord: "exited" | "timed_out" | "out_of_memory" | "cancelled" | "skipped" | "log_limit" | "killed_outside" | "image_not_found" | "image_pull_failed" | "image_bad" | "command_not_found" | "start_failed" | "mount_unavailable" | "disk_full" | "gpu_failed" | "node_lost" | "platform_error";
+        /** Ended */
+        Ended: {
+            /**
+             * Ended
+             * @description how many sessions or tokens
+             */
+            ended: number;
+        };
         /** Extend */
         Extend: {
             /**
@@ -3989,7 +4106,8 @@ export interface components {
         };
         /**
          * UserPatch
-         * @description Only what is given changes. A new password or ``enabled: false`` ends all sessions of the account.
+         * @description Only what is given changes. A new password or ``enabled: false`` ends all sessions and tokens of the account, and
+         *     what is under way with them. ``enabled: false`` also holds its work, ``enabled: true`` releases what that held.
          */
         UserPatch: {
             /** Password */
@@ -4007,6 +4125,28 @@ export interface components {
              * @description of the personal space; 0: no limit, -1: as configured again
              */
             quota_bytes?: number | null;
+            /**
+             * Keep Tokens
+             * @description with a new password or `enabled: false`: tokens stay
+             * @default false
+             */
+            keep_tokens: boolean;
+            /**
+             * Cancel Jobs
+             * @description with `enabled: false`: its live jobs are cancelled
+             * @default false
+             */
+            cancel_jobs: boolean;
+        };
+        /** UserRemoved */
+        UserRemoved: {
+            /** Name */
+            name: string;
+            /**
+             * Home
+             * @description the folder in the other's space that the files are in now; empty: not handed over
+             */
+            home: string;
         };
         /**
          * Wait
@@ -6641,6 +6781,42 @@ export interface operations {
             };
         };
     };
+    remove_user: {
+        parameters: {
+            query?: {
+                /** @description what becomes of the personal space: it stays, goes to `to`, or is deleted */
+                home?: "keep" | "hand_over" | "delete";
+                /** @description the account that gets the files */
+                to?: string;
+            };
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UserRemoved"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     update_user: {
         parameters: {
             query?: never;
@@ -6663,6 +6839,194 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["User"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_user_sessions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccountSessionList"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    end_user_sessions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Ended"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_user_tokens: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TokenList"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    end_user_tokens: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Ended"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    end_user_session: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Ended"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    end_user_token: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Ended"];
                 };
             };
             /** @description What is wrong, as RFC 9457 problem details */

@@ -11,9 +11,9 @@ from headway.mount import Layout, MountKind, MountProbe
 
 from ..auth.accounts import Accounts
 from ..auth.model import Account
-from ..jobs.account_jobs import AccountJobs
-from . import home_end
-from .homes import Homes
+from ..files import home_end
+from ..files.homes import Homes
+from .account_jobs import AccountJobs
 
 log = get_logger(__name__)
 
@@ -23,9 +23,7 @@ HomeFate = Literal["keep", "hand_over", "delete"]
 class AccountRemoval:
     """See the module."""
 
-    def __init__(
-        self, accounts: Accounts, jobs: AccountJobs, homes: Homes, layout: Layout, mount: MountProbe
-    ) -> None:
+    def __init__(self, accounts: Accounts, jobs: AccountJobs, homes: Homes, layout: Layout, mount: MountProbe) -> None:
         self._accounts = accounts
         self._jobs = jobs
         self._homes = homes
