@@ -15,6 +15,7 @@ from headway.errors import HeadwayError, NotSignedIn, TooLarge
 from headway.logs import bound, get_logger
 
 from ..api.common import COOKIE
+from ..auth.sign_in_limits import is_loopback
 from ..http import origin, problems
 from ..parts import Parts
 from ..uploads import tus
@@ -85,6 +86,7 @@ class _Request:
         self._began = time.perf_counter()
         self._hash = ""  # of the session or token that it came with
         self._over = False  # that one has ended meanwhile
+        self._reads_no_more = False  # and its account is shut out
         self._whole: asyncio.Timeout | None = None  # runs out when the request is to be cut
         self._pause: asyncio.Timeout | None = None  # of the body
 
@@ -125,14 +127,17 @@ class _Request:
                 raise
             raise _over() from None
 
-    def _end(self) -> None:
-        """The session or token has ended. A stream is cut at once and no more is read, but what changes something is
-        done to its end, since half of it would be worse."""
+    def _end(self, shut_out: bool) -> None:
+        """The session or token has ended. A stream is cut at once.
+
+        What changes something is done to its end, since half of it would be worse. Who is shut out sends no more of it.
+        """
         self._over = True
+        self._reads_no_more |= shut_out
         now = asyncio.get_running_loop().time()
         if self._started and self._whole is not None:
             self._whole.reschedule(now)
-        elif self._pause is not None:
+        elif shut_out and self._pause is not None:
             self._pause.reschedule(now)
 
     # -- before the route -----------------------------------------------------------------------
@@ -150,7 +155,8 @@ class _Request:
             trusted=settings.trusted_proxies,
         )
         scope["headway.client"] = found.client
-        scope["headway.secure"] = found.secure
+        # Behind a proxy a cookie never goes over a line that is not encrypted.
+        scope["headway.secure"] = found.secure or bool(settings.trusted_proxies)
         path, method = scope["path"], scope["method"]
         health = path in ("/healthz", "/readyz", "/metrics")
         if not health and not origin.host_allowed(found.host, settings.hosts):
@@ -158,6 +164,11 @@ class _Request:
                 f"Headway runs at {settings.where} and is not open under the name `{origin.host_name(found.host)}`. "
                 "On that machine open its own address; from elsewhere make a tunnel (ssh -L 8080:127.0.0.1:8080 …), "
                 "or let an admin set `bind` with TLS or `behind_proxy` in headway.toml."
+            )
+        if not health and self._is_plain(found):
+            raise problems.NotByProxy(
+                f"Headway takes no unencrypted calls but its proxy's: open {settings.where}. If this came through the "
+                "proxy, it must send `X-Forwarded-For` and `X-Forwarded-Proto: https` and be named in `behind_proxy`."
             )
         if "\n" in path:
             # File names may hold line breaks, and the router's patterns stop at them. Whoever needs the exact name
@@ -167,6 +178,12 @@ class _Request:
         self._check_length()
         if path.startswith(API + "/"):
             self._identify(found, (method, path) in _OPEN)
+
+    def _is_plain(self, found: origin.Origin) -> bool:
+        """Whether it came in plain text over a network. What programs of this machine send never leaves it."""
+        if not self._parts.settings.trusted_proxies or found.secure:
+            return False
+        return found.proxied or not is_loopback((self._scope.get("client") or ("",))[0])
 
     def _identify(self, found: origin.Origin, open_to_all: bool) -> None:
         scope, headers = self._scope, self._headers
@@ -193,7 +210,7 @@ class _Request:
             scope["headway.token"] = secret
             self._hash = known.hash
             if by_cookie and known.renewed_until is not None:
-                self._cookie = _set_cookie(secret, self._parts.settings.session_s, secure=found.secure)
+                self._cookie = _set_cookie(secret, self._parts.settings.session_s, secure=scope["headway.secure"])
 
     def _refuse_foreign_pages(self, found: origin.Origin, *, by_cookie: bool) -> None:
         headers = self._headers
@@ -242,7 +259,7 @@ class _Request:
 
     async def _counted(self) -> Message:
         if self._more:
-            if self._over:
+            if self._reads_no_more:
                 self._unread = _over()
                 raise self._unread
             try:
@@ -250,7 +267,7 @@ class _Request:
                     message = await self._receive()
             except TimeoutError:
                 slow = problems.TooSlow(f"No more of the body has come for {BODY_PAUSE_S:g} s.")
-                self._unread = _over() if self._over else slow
+                self._unread = _over() if self._reads_no_more else slow
                 raise self._unread from None
             finally:
                 self._pause = None

@@ -214,7 +214,7 @@ class Accounts:
         Raises:
             NotFound: no such account.
         """
-        ended = await self._tokens.end(self._get(name).name, kind, id)
+        ended = await self._tokens.end(self._get(name).name, kind, id, shut_out=True)
         log.info("account.ended", name=name, kind=kind, id=id, ended=ended, by=by)
         return ended
 
@@ -325,10 +325,10 @@ class Accounts:
             self._accounts[name] = after
             if stored is not None:
                 self._hashes[name] = stored
-            self._tokens.forget(ended)
+            self._tokens.forget(ended, shut_out=True)
             if not after.enabled or (before.admin and not after.admin):
                 # What was begun with more rights ends; tokens that were kept open nothing, or less, from now on.
-                self.requests.end(hash for hash in held if hash not in ended)
+                self.requests.end([hash for hash in held if hash not in ended], shut_out=True)
         log.info("account.changed", name=name, changed=sorted(changes), by=by)
         return after
 
@@ -368,7 +368,7 @@ class Accounts:
             del self._accounts[name], self._hashes[name]
             self._removed[name] = account
             self._known.forget(name)
-            self._tokens.forget(ended)
+            self._tokens.forget(ended, shut_out=True)
         log.info("account.removed", name=name, uid=account.uid, by=by)
 
     async def change_password(self, account: Account, current: str, new: str, *, keep_token: str) -> None:

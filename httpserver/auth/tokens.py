@@ -69,7 +69,7 @@ class Tokens:
             await self._clock.sleep(_LOOK_S)
             now = self._clock.now()
             known = ((hash, self._tokens.get(hash)) for hash in self.requests.hashes())
-            self.requests.end([hash for hash, token in known if token is None or not token.live(now)])
+            self.requests.end([hash for hash, token in known if token is None or not token.live(now)], shut_out=False)
 
     # -- making ---------------------------------------------------------------------------------
 
@@ -87,7 +87,7 @@ class Tokens:
 
         async with self._changing:
             await self._db.write(work)
-            self.forget(surplus)
+            self.forget(surplus, shut_out=False)
             self._tokens[token.hash] = token
         return secret, expires_at
 
@@ -144,8 +144,13 @@ class Tokens:
 
     # -- ending ---------------------------------------------------------------------------------
 
-    async def end(self, account: str, kind: Kind, id: str | None = None, *, but: str = "") -> int:
-        """Ends one of the account's sessions or tokens, or all of them but that of the hash ``but``; how many."""
+    async def end(
+        self, account: str, kind: Kind, id: str | None = None, *, but: str = "", shut_out: bool = False
+    ) -> int:
+        """Ends one of the account's sessions or tokens, or all of them but that of the hash ``but``; how many.
+
+        ``shut_out``: somebody else wants it, so uploads under way end, too.
+        """
         hashes = [
             t.hash
             for t in self._tokens.values()
@@ -154,14 +159,14 @@ class Tokens:
         if hashes:
             async with self._changing:
                 await self._db.write(lambda conn: drop(conn, hashes))
-                self.forget(hashes)
+                self.forget(hashes, shut_out=shut_out)
         return len(hashes)
 
-    def forget(self, hashes: Collection[str]) -> None:
+    def forget(self, hashes: Collection[str], *, shut_out: bool) -> None:
         """These are gone from the database: requests that came with them end too."""
         for hash in hashes:
             self._tokens.pop(hash, None)
-        self.requests.end(hashes)
+        self.requests.end(hashes, shut_out=shut_out)
 
     def _surplus_sessions(self, account: str) -> list[str]:
         own = sorted((t for t in self._tokens.values() if t.account == account and t.session), key=_last_used)

@@ -101,6 +101,10 @@ def test_every_value_says_where_it_came_from(write: Write) -> None:
         ("cluster.lease_s = 0", "[cluster] lease_s must be above 0."),
         ('cluster.lease_s = "5 parsecs"', "[cluster] lease_s can't be taken:"),
         ('task_manager.bind = "7002"', "[task_manager] bind must be HOST:PORT, such as 127.0.0.1:7001, and not"),
+        *(
+            (f'httpserver.behind_proxy = ["{wide}"]', "must name the proxies themselves")
+            for wide in ("0.0.0.0/0", "::/0", "0.0.0.0/1", "10.0.0.0/8", "2001:db8::/32")
+        ),
         ('httpserver.behind_proxy = ["nginx"]', "[httpserver] behind_proxy must be IP addresses or networks"),
         ('worker.node_id = "../x"', "[worker] node_id must be small letters"),
         ("task_manager.limits.max_timeout = 5", "[task_manager.limits] max_timeout must be a text with a unit"),

@@ -124,13 +124,13 @@ async def test_what_is_under_way_ends_with_its_session_but_for_who_ends_it(accou
     there = asyncio.Event()
 
     async def another() -> None:
-        with accounts.requests.entered(known.hash, lambda: ended.append("another")):
+        with accounts.requests.entered(known.hash, lambda shut_out: ended.append("another")):
             there.set()
             await asyncio.Event().wait()
 
     waiting = asyncio.create_task(another())
     await there.wait()
-    with accounts.requests.entered(known.hash, lambda: ended.append("the asking one")):
+    with accounts.requests.entered(known.hash, lambda shut_out: ended.append("the asking one")):
         await accounts.update("ann", {"enabled": False}, by="ann2")
     assert ended == ["another"]
     waiting.cancel()
@@ -142,7 +142,7 @@ async def test_who_is_no_admin_any_more_sees_no_more_with_what_was_begun_as_one(
     known = accounts.who((await accounts.open_session("ann")).token)
     assert known is not None
     ended: list[str] = []
-    with accounts.requests.entered(known.hash, lambda: ended.append("it")):
+    with accounts.requests.entered(known.hash, lambda shut_out: ended.append("it")):
         await asyncio.create_task(accounts.update("ann", {"admin": False}, by="bob"))
     assert ended == ["it"]
 
@@ -156,7 +156,7 @@ async def test_a_request_ends_with_its_tokens_time(accounts: Accounts, clock: Fa
     looking = asyncio.create_task(accounts.run())
 
     async def reading() -> None:
-        with accounts.requests.entered(known.hash, lambda: ended.append("it")):
+        with accounts.requests.entered(known.hash, lambda shut_out: ended.append("it")):
             await asyncio.Event().wait()
 
     read = asyncio.create_task(reading())

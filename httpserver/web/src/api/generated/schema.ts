@@ -2411,8 +2411,8 @@ export interface components {
             version: 1;
             /** Name */
             name: string;
-            priority?: components["schemas"]["Priority"] | null;
-            defaults?: components["schemas"]["JobFileDefaults"] | null;
+            priority?: components["schemas"]["Priority"];
+            defaults?: components["schemas"]["JobFileDefaults"];
             /** Tasks */
             tasks: components["schemas"]["JobFileTask"][];
         };
@@ -2422,39 +2422,41 @@ export interface components {
              * Image
              * @description `NAME`, `NAME:TAG`, `GROUP/NAME:TAG`, `HOST:PORT/NAME:TAG`, `NAME@sha256:DIGEST`; required here or in defaults
              */
-            image?: string | null;
+            image?: string;
             /**
              * Command
              * @description text: a script; a list: a program and its arguments; required here or in defaults
              */
-            command?: string | string[] | null;
+            command?: string | string[];
             /**
              * Shell
              * @description for a text only. `sh`: `/bin/sh -e`; `bash`: `bash -e -o pipefail`; default: `sh`
+             * @enum {string}
              */
-            shell?: ("sh" | "bash") | null;
+            shell?: "sh" | "bash";
             /**
              * Entrypoint
              * @description `replace`: `command` stands for the image's ENTRYPOINT and CMD. `image`: ENTRYPOINT is kept and `command` is its arguments; default: `replace`
+             * @enum {string}
              */
-            entrypoint?: ("replace" | "image") | null;
+            entrypoint?: "replace" | "image";
             /**
              * Env
              * @description a mapping of names to texts; default: none
              */
             env?: {
                 [key: string]: string;
-            } | null;
+            };
             /**
              * Working Dir
              * @description an absolute path; made if it isn't there; default: `/root/code` where there is `code`, else the image's
              */
-            working_dir?: string | null;
+            working_dir?: string;
             /**
              * Code
              * @description the digest of a snapshot of code (`sha256:` and 64 hex digits), seen read-only at `/root/code`; `headway submit --code DIR` makes the snapshot (`POST /code`) and fills this in for every task that names none; default: none
              */
-            code?: string | null;
+            code?: string;
             /**
              * Datasets
              * @description datasets, mounted read-only at `/root/datasets/NAME`: `NAME` is the newest version when the job is submitted, `NAME@VERSION` exactly that one; each name once; default: none
@@ -2465,50 +2467,53 @@ export interface components {
              *       "mnist@2"
              *     ]
              */
-            datasets?: string[] | null;
+            datasets?: string[];
             /** @description what one run is given of a machine */
-            resources?: components["schemas"]["JobFileResources"] | null;
+            resources?: components["schemas"]["JobFileResources"];
             /**
              * Timeout
              * @description how long one run may take; counts from the start of your program, waiting is free. The shorter, the sooner it starts. `headway submit --dry-run` tells what your past runs took, and `headway extend ID/TASK 30m` gives a running task more; required here or in defaults
              * @example 30m
              */
-            timeout?: string | null;
+            timeout?: string;
             /**
              * Grace
              * @description time between TERM and KILL, up to `1h`; default: `10s`
              */
-            grace?: string | null;
+            grace?: string;
             /**
              * Retries
              * @description 0 to 20 further runs after a failure of your own program (faults of the platform have retries of their own). `retries: 3` is at most 4 runs; default: 0
              */
-            retries?: number | null;
+            retries?: number;
             /**
              * User
              * @description `account`: your uid and gid. `image`: as the image says, where an admin allows it; default: `account`
+             * @enum {string}
              */
-            user?: ("account" | "image") | null;
+            user?: "account" | "image";
             /**
              * Network
              * @description `outgoing`, or `none`; default: `outgoing`
+             * @enum {string}
              */
-            network?: ("outgoing" | "none") | null;
+            network?: "outgoing" | "none";
             /**
              * Output Path
              * @description a folder of your personal space where stdout and stderr are also put; relative, without `..`; default: none
              */
-            output_path?: string | null;
+            output_path?: string;
             /**
              * Log Limit
              * @description size of stdout and stderr together; default: `1GiB`
              */
-            log_limit?: string | null;
+            log_limit?: string;
             /**
              * Log Limit Action
              * @description past the limit: `drop` (dropped, counted and told in the log) or `kill` (the task ends); default: `drop`
+             * @enum {string}
              */
-            log_limit_action?: ("drop" | "kill") | null;
+            log_limit_action?: "drop" | "kill";
         };
         /** JobFileResources */
         JobFileResources: {
@@ -2516,33 +2521,33 @@ export interface components {
              * Cpus
              * @description more than 0, in steps of 0.01; default: 1
              */
-            cpus?: number | null;
+            cpus?: number;
             /**
              * Memory
              * @description a size, at least `6MiB`; default: `2GiB`
              * @example 4GiB
              */
-            memory?: string | null;
+            memory?: string;
             /**
              * Shm
              * @description a size, of `/dev/shm`; default: half of `memory`
              */
-            shm?: string | null;
+            shm?: string;
             /**
              * Gpus
              * @description 0 to 64; default: 0
              */
-            gpus?: number | null;
+            gpus?: number;
             /**
              * Gpu Model
              * @description a name or a list of names, any of which will do; default: any
              */
-            gpu_model?: string | string[] | null;
+            gpu_model?: string | string[];
             /**
              * Gpu Memory
              * @description a size that each of the GPUs must have at least; default: any
              */
-            gpu_memory?: string | null;
+            gpu_memory?: string;
         };
         /** JobFileTask */
         JobFileTask: {
@@ -2550,39 +2555,41 @@ export interface components {
              * Image
              * @description `NAME`, `NAME:TAG`, `GROUP/NAME:TAG`, `HOST:PORT/NAME:TAG`, `NAME@sha256:DIGEST`; required here or in defaults
              */
-            image?: string | null;
+            image?: string;
             /**
              * Command
              * @description text: a script; a list: a program and its arguments; required here or in defaults
              */
-            command?: string | string[] | null;
+            command?: string | string[];
             /**
              * Shell
              * @description for a text only. `sh`: `/bin/sh -e`; `bash`: `bash -e -o pipefail`; default: `sh`
+             * @enum {string}
              */
-            shell?: ("sh" | "bash") | null;
+            shell?: "sh" | "bash";
             /**
              * Entrypoint
              * @description `replace`: `command` stands for the image's ENTRYPOINT and CMD. `image`: ENTRYPOINT is kept and `command` is its arguments; default: `replace`
+             * @enum {string}
              */
-            entrypoint?: ("replace" | "image") | null;
+            entrypoint?: "replace" | "image";
             /**
              * Env
              * @description a mapping of names to texts; default: none
              */
             env?: {
                 [key: string]: string;
-            } | null;
+            };
             /**
              * Working Dir
              * @description an absolute path; made if it isn't there; default: `/root/code` where there is `code`, else the image's
              */
-            working_dir?: string | null;
+            working_dir?: string;
             /**
              * Code
              * @description the digest of a snapshot of code (`sha256:` and 64 hex digits), seen read-only at `/root/code`; `headway submit --code DIR` makes the snapshot (`POST /code`) and fills this in for every task that names none; default: none
              */
-            code?: string | null;
+            code?: string;
             /**
              * Datasets
              * @description datasets, mounted read-only at `/root/datasets/NAME`: `NAME` is the newest version when the job is submitted, `NAME@VERSION` exactly that one; each name once; default: none
@@ -2593,50 +2600,53 @@ export interface components {
              *       "mnist@2"
              *     ]
              */
-            datasets?: string[] | null;
+            datasets?: string[];
             /** @description what one run is given of a machine */
-            resources?: components["schemas"]["JobFileResources"] | null;
+            resources?: components["schemas"]["JobFileResources"];
             /**
              * Timeout
              * @description how long one run may take; counts from the start of your program, waiting is free. The shorter, the sooner it starts. `headway submit --dry-run` tells what your past runs took, and `headway extend ID/TASK 30m` gives a running task more; required here or in defaults
              * @example 30m
              */
-            timeout?: string | null;
+            timeout?: string;
             /**
              * Grace
              * @description time between TERM and KILL, up to `1h`; default: `10s`
              */
-            grace?: string | null;
+            grace?: string;
             /**
              * Retries
              * @description 0 to 20 further runs after a failure of your own program (faults of the platform have retries of their own). `retries: 3` is at most 4 runs; default: 0
              */
-            retries?: number | null;
+            retries?: number;
             /**
              * User
              * @description `account`: your uid and gid. `image`: as the image says, where an admin allows it; default: `account`
+             * @enum {string}
              */
-            user?: ("account" | "image") | null;
+            user?: "account" | "image";
             /**
              * Network
              * @description `outgoing`, or `none`; default: `outgoing`
+             * @enum {string}
              */
-            network?: ("outgoing" | "none") | null;
+            network?: "outgoing" | "none";
             /**
              * Output Path
              * @description a folder of your personal space where stdout and stderr are also put; relative, without `..`; default: none
              */
-            output_path?: string | null;
+            output_path?: string;
             /**
              * Log Limit
              * @description size of stdout and stderr together; default: `1GiB`
              */
-            log_limit?: string | null;
+            log_limit?: string;
             /**
              * Log Limit Action
              * @description past the limit: `drop` (dropped, counted and told in the log) or `kill` (the task ends); default: `drop`
+             * @enum {string}
              */
-            log_limit_action?: ("drop" | "kill") | null;
+            log_limit_action?: "drop" | "kill";
             /**
              * Name
              * @description letters (a-z, A-Z), digits, `.`, `_`, `-`, starting with a letter or digit, up to 63; unique in the job
@@ -2648,7 +2658,7 @@ export interface components {
              */
             needs?: string[] | {
                 [key: string]: components["schemas"]["NeedOn"];
-            } | null;
+            };
         };
         /** JobList */
         JobList: {
