@@ -32,8 +32,8 @@ Kind = Literal["session", "token"]
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
-    """One session or long-lived token."""
+class KnownToken:
+    """One session or long-lived token, as it is kept."""
 
     hash: str
     id: str
@@ -56,12 +56,12 @@ class Tokens:
         self._clock = clock
         self._changing = changing
         self._session_s = session_s
-        self._tokens: dict[str, Token] = {}
+        self._tokens: dict[str, KnownToken] = {}
         self.requests = LiveRequests()
 
     def load(self, rows: Iterable[Any]) -> None:
         """Takes what the database holds."""
-        self._tokens = {row.hash: Token(**row._mapping) for row in rows}
+        self._tokens = {row.hash: KnownToken(**row._mapping) for row in rows}
 
     async def run(self) -> None:
         """Ends requests whose session or token is over, until cancelled."""
@@ -77,7 +77,7 @@ class Tokens:
         """A new session's secret and end. ``also`` joins the transaction. The oldest one too many ends."""
         now = self._clock.now()
         secret, expires_at = new_secret(SESSION), now + self._session_s
-        token = Token(hashed(secret), secrets.token_hex(8), account, True, "", now, expires_at, None)
+        token = KnownToken(hashed(secret), secrets.token_hex(8), account, True, "", now, expires_at, None)
         surplus = self._surplus_sessions(account)
 
         def work(conn: Connection) -> None:
@@ -102,7 +102,7 @@ class Tokens:
         now = self._clock.now()
         secret = new_secret(TOKEN)
         expires_at = None if expires_in_s is None else now + expires_in_s
-        token = Token(hashed(secret), secrets.token_hex(8), account, False, name, now, expires_at, None)
+        token = KnownToken(hashed(secret), secrets.token_hex(8), account, False, name, now, expires_at, None)
         async with self._changing:
             await self._db.write(lambda conn: conn.execute(insert(table).values(**_row(token))))
             self._tokens[token.hash] = token
@@ -110,14 +110,14 @@ class Tokens:
 
     # -- looking --------------------------------------------------------------------------------
 
-    def find(self, secret: str) -> Token | None:
+    def find(self, secret: str) -> KnownToken | None:
         """The live session or token of this value."""
         if not plausible(secret):
             return None
         token = self._tokens.get(hashed(secret))
         return token if token is not None and token.live(self._clock.now()) else None
 
-    def used(self, token: Token) -> float | None:
+    def used(self, token: KnownToken) -> float | None:
         """Notes a use, and prolongs a session; until when, if it was prolonged just now."""
         now = self._clock.now()
         renew = token.session and token.expires_at is not None
@@ -182,13 +182,13 @@ def drop(conn: Connection, hashes: Collection[str]) -> None:
         conn.execute(delete(table).where(table.c.hash.in_(list(hashes))))
 
 
-def _last_used(token: Token) -> float:
+def _last_used(token: KnownToken) -> float:
     return token.used_at or token.created_at
 
 
-def _row(token: Token) -> dict[str, Any]:
-    return {name: getattr(token, name) for name in Token.__slots__}
+def _row(token: KnownToken) -> dict[str, Any]:
+    return {name: getattr(token, name) for name in KnownToken.__slots__}
 
 
-def _told(token: Token) -> StoredToken:
+def _told(token: KnownToken) -> StoredToken:
     return StoredToken(token.id, token.name, token.created_at, token.expires_at, token.used_at)

@@ -114,7 +114,7 @@ class JobFileProcess:
 
     async def _end_when_idle(self) -> None:
         await self._clock.sleep(_IDLE_S)
-        async with self._lock:
+        async with self._turns.of(""):
             await self._end()
 
     def _stop_idling(self) -> None:
