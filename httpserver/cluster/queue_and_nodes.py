@@ -41,10 +41,13 @@ class QueueAndNodes:
             "GetQueue", tm.GetQueueRequest(limit=limit, offset=offset, job_id=job_id)
         )
         found = wire.queue(reply)
-        for entry in found.entries:
-            if not may_see_all(account, entry.owner):
-                entry.waits = wire.waits_for_others(entry.waits)
-        return found
+        entries = [
+            entry
+            if may_see_all(account, entry.owner)
+            else entry.model_copy(update={"waits": wire.waits_for_others(entry.waits)})
+            for entry in found.entries
+        ]
+        return found.model_copy(update={"entries": entries})
 
     async def set_scheduling(self, wanted: scheduling.SchedulingPatch, *, by: str) -> s.Scheduling:
         """Another policy or discipline from now on; see ``scheduling``."""

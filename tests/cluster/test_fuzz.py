@@ -1,4 +1,4 @@
-"""Random and broken calls of everything: nothing answers 500 or INTERNAL. `python -m benchmarks fuzz` goes on longer."""
+"""Random and broken calls of everything: nothing answers 500 or INTERNAL. `python -m benchmarks fuzz` takes longer."""
 
 from __future__ import annotations
 
