@@ -80,7 +80,7 @@ def _filled(message: Message, chance: random.Random, depth: int = 0) -> Message:
     return message
 
 
-def _scalar(field: FieldDescriptor, chance: random.Random) -> Any:
+def _scalar(field: Any, chance: random.Random) -> Any:
     kinds = FieldDescriptor
     match field.cpp_type:
         case kinds.CPPTYPE_STRING:
@@ -100,7 +100,7 @@ def _said(channel: grpc.Channel, method: MethodDescriptor, data: bytes, token: s
     path = f"/{method.containing_service.full_name}/{method.name}"
     metadata = ((TOKEN_KEY, token.encode()),)
     asks: Any = iter([data]) if method.client_streaming else data
-    kinds = {
+    kinds: dict[tuple[bool, bool], Any] = {
         (False, False): channel.unary_unary,
         (False, True): channel.unary_stream,
         (True, False): channel.stream_unary,
@@ -108,7 +108,7 @@ def _said(channel: grpc.Channel, method: MethodDescriptor, data: bytes, token: s
     }
     call: Any = kinds[method.client_streaming, method.server_streaming](path)
     try:
-        answer = call(asks, metadata=metadata, timeout=_PATIENCE_S)
+        answer: Any = call(asks, metadata=metadata, timeout=_PATIENCE_S)
         if method.server_streaming:
             next(answer, None)
             answer.cancel()
