@@ -20,6 +20,7 @@ from .engine.events import (
     EnqueueTask,
     ExtendOrder,
     HeartbeatReceived,
+    HeldTask,
     HoldTask,
     LiveAttempt,
     NodesChanged,
@@ -64,6 +65,19 @@ def _command(message: task_manager_pb2.TaskCommand) -> TaskCommand | None:
             ages_from = convert.finite(release.submitted_at, "submitted_at")
             return ReleaseTask(convert.task_id(release.task), release.generation, message.seq, ages_from)
     return None
+
+
+def held_task(message: task_manager_pb2.HeldTask) -> HeldTask:
+    return HeldTask(
+        convert.task_id(message.task),
+        message.generation,
+        message.state,
+        message.event_seq,
+        message.attempt,
+        message.node_id,
+        message.held,
+        message.seen,
+    )
 
 
 def task(message: task_manager_pb2.EnqueueTask, seq: int = 0) -> Task:

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from headway.rpc.v1 import common_pb2 as headway_dot_rpc_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n headway/rpc/v1/job_manager.proto\x12\x0eheadway.rpc.v1\x1a\x1bheadway/rpc/v1/common.proto\"\xfe\x01\n\tJobHeader\x12&\n\x05owner\x18\x01 \x01(\x0b\x32\x17.headway.rpc.v1.Account\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12*\n\x08priority\x18\x04 \x01(\x0e\x32\x18.headway.rpc.v1.Priority\x12\x11\n\tspec_hash\x18\x05 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x06 \x01(\x08\x12\x1b\n\x13\x61llow_unsatisfiable\x18\x07 \x01(\x08\x12\x12\n\ntask_count\x18\x08 \x01(\r\x12\x12\n\ngraph_only\x18\t \x01(\x08\x12\x12\n\nknown_only\x18\n \x01(\x08\"c\n\rSubmitJobPart\x12)\n\x06header\x18\x01 \x01(\x0b\x32\x19.headway.rpc.v1.JobHeader\x12\'\n\x05tasks\x18\x02 \x03(\x0b\x32\x18.headway.rpc.v1.TaskSpec\"\x83\x01\n\x0eSubmitJobReply\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12)\n\x08problems\x18\x02 \x03(\x0b\x32\x17.headway.rpc.v1.Problem\x12\r\n\x05order\x18\x03 \x03(\t\x12\x15\n\ralready_known\x18\x04 \x01(\x08\x12\x10\n\x08warnings\x18\x05 \x03(\t\"\xd8\x03\n\x03Job\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\r\n\x05owner\x18\x03 \x01(\t\x12\x11\n\towner_uid\x18\x04 \x01(\r\x12*\n\x08priority\x18\x05 \x01(\x0e\x32\x18.headway.rpc.v1.Priority\x12\r\n\x05state\x18\x06 \x01(\t\x12\x14\n\x0csubmitted_at\x18\x07 \x01(\x01\x12\x17\n\nstarted_at\x18\x08 \x01(\x01H\x00\x88\x01\x01\x12\x15\n\x08\x65nded_at\x18\t \x01(\x01H\x01\x88\x01\x01\x12\x0c\n\x04held\x18\n \x01(\x08\x12\x12\n\ntask_count\x18\x0b \x01(\r\x12=\n\x0etasks_by_state\x18\x0c \x03(\x0b\x32%.headway.rpc.v1.Job.TasksByStateEntry\x12\x11\n\tspec_hash\x18\r \x01(\t\x12)\n\x06reason\x18\x0e \x01(\x0b\x32\x19.headway.rpc.v1.EndReason\x12\x13\n\x0breason_task\x18\x0f \x01(\t\x12\x0f\n\x07version\x18\x10 \x01(\x04\x1a\x33\n\x11TasksByStateEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\r:\x02\x38\x01\x42\r\n\x0b_started_atB\x0b\n\t_ended_at\"\xb8\x04\n\x08TaskView\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05state\x18\x02 \x01(\t\x12#\n\x05needs\x18\x03 \x03(\x0b\x32\x14.headway.rpc.v1.Need\x12\x0f\n\x07\x61ttempt\x18\x04 \x01(\r\x12\x12\n\ngeneration\x18\x05 \x01(\r\x12)\n\x06reason\x18\x06 \x01(\x0b\x32\x19.headway.rpc.v1.EndReason\x12\x10\n\x08sentence\x18\x07 \x01(\t\x12\x16\n\tqueued_at\x18\x08 \x01(\x01H\x00\x88\x01\x01\x12\x17\n\nstarted_at\x18\t \x01(\x01H\x01\x88\x01\x01\x12\x15\n\x08\x65nded_at\x18\n \x01(\x01H\x02\x88\x01\x01\x12\x0c\n\x04held\x18\x0b \x01(\x08\x12\r\n\x05image\x18\x0c \x01(\t\x12,\n\tresources\x18\r \x01(\x0b\x32\x19.headway.rpc.v1.Resources\x12\x11\n\ttimeout_s\x18\x0e \x01(\x01\x12\x0f\n\x07retries\x18\x0f \x01(\r\x12\x11\n\twaits_for\x18\x10 \x03(\t\x12\x0f\n\x07node_id\x18\x11 \x01(\t\x12\x14\n\x0cimage_digest\x18\x12 \x01(\t\x12\x31\n\x0cimage_source\x18\x13 \x01(\x0e\x32\x1b.headway.rpc.v1.ImageSource\x12,\n\x08\x64\x61tasets\x18\x14 \x03(\x0b\x32\x1a.headway.rpc.v1.DatasetPin\x12\x0c\n\x04\x63ode\x18\x15 \x01(\tB\x0c\n\n_queued_atB\r\n\x0b_started_atB\x0b\n\t_ended_at\"T\n\x07JobPart\x12 \n\x03job\x18\x01 \x01(\x0b\x32\x13.headway.rpc.v1.Job\x12\'\n\x05tasks\x18\x02 \x03(\x0b\x32\x18.headway.rpc.v1.TaskView\"^\n\x0fListJobsRequest\x12\r\n\x05owner\x18\x01 \x01(\t\x12\x0e\n\x06states\x18\x02 \x03(\t\x12\r\n\x05query\x18\x03 \x01(\t\x12\r\n\x05limit\x18\x04 \x01(\r\x12\x0e\n\x06\x63ursor\x18\x05 \x01(\t\"G\n\rListJobsReply\x12!\n\x04jobs\x18\x01 \x03(\x0b\x32\x13.headway.rpc.v1.Job\x12\x13\n\x0bnext_cursor\x18\x02 \x01(\t\"r\n\rGetJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x12\n\nwith_tasks\x18\x02 \x01(\x08\x12\x12\n\ntask_names\x18\x03 \x03(\t\x12\x14\n\x0ctasks_offset\x18\x04 \x01(\r\x12\x13\n\x0btasks_limit\x18\x05 \x01(\r\"2\n\x11ResolveJobRequest\x12\x0e\n\x06prefix\x18\x01 \x01(\t\x12\r\n\x05owner\x18\x02 \x01(\t\"\"\n\x0fResolveJobReply\x12\x0f\n\x07job_ids\x18\x01 \x03(\t\"3\n\x13\x43heckWaitingRequest\x12\r\n\x05owner\x18\x01 \x01(\t\x12\r\n\x05tasks\x18\x02 \x01(\r\"\x13\n\x11\x43heckWaitingReply\"\xf3\x01\n\x0f\x41\x63tOnJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0c\n\x04task\x18\x02 \x01(\t\x12\x36\n\x06\x61\x63tion\x18\x03 \x01(\x0e\x32&.headway.rpc.v1.ActOnJobRequest.Action\x12\x12\n\nrequest_id\x18\x04 \x01(\t\x12\n\n\x02\x62y\x18\x05 \x01(\t\"j\n\x06\x41\x63tion\x12\x16\n\x12\x41\x43TION_UNSPECIFIED\x10\x00\x12\x11\n\rACTION_CANCEL\x10\x01\x12\x10\n\x0c\x41\x43TION_RETRY\x10\x02\x12\x0f\n\x0b\x41\x43TION_HOLD\x10\x03\x12\x12\n\x0e\x41\x43TION_RELEASE\x10\x04\"H\n\rActOnJobReply\x12 \n\x03job\x18\x01 \x01(\x0b\x32\x13.headway.rpc.v1.Job\x12\x15\n\rtasks_changed\x18\x02 \x01(\r\"\'\n\x13HoldAccountsRequest\x12\x10\n\x08\x61\x63\x63ounts\x18\x01 \x03(\t\"*\n\x11HoldAccountsReply\x12\x15\n\rtasks_changed\x18\x01 \x01(\r\"\x12\n\x10WatchJobsRequest\"8\n\nJobChanges\x12*\n\x07\x63hanges\x18\x01 \x03(\x0b\x32\x19.headway.rpc.v1.JobChange\"V\n\tJobChange\x12 \n\x03job\x18\x01 \x01(\x0b\x32\x13.headway.rpc.v1.Job\x12\'\n\x05tasks\x18\x02 \x03(\x0b\x32\x18.headway.rpc.v1.TaskView\"\xef\x01\n\tTaskEvent\x12\"\n\x04task\x18\x01 \x01(\x0b\x32\x14.headway.rpc.v1.Task\x12\x12\n\ngeneration\x18\x02 \x01(\r\x12\x0b\n\x03seq\x18\x03 \x01(\x04\x12\x0c\n\x04kind\x18\x04 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x05 \x01(\r\x12\n\n\x02\x61t\x18\x06 \x01(\x01\x12)\n\x06reason\x18\x07 \x01(\x0b\x32\x19.headway.rpc.v1.EndReason\x12\x0f\n\x07node_id\x18\x08 \x01(\t\x12\x1f\n\x12process_started_at\x18\t \x01(\x01H\x00\x88\x01\x01\x42\x15\n\x13_process_started_at\"D\n\x17ReportTaskEventsRequest\x12)\n\x06\x65vents\x18\x01 \x03(\x0b\x32\x19.headway.rpc.v1.TaskEvent\"\x17\n\x15ReportTaskEventsReply2\xb7\x06\n\nJobManager\x12L\n\tSubmitJob\x12\x1d.headway.rpc.v1.SubmitJobPart\x1a\x1e.headway.rpc.v1.SubmitJobReply(\x01\x12J\n\x08ListJobs\x12\x1f.headway.rpc.v1.ListJobsRequest\x1a\x1d.headway.rpc.v1.ListJobsReply\x12\x42\n\x06GetJob\x12\x1d.headway.rpc.v1.GetJobRequest\x1a\x17.headway.rpc.v1.JobPart0\x01\x12L\n\nGetJobSpec\x12\x1d.headway.rpc.v1.GetJobRequest\x1a\x1d.headway.rpc.v1.SubmitJobPart0\x01\x12P\n\nResolveJob\x12!.headway.rpc.v1.ResolveJobRequest\x1a\x1f.headway.rpc.v1.ResolveJobReply\x12V\n\x0c\x43heckWaiting\x12#.headway.rpc.v1.CheckWaitingRequest\x1a!.headway.rpc.v1.CheckWaitingReply\x12J\n\x08\x41\x63tOnJob\x12\x1f.headway.rpc.v1.ActOnJobRequest\x1a\x1d.headway.rpc.v1.ActOnJobReply\x12V\n\x0cHoldAccounts\x12#.headway.rpc.v1.HoldAccountsRequest\x1a!.headway.rpc.v1.HoldAccountsReply\x12K\n\tWatchJobs\x12 .headway.rpc.v1.WatchJobsRequest\x1a\x1a.headway.rpc.v1.JobChanges0\x01\x12\x62\n\x10ReportTaskEvents\x12\'.headway.rpc.v1.ReportTaskEventsRequest\x1a%.headway.rpc.v1.ReportTaskEventsReplyb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n headway/rpc/v1/job_manager.proto\x12\x0eheadway.rpc.v1\x1a\x1bheadway/rpc/v1/common.proto\"\xfe\x01\n\tJobHeader\x12&\n\x05owner\x18\x01 \x01(\x0b\x32\x17.headway.rpc.v1.Account\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12*\n\x08priority\x18\x04 \x01(\x0e\x32\x18.headway.rpc.v1.Priority\x12\x11\n\tspec_hash\x18\x05 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x06 \x01(\x08\x12\x1b\n\x13\x61llow_unsatisfiable\x18\x07 \x01(\x08\x12\x12\n\ntask_count\x18\x08 \x01(\r\x12\x12\n\ngraph_only\x18\t \x01(\x08\x12\x12\n\nknown_only\x18\n \x01(\x08\"c\n\rSubmitJobPart\x12)\n\x06header\x18\x01 \x01(\x0b\x32\x19.headway.rpc.v1.JobHeader\x12\'\n\x05tasks\x18\x02 \x03(\x0b\x32\x18.headway.rpc.v1.TaskSpec\"\x83\x01\n\x0eSubmitJobReply\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12)\n\x08problems\x18\x02 \x03(\x0b\x32\x17.headway.rpc.v1.Problem\x12\r\n\x05order\x18\x03 \x03(\t\x12\x15\n\ralready_known\x18\x04 \x01(\x08\x12\x10\n\x08warnings\x18\x05 \x03(\t\"\xd8\x03\n\x03Job\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\r\n\x05owner\x18\x03 \x01(\t\x12\x11\n\towner_uid\x18\x04 \x01(\r\x12*\n\x08priority\x18\x05 \x01(\x0e\x32\x18.headway.rpc.v1.Priority\x12\r\n\x05state\x18\x06 \x01(\t\x12\x14\n\x0csubmitted_at\x18\x07 \x01(\x01\x12\x17\n\nstarted_at\x18\x08 \x01(\x01H\x00\x88\x01\x01\x12\x15\n\x08\x65nded_at\x18\t \x01(\x01H\x01\x88\x01\x01\x12\x0c\n\x04held\x18\n \x01(\x08\x12\x12\n\ntask_count\x18\x0b \x01(\r\x12=\n\x0etasks_by_state\x18\x0c \x03(\x0b\x32%.headway.rpc.v1.Job.TasksByStateEntry\x12\x11\n\tspec_hash\x18\r \x01(\t\x12)\n\x06reason\x18\x0e \x01(\x0b\x32\x19.headway.rpc.v1.EndReason\x12\x13\n\x0breason_task\x18\x0f \x01(\t\x12\x0f\n\x07version\x18\x10 \x01(\x04\x1a\x33\n\x11TasksByStateEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\r:\x02\x38\x01\x42\r\n\x0b_started_atB\x0b\n\t_ended_at\"\xb8\x04\n\x08TaskView\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05state\x18\x02 \x01(\t\x12#\n\x05needs\x18\x03 \x03(\x0b\x32\x14.headway.rpc.v1.Need\x12\x0f\n\x07\x61ttempt\x18\x04 \x01(\r\x12\x12\n\ngeneration\x18\x05 \x01(\r\x12)\n\x06reason\x18\x06 \x01(\x0b\x32\x19.headway.rpc.v1.EndReason\x12\x10\n\x08sentence\x18\x07 \x01(\t\x12\x16\n\tqueued_at\x18\x08 \x01(\x01H\x00\x88\x01\x01\x12\x17\n\nstarted_at\x18\t \x01(\x01H\x01\x88\x01\x01\x12\x15\n\x08\x65nded_at\x18\n \x01(\x01H\x02\x88\x01\x01\x12\x0c\n\x04held\x18\x0b \x01(\x08\x12\r\n\x05image\x18\x0c \x01(\t\x12,\n\tresources\x18\r \x01(\x0b\x32\x19.headway.rpc.v1.Resources\x12\x11\n\ttimeout_s\x18\x0e \x01(\x01\x12\x0f\n\x07retries\x18\x0f \x01(\r\x12\x11\n\twaits_for\x18\x10 \x03(\t\x12\x0f\n\x07node_id\x18\x11 \x01(\t\x12\x14\n\x0cimage_digest\x18\x12 \x01(\t\x12\x31\n\x0cimage_source\x18\x13 \x01(\x0e\x32\x1b.headway.rpc.v1.ImageSource\x12,\n\x08\x64\x61tasets\x18\x14 \x03(\x0b\x32\x1a.headway.rpc.v1.DatasetPin\x12\x0c\n\x04\x63ode\x18\x15 \x01(\tB\x0c\n\n_queued_atB\r\n\x0b_started_atB\x0b\n\t_ended_at\"e\n\x07JobPart\x12 \n\x03job\x18\x01 \x01(\x0b\x32\x13.headway.rpc.v1.Job\x12\'\n\x05tasks\x18\x02 \x03(\x0b\x32\x18.headway.rpc.v1.TaskView\x12\x0f\n\x07notices\x18\x03 \x03(\t\"^\n\x0fListJobsRequest\x12\r\n\x05owner\x18\x01 \x01(\t\x12\x0e\n\x06states\x18\x02 \x03(\t\x12\r\n\x05query\x18\x03 \x01(\t\x12\r\n\x05limit\x18\x04 \x01(\r\x12\x0e\n\x06\x63ursor\x18\x05 \x01(\t\"G\n\rListJobsReply\x12!\n\x04jobs\x18\x01 \x03(\x0b\x32\x13.headway.rpc.v1.Job\x12\x13\n\x0bnext_cursor\x18\x02 \x01(\t\"r\n\rGetJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x12\n\nwith_tasks\x18\x02 \x01(\x08\x12\x12\n\ntask_names\x18\x03 \x03(\t\x12\x14\n\x0ctasks_offset\x18\x04 \x01(\r\x12\x13\n\x0btasks_limit\x18\x05 \x01(\r\"2\n\x11ResolveJobRequest\x12\x0e\n\x06prefix\x18\x01 \x01(\t\x12\r\n\x05owner\x18\x02 \x01(\t\"\"\n\x0fResolveJobReply\x12\x0f\n\x07job_ids\x18\x01 \x03(\t\"3\n\x13\x43heckWaitingRequest\x12\r\n\x05owner\x18\x01 \x01(\t\x12\r\n\x05tasks\x18\x02 \x01(\r\"\x13\n\x11\x43heckWaitingReply\"\xf3\x01\n\x0f\x41\x63tOnJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0c\n\x04task\x18\x02 \x01(\t\x12\x36\n\x06\x61\x63tion\x18\x03 \x01(\x0e\x32&.headway.rpc.v1.ActOnJobRequest.Action\x12\x12\n\nrequest_id\x18\x04 \x01(\t\x12\n\n\x02\x62y\x18\x05 \x01(\t\"j\n\x06\x41\x63tion\x12\x16\n\x12\x41\x43TION_UNSPECIFIED\x10\x00\x12\x11\n\rACTION_CANCEL\x10\x01\x12\x10\n\x0c\x41\x43TION_RETRY\x10\x02\x12\x0f\n\x0b\x41\x43TION_HOLD\x10\x03\x12\x12\n\x0e\x41\x43TION_RELEASE\x10\x04\"H\n\rActOnJobReply\x12 \n\x03job\x18\x01 \x01(\x0b\x32\x13.headway.rpc.v1.Job\x12\x15\n\rtasks_changed\x18\x02 \x01(\r\"\'\n\x13HoldAccountsRequest\x12\x10\n\x08\x61\x63\x63ounts\x18\x01 \x03(\t\"*\n\x11HoldAccountsReply\x12\x15\n\rtasks_changed\x18\x01 \x01(\r\"\x12\n\x10WatchJobsRequest\"8\n\nJobChanges\x12*\n\x07\x63hanges\x18\x01 \x03(\x0b\x32\x19.headway.rpc.v1.JobChange\"V\n\tJobChange\x12 \n\x03job\x18\x01 \x01(\x0b\x32\x13.headway.rpc.v1.Job\x12\'\n\x05tasks\x18\x02 \x03(\x0b\x32\x18.headway.rpc.v1.TaskView\"\xef\x01\n\tTaskEvent\x12\"\n\x04task\x18\x01 \x01(\x0b\x32\x14.headway.rpc.v1.Task\x12\x12\n\ngeneration\x18\x02 \x01(\r\x12\x0b\n\x03seq\x18\x03 \x01(\x04\x12\x0c\n\x04kind\x18\x04 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x05 \x01(\r\x12\n\n\x02\x61t\x18\x06 \x01(\x01\x12)\n\x06reason\x18\x07 \x01(\x0b\x32\x19.headway.rpc.v1.EndReason\x12\x0f\n\x07node_id\x18\x08 \x01(\t\x12\x1f\n\x12process_started_at\x18\t \x01(\x01H\x00\x88\x01\x01\x42\x15\n\x13_process_started_at\"D\n\x17ReportTaskEventsRequest\x12)\n\x06\x65vents\x18\x01 \x03(\x0b\x32\x19.headway.rpc.v1.TaskEvent\"\x17\n\x15ReportTaskEventsReply2\xb7\x06\n\nJobManager\x12L\n\tSubmitJob\x12\x1d.headway.rpc.v1.SubmitJobPart\x1a\x1e.headway.rpc.v1.SubmitJobReply(\x01\x12J\n\x08ListJobs\x12\x1f.headway.rpc.v1.ListJobsRequest\x1a\x1d.headway.rpc.v1.ListJobsReply\x12\x42\n\x06GetJob\x12\x1d.headway.rpc.v1.GetJobRequest\x1a\x17.headway.rpc.v1.JobPart0\x01\x12L\n\nGetJobSpec\x12\x1d.headway.rpc.v1.GetJobRequest\x1a\x1d.headway.rpc.v1.SubmitJobPart0\x01\x12P\n\nResolveJob\x12!.headway.rpc.v1.ResolveJobRequest\x1a\x1f.headway.rpc.v1.ResolveJobReply\x12V\n\x0c\x43heckWaiting\x12#.headway.rpc.v1.CheckWaitingRequest\x1a!.headway.rpc.v1.CheckWaitingReply\x12J\n\x08\x41\x63tOnJob\x12\x1f.headway.rpc.v1.ActOnJobRequest\x1a\x1d.headway.rpc.v1.ActOnJobReply\x12V\n\x0cHoldAccounts\x12#.headway.rpc.v1.HoldAccountsRequest\x1a!.headway.rpc.v1.HoldAccountsReply\x12K\n\tWatchJobs\x12 .headway.rpc.v1.WatchJobsRequest\x1a\x1a.headway.rpc.v1.JobChanges0\x01\x12\x62\n\x10ReportTaskEvents\x12\'.headway.rpc.v1.ReportTaskEventsRequest\x1a%.headway.rpc.v1.ReportTaskEventsReplyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -47,43 +47,43 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_TASKVIEW']._serialized_start=1049
   _globals['_TASKVIEW']._serialized_end=1617
   _globals['_JOBPART']._serialized_start=1619
-  _globals['_JOBPART']._serialized_end=1703
-  _globals['_LISTJOBSREQUEST']._serialized_start=1705
-  _globals['_LISTJOBSREQUEST']._serialized_end=1799
-  _globals['_LISTJOBSREPLY']._serialized_start=1801
-  _globals['_LISTJOBSREPLY']._serialized_end=1872
-  _globals['_GETJOBREQUEST']._serialized_start=1874
-  _globals['_GETJOBREQUEST']._serialized_end=1988
-  _globals['_RESOLVEJOBREQUEST']._serialized_start=1990
-  _globals['_RESOLVEJOBREQUEST']._serialized_end=2040
-  _globals['_RESOLVEJOBREPLY']._serialized_start=2042
-  _globals['_RESOLVEJOBREPLY']._serialized_end=2076
-  _globals['_CHECKWAITINGREQUEST']._serialized_start=2078
-  _globals['_CHECKWAITINGREQUEST']._serialized_end=2129
-  _globals['_CHECKWAITINGREPLY']._serialized_start=2131
-  _globals['_CHECKWAITINGREPLY']._serialized_end=2150
-  _globals['_ACTONJOBREQUEST']._serialized_start=2153
-  _globals['_ACTONJOBREQUEST']._serialized_end=2396
-  _globals['_ACTONJOBREQUEST_ACTION']._serialized_start=2290
-  _globals['_ACTONJOBREQUEST_ACTION']._serialized_end=2396
-  _globals['_ACTONJOBREPLY']._serialized_start=2398
-  _globals['_ACTONJOBREPLY']._serialized_end=2470
-  _globals['_HOLDACCOUNTSREQUEST']._serialized_start=2472
-  _globals['_HOLDACCOUNTSREQUEST']._serialized_end=2511
-  _globals['_HOLDACCOUNTSREPLY']._serialized_start=2513
-  _globals['_HOLDACCOUNTSREPLY']._serialized_end=2555
-  _globals['_WATCHJOBSREQUEST']._serialized_start=2557
-  _globals['_WATCHJOBSREQUEST']._serialized_end=2575
-  _globals['_JOBCHANGES']._serialized_start=2577
-  _globals['_JOBCHANGES']._serialized_end=2633
-  _globals['_JOBCHANGE']._serialized_start=2635
-  _globals['_JOBCHANGE']._serialized_end=2721
-  _globals['_TASKEVENT']._serialized_start=2724
-  _globals['_TASKEVENT']._serialized_end=2963
-  _globals['_REPORTTASKEVENTSREQUEST']._serialized_start=2965
-  _globals['_REPORTTASKEVENTSREQUEST']._serialized_end=3033
-  _globals['_REPORTTASKEVENTSREPLY']._serialized_start=3035
-  _globals['_REPORTTASKEVENTSREPLY']._serialized_end=3058
-  _globals['_JOBMANAGER']._serialized_start=3061
-  _globals['_JOBMANAGER']._serialized_end=3884
+  _globals['_JOBPART']._serialized_end=1720
+  _globals['_LISTJOBSREQUEST']._serialized_start=1722
+  _globals['_LISTJOBSREQUEST']._serialized_end=1816
+  _globals['_LISTJOBSREPLY']._serialized_start=1818
+  _globals['_LISTJOBSREPLY']._serialized_end=1889
+  _globals['_GETJOBREQUEST']._serialized_start=1891
+  _globals['_GETJOBREQUEST']._serialized_end=2005
+  _globals['_RESOLVEJOBREQUEST']._serialized_start=2007
+  _globals['_RESOLVEJOBREQUEST']._serialized_end=2057
+  _globals['_RESOLVEJOBREPLY']._serialized_start=2059
+  _globals['_RESOLVEJOBREPLY']._serialized_end=2093
+  _globals['_CHECKWAITINGREQUEST']._serialized_start=2095
+  _globals['_CHECKWAITINGREQUEST']._serialized_end=2146
+  _globals['_CHECKWAITINGREPLY']._serialized_start=2148
+  _globals['_CHECKWAITINGREPLY']._serialized_end=2167
+  _globals['_ACTONJOBREQUEST']._serialized_start=2170
+  _globals['_ACTONJOBREQUEST']._serialized_end=2413
+  _globals['_ACTONJOBREQUEST_ACTION']._serialized_start=2307
+  _globals['_ACTONJOBREQUEST_ACTION']._serialized_end=2413
+  _globals['_ACTONJOBREPLY']._serialized_start=2415
+  _globals['_ACTONJOBREPLY']._serialized_end=2487
+  _globals['_HOLDACCOUNTSREQUEST']._serialized_start=2489
+  _globals['_HOLDACCOUNTSREQUEST']._serialized_end=2528
+  _globals['_HOLDACCOUNTSREPLY']._serialized_start=2530
+  _globals['_HOLDACCOUNTSREPLY']._serialized_end=2572
+  _globals['_WATCHJOBSREQUEST']._serialized_start=2574
+  _globals['_WATCHJOBSREQUEST']._serialized_end=2592
+  _globals['_JOBCHANGES']._serialized_start=2594
+  _globals['_JOBCHANGES']._serialized_end=2650
+  _globals['_JOBCHANGE']._serialized_start=2652
+  _globals['_JOBCHANGE']._serialized_end=2738
+  _globals['_TASKEVENT']._serialized_start=2741
+  _globals['_TASKEVENT']._serialized_end=2980
+  _globals['_REPORTTASKEVENTSREQUEST']._serialized_start=2982
+  _globals['_REPORTTASKEVENTSREQUEST']._serialized_end=3050
+  _globals['_REPORTTASKEVENTSREPLY']._serialized_start=3052
+  _globals['_REPORTTASKEVENTSREPLY']._serialized_end=3075
+  _globals['_JOBMANAGER']._serialized_start=3078
+  _globals['_JOBMANAGER']._serialized_end=3901
 # @@protoc_insertion_point(module_scope)
