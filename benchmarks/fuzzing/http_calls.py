@@ -15,6 +15,7 @@ import schemathesis
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis.errors import Unsatisfiable
 from schemathesis import Case, GenerationMode
+from schemathesis.core.result import Ok
 from schemathesis.schemas import APIOperation
 
 schemathesis.serializer.alias(["application/offset+octet-stream", "application/x-tar"], "application/octet-stream")
@@ -47,7 +48,7 @@ def found(
     schema = schemathesis.openapi.from_dict(dict(document))
     with httpx.Client(timeout=_WAIT_S, trust_env=False) as client:
 
-        def send(case: Case, content: bytes | None = None) -> None:
+        def send(case: Case[Any], content: bytes | None = None) -> None:
             nonlocal sent
             sent += 1
             asked = case.as_transport_kwargs(base_url=url)
@@ -61,7 +62,9 @@ def found(
             if said:
                 findings.append(f"{asked} {said}"[:900])
 
-        for operation in (one.ok() for one in schema.get_all_operations()):
+        for one in schema.get_all_operations():
+            assert isinstance(one, Ok), one
+            operation = one.ok()
             _draw(operation, known, each, chosen, send)
             if operation.body:
                 for content in _BROKEN:
@@ -72,7 +75,11 @@ def found(
 
 
 def _draw(
-    operation: APIOperation, known: Mapping[str, str], each: int, chosen: int, send: Callable[[Case], None]
+    operation: APIOperation[Any, Any, Any, Any],
+    known: Mapping[str, str],
+    each: int,
+    chosen: int,
+    send: Callable[[Case[Any]], None],
 ) -> None:
     """Half of the calls are valid by the document, the other half not; half lead to what is there."""
     there = _known_of(operation, known)
@@ -87,14 +94,14 @@ def _draw(
             @seed(random.Random(f"{chosen} {operation.label} {mode}").getrandbits(64))
             @draws
             @given(strategy)
-            def drawn(case: Case) -> None:
+            def drawn(case: Case[Any]) -> None:
                 send(case)
 
             with contextlib.suppress(Unsatisfiable):  # an operation that takes nothing has no invalid call
                 drawn()
 
 
-def _known_of(operation: APIOperation, known: Mapping[str, str]) -> dict[str, str] | None:
+def _known_of(operation: APIOperation[Any, Any, Any, Any], known: Mapping[str, str]) -> dict[str, str] | None:
     names = [parameter.name for parameter in operation.path_parameters]
     return {name: known.get(name, "a") for name in names} or None
 
