@@ -12,6 +12,7 @@ from . import (
     burst,
     containers,
     deaths,
+    fuzz,
     images,
     images_in_the_way,
     interleavings,
@@ -39,12 +40,13 @@ ALL = {
     "simulate": simulation.simulate,
     "interleavings": interleavings.interleavings,
     "deaths": deaths.deaths,
+    "fuzz": fuzz.fuzz,
     "images_in_the_way": images_in_the_way.images_in_the_way,
     "partitions": partitions.partitions,
 }
 NEED_ROOT = {"start", "ahead", "many", "images", "deaths", "images_in_the_way", "partitions"}
 # They take long, and measure no time: only by name.
-BY_NAME = {"deaths", "images_in_the_way", "interleavings", "partitions"}
+BY_NAME = {"deaths", "fuzz", "images_in_the_way", "interleavings", "partitions"}
 
 
 def main() -> int:

@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -48,6 +47,7 @@ from .docker_disk import EngineFolders, container_files
 from .docker_engine import DockerEngine, KeyedLock, StartSlots
 from .docker_errors import engine_in_trouble, is_left_over, start_refusal, text_of
 from .docker_events import EngineEvents
+from .docker_facts import CONTAINER_STATES, container_facts
 from .docker_gpus import GpuProbe
 from .docker_images import DockerImages
 from .docker_options import WorkerIdentity, container_config, container_name, folder_of
@@ -64,15 +64,6 @@ _ABSENT = ContainerFacts(ContainerState.ABSENT)
 # A launcher lives or has lived: whatever the engine says, this start has worked.
 _BEGUN = frozenset({BoxStanding.RUNS, BoxStanding.ENDED, BoxStanding.OVER})
 _LOOK_S = 0.5
-_STATES = {
-    "created": ContainerState.CREATED,
-    "running": ContainerState.RUNNING,
-    "paused": ContainerState.RUNNING,
-    "restarting": ContainerState.RUNNING,
-    "removing": ContainerState.EXITED,
-    "exited": ContainerState.EXITED,
-    "dead": ContainerState.EXITED,
-}
 
 
 class DockerRuntime(BoxedRuntime):
@@ -271,7 +262,7 @@ class DockerRuntime(BoxedRuntime):
         for entry in found:
             attempt = self._attempt_of((entry.get("Names") or [""])[0], entry.get("Labels"))
             if attempt is not None:
-                state = _STATES.get(entry.get("State", ""), ContainerState.RUNNING)
+                state = CONTAINER_STATES.get(entry.get("State", ""), ContainerState.RUNNING)
                 out[attempt] = ContainerFacts(state, id=entry["Id"], image_id=entry.get("ImageID", ""))
         return out
 
@@ -481,32 +472,3 @@ class DockerRuntime(BoxedRuntime):
         attempt = self._attempt_of(attributes.get("name", ""), attributes)
         if attempt is not None:
             self._on_change(attempt)
-
-
-def container_facts(found: Mapping[str, Any]) -> ContainerFacts:
-    """From the engine's answer about one container."""
-    said = found.get("State") or {}
-    state = _STATES.get(said.get("Status", ""), ContainerState.RUNNING)
-    ended = state is ContainerState.EXITED
-    return ContainerFacts(
-        state,
-        id=str(found.get("Id", "")),
-        image_id=str(found.get("Image", "")),
-        exit_code=said.get("ExitCode") if ended else None,
-        oom_killed=ended and bool(said.get("OOMKilled")),
-        error=str(said.get("Error") or ""),
-        started_at=_instant(said.get("StartedAt")),
-        ended_at=_instant(said.get("FinishedAt")) if ended else None,
-    )
-
-
-def _instant(text: object) -> float | None:
-    """Epoch seconds of the engine's time. None for its zero, which is year 1."""
-    if not isinstance(text, str) or text.startswith("0001-"):
-        return None
-    head, _, fraction = text.removesuffix("Z").partition(".")
-    try:
-        seconds = datetime.fromisoformat(f"{head}+00:00").timestamp()
-    except ValueError:
-        return None
-    return seconds + (float(f"0.{fraction}") if fraction.isdigit() else 0.0)
