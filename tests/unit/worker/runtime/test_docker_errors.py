@@ -7,8 +7,8 @@ import requests
 from docker.errors import APIError
 
 from headway.model.reasons import EndWord
-from worker.runtime.docker_facts import container_facts
 from worker.runtime.docker_errors import engine_in_trouble, of_image, pull_refusal, start_refusal
+from worker.runtime.docker_facts import container_facts
 
 
 def an_error(status: int, text: str) -> APIError:
