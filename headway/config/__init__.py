@@ -21,8 +21,10 @@ from .sections import (
     TaskManagerSection,
     WorkerSection,
 )
+from .values import NEVER_REACHED, split_address, split_reach
 
 __all__ = [
+    "NEVER_REACHED",
     "ClusterSection",
     "HeadwayConfig",
     "HttpServerSection",
@@ -37,4 +39,6 @@ __all__ = [
     "default_path",
     "default_state",
     "load",
+    "split_address",
+    "split_reach",
 ]

@@ -15,6 +15,11 @@ _HOST_PORT = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<host>[A-Za-z0-9._-]
 _MOST = 2**63 - 1
 _LONGEST_S = 100 * MAX_DURATION_S
 _NODE = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
+_WIDEST = 8  # of networks that are named for tasks
+NEVER_REACHED = tuple(
+    ipaddress.IPv4Network(text) for text in ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "240.0.0.0/4")
+)
+"""This machine itself, link-local addresses (metadata services among them), multicast and what nobody has."""
 _REGISTRY = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9.-]*|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?")
 
 
@@ -134,6 +139,31 @@ def _network(text: str) -> str:
     except ValueError:
         raise ValueError(f"must be IP addresses or networks of proxies (10.0.0.7, 10.0.0.0/24), not {text!r}") from None
     return text
+
+
+def split_reach(text: str) -> tuple[ipaddress.IPv4Network, int | None]:
+    """`ADDRESS`, `NETWORK`, `ADDRESS:PORT` or `NETWORK:PORT` in two: what tasks may reach.
+
+    Raises:
+        ValueError: it has another form, or names what tasks never reach.
+    """
+    place, colon, port = text.partition(":")
+    try:
+        network = ipaddress.IPv4Network(place, strict=True)
+    except ValueError:
+        raise ValueError(
+            f"must be IPv4 addresses or networks, with a port if any (10.1.2.3:27000, 10.4.0.0/16), not {text!r}: a name "
+            "may mean another address tomorrow, so write the address that it has"
+        ) from None
+    if colon and not (port.isascii() and port.isdecimal() and 0 < int(port) <= 65_535):
+        raise ValueError(f"must have a port from 1 to 65535 behind the colon, not {text!r}")
+    if network.prefixlen < _WIDEST:
+        raise ValueError(f"must name networks of /{_WIDEST} or smaller, not {text!r}")
+    if any(network.overlaps(never) for never in NEVER_REACHED):
+        raise ValueError(
+            f"must not name loopback, link-local or multicast addresses, not {text!r}: no task reaches them"
+        )
+    return network, int(port) if colon else None
 
 
 def _registry_host(text: str) -> str:

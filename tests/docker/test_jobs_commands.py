@@ -178,6 +178,16 @@ def test_an_image_that_is_nowhere(jobs: Jobs) -> None:
 
 def test_the_network_can_be_off(jobs: Jobs) -> None:
     assert jobs.prints("ls /sys/class/net", network="none") == b"lo\n"
+
+
+def test_without_a_network_the_tasks_own_host_name_resolves(jobs: Jobs) -> None:
+    assert (
+        jobs.prints(
+            'ping -c 1 "$(hostname)" >/dev/null 2>&1 || grep -q "127.0.0.1.*$(hostname)" /etc/hosts && echo ok',
+            network="none",
+        )
+        == b"ok\n"
+    )
     assert b"eth0" in jobs.prints("ls /sys/class/net")
 
 

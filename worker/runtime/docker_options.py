@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -72,11 +73,17 @@ def container_config(order: StartOrder, box: Box, identity: WorkerIdentity, *, p
         # The program's environment is in the spec. This one is for GPU runtimes, and replaces the image's.
         "Env": [f"NVIDIA_VISIBLE_DEVICES={gpus or 'void'}"],
         "StopSignal": "SIGTERM",
+        "Hostname": _host_name(order),
         # The image's health check would run as root, beside the launcher.
         "Healthcheck": {"Test": ["NONE"]},
         "Labels": _labels(order, identity),
         "HostConfig": _host_config(order, box, pids_limit),
     }
+
+
+def _host_name(order: StartOrder) -> str:
+    """As long as those that engines give, and known before the container is made."""
+    return hashlib.sha256(order.attempt.folder.encode()).hexdigest()[:12]
 
 
 def _labels(order: StartOrder, identity: WorkerIdentity) -> dict[str, str]:
@@ -116,6 +123,9 @@ def _host_config(order: StartOrder, box: Box, pids_limit: int) -> dict[str, Any]
         "AutoRemove": False,
         "Init": False,
     }
+    if not order.network:
+        # Without a network the engine writes only localhost into /etc/hosts.
+        host["ExtraHosts"] = [f"{_host_name(order)}:127.0.0.1"]
     if order.gpu_uuids:
         host["DeviceRequests"] = [device_request(order.gpu_uuids)]
     return host

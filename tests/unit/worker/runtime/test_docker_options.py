@@ -70,6 +70,13 @@ def test_nothing_is_ever_privileged(drop_caps: bool) -> None:
     assert host["SecurityOpt"] == ["no-new-privileges"]
 
 
+def test_without_a_network_the_own_host_name_resolves() -> None:
+    without, outgoing = config(), config(network=True)
+    assert without["HostConfig"]["ExtraHosts"] == [f"{without['Hostname']}:127.0.0.1"]
+    assert "ExtraHosts" not in outgoing["HostConfig"]
+    assert outgoing["Hostname"] == without["Hostname"]
+
+
 def test_only_known_folders_are_mounted() -> None:
     def mounts(**fields: Any) -> dict[str, tuple[str, bool]]:
         found = config(**fields)["HostConfig"]["Mounts"]
