@@ -152,8 +152,8 @@ def split_reach(text: str) -> tuple[ipaddress.IPv4Network, int | None]:
         network = ipaddress.IPv4Network(place, strict=True)
     except ValueError:
         raise ValueError(
-            f"must be IPv4 addresses or networks, with a port if any (10.1.2.3:27000, 10.4.0.0/16), not {text!r}: a name "
-            "may mean another address tomorrow, so write the address that it has"
+            f"must be IPv4 addresses or networks, with a port if any (10.1.2.3:27000, 10.4.0.0/16), not {text!r}: a "
+            "name may mean another address tomorrow, so write the address that it has"
         ) from None
     if colon and not (port.isascii() and port.isdecimal() and 0 < int(port) <= 65_535):
         raise ValueError(f"must have a port from 1 to 65535 behind the colon, not {text!r}")

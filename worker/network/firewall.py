@@ -47,8 +47,8 @@ class Nft:
 
     def listing(self, where: NetworkNamespace, rules: RuleSet) -> str:
         families = ("inet", "bridge") if self._bridges else ("inet",)
-        text = "".join(f"list table {family} {rules.facts.table}\n" for family in families)
-        return where.run("nft", "-s", "-f", "-", text=text)
+        # One by one: nft 1.0.6 finds only the last one's family when a script lists two.
+        return "".join(where.run("nft", "-s", "list", "table", family, rules.facts.table) for family in families)
 
 
 class Iptables:

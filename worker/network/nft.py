@@ -33,7 +33,7 @@ def script(rules: RuleSet) -> str:
 
 
 def bridge_script(rules: RuleSet) -> str:
-    """A second table for packets that stay inside the bridge of `outgoing`. Not every kernel shows those to ``script``."""
+    """A second table for packets inside the bridge of `outgoing`. Not every kernel shows those to ``script``."""
     table, subnet = rules.facts.table, rules.facts.outgoing
     drops = [f"ip saddr {subnet} ip daddr {subnet} drop"] if subnet is not None else []
     lines = [

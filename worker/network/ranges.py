@@ -56,6 +56,6 @@ def clash(whole: IPv4Network, taken: Iterable[Taken], needed: Iterable[tuple[IPv
 
 def _sentence(whole: IPv4Network, why: str) -> str:
     return (
-        f"The tasks' networks can't use worker.network_range {whole}: {why}. An admin has to choose a private range that "
-        "this machine does not use."
+        f"The tasks' networks can't use worker.network_range {whole}: {why}. An admin has to choose a private range "
+        "that this machine does not use."
     )
