@@ -75,7 +75,9 @@ async def build(
         queued_tasks_per_user=queued_tasks_per_user,
     )  # fmt: skip
     server = RpcServer(service, bind=bind, token=token)
-    add_JobManagerServicer_to_server(JobManagerService(db, jobs, hub), server)  # type: ignore[no-untyped-call]
+    comparison = Comparison(db, jobs, task_manager_port, clock, every_s=compare_s)
+    servicer = JobManagerService(db, jobs, hub, comparison)
+    add_JobManagerServicer_to_server(servicer, server)  # type: ignore[no-untyped-call]
     service.on_start(jobs.recheck_waiting)
     service.on_refuse(hub.close)
     service.on_drain(jobs.close)
@@ -83,7 +85,6 @@ async def build(
     pump = outbox.pump(db, TASK_MANAGER, delivery.send, clock, give_up=delivery.give_up)
     service.side_task("outbox", pump.run)
     if compare_s:
-        comparison = Comparison(db, jobs, task_manager_port, clock, every_s=compare_s)
         service.side_task("comparison", comparison.run)
     service.side_task("tidy", lambda: _forget_old_requests(jobs, clock))
     return server

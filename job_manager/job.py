@@ -160,7 +160,7 @@ class LiveJob:
         self.dirty_job = False
         self.just_ended = False
         self.commands: list[Command] = []
-        self.tails_s = tails_s
+        self._tails_s = tails_s
         self._count()
 
     @property
@@ -333,6 +333,12 @@ class LiveJob:
                 f"ended {self.states[need]}. Retry that one, or the whole job."
             )
 
+    def enqueue_command(self, number: int, lost: LostTask | None = None) -> EnqueueCommand:
+        """What hands a task over to TaskManager as it is now. ``lost``: TaskManager had it before, and lost it."""
+        record = self.tasks[number]
+        held = record.held_at is not None
+        return EnqueueCommand(number, record.generation, record.ages_from, self._tails_s[number], held, lost)
+
     # -- moves ----------------------------------------------------------------------------------
 
     def apply(self, moved: Sequence[TaskStateChange], now: float, by: str = "") -> None:
@@ -342,15 +348,7 @@ class LiveJob:
             record = self.tasks[one.task]
             if one.event is TaskEventKind.RELEASED:
                 record.queued_at = now
-                self.commands.append(
-                    EnqueueCommand(
-                        one.task,
-                        record.generation,
-                        record.ages_from,
-                        self.tails_s[one.task],
-                        record.held_at is not None,
-                    )
-                )
+                self.commands.append(self.enqueue_command(one.task))
             elif one.state is TaskState.STOPPING:
                 self.commands.append(CancelCommand(one.task, record.generation, by))
             elif one.event is TaskEventKind.CANCEL_REQUESTED:

@@ -16,6 +16,7 @@ from headway.states import TASK_ENDED, JobState
 from headway.store import Database
 
 from . import store, wire
+from .comparing.comparison import Comparison
 from .hub import JobEventHub
 from .job import JobRecord
 from .job_writer import ActionName, JobWriter
@@ -37,10 +38,11 @@ _ACTIONS: dict[int, ActionName] = {
 class JobManagerService(JobManagerServicer):
     """See proto/headway/rpc/v1/job_manager.proto for what each call promises."""
 
-    def __init__(self, db: Database, jobs: JobWriter, hub: JobEventHub) -> None:
+    def __init__(self, db: Database, jobs: JobWriter, hub: JobEventHub, comparison: Comparison) -> None:
         self._db = db
         self._jobs = jobs
         self._hub = hub
+        self._comparison = comparison
 
     async def SubmitJob(
         self, request_iterator: AsyncIterator[job_manager_pb2.SubmitJobPart], context: Any
@@ -89,7 +91,7 @@ class JobManagerService(JobManagerServicer):
         self, request: job_manager_pb2.GetJobRequest, context: Any
     ) -> AsyncIterator[job_manager_pb2.JobPart]:
         job, tasks = await self._db.read(lambda conn: _job_and_tasks(conn, request))
-        yield job_manager_pb2.JobPart(job=job)
+        yield job_manager_pb2.JobPart(job=job, notices=self._comparison.notices(job.id))
         for part in in_parts(tasks, max_bytes=_PART_BYTES):
             yield job_manager_pb2.JobPart(tasks=part)
 

@@ -152,7 +152,7 @@ async def build(
     previews = PreviewQueries(engine)
     service.on_stop(previews.close)
     decisions = DecisionLog(db, clock, settings.decisions_days)
-    doors = TaskManagerService(
+    servicer = TaskManagerService(
         engine,
         QueueQueries(engine, db),
         hub,
@@ -163,7 +163,7 @@ async def build(
         UsageQueries(db, clock),
         ComparisonQueries(engine, db),
     )
-    add_TaskManagerServicer_to_server(doors, server)  # type: ignore[no-untyped-call]
+    add_TaskManagerServicer_to_server(servicer, server)  # type: ignore[no-untyped-call]
     service.on_start(engine.start)
     service.on_refuse(hub.close)
     service.on_drain(planned_stop)

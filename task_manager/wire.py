@@ -20,6 +20,7 @@ from .engine.events import (
     EnqueueTask,
     ExtendOrder,
     HeartbeatReceived,
+    HeldTask,
     HoldTask,
     LiveAttempt,
     NodesChanged,
@@ -63,6 +64,19 @@ def _command(message: task_manager_pb2.TaskCommand) -> TaskCommand | None:
             release = message.release
             return ReleaseTask(convert.task_id(release.task), release.generation, message.seq, release.submitted_at)
     return None
+
+
+def held_task(message: task_manager_pb2.HeldTask) -> HeldTask:
+    return HeldTask(
+        convert.task_id(message.task),
+        message.generation,
+        message.state,
+        message.event_seq,
+        message.attempt,
+        message.node_id,
+        message.held,
+        message.seen,
+    )
 
 
 def task(message: task_manager_pb2.EnqueueTask, seq: int = 0) -> Task:

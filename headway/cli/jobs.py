@@ -120,6 +120,8 @@ def show(reference: Reference, output: str) -> None:
 def _tell_missing(job: dict[str, Any]) -> None:
     for missing in job["missing"]:
         click.echo(f"(not complete: {safe(missing['sentence'])})", err=True)
+    for notice in job.get("notices", ()):
+        click.echo(safe(notice), err=True)
 
 
 def _pinned(tasks: list[dict[str, Any]]) -> list[str]:

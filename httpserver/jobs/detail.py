@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import defaultdict
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import aclosing
@@ -112,9 +113,10 @@ async def pieces(
     offset: int,
     ask: bool,
     whole: bool,
+    notices: Sequence[str] = (),
 ) -> AsyncIterator[str]:
     """A JobDetail. ``parts``: its tasks, from ``offset`` on. ``ask``: also for attempts and places. ``whole``: with
-    what only the owner and admins see."""
+    what only the owner and admins see. ``notices``: sentences about the job as a whole."""
     yield wire.job(job).model_dump_json()[:-1] + ',"tasks":['
     edges: list[s.Edge] = []
     begun = False
@@ -138,4 +140,4 @@ async def pieces(
         yield ("," if start else "") + ",".join(edge.model_dump_json() for edge in some_edges)
         await asyncio.sleep(0)
     missing = ",".join(item.model_dump_json() for item in details.missing)
-    yield f'],"tasks_offset":{offset},"missing":[{missing}]}}'
+    yield f'],"tasks_offset":{offset},"missing":[{missing}],"notices":{json.dumps([*notices])}}}'

@@ -139,6 +139,7 @@ class Jobs:
             offset=offset,
             ask=attempts,
             whole=may_see_all(account, first.job.owner),
+            notices=first.notices,
         )
 
     async def history(

@@ -187,6 +187,9 @@ class JobDetail(Job):
     edges: list[Edge] = Field(description="those that end at one of these tasks")
     tasks_offset: int
     missing: list[Missing] = Field(description="attempts or queue places that could not be had now; empty: complete")
+    notices: list[str] = Field(
+        default_factory=list, description="what Headway could not bring in order itself yet, as sentences"
+    )
 
 
 class TaskDetail(ApiResponse):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Mapping
 
 from headway.backoff import Backoff
 from headway.clock import Clock
@@ -27,6 +28,15 @@ BETWEEN_S = 2.0  # two comparisons in a row
 _ROUNDS = 5
 _FIRST_PAUSE_S = 0.2
 _LONGEST_PAUSE_S = 2.0
+_LOGGED = 20
+_TOLD_OF_A_JOB = 5
+_TOLD = {
+    "unknown": "TaskManager does not have it",
+    "new_run": "TaskManager knows a later run of it",
+    "cancel_untold": "TaskManager does not know that it was cancelled",
+    "hold_untold": "TaskManager does not know whether it is on hold",
+    "extra": "TaskManager has it, though its job does not wait for it",
+}
 
 Difference = task_manager_pb2.CompareTasksReply.Difference
 Key = tuple[str, str]
@@ -43,6 +53,11 @@ class Comparison:
         self._task_manager = task_manager
         self._clock = clock
         self._every_s = every_s
+        self._notices: dict[str, list[str]] = {}
+
+    def notices(self, job_id: str) -> list[str]:
+        """Sentences about tasks of this job that could not be mended yet."""
+        return list(self._notices.get(job_id, ()))
 
     async def run(self) -> None:
         """Compares as long as the service runs; a side task."""
@@ -74,11 +89,13 @@ class Comparison:
             found = await self._round(seen)
             left = {key: one for key, one in found.items() if seen.get(key) == one.word}
             if not found or (number > 1 and not left):
+                self._notices = {}
                 return
             seen = {key: one.word for key, one in found.items()}
             if number < _ROUNDS:
                 await self._clock.sleep(BETWEEN_S)
-        for (job_id, task), one in list(left.items())[:20]:
+        self._notices = _sentences(left)
+        for (job_id, task), one in list(left.items())[:_LOGGED]:
             log.error(
                 "task.differs", job=job_id, task=task, difference=one.word,
                 reason="JobManager and TaskManager hold this task differently, and could not mend it yet.",
@@ -108,3 +125,17 @@ class Comparison:
         """Until the next comparison is due, or TaskManager was stopped."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._task_manager.confirm(), self._every_s)
+
+
+def _sentences(left: Mapping[Key, Difference]) -> dict[str, list[str]]:
+    """What is left, for people, by job."""
+    told: dict[str, list[str]] = {}
+    for (job_id, task), one in left.items():
+        sentences = told.setdefault(job_id, [])
+        if len(sentences) < _TOLD_OF_A_JOB:
+            what = _TOLD.get(one.word, "they hold different states of it")
+            sentences.append(
+                f"Headway's services do not agree about the task {task}: {what}. "
+                "Headway goes on trying to mend this. If it stays, tell an admin."
+            )
+    return told

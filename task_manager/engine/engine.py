@@ -28,7 +28,7 @@ from ..order.policy import Policy
 from ..planning.limit_checks import contradictions
 from ..settings import TaskManagerSettings
 from ..store import confirmation_store, queue_store
-from . import confirmation, extension, node_events
+from . import confirmation, extension, node_events, retry
 from .batch import apply, late_attempts, named_tasks
 from .events import (
     Event,
@@ -303,6 +303,7 @@ class Engine:
             ahead_s=clocks.ahead_s(self._steady_offset, reading),
             limits=self.settings.limits,
             arrivals_s=self.settings.arrivals_s,
+            longest_pause_s=retry.longest_pause_s(self.settings.retry),
         )
 
     def _resend_orders(self) -> None:

@@ -108,6 +108,11 @@ def _again(task: Task, now: float, pause_s: float, avoid: NodeId | None, **count
     )
 
 
+def longest_pause_s(settings: RetrySettings) -> float:
+    """No pause of a task is longer, in seconds."""
+    return max(_LONGEST_PAUSE_S, settings.platform_retry_delay_s)
+
+
 def _last_loss(reason: EndReason, times: int) -> EndReason:
     if times == 1:
         return _counted(reason, "It is not run again: `task_manager.loss_retries` is 0.")

@@ -28,7 +28,6 @@ from .comparing.gates import GateNodes, Gates
 from .leases import NodeLease
 from .tracking import AttemptTracking, UnfitNode, may_accept_work_again
 
-_LONGEST_PAUSE_S = 3_600.0
 V = TypeVar("V")
 
 
@@ -54,8 +53,10 @@ class EngineState:
         ahead_s: float = 0.0,
         limits: AdmissionLimits | None = None,
         arrivals_s: float = 0.0,
+        longest_pause_s: float,
     ) -> None:
         self.begin(reading, ahead_s)
+        self._longest_pause_s = longest_pause_s
         self.started_s = self.mono  # silence is counted from here at the earliest
         self.tasks: dict[TaskId, Task] = {}  # those that have not ended
         self.attempts: dict[TaskId, Attempt] = {}  # live ones: a task has at most one
@@ -377,7 +378,8 @@ class EngineState:
         pause = self._pauses.get(task.id)
         if pause is not None and pause[1] == task.not_before:
             return pause[0]
-        return self.mono + min(max(0.0, task.not_before - self.now), _LONGEST_PAUSE_S)
+        # After a start only the wall clock tells how much of a pause is left. It may have been set back by hours.
+        return self.mono + min(max(0.0, task.not_before - self.now), self._longest_pause_s)
 
     def _set_attempt(self, key: TaskId, attempt: Attempt | None, tracking: AttemptTracking | None) -> None:
         if attempt is not None:

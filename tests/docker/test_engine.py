@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import subprocess
 from pathlib import Path
 
@@ -16,8 +18,24 @@ from tests.support.waiting import soon
 pytestmark = pytest.mark.docker
 
 
-def _network_interfaces() -> set[str]:
-    return {path.name for path in Path("/sys/class/net").iterdir()}
+def _who_is_in(network: int) -> list[str]:
+    """The processes in a network namespace, by its inode."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if (process / "ns" / "net").stat().st_ino == network:
+                found.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+    return found
+
+
+def _networks_held() -> set[int]:
+    """The network namespaces of which this process holds a descriptor."""
+    found = set()
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            if os.readlink(f"/proc/self/fd/{name}").startswith("net:"):
+                found.add(os.stat(f"/proc/self/fd/{name}").st_ino)
+    return found
 
 
 def test_containers_run_and_memory_limits_hold(docker_client: docker.DockerClient) -> None:
@@ -54,17 +72,20 @@ def test_containers_outlive_a_killed_a_restarted_and_a_hanging_engine(own_engine
 
 @pytest.mark.slow
 def test_nothing_is_left_of_a_closed_engine(own_engine: Engine) -> None:
-    interfaces = _network_interfaces()
     client = own_engine.client()
     client.containers.run(images.BUSYBOX, ["sleep", "100"], detach=True)
     soon(lambda: cgroups.processes(own_engine.cgroup))
     assert mounts.mounted_below(own_engine.folder)
+    network = own_engine.network_inode
+    assert _who_is_in(network)
     own_engine.kill9()  # the worst case: containers run and nobody answers
     own_engine.close()
     assert cgroups.processes(own_engine.cgroup) == set()
     assert processes.naming(str(own_engine.folder)) == []
     assert mounts.mounted_below(own_engine.folder) == []
     assert not own_engine.folder.exists()
-    assert _network_interfaces() == interfaces
+    # Interfaces and rules go with the namespace, and a namespace goes with its last process and descriptor.
+    assert _who_is_in(network) == []
+    assert network not in _networks_held()
     rules = subprocess.run(["iptables-save"], capture_output=True, text=True, check=True).stdout
     assert str(own_engine.folder) not in rules

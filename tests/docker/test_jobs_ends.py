@@ -40,12 +40,10 @@ def test_a_silent_task_is_not_dead(jobs: Jobs) -> None:
 
 def test_a_cancel_lets_the_program_say_goodbye(jobs: Jobs) -> None:
     """TIME-03: the signal never reached the program, so each stop took the whole grace."""
-    job = jobs.begin(a_task("trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.1; done", grace="30s"))
+    job = jobs.begin(a_task("trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.1; done", grace="10m"))
     jobs.until_it_prints(job, b"up")
-    began = time.monotonic()
     jobs.cluster.client.act("cancel", job)
-    task = jobs.ended(job)
-    assert time.monotonic() - began < 20, "not the whole grace"
+    task = jobs.ended(job)  # which does not wait for the whole grace
     assert (task["state"], jobs.out(task)) == ("CANCELLED", b"up\nbye\n")
     answer = jobs.cluster.client.act("cancel", job)
     assert answer["job"]["state"] == "CANCELLED"

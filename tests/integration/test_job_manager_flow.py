@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, field
@@ -26,6 +25,7 @@ from tests.support.fake_task_manager import FakeTaskManager
 from tests.support.ports import free_port
 from tests.support.postgres import Postgres
 from tests.support.running import running
+from tests.support.steps import counted
 from tests.support.waiting import eventually
 
 TOKEN = "cluster-token-of-the-test"
@@ -483,13 +483,13 @@ async def test_a_chain_of_three_thousand_is_submitted_fetched_and_cancelled(rig:
     assert (job.state, dict(job.tasks_by_state)) == ("CANCELLED", {"CANCELLED": 3_000})
 
 
-async def test_ten_thousand_tasks_are_accepted_within_three_seconds(rig: Rig) -> None:
+async def test_the_work_of_accepting_grows_with_the_number_of_tasks(rig: Rig) -> None:
     tasks = [a_task(f"t{n}", *([f"t{n // 2}"] if n else []), script="echo hello\n" * 8) for n in range(1, 10_000)]
     tasks.insert(0, a_task("t0"))
-    started = time.process_time()
-    reply = await rig.submit(tasks)
-    # Client, JobManager and TaskManager of this test share one process; about 0.7 s.
-    assert time.process_time() - started < 3
+    # Client, JobManager and TaskManager of this test share one process.
+    with counted() as steps:
+        reply = await rig.submit(tasks)
+    assert steps.taken < 20 * 10_000
     assert reply.job_id
     await rig.told("t0")
 

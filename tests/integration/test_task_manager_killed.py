@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import random
 import signal
@@ -54,6 +55,24 @@ async def hand_over(stub: Any) -> None:
         await asyncio.sleep(0.05)
 
 
+async def agree(stub: Any) -> None:
+    """As JobManager: it compares after every start of TaskManager, and finds no difference."""
+    while True:
+        try:
+            async for _ in stub.ConfirmTasks(pb.ConfirmTasksRequest(), metadata=METADATA):
+                pass
+        except grpc.aio.AioRpcError:
+            await asyncio.sleep(0.05)
+
+
+async def beat(neighbours: Neighbours) -> None:
+    """As the Worker: after each start TaskManager waits until its node has told what it runs."""
+    while True:
+        with contextlib.suppress(grpc.aio.AioRpcError):
+            await neighbours.machine.beat(neighbours.address)
+        await asyncio.sleep(0.3)
+
+
 @pytest.mark.slow
 async def test_killed_while_tasks_flow_nothing_is_lost_and_nothing_runs_twice(tmp_path: Path) -> None:
     neighbours = Neighbours()
@@ -70,6 +89,7 @@ async def test_killed_while_tasks_flow_nothing_is_lost_and_nothing_runs_twice(tm
     chance = random.Random(7)
     process = await start(env)
     sender = asyncio.create_task(hand_over(stub))
+    agreeing, beating = asyncio.create_task(agree(stub)), asyncio.create_task(beat(neighbours))
     try:
         for _ in range(4):
             await asyncio.sleep(chance.uniform(1.0, 2.0))
@@ -80,6 +100,8 @@ async def test_killed_while_tasks_flow_nothing_is_lost_and_nothing_runs_twice(tm
         await eventually(lambda: len(neighbours.jobs.ended) == TASKS, within_s=60, what="every task ends")
     finally:
         sender.cancel()
+        agreeing.cancel()
+        beating.cancel()
         if process.returncode is None:
             process.terminate()
         code = await process.wait()

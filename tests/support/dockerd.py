@@ -250,6 +250,11 @@ class Engine:
         )
         soon(address.exists, within_s=30, what="containerd listens")
 
+    @property
+    def network_inode(self) -> int:
+        """Of the engine's network namespace."""
+        return os.fstat(self._network).st_ino
+
     def _spawn(self, command: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
         environment = {**os.environ, "PATH": self._path, "TMPDIR": str(self.folder)}
         enter = ["nsenter", f"--net=/proc/{os.getpid()}/fd/{self._network}", "--"]

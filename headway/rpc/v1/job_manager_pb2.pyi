@@ -144,12 +144,14 @@ class TaskView(_message.Message):
     def __init__(self, name: _Optional[str] = ..., state: _Optional[str] = ..., needs: _Optional[_Iterable[_Union[_common_pb2.Need, _Mapping]]] = ..., attempt: _Optional[int] = ..., generation: _Optional[int] = ..., reason: _Optional[_Union[_common_pb2.EndReason, _Mapping]] = ..., sentence: _Optional[str] = ..., queued_at: _Optional[float] = ..., started_at: _Optional[float] = ..., ended_at: _Optional[float] = ..., held: _Optional[bool] = ..., image: _Optional[str] = ..., resources: _Optional[_Union[_common_pb2.Resources, _Mapping]] = ..., timeout_s: _Optional[float] = ..., retries: _Optional[int] = ..., waits_for: _Optional[_Iterable[str]] = ..., node_id: _Optional[str] = ..., image_digest: _Optional[str] = ..., image_source: _Optional[_Union[_common_pb2.ImageSource, str]] = ..., datasets: _Optional[_Iterable[_Union[_common_pb2.DatasetPin, _Mapping]]] = ..., code: _Optional[str] = ...) -> None: ...
 
 class JobPart(_message.Message):
-    __slots__ = ("job", "tasks")
+    __slots__ = ("job", "tasks", "notices")
     JOB_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
+    NOTICES_FIELD_NUMBER: _ClassVar[int]
     job: Job
     tasks: _containers.RepeatedCompositeFieldContainer[TaskView]
-    def __init__(self, job: _Optional[_Union[Job, _Mapping]] = ..., tasks: _Optional[_Iterable[_Union[TaskView, _Mapping]]] = ...) -> None: ...
+    notices: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, job: _Optional[_Union[Job, _Mapping]] = ..., tasks: _Optional[_Iterable[_Union[TaskView, _Mapping]]] = ..., notices: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ListJobsRequest(_message.Message):
     __slots__ = ("owner", "states", "query", "limit", "cursor")

@@ -48,6 +48,8 @@ class Launcher:
     def kill(self, *, at_once: bool = False) -> None:
         """KILL. Its lock is free in this moment. The kernel ends the others of the container a moment later."""
         if self.exit_code is not None:
+            if at_once and not self.gone.is_set():
+                self._all_gone()  # the machine goes while the others of the container are still ending
             return
         self._process.kill()
         self._exit(137, at_once=at_once)

@@ -10,10 +10,11 @@ import pytest
 from sqlalchemy import delete
 
 from headway.errors import Unavailable
-from headway.rpc.v1 import common_pb2, task_manager_pb2
+from headway.rpc.v1 import common_pb2, job_manager_pb2, task_manager_pb2
 from headway.states import TaskEventKind, TaskState
 from headway.store import Database
 from job_manager.comparing.comparison import Comparison
+from job_manager.servicer import JobManagerService
 from job_manager.tables import outbox
 from tests.support.clock import FakeClock
 from tests.unit.job_manager.rig import AnyTaskManager, JobManagerRig, a_rig
@@ -57,13 +58,14 @@ def queue() -> Queue:
     return Queue()
 
 
-async def compare(rig: JobManagerRig, queue: Queue) -> None:
-    comparison = Comparison(rig.db, rig.jobs, queue, rig.clock, every_s=60)
+async def compare(rig: JobManagerRig, queue: Queue, again: Comparison | None = None) -> Comparison:
+    comparison = again or Comparison(rig.db, rig.jobs, queue, rig.clock, every_s=60)
     task = asyncio.create_task(comparison.compare())
     while not task.done():
         await rig.clock.advance(0.5)
         await asyncio.sleep(0.002)
     await task
+    return comparison
 
 
 async def delivered(db: Database) -> None:
@@ -173,6 +175,7 @@ async def test_a_task_of_a_job_that_was_lost_is_cancelled_and_told_to_the_admin(
     queue.rounds = [[differs("j00000000000000aa", "x", "extra", 2)]] * 2 + [[]]
     await compare(rig, queue)
     assert await rig.commands() == [("cancel", "x", 2)]
+    assert [record.getMessage() for record in caplog.records].count("task.of_unknown_job") == 1
 
 
 async def test_a_task_that_waits_here_for_a_lost_end_is_left_alone(rig: JobManagerRig, queue: Queue) -> None:
@@ -181,6 +184,24 @@ async def test_a_task_that_waits_here_for_a_lost_end_is_left_alone(rig: JobManag
     await compare(rig, queue)
     assert await rig.commands(job) == []
     assert len(queue.asked_about) == 5, "it gives up for now"
+
+
+async def test_what_cannot_be_mended_is_told_on_the_job_until_it_is(
+    rig: JobManagerRig, queue: Queue, caplog: pytest.LogCaptureFixture
+) -> None:
+    job, other = await a_job(rig), await a_job(rig)
+    queue.rounds = [[differs(job, "b", "extra")]]
+    comparison = await compare(rig, queue)
+    (sentence,) = comparison.notices(job)
+    assert sentence.startswith("Headway's services do not agree about the task b: TaskManager has it")
+    assert comparison.notices(other) == []
+    assert [record.getMessage() for record in caplog.records].count("task.differs") == 1
+    service = JobManagerService(rig.db, rig.jobs, rig.hub, comparison)
+    parts = [part async for part in service.GetJob(job_manager_pb2.GetJobRequest(job_id=job, with_tasks=True), None)]
+    assert [[*part.notices] for part in parts] == [[sentence], []]
+    queue.rounds = [[]]
+    await compare(rig, queue, comparison)
+    assert comparison.notices(job) == []
 
 
 async def test_commands_are_numbered_above_what_task_manager_has_seen(rig: JobManagerRig, queue: Queue) -> None:

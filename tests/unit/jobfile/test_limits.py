@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Any
 
 import pytest
 
 from headway.jobfile import JobFileLimits, check_job, parse_job, to_yaml
+from tests.support.steps import counted
 
 from .build import a_job, problems_of, the_problem
 
@@ -30,34 +30,31 @@ def _large_job(count: int) -> dict[str, Any]:
     return {"version": 1, "name": "large", "defaults": {"image": "base/python:1", "timeout": "10m"}, "tasks": tasks}
 
 
-def test_ten_thousand_tasks_are_read_within_seconds() -> None:
-    """The bounds are several times what it takes (0.4 s and 1.2 s of CPU), so that a busy machine passes."""
+def test_the_work_of_reading_grows_with_the_number_of_tasks() -> None:
     job = _large_job(10_000)
     as_json = json.dumps(job).encode()
     as_yaml = to_yaml(parse_job(job)).encode()
     assert 1_300_000 < len(as_yaml) < 3_000_000
-    started = time.process_time()
-    from_json = parse_job(as_json, media="json")
-    json_s = time.process_time() - started
-    started = time.process_time()
-    from_yaml = parse_job(as_yaml, media="yaml")
-    yaml_s = time.process_time() - started
+    with counted() as json_steps:
+        from_json = parse_job(as_json, media="json")
+    with counted() as yaml_steps:
+        from_yaml = parse_job(as_yaml, media="yaml")
     assert from_json == from_yaml
     assert len(from_json.tasks) == 10_000
-    assert json_s < 3
-    assert yaml_s < 6
+    assert json_steps.taken < 300 * 10_000
+    assert yaml_steps.taken < 400 * 10_000
 
 
 @pytest.mark.parametrize("media", ["json", "yaml"])
-def test_ten_thousand_mistakes_are_told_within_seconds(media: str) -> None:
+def test_the_work_of_telling_grows_with_the_number_of_mistakes(media: str) -> None:
     job = _large_job(10_000)
     for task in job["tasks"]:
         task["needs"] = ["nowhere"]
         task["colour"] = "red"
     text = json.dumps(job) if media == "json" else "# a comment\n" + json.dumps(job)
-    started = time.process_time()
-    problems = problems_of(text, media=media)
-    assert time.process_time() - started < 10
+    with counted() as steps:
+        problems = problems_of(text, media=media)
+    assert steps.taken < 600 * 10_000
     assert len(problems) == 101
     assert problems[0].line is not None
     assert "19900 more" in problems[-1].message
@@ -84,9 +81,9 @@ def test_a_default_that_makes_the_job_huge_is_refused() -> None:
     job = a_job(*({} for _ in range(10_000)), defaults={"command": "x" * 100_000})
     for task in job["tasks"]:
         del task["command"]
-    started = time.process_time()
-    assert "953 MiB" in the_problem(job).message
-    assert time.process_time() - started < 5
+    with counted() as steps:
+        assert "953 MiB" in the_problem(job).message
+    assert steps.taken < 100 * 10_000
 
 
 def test_an_environment_that_no_program_could_get_is_refused() -> None:

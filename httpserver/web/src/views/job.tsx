@@ -163,6 +163,11 @@ export function JobView({ id, task: chosen, user }: { id: string; task?: string;
           <TaskCounts job={detail} /> {counted(detail)}
         </p>
       )}
+      {detail.notices?.map((sentence) => (
+        <p className="note" key={sentence}>
+          {sentence}
+        </p>
+      ))}
       {detail.missing.map((m) => (
         <p className="note" key={m.service}>
           {m.sentence}

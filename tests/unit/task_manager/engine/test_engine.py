@@ -167,6 +167,20 @@ async def test_a_pause_is_neither_stretched_nor_cut_by_a_hold_after_the_clock_wa
     assert rig.running() == [AttemptId(tid("t"), 2)]
 
 
+async def test_a_pause_is_not_stretched_by_hours_when_the_clock_was_set_back_before_a_start(
+    rig: TaskManagerRig,
+) -> None:
+    """Found by the interleavings: a task waited for an hour after a start, since only the wall clock told its pause."""
+    await rig.nodes(a_node())
+    await rig.enqueue(a_task())
+    await rig.end(AttemptId(tid("t"), 1), EndReason(EndWord.START_FAILED))
+    rig.clock.step_wall(-7_200)
+    await rig.restart()
+    await rig.nodes(a_node())
+    await rig.advance(61, beats=["n1"])
+    assert AttemptId(tid("t"), 2) in rig.workers.launched
+
+
 async def test_duplicate_late_and_foreign_reports_change_nothing(rig: TaskManagerRig) -> None:
     await rig.nodes(a_node())
     await rig.enqueue(a_task(retries=1))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from task_manager.planning.reasons.explain import ClusterSnapshot, wait_reasons
 from task_manager.planning.reasons.feasibility import could_ever_run
 from tests.support.clock import FakeClock
 from tests.support.scheduling import greedy
+from tests.support.steps import counted
 from tests.unit.task_manager.rig import GiB, TaskManagerRig, a_node, a_task, a_task_manager, gpus_of
 
 D1, D2 = "sha256:" + "1" * 64, "sha256:" + "2" * 64
@@ -127,7 +127,7 @@ def test_the_smallest_node_that_suffices_comes_before_the_image() -> None:
 
 
 def test_a_pass_over_10000_tasks_of_many_images_on_100_nodes_stays_quick() -> None:
-    """A factor of ten of slack: what must not happen is that each task looks at each node."""
+    """What must not happen is that each task looks at each node."""
     queue = TaskQueue(AgingSjf())
     for number in range(10_000):
         shape = Shape(400, GiB, 1, architecture="amd64", require_cuda=CUDA, image=f"sha256:{number % 40:064}")
@@ -136,10 +136,10 @@ def test_a_pass_over_10000_tasks_of_many_images_on_100_nodes_stays_quick() -> No
         a_node(f"n{i}", gpus=gpus_of(f"n{i}", 2), architecture="amd64", driver_version="550.1", cuda_version="12.4")
         for i in range(100)
     ]
-    before = time.process_time()
-    plan = greedy(queue, rooms(*nodes))
+    with counted() as steps:
+        plan = greedy(queue, rooms(*nodes))
     assert len(plan.placements) == 200
-    assert time.process_time() - before < 5.0
+    assert steps.taken < 80 * 10_000
 
 
 # -- from the wire and through a restart ----------------------------------------------------------------

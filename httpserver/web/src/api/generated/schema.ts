@@ -2281,6 +2281,11 @@ export interface components {
              * @description attempts or queue places that could not be had now; empty: complete
              */
             missing: components["schemas"]["Missing"][];
+            /**
+             * Notices
+             * @description what Headway could not bring in order itself yet, as sentences
+             */
+            notices: string[];
         };
         /**
          * JobFile

@@ -1,0 +1,81 @@
+"""Where the suite's time goes. A pytest plugin of ``tests/run``.
+
+Two files run at a time. The longest go first, by the times that ``tests/times.json`` knows, so that no long one is left
+alone at the end. What was measured is kept below ``.cache``; pytest's own ``--durations`` prints the slowest.
+``python -m tests.support.times`` makes it the known times, after a whole run on an idle machine.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+KNOWN = ROOT / "tests" / "times.json"
+MEASURED = ROOT / ".cache" / "test-times.json"
+_UNKNOWN_S = 5.0  # of a file that no run has measured yet
+
+
+def known_times() -> dict[str, float]:
+    """Seconds by file. Empty: nothing is known."""
+    try:
+        found: dict[str, float] = json.loads(KNOWN.read_text())
+    except (OSError, ValueError):
+        return {}
+    return found
+
+
+def longest_first(files: Iterable[str], known: Mapping[str, float]) -> list[str]:
+    """The files, each once. Those of the same time keep their order."""
+    return sorted(dict.fromkeys(files), key=lambda file: -known.get(file, _UNKNOWN_S))
+
+
+def by_file(tests: Mapping[str, float]) -> dict[str, float]:
+    """Seconds by file, of seconds by test."""
+    sums: defaultdict[str, float] = defaultdict(float)
+    for test, seconds in tests.items():
+        sums[test.split("::", 1)[0]] += seconds
+    return {file: round(seconds, 1) for file, seconds in sorted(sums.items())}
+
+
+class Times:
+    """Measures one run. In a process of pytest-xdist that only runs tests it does nothing but order them."""
+
+    def __init__(self, is_worker: bool) -> None:
+        self._is_worker = is_worker
+        self._tests: defaultdict[str, float] = defaultdict(float)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        files = [item.nodeid.split("::", 1)[0] for item in items]
+        place = {file: number for number, file in enumerate(longest_first(files, known_times()))}
+        items.sort(key=lambda item: place[item.nodeid.split("::", 1)[0]])
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._tests[report.nodeid] += report.duration
+
+    def pytest_sessionfinish(self) -> None:
+        if self._is_worker or not self._tests:
+            return
+        MEASURED.parent.mkdir(exist_ok=True)
+        measured = {test: round(seconds, 2) for test, seconds in sorted(self._tests.items())}
+        MEASURED.write_text(json.dumps(measured, indent=0) + "\n")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Times(hasattr(config, "workerinput")), "times of tests")
+
+
+def main() -> None:
+    """Makes what the last run measured the known times."""
+    tests: dict[str, float] = json.loads(MEASURED.read_text())
+    KNOWN.write_text(json.dumps(by_file(tests), indent=1) + "\n")
+    print(f"{KNOWN.relative_to(ROOT)}: {len(tests)} tests, {sum(tests.values()):.0f} s")
+
+
+if __name__ == "__main__":
+    main()
