@@ -21,10 +21,11 @@ from .sections import (
     TaskManagerSection,
     WorkerSection,
 )
-from .values import NEVER_REACHED, split_address, split_reach
+from .values import NEVER_REACHED, PRIVATE, split_address, split_reach
 
 __all__ = [
     "NEVER_REACHED",
+    "PRIVATE",
     "ClusterSection",
     "HeadwayConfig",
     "HttpServerSection",

@@ -184,6 +184,7 @@ def _first_config(state: Path, wishes: UpOptions) -> str:
             "[worker]",
             'runtime = "docker"',
             "local_images = true",
+            'network_rules = "wanted"',
             "",
             "[log]",
             'file = "logs/{service}.log"',

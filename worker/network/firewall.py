@@ -1,43 +1,57 @@
-"""Sets the rules by ``nft`` or ``iptables``, looks whether they are still there, and puts them back."""
+"""Sets the rules by ``nft``, looks whether they are still there, and puts them back."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+import contextlib
 
 from headway.logs import get_logger
 
-from . import iptables, nft
-from .namespace import NetworkNamespace, ProgramFailed, find_program
-from .rules import RuleSet
+from . import nft
+from .namespace import NetworkNamespace, ProgramFailed
+from .rules import RuleSet, table_of
 
 log = get_logger(__name__)
 
+_PROGRAM = "nft"
 _BRIDGED = "bridge/bridge-nf-call-iptables"
 
 
-class Tool(Protocol):
-    """One way to set rules. All calls block and raise ProgramFailed."""
-
-    program: str
-
-    def set(self, where: NetworkNamespace, rules: RuleSet) -> None: ...
-
-    def listing(self, where: NetworkNamespace, rules: RuleSet) -> str:
-        """The rules as they are now, in the tool's own words."""
-        ...
-
-
-class Nft:
-    program = "nft"
+class Firewall:
+    """One Worker's rules. All calls block."""
 
     def __init__(self) -> None:
         self._bridges = True  # whether the kernel filters inside a bridge by itself
+        self._set: RuleSet | None = None
+        self._where: NetworkNamespace | None = None
+        self._listing = ""
 
-    def set(self, where: NetworkNamespace, rules: RuleSet) -> None:
-        where.run("nft", "-f", "-", text=nft.script(rules))
+    def hold(self, where: NetworkNamespace, rules: RuleSet) -> str:
+        """Make sure that the rules are there. The reason why they can't be, else an empty text."""
+        as_before = self._set == rules and self._where == where
         try:
-            where.run("nft", "-f", "-", text=nft.bridge_script(rules))
+            if as_before and self._are_as_set(where, rules):
+                return ""
+            self._write(where, rules)
+            self._listing = self._list(where, rules)
+        except ProgramFailed as error:
+            self._set = None
+            return str(error)
+        if as_before:
+            log.warning("network.rules_put_back")
+        self._set, self._where = rules, where
+        return ""
+
+    def remove(self, where: NetworkNamespace, identity: str) -> None:
+        """Remove this Worker's tables. Safe twice."""
+        self._set = None
+        for family in nft.FAMILIES:
+            with contextlib.suppress(ProgramFailed):
+                where.run(_PROGRAM, "-f", "-", text=nft.removal(family, table_of(identity)))
+
+    def _write(self, where: NetworkNamespace, rules: RuleSet) -> None:
+        where.run(_PROGRAM, "-f", "-", text=nft.script(rules))
+        try:
+            where.run(_PROGRAM, "-f", "-", text=nft.bridge_script(rules))
             self._bridges = True
         except ProgramFailed:
             # Then packets inside a bridge must go through the other table.
@@ -45,70 +59,15 @@ class Nft:
             if where.setting(_BRIDGED) != "1":
                 raise
 
-    def listing(self, where: NetworkNamespace, rules: RuleSet) -> str:
-        families = ("inet", "bridge") if self._bridges else ("inet",)
+    def _list(self, where: NetworkNamespace, rules: RuleSet) -> str:
+        """The rules as they are now, in nft's own words."""
+        families = nft.FAMILIES if self._bridges else nft.FAMILIES[:1]
         # One by one: nft 1.0.6 finds only the last one's family when a script lists two.
-        return "".join(where.run("nft", "-s", "list", "table", family, rules.facts.table) for family in families)
+        parts = [where.run(_PROGRAM, "-s", "list", "table", family, rules.facts.table) for family in families]
+        return "".join(parts if self._bridges else [*parts, where.setting(_BRIDGED)])
 
-
-class Iptables:
-    program = "iptables"
-
-    def set(self, where: NetworkNamespace, rules: RuleSet) -> None:
-        if rules.facts.outgoing is not None and where.setting(_BRIDGED) != "1":
-            raise ProgramFailed("bridge-nf-call-iptables is off, so iptables does not see packets inside a bridge")
-        where.run("iptables-restore", "--noflush", text=iptables.script(rules))
-        self._lead("iptables", where, rules)
-        if find_program("ip6tables-restore") is not None and where.kernel_file("if_inet6"):
-            where.run("ip6tables-restore", "--noflush", text=iptables.script_six(rules))
-            self._lead("ip6tables", where, rules)
-
-    def _lead(self, program: str, where: NetworkNamespace, rules: RuleSet) -> None:
-        for chain, *words in iptables.jumps(rules):
-            try:
-                where.run(program, "-t", iptables.TABLE, "-C", chain, *words)
-            except ProgramFailed:
-                where.run(program, "-t", iptables.TABLE, "-I", chain, "1", *words)
-
-    def listing(self, where: NetworkNamespace, rules: RuleSet) -> str:
-        parts = [where.run("iptables", "-t", iptables.TABLE, "-S", chain) for chain in iptables.chains(rules)]
-        for chain, *words in iptables.jumps(rules):
-            where.run("iptables", "-t", iptables.TABLE, "-C", chain, *words)
-        return "".join([*parts, where.setting(_BRIDGED)])
-
-
-class Firewall:
-    """One Worker's rules. All calls block."""
-
-    def __init__(self, tools: Sequence[Tool] = ()) -> None:
-        self._tools = tuple(tools) or (Nft(), Iptables())
-        self._tool: Tool | None = None
-        self._set: RuleSet | None = None
-        self._where: NetworkNamespace | None = None
-        self._listing = ""
-
-    def hold(self, where: NetworkNamespace, rules: RuleSet) -> str:
-        """Make sure that the rules are there. The reason why they can't be, else an empty text."""
-        if self._set == rules and self._where == where and self._is_as_set(where, rules):
-            return ""
-        put_back = self._set == rules and self._where == where
-        reasons = []
-        for tool in self._tools:
-            try:
-                tool.set(where, rules)
-                self._listing = tool.listing(where, rules)
-            except ProgramFailed as error:
-                reasons.append(str(error))
-                continue
-            if put_back:
-                log.warning("network.rules_put_back", program=tool.program)
-            self._tool, self._set, self._where = tool, rules, where
-            return ""
-        self._tool = self._set = None
-        return "; ".join(reasons)
-
-    def _is_as_set(self, where: NetworkNamespace, rules: RuleSet) -> bool:
+    def _are_as_set(self, where: NetworkNamespace, rules: RuleSet) -> bool:
         try:
-            return self._tool is not None and self._tool.listing(where, rules) == self._listing
+            return self._list(where, rules) == self._listing
         except ProgramFailed:
             return False  # a table that is gone is an error, too

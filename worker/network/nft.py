@@ -1,11 +1,13 @@
-"""The rules as a script for ``nft``: two tables of the Worker's own, replaced in one step. Pure."""
+"""The rules as scripts for ``nft``: two tables of the Worker's own, each replaced in one step. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from .addresses import Mark, Marks
 from .rules import Kind, Rule, RuleSet
 
+FAMILIES = ("inet", "bridge")
 _BEFORE_OTHERS = -10  # Docker's and firewalls' own chains are at 0
 _REFUSE = "reject with icmpx admin-prohibited"
 _KINDS = {
@@ -18,31 +20,38 @@ _KINDS = {
 
 def script(rules: RuleSet) -> str:
     """Replaces the whole table. Nobody sees a moment without it."""
-    table, bridges = rules.facts.table, rules.facts.bridges
+    table, marks = rules.facts.table, rules.facts.marks
+    of_a_task = _from(marks.all)
     lines = [
         *_replaced("inet", table),
         f"table inet {table} {{",
-        *_chain("outward", map(_line, rules.outward)),
-        *_chain("inward", map(_line, rules.inward)),
-        *_chain("machine", map(_line, rules.machine)),
-        *_chain("forwarded", [f'iifname "{bridges}*" jump outward', f'oifname "{bridges}*" jump inward'], "forward"),
-        *_chain("received", [f'iifname "{bridges}*" jump machine'], "input"),
+        *_chain("outward", (_line(rule, marks) for rule in rules.outward)),
+        *_chain("machine", (_line(rule, marks) for rule in rules.machine)),
+        *_chain("forwarded", [f"{of_a_task} jump outward"], "forward"),
+        *_chain("received", [f"{of_a_task} jump machine"], "input"),
         "}",
     ]
     return "\n".join(lines) + "\n"
 
 
 def bridge_script(rules: RuleSet) -> str:
-    """A second table for packets inside the bridge of `outgoing`. Not every kernel shows those to ``script``."""
-    table, subnet = rules.facts.table, rules.facts.outgoing
-    drops = [f"ip saddr {subnet} ip daddr {subnet} drop"] if subnet is not None else []
+    """A second table, for packets inside a bridge. Not every kernel shows those to ``script``.
+
+    In the engine's default bridge a task meets nobody. In the network of a job there is only the job.
+    """
+    table, mark = rules.facts.table, rules.facts.marks.outgoing
     lines = [
         *_replaced("bridge", table),
         f"table bridge {table} {{",
-        *_chain("switched", drops, "forward"),
+        *_chain("switched", [f"{_from(mark)} drop", f"{_to(mark)} drop"], "forward"),
         "}",
     ]
     return "\n".join(lines) + "\n"
+
+
+def removal(family: str, table: str) -> str:
+    """Removes a table, if it is there."""
+    return "\n".join(_replaced(family, table)) + "\n"
 
 
 def _replaced(family: str, table: str) -> Iterator[str]:
@@ -59,17 +68,28 @@ def _chain(name: str, lines: Iterable[str], hook: str = "") -> Iterator[str]:
     yield "  }"
 
 
-def _line(rule: Rule) -> str:
+def _line(rule: Rule, marks: Marks) -> str:
     words = []
-    if rule.kind is not Kind.ANY:
+    end = "return" if rule.passes else _REFUSE
+    if rule.kind is Kind.SAME_JOB:
+        words.append(f"{_from(marks.job)} {_to(marks.job)}")
+    elif rule.kind is Kind.TO_TASK:
+        words.append(_to(marks.all))
+        end = "drop"  # inside a bridge some kernels can't reject
+    elif rule.kind is not Kind.ANY:
         words.append(_KINDS[rule.kind])
-    if rule.same:
-        words.append(f'iifname "{rule.same}" oifname "{rule.same}"')
     if rule.out:
         words.append(f'oifname "{rule.out}*"')
     if rule.to:
         words.append(f"ip daddr {{ {', '.join(map(str, rule.to))} }}")
     if rule.ports:
         words.append(f"meta l4proto {{ tcp, udp }} th dport {{ {', '.join(map(str, rule.ports))} }}")
-    words.append("return" if rule.passes else _REFUSE)
-    return " ".join(words)
+    return " ".join([*words, end])
+
+
+def _from(mark: Mark) -> str:
+    return f"ether saddr & {mark.mask} == {mark.value}"
+
+
+def _to(mark: Mark) -> str:
+    return f"ether daddr & {mark.mask} == {mark.value}"

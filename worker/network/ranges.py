@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
 
-_OUTGOING_BITS = 2  # a quarter of the range: one address for each running task
-_JOB_BITS = 8
+_JOB_PREFIX = 24  # of a job's network: 253 tasks on one machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,17 +18,9 @@ class Taken:
     ours: bool = False  # by a network of Headway's, perhaps of another Worker on this machine
 
 
-def outgoing_subnets(whole: IPv4Network) -> Iterator[IPv4Network]:
-    """Candidates for the network of `outgoing`, the first one first."""
-    return whole.subnets(prefixlen_diff=_OUTGOING_BITS)
-
-
 def job_subnets(whole: IPv4Network) -> Iterator[IPv4Network]:
-    """Candidates for the network of one job, from the end: the beginning belongs to `outgoing`."""
-    step = 1 << (32 - whole.prefixlen - _JOB_BITS)
-    last = int(whole.broadcast_address) + 1 - step
-    for address in range(last, int(whole.network_address) - 1, -step):
-        yield IPv4Network((address, whole.prefixlen + _JOB_BITS))
+    """Candidates for the network of one job."""
+    return whole.subnets(new_prefix=_JOB_PREFIX)
 
 
 def first_free(candidates: Iterable[IPv4Network], taken: Sequence[Taken]) -> IPv4Network | None:
@@ -56,6 +47,6 @@ def clash(whole: IPv4Network, taken: Iterable[Taken], needed: Iterable[tuple[IPv
 
 def _sentence(whole: IPv4Network, why: str) -> str:
     return (
-        f"The tasks' networks can't use worker.network_range {whole}: {why}. An admin has to choose a private range "
+        f"Networks of jobs can't use worker.network_job_range {whole}: {why}. An admin has to choose a private range "
         "that this machine does not use."
     )

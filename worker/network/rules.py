@@ -1,6 +1,7 @@
-"""Which connections of tasks pass. Pure: settings and facts in, rules out; ``nft`` and ``iptables`` write them.
+"""Which connections of tasks pass. Pure: settings and facts in, rules out; ``nft`` writes them.
 
-The rules only take away. What passes here still has to pass all other rules of the machine.
+The rules only take away. What passes here still has to pass all other rules of the machine. They count for packets
+that come from a task, told by its hardware address. Nobody else's packets are looked at.
 """
 
 from __future__ import annotations
@@ -9,14 +10,11 @@ from dataclasses import dataclass
 from enum import Enum
 from ipaddress import IPv4Address, IPv4Network
 
-from headway.config import NEVER_REACHED, split_reach
+from headway.config import NEVER_REACHED, PRIVATE, split_reach
 
+from .addresses import Marks, marks_of
 from .machine import BRIDGES
 
-PRIVATE = tuple(
-    IPv4Network(text)
-    for text in ("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.0.0.0/24", "192.168.0.0/16", "198.18.0.0/15")
-)
 _NAMES = 53
 
 
@@ -37,28 +35,26 @@ class Reach:
 class Facts:
     """What the rules follow from."""
 
-    identity: str  # of the Worker: part of the names of its bridges and tables
-    outgoing: IPv4Network | None = None  # the subnet of the network of `outgoing`, once it is there
-    job_bridges: tuple[str, ...] = ()
+    identity: str  # of the Worker: part of its tasks' hardware addresses and of its tables' name
     name_servers: tuple[IPv4Address, ...] = ()
     services: tuple[tuple[IPv4Address, int], ...] = ()  # where Headway's services listen for each other
     service_ports: tuple[int, ...] = ()
-    engine_networks: tuple[IPv4Network, ...] = ()  # of other containers on this machine
+    engine_networks: tuple[IPv4Network, ...] = ()  # of containers on this machine
     allowed: tuple[Reach, ...] = ()
     private: bool = False
 
     @property
-    def bridges(self) -> str:
-        """What the names of this Worker's bridges begin with."""
-        return bridge_prefix(self.identity)
+    def marks(self) -> Marks:
+        return marks_of(self.identity)
 
     @property
     def table(self) -> str:
-        return f"headway_{self.identity}"
+        return table_of(self.identity)
 
 
-def bridge_prefix(identity: str) -> str:
-    return f"{BRIDGES}{identity}-"
+def table_of(identity: str) -> str:
+    """The name of this Worker's tables."""
+    return f"headway_{identity}"
 
 
 class Kind(Enum):
@@ -69,6 +65,8 @@ class Kind(Enum):
     RELATED = "related"  # an error message about one that passed
     REDIRECTED = "redirected"  # this machine has changed its target: a published port of another container
     SIX = "six"  # IPv6, which the tasks' networks don't have
+    SAME_JOB = "same job"  # inside the network of one job
+    TO_TASK = "to task"  # inside a bridge, to a task
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +77,6 @@ class Rule:
     kind: Kind = Kind.ANY
     to: tuple[IPv4Network, ...] = ()
     ports: tuple[int, ...] = ()  # of TCP and UDP
-    same: str = ""  # comes from this interface and leaves by it
     out: str = ""  # leaves by an interface that begins with it
 
 
@@ -89,14 +86,12 @@ class RuleSet:
 
     facts: Facts
     outward: tuple[Rule, ...]  # from a task through this machine
-    inward: tuple[Rule, ...]  # through this machine to a task
     machine: tuple[Rule, ...]  # from a task to this machine itself
 
 
 def rules_of(facts: Facts) -> RuleSet:
     """The rules for these facts."""
     answers = (Rule(True, Kind.REPLY), Rule(True, Kind.RELATED))
-    pairs = tuple(Rule(True, same=bridge) for bridge in sorted(facts.job_bridges))
     servers = tuple(IPv4Network(address) for address in facts.name_servers)
     names = (Rule(True, to=servers, ports=(_NAMES,)),) if servers else ()
     services = tuple(Rule(False, to=(IPv4Network(address),), ports=(port,)) for address, port in facts.services)
@@ -106,20 +101,21 @@ def rules_of(facts: Facts) -> RuleSet:
     near = tuple(sorted(set(facts.engine_networks)))
     outward = (
         Rule(False, Kind.SIX),
+        # Where the kernel shows the packets inside a bridge here, too.
+        Rule(True, Kind.SAME_JOB),
+        Rule(False, Kind.TO_TASK),
         *answers,
-        *pairs,
         Rule(False, out=BRIDGES),
         Rule(False, Kind.REDIRECTED),
         *names,
         Rule(False, to=NEVER_REACHED),
         *services,
         *exact,
+        *((Rule(False, to=near),) if near else ()),
         # Workers on other machines listen at addresses that nobody knows here.
         *((Rule(False, to=PRIVATE, ports=ports),) if ports else ()),
         *wide,
-        *((Rule(False, to=near),) if near else ()),
         *(() if facts.private else (Rule(False, to=PRIVATE),)),
     )
-    inward = (*answers, *pairs, Rule(False))
     machine = (Rule(False, Kind.SIX), *answers, *names, *services, *exact, Rule(False))
-    return RuleSet(facts, outward, inward, machine)
+    return RuleSet(facts, outward, machine)

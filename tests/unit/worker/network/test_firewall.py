@@ -1,23 +1,24 @@
-"""The rules in a network namespace of the test's own: two tasks on a bridge, and a machine with a listener."""
+"""The rules in a network namespace of the test's own: a machine with listeners, tasks and strangers on one bridge."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
-from ipaddress import IPv4Network
 
 import pytest
 
-from worker.network.firewall import Firewall, Iptables, Nft, Tool
+from worker.network.addresses import HardwareAddresses, identity_of
+from worker.network.firewall import Firewall
 from worker.network.namespace import NetworkNamespace
 from worker.network.rules import Facts, Reach, RuleSet, rules_of
 
 pytestmark = pytest.mark.root
 
-RULES = rules_of(Facts(identity="abcde", outgoing=IPv4Network("10.213.0.0/18"), allowed=(Reach.of("192.0.2.9:8001"),)))
-BRIDGE = "hw-abcde-out"
+ME, OTHER = identity_of("lab", "n1", "/a"), identity_of("lab", "n1", "/b")
+STRANGER = "02:42:0a:d5:00:05"  # as Docker gives them
+ALLOWED = (Reach.of("192.0.2.9:8001"),)
 _LISTEN = """
 import socket, sys, time
 for port in map(int, sys.argv[1:]):
@@ -34,26 +35,49 @@ except OSError:
 """
 
 
+def rules(identity: str = ME) -> RuleSet:
+    return rules_of(Facts(identity=identity, allowed=ALLOWED))
+
+
 class House:
-    """A machine with a bridge of `outgoing`, and two tasks at .2 and .3 on it."""
+    """A machine whose bridge has tasks of two Workers at .2, .3 and .4, and a stranger at .5."""
 
     def __init__(self, stack: ExitStack) -> None:
         self._stack = stack
-        self.machine, self.a, self.b = (self._holder() for _ in range(3))
+        mine, others = HardwareAddresses(ME), HardwareAddresses(OTHER)
+        self.machine = self._holder()
         self.where = NetworkNamespace(self.machine)
-        self._in(self.machine, f"ip link set lo up; ip link add {BRIDGE} type bridge; ip link set {BRIDGE} up")
-        self._in(self.machine, f"ip addr add 10.213.0.1/18 dev {BRIDGE}; ip addr add 192.0.2.9/32 dev lo")
+        self._in(self.machine, "ip link set lo up; ip link add br0 type bridge; ip link set br0 up")
+        self._in(self.machine, "ip addr add 10.213.0.1/18 dev br0; ip addr add 192.0.2.9/32 dev lo")
         self._in(self.machine, "ip addr add 169.254.169.254/32 dev lo; echo 1 > /proc/sys/net/ipv4/ip_forward")
-        for number, task in ((2, self.a), (3, self.b)):
-            self._in(self.machine, f"ip link add v{number} type veth peer name eth0 netns {task}")
-            self._in(self.machine, f"ip link set v{number} master {BRIDGE}; ip link set v{number} up")
-            self._in(task, f"ip addr add 10.213.0.{number}/18 dev eth0; ip link set eth0 up")
-            self._in(task, "ip route add default via 10.213.0.1")
+        self.task = self._container(2, mine.take("a", job=False))
+        self._container(3, mine.take("b", job=False))
+        self._container(4, others.take("c", job=False))
+        self.stranger = self._container(5, STRANGER)
         self._listen(self.machine, 8000, 8001)
-        self._listen(self.a, 9000)
 
-    def b_reaches(self, address: str, port: int) -> bool:
-        return self._call(self.b, sys.executable, "-c", _CONNECT, address, str(port)) == 0
+    def reaches(self, who: int, address: str, port: int) -> bool:
+        return self._call(who, sys.executable, "-c", _CONNECT, address, str(port)) == 0
+
+    def is_closed(self) -> bool:
+        """Whether a task reaches what it must not."""
+        places = [*((f"10.213.0.{n}", 9000) for n in (3, 4, 5))]
+        places += [("10.213.0.1", 8000), ("192.0.2.9", 8000), ("169.254.169.254", 8000)]
+        return not any(self.reaches(self.task, *place) for place in places) and self.reaches(
+            self.task, "192.0.2.9", 8001
+        )
+
+    def stranger_reaches_the_machine(self) -> bool:
+        return self.reaches(self.stranger, "10.213.0.1", 8000) and self.reaches(self.stranger, "192.0.2.9", 8000)
+
+    def _container(self, number: int, address: str) -> int:
+        pid = self._holder()
+        self._in(self.machine, f"ip link add v{number} type veth peer name eth0 netns {pid}")
+        self._in(self.machine, f"ip link set v{number} master br0; ip link set v{number} up")
+        self._in(pid, f"ip link set eth0 address {address}; ip addr add 10.213.0.{number}/18 dev eth0")
+        self._in(pid, "ip link set eth0 up; ip route add default via 10.213.0.1")
+        self._listen(pid, 9000)
+        return pid
 
     def _holder(self) -> int:
         process = subprocess.Popen(["unshare", "--net", "sh", "-c", "echo up; exec sleep 600"], stdout=subprocess.PIPE)
@@ -82,43 +106,39 @@ def house() -> Iterator[House]:
         yield House(stack)
 
 
-def _closed(house: House) -> bool:
-    places = [("10.213.0.2", 9000), ("10.213.0.1", 8000), ("192.0.2.9", 8000), ("169.254.169.254", 8000)]
-    return not any(house.b_reaches(*place) for place in places) and house.b_reaches("192.0.2.9", 8001)
+@pytest.mark.parametrize("what", ["flush ruleset", "delete table", "flush table"])
+def test_tasks_reach_neither_each_other_nor_the_machine_and_deleted_rules_come_back(house: House, what: str) -> None:
+    assert all(house.reaches(house.task, f"10.213.0.{n}", 9000) for n in (3, 4, 5)), "what the rules are for"
+    firewall = Firewall()
+    assert firewall.hold(house.where, rules()) == ""
+    assert house.is_closed()
+    assert house.stranger_reaches_the_machine()
+    assert not house.reaches(house.stranger, "10.213.0.2", 9000)
+    assert house.reaches(house.machine, "10.213.0.2", 9000), "people on the machine look at their tasks"
+    if what == "flush ruleset":
+        house.where.run("nft", "flush", "ruleset")
+    else:
+        for family in ("inet", "bridge"):
+            house.where.run("nft", *what.split(), family, rules().facts.table)
+    assert house.reaches(house.task, "10.213.0.1", 8000)
+    assert firewall.hold(house.where, rules()) == ""
+    assert house.is_closed()
 
 
-def _delete_nft(house: House, rules: RuleSet) -> None:
-    for family in ("inet", "bridge"):
-        house.where.run("nft", "delete", "table", family, rules.facts.table)
+def test_two_workers_and_strangers_are_left_alone(house: House) -> None:
+    house.where.run("nft", "add", "table", "inet", "strangers")
+    mine, others = Firewall(), Firewall()
+    assert mine.hold(house.where, rules()) == ""
+    assert others.hold(house.where, rules(OTHER)) == ""
+    assert house.is_closed()
+    others.remove(house.where, OTHER)
+    assert house.is_closed()
+    mine.remove(house.where, ME)
+    mine.remove(house.where, ME)
+    assert house.where.run("nft", "list", "tables").split("\n")[0] == "table inet strangers"
+    assert house.reaches(house.task, "10.213.0.1", 8000)
 
 
-def _delete_iptables(house: House, rules: RuleSet) -> None:
-    house.where.run("iptables", "-t", "mangle", "-F", "INPUT")
-    house.where.run("iptables", "-t", "mangle", "-F", "FORWARD")
-
-
-@pytest.mark.parametrize(("tool", "delete"), [(Nft, _delete_nft), (Iptables, _delete_iptables)])
-def test_tasks_reach_neither_each_other_nor_the_machine_and_deleted_rules_come_back(
-    house: House, tool: Callable[[], Tool], delete: Callable[[House, RuleSet], None]
-) -> None:
-    assert house.b_reaches("10.213.0.2", 9000), "what the rules are for"
-    firewall = Firewall([tool()])
-    assert firewall.hold(house.where, RULES) == ""
-    assert _closed(house)
-    delete(house, RULES)
-    assert house.b_reaches("10.213.0.1", 8000)
-    assert firewall.hold(house.where, RULES) == ""
-    assert _closed(house)
-
-
-def test_the_reason_is_told_where_rules_cant_be_had(house: House) -> None:
-    class Without:
-        program = "nft"
-
-        def set(self, where: NetworkNamespace, rules: RuleSet) -> None:
-            where.run("no-such-program")
-
-        def listing(self, where: NetworkNamespace, rules: RuleSet) -> str:
-            return ""
-
-    assert Firewall([Without()]).hold(house.where, RULES) == "no-such-program is not installed"
+def test_the_reason_is_told_where_rules_cant_be_had(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("worker.network.firewall._PROGRAM", "no-such-program")
+    assert Firewall().hold(house.where, rules()) == "no-such-program is not installed"

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from ipaddress import IPv4Address, IPv4Network
 
 import pytest
 
-from worker.network import iptables, nft
+from worker.network import nft
 from worker.network.rules import Facts, Kind, Reach, Rule, RuleSet, rules_of
 
 FACTS = Facts(
-    identity="abcde",
-    outgoing=IPv4Network("10.213.0.0/18"),
-    job_bridges=("hw-abcde-1",),
+    identity="abcdef01",
     name_servers=(IPv4Address("169.254.169.254"), IPv4Address("10.0.0.2")),
     services=((IPv4Address("203.0.113.5"), 7002),),
     service_ports=(7002, 7004),
@@ -22,14 +21,10 @@ FACTS = Facts(
 )
 
 
-def passes(
-    rules: Sequence[Rule], to: str, port: int = 80, *, kind: Kind = Kind.ANY, came: str = "x", out: str = "eth0"
-) -> bool:
+def passes(rules: Sequence[Rule], to: str, port: int = 80, *, kind: Kind = Kind.ANY, out: str = "eth0") -> bool:
     """What the first fitting rule says. What none fits passes."""
     for rule in rules:
         if rule.kind is not Kind.ANY and rule.kind is not kind:
-            continue
-        if rule.same and not rule.same == came == out:
             continue
         if rule.out and not out.startswith(rule.out):
             continue
@@ -73,27 +68,20 @@ def test_outward(rules: RuleSet, to: str, port: int, want: bool) -> None:
 
 
 def test_private_addresses_may_be_opened_but_not_services_and_other_containers() -> None:
-    outward = rules_of(Facts(**{**{n: getattr(FACTS, n) for n in FACTS.__slots__}, "private": True})).outward
+    outward = rules_of(replace(FACTS, private=True)).outward
     assert passes(outward, "10.9.9.9", 80)
     assert not passes(outward, "10.9.9.9", 7_004)
     assert not passes(outward, "172.17.0.2", 80)
     assert not passes(outward, "169.254.1.1", 80)
 
 
-def test_no_other_network_of_tasks_and_no_published_port(rules: RuleSet) -> None:
+def test_no_other_task_and_no_published_port(rules: RuleSet) -> None:
     assert not passes(rules.outward, "93.184.216.34", out="hw-fffff-out")
-    assert not passes(rules.outward, "93.184.216.34", out="hw-abcde-out", came="hw-abcde-out")
-    assert passes(rules.outward, "10.213.255.3", came="hw-abcde-1", out="hw-abcde-1"), "one job's network"
-    assert not passes(rules.outward, "10.213.255.3", came="hw-abcde-2", out="hw-abcde-1"), "another job's"
+    assert passes(rules.outward, "10.213.255.3", kind=Kind.SAME_JOB)
+    assert not passes(rules.outward, "10.4.9.9", kind=Kind.TO_TASK)
     assert not passes(rules.outward, "93.184.216.34", kind=Kind.REDIRECTED)
     assert not passes(rules.outward, "93.184.216.34", kind=Kind.SIX)
     assert passes(rules.outward, "10.9.9.9", kind=Kind.REPLY), "an answer to this machine's people"
-
-
-def test_nobody_comes_in_from_outside(rules: RuleSet) -> None:
-    assert not passes(rules.inward, "10.213.0.5")
-    assert passes(rules.inward, "10.213.0.5", kind=Kind.REPLY)
-    assert passes(rules.inward, "10.213.255.3", came="hw-abcde-1", out="hw-abcde-1")
 
 
 def test_the_machine_itself_is_closed_but_for_names_and_named_ports(rules: RuleSet) -> None:
@@ -105,16 +93,18 @@ def test_the_machine_itself_is_closed_but_for_names_and_named_ports(rules: RuleS
     assert not passes(rules.machine, "203.0.113.5", 443)
 
 
-def test_the_scripts_say_the_same_rules(rules: RuleSet) -> None:
+def test_a_named_network_opens_no_containers_of_this_machine() -> None:
+    wide = replace(FACTS, allowed=(Reach.of("172.16.0.0/12"), Reach.of("172.17.0.9:5432")))
+    assert not passes(rules_of(wide).outward, "172.17.0.2", 80)
+    assert passes(rules_of(wide).outward, "172.17.0.9", 5432)
+    assert passes(rules_of(wide).outward, "172.20.0.2", 80)
+
+
+def test_the_script_says_the_same_rules(rules: RuleSet) -> None:
     text = nft.script(rules)
-    assert text.startswith("add table inet headway_abcde\ndelete table inet headway_abcde\n")
+    assert text.startswith("add table inet headway_abcdef01\ndelete table inet headway_abcdef01\n")
     assert "ip daddr { 10.1.2.3/32 } meta l4proto { tcp, udp } th dport { 27000 } return" in text
-    assert 'iifname "hw-abcde-*" jump machine' in text
-    assert "ip saddr 10.213.0.0/18 ip daddr 10.213.0.0/18 drop" in nft.bridge_script(rules)
-    lines = iptables.script(rules).splitlines()
-    assert "-A HEADWAY-abcde-OUT -d 10.1.2.3/32 -p tcp --dport 27000 -j RETURN" in lines
-    assert lines.index("-A HEADWAY-abcde-OUT -d 169.254.0.0/16 -j DROP") < lines.index(
-        "-A HEADWAY-abcde-OUT -d 10.4.0.0/16 -j RETURN"
-    )
-    assert lines[-2] == "-A HEADWAY-abcde-HERE -j DROP"
-    assert ("INPUT", "-i", "hw-abcde-+", "-j", "HEADWAY-abcde-HERE") in iptables.jumps(rules)
+    assert "ether saddr & fb:ff:ff:00:00:00 == aa:cd:ef:00:00:00 jump machine" in text
+    switched = nft.bridge_script(rules)
+    assert "ether saddr & ff:ff:ff:00:00:00 == aa:cd:ef:00:00:00 drop" in switched
+    assert "ether daddr & ff:ff:ff:00:00:00 == aa:cd:ef:00:00:00 drop" in switched
