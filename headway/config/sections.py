@@ -334,7 +334,8 @@ class WorkerSection(Section):
     network_rules: Literal["required", "wanted", "off"] = Field(
         default="required",
         description="firewall rules that keep tasks away from each other and from this machine (docs/networks.md). "
-        "required: a machine where they can't be set takes no work; wanted: it takes work and says so; off: none are set",
+        "required: a machine where they can't be set takes no work; wanted: it takes work and says so; off: none are "
+        "set",
     )
     network_private: bool = Field(
         default=False, description="whether tasks reach private addresses, such as other machines of the site"

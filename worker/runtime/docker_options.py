@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from headway.jobfile import Network
+
 from ..box import CONTAINER_ATTEMPT_DIR, CONTAINER_BOX_DIR, CONTAINER_LAUNCHER, Box
 from ..container_paths import CODE_DIR, DATASETS_DIR, NFS_DIR
+from ..network.addresses import identity_of
 from ..ports import StartOrder
 
 _LABEL = "headway."
@@ -32,6 +35,11 @@ class WorkerIdentity:
     cluster: str
     node: str
     folder: str
+
+    @property
+    def short(self) -> str:
+        """Eight hex digits that stand for it in names and hardware addresses."""
+        return identity_of(self.cluster, self.node, self.folder)
 
     def labels(self) -> dict[str, str]:
         """Labels that all containers of this Worker have."""
@@ -60,10 +68,16 @@ def folder_of(name: str, labels: dict[str, str] | None, identity: WorkerIdentity
     return folder if folder and name.removeprefix("/") == container_name(identity.cluster, folder) else None
 
 
-def container_config(order: StartOrder, box: Box, identity: WorkerIdentity, *, pids_limit: int) -> dict[str, Any]:
-    """The body of the engine's call `create`."""
+def container_config(
+    order: StartOrder, box: Box, identity: WorkerIdentity, *, pids_limit: int, address: str = "", network: str = ""
+) -> dict[str, Any]:
+    """The body of the engine's call `create`.
+
+    ``address`` is the container's hardware address, by which the firewall rules know it. ``network`` is the engine's
+    network of the job.
+    """
     gpus = ",".join(order.gpu_uuids)
-    return {
+    config: dict[str, Any] = {
         # By content id, so a tag that moves now changes nothing.
         "Image": order.image.id,
         "Entrypoint": [CONTAINER_LAUNCHER],
@@ -79,6 +93,15 @@ def container_config(order: StartOrder, box: Box, identity: WorkerIdentity, *, p
         "Labels": _labels(order, identity),
         "HostConfig": _host_config(order, box, pids_limit),
     }
+    if order.network is not Network.NONE:
+        mode = config["HostConfig"]["NetworkMode"] = network or "bridge"
+        endpoint: dict[str, Any] = {"MacAddress": address}
+        if network:
+            endpoint["Aliases"] = [order.attempt.task.name]
+        # In two places: older engines read the first one, newer ones the second.
+        config["MacAddress"] = address
+        config["NetworkingConfig"] = {"EndpointsConfig": {mode: endpoint}}
+    return config
 
 
 def _host_name(order: StartOrder) -> str:
@@ -113,7 +136,7 @@ def _host_config(order: StartOrder, box: Box, pids_limit: int) -> dict[str, Any]
         # When the machine itself runs out of memory, a task goes before the services.
         "OomScoreAdj": _OOM_SCORE,
         "Mounts": _mounts(order, box),
-        "NetworkMode": "bridge" if order.network else "none",
+        "NetworkMode": "none",
         "LogConfig": {"Type": "none"},
         "Privileged": False,
         "CapDrop": ["ALL"],
@@ -123,7 +146,7 @@ def _host_config(order: StartOrder, box: Box, pids_limit: int) -> dict[str, Any]
         "AutoRemove": False,
         "Init": False,
     }
-    if not order.network:
+    if order.network is Network.NONE:
         # Without a network the engine writes only localhost into /etc/hosts.
         host["ExtraHosts"] = [f"{_host_name(order)}:127.0.0.1"]
     if order.gpu_uuids:

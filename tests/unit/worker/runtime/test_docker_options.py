@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from headway.jobfile import Network
 from tests.support.worker_rig import an_attempt
 from worker.box import Box, LaunchSpec
 from worker.ports import LocalImage, StartOrder
@@ -29,7 +30,7 @@ def an_order(**fields: Any) -> StartOrder:
         cpus_centi=50,
         memory_bytes=64 << 20,
         shm_bytes=32 << 20,
-        network=False,
+        network=Network.NONE,
         home=Path("/mnt/homes/ann"),
     )
     return replace(order, **fields)
@@ -71,7 +72,7 @@ def test_nothing_is_ever_privileged(drop_caps: bool) -> None:
 
 
 def test_without_a_network_the_own_host_name_resolves() -> None:
-    without, outgoing = config(), config(network=True)
+    without, outgoing = config(), config(network=Network.OUTGOING)
     assert without["HostConfig"]["ExtraHosts"] == [f"{without['Hostname']}:127.0.0.1"]
     assert "ExtraHosts" not in outgoing["HostConfig"]
     assert outgoing["Hostname"]

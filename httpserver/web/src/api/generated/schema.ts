@@ -2379,9 +2379,9 @@ export interface components {
             user?: ("account" | "image") | null;
             /**
              * Network
-             * @description `outgoing`, or `none`; default: `outgoing`
+             * @description `outgoing`: the world, but no other task. `job`: besides, the tasks of this job with `job` on the same machine, by their names. `none`: nothing; default: `outgoing`
              */
-            network?: ("outgoing" | "none") | null;
+            network?: ("outgoing" | "job" | "none") | null;
             /**
              * Output Path
              * @description a folder of your personal space where stdout and stderr are also put; relative, without `..`; default: none
@@ -2507,9 +2507,9 @@ export interface components {
             user?: ("account" | "image") | null;
             /**
              * Network
-             * @description `outgoing`, or `none`; default: `outgoing`
+             * @description `outgoing`: the world, but no other task. `job`: besides, the tasks of this job with `job` on the same machine, by their names. `none`: nothing; default: `outgoing`
              */
-            network?: ("outgoing" | "none") | null;
+            network?: ("outgoing" | "job" | "none") | null;
             /**
              * Output Path
              * @description a folder of your personal space where stdout and stderr are also put; relative, without `..`; default: none
