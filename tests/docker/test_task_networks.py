@@ -10,6 +10,8 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from ipaddress import IPv4Address
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +23,7 @@ from tests.support.images import BUSYBOX
 from tests.support.namespaces import new_network_namespace
 from tests.support.scratch import short_folder
 from tests.support.waiting import soon
+from worker.network.machine import name_servers
 
 pytestmark = pytest.mark.docker
 
@@ -37,6 +40,19 @@ for port in map(int, sys.argv[1:]):
     server = http.server.ThreadingHTTPServer(("0.0.0.0", port), Hello)
     threading.Thread(target=server.serve_forever, daemon=True).start()
 print("up", flush=True); time.sleep(3600)
+"""
+# Answers every question for an IPv4 address with 203.0.113.77.
+_NAMES = """
+import socket, sys
+names = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); names.bind((sys.argv[1], 53))
+print("up", flush=True)
+while True:
+    asked, who = names.recvfrom(512)
+    question = asked[12:asked.index(b"\\0", 12) + 5]
+    found = question[-4:-2] == b"\\0\\1"
+    record = b"\\xc0\\x0c\\0\\1\\0\\1\\0\\0\\0\\x3c\\0\\4" + bytes([203, 0, 113, 77])
+    head = asked[:2] + b"\\x81\\x80\\0\\1\\0" + bytes([found]) + b"\\0\\0\\0\\0"
+    names.sendto(head + question + (record if found else b""), who)
 """
 SERVER = "hostname -i; while :; do printf 'HTTP/1.0 200 OK\\r\\n\\r\\nhello' | nc -l -p 9000 >/dev/null; done"
 
@@ -106,9 +122,14 @@ class Place:
         return next((one for one in held if one["word"] == word), {})
 
 
-def _serve(stack: ExitStack, network: str, *ports: int) -> None:
+def name_server() -> str:
+    """Whom the engine lets containers ask: this machine's, else Google's."""
+    return next(map(str, name_servers([Path("/etc/resolv.conf").read_text()])), "8.8.8.8")
+
+
+def _serve(stack: ExitStack, network: str, program: str, *arguments: int | str) -> None:
     process = subprocess.Popen(
-        ["nsenter", f"--net={network}", "--", sys.executable, "-c", _SERVE, *map(str, ports)], stdout=subprocess.PIPE
+        ["nsenter", f"--net={network}", "--", sys.executable, "-c", program, *map(str, arguments)], stdout=subprocess.PIPE
     )
     stack.callback(lambda: (process.kill(), process.communicate()))
     assert process.stdout is not None
@@ -125,6 +146,8 @@ def _connect(network: str, world: str) -> None:
         ("ip addr add 198.51.100.1/24 dev world; ip addr add 10.66.0.1/24 dev world", network),
         ("ip addr add 169.254.169.254/32 dev world", network),
         ("ip link set engine up; ip addr add 198.51.100.9/24 dev engine; ip addr add 10.66.0.9/24 dev engine", world),
+        (f"ip addr add {name_server()}/32 dev engine", world),
+        (f"ip route add {name_server()}/32 dev world", network),
     ):
         subprocess.run(["nsenter", f"--net={where}", "--", "sh", "-ec", script], check=True)
 
@@ -140,8 +163,9 @@ def place() -> Iterator[Place]:
         stack.callback(os.close, descriptor)
         world = f"/proc/{os.getpid()}/fd/{descriptor}"
         _connect(network, world)
-        _serve(stack, network, 8000, 8001)
-        _serve(stack, world, 8000, 8001)
+        _serve(stack, network, _SERVE, 8000, 8001)
+        _serve(stack, world, _SERVE, 8000, 8001)
+        _serve(stack, world, _NAMES, name_server())
         settings = {
             **DOCKER_SETTINGS,
             "worker__docker_host": engine.url,
@@ -176,6 +200,14 @@ def test_the_world_and_the_allow_list_answer_and_nothing_else(place: Place) -> N
     assert place.answers(SITE, f"{address}:9000", *CLOSED_OF_MACHINE) == [SITE], "private addresses, where allowed"
     place.on("n1")
     place.end(job)
+
+
+@pytest.mark.parametrize("network", ["outgoing", "job"])
+def test_names_resolve_though_the_name_server_is_private(place: Place, network: str) -> None:
+    out = place.jobs.prints("nslookup www.example.org 2>&1 || true", network=network)
+    assert b"203.0.113.77" in out
+    other = f"{name_server()}:8000"
+    assert place.answers(other, network=network) == ([] if IPv4Address(name_server()).is_private else [other])
 
 
 def test_strangers_are_left_alone_and_reach_no_task(place: Place) -> None:
