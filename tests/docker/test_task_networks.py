@@ -129,7 +129,8 @@ def name_server() -> str:
 
 def _serve(stack: ExitStack, network: str, program: str, *arguments: int | str) -> None:
     process = subprocess.Popen(
-        ["nsenter", f"--net={network}", "--", sys.executable, "-c", program, *map(str, arguments)], stdout=subprocess.PIPE
+        ["nsenter", f"--net={network}", "--", sys.executable, "-c", program, *map(str, arguments)],
+        stdout=subprocess.PIPE,
     )
     stack.callback(lambda: (process.kill(), process.communicate()))
     assert process.stdout is not None

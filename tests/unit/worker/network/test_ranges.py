@@ -6,7 +6,8 @@ from ipaddress import IPv4Address, IPv4Network
 
 import pytest
 
-from headway.config import split_reach
+from headway.config import load, split_reach
+from headway.errors import ConfigInvalid
 from worker.network.machine import has_interface, in_use, interfaces_of, name_servers
 from worker.network.ranges import Taken, clash, first_free, job_subnets
 
@@ -102,3 +103,23 @@ def test_words_and_unreachable_places_in_an_allow_list_are_refused(text: str, wh
 def test_an_entry_of_an_allow_list() -> None:
     assert split_reach("10.1.2.3:27000") == (IPv4Network("10.1.2.3/32"), 27_000)
     assert split_reach("10.4.0.0/16") == (IPv4Network("10.4.0.0/16"), None)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("job-network", "an IPv4 network such as 10.213.0.0/16"),
+        ("10.213.0.7/16", "an IPv4 network such as"),
+        ("10.213.0.0/24", "a network of /8 to /22"),
+        ("203.0.112.0/22", "a network of private addresses"),
+        ("fd00::/16", "an IPv4 network such as"),
+    ],
+)
+def test_a_range_for_jobs_that_cant_be_is_refused_with_the_key(text: str, why: str) -> None:
+    with pytest.raises(ConfigInvalid, match=f"worker.network_job_range.*{why}"):
+        load(None, env={}, overrides={"worker.network_job_range": text, "cluster.token": "x" * 16})
+
+
+def test_an_allow_list_with_words_is_refused_with_the_key() -> None:
+    with pytest.raises(ConfigInvalid, match=r"worker\.network_allow.* a name may mean another address tomorrow"):
+        load(None, env={}, overrides={"worker.network_allow": ("licence.lab:27000",), "cluster.token": "x" * 16})
