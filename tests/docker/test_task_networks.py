@@ -29,6 +29,7 @@ pytestmark = pytest.mark.docker
 
 WORLD, SITE = "198.51.100.9:8000", "10.66.0.9:8000"
 ALLOWED_OF_SITE, ALLOWED_OF_MACHINE = "10.66.0.9:8001", "198.51.100.1:8001"
+ALLOWED_OF_STRANGER = "198.51.100.1:9101"
 CLOSED_OF_MACHINE = ("198.51.100.1:8000", "172.17.0.1:8000", "169.254.169.254:8000")
 _SERVE = """
 import http.server, sys, threading, time
@@ -172,7 +173,7 @@ def place() -> Iterator[Place]:
             "worker__docker_host": engine.url,
             "worker__pull_images": False,
             "httpserver__ask_registries": False,
-            "worker__network_allow": [ALLOWED_OF_SITE, ALLOWED_OF_MACHINE],
+            "worker__network_allow": [ALLOWED_OF_SITE, ALLOWED_OF_MACHINE, ALLOWED_OF_STRANGER],
             "task_manager__platform_retries": 0,
         }
         own = {"n2": {"worker.network_private": True, "worker.network_job_range": "10.66.0.0/16"}}
@@ -214,7 +215,7 @@ def test_names_resolve_though_the_name_server_is_private(place: Place, network: 
 def test_strangers_are_left_alone_and_reach_no_task(place: Place) -> None:
     job, address = place.begin_server()
     client = place.engine.client()
-    stranger = client.containers.run(BUSYBOX, ["sh", "-c", SERVER], detach=True, ports={"9000/tcp": 9100})
+    stranger = client.containers.run(BUSYBOX, ["sh", "-c", SERVER], detach=True, ports={"9000/tcp": [9100, 9101]})
     try:
         stranger.reload()
         its = f"{stranger.attrs['NetworkSettings']['Networks']['bridge']['IPAddress']}:9000"
@@ -222,7 +223,8 @@ def test_strangers_are_left_alone_and_reach_no_task(place: Place) -> None:
             BUSYBOX, ["sh", "-c", tries(WORLD, SITE, "198.51.100.1:8000", its, f"{address}:9000")], remove=True
         )
         assert said.decode().split() == [WORLD, SITE, "198.51.100.1:8000", its]
-        assert place.answers(its, "198.51.100.1:9100", "172.17.0.1:9100", WORLD) == [WORLD]
+        closed = (its, "198.51.100.1:9100", "172.17.0.1:9100", "172.17.0.1:9101")
+        assert place.answers(*closed, ALLOWED_OF_STRANGER, WORLD) == [ALLOWED_OF_STRANGER, WORLD]
     finally:
         stranger.remove(force=True)
         client.close()

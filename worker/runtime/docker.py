@@ -298,15 +298,13 @@ class DockerRuntime(BoxedRuntime):
             if cancelled():
                 raise EngineUnavailable("The start was cancelled.")
             api.start(container)
-        except NoNetwork as error:
-            if self._judge(attempt) in _BEGUN:
-                return ContainerFacts(ContainerState.RUNNING, image_id=order.image.id)
-            self._refuse(api, attempt, error)
-            raise
-        except APIError as error:
+        except (APIError, NoNetwork) as error:
             # The box decides: an engine that was killed while it started a container knows nothing of its processes.
             if self._judge(attempt) in _BEGUN:
                 return ContainerFacts(ContainerState.RUNNING, id=container, image_id=order.image.id)
+            if isinstance(error, NoNetwork):
+                self._refuse(api, attempt, error)
+                raise
             if engine_in_trouble(error) or is_left_over(error):
                 if is_left_over(error):
                     self._clean_up(api, attempt)

@@ -116,10 +116,12 @@ def test_an_entry_of_an_allow_list() -> None:
     ],
 )
 def test_a_range_for_jobs_that_cant_be_is_refused_with_the_key(text: str, why: str) -> None:
-    with pytest.raises(ConfigInvalid, match=f"worker.network_job_range.*{why}"):
+    with pytest.raises(ConfigInvalid, match=rf"\[worker\] network_job_range must .*{why}"):
         load(None, env={}, overrides={"worker.network_job_range": text, "cluster.token": "x" * 16})
 
 
 def test_an_allow_list_with_words_is_refused_with_the_key() -> None:
-    with pytest.raises(ConfigInvalid, match=r"worker\.network_allow.* a name may mean another address tomorrow"):
+    with pytest.raises(
+        ConfigInvalid, match=r"\[worker\] network_allow must .*: a name may mean another address tomorrow"
+    ):
         load(None, env={}, overrides={"worker.network_allow": ("licence.lab:27000",), "cluster.token": "x" * 16})
