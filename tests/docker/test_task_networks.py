@@ -96,7 +96,7 @@ class Place:
         return subprocess.run(enter, check=True, capture_output=True, text=True).stdout
 
     def tables(self) -> list[str]:
-        return [line for line in self.inside("nft", "list", "tables").splitlines() if "headway_" in line]
+        return sorted(line for line in self.inside("nft", "list", "tables").splitlines() if "headway_" in line)
 
     def begin_server(self, **fields: Any) -> tuple[str, str]:
         """A task that listens at port 9000: its job and address."""
