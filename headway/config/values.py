@@ -12,10 +12,11 @@ from pydantic import AfterValidator, BeforeValidator
 from ..units import MAX_DURATION_S, BadValue, format_duration, parse_duration, parse_size
 
 _HOST_PORT = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<host>[A-Za-z0-9._-]+)):(?P<port>\d{1,5})")
+_WIDEST = {4: 16, 6: 48}  # networks of proxies
 _MOST = 2**63 - 1
 _LONGEST_S = 100 * MAX_DURATION_S
 _NODE = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
-_WIDEST = 8  # of networks that are named for tasks
+_WIDEST_REACH = 8  # of networks that are named for tasks
 _NARROWEST = 22  # for the networks of jobs
 NEVER_REACHED = tuple(
     ipaddress.IPv4Network(text) for text in ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "240.0.0.0/4")
@@ -141,10 +142,14 @@ def _host(text: str) -> str:
 
 def _network(text: str) -> str:
     try:
-        ipaddress.ip_network(text, strict=False)
+        network = ipaddress.ip_network(text, strict=False)
     except ValueError:
         raise ValueError(f"must be IP addresses or networks of proxies (10.0.0.7, 10.0.0.0/24), not {text!r}") from None
-    return text
+    if network.prefixlen < _WIDEST[network.version]:
+        raise ValueError(
+            f"must name the proxies themselves (10.0.0.7, 10.0.0.0/24): {text!r} is so wide that anybody could be one"
+        )
+    return str(network)
 
 
 def split_reach(text: str) -> tuple[ipaddress.IPv4Network, int | None]:
@@ -163,8 +168,8 @@ def split_reach(text: str) -> tuple[ipaddress.IPv4Network, int | None]:
         ) from None
     if colon and not (port.isascii() and port.isdecimal() and 0 < int(port) <= 65_535):
         raise ValueError(f"must have a port from 1 to 65535 behind the colon, not {text!r}")
-    if network.prefixlen < _WIDEST:
-        raise ValueError(f"must name networks of /{_WIDEST} or smaller, not {text!r}")
+    if network.prefixlen < _WIDEST_REACH:
+        raise ValueError(f"must name networks of /{_WIDEST_REACH} or smaller, not {text!r}")
     if any(network.overlaps(never) for never in NEVER_REACHED):
         raise ValueError(
             f"must not name loopback, link-local or multicast addresses, not {text!r}: no task reaches them"
@@ -182,8 +187,8 @@ def _job_range(text: str) -> str:
         network = ipaddress.IPv4Network(text, strict=True)
     except ValueError:
         raise ValueError(f"must be an IPv4 network such as 10.213.0.0/16, and not {text!r}") from None
-    if not _WIDEST <= network.prefixlen <= _NARROWEST:
-        raise ValueError(f"must be a network of /{_WIDEST} to /{_NARROWEST}, and not {text!r}: each job gets a part")
+    if not _WIDEST_REACH <= network.prefixlen <= _NARROWEST:
+        raise ValueError(f"must be a network of /{_WIDEST_REACH} to /{_NARROWEST}, and not {text!r}: each job gets a part")
     if not any(network.subnet_of(private) for private in PRIVATE):
         raise ValueError(f"must be a network of private addresses such as 10.213.0.0/16, and not {text!r}")
     return text
