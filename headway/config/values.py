@@ -188,7 +188,9 @@ def _job_range(text: str) -> str:
     except ValueError:
         raise ValueError(f"must be an IPv4 network such as 10.213.0.0/16, and not {text!r}") from None
     if not _WIDEST_REACH <= network.prefixlen <= _NARROWEST:
-        raise ValueError(f"must be a network of /{_WIDEST_REACH} to /{_NARROWEST}, and not {text!r}: each job gets a part")
+        raise ValueError(
+            f"must be a network of /{_WIDEST_REACH} to /{_NARROWEST}, and not {text!r}: each job gets a part"
+        )
     if not any(network.subnet_of(private) for private in PRIVATE):
         raise ValueError(f"must be a network of private addresses such as 10.213.0.0/16, and not {text!r}")
     return text
