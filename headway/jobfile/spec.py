@@ -257,6 +257,7 @@ class TaskSpec:
             Network,
             read=fields.choice(Network),
             write=str,
+            form=Form(label="Network", place=7, start=Network.OUTGOING),
         ),
     )
     output_path: str | None = field(  # relative to the personal space, normalised
