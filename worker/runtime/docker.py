@@ -276,8 +276,7 @@ class DockerRuntime(BoxedRuntime):
         """Remove the networks of jobs of which nothing is left here. Raises EngineUnavailable."""
 
         def sweep(api: APIClient) -> None:
-            # Read in the thread: a start that has begun by then keeps its network.
-            self.networks.sweep(api, {attempt.task.job_id for attempt in list(self._known_attempts)})
+            self.networks.sweep(api, lambda: {attempt.task.job_id for attempt in list(self._known_attempts)})
 
         await self._engine_call(sweep)
 

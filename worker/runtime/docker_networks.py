@@ -122,10 +122,12 @@ class TaskNetworks:
                 return name
         raise NoNetwork(f"{self.identity.node} found no free part of worker.network_job_range for the job")
 
-    def sweep(self, api: APIClient, living: Collection[str]) -> None:
+    def sweep(self, api: APIClient, living: Callable[[], Collection[str]]) -> None:
         """Remove the networks of jobs of which nothing is left here. ``living``: jobs that may start something."""
         with self._one_at_a_time:
-            networks = [one for one in self.read(api, ours=True) if one.job not in living]
+            # Asked while no start can be about to take one: such a start makes its network anew.
+            may_start = living()
+            networks = [one for one in self.read(api, ours=True) if one.job not in may_start]
             for network in networks:
                 filters = {"label": [*self.identity.filters(), f"headway.job={network.job}"]}
                 if api.containers(all=True, filters=filters):

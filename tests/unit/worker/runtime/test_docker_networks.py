@@ -36,6 +36,8 @@ class PretendApi:
         return [one for one in self.there.values() if not filters or one["Labels"]]
 
     def create_network(self, name: str, *, ipam: Any, options: Any, labels: Any, **_: Any) -> None:
+        if name in self.there:
+            raise _refused(f"network with name {name} already exists")
         subnet = ipam["Config"][0]["Subnet"]
         if subnet in self.taken:
             raise _refused("Pool overlaps with other one on this address space")
@@ -116,6 +118,18 @@ def test_a_range_in_use_is_refused_in_one_sentence(networks: TaskNetworks, api: 
     assert list(api.there) == ["lan"]
 
 
+def test_a_range_that_is_used_up_and_a_name_that_is_taken_are_told(networks: TaskNetworks, api: PretendApi) -> None:
+    networks._range = IPv4Network("10.213.0.0/23")
+    for number in range(2):
+        networks.make(cast(Any, api), f"job{number}")
+    with pytest.raises(NoNetwork, match=r"All of worker\.network_job_range 10\.213\.0\.0/23 is given"):
+        networks.make(cast(Any, api), "job2")
+    networks._range = RANGE
+    api.there[networks.name_of("job3")] = {"Name": networks.name_of("job3"), "Labels": {}}
+    with pytest.raises(NoNetwork, match="made no network for the job: network with name .* already exists"):
+        networks.make(cast(Any, api), "job3")
+
+
 def test_without_rules_nothing_with_a_network_starts(networks: TaskNetworks, api: PretendApi) -> None:
     networks.refusal = lambda: "No rules."
     for network in (Network.OUTGOING, Network.JOB):
@@ -128,13 +142,13 @@ def test_a_network_goes_after_the_jobs_last_task(networks: TaskNetworks, api: Pr
     order = an_order(network=Network.JOB)
     networks.of(cast(Any, api), order)
     api.there["lan"] = {"Name": "lan", "Id": "lan", "Labels": {}}
-    networks.sweep(cast(Any, api), {order.attempt.task.job_id})
+    networks.sweep(cast(Any, api), lambda: {order.attempt.task.job_id})
     assert len(api.there) == 2, "a task of the job may be about to start"
     api.running = ["a container of the job"]
-    networks.sweep(cast(Any, api), ())
+    networks.sweep(cast(Any, api), tuple)
     assert len(api.there) == 2
     api.running = []
-    networks.sweep(cast(Any, api), ())
+    networks.sweep(cast(Any, api), tuple)
     assert list(api.there) == ["lan"]
 
 
