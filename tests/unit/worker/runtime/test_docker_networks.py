@@ -126,7 +126,7 @@ def test_a_range_that_is_used_up_and_a_name_that_is_taken_are_told(networks: Tas
         networks.make(cast(Any, api), "job2")
     networks._range = RANGE
     api.there[networks.name_of("job3")] = {"Name": networks.name_of("job3"), "Labels": {}}
-    with pytest.raises(NoNetwork, match="made no network for the job: network with name .* already exists"):
+    with pytest.raises(NoNetwork, match=r"made no network for the job: network with name .* already exists"):
         networks.make(cast(Any, api), "job3")
 
 
