@@ -131,7 +131,10 @@ class NetworkGuard:
         networks = self._networks
         if networks is None or (not answers and self._where != NetworkNamespace()):
             return False
-        problem, clashes = await self._in_thread(lambda: self._hold(networks, answers))
+        verdict = await self._in_thread(lambda: self._hold(networks, answers))
+        if verdict is None:
+            return False
+        problem, clashes = verdict
         sentence = "" if not problem else _cant_be_set(self._settings.node, problem)
         self._problem = sentence
         self._tell(RULES, sentence, self._settings.mode == "required")
@@ -160,14 +163,24 @@ class NetworkGuard:
 
     # -- in the thread ----------------------------------------------------------------------------
 
-    def _hold(self, networks: Sequence[EngineNetwork], answers: bool) -> tuple[str, str]:
-        """Why the rules can't be had, and why networks of jobs can't be made."""
+    def _hold(self, networks: Sequence[EngineNetwork], answers: bool) -> tuple[str, str] | None:
+        """Why the rules can't be had, and why networks of jobs can't be made.
+
+        None: the engine has just gone, perhaps with its network namespace. What was found before still counts.
+        """
         if answers or self._where is None:
             where = namespace_of(self._engine_url)
             if where is None:
-                return "", ""  # it has just gone; nothing starts until it is back
+                return None
             self._where = where
-        where, settings = self._where, self._settings
+        where = self._where
+        verdict = self._hold_at(where, networks)
+        if verdict[0] and where.pid is not None and namespace_of(self._engine_url) != where:
+            return None
+        return verdict
+
+    def _hold_at(self, where: NetworkNamespace, networks: Sequence[EngineNetwork]) -> tuple[str, str]:
+        settings = self._settings
         servers = name_servers([read_first([path]) for path in _RESOLV_CONFS], read_first([_DAEMON_JSON]))
         clashes = clash(settings.job_range, taken_now(where, networks), [(one, "a name server") for one in servers])
         if settings.mode == "off":

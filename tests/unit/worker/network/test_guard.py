@@ -120,6 +120,18 @@ async def test_an_engine_on_another_machine_has_its_bridge_there() -> None:
     assert "the engine's bridge docker9 is not on this machine" in bench.guard.refusal()
 
 
+async def test_an_engine_that_goes_with_its_namespace_is_no_lack_of_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench()
+    lives = [NetworkNamespace(4), NetworkNamespace(4), None, NetworkNamespace(5), NetworkNamespace(5)]
+    monkeypatch.setattr(module, "namespace_of", lambda url: lives.pop(0))
+    assert await bench.guard.look()
+    bench.firewall.why = "nsenter: cannot open /proc/4/ns/net"
+    assert not await bench.guard.look()
+    assert bench.guard.refusal() == ""
+    assert not await bench.guard.look(), "the next one has none either"
+    assert bench.guard.refusal()
+
+
 async def test_rules_hold_while_the_engine_is_away() -> None:
     bench = Bench()
     assert await bench.guard.look()
