@@ -353,6 +353,7 @@ def _network_guard(config: HeadwayConfig, runtime: Runtime, conditions: Conditio
         engine_url=networks.engine.url,
         read=networks.all,
         sweep=runtime.sweep_networks,
+        unknown=networks.unknown,
         tell=lambda word, sentence, blocks: conditions.set(word, sentence, blocks_work=blocks),
         clock=clock,
     )

@@ -298,6 +298,9 @@ def test_rules_stay_with_running_tasks_and_go_with_the_last_one(place: Place) ->
     assert len(place.tables()) == 4, "its task runs on"
     place.cluster.start("n1")
     place.cluster.wait_ready()
+    soon(lambda: not place.condition("n1", "stopping"), within_s=30, what="the node has told its new life")
+    assert not place.condition("n1", "network_unguarded"), "its address is the Worker's"
+    assert not place.condition("n1", "network_rules")
     place.end(job)
     place.jobs.none_is_left()
     place.cluster.stop("n1")

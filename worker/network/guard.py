@@ -23,7 +23,7 @@ from .rules import Facts, Reach, rules_of
 
 T = TypeVar("T")
 
-RULES, RANGE = "network_rules", "network_range"
+RULES, UNKNOWN, RANGE = "network_rules", "network_unguarded", "network_range"
 _EVERY_S = 5.0
 _TROUBLED_S = 2.0
 _RESOLV_CONFS = ("/etc/resolv.conf", "/run/systemd/resolve/resolv.conf")
@@ -54,6 +54,17 @@ class GuardSettings:
     allowed: tuple[Reach, ...] = ()
     private: bool = False
     services: tuple[str, ...] = ()  # HOST:PORT of Headway's services
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Running containers of this Worker with hardware addresses that the rules don't know.
+
+    ``engine_ignores``: one of them was given an address. Else all started before this version.
+    """
+
+    count: int = 0
+    engine_ignores: bool = False
 
 
 class Guard(Protocol):
@@ -99,6 +110,7 @@ class NetworkGuard:
         engine_url: str,
         read: Callable[[], Awaitable[Sequence[EngineNetwork]]],
         sweep: Callable[[], Awaitable[None]],
+        unknown: Callable[[], Unknown] = Unknown,
         tell: Callable[[str, str, bool], None],
         clock: Clock,
         firewall: Firewall | None = None,
@@ -107,6 +119,7 @@ class NetworkGuard:
         self._engine_url = engine_url
         self._read = read
         self._sweep = sweep
+        self._unknown = unknown
         self._tell = tell
         self._clock = clock
         self._firewall = firewall or Firewall()
@@ -135,9 +148,13 @@ class NetworkGuard:
         if verdict is None:
             return False
         problem, clashes = verdict
+        unknown = self._unknown() if self._settings.mode != "off" else Unknown()
+        if unknown.engine_ignores:
+            problem = problem or "the engine does not give containers the hardware addresses that it is asked for"
         sentence = "" if not problem else _cant_be_set(self._settings.node, problem)
         self._problem = sentence
         self._tell(RULES, sentence, self._settings.mode == "required")
+        self._tell(UNKNOWN, "" if problem or not unknown.count else _not_known(self._settings.node, unknown), False)
         self._tell(RANGE, clashes, False)
         return not problem
 
@@ -242,6 +259,13 @@ def _without_loopback(texts: Iterable[str]) -> list[IPv4Address]:
         if not address.is_loopback and not address.is_unspecified:
             out.append(address)
     return out
+
+
+def _not_known(node: str, unknown: Unknown) -> str:
+    return (
+        f"No firewall rule holds for {unknown.count} containers on {node} that started under an older version. This is "
+        "over when they have ended."
+    )
 
 
 def _cant_be_set(node: str, why: str) -> str:

@@ -262,12 +262,14 @@ class DockerRuntime(BoxedRuntime):
         filters = {"label": self._identity.filters()}
         found = await self._engine_call(lambda api: api.containers(all=True, filters=filters))
         out: dict[AttemptId, ContainerFacts] = {}
+        ours: dict[AttemptId, Mapping[str, Any]] = {}
         for entry in found:
             attempt = self._attempt_of((entry.get("Names") or [""])[0], entry.get("Labels"))
             if attempt is not None:
                 state = _STATES.get(entry.get("State", ""), ContainerState.RUNNING)
                 out[attempt] = ContainerFacts(state, id=entry["Id"], image_id=entry.get("ImageID", ""))
-                self.networks.seen(attempt, entry)
+                ours[attempt] = entry
+        self.networks.seen(ours)
         return out
 
     # -- networks ---------------------------------------------------------------------------------

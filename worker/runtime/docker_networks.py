@@ -18,8 +18,8 @@ from headway.jobfile import Network
 from headway.logs import get_logger
 from headway.model.reasons import EndWord
 
-from ..network.addresses import HardwareAddresses
-from ..network.guard import EngineNetwork, taken_now
+from ..network.addresses import HardwareAddresses, marks_of
+from ..network.guard import EngineNetwork, Unknown, taken_now
 from ..network.machine import BRIDGES
 from ..network.namespace import namespace_of
 from ..network.ranges import Taken, clash, first_free, job_subnets
@@ -53,6 +53,8 @@ class TaskNetworks:
         """Why no container with a network may be started now. Empty: it may."""
         self._range = job_range
         self._addresses = HardwareAddresses(identity.short)
+        self._given: set[AttemptId] = set()  # attempts that this process has given an address
+        self._unknown: set[AttemptId] = set()
         self._in_jobs: set[AttemptId] = set()  # attempts of this process in the network of their job
         self._one_at_a_time = threading.Lock()
 
@@ -74,19 +76,34 @@ class TaskNetworks:
             raise NoNetwork(why)
         attempt, of_job = order.attempt, order.network is Network.JOB
         address = self._addresses.take(attempt, job=of_job)
+        self._given.add(attempt)
         if not of_job:
             return address, ""
         self._in_jobs.add(attempt)
         return address, self.make(api, attempt.task.job_id)
 
-    def seen(self, attempt: AttemptId, entry: Mapping[str, Any]) -> None:
-        """The engine lists this container of an attempt, perhaps from before a restart."""
-        for endpoint in ((entry.get("NetworkSettings") or {}).get("Networks") or {}).values():
-            self._addresses.seen(attempt, str((endpoint or {}).get("MacAddress") or ""))
+    def seen(self, entries: Mapping[AttemptId, Mapping[str, Any]]) -> None:
+        """The engine lists these containers of attempts, perhaps from before a restart."""
+        marks, unknown = marks_of(self.identity.short), set()
+        for attempt, entry in entries.items():
+            for endpoint in ((entry.get("NetworkSettings") or {}).get("Networks") or {}).values():
+                address = str((endpoint or {}).get("MacAddress") or "")
+                if not address:
+                    continue
+                self._addresses.seen(attempt, address)
+                if not marks.all.fits(address):
+                    unknown.add(attempt)
+        self._unknown = unknown
+
+    def unknown(self) -> Unknown:
+        """Running containers whose hardware addresses the rules don't know."""
+        return Unknown(len(self._unknown), engine_ignores=bool(self._unknown & self._given))
 
     def left(self, attempt: AttemptId) -> bool:
         """Its container is removed. True: it was in the network of its job."""
         self._addresses.give_back(attempt)
+        self._given.discard(attempt)
+        self._unknown.discard(attempt)
         was_in = attempt in self._in_jobs
         self._in_jobs.discard(attempt)
         return was_in

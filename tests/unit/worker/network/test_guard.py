@@ -11,7 +11,7 @@ import pytest
 from tests.support.clock import FakeClock
 from worker.network import guard as module
 from worker.network.firewall import Firewall
-from worker.network.guard import RANGE, RULES, EngineNetwork, GuardSettings, NetworkGuard
+from worker.network.guard import RANGE, RULES, UNKNOWN, EngineNetwork, GuardSettings, NetworkGuard, Unknown
 from worker.network.namespace import NetworkNamespace
 from worker.network.rules import RuleSet
 from worker.ports import EngineUnavailable
@@ -44,11 +44,13 @@ class Bench:
         self.firewall = PretendFirewall()
         self.said: dict[str, tuple[str, bool]] = {}
         self.swept = 0
+        self.unknown = Unknown()
         self.guard = NetworkGuard(
             GuardSettings("n1", "abcdef01", **{"job_range": IPv4Network("10.213.0.0/16"), **settings}),
             engine_url="tcp://pretended",
             read=self._read,
             sweep=self._sweep,
+            unknown=lambda: self.unknown,
             tell=lambda word, sentence, blocks: self.said.__setitem__(word, (sentence, blocks)),
             clock=FakeClock(),
             firewall=self.firewall,
@@ -150,6 +152,18 @@ async def test_facts_of_the_machine_and_the_settings() -> None:
     assert [(str(address), port) for address, port in facts.services] == [("192.0.2.7", 7002)]
     assert facts.service_ports == (7001, 7002)
     assert facts.private
+
+
+async def test_containers_from_before_are_told_and_an_engine_that_ignores_addresses_is_refused() -> None:
+    bench = Bench()
+    bench.unknown = Unknown(2)
+    assert await bench.guard.look()
+    assert bench.said[UNKNOWN][0].startswith("No firewall rule holds for 2 containers on n1")
+    assert bench.guard.refusal() == ""
+    bench.unknown = Unknown(3, engine_ignores=True)
+    assert not await bench.guard.look()
+    assert "the engine does not give containers the hardware addresses" in bench.guard.refusal()
+    assert bench.said[UNKNOWN][0] == ""
 
 
 async def test_a_clash_is_told_and_blocks_nothing() -> None:

@@ -15,7 +15,7 @@ from headway.jobfile import Network
 from tests.unit.worker.builders import an_attempt
 from tests.unit.worker.runtime.test_docker_options import ME, an_order
 from worker.network.addresses import marks_of
-from worker.network.guard import EngineNetwork
+from worker.network.guard import EngineNetwork, Unknown
 from worker.network.ranges import Taken
 from worker.runtime import docker_networks as module
 from worker.runtime.docker_engine import DockerEngine
@@ -165,5 +165,23 @@ def test_addresses_from_before_a_restart_are_not_given_again(networks: TaskNetwo
     address, _ = networks.of(cast(Any, api), order)
     networks.left(order.attempt)
     entry = {"NetworkSettings": {"Networks": {"bridge": {"MacAddress": address}, "x": None}}}
-    networks.seen(an_attempt("other"), entry)
+    networks.seen({an_attempt("other"): entry})
     assert networks.of(cast(Any, api), order)[0] != address
+
+
+def test_containers_that_the_rules_do_not_know_are_counted(networks: TaskNetworks, api: PretendApi) -> None:
+    old, order = an_attempt("old"), an_order(network=Network.OUTGOING)
+    address, _ = networks.of(cast(Any, api), order)
+
+    def entry(address: str) -> dict[str, Any]:
+        return {"NetworkSettings": {"Networks": {"bridge": {"MacAddress": address}}}}
+
+    networks.seen({order.attempt: entry(address), an_attempt("none"): entry("")})
+    assert networks.unknown() == Unknown(0)
+    networks.seen({old: entry("02:42:ac:11:00:02"), order.attempt: entry(address)})
+    assert networks.unknown() == Unknown(1), "from an older version"
+    networks.seen({old: entry("02:42:ac:11:00:02"), order.attempt: entry("02:42:ac:11:00:03")})
+    assert networks.unknown() == Unknown(2, engine_ignores=True)
+    networks.left(order.attempt)
+    networks.left(old)
+    assert networks.unknown() == Unknown(0)
