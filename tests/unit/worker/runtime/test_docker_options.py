@@ -80,7 +80,7 @@ def test_without_a_network_the_own_host_name_resolves() -> None:
 
 def test_a_container_has_the_workers_hardware_address_where_old_and_new_engines_read_it() -> None:
     order = an_order(network=Network.OUTGOING)
-    made = container_config(order, BOX, ME, pids_limit=99, address="0a:01:02:03:04:05")
+    made = container_config(order, BOX, ME, digest="d", pids_limit=99, address="0a:01:02:03:04:05")
     assert made["HostConfig"]["NetworkMode"] == "bridge"
     assert made["MacAddress"] == "0a:01:02:03:04:05"
     assert made["NetworkingConfig"]["EndpointsConfig"] == {"bridge": {"MacAddress": "0a:01:02:03:04:05"}}
@@ -92,7 +92,9 @@ def test_a_container_has_the_workers_hardware_address_where_old_and_new_engines_
 
 def test_in_the_network_of_its_job_a_container_has_its_tasks_name() -> None:
     order = an_order(network=Network.JOB)
-    made = container_config(order, BOX, ME, pids_limit=99, address="0e:01:02:03:04:05", network="of-the-job")
+    made = container_config(
+        order, BOX, ME, digest="d", pids_limit=99, address="0e:01:02:03:04:05", network="of-the-job"
+    )
     assert made["HostConfig"]["NetworkMode"] == "of-the-job"
     endpoint = made["NetworkingConfig"]["EndpointsConfig"]["of-the-job"]
     assert endpoint == {"MacAddress": "0e:01:02:03:04:05", "Aliases": [order.attempt.task.name]}
