@@ -20,7 +20,7 @@ from ..model import AttemptRecord, AttemptStage, AttemptTimes, Condition, Extend
 from ..ports import ContainerState, EngineUnavailable
 from .context import ExecutorContext
 from .launch_verdict import RefuseLaunch, verdict
-from .leases import Lease
+from .leases import Lease, counts_from_s
 from .platform_log import platform_log_line
 from .task_executor import TaskExecutor
 
@@ -112,7 +112,12 @@ class TaskController:
                     data,
                     AttemptTimes(accepted_at=now),
                     changed_at=now,
-                    arrived_s=context.clock.monotonic(),
+                    arrived_s=counts_from_s(
+                        arrived_s=context.clock.monotonic(),
+                        lease_s=launch.lease_s,
+                        stop_s=context.limits.lease_stop_s,
+                        answered=context.lease,
+                    ),
                     arrived_boot_id=context.boot_id,
                 )
                 record.platform_log = platform_log_line(now, f"Accepted by {context.node_id}.") + self._scripted_line(

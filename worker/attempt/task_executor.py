@@ -193,6 +193,11 @@ class TaskExecutor:
             record.image_id = image.id
             self._log_line(f"Image {spec.image} is {image.id}.")
         command = spec.command if isinstance(spec.command, str) else None
+        datasets = {
+            name: await context.mounted.dataset(name, version) for name, version in dataset_versions(launch).items()
+        }
+        code = await context.mounted.code(launch.owner.name, spec.code) if spec.code else None
+        # Last: what comes between it and the box could make it an old one.
         lease = await self._first_lease()
         now = context.clock.now()
         order = StartOrder(
@@ -207,10 +212,8 @@ class TaskExecutor:
             network=spec.network.value == "outgoing",
             gpu_uuids=launch.gpu_uuids,
             home=home,
-            datasets={
-                name: await context.mounted.dataset(name, version) for name, version in dataset_versions(launch).items()
-            },
-            code=await context.mounted.code(launch.owner.name, spec.code) if spec.code else None,
+            datasets=datasets,
+            code=code,
             job_name=launch.job_name,
             owner=launch.owner.name,
             launch=record.launch or b"",
@@ -246,8 +249,12 @@ class TaskExecutor:
             ) from error
 
     async def _first_lease(self) -> Lease:
-        """The lease with which it begins. Past its deadline it waits until a heartbeat was answered."""
+        """The lease with which it begins. Past its deadline, or shortly before, it waits until a heartbeat was answered.
+
+        With the rest of an old lease it would be ended soon after its start.
+        """
         context, launch, record = self._context, self.launch, self.record
+        least_ns = round(usable_s(launch.lease_s, context.limits.lease_stop_s) / 4 * _NS)
         arrival_counts = record.arrived_boot_id == context.boot_id and (launch.lease_enforced or not self._adopted)
         waited = False
         while True:
@@ -260,7 +267,7 @@ class TaskExecutor:
                 answered=context.lease,
             )
             now_ns = round(context.clock.monotonic() * _NS)
-            if lease is not None and (lease.until_boot_ns is None or lease.until_boot_ns > now_ns):
+            if lease is not None and (lease.until_boot_ns is None or lease.until_boot_ns > now_ns + least_ns):
                 self._waits_for_lease = False
                 return lease
             if not waited:

@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from task_manager.engine import leases as manager_leases
+from worker.attempt import leases as worker_leases
 from worker.attempt import task_executor
 from worker.node import heartbeat
 from worker.runtime import boxed, docker
@@ -89,6 +90,7 @@ BREAKAGES = (
                 "arrived_s=record.arrived_s",
                 "arrived_s=context.clock.monotonic()",
             ),
+            Edit(worker_leases, "first_lease", "(answered is not None and answered.enforced)", "False"),
         ),
     ),
     Breakage(

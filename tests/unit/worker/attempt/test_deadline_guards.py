@@ -14,7 +14,7 @@ from tests.unit.worker.attempt.test_task_controller import ControllerRig
 from tests.unit.worker.builders import a_launch, an_attempt
 from tests.unit.worker.fakes import NS, a_rig
 from worker.attempt.launch_verdict import RefuseLaunch, verdict
-from worker.attempt.leases import Lease, first_lease
+from worker.attempt.leases import Lease, counts_from_s, first_lease
 from worker.box import BoxEnd, BoxStanding, EndRecord, StopWord
 from worker.ports import AttemptProgress, ContainerFacts, ContainerState
 
@@ -26,12 +26,28 @@ def test_without_arrival_and_answer_nothing_lets_it_begin() -> None:
     assert first_lease(launched_enforced=False, lease_s=120, stop_s=30, arrived_s=None, answered=None) is None
 
 
-@pytest.mark.parametrize(("launched_enforced", "answered"), [(True, None), (True, Lease()), (False, Lease(1))])
-def test_whoever_says_that_leases_are_enforced_sets_a_deadline(launched_enforced: bool, answered: Lease | None) -> None:
+@pytest.mark.parametrize("answered", [None, Lease()])
+def test_a_launch_that_says_that_leases_are_enforced_sets_a_deadline(answered: Lease | None) -> None:
+    lease = first_lease(launched_enforced=True, lease_s=120, stop_s=30, arrived_s=1_000.0, answered=answered)
+    assert lease == Lease(1_090 * NS)
+
+
+@pytest.mark.parametrize("launched_enforced", [True, False])
+def test_an_answered_heartbeat_counts_and_not_the_arrival_of_a_launch(launched_enforced: bool) -> None:
+    """The launch may have waited on its way for longer than a lease."""
+    answered = Lease(1_050 * NS)
     lease = first_lease(
         launched_enforced=launched_enforced, lease_s=120, stop_s=30, arrived_s=1_000.0, answered=answered
     )
-    assert lease == Lease(1_090 * NS)
+    assert lease == answered
+
+
+@pytest.mark.parametrize(
+    ("answered", "counts_from"),
+    [(None, 1_000), (Lease(), 1_000), (Lease(1_050 * NS), 960), (Lease(1_500 * NS), 1_000)],
+)
+def test_a_launch_counts_from_the_last_answered_heartbeat(answered: Lease | None, counts_from: float) -> None:
+    assert counts_from_s(arrived_s=1_000.0, lease_s=120, stop_s=30, answered=answered) == counts_from
 
 
 def test_a_launch_to_an_earlier_life_of_the_worker_is_refused_for_now() -> None:
@@ -59,6 +75,37 @@ async def test_a_launch_without_a_lease_waits_for_an_answer_after_a_restart(one:
     answer(one, Lease())
     await one.running()
     assert one.rig.runtime.started == [one.attempt]
+
+
+async def test_a_launch_that_comes_after_the_lease_begins_nothing(one: One) -> None:
+    """The network held it up, or this machine stood still. Meanwhile it was cancelled there, and run anew elsewhere."""
+    one.rig.context.lease = Lease(round((one.rig.clock.monotonic() - 30) * NS))
+    one.begin(lease_enforced=True, lease_s=120.0)
+    await one.settle()
+    assert not one.rig.runtime.started
+    answer(one, Lease(round((one.rig.clock.monotonic() + 90) * NS)))
+    await one.running()
+    assert one.rig.runtime.started == [one.attempt]
+
+
+async def test_the_box_gets_the_lease_of_the_moment_in_which_it_is_made(
+    one: One, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mount that hangs: an answer of that time found no box to be written to."""
+    gate = asyncio.Event()
+
+    async def code(account: str, digest: str) -> Path:
+        await gate.wait()
+        return Path("/code")
+
+    monkeypatch.setattr(one.rig.mount, "code", code)
+    one.begin(code="sha256:" + "0" * 64)
+    await one.settle()
+    newer = Lease(round((one.rig.clock.monotonic() + 90) * NS))
+    answer(one, newer)
+    gate.set()
+    await one.running()
+    assert one.rig.runtime.orders[one.attempt].lease_until_boot_ns == newer.until_boot_ns
 
 
 async def test_what_was_stopped_before_it_began_asks_the_engine_for_nothing(one: One) -> None:

@@ -357,15 +357,22 @@ async def test_the_first_lease_of_a_task(one: One) -> None:
     assert order.lease_until_boot_ns == round((one.rig.clock.monotonic() + 90) * NS)
 
 
+@pytest.mark.parametrize("left_s", [-5, 20])
 @pytest.mark.parametrize("granted", [True, False])
-async def test_a_lease_that_ran_out_in_a_silence_does_not_end_the_next_attempt(one: One, granted: bool) -> None:
+async def test_a_lease_that_ran_out_in_a_silence_does_not_end_the_next_attempt(
+    one: One, granted: bool, left_s: float
+) -> None:
     """TaskManager was back and sent a launch before the next heartbeat was answered: the attempt ended at once.
 
     It had granted nothing since its own start when a report came before the heartbeat.
     """
     now = one.rig.clock.monotonic()
-    one.rig.context.lease = Lease(round((now - 5) * NS))
+    one.rig.context.lease = Lease(round((now + left_s) * NS))
     one.begin(lease_enforced=granted, lease_s=120.0)
+    await one.settle()
+    assert not one.rig.runtime.orders, "it begins with the next answer, and does not end with the old lease"
+    one.rig.context.lease = Lease(round((now + 90) * NS))
+    one.executor.lease_answered()
     await one.settle()
     assert one.rig.runtime.orders[one.attempt].lease_until_boot_ns == round((now + 90) * NS)
 

@@ -29,16 +29,20 @@ async def test_a_box_whose_launcher_lives_is_not_laid_out_anew(runtime: BoxedRun
     box = await runtime.lay_out(an_order(1))
     descriptor = os.open(box.lock, os.O_RDONLY)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
+    box.spec.unlink()
     await runtime.lay_out(an_order(999))
     os.close(descriptor)
     assert boxes.read_lease(box) == 1
+    assert not box.spec.exists(), "nothing of it is written"
 
 
 async def test_a_box_whose_ticket_was_taken_is_not_laid_out_anew(runtime: BoxedRuntime) -> None:
     box = await runtime.lay_out(an_order(1))
     box.ticket.rename(box.ticket_taken)
+    box.spec.unlink()
     await runtime.lay_out(an_order(999))
     assert boxes.read_lease(box) == 1
+    assert not box.spec.exists(), "nothing of it is written"
 
 
 async def test_a_ticket_that_could_not_be_withdrawn_was_not(
