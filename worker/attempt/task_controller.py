@@ -295,6 +295,15 @@ class TaskController:
             with contextlib.suppress(OSError):
                 await runtime.stop(attempt, StopWord.PLATFORM)
 
+    def _continue_crashed(self) -> None:
+        for attempt, executor in list(self._executors.items()):
+            if attempt not in self._lives:
+                again = TaskExecutor(executor.record, executor.launch, self._context, adopted=True)
+                if executor.record.stage is AttemptStage.ACKED:
+                    again.acked()
+                again.report_again()
+                self._begin(again)
+
     async def _look_at_orphans(self) -> None:
         for attempt in list(self._orphans):
             if not await self._context.runtime.is_inhabited(attempt):
@@ -312,6 +321,7 @@ class TaskController:
             del self._boxes_left[attempt]
             await context.runtime.remove_box(attempt)
         self._forget_old()
+        self._continue_crashed()
         await self._look_at_orphans()
         try:
             containers = await context.runtime.list()
@@ -359,13 +369,13 @@ class TaskController:
 
     def _over(self, attempt: AttemptId, life: asyncio.Task[None]) -> None:
         self._lives.pop(attempt, None)
+        error = None if life.cancelled() else life.exception()
+        if error is not None:
+            # It may run: it stays in the list of what is here, and the next sweep continues it.
+            log.error("attempt.life_crashed", attempt=str(attempt), exc=error)
+            return
         executor = self._executors.pop(attempt, None)
         if executor is None or life.cancelled():
-            return
-        error = life.exception()
-        if error is not None:
-            # Its record is stored: the next start of the Worker continues it.
-            log.error("attempt.life_crashed", attempt=str(attempt), exc=error)
             return
         self._box_left(executor.record)
         self._on_change()

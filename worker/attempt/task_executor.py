@@ -8,6 +8,7 @@ cover the case that the launcher or the engine does not do its part.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import replace
 from typing import TypeVar
 
@@ -111,15 +112,20 @@ class TaskExecutor:
                 decision, end = await self._until_end()
             except Exception as error:
                 log.error("attempt.crashed", attempt=str(record.attempt), exc=error)
-                decision = EndDecision(
-                    EndReason(EndWord.PLATFORM_ERROR, detail=f"Headway failed on {self._context.node_id}: {error}"),
-                    elsewhere=True,
-                )
-                end = None
-                record.unsafe = not await self._end_by_force()
+                decision, end = await self._after_crash(error)
             self._context.alarms.cancel(self._alarm)
             await self._finish.record_end(decision, end)
         await self._finish.clean_up()
+
+    async def _after_crash(self, error: Exception) -> tuple[EndDecision, EndRecord | None]:
+        """The attempt is ended. What its launcher wrote down before still counts."""
+        self.record.unsafe = not await self._end_by_force()
+        with contextlib.suppress(Exception):  # perhaps this is what crashed
+            end = (await self._context.runtime.progress(self.record.attempt)).end
+            if end is not None:
+                return end_decision.decide(end, ContainerFacts(ContainerState.EXITED), self._evidence()), end
+        detail = f"Headway failed on {self._context.node_id}: {error}"
+        return EndDecision(EndReason(EndWord.PLATFORM_ERROR, detail=detail), elsewhere=True), None
 
     async def _end_by_force(self) -> bool:
         """Make sure that nothing of it runs, now or later. False: it could not be killed."""
@@ -249,10 +255,8 @@ class TaskExecutor:
             ) from error
 
     async def _first_lease(self) -> Lease:
-        """The lease with which it begins. Past its deadline, or shortly before, it waits until a heartbeat was answered.
-
-        With the rest of an old lease it would be ended soon after its start.
-        """
+        """The lease with which it begins. Past its deadline it waits until a heartbeat was answered, and shortly before
+        it as well: with the rest of an old lease it would be ended soon after its start."""
         context, launch, record = self._context, self.launch, self.record
         least_ns = round(usable_s(launch.lease_s, context.limits.lease_stop_s) / 4 * _NS)
         arrival_counts = record.arrived_boot_id == context.boot_id and (launch.lease_enforced or not self._adopted)
@@ -385,13 +389,13 @@ class TaskExecutor:
             self._overran = True
         log.warning("attempt.overdue", attempt=str(record.attempt), started=progress.started is not None)
         self._log_line("The launcher did not end it in time, so Headway kills the container.")
+        never_starts = await self._never_starts()  # before the KILL: a launcher that comes after it begins nothing
         facts = await self._container.kill()
         last = await self._context.runtime.progress(record.attempt)
-        if facts is None:
+        if facts is None or (not never_starts and await self._context.runtime.standing(record.attempt) in _NOT_BEGUN):
             return self._cannot_kill(), last.end
         if progress.started is None and record.stop is None and last.end is None:
             limit = format_duration(self._context.limits.exec_s)
-            await self._never_starts()  # killed, and no other launcher may come
             detail = f"Its process did not start within {limit} of its container on {self._context.node_id}."
             return EndDecision(EndReason(EndWord.START_FAILED, detail=detail), elsewhere=True), None
         return end_decision.decide(last.end, facts, self._evidence()), last.end

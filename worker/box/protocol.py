@@ -207,11 +207,18 @@ def holder(box: Box) -> int | None:
     except OSError:
         return None
     key = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
+    others = []
     for line in lines:
         words = line.split()
-        if len(words) >= 6 and words[1] == "FLOCK" and words[5] == key and int(words[4]) > 0:
+        if len(words) < 6 or words[1] != "FLOCK" or int(words[4]) <= 0:
+            continue
+        if words[5] == key:
             return int(words[4])
-    return None
+        if words[5].rpartition(":")[2] == str(found.st_ino):
+            others.append(int(words[4]))
+    # Some file systems, as btrfs, have another device there. Then the holder also sees the box as a mount.
+    there = inhabitants(box) if others else []
+    return next((pid for pid in others if pid in there), None)
 
 
 def kill_launcher(box: Box, *, within_s: float) -> bool:

@@ -203,5 +203,29 @@ async def test_an_attempt_with_a_box_alone_counts_as_live_while_it_runs(rig: Con
     assert rig.controller.live() == []
 
 
+async def test_an_attempt_whose_life_crashed_is_told_as_here_and_continued(
+    rig: ControllerRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was in no heartbeat any more: TaskManager began it elsewhere, and it went on here."""
+    await rig.running(A)
+
+    async def broken(*arguments: object) -> None:
+        raise RuntimeError("a bug")
+
+    with monkeypatch.context() as broke:
+        broke.setattr(rig.parts.runtime, "progress", broken)
+        broke.setattr(rig.parts.runtime, "withdraw", broken)
+        rig.controller.nudge(A)
+        await rig.pass_time(1)
+    assert rig.controller.live() == [A]
+    await rig.controller.sweep()
+    rig.parts.runtime.end(A, DONE)
+    await rig.pass_time()
+    end = rig.parts.told.end_of(A)
+    assert end is not None
+    assert end.kind == "SUCCEEDED"
+    assert rig.controller.live() == []
+
+
 async def _none(attempt: object) -> bytes | None:
     return None

@@ -210,3 +210,25 @@ def test_while_a_file_is_written_its_old_content_is_there(box: Box, monkeypatch:
     monkeypatch.undo()
     assert seen == [1]
     assert boxes.read_lease(box) == 2
+
+
+def test_the_holder_is_found_where_the_kernel_lists_another_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """btrfs does: a launcher that did not react could be killed by the engine alone."""
+    box = boxes.create(tmp_path / "box")
+    descriptor = os.open(box.lock, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    real, seen = os.stat, list[int]()
+
+    class Elsewhere:
+        st_dev = os.makedev(0, 4242)
+        st_ino = real(box.lock).st_ino
+
+    monkeypatch.setattr(protocol.os, "stat", lambda *a, **k: Elsewhere if a[0] == box.lock else real(*a, **k))
+    monkeypatch.setattr(protocol, "inhabitants", lambda box: seen)
+    assert boxes.holder(box) is None, "a file of the same number elsewhere is not this lock"
+    seen.append(os.getpid())
+    assert boxes.holder(box) == os.getpid()
+    os.close(descriptor)
+    assert boxes.holder(box) is None
