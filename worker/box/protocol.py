@@ -133,6 +133,8 @@ def _read_ticket(box: Box) -> tuple[Ticket, dict[str, str]]:
         except (OSError, BoxError):
             return Ticket.MISSING, {}  # something else lies there: nothing is proven
         if pairs is not None:
+            if os.path.lexists(box.ticket_taken):
+                ticket = Ticket.TAKEN  # a disk that lost a part of what was written: nothing takes that back
             # A power cut may leave it empty or cut off. What names neither attempt nor boot is no ticket.
             return (ticket, pairs) if pairs.get("attempt") and pairs.get("boot_id") else (Ticket.MISSING, {})
     return Ticket.MISSING, {}
@@ -170,6 +172,8 @@ def write_ticket(box: Box, *, attempt: str, boot_id: str) -> bool:
 
 def withdraw(box: Box) -> bool:
     """Takes the ticket back. True: the program has not started and never will. Safe twice. Raises OSError."""
+    if os.path.lexists(box.ticket_taken):
+        return False
     try:
         os.rename(box.ticket, box.ticket_withdrawn)
     except FileNotFoundError:

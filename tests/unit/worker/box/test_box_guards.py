@@ -232,3 +232,12 @@ def test_the_holder_is_found_where_the_kernel_lists_another_device(
     assert boxes.holder(box) == os.getpid()
     os.close(descriptor)
     assert boxes.holder(box) is None
+
+
+def test_a_ticket_that_lies_in_two_places_was_taken(tmp_path: Path) -> None:
+    box = boxes.create(tmp_path / "a.1" / "box")
+    boxes.write_ticket(box, attempt="a.1", boot_id="here")
+    box.ticket_taken.write_bytes(box.ticket.read_bytes())
+    assert judge(boxes.look(box, attempt="a.1", boot_id="here")) is BoxStanding.OVER
+    assert not boxes.withdraw(box)
+    assert box.ticket.exists()
