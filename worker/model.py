@@ -160,11 +160,13 @@ class AttemptRecord:
 
 @dataclass(frozen=True, slots=True)
 class EndDecision:
-    """The end of an attempt as it is reported. ``elsewhere``: a retry should prefer another machine."""
+    """The end of an attempt as it is reported. ``elsewhere``: a retry should prefer another machine. ``engine_away``: it
+    was never begun, since the engine did not answer."""
 
     reason: EndReason
     warnings: tuple[str, ...] = ()
     elsewhere: bool = False
+    engine_away: bool = False
 
     @property
     def kind(self) -> AttemptEventKind:

@@ -71,7 +71,7 @@ def on_report(turn: Turn, report: AttemptReport) -> bool:
         if reason is None:
             reason = EndReason(EndWord.PLATFORM_ERROR, detail="Its worker told no reason for the end.")
         ended, reason = extension.with_effective_timeout(_with_facts(attempt, report, attempt.state), reason)
-        turn.end_attempt(ended, reason, elsewhere=report.elsewhere)
+        turn.end_attempt(ended, reason, elsewhere=report.elsewhere, engine_away=report.engine_away)
         return False
     if kind is AttemptEventKind.PROCESS_STARTED:
         _runs_since(turn, attempt)

@@ -175,7 +175,7 @@ class TaskExecutor:
             self._task.uncancel()
             return self._decision_of_stop()
         except StepTimedOut as error:
-            return EndDecision(EndReason(EndWord.START_FAILED, detail=str(error)), elsewhere=True)
+            return await self._decision_of_silence(str(error))
         except RuntimeRefused as error:
             return EndDecision(EndReason(error.word, detail=_sentence(error)), elsewhere=error.elsewhere)
         except MountUnavailable as error:
@@ -248,6 +248,8 @@ class TaskExecutor:
             async with asyncio.timeout(context.limits.pull_s):
                 return await self._container.until_answered(lambda: context.images.prepare(wanted, on_fetch))
         except TimeoutError as error:
+            if await self._container.engine_is_away():
+                raise StepTimedOut(f"The container engine of {context.node_id} does not answer.") from error
             raise RuntimeRefused(
                 f"Fetching the image {spec.image} took longer than {format_duration(context.limits.pull_s)}.",
                 word=EndWord.IMAGE_PULL_FAILED,
@@ -397,7 +399,7 @@ class TaskExecutor:
         if progress.started is None and record.stop is None and last.end is None:
             limit = format_duration(self._context.limits.exec_s)
             detail = f"Its process did not start within {limit} of its container on {self._context.node_id}."
-            return EndDecision(EndReason(EndWord.START_FAILED, detail=detail), elsewhere=True), None
+            return await self._decision_of_silence(detail, never_starts), None
         return end_decision.decide(last.end, facts, self._evidence()), last.end
 
     # -- the end ------------------------------------------------------------------------------------
@@ -433,6 +435,11 @@ class TaskExecutor:
         return EndDecision(
             EndReason(EndWord.PLATFORM_ERROR, detail=f"It could not be killed on worker {node}."), elsewhere=True
         )
+
+    async def _decision_of_silence(self, detail: str, never_starts: bool = True) -> EndDecision:
+        """It did not start in time. If nobody gets an answer of the engine, that is no fault that counts."""
+        away = never_starts and await self._container.engine_is_away()
+        return EndDecision(EndReason(EndWord.START_FAILED, detail=detail), elsewhere=True, engine_away=away)
 
     def _decision_of_never(self) -> EndDecision:
         """Of an attempt whose ticket was withdrawn by an earlier life of this Worker."""
