@@ -160,8 +160,11 @@ class AttemptRecord:
 
 @dataclass(frozen=True, slots=True)
 class EndDecision:
-    """The end of an attempt as it is reported. ``elsewhere``: a retry should prefer another machine. ``engine_away``: it
-    was never begun, since the engine did not answer."""
+    """The end of an attempt as it is reported.
+
+    ``elsewhere``: a retry should prefer another machine. ``engine_away``: it was never begun, since the engine did not
+    answer.
+    """
 
     reason: EndReason
     warnings: tuple[str, ...] = ()

@@ -119,10 +119,8 @@ def longest_pause_s(settings: RetrySettings) -> float:
 def _last_loss(reason: EndReason, times: int) -> EndReason:
     if times == 1:
         return _counted(reason, "It is not run again: `task_manager.loss_retries` is 0.")
-    lost = (
-        "lost with its machine" if reason.word is EndWord.NODE_LOST else "lost with its machine, or the engine there,"
-    )
-    return _counted(reason, f"It was {lost} {times} times, which is the limit (`loss_retries`).")
+    machine = "its machine" if reason.word is EndWord.NODE_LOST else "its machine, or the engine there,"
+    return _counted(reason, f"It was lost with {machine} {times} times, which is the limit (`loss_retries`).")
 
 
 def _last_platform_failure(reason: EndReason, times: int) -> EndReason:
