@@ -257,8 +257,10 @@ class TaskExecutor:
             ) from error
 
     async def _first_lease(self) -> Lease:
-        """The lease with which it begins. Past its deadline it waits until a heartbeat was answered, and shortly before
-        it as well: with the rest of an old lease it would be ended soon after its start."""
+        """The lease with which it begins. Past its deadline it waits for an answered heartbeat.
+
+        Shortly before it, too: with the rest of an old lease it would be ended soon after its start.
+        """
         context, launch, record = self._context, self.launch, self.record
         least_ns = round(usable_s(launch.lease_s, context.limits.lease_stop_s) / 4 * _NS)
         arrival_counts = record.arrived_boot_id == context.boot_id and (launch.lease_enforced or not self._adopted)
