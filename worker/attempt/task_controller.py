@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
@@ -28,6 +29,7 @@ log = get_logger(__name__)
 
 _FORGET_AFTER_S = 86_400.0
 _FORGET_EVERY_S = 600.0
+_MOST_CRASHES = 5  # of one attempt's life; a bug
 _FORGET_BEYOND = 50_000  # it remembers at most so many ended attempts
 
 
@@ -56,6 +58,7 @@ class TaskController:
         self._records: dict[AttemptId, AttemptRecord] = {}
         self._executors: dict[AttemptId, TaskExecutor] = {}
         self._lives: dict[AttemptId, asyncio.Task[None]] = {}
+        self._crashes: Counter[AttemptId] = Counter()
         self._boxes_left: dict[AttemptId, float] = {}  # ended: when (monotonic) its box may be removed
         self._orphans: set[AttemptId] = set()  # of these only a box is known, in which something may still run
         self._forget_at = 0.0
@@ -295,14 +298,20 @@ class TaskController:
             with contextlib.suppress(OSError):
                 await runtime.stop(attempt, StopWord.PLATFORM)
 
-    def _continue_crashed(self) -> None:
-        for attempt, executor in list(self._executors.items()):
-            if attempt not in self._lives:
-                again = TaskExecutor(executor.record, executor.launch, self._context, adopted=True)
-                if executor.record.stage is AttemptStage.ACKED:
-                    again.acked()
-                again.report_again()
-                self._begin(again)
+    async def _continue_crashed(self) -> None:
+        """Those that crash again and again are given up once nothing of them runs, so TaskManager loses them."""
+        runtime = self._context.runtime
+        for attempt in [attempt for attempt in self._executors if attempt not in self._lives]:
+            executor = self._executors[attempt]
+            if self._crashes[attempt] >= _MOST_CRASHES and not await runtime.is_inhabited(attempt):
+                log.error("attempt.given_up", attempt=str(attempt), crashes=self._crashes[attempt])
+                del self._executors[attempt], self._crashes[attempt]
+                continue
+            again = TaskExecutor(executor.record, executor.launch, self._context, adopted=True)
+            if executor.record.stage is AttemptStage.ACKED:
+                again.acked()
+            again.report_again()
+            self._begin(again)
 
     async def _look_at_orphans(self) -> None:
         for attempt in list(self._orphans):
@@ -321,7 +330,7 @@ class TaskController:
             del self._boxes_left[attempt]
             await context.runtime.remove_box(attempt)
         self._forget_old()
-        self._continue_crashed()
+        await self._continue_crashed()
         await self._look_at_orphans()
         try:
             containers = await context.runtime.list()
@@ -373,7 +382,9 @@ class TaskController:
         if error is not None:
             # It may run: it stays in the list of what is here, and the next sweep continues it.
             log.error("attempt.life_crashed", attempt=str(attempt), exc=error)
+            self._crashes[attempt] += 1
             return
+        self._crashes.pop(attempt, None)
         executor = self._executors.pop(attempt, None)
         if executor is None or life.cancelled():
             return

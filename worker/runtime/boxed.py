@@ -78,7 +78,7 @@ class BoxedRuntime:
                 written = newest = self._laying_out[attempt]
                 await self._in_thread(lambda newest=newest: boxes.write_lease(box, newest))  # type: ignore[misc]
         finally:
-            del self._laying_out[attempt]
+            self._laying_out.pop(attempt, None)
         self.watch(attempt)
         return box
 

@@ -227,5 +227,27 @@ async def test_an_attempt_whose_life_crashed_is_told_as_here_and_continued(
     assert rig.controller.live() == []
 
 
+async def test_an_attempt_whose_life_always_crashes_is_given_up_once_nothing_of_it_runs(
+    rig: ControllerRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TaskManager does not hear of it any more, and loses it."""
+    await rig.running(A)
+
+    async def broken(*arguments: object) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(rig.parts.runtime, "progress", broken)
+    monkeypatch.setattr(rig.parts.runtime, "withdraw", broken)
+    rig.controller.nudge(A)
+    for _ in range(10):
+        await rig.pass_time(0.3)
+        await rig.controller.sweep()
+    assert rig.controller.live() == [A], "its launcher lives"
+    rig.parts.runtime.exit(A, 1)
+    await rig.pass_time(0.3)
+    await rig.controller.sweep()
+    assert rig.controller.live() == []
+
+
 async def _none(attempt: object) -> bytes | None:
     return None
