@@ -279,3 +279,40 @@ async def _nothing(attempt: object) -> None: ...
 
 async def _ended() -> bool:
     return True
+
+
+async def test_a_container_that_ended_before_its_launcher_came_is_not_over_with_its_ticket_there(
+    one: One, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fails(attempt: AttemptId) -> bool:
+        return False
+
+    one.rig.runtime.not_taken.add(one.attempt)
+    one.begin()
+    await one.settle()
+    with monkeypatch.context() as broken:
+        broken.setattr(one.rig.runtime, "withdraw", fails)
+        one.rig.runtime.exit(one.attempt, 125)
+        await one.rig.clock.advance(10)
+        assert one.rig.told.end_of(one.attempt) is None
+    assert (await one.end()).reason.word == "start_failed"
+    assert one.attempt in one.rig.runtime.withdrawn
+
+
+async def test_what_lives_on_after_a_kill_is_not_said_to_be_dead(one: One, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine says that the container has ended, and a process of it is still there."""
+    lives = True
+
+    async def is_inhabited(attempt: AttemptId) -> bool:
+        return lives
+
+    monkeypatch.setattr(one.rig.runtime, "is_inhabited", is_inhabited)
+    one.rig.runtime.obeys_stop = False
+    one.begin(grace_s=1.0)
+    await one.running()
+    one.executor.stop(StopWord.CANCELLED)
+    await one.rig.clock.advance(50)
+    assert one.rig.runtime.kills
+    assert one.rig.told.end_of(one.attempt) is None
+    lives = False
+    assert (await one.end()).kind == "CANCELLED"

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.clock import FakeClock
 from tests.unit.worker.attempt.executor_rig import One, answer
-from tests.unit.worker.attempt.test_task_controller import ControllerRig
+from tests.unit.worker.attempt.test_task_controller import ControllerRig, said
 from tests.unit.worker.builders import a_launch, an_attempt
 from tests.unit.worker.fakes import NS, a_rig
 from worker.attempt.launch_verdict import RefuseLaunch, verdict
@@ -247,6 +247,18 @@ async def test_an_attempt_whose_life_always_crashes_is_given_up_once_nothing_of_
     await rig.pass_time(0.3)
     await rig.controller.sweep()
     assert rig.controller.live() == []
+
+
+async def test_an_attempt_of_a_box_alone_is_not_begun_again_when_that_is_gone_too(rig: ControllerRig) -> None:
+    """Its record was lost. It may have run, and may have ended well."""
+    rig.parts.runtime.launches[A] = said(A)[1]
+    await rig.controller.adopt()
+    rig.controller.lease_answered(Lease())
+    await rig.pass_time()
+    assert not rig.parts.runtime.started
+    end = rig.parts.told.end_of(A)
+    assert end is not None
+    assert end.reason.word == "platform_error"
 
 
 async def _none(attempt: object) -> bytes | None:

@@ -25,6 +25,7 @@ READY = BoxFacts(True, Ticket.READY, True, True, False, False)
         (READY, BoxStanding.MAY_START),
         (replace(READY, laid_out=False), BoxStanding.UNUSED),
         (replace(READY, ticket=Ticket.TAKEN), BoxStanding.OVER),
+        (replace(READY, has_started=True), BoxStanding.OVER),
         # The lock is held: nothing else is needed, and nothing but an end or a withdrawal says otherwise.
         (replace(READY, locked=True), BoxStanding.RUNS),
         (replace(READY, locked=True, ticket=Ticket.TAKEN), BoxStanding.RUNS),
