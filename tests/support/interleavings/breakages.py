@@ -11,7 +11,6 @@ from types import ModuleType
 from typing import Any
 
 from task_manager.engine import leases as manager_leases
-from worker.attempt import leases as worker_leases
 from worker.attempt import task_executor
 from worker.node import heartbeat
 from worker.runtime import boxed, docker
@@ -90,7 +89,7 @@ BREAKAGES = (
                 "arrived_s=record.arrived_s",
                 "arrived_s=context.clock.monotonic()",
             ),
-            Edit(worker_leases, "first_lease", "(answered is not None and answered.enforced)", "False"),
+            Edit(task_executor, "TaskExecutor._first_lease", "answered=context.lease", "answered=None"),
         ),
     ),
     Breakage(
