@@ -123,6 +123,12 @@ class JobManagerService(JobManagerServicer):
         acted = await self._jobs.act(request.job_id, request.task, action, request_id=request.request_id, by=request.by)
         return job_manager_pb2.ActOnJobReply(job=acted.record, tasks_changed=acted.tasks_changed)
 
+    async def HoldAccounts(
+        self, request: job_manager_pb2.HoldAccountsRequest, context: Any
+    ) -> job_manager_pb2.HoldAccountsReply:
+        changed = await self._jobs.hold_accounts(set(request.accounts))
+        return job_manager_pb2.HoldAccountsReply(tasks_changed=changed)
+
     async def CheckWaiting(
         self, request: job_manager_pb2.CheckWaitingRequest, context: Any
     ) -> job_manager_pb2.CheckWaitingReply:

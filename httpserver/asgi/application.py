@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.routing import Match
 from starlette.types import ASGIApp
 
 from headway.errors import HeadwayError
@@ -33,12 +34,15 @@ from ..api import (
     users,
 )
 from ..http import problems
+from ..http.query_names import refuse_unknown
 from ..parts import Parts
 from . import openapi
 from .request_guard import API, RequestGuard
 from .static_files import StaticPage
 
 log = get_logger(__name__)
+
+_METHODS = ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
 
 
 class _App(FastAPI):
@@ -67,7 +71,7 @@ def routes(parts: Parts | None) -> FastAPI:
         session, jobs, logs, cluster, files, trash, uploads, images, groups, datasets, code, events, users, registries,
         usage,
     ):  # fmt: skip
-        app.include_router(module.router, prefix=API)
+        app.include_router(module.router, prefix=API, dependencies=[Depends(refuse_unknown)])
     app.include_router(health.router)
     app.add_exception_handler(HeadwayError, _of_headway)
     app.add_exception_handler(HTTPException, _of_http)
@@ -102,7 +106,16 @@ async def _of_http(request: Request, error: Exception) -> Response:
             return page.respond(request.url.path)
         except HeadwayError as missing:
             return _answer(request, missing)
-    return _answer(request, problems.from_http(error))
+    return _answer(request, problems.from_http(error, _methods_of(request)))
+
+
+def _methods_of(request: Request) -> list[str]:
+    """All methods that the path takes; Starlette names those of one route."""
+    return [
+        method
+        for method in _METHODS
+        if any(route.matches({**request.scope, "method": method})[0] is Match.FULL for route in request.app.routes)
+    ]
 
 
 async def _of_nobody(request: Request, error: Exception) -> Response:

@@ -80,6 +80,7 @@ class Cluster:
         }
         (self.folder / "state").mkdir(exist_ok=True)
         self._write(self.folder / "headway.toml", self._common)
+        self._worker_ports = dict(zip(self.workers, workers, strict=True))
         for node, port in zip(self.workers, workers, strict=True):
             own = {
                 "worker.node_id": node,
@@ -190,6 +191,10 @@ class Cluster:
     def address(self, service: str) -> str:
         """Where one of the four services listens for gRPC."""
         return str(self._common[f"{service}.{'grpc_bind' if service == 'httpserver' else 'bind'}"])
+
+    def worker_address(self, node: str) -> str:
+        """Where a Worker listens for gRPC."""
+        return f"127.0.0.1:{self._worker_ports[node]}"
 
     def user(self, name: str, **fields: Any) -> Client:
         """A new account, signed in."""

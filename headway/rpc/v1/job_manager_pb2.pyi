@@ -249,6 +249,18 @@ class ActOnJobReply(_message.Message):
     tasks_changed: int
     def __init__(self, job: _Optional[_Union[Job, _Mapping]] = ..., tasks_changed: _Optional[int] = ...) -> None: ...
 
+class HoldAccountsRequest(_message.Message):
+    __slots__ = ("accounts",)
+    ACCOUNTS_FIELD_NUMBER: _ClassVar[int]
+    accounts: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, accounts: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class HoldAccountsReply(_message.Message):
+    __slots__ = ("tasks_changed",)
+    TASKS_CHANGED_FIELD_NUMBER: _ClassVar[int]
+    tasks_changed: int
+    def __init__(self, tasks_changed: _Optional[int] = ...) -> None: ...
+
 class WatchJobsRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
