@@ -466,6 +466,9 @@ static bool begin(struct launcher *l, int root)
     l->spool.limit = l->spec.log_limit;
     if (!open_spool(&l->spool, &l->box, child_ends, &l->failure))
         return false;
+    /* The Worker always writes one. Without it nothing would end the program when its machine is given up. */
+    if (!l->orders.lease_known)
+        return fail(&l->failure, STAGE_SETUP, EINVAL, "its lease can't be read");
     /* Orders may have come before the start. Then the program does not run at all. */
     take_orders(l, boot_now());
     check_limits(l, boot_now());

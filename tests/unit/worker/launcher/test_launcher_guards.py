@@ -83,3 +83,17 @@ def test_nobody_reads_an_end_while_the_program_runs(launch: Runs) -> None:
     run = launch.sh("echo up; sleep 60")
     run.wait_for_output(b"up\n")
     assert not run.box.end.exists()
+
+
+@pytest.mark.parametrize("text", [None, b"", b"soon\n", b"-5\n"])
+def test_without_a_lease_nothing_starts(launch: Runs, text: bytes | None) -> None:
+    """It would run for ever on a machine that was given up."""
+    box = launch.prepare(["/bin/sh", "-c", "echo ran"])
+    if text is None:
+        box.lease.unlink()
+    else:
+        box.lease.write_bytes(text)
+    end = launch.launch(box).end()
+    assert (end.reason, end.started_wall_ns, end.error) == (BoxEnd.START_FAILED, None, "its lease can't be read")
+    assert end.stage is boxes.StartStage.SETUP, "the platform's fault"
+    assert box.ticket.exists()
