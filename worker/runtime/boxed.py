@@ -37,6 +37,8 @@ _WATCHED = ("started", "taken", "end")
 class LaidOut:
     """A box that is ready. ``digest`` proves to the launcher that the spec is the Worker's.
 
+    It is empty where a launcher has been there and the spec can't be read any more.
+
     A spec without a place is of an older Headway, whose launcher has another place: no container is made for it.
     """
 
@@ -58,6 +60,7 @@ class BoxedRuntime:
         self._watch = BoxWatch()
         # Threads of their own: an engine that hangs must never delay the renewal of a lease.
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="box")
+        self._laying_out: dict[AttemptId, int | None] = {}  # the newest lease of boxes that are being made
 
     async def open(self, on_change: Callable[[AttemptId], None]) -> None:
         self._watch.open(on_change)
@@ -79,29 +82,50 @@ class BoxedRuntime:
         The ticket comes last, and only once. A container may exist as soon as it is there. So from then on the spec in
         the box counts, whatever the order says.
 
-        Raises OSError, BoxError, or ValueError for a value that no process can have.
+        Raises OSError, BoxError, or ValueError for a value that no process can have. Then a new box is gone again,
+        since no container can exist.
         """
-        box = self.box(order.attempt)
+        attempt, box = order.attempt, self.box(order.attempt)
+        self._laying_out[attempt] = order.lease_until_boot_ns
+        try:
+            laid_out = await self._in_thread(lambda: self._lay_out(order, box))
+            # Without a box there was nothing to renew: a renewal that came meanwhile counts from here on.
+            written = order.lease_until_boot_ns
+            while self._laying_out[attempt] != written:
+                written = newest = self._laying_out[attempt]
+                await self._in_thread(lambda newest=newest: boxes.write_lease(box, newest))  # type: ignore[misc]
+        finally:
+            self._laying_out.pop(attempt, None)
+        self.watch(attempt)
+        return laid_out
 
-        def lay_out() -> LaidOut:
-            standing = self._judge(order.attempt)
-            if standing is BoxStanding.UNUSED:
-                prepare()
-            elif standing is BoxStanding.MAY_START:
-                boxes.write_lease(box, order.lease_until_boot_ns)
+    def _lay_out(self, order: StartOrder, box: Box) -> LaidOut:
+        """Blocks."""
+        standing = self._judge(order.attempt)
+        if standing is BoxStanding.UNUSED:
+            self._make(order, box)
+        elif standing is BoxStanding.MAY_START and not boxes.exists(box.lease):
+            boxes.write_lease(box, order.lease_until_boot_ns)
+        try:
             data = boxes.spec_bytes(box)
             return LaidOut(box, boxes.parse_spec(data), boxes.spec_digest(data))
+        except (OSError, boxes.BoxError):
+            if standing in (BoxStanding.UNUSED, BoxStanding.MAY_START):
+                raise
+            return LaidOut(box, order.spec, "")
 
-        def prepare() -> None:
+    def _make(self, order: StartOrder, box: Box) -> None:
+        """Blocks."""
+        try:
             boxes.create(box.root, launcher=self._launcher, command=order.command)
             boxes.write_spec(box, order.spec)
             boxes.write_lease(box, order.lease_until_boot_ns)
             boxes.write_atomic(box.launch, order.launch)
             boxes.write_ticket(box, attempt=order.attempt.folder, boot_id=self._boot_id)
-
-        laid_out = await self._in_thread(lay_out)
-        self.watch(order.attempt)
-        return laid_out
+        except BaseException:
+            with contextlib.suppress(OSError):
+                boxes.remove_tree(box.root)
+            raise
 
     def watch(self, attempt: AttemptId) -> None:
         """Nudge when the attempt's launcher writes one of the watched files. Safe twice."""
@@ -183,6 +207,8 @@ class BoxedRuntime:
         await self._in_thread(extend)
 
     async def renew(self, until_boot_ns: Mapping[AttemptId, int | None]) -> None:
+        self._laying_out.update({a: until for a, until in until_boot_ns.items() if a in self._laying_out})
+
         def renew() -> None:
             for attempt, until in until_boot_ns.items():
                 box = self.box(attempt)

@@ -185,6 +185,8 @@ class DockerRuntime(BoxedRuntime):
         attempt = order.attempt
         try:
             laid_out = await self.lay_out(order)
+            if not laid_out.digest:
+                raise BoxError("the spec is gone or broken")
         except (OSError, BoxError, ValueError) as error:
             # A program that is root may have broken the files of its own box.
             standing = self._judge(attempt)
