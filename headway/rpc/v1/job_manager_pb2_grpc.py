@@ -70,6 +70,11 @@ class JobManagerStub:
                 request_serializer=headway_dot_rpc_dot_v1_dot_job__manager__pb2.ActOnJobRequest.SerializeToString,
                 response_deserializer=headway_dot_rpc_dot_v1_dot_job__manager__pb2.ActOnJobReply.FromString,
                 _registered_method=True)
+        self.PruneJobs = channel.unary_unary(
+                '/headway.rpc.v1.JobManager/PruneJobs',
+                request_serializer=headway_dot_rpc_dot_v1_dot_job__manager__pb2.PruneJobsRequest.SerializeToString,
+                response_deserializer=headway_dot_rpc_dot_v1_dot_job__manager__pb2.PruneJobsReply.FromString,
+                _registered_method=True)
         self.WatchJobs = channel.unary_stream(
                 '/headway.rpc.v1.JobManager/WatchJobs',
                 request_serializer=headway_dot_rpc_dot_v1_dot_job__manager__pb2.WatchJobsRequest.SerializeToString,
@@ -135,6 +140,13 @@ class JobManagerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def PruneJobs(self, request, context):
+        """Deletes ended jobs that are older, but for pinned ones; or says what that would delete. Idempotent.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def WatchJobs(self, request, context):
         """Changes of jobs and tasks as they are committed, from now on. A watcher that falls behind is cut off and starts anew.
         """
@@ -186,6 +198,11 @@ def add_JobManagerServicer_to_server(servicer, server):
                     servicer.ActOnJob,
                     request_deserializer=headway_dot_rpc_dot_v1_dot_job__manager__pb2.ActOnJobRequest.FromString,
                     response_serializer=headway_dot_rpc_dot_v1_dot_job__manager__pb2.ActOnJobReply.SerializeToString,
+            ),
+            'PruneJobs': grpc.unary_unary_rpc_method_handler(
+                    servicer.PruneJobs,
+                    request_deserializer=headway_dot_rpc_dot_v1_dot_job__manager__pb2.PruneJobsRequest.FromString,
+                    response_serializer=headway_dot_rpc_dot_v1_dot_job__manager__pb2.PruneJobsReply.SerializeToString,
             ),
             'WatchJobs': grpc.unary_stream_rpc_method_handler(
                     servicer.WatchJobs,
@@ -388,6 +405,33 @@ class JobManager:
             '/headway.rpc.v1.JobManager/ActOnJob',
             headway_dot_rpc_dot_v1_dot_job__manager__pb2.ActOnJobRequest.SerializeToString,
             headway_dot_rpc_dot_v1_dot_job__manager__pb2.ActOnJobReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PruneJobs(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headway.rpc.v1.JobManager/PruneJobs',
+            headway_dot_rpc_dot_v1_dot_job__manager__pb2.PruneJobsRequest.SerializeToString,
+            headway_dot_rpc_dot_v1_dot_job__manager__pb2.PruneJobsReply.FromString,
             options,
             channel_credentials,
             insecure,
