@@ -135,7 +135,22 @@ class JobRecord:
     reason: EndReason | None = None
     reason_task: str = ""
     version: int = 1
+    pinned: bool = False
+    log_bytes: int | None = None
     counts: dict[TaskState, int] = field(default_factory=dict)
+
+
+def check_removable(record: JobRecord) -> None:
+    """
+    Raises:
+        Conflict: the job has not ended, or is pinned.
+    """
+    if record.state not in JOB_ENDED:
+        raise Conflict(
+            f"The job {record.id} is {record.state} and can't be deleted: cancel it first, or wait for its end."
+        )
+    if record.pinned:
+        raise Conflict(f"The job {record.id} is pinned and can't be deleted: unpin it first.")
 
 
 class LiveJob:
@@ -275,7 +290,7 @@ class LiveJob:
                 held_at=steady if self.record.held else None,
             )
         if self.record.state in JOB_ENDED:
-            self.record.started_at = self.record.ended_at = None
+            self.record.started_at = self.record.ended_at = self.record.log_bytes = None
             self.just_ended = False
         self._job_event(JobEventKind.RETRIED)
         self._set_reason_of_first(*TASK_FAILURES)
@@ -315,6 +330,12 @@ class LiveJob:
             self.record.held = False
             self.dirty_job = True
         return changed
+
+    def pin(self, pinned: bool) -> None:
+        """Keeps the job until it is unpinned, whatever the rules of retention say; or ends that."""
+        if self.record.pinned is not pinned:
+            self.record.pinned = pinned
+            self.dirty_job = True
 
     def _chosen(self, task: str) -> Sequence[int]:
         return [self._number(task)] if task else range(len(self.tasks))
