@@ -12,6 +12,7 @@ from . import (
     burst,
     containers,
     deaths,
+    fuzz,
     images,
     interleavings,
     listing,
@@ -38,11 +39,12 @@ ALL = {
     "simulate": simulation.simulate,
     "interleavings": interleavings.interleavings,
     "deaths": deaths.deaths,
+    "fuzz": fuzz.fuzz,
     "partitions": partitions.partitions,
 }
 NEED_ROOT = {"start", "ahead", "many", "images", "deaths", "partitions"}
 # They take long, and measure no time: only by name.
-BY_NAME = {"deaths", "interleavings", "partitions"}
+BY_NAME = {"deaths", "fuzz", "interleavings", "partitions"}
 
 
 def main() -> int:

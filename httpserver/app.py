@@ -29,6 +29,8 @@ from .files.quotas import SpaceQuotas
 from .files.service import Files
 from .files.trash import Trash
 from .files.upload_target import FileUploadTarget
+from .jobs.account_jobs import AccountJobs
+from .jobs.account_removal import AccountRemoval
 from .jobs.job_file_process import JobFileProcess
 from .jobs.service import Jobs
 from .jobs.submit import Submit
@@ -120,6 +122,9 @@ def assemble(
 ) -> Parts:
     """Makes the parts behind the routes. ``service`` starts and stops those that need it."""
     accounts = Accounts(db, clock, uid_from=uids.start, uid_to=uids.stop, session_s=settings.session_s)
+    service.side_task("sessions", accounts.run)
+    account_jobs = AccountJobs(services, accounts, clock)
+    service.side_task("account holds", account_jobs.run)
     layout = Layout(settings.mount)
     mount = MountProbe(layout, cluster)
     process = JobFileProcess(clock)
@@ -169,6 +174,7 @@ def assemble(
     hub = PageEventHub(clock)
     hub.listen_to_jobs(uses.on_jobs, uses.gap)
     hub.listen_to_jobs(spaces.on_jobs, lambda: None)
+    hub.listen_to_jobs(lambda changes: None, account_jobs.tell_again)
     jobs = Jobs(services, process, uses)
     datasets = build_datasets(
         service,
@@ -191,6 +197,7 @@ def assemble(
         asks=settings.ask_registries, allowed=settings.registries, insecure=settings.insecure_registries
     )
     registries = Registries(db, clock, Vault(settings.secret_key_file), hosts)
+    accounts.when_removed(registries.drop_account)
     service.on_start(registries.load)
     service.on_stop(registries.close)
     pinning = Pinning(
@@ -205,6 +212,8 @@ def assemble(
         settings=settings,
         clock=clock,
         accounts=accounts,
+        account_jobs=account_jobs,
+        removal=AccountRemoval(accounts, account_jobs, homes, layout, mount),
         submit=Submit(services, process, pinning, uses, spaces.refuse_new_work),
         jobs=jobs,
         logs=Logs(jobs, AttemptLogReader(services, StoredLogs(layout, clock), clock)),

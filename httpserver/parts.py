@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from .files.quotas import SpaceQuotas
     from .files.service import Files
     from .files.trash import Trash
+    from .jobs.account_jobs import AccountJobs
+    from .jobs.account_removal import AccountRemoval
     from .jobs.service import Jobs
     from .jobs.submit import Submit
     from .logs.service import Logs
@@ -40,6 +42,8 @@ class Parts:
     settings: Settings
     clock: Clock
     accounts: Accounts
+    account_jobs: AccountJobs
+    removal: AccountRemoval
     submit: Submit
     jobs: Jobs
     logs: Logs

@@ -164,6 +164,7 @@ def task_for_others(shown: s.Task) -> s.Task:
             "datasets": [],
             "code": None,
             "reason": _reason_for_others(shown.reason),
+            "waits": waits_for_others(shown.waits),
             "attempts": [attempt_for_others(one) for one in shown.attempts],
         }
     )
@@ -178,7 +179,26 @@ def attempt_for_others(shown: s.Attempt) -> s.Attempt:
 def _reason_for_others(reason: s.Reason | None) -> s.Reason | None:
     if reason is None:
         return None
-    return reason.model_copy(update={"sentence": _DIGEST.sub("sha256:…", reason.sentence)})
+    sentence = reason.sentence
+    if reason.word.facts.of_spec:
+        sentence = EndReason(reason.word, reason.exit_code, reason.signal).sentence_for_others
+    return reason.model_copy(update={"sentence": _DIGEST.sub("sha256:…", sentence)})
+
+
+def waits_for_others(shown: list[s.Wait]) -> list[s.Wait]:
+    """A pause tells why the last try failed; that part is the owner's."""
+    return [
+        wait.model_copy(update={"sentence": f"{wait.sentence.partition('. ')[0].rstrip('.')}."})
+        if wait.word is WaitWord.RETRY_PAUSE
+        else wait
+        for wait in shown
+    ]
+
+
+def job_for_others(shown: s.Job) -> s.Job:
+    """See :func:`task_for_others`."""
+    less: s.Job = shown.model_copy(update={"reason": _reason_for_others(shown.reason)})
+    return less
 
 
 def _waits_of(message: jm.TaskView, entry: tm.QueueEntry | None, job_held: bool) -> list[s.Wait]:

@@ -98,8 +98,8 @@ async def build(
     server = RpcServer(service, bind=bind, token=token)
     comparison = Comparison(db, jobs, task_manager_port, clock, every_s=compare_s)
     pruning = Pruning(db, jobs, task_manager_port, clock)
-    doors = JobManagerService(db, jobs, hub, comparison, pruning)
-    add_JobManagerServicer_to_server(doors, server)  # type: ignore[no-untyped-call]
+    servicer = JobManagerService(db, jobs, hub, comparison, pruning)
+    add_JobManagerServicer_to_server(servicer, server)  # type: ignore[no-untyped-call]
     service.on_start(jobs.recheck_waiting)
     service.on_refuse(hub.close)
     service.on_drain(jobs.close)

@@ -112,6 +112,7 @@ class TaskRecord:
     started_at: float | None = None
     ended_at: float | None = None
     held_at: float | None = None
+    account_hold: bool = False  # held since its account is disabled, and by nobody's wish
     reason: EndReason | None = None
 
 
@@ -175,7 +176,7 @@ class LiveJob:
         self.dirty_job = False
         self.just_ended = False
         self.commands: list[Command] = []
-        self.tails_s = tails_s
+        self._tails_s = tails_s
         self._count()
 
     @property
@@ -262,9 +263,18 @@ class LiveJob:
         self._roll_up(now)
         return len(moved)
 
-    def retry(self, task: str, now: float, steady: float, admit: Callable[[int], None] = lambda more: None) -> int:
+    def retry(
+        self,
+        task: str,
+        now: float,
+        steady: float,
+        admit: Callable[[int], None] = lambda more: None,
+        *,
+        account_held: bool = False,
+    ) -> int:
         """Run again what failed, was cancelled or skipped; how many tasks that were. They age from ``steady`` on (by
-        that clock). ``admit`` is told how many before anything changes, and raises where they are too many.
+        that clock). ``admit`` is told how many before anything changes, and raises where they are too many. Those of a
+        disabled account (``account_held``) wait on hold.
 
         Raises:
             Conflict: the job is still being cancelled, or a need of that one task rules it out.
@@ -287,7 +297,8 @@ class LiveJob:
                 ages_from=steady,
                 generation=before.generation + 1,
                 attempt=before.attempt,
-                held_at=steady if self.record.held else None,
+                held_at=steady if self.record.held or account_held else None,
+                account_hold=account_held and not self.record.held,
             )
         if self.record.state in JOB_ENDED:
             self.record.started_at = self.record.ended_at = self.record.log_bytes = None
@@ -301,14 +312,15 @@ class LiveJob:
         """Keep tasks that have not ended from starting; how many were not held before. What runs, runs on."""
         changed = 0
         for number in self._chosen(task):
-            record = self.tasks[number]
-            if self.states[number] in TASK_ENDED or record.held_at is not None:
+            if self.states[number] in TASK_ENDED:
                 continue
-            record.held_at = steady
-            self.dirty.add(number)
-            changed += 1
-            if self.states[number] in (TaskState.QUEUED, TaskState.RUNNING):
-                self.commands.append(HoldCommand(number, record.generation))
+            if self.tasks[number].account_hold:
+                # Now it is a wish too, and outlives the account's hold.
+                self.tasks[number].account_hold = False
+                self.dirty.add(number)
+                changed += 1
+            else:
+                changed += self._hold(number, steady)
         if not task and not self.record.held and self.record.state not in JOB_ENDED:
             self.record.held = self.dirty_job = True
         return changed
@@ -317,15 +329,9 @@ class LiveJob:
         """End a hold; how many tasks were held. The time on hold does not age."""
         changed = 0
         for number in self._chosen(task):
-            record = self.tasks[number]
-            if record.held_at is None:
-                continue
-            record.ages_from += max(0.0, steady - record.held_at)
-            record.held_at = None
-            self.dirty.add(number)
-            changed += 1
-            if self.states[number] in (TaskState.QUEUED, TaskState.RUNNING):
-                self.commands.append(ReleaseCommand(number, record.generation, record.ages_from))
+            if self.tasks[number].held_at is not None:
+                self._release(number, steady)
+                changed += 1
         if not task and self.record.held:
             self.record.held = False
             self.dirty_job = True
@@ -336,6 +342,41 @@ class LiveJob:
         if self.record.pinned is not pinned:
             self.record.pinned = pinned
             self.dirty_job = True
+
+    def hold_for_account(self, steady: float) -> int:
+        """The account is disabled: hold what is not held yet; how many tasks that were. What runs, runs on."""
+        changed = 0
+        for number, state in enumerate(self.states):
+            if state not in TASK_ENDED and self._hold(number, steady):
+                self.tasks[number].account_hold = True
+                changed += 1
+        return changed
+
+    def release_for_account(self, steady: float) -> int:
+        """The account is enabled again: end the holds that its disabling made, and no others; how many those were."""
+        numbers = [number for number, record in enumerate(self.tasks) if record.account_hold]
+        for number in numbers:
+            self._release(number, steady)
+        return len(numbers)
+
+    def _hold(self, number: int, steady: float) -> bool:
+        record = self.tasks[number]
+        if record.held_at is not None:
+            return False
+        record.held_at = steady
+        self.dirty.add(number)
+        if self.states[number] in (TaskState.QUEUED, TaskState.RUNNING):
+            self.commands.append(HoldCommand(number, record.generation))
+        return True
+
+    def _release(self, number: int, steady: float) -> None:
+        record = self.tasks[number]
+        assert record.held_at is not None
+        record.ages_from += max(0.0, steady - record.held_at)
+        record.held_at, record.account_hold = None, False
+        self.dirty.add(number)
+        if self.states[number] in (TaskState.QUEUED, TaskState.RUNNING):
+            self.commands.append(ReleaseCommand(number, record.generation, record.ages_from))
 
     def _chosen(self, task: str) -> Sequence[int]:
         return [self._number(task)] if task else range(len(self.tasks))
@@ -354,6 +395,12 @@ class LiveJob:
                 f"ended {self.states[need]}. Retry that one, or the whole job."
             )
 
+    def enqueue_command(self, number: int, lost: LostTask | None = None) -> EnqueueCommand:
+        """What hands a task over to TaskManager as it is now. ``lost``: TaskManager had it before, and lost it."""
+        record = self.tasks[number]
+        held = record.held_at is not None
+        return EnqueueCommand(number, record.generation, record.ages_from, self._tails_s[number], held, lost)
+
     # -- moves ----------------------------------------------------------------------------------
 
     def apply(self, moved: Sequence[TaskStateChange], now: float, by: str = "") -> None:
@@ -363,15 +410,7 @@ class LiveJob:
             record = self.tasks[one.task]
             if one.event is TaskEventKind.RELEASED:
                 record.queued_at = now
-                self.commands.append(
-                    EnqueueCommand(
-                        one.task,
-                        record.generation,
-                        record.ages_from,
-                        self.tails_s[one.task],
-                        record.held_at is not None,
-                    )
-                )
+                self.commands.append(self.enqueue_command(one.task))
             elif one.state is TaskState.STOPPING:
                 self.commands.append(CancelCommand(one.task, record.generation, by))
             elif one.event is TaskEventKind.CANCEL_REQUESTED:
@@ -381,7 +420,7 @@ class LiveJob:
                 record.ended_at = now
                 record.reason = EndReason(EndWord.SKIPPED, detail=self._why_skipped(one))
             if one.state in TASK_ENDED:
-                record.held_at = None
+                record.held_at, record.account_hold = None, False
                 if one.state in TASK_FAILURES and self.record.reason is None:
                     self._set_reason(record.reason, self.names[one.task])
         if moved:

@@ -9,7 +9,7 @@ transaction fails, the jobs it touched are thrown out of memory and read again w
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, TypeVar
@@ -28,7 +28,7 @@ from headway.states import JOB_ENDED, JobState, TaskEventKind
 from headway.steady import Anchor
 from headway.store import Batcher, Database
 
-from . import job_validation, mending, removal_store, store, wire
+from . import account_holds, job_validation, mending, removal_store, store, wire
 from .cache import JobCache
 from .dag import Dag
 from .hub import JobChange, JobEventHub
@@ -202,7 +202,8 @@ class JobWriter:
                 if known is not None:
                     return _known(known, header)
             tx.admit(header.owner.name, len(dag.names))
-            live = _new_job(header, dag, tx.now, tx.steady)
+            held = account_holds.is_held(tx.conn, header.owner.name)
+            live = _new_job(header, dag, tx.now, tx.steady, account_held=held)
             store.insert_job(tx.conn, live, dag, packed, tx.now)
             live.clean()
             tx.add(live)
@@ -258,6 +259,13 @@ class JobWriter:
         acted: ActionResult = await self._inbox.submit(operation)
         log.info("job.acted_on", job=job_id, task=task, action=action, by=by, tasks=acted.tasks_changed)
         return acted
+
+    async def hold_accounts(self, accounts: Collection[str]) -> int:
+        """Hold the work of exactly these accounts, which are disabled; how many tasks changed by it."""
+        changed: int = await self._inbox.submit(lambda tx: account_holds.hold_accounts(tx, accounts))
+        if changed:
+            log.info("job.accounts_held", accounts=sorted(accounts), tasks=changed)
+        return changed
 
     async def refused(self, job_id: JobId, task: str, generation: int, why: str) -> None:
         """TaskManager will never take this task: it ends, so that its job does."""
@@ -415,7 +423,8 @@ def _act(tx: JobTransaction, live: LiveJob, task: str, action: ActionName, by: s
         case "cancel":
             return live.cancel(task, by, tx.now)
         case "retry":
-            return live.retry(task, tx.now, tx.steady, partial(tx.admit, live.record.owner))
+            held = account_holds.is_held(tx.conn, live.record.owner)
+            return live.retry(task, tx.now, tx.steady, partial(tx.admit, live.record.owner), account_held=held)
         case "hold":
             return live.hold(task, tx.steady)
         case "release":
@@ -428,7 +437,7 @@ def _act(tx: JobTransaction, live: LiveJob, task: str, action: ActionName, by: s
     return 0
 
 
-def _new_job(header: job_manager_pb2.JobHeader, dag: Dag, now: float, steady: float) -> LiveJob:
+def _new_job(header: job_manager_pb2.JobHeader, dag: Dag, now: float, steady: float, *, account_held: bool) -> LiveJob:
     record = JobRecord(
         id=new_job_id(steady),  # so that ids sort as jobs came
         owner=header.owner.name,
@@ -441,6 +450,9 @@ def _new_job(header: job_manager_pb2.JobHeader, dag: Dag, now: float, steady: fl
         task_count=len(dag.names),
     )
     live = LiveJob(record, dag.names, dag.needs, dag.tail_timeout_s, [TaskRecord(ages_from=steady) for _ in dag.names])
+    if account_held:
+        # It was on its way while its account was disabled.
+        live.hold_for_account(steady)
     live.decide_waiting(now)
     return live
 

@@ -8,7 +8,7 @@ from headway.logs import get_logger
 from headway.rpc.v1 import task_manager_pb2
 from headway.states import TASK_ENDED, TaskEventKind, TaskState
 
-from .job import AT_TASK_MANAGER, CancelCommand, EnqueueCommand, HoldCommand, LiveJob, LostTask, ReleaseCommand
+from .job import AT_TASK_MANAGER, CancelCommand, HoldCommand, LiveJob, LostTask, ReleaseCommand
 from .tables import TASK_MANAGER, outbox
 from .transaction import JobTransaction
 
@@ -56,8 +56,7 @@ def _queue_again(live: LiveJob, number: int, now: float) -> None:
     """TaskManager has lost the task: hand it over once more, in the same generation."""
     record = live.tasks[number]
     lost = LostTask(record.seq, record.attempt, record.node_id)
-    held = record.held_at is not None
-    live.commands.append(EnqueueCommand(number, record.generation, record.ages_from, live.tails_s[number], held, lost))
+    live.commands.append(live.enqueue_command(number, lost))
     if live.states[number] is TaskState.STOPPING:
         live.commands.append(CancelCommand(number, record.generation, ""))
     record.node_id, record.started_at, record.queued_at = "", None, now

@@ -136,6 +136,12 @@ class JobManagerService(JobManagerServicer):
     ) -> job_manager_pb2.PruneJobsReply:
         return await self._pruning.prune(request)
 
+    async def HoldAccounts(
+        self, request: job_manager_pb2.HoldAccountsRequest, context: Any
+    ) -> job_manager_pb2.HoldAccountsReply:
+        changed = await self._jobs.hold_accounts(set(request.accounts))
+        return job_manager_pb2.HoldAccountsReply(tasks_changed=changed)
+
     async def CheckWaiting(
         self, request: job_manager_pb2.CheckWaitingRequest, context: Any
     ) -> job_manager_pb2.CheckWaitingReply:

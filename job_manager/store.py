@@ -347,6 +347,7 @@ def _task_row(live: LiveJob, number: int) -> dict[str, Any]:
         "started_at": record.started_at,
         "ended_at": record.ended_at,
         "held_at": record.held_at,
+        "account_hold": record.account_hold,
         "ages_from": record.ages_from,
         **_reason_row(record.reason),
     }
@@ -363,6 +364,7 @@ def _task_record(row: Row[Any]) -> TaskRecord:
         started_at=row.started_at,
         ended_at=row.ended_at,
         held_at=row.held_at,
+        account_hold=row.account_hold,
         reason=_reason(row),
     )
 

@@ -81,6 +81,7 @@ task = Table(
     Column("started_at", Float),
     Column("ended_at", Float),
     Column("held_at", Float),  # steady time (headway.steady); NULL: not held
+    Column("account_hold", Boolean, nullable=False, default=False),  # held since its account is disabled
     Column("ages_from", Float, nullable=False),  # steady time
     Column("reason_word", Text),
     Column("exit_code", Integer),
@@ -98,6 +99,9 @@ task_spec = Table(
     Column("spec", LargeBinary, nullable=False),  # headway.rpc.v1.TaskSpec
     PrimaryKeyConstraint("job_id", "number"),
 )
+
+# Accounts that are disabled: what they have and what they still submit is held.
+held_account = Table("held_account", metadata, Column("name", Text, primary_key=True))
 
 # What people asked for, so that a repeated request changes nothing twice.
 action = Table(

@@ -154,7 +154,7 @@ async def build(
     service.on_stop(previews.close)
     decisions = DecisionLog(db, clock, settings.decisions_days)
     removal = JobRemoval(engine, db, clock)
-    doors = TaskManagerService(
+    servicer = TaskManagerService(
         engine,
         QueueQueries(engine, db),
         hub,
@@ -166,7 +166,7 @@ async def build(
         ComparisonQueries(engine, db),
         removal,
     )
-    add_TaskManagerServicer_to_server(doors, server)  # type: ignore[no-untyped-call]
+    add_TaskManagerServicer_to_server(servicer, server)  # type: ignore[no-untyped-call]
     service.on_start(engine.start)
     service.on_refuse(hub.close)
     service.on_drain(planned_stop)

@@ -20,6 +20,7 @@ from .engine.events import (
     EnqueueTask,
     ExtendOrder,
     HeartbeatReceived,
+    HeldTask,
     HoldTask,
     LiveAttempt,
     NodesChanged,
@@ -45,7 +46,7 @@ _MOST_SHAPES = 10_000
 
 def commands(request: task_manager_pb2.ApplyTaskCommandsRequest) -> TaskCommands:
     found = tuple(found for message in request.commands if (found := _command(message)) is not None)
-    return TaskCommands(found, request.steady_boot_id, request.steady_now)
+    return TaskCommands(found, request.steady_boot_id, convert.finite(request.steady_now, "steady_now"))
 
 
 def _command(message: task_manager_pb2.TaskCommand) -> TaskCommand | None:
@@ -61,8 +62,22 @@ def _command(message: task_manager_pb2.TaskCommand) -> TaskCommand | None:
             return HoldTask(convert.task_id(message.hold.task), message.hold.generation, message.seq)
         case "release":
             release = message.release
-            return ReleaseTask(convert.task_id(release.task), release.generation, message.seq, release.submitted_at)
+            ages_from = convert.finite(release.submitted_at, "submitted_at")
+            return ReleaseTask(convert.task_id(release.task), release.generation, message.seq, ages_from)
     return None
+
+
+def held_task(message: task_manager_pb2.HeldTask) -> HeldTask:
+    return HeldTask(
+        convert.task_id(message.task),
+        message.generation,
+        message.state,
+        message.event_seq,
+        message.attempt,
+        message.node_id,
+        message.held,
+        message.seen,
+    )
 
 
 def task(message: task_manager_pb2.EnqueueTask, seq: int = 0) -> Task:
@@ -74,8 +89,8 @@ def task(message: task_manager_pb2.EnqueueTask, seq: int = 0) -> Task:
         owner=message.owner.name,
         job_name=message.job_name,
         priority=convert.PRIORITY_RANK[convert.priority(message.priority)],
-        submitted_at=message.submitted_at,
-        tail_timeout_s=message.tail_timeout_s,
+        submitted_at=convert.finite(message.submitted_at, "submitted_at"),
+        tail_timeout_s=convert.duration_s(message.tail_timeout_s, "tail_timeout_s"),
         shape=shape(
             spec.resources,
             architecture=spec.image_architecture,
@@ -83,9 +98,9 @@ def task(message: task_manager_pb2.EnqueueTask, seq: int = 0) -> Task:
             digest=spec.image_digest,
             source=spec.image_source,
         ),
-        timeout_s=spec.timeout_s,
+        timeout_s=convert.duration_s(spec.timeout_s, "timeout_s"),
         retries=spec.retries,
-        grace_s=spec.grace_s,
+        grace_s=convert.duration_s(spec.grace_s, "grace_s"),
         held=message.held,
         command_seq=seq,
         attempt=message.told_attempt,

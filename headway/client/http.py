@@ -417,6 +417,23 @@ class Client:
         answer: dict[str, Any] = self._json("PATCH", f"/users/{quote(name, safe='')}", json=dict(changes))
         return answer
 
+    def remove_user(self, name: str, *, home: str, to: str = "") -> dict[str, Any]:
+        params = {"home": home, **({"to": to} if to else {})}
+        answer: dict[str, Any] = self._json(
+            "DELETE", f"/users/{quote(name, safe='')}", params=params, timeout=_REMOVAL, repeat=False
+        )
+        return answer
+
+    def user_tokens(self, name: str, kind: str) -> list[dict[str, Any]]:
+        """``kind``: tokens or sessions."""
+        answer: list[dict[str, Any]] = self._json("GET", f"/users/{quote(name, safe='')}/{kind}")[kind]
+        return answer
+
+    def end_user_tokens(self, name: str, kind: str, id: str = "") -> int:
+        """One, or all without an id; how many ended."""
+        path = f"/users/{quote(name, safe='')}/{kind}" + (f"/{quote(id, safe='')}" if id else "")
+        return int(self._json("DELETE", path)["ended"])
+
     def _download(self, path: str, target: BinaryIO, progress: Any = None, *, folder: str | None = None) -> int:
         total = 0
         with closing(self._send("GET", path, stream=True, timeout=httpx.Timeout(60.0))) as response:

@@ -107,6 +107,7 @@ def _doors(config: HeadwayConfig) -> Iterator[Problem]:
             f"is {http.bind}, which other machines can reach: set tls_cert and tls_key, or name the proxy that does "
             "TLS in behind_proxy, or keep 127.0.0.1 and come in through ssh -L",
         )
+    yield from _network(config)
     if len(config.cluster.token) < MIN_TOKEN_CHARS:
         what = "is too short" if config.cluster.token else "is not set"
         yield Problem(
@@ -118,6 +119,19 @@ def _doors(config: HeadwayConfig) -> Iterator[Problem]:
     if is_wildcard(host):
         yield Problem(
             "worker.address", f"must say how the others reach this machine, since worker.bind is {config.worker.bind}"
+        )
+
+
+def _network(config: HeadwayConfig) -> Iterator[Problem]:
+    """One problem for all doors, since one setting answers them all."""
+    doors = is_public(config)
+    if doors and not config.cluster.insecure_network:
+        first, *others = doors
+        also = f", like {', '.join(others)}" if others else ""
+        yield Problem(
+            first,
+            f"is {doors[first]}, which other machines can reach{also}: gRPC is plain text, so keep 127.0.0.1, or set "
+            "[cluster] insecure_network = true where you trust everybody on that network",
         )
 
 

@@ -55,6 +55,11 @@ class ClusterSection(Section):
         default="", repr=False, description="the secret that services show each other; better in `token_file`"
     )
     token_file: FilePath = Field(default="", description="a file that holds the token, readable by the services only")
+    insecure_network: bool = Field(
+        default=False,
+        description="the network between the machines is trusted: gRPC may listen at more than loopback. The cluster's "
+        "token and accounts' registry passwords travel there as plain text",
+    )
     mount: FilePath = Field(default="", description="the shared mount (NFS, GlusterFS, or a folder on one machine)")
     state_dir: FilePath = Field(
         default="/var/lib/headway",

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BeforeValidator
 from ..units import MAX_DURATION_S, BadValue, format_duration, parse_duration, parse_size
 
 _HOST_PORT = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<host>[A-Za-z0-9._-]+)):(?P<port>\d{1,5})")
+_WIDEST = {4: 16, 6: 48}  # networks of proxies
 _MOST = 2**63 - 1
 _MOST_DAYS = 36_500
 _LONGEST_S = 100 * MAX_DURATION_S
@@ -131,10 +132,14 @@ def _host(text: str) -> str:
 
 def _network(text: str) -> str:
     try:
-        ipaddress.ip_network(text, strict=False)
+        network = ipaddress.ip_network(text, strict=False)
     except ValueError:
         raise ValueError(f"must be IP addresses or networks of proxies (10.0.0.7, 10.0.0.0/24), not {text!r}") from None
-    return text
+    if network.prefixlen < _WIDEST[network.version]:
+        raise ValueError(
+            f"must name the proxies themselves (10.0.0.7, 10.0.0.0/24): {text!r} is so wide that anybody could be one"
+        )
+    return str(network)
 
 
 def _registry_host(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Self
 
@@ -29,6 +29,7 @@ class EndFacts:
     platform_retry: bool = False  # retried from the platform's own small budget, on another machine when possible
     detail: str = ""  # what happened, if nobody saw more; empty: the advice says it
     advice: str = ""  # what to do
+    of_spec: bool = False  # what was seen may name what the spec holds: program, folder, user
 
 
 _A, _T, _F = AttemptState, TaskState, Fault
@@ -128,16 +129,22 @@ class EndWord(StrEnum):
             attempt=_A.FAILED,
             fault=_F.PLATFORM,
             platform_retry=True,
+            of_spec=True,
             advice="The image could not be brought to the machine.",
         ),
     )
     IMAGE_BAD = (
         "image_bad",
-        EndFacts(attempt=_A.FAILED, fault=_F.USER, advice="The image can't be run as it is; rebuild it."),
+        EndFacts(of_spec=True, attempt=_A.FAILED, fault=_F.USER, advice="The image can't be run as it is; rebuild it."),
     )
     COMMAND_NOT_FOUND = (
         "command_not_found",
-        EndFacts(attempt=_A.FAILED, fault=_F.USER, advice="The image lacks this program; check the command and PATH."),
+        EndFacts(
+            of_spec=True,
+            attempt=_A.FAILED,
+            fault=_F.USER,
+            advice="The image lacks this program; check the command and PATH.",
+        ),
     )
     START_FAILED = (
         "start_failed",
@@ -145,6 +152,7 @@ class EndWord(StrEnum):
             attempt=_A.FAILED,
             fault=_F.PLATFORM,
             platform_retry=True,
+            of_spec=True,
             advice="The container could not be started on that machine.",
         ),
     )
@@ -154,6 +162,7 @@ class EndWord(StrEnum):
             attempt=_A.LOST,
             fault=_F.PLATFORM,
             platform_retry=True,
+            of_spec=True,
             advice="The shared folder was not available on that machine.",
         ),
     )
@@ -185,6 +194,7 @@ class EndWord(StrEnum):
             attempt=_A.LOST,
             fault=_F.PLATFORM,
             platform_retry=True,
+            of_spec=True,
             advice="Headway itself failed here; see the platform log.",
         ),
     )
@@ -237,6 +247,11 @@ class EndReason:
             return "It exited with code 0."
         what = self.detail or _default_detail(self)
         return f"{what} {self.word.facts.advice}".strip()
+
+    @property
+    def sentence_for_others(self) -> str:
+        """The same without words of the spec, which is the owner's."""
+        return replace(self, detail="").sentence if self.word.facts.of_spec else self.sentence
 
 
 def _default_detail(reason: EndReason) -> str:

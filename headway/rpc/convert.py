@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from .. import errors, fingerprint
+from ..errors import InvalidInput
 from ..ids import AttemptId, JobId, TaskId
 from ..jobfile.spec import RESOURCES, TASK, Need, NeedOn, Priority, ResourceSpec, TaskSpec
 from ..model.reasons import EndReason, EndWord, WaitReason, WaitWord
@@ -26,6 +28,9 @@ _PRIORITY_FROM_PB = {v: k for k, v in _PRIORITY_TO_PB.items()}
 PRIORITY_RANK = {Priority.LOW: -1, Priority.NORMAL: 0, Priority.HIGH: 1}
 """The ``p`` of docs/scheduling.md."""
 
+# More than the timeouts of a job of 100,000 tasks in a row.
+_LONGEST_S = 1e13
+
 
 def task_id(message: pb.Task) -> TaskId:
     return TaskId(JobId(message.job_id), message.name)
@@ -44,15 +49,42 @@ def attempt_to_pb(attempt: AttemptId) -> pb.Attempt:
 
 
 def priority(value: pb.Priority) -> Priority:
-    return _PRIORITY_FROM_PB[value]
+    found = _PRIORITY_FROM_PB.get(value)
+    if found is None:
+        raise InvalidInput(f"There is no priority number {value}.")
+    return found
+
+
+def finite(value: float, what: str) -> float:
+    """
+    Raises:
+        InvalidInput: it is no number, or endless: comparing and counting with it would go wrong far from here.
+    """
+    if not math.isfinite(value):
+        raise InvalidInput(f"{what} is {value}; it must be a finite number.")
+    return value
 
 
 def priority_to_pb(value: Priority) -> pb.Priority:
     return _PRIORITY_TO_PB[value]
 
 
+def duration_s(value: float, what: str) -> float:
+    """
+    Raises:
+        InvalidInput: it is no duration that anything could take.
+    """
+    if not 0 <= value <= _LONGEST_S:
+        raise InvalidInput(f"{what} is {value}; it must be from 0 to {_LONGEST_S:.0f} seconds.")
+    return value
+
+
 def needs(messages: Iterable[pb.Need]) -> tuple[Need, ...]:
-    return tuple(Need(m.task, _NEED_FROM_PB[m.on]) for m in messages)
+    found = tuple(messages)
+    for m in found:
+        if m.on not in _NEED_FROM_PB:
+            raise InvalidInput(f"There is no kind of need number {m.on}.")
+    return tuple(Need(m.task, _NEED_FROM_PB[m.on]) for m in found)
 
 
 def needs_to_pb(values: Iterable[Need]) -> list[pb.Need]:

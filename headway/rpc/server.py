@@ -18,10 +18,11 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
 import grpc
+from google.protobuf.message import DecodeError
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from ..errors import HeadwayError, PortTaken, Stopping
+from ..errors import HeadwayError, InvalidInput, PortTaken, Stopping
 from ..lifecycle import Service
 from ..logs import bound, get_logger
 from .errors_map import (
@@ -137,6 +138,12 @@ class RpcServer:
     # -- the door -------------------------------------------------------------------------------
 
     def _guarded(self, method: str, handler: Any) -> Any:
+        if handler.request_streaming:
+            # A stream's messages are read one by one, so the bad one is found in the middle.
+            handler = handler._replace(
+                stream_unary=handler.stream_unary and _checked_stream(handler.stream_unary),
+                stream_stream=handler.stream_stream and _checked_stream(handler.stream_stream),
+            )
         if handler.response_streaming:
             inner = handler.stream_stream if handler.request_streaming else handler.unary_stream
             behaviour = self._guarded_stream(method, inner)
@@ -153,7 +160,7 @@ class RpcServer:
                 if handler.request_streaming
                 else grpc.unary_unary_rpc_method_handler
             )
-        return make(behaviour, handler.request_deserializer, handler.response_serializer)
+        return make(behaviour, _reading(handler.request_deserializer), handler.response_serializer)
 
     def _guarded_unary(self, method: str, inner: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
         async def call(request: Any, context: Any) -> Any:
@@ -161,6 +168,7 @@ class RpcServer:
             self._nothing_in_hand.clear()
             try:
                 request_id = self._admit(context)
+                _check(request)
                 if not request_id:
                     return await inner(request, context)
                 with bound(request_id=request_id):
@@ -180,6 +188,7 @@ class RpcServer:
         async def stream(request: Any, context: Any) -> AsyncIterator[Any]:
             try:
                 self._admit(context)
+                _check(request)
                 async for reply in inner(request, context):
                     yield reply
             except Exception as error:
@@ -203,6 +212,37 @@ class RpcServer:
         if self._refusing:
             raise Stopping(f"{self._service.name} is stopping.")
         return request_id
+
+
+class _Unreadable:
+    """Stands for a message whose bytes were none; gRPC itself would tell of a fault inside."""
+
+
+def _reading(deserializer: Callable[[bytes], Any] | None) -> Callable[[bytes], Any] | None:
+    if deserializer is None:
+        return None
+
+    def read(data: bytes) -> Any:
+        try:
+            return deserializer(data)
+        except DecodeError:
+            return _Unreadable()
+
+    return read
+
+
+def _check(request: Any) -> None:
+    if isinstance(request, _Unreadable):
+        raise InvalidInput("The message can't be read: its bytes are not what this call takes.")
+
+
+def _checked_stream(inner: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    async def checked(requests: Any) -> AsyncIterator[Any]:
+        async for request in requests:
+            _check(request)
+            yield request
+
+    return lambda requests, context: inner(checked(requests), context)
 
 
 async def _abort(context: Any, method: str, error: Exception) -> None:

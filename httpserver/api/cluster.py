@@ -38,14 +38,14 @@ _PREVIEW: dict[str, Any] = {
 
 @router.get("/queue", tags=["queue"])
 async def get_queue(
-    _: SignedIn,
+    account: SignedIn,
     parts: TheParts,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     offset: Annotated[int, Query(ge=0, le=2**31 - 1)] = 0,
     job: Annotated[str, Query(max_length=64, description="only this job's tasks")] = "",
 ) -> s.Queue:
     """Waiting tasks in their order, each with its place, the terms of its priority and why it waits."""
-    return await parts.cluster.queue(limit=limit, offset=offset, job=job)
+    return await parts.cluster.queue(account, limit=limit, offset=offset, job=job)
 
 
 @router.patch("/queue", tags=["queue"])

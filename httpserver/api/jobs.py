@@ -80,7 +80,7 @@ async def list_jobs(
 ) -> s.JobList:
     """Newest first. New jobs that arrive while paging don't shift the pages."""
     return await parts.jobs.page(
-        states=state or [], owner=account.name if owner == "me" else owner, query=q, limit=limit, cursor=cursor
+        account, states=state or [], owner=account.name if owner == "me" else owner, query=q, limit=limit, cursor=cursor
     )
 
 

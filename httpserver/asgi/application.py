@@ -9,6 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.routing import Match
 from starlette.types import ASGIApp
 
 from headway.errors import HeadwayError
@@ -39,6 +40,8 @@ from .request_guard import API, RequestGuard
 from .static_files import StaticPage
 
 log = get_logger(__name__)
+
+_METHODS = ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
 
 
 class _App(FastAPI):
@@ -102,7 +105,16 @@ async def _of_http(request: Request, error: Exception) -> Response:
             return page.respond(request.url.path)
         except HeadwayError as missing:
             return _answer(request, missing)
-    return _answer(request, problems.from_http(error))
+    return _answer(request, problems.from_http(error, _methods_of(request)))
+
+
+def _methods_of(request: Request) -> list[str]:
+    """All methods that the path takes; Starlette names those of one route."""
+    return [
+        method
+        for method in _METHODS
+        if any(route.matches({**request.scope, "method": method})[0] is Match.FULL for route in request.app.routes)
+    ]
 
 
 async def _of_nobody(request: Request, error: Exception) -> Response:

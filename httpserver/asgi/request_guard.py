@@ -15,6 +15,7 @@ from headway.errors import HeadwayError, NotSignedIn, TooLarge
 from headway.logs import bound, get_logger
 
 from ..api.common import COOKIE
+from ..auth.sign_in_limits import is_loopback
 from ..http import origin, problems
 from ..parts import Parts
 from ..uploads import tus
@@ -83,12 +84,17 @@ class _Request:
         self._limit: int | None = None
         self._cookie: str | None = None
         self._began = time.perf_counter()
+        self._hash = ""  # of the session or token that it came with
+        self._over = False  # that one has ended meanwhile
+        self._reads_no_more = False  # and its account is shut out
+        self._whole: asyncio.Timeout | None = None  # runs out when the request is to be cut
+        self._pause: asyncio.Timeout | None = None  # of the body
 
     async def run(self, app: ASGIApp) -> None:
         self._scope["headway.request_id"] = self.id
         try:
             self._check()
-            await app(self._scope, self._counted, self._answer_of_app)
+            await self._run_while_signed_in(app)
             if self._unread is not None and not self._started:
                 raise self._unread
         except HeadwayError as error:
@@ -108,6 +114,32 @@ class _Request:
             seconds = time.perf_counter() - self._began
             self._parts.metrics.count_request(self._scope["method"], route, self._status, seconds)
 
+    async def _run_while_signed_in(self, app: ASGIApp) -> None:
+        if not self._hash:
+            await app(self._scope, self._counted, self._answer_of_app)
+            return
+        try:
+            with self._parts.accounts.requests.entered(self._hash, self._end):
+                async with asyncio.timeout(None) as self._whole:
+                    await app(self._scope, self._counted, self._answer_of_app)
+        except TimeoutError:
+            if not self._over:
+                raise
+            raise _over() from None
+
+    def _end(self, shut_out: bool) -> None:
+        """The session or token has ended. A stream is cut at once.
+
+        What changes something is done to its end, since half of it would be worse. Who is shut out sends no more of it.
+        """
+        self._over = True
+        self._reads_no_more |= shut_out
+        now = asyncio.get_running_loop().time()
+        if self._started and self._whole is not None:
+            self._whole.reschedule(now)
+        elif shut_out and self._pause is not None:
+            self._pause.reschedule(now)
+
     # -- before the route -----------------------------------------------------------------------
 
     def _check(self) -> None:
@@ -123,7 +155,8 @@ class _Request:
             trusted=settings.trusted_proxies,
         )
         scope["headway.client"] = found.client
-        scope["headway.secure"] = found.secure
+        # Behind a proxy a cookie never goes over a line that is not encrypted.
+        scope["headway.secure"] = found.secure or bool(settings.trusted_proxies)
         path, method = scope["path"], scope["method"]
         health = path in ("/healthz", "/readyz", "/metrics")
         if not health and not origin.host_allowed(found.host, settings.hosts):
@@ -131,6 +164,11 @@ class _Request:
                 f"Headway runs at {settings.where} and is not open under the name `{origin.host_name(found.host)}`. "
                 "On that machine open its own address; from elsewhere make a tunnel (ssh -L 8080:127.0.0.1:8080 …), "
                 "or let an admin set `bind` with TLS or `behind_proxy` in headway.toml."
+            )
+        if not health and self._is_plain(found):
+            raise problems.NotByProxy(
+                f"Headway takes no unencrypted calls but its proxy's: open {settings.where}. If this came through the "
+                "proxy, it must send `X-Forwarded-For` and `X-Forwarded-Proto: https` and be named in `behind_proxy`."
             )
         if "\n" in path:
             # File names may hold line breaks, and the router's patterns stop at them. Whoever needs the exact name
@@ -140,6 +178,12 @@ class _Request:
         self._check_length()
         if path.startswith(API + "/"):
             self._identify(found, (method, path) in _OPEN)
+
+    def _is_plain(self, found: origin.Origin) -> bool:
+        """Whether it came in plain text over a network. What programs of this machine send never leaves it."""
+        if not self._parts.settings.trusted_proxies or found.secure:
+            return False
+        return found.proxied or not is_loopback((self._scope.get("client") or ("",))[0])
 
     def _identify(self, found: origin.Origin, open_to_all: bool) -> None:
         scope, headers = self._scope, self._headers
@@ -154,18 +198,19 @@ class _Request:
             secret, by_cookie = cookie, True
         known = self._parts.accounts.who(secret) if secret else None
         if known is None and not open_to_all:
-            raise NotSignedIn(
-                "This session or token is not valid (any more): sign in again."
+            raise (
+                _over()
                 if secret
-                else "Sign in first: send the session's cookie, or a token as `Authorization: Bearer …`."
+                else NotSignedIn("Sign in first: send the session's cookie, or a token as `Authorization: Bearer …`.")
             )
         if changes and authorization is None:
             self._refuse_foreign_pages(found, by_cookie=by_cookie and not open_to_all)
         if known is not None:
             scope["headway.account"] = known.account
             scope["headway.token"] = secret
+            self._hash = known.hash
             if by_cookie and known.renewed_until is not None:
-                self._cookie = _set_cookie(secret, self._parts.settings.session_s, secure=found.secure)
+                self._cookie = _set_cookie(secret, self._parts.settings.session_s, secure=scope["headway.secure"])
 
     def _refuse_foreign_pages(self, found: origin.Origin, *, by_cookie: bool) -> None:
         headers = self._headers
@@ -214,12 +259,18 @@ class _Request:
 
     async def _counted(self) -> Message:
         if self._more:
+            if self._reads_no_more:
+                self._unread = _over()
+                raise self._unread
             try:
-                async with asyncio.timeout(BODY_PAUSE_S):
+                async with asyncio.timeout(BODY_PAUSE_S) as self._pause:
                     message = await self._receive()
             except TimeoutError:
-                self._unread = problems.TooSlow(f"No more of the body has come for {BODY_PAUSE_S:g} s.")
+                slow = problems.TooSlow(f"No more of the body has come for {BODY_PAUSE_S:g} s.")
+                self._unread = _over() if self._reads_no_more else slow
                 raise self._unread from None
+            finally:
+                self._pause = None
         else:
             message = await self._receive()  # until the client goes, however long that is
         if message["type"] == "http.request":
@@ -235,6 +286,11 @@ class _Request:
     # -- the answer -----------------------------------------------------------------------------
 
     async def _answer_of_app(self, message: Message) -> None:
+        if self._over and not self._started and self._unread is None and self._scope["method"] in origin.SAFE_METHODS:
+            # Nothing is shown any more to who was shut out while it was looked up.
+            self._unread = _over()
+            if self._whole is not None:
+                self._whole.reschedule(asyncio.get_running_loop().time())
         # Frameworks turn an error in reading the body into answers of their own; the true one follows.
         if self._started or self._unread is None:
             await self._answer(message)
@@ -267,7 +323,7 @@ class _Request:
                 log.warning("http.cut", path=self._scope["path"], slug=error.slug, reason=error.message)
             return
         answer = problems.response(error, self.id)
-        if isinstance(error, problems.TooSlow):
+        if isinstance(error, problems.TooSlow) or (self._over and self._more):
             answer.headers["Connection"] = "close"  # what might still come is the rest of this body
         if not isinstance(error, TooLarge):
             await answer(self._scope, self._receive, self._answer)
@@ -287,6 +343,10 @@ class _Request:
                     self._more = message["type"] == "http.request" and message.get("more_body", False)
         except TimeoutError:
             pass
+
+
+def _over() -> NotSignedIn:
+    return NotSignedIn("This session or token is not valid (any more): sign in again.")
 
 
 def _cookie(lines: Iterable[str]) -> str | None:

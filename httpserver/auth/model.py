@@ -32,7 +32,7 @@ class SignedInSession:
 
 @dataclass(frozen=True, slots=True)
 class StoredToken:
-    """A long-lived token without its value."""
+    """A session or long-lived token without its value; a session has no name."""
 
     id: str
     name: str

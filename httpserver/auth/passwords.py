@@ -8,6 +8,8 @@ import secrets
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
+from headway.turns import Turns
+
 # 32 MiB and about 50 ms a check: dear for a guesser, bearable for the smallest leader machine.
 _hasher = PasswordHasher(time_cost=3, memory_cost=32 * 1024, parallelism=1)
 
@@ -21,20 +23,23 @@ def new_password() -> str:
 
 
 class Passwords:
-    """Makes and checks hashes. One at a time, so that many sign-ins at once cost time and not memory."""
+    """Makes and checks hashes. One at a time, so that many sign-ins at once cost time and not memory.
+
+    Those who wait take turns, so that a burst of guesses for one account holds up nobody else.
+    """
 
     def __init__(self) -> None:
-        self._one_at_a_time = asyncio.Semaphore(1)
+        self._turns = Turns(1)
         self._decoy: str | None = None
 
     async def hash(self, password: str) -> str:
         """A fresh salted hash of ``password``."""
-        async with self._one_at_a_time:
+        async with self._turns.of(""):
             return await asyncio.to_thread(_hasher.hash, password)
 
-    async def check(self, stored: str | None, password: str) -> bool:
+    async def check(self, stored: str | None, password: str, *, turn: str) -> bool:
         """Whether ``password`` made ``stored``; None (no such account) takes as long and is always False."""
-        async with self._one_at_a_time:
+        async with self._turns.of(turn):
             if stored is None and self._decoy is None:
                 self._decoy = await asyncio.to_thread(_hasher.hash, secrets.token_urlsafe())
             right = await asyncio.to_thread(_verify, stored or self._decoy or "", password)

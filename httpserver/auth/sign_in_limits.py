@@ -1,7 +1,12 @@
-"""How many wrong passwords are allowed. Pure: the caller passes the time."""
+"""How many wrong passwords are allowed. Pure: the caller passes the time.
+
+Limits hold for an account and an address together. Who has signed in from an address before is *known* there, and is
+never refused before the password was looked at. So others' guesses at the same address shut nobody out.
+"""
 
 from __future__ import annotations
 
+import ipaddress
 from collections import OrderedDict
 from dataclasses import dataclass
 
@@ -33,7 +38,8 @@ class FailureLimit:
     def failed(self, key: str, now: float) -> None:
         """Counts one failure."""
         bucket = self._buckets.pop(key, None) or _Bucket(0.0, now)
-        self._buckets[key] = _Bucket(self._level(bucket, now) + 1, now)
+        # Beyond one more than the limit nothing is counted: who stops trying does not wait for hours.
+        self._buckets[key] = _Bucket(min(self._level(bucket, now) + 1, self._burst + 1.0), now)
         # A guesser with many addresses must not fill the memory: the oldest are forgotten.
         while len(self._buckets) > _MOST_KEYS:
             self._buckets.popitem(last=False)
@@ -55,7 +61,8 @@ class FailureLimit:
 class SignInLimits:
     """A small limit per name and address, a larger one per address, and a wide one per name.
 
-    The one per name is wide, so that somebody else's guesses do not soon lock a user out.
+    The one per name is wide, so that somebody else's guesses do not soon lock a user out of new addresses. The one per
+    address does not count this machine's own: through ``ssh -L`` everybody comes from there.
     """
 
     def __init__(self) -> None:
@@ -67,7 +74,7 @@ class SignInLimits:
         """Seconds until this name may be tried from this address; 0: now."""
         return max(
             self._pair.wait_s(f"{name}\n{client}", now),
-            self._client.wait_s(client, now),
+            0.0 if is_loopback(client) else self._client.wait_s(client, now),
             self._name.wait_s(name, now),
         )
 
@@ -82,3 +89,25 @@ class SignInLimits:
         self._pair.forget(f"{name}\n{client}")
         self._client.forgive(client)
         self._name.forgive(name)
+
+
+def is_loopback(client: str) -> bool:
+    """Whether the address is this machine's own."""
+    try:
+        return ipaddress.ip_address(client).is_loopback
+    except ValueError:
+        return False
+
+
+def place_of(client: str) -> str:
+    """What is remembered of an address: of IPv6 the network, since machines change the rest by themselves."""
+    try:
+        address = ipaddress.ip_address(client)
+    except ValueError:
+        return client[:64]
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.ipv4_mapped is not None:
+            return str(address.ipv4_mapped)
+        if not address.is_loopback:
+            return str(ipaddress.ip_network((int(address), 64), strict=False))
+    return str(address)

@@ -20,6 +20,7 @@ accounts = Table(
     Column("created_at", Float, nullable=False),
     Column("signed_in_at", Float),
     Column("quota_bytes", BigInteger),  # null: as configured
+    Column("removed_at", Float),  # of who was removed only name, uid and gid still count: they are not given again
 )
 
 # Sessions and long-lived tokens are alike but for their end; only hashes are kept.
@@ -35,6 +36,15 @@ tokens = Table(
     Column("expires_at", Float),
     Column("used_at", Float),
     Index("tokens_account", "account"),
+)
+
+# From where accounts have signed in, so that others' guesses there do not shut them out.
+known_addresses = Table(
+    "known_addresses",
+    metadata,
+    Column("account", String(32), ForeignKey("accounts.name"), primary_key=True),
+    Column("address", String(64), primary_key=True),  # of IPv6 the network
+    Column("seen_at", Float, nullable=False),
 )
 
 groups = Table(

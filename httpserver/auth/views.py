@@ -33,6 +33,12 @@ def token(stored: StoredToken) -> s.Token:
     )
 
 
+def session(stored: StoredToken) -> s.AccountSession:
+    return s.AccountSession(
+        id=stored.id, created_at=stored.created_at, expires_at=stored.expires_at, used_at=stored.used_at
+    )
+
+
 def account_to_pb(account: Account) -> common.Account:
     """As JobManager keeps it with a job."""
     return common.Account(

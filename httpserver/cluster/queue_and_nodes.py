@@ -12,7 +12,8 @@ from headway.rpc.v1 import task_manager_pb2 as tm
 
 from .. import schemas as s
 from .. import wire
-from ..jobs.service import Jobs
+from ..auth.model import Account
+from ..jobs.service import Jobs, may_see_all
 from ..peers.clients import ACT_S, ServiceClients
 from . import scheduling
 
@@ -33,13 +34,20 @@ class QueueAndNodes:
         self._jobs = jobs
         self._clock = clock
 
-    async def queue(self, *, limit: int, offset: int, job: str) -> s.Queue:
+    async def queue(self, account: Account, *, limit: int, offset: int, job: str) -> s.Queue:
         """Waiting tasks in their order; ``job`` may be the start of an id."""
         job_id = await self._jobs.resolve(job) if job else ""
         reply = await self._services.tasks.call(
             "GetQueue", tm.GetQueueRequest(limit=limit, offset=offset, job_id=job_id)
         )
-        return wire.queue(reply)
+        found = wire.queue(reply)
+        entries = [
+            entry
+            if may_see_all(account, entry.owner)
+            else entry.model_copy(update={"waits": wire.waits_for_others(entry.waits)})
+            for entry in found.entries
+        ]
+        return found.model_copy(update={"entries": entries})
 
     async def set_scheduling(self, wanted: scheduling.SchedulingPatch, *, by: str) -> s.Scheduling:
         """Another policy or discipline from now on; see ``scheduling``."""

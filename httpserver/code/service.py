@@ -195,7 +195,7 @@ class CodeSnapshots:
     async def collect(self) -> None:
         """One round."""
         before = self._clock.now() - self.limits.keep_s
-        for account in await self._accounts.all():
+        for account in await self._accounts.all_and_removed():
             async with self._of_account[account.name]:
                 store = self._store(account)
                 await self._adopt(account, store)

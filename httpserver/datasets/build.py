@@ -41,4 +41,5 @@ def build(
     service.side_task("datasets", publisher.run)
     service.on_stop(publisher.close)
     groups.when_deleted(store.drop_group)
+    accounts.when_removed(store.drop_account)
     return Datasets(db, clock, mount, accounts, groups, uses, publisher)

@@ -17,6 +17,7 @@ from headway.logs import get_logger
 from headway.mount import Layout, MountKind, MountProbe, ensure_home
 from headway.snapshot import format_size_about
 from headway.store import Database
+from headway.turns import Turns
 from headway.waiting import wait
 
 from ..auth.accounts import Accounts
@@ -84,7 +85,7 @@ class DatasetPublisher:
         # Publishing takes hours; what a caller waits for has threads of its own.
         self._slow = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="datasets", initializer=drop_groups)
         self._quick = ThreadPoolExecutor(4, thread_name_prefix="datasets-quick", initializer=drop_groups)
-        self._places_free = asyncio.Semaphore(_AT_ONCE)
+        self._places_free = Turns(_AT_ONCE)
         self._of_account: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._work: dict[str, _Work] = {}
         self._later: set[asyncio.Task[None]] = set()
@@ -188,7 +189,7 @@ class DatasetPublisher:
 
     async def _publish(self, row: Version, work: _Work) -> None:
         try:
-            async with self._of_account[row.account], self._places_free:
+            async with self._of_account[row.account], self._places_free.of(row.account):
                 await self._publish_now(row, work)
         except _Ended:
             pass

@@ -131,6 +131,11 @@ def set_shares(conn: Connection, name: str, users: Collection[str], groups: Coll
         conn.execute(insert(shares), [{"dataset": name, "kind": kind, "name": each} for kind, each in rows])
 
 
+def drop_account(conn: Connection, account: str) -> None:
+    """The account is removed: nothing is shared with it any more."""
+    conn.execute(delete(shares).where((shares.c.kind == "user") & (shares.c.name == account)))
+
+
 def drop_group(conn: Connection, group: str) -> None:
     """The group is deleted: nothing is shared with it any more, also not with a later one of that name."""
     conn.execute(delete(shares).where((shares.c.kind == "group") & (shares.c.name == group)))

@@ -13,6 +13,7 @@ from typing import TypeVar
 from headway.clock import Clock
 from headway.errors import NotAllowed, NotFound
 from headway.mount import Layout, MountKind, MountProbe, ensure_home
+from headway.turns import Turns
 
 from ..auth.accounts import Accounts
 from ..auth.model import Account
@@ -38,6 +39,8 @@ class Homes:
         self._mount_good_until = -math.inf
         self.threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="files", initializer=drop_groups)
         # Of whole trees, for good: ten million files take minutes, and must not hold up who wants a page of a folder.
+        # One account's hundred archives or searches must not hold up who wants one page of a folder.
+        self._turns = {False: Turns(_THREADS), True: Turns(_REMOVALS)}
         self.removals = ThreadPoolExecutor(_REMOVALS, thread_name_prefix="removals", initializer=drop_groups)
 
     def close(self) -> None:
@@ -80,7 +83,8 @@ class Homes:
             if state.ok:
                 self._mount_good_until = self._clock.monotonic() + _MOUNT_LOOK_S
         executor = self.removals if removes else None
-        return await self.run(lambda: self.blocking(owner, work, make=True), executor)
+        async with self._turns[removes].of(owner.name):
+            return await self.run(lambda: self.blocking(owner, work, make=True), executor)
 
     def blocking(self, owner: Account, work: Callable[[PersonalSpace], T], *, make: bool) -> T:
         """The same in this thread, without a look at the mount before.
@@ -107,7 +111,8 @@ class Homes:
             with acting_as(owner.uid, owner.gid):
                 return work()
 
-        return await self.run(working)
+        async with self._turns[False].of(owner.name):
+            return await self.run(working)
 
     async def run(self, work: Callable[[], T], executor: Executor | None = None) -> T:
         """In one of the threads."""

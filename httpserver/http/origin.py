@@ -23,6 +23,7 @@ class Origin:
     client: str
     secure: bool
     host: str  # lower case, with port when one was given
+    proxied: bool = False  # a trusted proxy sent it on
 
 
 def find(
@@ -45,7 +46,7 @@ def find(
         if not _is_in(part, trusted):
             break
     secure = forwarded_proto.split(",")[-1].strip().lower() == "https" if forwarded_proto else scheme == "https"
-    return Origin(client, secure, (forwarded_host.split(",")[-1].strip() or host).lower())
+    return Origin(client, secure, (forwarded_host.split(",")[-1].strip() or host).lower(), bool(forwarded_for))
 
 
 def host_name(host: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -66,6 +68,15 @@ class WrongHost(HeadwayError):
     title = "Headway is not open under this name"
 
 
+class NotByProxy(HeadwayError):
+    """Called in plain text past the proxy that does TLS."""
+
+    code = "PERMISSION_DENIED"
+    http_status = 403
+    slug = "not-by-proxy"
+    title = "Headway is open through its proxy only"
+
+
 def response(error: HeadwayError, request_id: str) -> Response:
     """The answer for an error."""
     body = _body(error, request_id).model_dump_json(exclude_none=False)
@@ -99,12 +110,12 @@ def _body(error: HeadwayError, request_id: str) -> s.Problem:
     )
 
 
-def from_http(error: HTTPException) -> HeadwayError:
-    """Errors that Starlette itself raises (no such route, wrong method) as ours."""
+def from_http(error: HTTPException, methods: Sequence[str] = ()) -> HeadwayError:
+    """Errors that Starlette itself raises (no such route, wrong method) as ours; ``methods``: all of the address."""
     if error.status_code == 404:
         return NotFound("There is nothing at this address.")
     if error.status_code == 405:
-        allow = (error.headers or {}).get("Allow", "")
+        allow = ", ".join(methods) or (error.headers or {}).get("Allow", "")
         advice = f"; it takes {allow}" if allow else ""
         return MethodNotAllowed(f"This address does not take that method{advice}.", extra={"allow": allow})
     if error.status_code == 413:

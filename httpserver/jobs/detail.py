@@ -117,7 +117,8 @@ async def pieces(
 ) -> AsyncIterator[str]:
     """A JobDetail. ``parts``: its tasks, from ``offset`` on. ``ask``: also for attempts and places. ``whole``: with
     what only the owner and admins see. ``notices``: sentences about the job as a whole."""
-    yield wire.job(job).model_dump_json()[:-1] + ',"tasks":['
+    head = wire.job(job) if whole else wire.job_for_others(wire.job(job))
+    yield head.model_dump_json()[:-1] + ',"tasks":['
     edges: list[s.Edge] = []
     begun = False
     async for part in parts:

@@ -10,7 +10,7 @@ from typing import Literal
 
 from headway.errors import Problem
 from headway.jobfile import JobSpec, ParseResult, Priority, RunAs, check_job, to_yaml
-from headway.jobfile.parse import Media
+from headway.jobfile.parse import GraphTask, Media
 from headway.rpc import convert
 from headway.rpc.chunks import in_parts
 from headway.rpc.v1 import common_pb2 as common
@@ -99,9 +99,18 @@ def _with_code(spec: JobSpec, code: str) -> JobSpec:
 
 
 def _with_problems(result: ParseResult, problems: tuple[Problem, ...]) -> ExaminedJobFile:
-    graph = result.graph
+    # A name that UTF-8 can't say is a problem already; without it there is no whole graph to look at.
+    graph = result.graph if all(map(_can_be_sent, result.graph)) else ()
     messages = (common.TaskSpec(name=task.name, needs=convert.needs_to_pb(task.needs), timeout_s=1) for task in graph)
     return ExaminedJobFile(problems=problems, parts=_serialised(messages), task_count=len(graph))
+
+
+def _can_be_sent(task: GraphTask) -> bool:
+    try:
+        "".join((task.name, *(need.task for need in task.needs))).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _serialised(messages: Iterable[common.TaskSpec]) -> tuple[bytes, ...]:

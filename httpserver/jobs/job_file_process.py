@@ -16,10 +16,12 @@ import os
 import pickle
 import struct
 import sys
+from collections import Counter
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from headway.errors import TooMany, Unavailable
 from headway.logs import get_logger
+from headway.turns import Turns
 
 if TYPE_CHECKING:
     from headway.clock import Clock
@@ -39,29 +41,31 @@ class JobFileProcess:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._process: asyncio.subprocess.Process | None = None
-        self._lock = asyncio.Lock()
-        self._waiting = 0
+        self._turns = Turns(1)
+        self._waiting: Counter[str] = Counter()  # by account
         self._idle: asyncio.Task[None] | None = None
 
-    async def call(self, name: str, *args: Any) -> Any:
-        """The result of ``job_file.<name>(*args)``.
+    async def call(self, name: str, *args: Any, turn: str) -> Any:
+        """The result of ``job_file.<name>(*args)``; ``turn``: the account whose turn it takes.
 
         Raises:
             TooMany: too many large files wait already.
             Unavailable: the process did not survive this file, or took too long over it.
         """
-        if self._waiting >= _MOST_WAITING:
+        if self._waiting[turn] >= _MOST_WAITING:
             raise TooMany("Many large job files are being read; try again soon.", extra={"retry_after_s": 5})
-        self._waiting += 1
+        self._waiting[turn] += 1
         try:
-            async with self._lock:
+            async with self._turns.of(turn):
                 self._stop_idling()
                 try:
                     return await self._ask(pickle.dumps((name, args), protocol=5))
                 finally:
                     self._idle = asyncio.create_task(self._end_when_idle())
         finally:
-            self._waiting -= 1
+            self._waiting[turn] -= 1
+            if not self._waiting[turn]:
+                del self._waiting[turn]
 
     async def close(self) -> None:
         """Ends the process. Safe to call twice."""
@@ -110,7 +114,7 @@ class JobFileProcess:
 
     async def _end_when_idle(self) -> None:
         await self._clock.sleep(_IDLE_S)
-        async with self._lock:
+        async with self._turns.of(""):
             await self._end()
 
     def _stop_idling(self) -> None:

@@ -104,14 +104,16 @@ class Jobs:
 
     # -- looking --------------------------------------------------------------------------------
 
-    async def page(self, *, states: Sequence[JobState], owner: str, query: str, limit: int, cursor: str) -> s.JobList:
+    async def page(
+        self, account: Account, *, states: Sequence[JobState], owner: str, query: str, limit: int, cursor: str
+    ) -> s.JobList:
         """One page, newest first."""
         request = jm.ListJobsRequest(
             owner=owner, states=[state.value for state in states], query=query, limit=limit, cursor=cursor
         )
         reply = await self._services.jobs.call("ListJobs", request)
         return s.JobList(
-            jobs=[job for message in reply.jobs if (job := _shown(message)) is not None],
+            jobs=[job for message in reply.jobs if (job := _shown(message, account)) is not None],
             next_cursor=reply.next_cursor or None,
         )
 
@@ -174,7 +176,10 @@ class Jobs:
         shown = details.shown(found, job_held=job.held)
         if not may_see_all(account, job.owner):
             shown = wire.task_for_others(shown)
-        return s.TaskDetail(job=wire.job(job), task=shown, missing=details.missing)
+        header = wire.job(job)
+        if not may_see_all(account, job.owner):
+            header = wire.job_for_others(header)
+        return s.TaskDetail(job=header, task=shown, missing=details.missing)
 
     async def attempts(self, job_id: str) -> Mapping[str, Sequence[tm.AttemptView]]:
         """All attempts of a job by task name, oldest first; see ``detail``."""
@@ -194,7 +199,7 @@ class Jobs:
         asked = (tuple(messages), job.name, convert.priority(job.priority).value, form)
         if sum(map(len, messages)) <= _INLINE_BYTES:
             return await asyncio.to_thread(job_file.as_text, *asked)
-        text: str = await self._process.call("as_text", *asked)
+        text: str = await self._process.call("as_text", *asked, turn=account.name)
         return text
 
     async def act(self, account: Account, ref: str, action: Action, task: str = "") -> s.Acted:
@@ -277,9 +282,10 @@ async def _tasks(first: jm.JobPart, rest: AsyncIterator[jm.JobPart]) -> AsyncIte
         yield list(part.tasks)
 
 
-def _shown(message: jm.Job) -> s.Job | None:
+def _shown(message: jm.Job, account: Account) -> s.Job | None:
     try:
-        return wire.job(message)
+        job = wire.job(message)
+        return job if may_see_all(account, job.owner) else wire.job_for_others(job)
     except (ValueError, KeyError) as error:
         # One row that can't be shown must not hide all others.
         log.error("job.not_shown", job=message.id, exc=error)

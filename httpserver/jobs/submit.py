@@ -97,7 +97,7 @@ class Submit:
         media = _media(content_type)
         data = b"".join([chunk async for chunk in body])
         grants = job_file.Grants(account.may_use_high_priority, account.may_use_image_user)
-        found: job_file.ExaminedJobFile = await self._run(len(data), "examine", data, media, grants, code)
+        found: job_file.ExaminedJobFile = await self._run(account.name, len(data), "examine", data, media, grants, code)
         # Made once per call, so that a try again inside this call is the same request.
         key = idempotency_key or secrets.token_hex(16)
         header = jm.JobHeader(
@@ -130,12 +130,14 @@ class Submit:
         if pins.unknown:
             header.dry_run = True
             more = await self._problems(header, found, pins)
-            problems = await self._run(len(data), "all_problems", data, media, grants, more, pins.unknown, code)
+            problems = await self._run(
+                account.name, len(data), "all_problems", data, media, grants, more, pins.unknown, code
+            )
             raise invalid(problems)
         reply = await self._hand_over(account, header, found, pins)
         if reply.problems:
             more = tuple(convert.problem(problem) for problem in reply.problems)
-            problems = await self._run(len(data), "all_problems", data, media, grants, more)
+            problems = await self._run(account.name, len(data), "all_problems", data, media, grants, more)
             raise _refusal(problems)
         if not dry_run and not reply.already_known:
             log.info("job.submitted", job=reply.job_id, owner=account.name, tasks=found.task_count)
@@ -268,7 +270,10 @@ class Submit:
         more = await self._problems(header, found, Pins()) if found.parts else ()
         if not more:
             return found.problems
-        return cast("tuple[Problem, ...]", await self._run(len(data), "all_problems", data, media, grants, more))
+        return cast(
+            "tuple[Problem, ...]",
+            await self._run(header.owner.name, len(data), "all_problems", data, media, grants, more),
+        )
 
     async def _send(self, header: jm.JobHeader, parts: tuple[bytes, ...], pins: Pins) -> jm.SubmitJobReply:
         def messages() -> Iterator[jm.SubmitJobPart]:
@@ -284,10 +289,10 @@ class Submit:
         )
         return reply
 
-    async def _run(self, size: int, name: str, *args: Any) -> Any:
+    async def _run(self, turn: str, size: int, name: str, *args: Any) -> Any:
         if size <= _INLINE_BYTES:
             return await asyncio.to_thread(getattr(job_file, name), *args)
-        return await self._process.call(name, *args)
+        return await self._process.call(name, *args, turn=turn)
 
 
 def _media(content_type: str) -> Media:

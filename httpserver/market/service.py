@@ -70,6 +70,7 @@ class ImageMarket:
         self._collector = collector
         self._clock = clock
         groups.when_deleted(store.drop_group)
+        accounts.when_removed(store.drop_account)
         uses.check_exists("image", self.exists)
 
     # -- using ----------------------------------------------------------------------------------

@@ -145,6 +145,11 @@ def change(conn: Connection, image_id: str, changes: dict[str, Any], now: float)
             conn.execute(insert(shares).values(image_id=image_id, kind=kind, name=name))
 
 
+def drop_account(conn: Connection, account: str) -> None:
+    """The account is removed: nothing is shared with it any more."""
+    conn.execute(delete(shares).where((shares.c.kind == "user") & (shares.c.name == account)))
+
+
 def drop_group(conn: Connection, group: str) -> None:
     """The group is deleted: nothing is shared with it any more, also not with a later one of that name."""
     conn.execute(delete(shares).where((shares.c.kind == "group") & (shares.c.name == group)))

@@ -146,7 +146,7 @@ class PageEventHub:
             also(changes)
         for change in changes.changes:
             job = change.job
-            self._publish("job", job.id, f"job {job.id}", lambda job=job: wire.job(job))  # type: ignore[misc]
+            self._publish("job", job.id, f"job {job.id}", _job(job), owner=job.owner, for_others=_job_for_others(job))
             for task in change.tasks:
                 make, key = _task_event(job, task), f"task {job.id}/{task.name}"
                 self._publish("task", job.id, key, make, owner=job.owner, for_others=_task_for_others(make))
@@ -289,6 +289,14 @@ def _on_pages(node: rm.Node) -> tuple[dict[str, Any], dict[str, Any]]:
     of_node = {field.name: value for field, value in node.ListFields() if field.name in NODE_FIELDS_ON_PAGES}
     of_status = {field.name: value for field, value in node.status.ListFields() if field.name in STATUS_FIELDS_ON_PAGES}
     return of_node, of_status
+
+
+def _job(job: jm.Job) -> Callable[[], s.Job]:
+    return lambda: wire.job(job)
+
+
+def _job_for_others(job: jm.Job) -> Callable[[], s.Job]:
+    return lambda: wire.job_for_others(wire.job(job))
 
 
 def _task_event(job: jm.Job, task: jm.TaskView) -> Callable[[], s.TaskEvent]:

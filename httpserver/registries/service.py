@@ -6,10 +6,13 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from sqlalchemy import Connection
+
 from headway.clock import Clock
 from headway.errors import InvalidInput, NotFound, Problem, TooMany
 from headway.logs import get_logger
 from headway.store.database import Database
+from headway.turns import Turns
 
 from . import store
 from .client import Login, RegistryClient
@@ -52,7 +55,7 @@ class Registries:
         self._hosts = hosts
         self._client = RegistryClient(hosts)
         self._failed: dict[str, tuple[float, RegistryFailure]] = {}
-        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._slots = Turns(_AT_ONCE)
 
     @property
     def asks(self) -> bool:
@@ -88,6 +91,10 @@ class Registries:
         self._hosts.close()
 
     # -- credentials ----------------------------------------------------------------------------
+
+    def drop_account(self, conn: Connection, account: str) -> None:
+        """The account is removed, inside a transaction."""
+        store.drop_account(conn, account)
 
     async def of(self, account: str) -> Sequence[StoredLogin]:
         """An account's, by registry."""
@@ -169,7 +176,7 @@ class Registries:
 
         async def one(name: ImageName) -> None:
             try:
-                async with host_slots[name.registry], self._slots:
+                async with host_slots[name.registry], self._slots.of(account):
                     self._refuse_failed(name.registry)
                     await self._resolve(name, logins.get(name.registry), architectures, found)
             except RegistryFailure as failure:

@@ -40,6 +40,11 @@ def remove(conn: Connection, account: str, registry: str) -> bool:
     return conn.execute(gone).rowcount > 0
 
 
+def drop_account(conn: Connection, account: str) -> None:
+    """The account is removed, and its passwords with it."""
+    conn.execute(delete(table).where(table.c.account == account))
+
+
 def of(conn: Connection, account: str = "") -> Sequence[StoredLogin]:
     """An account's, by registry; empty: everybody's."""
     found = select(table).order_by(table.c.account, table.c.registry)

@@ -7,7 +7,10 @@ known" or "not yet". Fields are only ever added.
 from __future__ import annotations
 
 from .accounts import (
+    AccountSession,
+    AccountSessionList,
     Credentials,
+    Ended,
     ListedUser,
     PasswordChange,
     Session,
@@ -21,6 +24,7 @@ from .accounts import (
     UserList,
     UserName,
     UserPatch,
+    UserRemoved,
 )
 from .base import (
     ApiRequest,
@@ -109,6 +113,8 @@ from .starts import (
 
 __all__ = [
     "DESCRIPTION_CHARACTERS",
+    "AccountSession",
+    "AccountSessionList",
     "Acted",
     "ApiRequest",
     "ApiResponse",
@@ -117,6 +123,7 @@ __all__ = [
     "Condition",
     "Credentials",
     "Edge",
+    "Ended",
     "Extend",
     "Extended",
     "Extension",
@@ -187,5 +194,6 @@ __all__ = [
     "UserList",
     "UserName",
     "UserPatch",
+    "UserRemoved",
     "Wait",
 ]

@@ -100,7 +100,8 @@ class UserCreated(ApiResponse):
 
 
 class UserPatch(ApiRequest):
-    """Only what is given changes. A new password or ``enabled: false`` ends all sessions of the account."""
+    """Only what is given changes. A new password or ``enabled: false`` ends all sessions and tokens of the account, and
+    what is under way with them. ``enabled: false`` also holds its work, ``enabled: true`` releases what that held."""
 
     password: str | None = Field(None, min_length=8, max_length=1000)
     admin: StrictBool | None = None
@@ -110,3 +111,25 @@ class UserPatch(ApiRequest):
     quota_bytes: int | None = Field(
         None, ge=-1, le=2**62, description="of the personal space; 0: no limit, -1: as configured again"
     )
+    keep_tokens: StrictBool = Field(False, description="with a new password or `enabled: false`: tokens stay")
+    cancel_jobs: StrictBool = Field(False, description="with `enabled: false`: its live jobs are cancelled")
+
+
+class AccountSession(ApiResponse):
+    id: str
+    created_at: float
+    expires_at: float | None
+    used_at: float | None
+
+
+class AccountSessionList(ApiResponse):
+    sessions: list[AccountSession]
+
+
+class Ended(ApiResponse):
+    ended: int = Field(description="how many sessions or tokens")
+
+
+class UserRemoved(ApiResponse):
+    name: str
+    home: str = Field(description="the folder in the other's space that the files are in now; empty: not handed over")

@@ -9,12 +9,31 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any, Literal
 
-from pydantic import Field, create_model
+from pydantic import ConfigDict, Field, create_model
 
 from headway.jobfile.spec import RESOURCES, TASK
 from headway.jobfile.table import Table, TaskField
 
 from .base import ApiRequest, NeedOn, Priority
+
+
+def _without_null(schema: dict[str, Any]) -> None:
+    """The reader takes no null: a field is given or left out."""
+    for field in schema.get("properties", {}).values():
+        kinds = [kind for kind in field.get("anyOf", ()) if kind != {"type": "null"}]
+        if len(kinds) == 1:
+            del field["anyOf"]
+            field.update(kinds[0])
+        elif kinds:
+            field["anyOf"] = kinds
+        if "default" in field and field["default"] is None:
+            del field["default"]
+
+
+class _Read(ApiRequest):
+    """Of what the reader of job files takes."""
+
+    model_config = ConfigDict(json_schema_extra=_without_null)
 
 
 def of_table(name: str, table: Table, **others: Any) -> Any:
@@ -30,7 +49,7 @@ def of_table(name: str, table: Table, **others: Any) -> Any:
         # An empty list would be an example too.
         told: dict[str, Any] = {"examples": list(row.examples)} if row.examples else {}
         fields[row.key] = (kind | None, Field(None, description=_about(row), **told))
-    return create_model(name, __base__=ApiRequest, **fields)
+    return create_model(name, __base__=_Read, **fields)
 
 
 def _about(row: TaskField) -> str:
@@ -52,7 +71,7 @@ class JobFileTask(JobFileDefaults):
     needs: list[str] | dict[str, NeedOn] | None = Field(None, description=_about(TASK["needs"]))
 
 
-class JobFile(ApiRequest):
+class JobFile(_Read):
     """A job file; docs/interfaces.md says what each field means."""
 
     version: Literal[1]

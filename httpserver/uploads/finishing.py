@@ -10,6 +10,7 @@ from headway.backoff import Backoff
 from headway.clock import Clock
 from headway.errors import HeadwayError, StoreFull, Unavailable
 from headway.logs import get_logger
+from headway.turns import Turns
 
 from ..http.problems import INSIDE
 from . import tus
@@ -36,7 +37,7 @@ class UploadFinisher:
         self._disk = disk
         self._clock = clock
         self._targets = targets
-        self._slots = {kind: asyncio.Semaphore(target.at_once) for kind, target in targets.items()}
+        self._slots = {kind: Turns(target.at_once) for kind, target in targets.items()}
         self._running: set[asyncio.Task[None]] = set()
         self._watches: set[FinishWatch] = set()
 
@@ -74,7 +75,7 @@ class UploadFinisher:
     async def _run(self, upload: LiveUpload, watch: FinishWatch) -> None:
         self._watches.add(watch)
         try:
-            async with self._slots[upload.record.kind]:
+            async with self._slots[upload.record.kind].of(upload.record.account):
                 changes = await self._patiently(upload, watch)
             if changes is not None:
                 await self._record(upload, watch, changes)

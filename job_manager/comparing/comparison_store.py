@@ -12,6 +12,11 @@ from ..job import AT_TASK_MANAGER
 from ..store import LIVE
 from ..tables import TASK_MANAGER, job, outbox, task
 
+_COLUMNS = (
+    task.c.job_id, task.c.name, task.c.generation, task.c.state, task.c.seq, task.c.attempt, task.c.node_id,
+    task.c.held_at,
+)  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class HeldTasks:
@@ -26,7 +31,7 @@ def load_held_tasks(conn: Connection) -> HeldTasks:
     """What a comparison needs, as of one moment."""
     at_task_manager = [state.value for state in AT_TASK_MANAGER]
     live = select(job.c.id).where(LIVE)
-    rows = conn.execute(select(task).where(task.c.job_id.in_(live), task.c.state.in_(at_task_manager)))
+    rows = conn.execute(select(*_COLUMNS).where(task.c.job_id.in_(live), task.c.state.in_(at_task_manager)))
     found = [
         task_manager_pb2.HeldTask(
             task=common_pb2.Task(job_id=row.job_id, name=row.name),

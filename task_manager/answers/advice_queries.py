@@ -19,6 +19,7 @@ from .timeout_advice import AdviceBasis, MostlyTimedOut, PastRun, RunTimeStatist
 
 _MOST_LOOKED_UP = 200  # different commands of one job, and as many names
 _IN_ONE_QUERY = 50
+_END_OF_PRINTS = 1 << 63  # no database holds a larger number, and no run has one
 
 Column = Literal["command_print", "task_print"]
 
@@ -55,7 +56,7 @@ class TimeoutAdvisor:
         return reply
 
     async def _learn(self, column: Column, prints: Iterable[int]) -> dict[int, RunTimeStatistics | MostlyTimedOut]:
-        wanted = list(dict.fromkeys(number for number in prints if number))[:_MOST_LOOKED_UP]
+        wanted = list(dict.fromkeys(number for number in prints if 0 < number < _END_OF_PRINTS))[:_MOST_LOOKED_UP]
         found: dict[int, RunTimeStatistics | MostlyTimedOut] = {}
         for start in range(0, len(wanted), _IN_ONE_QUERY):
             part = wanted[start : start + _IN_ONE_QUERY]

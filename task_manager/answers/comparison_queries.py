@@ -13,6 +13,7 @@ from headway.rpc.v1 import job_manager_pb2
 from headway.rpc.v1 import task_manager_pb2 as pb
 from headway.store import Database
 
+from .. import wire
 from ..engine.comparing.comparison import MENDED_HERE, Difference, difference
 from ..engine.engine import Engine
 from ..engine.events import HeldTask, MendTasks
@@ -35,7 +36,7 @@ class ComparisonQueries:
         """What differs. What JobManager has seen before, and can be mended here, is mended."""
         held = {}
         async for part in parts:
-            held.update({one.id: one for one in map(_held_task, part.tasks)})
+            held.update({one.id: one for one in map(wire.held_task, part.tasks)})
             await asyncio.sleep(0)
         found, command_seq = await self._differences(held)
         if found:
@@ -75,19 +76,6 @@ class ComparisonQueries:
             return ()
         mended: list[TaskId] = await self._engine.submit(MendTasks(tuple(tasks)))
         return frozenset(mended)
-
-
-def _held_task(message: pb.HeldTask) -> HeldTask:
-    return HeldTask(
-        convert.task_id(message.task),
-        message.generation,
-        message.state,
-        message.event_seq,
-        message.attempt,
-        message.node_id,
-        message.held,
-        message.seen,
-    )
 
 
 def _tasks_under_way(conn: Connection) -> set[TaskId]:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Collection, Iterable
 
 from headway.errors import InvalidInput, NotFound
 from headway.ids import JobId, TaskId
+from headway.rpc import convert
 from headway.rpc.v1 import task_manager_pb2
 from headway.states import AttemptState, NodeHealth
 from headway.store import Database
@@ -49,7 +50,7 @@ class QueueQueries:
                 require_cuda=asked.image_require_cuda,
             )
             verdict = reply.verdicts.add()
-            for refusal in gate.refusals(shape, asked.timeout_s):
+            for refusal in gate.refusals(shape, convert.duration_s(asked.timeout_s, "timeout_s")):
                 verdict.refusals.add(field=refusal.field, sentence=refusal.sentence, for_ever=refusal.for_ever)
         return reply
 

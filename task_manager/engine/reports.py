@@ -18,8 +18,8 @@ from headway.states import ATTEMPT, AttemptEventKind, AttemptState
 
 from ..model import Attempt, Task
 from . import confirmation, extension, leases
-from .comparing import strangers
-from .comparing.strangers import Verdict
+from .comparing import unknown_attempts
+from .comparing.unknown_attempts import Verdict
 from .events import (
     AcceptedLaunch,
     AttemptReport,
@@ -104,7 +104,7 @@ def _took_late_success(turn: Turn, report: AttemptReport) -> bool:
         return False
     lost = turn.past_attempts.get(report.attempt)
     if lost is None and report.generation == task.generation and not turn.knows(report.attempt):
-        lost = strangers.ended_stranger(turn, task, report)
+        lost = unknown_attempts.with_good_end(turn, task, report)
     elif lost is None or lost.state is not AttemptState.LOST or report.attempt.number not in task.disowned:
         return False
     if lost.node_id != report.node_id or lost.generation != task.generation:
@@ -242,7 +242,7 @@ def _confirm(turn: Turn, heartbeat: HeartbeatReceived, attempt_id: AttemptId) ->
     """Notes that the node has this attempt; returns what is to become of it there."""
     attempt = turn.state.attempt(attempt_id)
     if attempt is None:
-        return strangers.on_listed(turn, heartbeat, attempt_id)
+        return unknown_attempts.on_listed(turn, heartbeat, attempt_id)
     if attempt.node_id != heartbeat.node_id:
         return Verdict.DISCARD
     tracking = turn.state.tracking[attempt_id.task]

@@ -28,7 +28,6 @@ from .comparing.gates import GateNodes, Gates
 from .leases import NodeLease
 from .tracking import AttemptTracking, UnfitNode, may_accept_work_again
 
-_LONGEST_PAUSE_S = 3_600.0
 V = TypeVar("V")
 
 
@@ -54,7 +53,7 @@ class EngineState:
         ahead_s: float = 0.0,
         limits: AdmissionLimits | None = None,
         arrivals_s: float = 0.0,
-        longest_pause_s: float = _LONGEST_PAUSE_S,
+        longest_pause_s: float,
     ) -> None:
         self.begin(reading, ahead_s)
         self._longest_pause_s = longest_pause_s

@@ -9,24 +9,25 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from headway.client import Client, Refused
-from tests.support.cluster import Cluster, a_cluster, a_job, scripted_task
+from tests.support.cluster import (
+    QUICK_LEASES,
+    Cluster,
+    a_cluster,
+    first_attempts,
+    first_state,
+    submitted,
+)
 from tests.support.waiting import soon
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 SETTINGS = {
+    **QUICK_LEASES,
     "cluster__lease_s": 20,
-    "cluster__heartbeat_s": 1,
-    "cluster__lease_stop_s": 6,
-    "cluster__lease_grace_s": 1,
-    "resource_manager__poll_s": 1,
-    "resource_manager__suspect_after_s": 3,
-    "resource_manager__down_after_s": 6,
     "worker__cpus": 4,
     "worker__memory_bytes": 8 << 30,
     "worker__simulated_gpus": 2,
@@ -73,26 +74,16 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         yield cluster
 
 
-def submitted(client: Client, run_s: float, **fields: Any) -> str:
-    return str(client.submit(a_job(scripted_task(run_s=run_s, **fields)))["id"])
-
-
-def state(client: Client, job: str) -> str:
-    return str(client.job(job)["tasks"][0]["state"])
-
-
-def attempts(client: Client, job: str) -> list[dict[str, Any]]:
-    return list(client.job(job)["tasks"][0]["attempts"])
-
-
 def reach(client: Client, wanted: str, *jobs: str) -> None:
-    soon(lambda: all(state(client, job) == wanted for job in jobs), within_s=40, what=f"all are {wanted}")
+    soon(lambda: all(first_state(client, job) == wanted for job in jobs), within_s=40, what=f"all are {wanted}")
 
 
 def never_two_at_once(client: Client, *jobs: str) -> None:
     for job in jobs:
         spans = sorted(
-            (one["started_at"], one["ended_at"] or time.time()) for one in attempts(client, job) if one["started_at"]
+            (one["started_at"], one["ended_at"] or time.time())
+            for one in first_attempts(client, job)
+            if one["started_at"]
         )
         for (_, ended), (started, _) in itertools.pairwise(spans):
             assert ended <= started, spans
@@ -126,14 +117,14 @@ def test_every_job_ends_though_a_database_is_an_old_copy(cluster: Cluster, servi
         # JobManager knew of these, so they are there, and the one that ran was kept.
         assert client.wait(came_later, timeout_s=90)["state"] == "SUCCEEDED"
         assert client.job(quick)["state"] == "SUCCEEDED"
-        assert len(attempts(client, came_later)) == 1, attempts(client, came_later)
+        assert len(first_attempts(client, came_later)) == 1, first_attempts(client, came_later)
         known = (*known, came_later)
     else:
         # Nobody can ask for them any more: TaskManager is told to end what is left of them.
         soon(lambda: client.queue()["total_running"] == 0, within_s=60, what="nothing runs for a job that is lost")
         assert "task.of_unknown_job" in cluster.log("job_manager")
     never_two_at_once(client, *known)
-    assert len(attempts(client, runs_on)) == 1
+    assert len(first_attempts(client, runs_on)) == 1
     assert client.wait(submitted(client, 0), timeout_s=60)["state"] == "SUCCEEDED"
 
 
@@ -155,7 +146,7 @@ def test_cancel_ends_every_job_though_a_database_is_an_old_copy(cluster: Cluster
     never_two_at_once(client, waits, *blockers)
     for job in blockers:
         assert client.wait(job, timeout_s=60)["state"] == "SUCCEEDED"
-        assert [one["state"] for one in attempts(client, job)].count("SUCCEEDED") <= 1
+        assert [one["state"] for one in first_attempts(client, job)].count("SUCCEEDED") <= 1
     soon(lambda: client.queue()["total_running"] == 0, within_s=60, what="nothing runs")
 
 
@@ -168,7 +159,7 @@ def test_a_task_that_task_manager_lost_is_not_run_twice_at_once(cluster: Cluster
     waits = submitted(client, 40, resources=big)
     copies.put_aside("task_manager")
     reach(client, "RUNNING", waits)
-    (first,) = attempts(client, waits)
+    (first,) = first_attempts(client, waits)
     time.sleep(2.5)
     cluster.kill9(first["node_id"])
     copies.put_back("task_manager")
@@ -186,7 +177,7 @@ def test_a_task_that_task_manager_lost_is_not_run_twice_at_once(cluster: Cluster
     assert why(), "its machine has not been heard yet"
     cluster.start(first["node_id"])
     assert client.wait(waits, timeout_s=120)["state"] == "SUCCEEDED"
-    assert len(attempts(client, waits)) == 1, "its work was kept"
+    assert len(first_attempts(client, waits)) == 1, "its work was kept"
 
 
 def test_a_worker_whose_database_is_an_old_copy_keeps_what_runs(cluster: Cluster) -> None:
@@ -209,5 +200,5 @@ def test_a_worker_whose_database_is_an_old_copy_keeps_what_runs(cluster: Cluster
         assert client.wait(job, timeout_s=90)["state"] == "SUCCEEDED"
     never_two_at_once(client, *before, *runs_on)
     for job in before:
-        assert [one["state"] for one in attempts(client, job)] == ["SUCCEEDED"]
+        assert [one["state"] for one in first_attempts(client, job)] == ["SUCCEEDED"]
     assert client.wait(submitted(client, 0), timeout_s=60)["state"] == "SUCCEEDED"

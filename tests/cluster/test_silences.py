@@ -10,39 +10,25 @@ from typing import Any
 import pytest
 
 from headway.client import Client, Refused
-from tests.support.cluster import Cluster, a_cluster, a_job, scripted_task
+from tests.support.cluster import (
+    QUICK_LEASES,
+    Cluster,
+    a_cluster,
+    first_attempts,
+    first_state,
+    submitted,
+)
 from tests.support.compiling import compiled
 from tests.support.ports import free_port
 from tests.support.waiting import soon
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
-QUICK = {
-    "cluster__lease_s": 12,
-    "cluster__heartbeat_s": 1,
-    "cluster__lease_stop_s": 6,
-    "cluster__lease_grace_s": 1,
-    "resource_manager__poll_s": 1,
-    "resource_manager__suspect_after_s": 3,
-    "resource_manager__down_after_s": 6,
-}
 WHOLE_NODE = {"cpus": 1, "memory": "64MiB"}
 
 
-def state(client: Client, job_id: str) -> str:
-    return str(client.job(job_id)["tasks"][0]["state"])
-
-
-def attempts(client: Client, job_id: str) -> list[dict[str, Any]]:
-    return list(client.job(job_id)["tasks"][0]["attempts"])
-
-
-def submitted(client: Client, run_s: float, **fields: Any) -> str:
-    return str(client.submit(a_job(scripted_task(run_s=run_s, **fields)))["id"])
-
-
 def all_run(client: Client, *jobs: str) -> None:
-    soon(lambda: all(state(client, job) == "RUNNING" for job in jobs), within_s=30, what="all run")
+    soon(lambda: all(first_state(client, job) == "RUNNING" for job in jobs), within_s=30, what="all run")
 
 
 def under_lease(cluster: Cluster) -> None:
@@ -57,7 +43,12 @@ def under_lease(cluster: Cluster) -> None:
 def test_without_task_manager_for_longer_than_a_lease_tasks_stop_and_are_queued_again(tmp_path: Path):
     """No retry is used up by it, not even the platform's, and they keep their age: what came later stays behind."""
     with a_cluster(
-        tmp_path, workers=2, **QUICK, worker__cpus=1, worker__memory_bytes=8 << 30, task_manager__platform_retries=0
+        tmp_path,
+        workers=2,
+        **QUICK_LEASES,
+        worker__cpus=1,
+        worker__memory_bytes=8 << 30,
+        task_manager__platform_retries=0,
     ) as cluster:
         client = cluster.client
         first = [submitted(client, 600, resources=WHOLE_NODE) for _ in range(2)]
@@ -71,44 +62,44 @@ def test_without_task_manager_for_longer_than_a_lease_tasks_stop_and_are_queued_
         cluster.start("task_manager")
         cluster.wait_ready()
         soon(
-            lambda: all(len(attempts(client, job)) == 2 for job in first),
+            lambda: all(len(first_attempts(client, job)) == 2 for job in first),
             within_s=40,
             what=f"they run again ({time.monotonic() - ended_before:.0f} s after the kill)",
         )
-        assert state(client, later) == "QUEUED", "what came later must not overtake them"
+        assert first_state(client, later) == "QUEUED", "what came later must not overtake them"
         for job in first:
-            one, two = attempts(client, job)
+            one, two = first_attempts(client, job)
             assert (one["state"], two["state"]) == ("LOST", "RUNNING") or two["state"] in ("PLACED", "STARTING")
             assert one["ended_at"] <= two["placed_at"], "never two at once"
         for job in first:
             client.act("cancel", job)
         assert client.wait(later, timeout_s=60)["state"] == "SUCCEEDED"
-        assert [len(attempts(client, job)) for job in (*first, later)] == [2, 2, 1]
+        assert [len(first_attempts(client, job)) for job in (*first, later)] == [2, 2, 1]
 
 
 def test_a_good_end_that_comes_late_counts_while_the_task_still_waits(tmp_path: Path):
     """Its Worker was away for longer than a lease. The task ended well meanwhile, and nobody else could begin it."""
-    with a_cluster(tmp_path, workers=2, **QUICK, worker__cpus=1, worker__memory_bytes=8 << 30) as cluster:
+    with a_cluster(tmp_path, workers=2, **QUICK_LEASES, worker__cpus=1, worker__memory_bytes=8 << 30) as cluster:
         client = cluster.client
         blocker, job = submitted(client, 600, resources=WHOLE_NODE), submitted(client, 5, resources=WHOLE_NODE)
         all_run(client, blocker, job)
         under_lease(cluster)
         time.sleep(1.5)
-        (first,) = attempts(client, job)
+        (first,) = first_attempts(client, job)
         cluster.kill9(first["node_id"])
-        soon(lambda: attempts(client, job)[0]["state"] == "LOST", within_s=40, what="its lease is over")
-        assert state(client, job) == "QUEUED"
+        soon(lambda: first_attempts(client, job)[0]["state"] == "LOST", within_s=40, what="its lease is over")
+        assert first_state(client, job) == "QUEUED"
         cluster.start(first["node_id"])
         assert client.wait(job, timeout_s=60)["state"] == "SUCCEEDED"
-        (first,) = attempts(client, job)
+        (first,) = first_attempts(client, job)
         assert first["state"] == "SUCCEEDED"
-        assert state(client, blocker) == "RUNNING"
+        assert first_state(client, blocker) == "RUNNING"
         # The node takes work again.
         assert client.wait(submitted(client, 0, resources=WHOLE_NODE), timeout_s=60)["state"] == "SUCCEEDED"
 
 
 def test_a_planned_stop_of_task_manager_ends_nothing_however_long(tmp_path: Path):
-    with a_cluster(tmp_path, workers=2, **QUICK) as cluster:
+    with a_cluster(tmp_path, workers=2, **QUICK_LEASES) as cluster:
         client = cluster.client
         jobs = [submitted(client, 600) for _ in range(4)]
         all_run(client, *jobs)
@@ -120,7 +111,7 @@ def test_a_planned_stop_of_task_manager_ends_nothing_however_long(tmp_path: Path
         cluster.wait_ready()
         time.sleep(3)  # some heartbeats
         for job in jobs:
-            assert [a["state"] for a in attempts(client, job)] == ["RUNNING"]
+            assert [a["state"] for a in first_attempts(client, job)] == ["RUNNING"]
 
 
 def test_a_wall_clock_that_is_set_loses_nobody_and_times_nothing_out(tmp_path: Path, repository: Path):
@@ -128,7 +119,7 @@ def test_a_wall_clock_that_is_set_loses_nobody_and_times_nothing_out(tmp_path: P
     shim = compiled(repository / "tests/support/wall_clock.c", "wall_clock.so", "-shared", "-fPIC", "-O1")
     clock = tmp_path / "clock"
     clock.write_text("0")
-    with a_cluster(tmp_path / "c", workers=2, start=False, **QUICK) as cluster:
+    with a_cluster(tmp_path / "c", workers=2, start=False, **QUICK_LEASES) as cluster:
         cluster.environment = {"LD_PRELOAD": str(shim), "HEADWAY_TESTS_CLOCK": str(clock)}
         cluster.start()
         cluster.wait_ready()
@@ -150,7 +141,7 @@ def test_a_wall_clock_that_is_set_loses_nobody_and_times_nothing_out(tmp_path: P
         done = client.wait(endless, timeout_s=60)
         assert done["tasks"][0]["state"] == "TIMED_OUT"
         for job in (short, endless):
-            (attempt,) = attempts(client, job)
+            (attempt,) = first_attempts(client, job)
             assert 8 <= attempt["phases"]["running_s"] <= 20, attempt
         cluster.restart("task_manager", "resource_manager")
         cluster.wait_ready()
@@ -171,7 +162,7 @@ def test_order_and_promises_stand_though_the_wall_clock_is_set_by_hours(
     clock = tmp_path / "clock"
     clock.write_text("0")
     settings = {"worker__cpus": 1, "worker__memory_bytes": 8 << 30}
-    with a_cluster(tmp_path / "c", workers=1, start=False, **QUICK, **settings) as cluster:
+    with a_cluster(tmp_path / "c", workers=1, start=False, **QUICK_LEASES, **settings) as cluster:
         cluster.environment = {"LD_PRELOAD": str(shim), "HEADWAY_TESTS_CLOCK": str(clock)}
         cluster.start()
         cluster.wait_ready()
@@ -222,7 +213,7 @@ class TestTwice:
         cluster.start("again")
 
     def test_in_the_same_folder_the_second_does_not_start(self, tmp_path: Path):
-        with a_cluster(tmp_path, **QUICK) as cluster:
+        with a_cluster(tmp_path, **QUICK_LEASES) as cluster:
             job = submitted(cluster.client, 5)
             all_run(cluster.client, job)
             self.second(cluster, own_folder=False)
@@ -230,11 +221,11 @@ class TestTwice:
             assert code != 0
             assert "Traceback" not in cluster.log("again")
             assert cluster.client.wait(job, timeout_s=60)["state"] == "SUCCEEDED"
-            assert len(attempts(cluster.client, job)) == 1
+            assert len(first_attempts(cluster.client, job)) == 1
 
     def test_elsewhere_the_older_is_fenced_and_nothing_runs_twice_at_once(self, tmp_path: Path):
         """A machine was set up with another one's settings, its name included."""
-        with a_cluster(tmp_path, **QUICK) as cluster:
+        with a_cluster(tmp_path, **QUICK_LEASES) as cluster:
             client = cluster.client
             job = submitted(client, 20)
             all_run(client, job)
@@ -248,7 +239,7 @@ class TestTwice:
             assert client.wait(submitted(client, 0), timeout_s=60)["state"] == "SUCCEEDED"
             done = client.wait(job, timeout_s=90)
             assert done["state"] == "SUCCEEDED"
-            spans = sorted((a["started_at"], a["ended_at"]) for a in attempts(client, job))
+            spans = sorted((a["started_at"], a["ended_at"]) for a in first_attempts(client, job))
             for (_, ended), (started, _) in itertools.pairwise(spans):
                 assert ended <= started, spans
             assert "worker.node_id" in cluster.log("n1"), "what to do about it"

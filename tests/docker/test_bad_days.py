@@ -10,22 +10,13 @@ from typing import Any
 import pytest
 
 from tests.docker.conftest import DOCKER_SETTINGS, Jobs, a_task
-from tests.support.cluster import a_cluster
+from tests.support.cluster import QUICK_LEASES, a_cluster
 from tests.support.dockerd import Engine, start_engine
 from tests.support.waiting import soon
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
 COUNT = 50
-LEASES: dict[str, Any] = {
-    "cluster__lease_s": 12,
-    "cluster__heartbeat_s": 1,
-    "cluster__lease_stop_s": 6,
-    "cluster__lease_grace_s": 1,
-    "resource_manager__poll_s": 1,
-    "resource_manager__suspect_after_s": 3,
-    "resource_manager__down_after_s": 6,
-}
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +27,7 @@ def engine() -> Iterator[Engine]:
 
 @pytest.fixture
 def rig(tmp_path: Path, engine: Engine) -> Iterator[Jobs]:
-    settings = {**DOCKER_SETTINGS, **LEASES, "worker__cpus": 2, "worker__docker_host": engine.url}
+    settings = {**DOCKER_SETTINGS, **QUICK_LEASES, "worker__cpus": 2, "worker__docker_host": engine.url}
     with a_cluster(tmp_path, worker__pull_images=False, worker__engine_timeout_s=10, **settings) as cluster:
         yield Jobs(cluster, engine)
     engine.remove_containers()

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from tests.docker.conftest import DOCKER_SETTINGS
-from tests.docker.test_bad_days import LEASES
-from tests.support.cluster import Cluster, a_job
+from tests.support.cluster import QUICK_LEASES, Cluster, a_job
 from tests.support.cut_lines import CutLines
 from tests.support.dockerd import Engine, start_engine
 from tests.support.scratch import short_folder
@@ -36,7 +35,7 @@ def machines() -> Iterator[Machines]:
             client = engine.client()
             import_ticker(client)
             client.close()
-        settings = {**DOCKER_SETTINGS, **LEASES, "worker__pull_images": False, "worker__engine_timeout_s": 10}
+        settings = {**DOCKER_SETTINGS, **QUICK_LEASES, "worker__pull_images": False, "worker__engine_timeout_s": 10}
         settings["task_manager__platform_retry_delay_s"] = 0.5
         cluster = Cluster(
             folder,

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from tests.docker.conftest import DOCKER_SETTINGS, Jobs
-from tests.docker.test_bad_days import LEASES
-from tests.support.cluster import a_cluster
+from tests.support.cluster import QUICK_LEASES, a_cluster
 from tests.support.dockerd import Engine, start_engine
 from tests.support.ticking import import_ticker, read_file, still_runs, ticking_task
 from tests.support.waiting import soon
@@ -38,7 +37,7 @@ def engine() -> Iterator[Engine]:
 
 @pytest.fixture(scope="module")
 def rig(tmp_path_factory: pytest.TempPathFactory, engine: Engine) -> Iterator[Jobs]:
-    settings: dict[str, Any] = {**DOCKER_SETTINGS, **LEASES, "worker__docker_host": engine.url}
+    settings: dict[str, Any] = {**DOCKER_SETTINGS, **QUICK_LEASES, "worker__docker_host": engine.url}
     folder = tmp_path_factory.mktemp("rig")
     with a_cluster(
         folder,

@@ -488,3 +488,29 @@ async def test_a_taken_port_and_a_broken_certificate_are_one_clear_sentence(tmp_
     with pytest.raises(ConfigInvalid, match="tls_cert"):
         async with a_rig(tmp_path, tls_cert=str(tmp_path / "x.pem"), tls_key=str(tmp_path / "x.pem")):
             pass
+
+
+async def test_past_the_proxy_nobody_is_served_in_plain_text(tmp_path: Path):
+    """Who was not the proxy was served over plain http, with a cookie that any line would carry."""
+    async with a_rig(tmp_path, behind_proxy=["127.0.0.1/32"], public_url="https://gpus.example") as rig:
+        await rig.account("ann")
+        anyone = await rig.client()
+        who = {"username": "ann", "password": PASSWORD}
+        plain = {"X-Forwarded-For": "9.9.9.9", "Host": "gpus.example"}
+        for proto in ({}, {"X-Forwarded-Proto": "http"}):
+            refused = await anyone.post("/session", json=who, headers={**plain, **proto})
+            assert refused.status_code == 403
+            assert refused.json()["slug"] == "not-by-proxy"
+            assert "set-cookie" not in refused.headers
+        # A program on the machine itself may; a cookie is for encrypted lines all the same.
+        local = await anyone.post("/session", json=who)
+        assert local.status_code == 200
+        assert "Secure" in local.headers["set-cookie"]
+
+
+async def test_a_wrong_method_is_told_all_that_the_address_takes(rig: Rig):
+    ann = await rig.client("ann")
+    answer = await ann.put("/tokens")
+    assert answer.status_code == 405
+    assert answer.headers["allow"] == "GET, POST"
+    assert (await ann.put("/users/ann")).headers["allow"] == "DELETE, PATCH"

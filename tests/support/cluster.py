@@ -29,6 +29,16 @@ from headway.client import Client, Profile
 from .ports import free_ports
 from .waiting import soon
 
+# Leases and health by the second, so that a test needs not wait for what takes minutes elsewhere.
+QUICK_LEASES: dict[str, Any] = {
+    "cluster__lease_s": 12,
+    "cluster__heartbeat_s": 1,
+    "cluster__lease_stop_s": 6,
+    "cluster__lease_grace_s": 1,
+    "resource_manager__poll_s": 1,
+    "resource_manager__suspect_after_s": 3,
+    "resource_manager__down_after_s": 6,
+}
 SERVICES = ("resource_manager", "task_manager", "job_manager", "httpserver")
 
 
@@ -70,6 +80,7 @@ class Cluster:
         }
         (self.folder / "state").mkdir(exist_ok=True)
         self._write(self.folder / "headway.toml", self._common)
+        self._worker_ports = dict(zip(self.workers, workers, strict=True))
         for node, port in zip(self.workers, workers, strict=True):
             own = {
                 "worker.node_id": node,
@@ -181,6 +192,10 @@ class Cluster:
         """Where one of the four services listens for gRPC."""
         return str(self._common[f"{service}.{'grpc_bind' if service == 'httpserver' else 'bind'}"])
 
+    def worker_address(self, node: str) -> str:
+        """Where a Worker listens for gRPC."""
+        return f"127.0.0.1:{self._worker_ports[node]}"
+
     def user(self, name: str, **fields: Any) -> Client:
         """A new account, signed in."""
         password = secrets.token_hex(8)
@@ -257,3 +272,18 @@ def a_job(*tasks: dict[str, Any], name: str = "test") -> bytes:
     import json
 
     return json.dumps({"version": 1, "name": name, "tasks": list(tasks)}).encode()
+
+
+def submitted(client: Client, run_s: float, **fields: Any) -> str:
+    """The id of a new job of one scripted task."""
+    return str(client.submit(a_job(scripted_task(run_s=run_s, **fields)))["id"])
+
+
+def first_state(client: Client, job: str) -> str:
+    """The state of a job's first task."""
+    return str(client.job(job)["tasks"][0]["state"])
+
+
+def first_attempts(client: Client, job: str) -> list[dict[str, Any]]:
+    """The attempts of a job's first task, oldest first."""
+    return list(client.job(job)["tasks"][0]["attempts"])

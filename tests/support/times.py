@@ -1,7 +1,7 @@
 """Where the suite's time goes. A pytest plugin of ``tests/run``.
 
 Two files run at a time. The longest go first, by the times that ``tests/times.json`` knows, so that no long one is left
-alone at the end. The slowest tests are printed, and what was measured is kept below ``.cache``.
+alone at the end. What was measured is kept below ``.cache``; pytest's own ``--durations`` prints the slowest.
 ``python -m tests.support.times`` makes it the known times, after a whole run on an idle machine.
 """
 
@@ -17,7 +17,6 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent.parent
 KNOWN = ROOT / "tests" / "times.json"
 MEASURED = ROOT / ".cache" / "test-times.json"
-SLOWEST = 30
 _UNKNOWN_S = 5.0  # of a file that no run has measured yet
 
 
@@ -43,10 +42,6 @@ def by_file(tests: Mapping[str, float]) -> dict[str, float]:
     return {file: round(seconds, 1) for file, seconds in sorted(sums.items())}
 
 
-def slowest(tests: Mapping[str, float], count: int = SLOWEST) -> list[tuple[str, float]]:
-    return sorted(tests.items(), key=lambda one: -one[1])[:count]
-
-
 class Times:
     """Measures one run. In a process of pytest-xdist that only runs tests it does nothing but order them."""
 
@@ -63,14 +58,11 @@ class Times:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._tests[report.nodeid] += report.duration
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+    def pytest_sessionfinish(self) -> None:
         if self._is_worker or not self._tests:
             return
-        terminalreporter.section(f"slowest {SLOWEST} of {len(self._tests)} tests, all in {MEASURED.relative_to(ROOT)}")
-        for test, seconds in slowest(self._tests):
-            terminalreporter.write_line(f"{seconds:7.1f} s  {test}")
         MEASURED.parent.mkdir(exist_ok=True)
-        measured = {test: round(seconds, 2) for test, seconds in slowest(self._tests, len(self._tests))}
+        measured = {test: round(seconds, 2) for test, seconds in sorted(self._tests.items())}
         MEASURED.write_text(json.dumps(measured, indent=0) + "\n")
 
 

@@ -168,9 +168,9 @@ def test_a_new_field_travels() -> None:
 def test_a_new_field_is_in_the_http_schema() -> None:
     parts = of_table("Parts", WIDER.parts["resources"])
     schema = of_table("Whole", WIDER, resources=parts).model_json_schema()
-    assert schema["properties"]["zeal"]["anyOf"][0] == {"type": "integer"}
+    assert schema["properties"]["zeal"]["type"] == "integer"
     assert schema["properties"]["zeal"]["description"] == "0 to 19; how keen it is; default: 0"
-    assert schema["$defs"]["Parts"]["properties"]["disk"]["anyOf"][0] == {"type": "string"}
+    assert schema["$defs"]["Parts"]["properties"]["disk"]["type"] == "string"
 
 
 def test_a_new_field_is_in_the_form_and_on_the_reference_page() -> None:

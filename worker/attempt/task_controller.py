@@ -65,7 +65,7 @@ class TaskController:
 
     def live(self) -> list[AttemptId]:
         """Attempts that may still have a container here, or whose end TaskManager does not know yet."""
-        live = [a for a, x in self._executors.items() if x.record.stage in (AttemptStage.LIVE, AttemptStage.ENDED)]
+        live = [record.attempt for record, _ in self.held()]
         return [*live, *self._orphans]
 
     def held(self) -> list[tuple[AttemptRecord, LaunchAttempt]]:

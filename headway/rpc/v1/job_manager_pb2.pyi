@@ -287,6 +287,18 @@ class PruneJobsReply(_message.Message):
     ended_before: float
     def __init__(self, jobs: _Optional[int] = ..., tasks: _Optional[int] = ..., log_bytes: _Optional[int] = ..., unmeasured: _Optional[int] = ..., pinned: _Optional[int] = ..., ended_before: _Optional[float] = ...) -> None: ...
 
+class HoldAccountsRequest(_message.Message):
+    __slots__ = ("accounts",)
+    ACCOUNTS_FIELD_NUMBER: _ClassVar[int]
+    accounts: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, accounts: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class HoldAccountsReply(_message.Message):
+    __slots__ = ("tasks_changed",)
+    TASKS_CHANGED_FIELD_NUMBER: _ClassVar[int]
+    tasks_changed: int
+    def __init__(self, tasks_changed: _Optional[int] = ...) -> None: ...
+
 class WatchJobsRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...

@@ -75,6 +75,11 @@ class JobManagerStub:
                 request_serializer=headway_dot_rpc_dot_v1_dot_job__manager__pb2.PruneJobsRequest.SerializeToString,
                 response_deserializer=headway_dot_rpc_dot_v1_dot_job__manager__pb2.PruneJobsReply.FromString,
                 _registered_method=True)
+        self.HoldAccounts = channel.unary_unary(
+                '/headway.rpc.v1.JobManager/HoldAccounts',
+                request_serializer=headway_dot_rpc_dot_v1_dot_job__manager__pb2.HoldAccountsRequest.SerializeToString,
+                response_deserializer=headway_dot_rpc_dot_v1_dot_job__manager__pb2.HoldAccountsReply.FromString,
+                _registered_method=True)
         self.WatchJobs = channel.unary_stream(
                 '/headway.rpc.v1.JobManager/WatchJobs',
                 request_serializer=headway_dot_rpc_dot_v1_dot_job__manager__pb2.WatchJobsRequest.SerializeToString,
@@ -147,6 +152,14 @@ class JobManagerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def HoldAccounts(self, request, context):
+        """Holds all work of the accounts named, which are disabled: what they have and what they still submit. Names all of
+        them each time. The work of an account that is no longer named is released, but for holds that people made.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def WatchJobs(self, request, context):
         """Changes of jobs and tasks as they are committed, from now on. A watcher that falls behind is cut off and starts anew.
         """
@@ -203,6 +216,11 @@ def add_JobManagerServicer_to_server(servicer, server):
                     servicer.PruneJobs,
                     request_deserializer=headway_dot_rpc_dot_v1_dot_job__manager__pb2.PruneJobsRequest.FromString,
                     response_serializer=headway_dot_rpc_dot_v1_dot_job__manager__pb2.PruneJobsReply.SerializeToString,
+            ),
+            'HoldAccounts': grpc.unary_unary_rpc_method_handler(
+                    servicer.HoldAccounts,
+                    request_deserializer=headway_dot_rpc_dot_v1_dot_job__manager__pb2.HoldAccountsRequest.FromString,
+                    response_serializer=headway_dot_rpc_dot_v1_dot_job__manager__pb2.HoldAccountsReply.SerializeToString,
             ),
             'WatchJobs': grpc.unary_stream_rpc_method_handler(
                     servicer.WatchJobs,
@@ -432,6 +450,33 @@ class JobManager:
             '/headway.rpc.v1.JobManager/PruneJobs',
             headway_dot_rpc_dot_v1_dot_job__manager__pb2.PruneJobsRequest.SerializeToString,
             headway_dot_rpc_dot_v1_dot_job__manager__pb2.PruneJobsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def HoldAccounts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headway.rpc.v1.JobManager/HoldAccounts',
+            headway_dot_rpc_dot_v1_dot_job__manager__pb2.HoldAccountsRequest.SerializeToString,
+            headway_dot_rpc_dot_v1_dot_job__manager__pb2.HoldAccountsReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -101,6 +101,10 @@ def test_every_value_says_where_it_came_from(write: Write) -> None:
         ("cluster.lease_s = 0", "[cluster] lease_s must be above 0."),
         ('cluster.lease_s = "5 parsecs"', "[cluster] lease_s can't be taken:"),
         ('task_manager.bind = "7002"', "[task_manager] bind must be HOST:PORT, such as 127.0.0.1:7001, and not"),
+        *(
+            (f'httpserver.behind_proxy = ["{wide}"]', "must name the proxies themselves")
+            for wide in ("0.0.0.0/0", "::/0", "0.0.0.0/1", "10.0.0.0/8", "2001:db8::/32")
+        ),
         ('httpserver.behind_proxy = ["nginx"]', "[httpserver] behind_proxy must be IP addresses or networks"),
         ('worker.node_id = "../x"', "[worker] node_id must be small letters"),
         ("task_manager.limits.max_timeout = 5", "[task_manager.limits] max_timeout must be a text with a unit"),
@@ -190,7 +194,25 @@ def test_all_mistakes_come_at_once_and_name_their_variable(loaded: Load) -> None
         ("cluster.lease_stop_s = 100", "lease_s - lease_stop_s must be more than two heartbeats"),
         ('httpserver.bind = "0.0.0.0"', "set tls_cert and tls_key, or name the proxy"),
         ('httpserver.tls_cert = "/c"', "set both or neither"),
-        ('worker.bind = "0.0.0.0:7004"', "must say how the others reach this machine"),
+        (
+            'cluster.insecure_network = true\nworker.bind = "0.0.0.0:7004"',
+            "must say how the others reach this machine",
+        ),
+        *(
+            (f'{key} = "10.0.0.1:7009"', "is 10.0.0.1:7009, which other machines can reach: gRPC is plain text")
+            for key in (
+                "job_manager.bind",
+                "task_manager.bind",
+                "resource_manager.bind",
+                "worker.bind",
+                "httpserver.grpc_bind",
+            )
+        ),
+        ('job_manager.bind = "[::]:7001"', "set [cluster] insecure_network = true"),
+        (
+            'job_manager.bind = "head:7001"\ntask_manager.bind = "0.0.0.0:7002"',
+            "[job_manager] bind is head:7001, which other machines can reach, like task_manager.bind: gRPC",
+        ),
         ("resource_manager.suspect_after_s = 5", "must be at least two polls"),
         ("resource_manager.down_after_s = 30", "must be above suspect_after_s"),
         ('worker.pull_limit_s = "1h"', "must be below task_manager.start_limit_s"),
@@ -223,7 +245,8 @@ def test_what_does_not_go_together_is_refused(loaded: Load, text: str, want: str
         'httpserver.bind = "::"\nhttpserver.tls_cert = "/c"\nhttpserver.tls_key = "/k"',
         'httpserver.bind = "127.0.0.2"',
         'httpserver.bind = "localhost"',
-        'worker.bind = "0.0.0.0:7004"\nworker.address = "gpu-1:7004"',
+        'cluster.insecure_network = true\nworker.bind = "0.0.0.0:7004"\nworker.address = "gpu-1:7004"',
+        'cluster.insecure_network = true\njob_manager.bind = "10.0.0.1:7001"\ntask_manager.bind = "[::]:7002"',
         'task_manager.bind = "[::1]:7002"',
         'task_manager.limits.min_timeout = "1m"\ntask_manager.limits.max_timeout = {0 = "1m", 8 = "7d"}',
         'task_manager.limits.min_timeout = "2m"\ntask_manager.limits.short_reserve.above = "1m"',  # there is none

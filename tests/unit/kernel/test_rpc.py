@@ -27,8 +27,9 @@ from headway.errors import (
 from headway.lifecycle import Service
 from headway.rpc.channel import Peer
 from headway.rpc.chunks import byte_parts, in_parts
-from headway.rpc.errors_map import ClusterTokenWrong, error_of, problem_bytes
+from headway.rpc.errors_map import TOKEN_KEY, ClusterTokenWrong, error_of, problem_bytes
 from headway.rpc.server import RpcServer
+from headway.rpc.v1 import common_pb2
 from tests.support.ports import free_port
 from tests.support.waiting import eventually
 
@@ -378,3 +379,49 @@ async def test_a_closed_stream_ends_the_call_at_the_server(rig: Rig) -> None:
             break
     rig.echo.gate.set()
     assert await peer.call(rig.one(peer), b"ok", deadline_s=5) == b"OK"
+
+
+async def test_broken_bytes_are_the_callers_fault_and_no_crash(caplog: pytest.LogCaptureFixture) -> None:
+    """They were INTERNAL with a traceback."""
+    rig = Rig(free_port())
+    common = common_pb2.Account
+
+    async def echo(request: Any, context: Any) -> Any:
+        return request
+
+    async def several(request: Any, context: Any) -> AsyncIterator[Any]:
+        yield request
+
+    async def joined(requests: AsyncIterator[Any], context: Any) -> Any:
+        return [request async for request in requests][-1]
+
+    kinds = {"deserializer": common.FromString, "serializer": common.SerializeToString}
+    handlers = {
+        "One": grpc.unary_unary_rpc_method_handler(echo, kinds["deserializer"], kinds["serializer"]),
+        "Many": grpc.unary_stream_rpc_method_handler(several, kinds["deserializer"], kinds["serializer"]),
+        "Joined": grpc.stream_unary_rpc_method_handler(joined, kinds["deserializer"], kinds["serializer"]),
+    }
+    rig.echo.handlers = lambda: handlers  # type: ignore[method-assign]
+    await rig.start()
+    try:
+        async with grpc.aio.insecure_channel(rig.bind) as channel:
+            metadata = ((TOKEN_KEY, TOKEN.encode()),)
+            for data in (b"\xff", b"\x0a\x05ab", b"\x0a\x02\xff\xfe"):
+                for call in (
+                    channel.unary_unary(f"/{NAME}/One")(data, metadata=metadata),
+                    channel.stream_unary(f"/{NAME}/Joined")(iter([b"", data]), metadata=metadata),
+                ):
+                    with pytest.raises(grpc.aio.AioRpcError) as refused:
+                        await call
+                    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+                    assert "can't be read" in (refused.value.details() or "")
+                with pytest.raises(grpc.aio.AioRpcError) as refused:
+                    await channel.unary_stream(f"/{NAME}/Many")(data, metadata=metadata).read()
+                assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+            # Without the token nobody learns even that.
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await channel.unary_unary(f"/{NAME}/One")(b"\xff")
+            assert refused.value.code() is not grpc.StatusCode.INVALID_ARGUMENT
+    finally:
+        await rig.close()
+    assert "Traceback" not in caplog.text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -95,15 +96,170 @@ async def test_a_disabled_account_is_out_at_once_with_all_it_holds(accounts: Acc
     with pytest.raises(NotSignedIn, match="disabled"):
         await accounts.sign_in("ann", PASSWORD, client="c")
     await accounts.update("ann", {"enabled": True}, by="admin")
-    # Tokens were made to last; sessions are over.
+    # Neither lives again: whoever has them was shut out.
+    assert accounts.who(secret) is None
+    assert accounts.who(session.token) is None
+
+
+@pytest.mark.parametrize("change", [{"enabled": False}, {"password": "another good one"}])
+async def test_tokens_live_on_only_where_an_admin_says_so(accounts: Accounts, change: dict[str, object]):
+    ann, _ = await accounts.create("ann", PASSWORD, by="test")
+    session = await accounts.sign_in("ann", PASSWORD, client="c")
+    _, secret = await accounts.create_token(ann, "t", None)
+    await accounts.update("ann", change, by="admin", keep_tokens=True)
+    await accounts.update("ann", {"enabled": True}, by="admin")
     assert accounts.who(secret) is not None
     assert accounts.who(session.token) is None
+    await accounts.update("ann", change, by="admin")
+    await accounts.update("ann", {"enabled": True}, by="admin")
+    assert accounts.who(secret) is None
+
+
+async def test_what_is_under_way_ends_with_its_session_but_for_who_ends_it(accounts: Accounts):
+    await accounts.create("ann", PASSWORD, by="test")
+    session = await accounts.sign_in("ann", PASSWORD, client="c")
+    known = accounts.who(session.token)
+    assert known is not None
+    ended: list[str] = []
+    there = asyncio.Event()
+
+    async def another() -> None:
+        with accounts.requests.entered(known.hash, lambda shut_out: ended.append("another")):
+            there.set()
+            await asyncio.Event().wait()
+
+    waiting = asyncio.create_task(another())
+    await there.wait()
+    with accounts.requests.entered(known.hash, lambda shut_out: ended.append("the asking one")):
+        await accounts.update("ann", {"enabled": False}, by="ann2")
+    assert ended == ["another"]
+    waiting.cancel()
+
+
+async def test_who_is_no_admin_any_more_sees_no_more_with_what_was_begun_as_one(accounts: Accounts):
+    for name in ("ann", "bob"):
+        await accounts.create(name, PASSWORD, admin=True, by="test")
+    known = accounts.who((await accounts.open_session("ann")).token)
+    assert known is not None
+    ended: list[str] = []
+    with accounts.requests.entered(known.hash, lambda shut_out: ended.append("it")):
+        await asyncio.create_task(accounts.update("ann", {"admin": False}, by="bob"))
+    assert ended == ["it"]
+
+
+async def test_a_request_ends_with_its_tokens_time(accounts: Accounts, clock: FakeClock):
+    ann, _ = await accounts.create("ann", PASSWORD, by="test")
+    _, secret = await accounts.create_token(ann, "ci", 100.0)
+    known = accounts.who(secret)
+    assert known is not None
+    ended: list[str] = []
+    looking = asyncio.create_task(accounts.run())
+
+    async def reading() -> None:
+        with accounts.requests.entered(known.hash, lambda shut_out: ended.append("it")):
+            await asyncio.Event().wait()
+
+    read = asyncio.create_task(reading())
+    await clock.advance(60)
+    assert not ended
+    await clock.advance(60)
+    assert ended[:1] == ["it"]
+    for task in (looking, read):
+        task.cancel()
+
+
+async def test_the_right_password_counts_where_its_account_is_known_whatever_others_try_there(
+    accounts: Accounts, db: Database, clock: FakeClock
+):
+    """Through ``ssh -L`` everybody comes from this machine, so one guesser shut out the admin too."""
+    await accounts.create("ann", PASSWORD, by="test")
+    await accounts.sign_in("ann", PASSWORD, client="127.0.0.1")
+    accounts = await again(db, clock)
+    for _ in range(12):
+        with pytest.raises((NotSignedIn, TooMany)):
+            await accounts.sign_in("ann", "wrong", client="127.0.0.1")
+    await accounts.sign_in("ann", PASSWORD, client="127.0.0.1")
+    # Elsewhere nobody is known by that.
+    for _ in range(8):
+        with pytest.raises(NotSignedIn):
+            await accounts.sign_in("ann", "wrong", client="192.0.2.7")
+    with pytest.raises(TooMany):
+        await accounts.sign_in("ann", PASSWORD, client="192.0.2.7")
+
+
+async def test_guesses_for_many_names_on_this_machine_shut_nobody_out(accounts: Accounts):
+    await accounts.create("ann", PASSWORD, by="test")
+    for number in range(40):
+        with pytest.raises(NotSignedIn):
+            await accounts.sign_in(f"name{number}", "wrong", client="127.0.0.1")
+    await accounts.sign_in("ann", PASSWORD, client="127.0.0.1")
+
+
+@pytest.mark.parametrize("password", ["12345678", "password", "        ", "ann", "ann2026!", "P@ssw0rd1", "aaaaaaaa"])
+async def test_passwords_that_are_tried_first_are_refused(accounts: Accounts, password: str):
+    with pytest.raises(InvalidInput, match="The password"):
+        await accounts.create("ann", password, by="test")
+    ann, _ = await accounts.create("ann", PASSWORD, by="test")
+    with pytest.raises(InvalidInput, match="The password"):
+        await accounts.update("ann", {"password": password}, by="admin")
+    with pytest.raises(InvalidInput, match="The password"):
+        await accounts.change_password(ann, PASSWORD, password, keep_token="")
+    await accounts.sign_in("ann", PASSWORD, client="c")
+
+
+@pytest.mark.parametrize("ids", [{"uid": 1000}, {"gid": 1000}, {"uid": 65_534}, {"gid": 65_534}, {"uid": 65_535}])
+async def test_ids_of_the_machines_are_refused(accounts: Accounts, ids: dict[str, int]):
+    with pytest.raises(InvalidInput, match=r"nobody|account_uid_min"):
+        await accounts.create("ann", PASSWORD, by="test", **ids)
+
+
+async def test_ids_of_others_are_refused(accounts: Accounts):
+    ann, _ = await accounts.create("ann", PASSWORD, uid=30_000, gid=30_001, by="test")
+    for ids in ({"uid": ann.uid}, {"uid": ann.gid}, {"gid": ann.gid}, {"gid": ann.uid}):
+        with pytest.raises(Conflict, match="belongs to another account"):
+            await accounts.create("bob", PASSWORD, by="test", **ids)
+
+
+async def test_a_removed_account_is_gone_and_its_name_and_uid_are_not_given_again(
+    accounts: Accounts, db: Database, clock: FakeClock
+):
+    ann, _ = await accounts.create("ann", PASSWORD, by="test")
+    await accounts.sign_in("ann", PASSWORD, client="c")
+    _, secret = await accounts.create_token(ann, "t", None)
+    with pytest.raises(Conflict, match="disable it first"):
+        await accounts.remove("ann", by="admin")
+    await accounts.update("ann", {"enabled": False}, by="admin", keep_tokens=True)
+    await accounts.remove("ann", by="admin")
+    for now in (accounts, await again(db, clock)):
+        assert now.get("ann") is None
+        assert now.who(secret) is None
+        assert [a.name for a in await now.all_and_removed()] == ["ann"]
+        with pytest.raises(NotSignedIn, match="wrong"):
+            await now.sign_in("ann", PASSWORD, client="c")
+        with pytest.raises(Conflict, match="There was an account"):
+            await now.create("ann", PASSWORD, by="test")
+        with pytest.raises(Conflict, match="belongs to another"):
+            await now.create("bea", PASSWORD, uid=ann.uid, by="test")
+    bob, _ = await accounts.create("bob", PASSWORD, by="test")
+    assert bob.uid == ann.uid + 1
+
+
+async def test_an_admin_sees_and_ends_sessions_and_tokens_of_others(accounts: Accounts):
+    ann, _ = await accounts.create("ann", PASSWORD, by="test")
+    sessions = [(await accounts.open_session("ann")).token for _ in range(2)]
+    _, secret = await accounts.create_token(ann, "t", None)
+    first, second = accounts.of_account("ann", "session")
+    assert await accounts.end_of_account("ann", "session", first.id, by="admin") == 1
+    assert [accounts.who(one) is not None for one in sessions].count(True) == 1
+    assert await accounts.end_of_account("ann", "token", second.id, by="admin") == 0
+    assert await accounts.end_of_account("ann", "token", None, by="admin") == 1
+    assert accounts.who(secret) is None
 
 
 async def test_uids_are_given_in_order_and_never_twice(accounts: Accounts):
     uids = [(await accounts.create(name, PASSWORD, by="test"))[0].uid for name in ("a", "b")]
-    own, _ = await accounts.create("own", PASSWORD, uid=1005, by="test")
-    assert (uids, own.uid, own.gid) == ([20_000, 20_001], 1005, 1005)
+    own, _ = await accounts.create("own", PASSWORD, uid=30_005, by="test")
+    assert (uids, own.uid, own.gid) == ([20_000, 20_001], 30_005, 30_005)
     await accounts.create("c", PASSWORD, by="test")
     with pytest.raises(Conflict, match="All uids"):
         await accounts.create("d", PASSWORD, by="test")

@@ -75,7 +75,7 @@ def found(peer: str, **headers: str) -> origin.Origin:
 def test_forwarded_headers_count_from_trusted_proxies_only():
     lie = {"forwarded_for": "6.6.6.6", "forwarded_proto": "https", "forwarded_host": "evil"}
     assert found("9.9.9.9", **lie) == origin.Origin("9.9.9.9", False, "gpus:80")
-    assert found("10.0.0.1", **lie) == origin.Origin("6.6.6.6", True, "evil")
+    assert found("10.0.0.1", **lie) == origin.Origin("6.6.6.6", True, "evil", proxied=True)
     assert found("10.0.0.1", forwarded_for="1.1.1.1, 7.7.7.7, 10.2.2.2").client == "7.7.7.7"
     assert found("10.0.0.1").client == "10.0.0.1"
     assert found("::1", forwarded_for="garbage").client == "garbage"

@@ -20,15 +20,17 @@ GOOD = b'{"version": 1, "name": "n", "tasks": [{"name": "a", "image": "i", "comm
 async def test_a_large_file_is_read_by_another_process_that_ends_when_idle(clock: FakeClock):
     process = JobFileProcess(clock)
     try:
-        found = await process.call("examine", GOOD, "json", GRANTS)
+        found = await process.call("examine", GOOD, "json", GRANTS, turn="ann")
         assert (found.name, found.task_count, found.problems) == ("n", 1, ())
         running = process._process
         assert running is not None
-        assert await process.call("examine", b"[]", "json", GRANTS) == job_file.examine(b"[]", "json", GRANTS)
+        assert await process.call("examine", b"[]", "json", GRANTS, turn="ann") == job_file.examine(
+            b"[]", "json", GRANTS
+        )
         assert process._process is running
         await clock.advance(21)
         await eventually(lambda: running.returncode is not None)
-        assert (await process.call("examine", GOOD, "json", GRANTS)).name == "n"
+        assert (await process.call("examine", GOOD, "json", GRANTS, turn="ann")).name == "n"
     finally:
         await process.close()
     assert process._process is None
@@ -37,18 +39,18 @@ async def test_a_large_file_is_read_by_another_process_that_ends_when_idle(clock
 async def test_a_reader_that_was_killed_costs_one_call(clock: FakeClock):
     process = JobFileProcess(clock)
     try:
-        await process.call("examine", GOOD, "json", GRANTS)
+        await process.call("examine", GOOD, "json", GRANTS, turn="ann")
         assert process._process is not None
         process._process.kill()
         await process._process.wait()
-        assert (await process.call("examine", GOOD, "json", GRANTS)).name == "n"
+        assert (await process.call("examine", GOOD, "json", GRANTS, turn="ann")).name == "n"
         process._process.send_signal(signal.SIGSTOP)  # so that it can't answer before it is killed
-        asking = asyncio.create_task(process.call("examine", GOOD, "json", GRANTS))
+        asking = asyncio.create_task(process.call("examine", GOOD, "json", GRANTS, turn="ann"))
         await asyncio.sleep(0)
         process._process.kill()
         with pytest.raises(Unavailable):
             await asking
-        assert (await process.call("examine", GOOD, "json", GRANTS)).name == "n"
+        assert (await process.call("examine", GOOD, "json", GRANTS, turn="ann")).name == "n"
     finally:
         await process.close()
 
@@ -56,11 +58,11 @@ async def test_a_reader_that_was_killed_costs_one_call(clock: FakeClock):
 async def test_a_caller_that_goes_away_does_not_leave_its_answer_to_the_next(clock: FakeClock):
     process = JobFileProcess(clock)
     try:
-        asking = asyncio.create_task(process.call("examine", b"[]", "json", GRANTS))
+        asking = asyncio.create_task(process.call("examine", b"[]", "json", GRANTS, turn="ann"))
         await eventually(lambda: process._process is not None)
         asking.cancel()
         await asyncio.wait((asking,))
-        assert (await process.call("examine", GOOD, "json", GRANTS)).name == "n"
+        assert (await process.call("examine", GOOD, "json", GRANTS, turn="ann")).name == "n"
     finally:
         await process.close()
 

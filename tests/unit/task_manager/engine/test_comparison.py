@@ -245,7 +245,7 @@ async def test_neither_a_dead_node_nor_a_job_manager_that_is_away_blocks_for_eve
     assert rig.running() == [FIRST]
 
 
-async def test_a_stranger_is_spared_until_job_manager_has_been_asked(careful: TaskManagerRig) -> None:
+async def test_an_unknown_attempt_is_spared_until_job_manager_has_been_asked(careful: TaskManagerRig) -> None:
     rig = careful
     await rig.nodes(a_node("n1"))
     runs = LiveAttempt(FIRST, 1)

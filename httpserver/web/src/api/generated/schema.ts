@@ -1110,7 +1110,12 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        delete?: never;
+        /**
+         * Remove User
+         * @description Removes a disabled account that has no live jobs. Admins still see its jobs; name and uid are never given
+         *     again.
+         */
+        delete: operations["remove_user"];
         options?: never;
         head?: never;
         /**
@@ -1118,6 +1123,94 @@ export interface paths {
          * @description Changes what is given. The last enabled admin can't be disabled or made a plain user.
          */
         patch: operations["update_user"];
+        trace?: never;
+    };
+    "/api/v1/users/{name}/sessions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List User Sessions
+         * @description Anybody's sessions, oldest first.
+         */
+        get: operations["list_user_sessions"];
+        put?: never;
+        post?: never;
+        /**
+         * End User Sessions
+         * @description Ends all sessions of an account, and what is under way with them.
+         */
+        delete: operations["end_user_sessions"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/users/{name}/tokens": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List User Tokens
+         * @description Anybody's long-lived tokens, without their values, oldest first.
+         */
+        get: operations["list_user_tokens"];
+        put?: never;
+        post?: never;
+        /**
+         * End User Tokens
+         * @description Ends all long-lived tokens of an account, and what is under way with them.
+         */
+        delete: operations["end_user_tokens"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/users/{name}/sessions/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * End User Session
+         * @description Ends one session. Ending one that is gone already is harmless.
+         */
+        delete: operations["end_user_session"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/users/{name}/tokens/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * End User Token
+         * @description Ends one long-lived token. Ending one that is gone already is harmless.
+         */
+        delete: operations["end_user_token"];
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/api/v1/registries": {
@@ -1270,6 +1363,22 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /** AccountSession */
+        AccountSession: {
+            /** Id */
+            id: string;
+            /** Created At */
+            created_at: number;
+            /** Expires At */
+            expires_at: number | null;
+            /** Used At */
+            used_at: number | null;
+        };
+        /** AccountSessionList */
+        AccountSessionList: {
+            /** Sessions */
+            sessions: components["schemas"]["AccountSession"][];
+        };
         /** Acted */
         Acted: {
             job: components["schemas"]["Job"];
@@ -1718,6 +1827,14 @@ export interface components {
          * @enum {string}
          */
         EndWord: "exited" | "timed_out" | "out_of_memory" | "cancelled" | "skipped" | "log_limit" | "killed_outside" | "image_not_found" | "image_pull_failed" | "image_bad" | "command_not_found" | "start_failed" | "mount_unavailable" | "disk_full" | "gpu_failed" | "node_lost" | "platform_error";
+        /** Ended */
+        Ended: {
+            /**
+             * Ended
+             * @description how many sessions or tokens
+             */
+            ended: number;
+        };
         /** Extend */
         Extend: {
             /**
@@ -2299,8 +2416,8 @@ export interface components {
             version: 1;
             /** Name */
             name: string;
-            priority?: components["schemas"]["Priority"] | null;
-            defaults?: components["schemas"]["JobFileDefaults"] | null;
+            priority?: components["schemas"]["Priority"];
+            defaults?: components["schemas"]["JobFileDefaults"];
             /** Tasks */
             tasks: components["schemas"]["JobFileTask"][];
         };
@@ -2310,39 +2427,41 @@ export interface components {
              * Image
              * @description `NAME`, `NAME:TAG`, `GROUP/NAME:TAG`, `HOST:PORT/NAME:TAG`, `NAME@sha256:DIGEST`; required here or in defaults
              */
-            image?: string | null;
+            image?: string;
             /**
              * Command
              * @description text: a script; a list: a program and its arguments; required here or in defaults
              */
-            command?: string | string[] | null;
+            command?: string | string[];
             /**
              * Shell
              * @description for a text only. `sh`: `/bin/sh -e`; `bash`: `bash -e -o pipefail`; default: `sh`
+             * @enum {string}
              */
-            shell?: ("sh" | "bash") | null;
+            shell?: "sh" | "bash";
             /**
              * Entrypoint
              * @description `replace`: `command` stands for the image's ENTRYPOINT and CMD. `image`: ENTRYPOINT is kept and `command` is its arguments; default: `replace`
+             * @enum {string}
              */
-            entrypoint?: ("replace" | "image") | null;
+            entrypoint?: "replace" | "image";
             /**
              * Env
              * @description a mapping of names to texts; default: none
              */
             env?: {
                 [key: string]: string;
-            } | null;
+            };
             /**
              * Working Dir
              * @description an absolute path; made if it isn't there; default: `/root/code` where there is `code`, else the image's
              */
-            working_dir?: string | null;
+            working_dir?: string;
             /**
              * Code
              * @description the digest of a snapshot of code (`sha256:` and 64 hex digits), seen read-only at `/root/code`; `headway submit --code DIR` makes the snapshot (`POST /code`) and fills this in for every task that names none; default: none
              */
-            code?: string | null;
+            code?: string;
             /**
              * Datasets
              * @description datasets, mounted read-only at `/root/datasets/NAME`: `NAME` is the newest version when the job is submitted, `NAME@VERSION` exactly that one; each name once; default: none
@@ -2353,50 +2472,53 @@ export interface components {
              *       "mnist@2"
              *     ]
              */
-            datasets?: string[] | null;
+            datasets?: string[];
             /** @description what one run is given of a machine */
-            resources?: components["schemas"]["JobFileResources"] | null;
+            resources?: components["schemas"]["JobFileResources"];
             /**
              * Timeout
              * @description how long one run may take; counts from the start of your program, waiting is free. The shorter, the sooner it starts. `headway submit --dry-run` tells what your past runs took, and `headway extend ID/TASK 30m` gives a running task more; required here or in defaults
              * @example 30m
              */
-            timeout?: string | null;
+            timeout?: string;
             /**
              * Grace
              * @description time between TERM and KILL, up to `1h`; default: `10s`
              */
-            grace?: string | null;
+            grace?: string;
             /**
              * Retries
              * @description 0 to 20 further runs after a failure of your own program (faults of the platform have retries of their own). `retries: 3` is at most 4 runs; default: 0
              */
-            retries?: number | null;
+            retries?: number;
             /**
              * User
              * @description `account`: your uid and gid. `image`: as the image says, where an admin allows it; default: `account`
+             * @enum {string}
              */
-            user?: ("account" | "image") | null;
+            user?: "account" | "image";
             /**
              * Network
              * @description `outgoing`, or `none`; default: `outgoing`
+             * @enum {string}
              */
-            network?: ("outgoing" | "none") | null;
+            network?: "outgoing" | "none";
             /**
              * Output Path
              * @description a folder of your personal space where stdout and stderr are also put; relative, without `..`; default: none
              */
-            output_path?: string | null;
+            output_path?: string;
             /**
              * Log Limit
              * @description size of stdout and stderr together; default: `1GiB`
              */
-            log_limit?: string | null;
+            log_limit?: string;
             /**
              * Log Limit Action
              * @description past the limit: `drop` (dropped, counted and told in the log) or `kill` (the task ends); default: `drop`
+             * @enum {string}
              */
-            log_limit_action?: ("drop" | "kill") | null;
+            log_limit_action?: "drop" | "kill";
         };
         /** JobFileResources */
         JobFileResources: {
@@ -2404,33 +2526,33 @@ export interface components {
              * Cpus
              * @description more than 0, in steps of 0.01; default: 1
              */
-            cpus?: number | null;
+            cpus?: number;
             /**
              * Memory
              * @description a size, at least `6MiB`; default: `2GiB`
              * @example 4GiB
              */
-            memory?: string | null;
+            memory?: string;
             /**
              * Shm
              * @description a size, of `/dev/shm`; default: half of `memory`
              */
-            shm?: string | null;
+            shm?: string;
             /**
              * Gpus
              * @description 0 to 64; default: 0
              */
-            gpus?: number | null;
+            gpus?: number;
             /**
              * Gpu Model
              * @description a name or a list of names, any of which will do; default: any
              */
-            gpu_model?: string | string[] | null;
+            gpu_model?: string | string[];
             /**
              * Gpu Memory
              * @description a size that each of the GPUs must have at least; default: any
              */
-            gpu_memory?: string | null;
+            gpu_memory?: string;
         };
         /** JobFileTask */
         JobFileTask: {
@@ -2438,39 +2560,41 @@ export interface components {
              * Image
              * @description `NAME`, `NAME:TAG`, `GROUP/NAME:TAG`, `HOST:PORT/NAME:TAG`, `NAME@sha256:DIGEST`; required here or in defaults
              */
-            image?: string | null;
+            image?: string;
             /**
              * Command
              * @description text: a script; a list: a program and its arguments; required here or in defaults
              */
-            command?: string | string[] | null;
+            command?: string | string[];
             /**
              * Shell
              * @description for a text only. `sh`: `/bin/sh -e`; `bash`: `bash -e -o pipefail`; default: `sh`
+             * @enum {string}
              */
-            shell?: ("sh" | "bash") | null;
+            shell?: "sh" | "bash";
             /**
              * Entrypoint
              * @description `replace`: `command` stands for the image's ENTRYPOINT and CMD. `image`: ENTRYPOINT is kept and `command` is its arguments; default: `replace`
+             * @enum {string}
              */
-            entrypoint?: ("replace" | "image") | null;
+            entrypoint?: "replace" | "image";
             /**
              * Env
              * @description a mapping of names to texts; default: none
              */
             env?: {
                 [key: string]: string;
-            } | null;
+            };
             /**
              * Working Dir
              * @description an absolute path; made if it isn't there; default: `/root/code` where there is `code`, else the image's
              */
-            working_dir?: string | null;
+            working_dir?: string;
             /**
              * Code
              * @description the digest of a snapshot of code (`sha256:` and 64 hex digits), seen read-only at `/root/code`; `headway submit --code DIR` makes the snapshot (`POST /code`) and fills this in for every task that names none; default: none
              */
-            code?: string | null;
+            code?: string;
             /**
              * Datasets
              * @description datasets, mounted read-only at `/root/datasets/NAME`: `NAME` is the newest version when the job is submitted, `NAME@VERSION` exactly that one; each name once; default: none
@@ -2481,50 +2605,53 @@ export interface components {
              *       "mnist@2"
              *     ]
              */
-            datasets?: string[] | null;
+            datasets?: string[];
             /** @description what one run is given of a machine */
-            resources?: components["schemas"]["JobFileResources"] | null;
+            resources?: components["schemas"]["JobFileResources"];
             /**
              * Timeout
              * @description how long one run may take; counts from the start of your program, waiting is free. The shorter, the sooner it starts. `headway submit --dry-run` tells what your past runs took, and `headway extend ID/TASK 30m` gives a running task more; required here or in defaults
              * @example 30m
              */
-            timeout?: string | null;
+            timeout?: string;
             /**
              * Grace
              * @description time between TERM and KILL, up to `1h`; default: `10s`
              */
-            grace?: string | null;
+            grace?: string;
             /**
              * Retries
              * @description 0 to 20 further runs after a failure of your own program (faults of the platform have retries of their own). `retries: 3` is at most 4 runs; default: 0
              */
-            retries?: number | null;
+            retries?: number;
             /**
              * User
              * @description `account`: your uid and gid. `image`: as the image says, where an admin allows it; default: `account`
+             * @enum {string}
              */
-            user?: ("account" | "image") | null;
+            user?: "account" | "image";
             /**
              * Network
              * @description `outgoing`, or `none`; default: `outgoing`
+             * @enum {string}
              */
-            network?: ("outgoing" | "none") | null;
+            network?: "outgoing" | "none";
             /**
              * Output Path
              * @description a folder of your personal space where stdout and stderr are also put; relative, without `..`; default: none
              */
-            output_path?: string | null;
+            output_path?: string;
             /**
              * Log Limit
              * @description size of stdout and stderr together; default: `1GiB`
              */
-            log_limit?: string | null;
+            log_limit?: string;
             /**
              * Log Limit Action
              * @description past the limit: `drop` (dropped, counted and told in the log) or `kill` (the task ends); default: `drop`
+             * @enum {string}
              */
-            log_limit_action?: ("drop" | "kill") | null;
+            log_limit_action?: "drop" | "kill";
             /**
              * Name
              * @description letters (a-z, A-Z), digits, `.`, `_`, `-`, starting with a letter or digit, up to 63; unique in the job
@@ -2536,7 +2663,7 @@ export interface components {
              */
             needs?: string[] | {
                 [key: string]: components["schemas"]["NeedOn"];
-            } | null;
+            };
         };
         /** JobList */
         JobList: {
@@ -3994,7 +4121,8 @@ export interface components {
         };
         /**
          * UserPatch
-         * @description Only what is given changes. A new password or ``enabled: false`` ends all sessions of the account.
+         * @description Only what is given changes. A new password or ``enabled: false`` ends all sessions and tokens of the account, and
+         *     what is under way with them. ``enabled: false`` also holds its work, ``enabled: true`` releases what that held.
          */
         UserPatch: {
             /** Password */
@@ -4012,6 +4140,28 @@ export interface components {
              * @description of the personal space; 0: no limit, -1: as configured again
              */
             quota_bytes?: number | null;
+            /**
+             * Keep Tokens
+             * @description with a new password or `enabled: false`: tokens stay
+             * @default false
+             */
+            keep_tokens: boolean;
+            /**
+             * Cancel Jobs
+             * @description with `enabled: false`: its live jobs are cancelled
+             * @default false
+             */
+            cancel_jobs: boolean;
+        };
+        /** UserRemoved */
+        UserRemoved: {
+            /** Name */
+            name: string;
+            /**
+             * Home
+             * @description the folder in the other's space that the files are in now; empty: not handed over
+             */
+            home: string;
         };
         /**
          * Wait
@@ -6646,6 +6796,42 @@ export interface operations {
             };
         };
     };
+    remove_user: {
+        parameters: {
+            query?: {
+                /** @description what becomes of the personal space: it stays, goes to `to`, or is deleted */
+                home?: "keep" | "hand_over" | "delete";
+                /** @description the account that gets the files */
+                to?: string;
+            };
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UserRemoved"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     update_user: {
         parameters: {
             query?: never;
@@ -6668,6 +6854,194 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["User"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_user_sessions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccountSessionList"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    end_user_sessions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Ended"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_user_tokens: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TokenList"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    end_user_tokens: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Ended"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    end_user_session: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Ended"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    end_user_token: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Ended"];
                 };
             };
             /** @description What is wrong, as RFC 9457 problem details */

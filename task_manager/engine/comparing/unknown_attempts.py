@@ -60,7 +60,7 @@ def _take_back(turn: Turn, heartbeat: HeartbeatReceived, about: LiveAttempt, tas
         return False
     placed_at = about.placed_at or turn.now
     attempt = replace(
-        stranger(turn, task, about.id, heartbeat.node_id, heartbeat.incarnation),
+        unknown_attempt(turn, task, about.id, heartbeat.node_id, heartbeat.incarnation),
         state=AttemptState.PLACED if about.started_at is None else AttemptState.RUNNING,
         gpu_uuids=about.gpu_uuids,
         placed_at=placed_at,
@@ -79,7 +79,7 @@ def _take_back(turn: Turn, heartbeat: HeartbeatReceived, about: LiveAttempt, tas
     return True
 
 
-def stranger(turn: Turn, task: Task, attempt_id: AttemptId, node_id: NodeId, incarnation: int) -> Attempt:
+def unknown_attempt(turn: Turn, task: Task, attempt_id: AttemptId, node_id: NodeId, incarnation: int) -> Attempt:
     """An attempt of which the database has nothing, as far as its task tells."""
     return Attempt(
         id=attempt_id,
@@ -100,9 +100,9 @@ def stranger(turn: Turn, task: Task, attempt_id: AttemptId, node_id: NodeId, inc
     )
 
 
-def ended_stranger(turn: Turn, task: Task, report: AttemptReport) -> Attempt:
+def with_good_end(turn: Turn, task: Task, report: AttemptReport) -> Attempt:
     """A lost attempt that has ended with success."""
-    made = stranger(turn, task, report.attempt, report.node_id, turn.state.incarnation(report.node_id))
+    made = unknown_attempt(turn, task, report.attempt, report.node_id, turn.state.incarnation(report.node_id))
     turn.taken_back.append(made.id)
     state = ATTEMPT.after(made.state, AttemptEventKind.SUCCEEDED)
     return replace(made, state=state, placed_at=report.facts.accepted_at or turn.now, freed_at=turn.now)

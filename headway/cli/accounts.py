@@ -1,0 +1,144 @@
+"""accounts: what admins do with them; ``users`` is the former name of a part of it."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from ..client import Client
+from ..states import JOB_ENDED, JobState
+from ..units import counted
+from .cluster import users_add, users_ls, users_set
+from .common import ago, client, output_option, print_json, safe, table
+
+_LIVE = [state.value for state in JobState if state not in JOB_ENDED]
+
+
+@click.group(invoke_without_command=True)
+@output_option
+@click.pass_context
+def accounts(ctx: click.Context, output: str) -> None:
+    """Accounts: make, change, disable, remove them; see and end their sessions and tokens (admins)."""
+    if ctx.invoked_subcommand is None:
+        ctx.invoke(users_ls, output=output)
+    elif output != "table":
+        raise click.UsageError(f"write -o {output} behind {ctx.invoked_subcommand}")
+
+
+accounts.add_command(users_ls, "ls")
+accounts.add_command(users_add, "add")
+accounts.add_command(users_set, "set")
+
+
+@accounts.command("disable")
+@click.argument("name")
+@click.option(
+    "--cancel-jobs/--keep-jobs", default=None, help="Whether its live jobs are cancelled. Asked for if left out."
+)
+@click.option("--keep-tokens", is_flag=True, help="Its tokens work again once it is enabled. Otherwise they end.")
+@output_option
+def disable(name: str, cancel_jobs: bool | None, keep_tokens: bool, output: str) -> None:
+    """Shut the account NAME out at once: its sessions and streams end, and its waiting work is held.
+
+    What runs goes on with --keep-jobs. No further task of these jobs starts.
+    """
+    with client() as http:
+        if cancel_jobs is None:
+            cancel_jobs = _asked(http, name)
+        wanted = {"enabled": False, "cancel_jobs": cancel_jobs, "keep_tokens": keep_tokens}
+        user = http.change_user(name, wanted)
+    if output == "json":
+        print_json(user)
+        return
+    work = "its jobs are cancelled" if cancel_jobs else "its waiting work is held until it is enabled again"
+    tokens = "its tokens are kept" if keep_tokens else "its tokens have ended"
+    click.echo(f"{name}: disabled; {work}, {tokens}")
+
+
+def _asked(http: Client, name: str) -> bool:
+    live = list(http.jobs(owner=name, state=_LIVE))
+    if not live:
+        return False
+    what = f"{safe(name)} has {counted(len(live), 'job')} that have not ended"
+    if not sys.stdin.isatty():
+        raise click.UsageError(f"{what}: say --cancel-jobs or --keep-jobs")
+    return click.confirm(f"{what}. Cancel them? (No: what runs goes on, what waits is held.)")
+
+
+@accounts.command("enable")
+@click.argument("name")
+@output_option
+def enable(name: str, output: str) -> None:
+    """Let the account NAME in again, and release what its disabling held."""
+    with client() as http:
+        user = http.change_user(name, {"enabled": True})
+    if output == "json":
+        print_json(user)
+        return
+    click.echo(f"{name}: enabled")
+
+
+@accounts.command("reset-password")
+@click.argument("name")
+@click.option("--keep-tokens", is_flag=True, help="Its tokens stay. Otherwise they end.")
+@click.option("--password-stdin", is_flag=True, help="Read the password from standard input, for scripts.")
+def reset_password(name: str, keep_tokens: bool, password_stdin: bool) -> None:
+    """Give the account NAME another password. Its sessions end."""
+    if password_stdin:
+        password = sys.stdin.readline().rstrip("\n")
+    else:
+        password = click.prompt("New password", hide_input=True, confirmation_prompt=True)
+    with client() as http:
+        http.change_user(name, {"password": password, "keep_tokens": keep_tokens})
+    click.echo(f"{name}: has another password")
+
+
+@accounts.command("remove")
+@click.argument("name")
+@click.option("--give-home-to", metavar="OTHER", help="The files go to the account OTHER, into from-NAME.")
+@click.option("--delete-home", is_flag=True, help="The files are deleted for good.")
+@output_option
+def remove(name: str, give_home_to: str | None, delete_home: bool, output: str) -> None:
+    """Remove the disabled account NAME for good. Its files stay where they are unless an option says otherwise."""
+    if give_home_to and delete_home:
+        raise click.UsageError("--give-home-to and --delete-home exclude each other")
+    home = "hand_over" if give_home_to else "delete" if delete_home else "keep"
+    with client() as http:
+        answer = http.remove_user(name, home=home, to=give_home_to or "")
+    if output == "json":
+        print_json(answer)
+        return
+    told = {"keep": "its files stay", "delete": "its files are deleted"}.get(home)
+    if told is None:
+        told = f"its files are in {answer['home']} of {give_home_to}" if answer["home"] else "it had no files"
+    click.echo(f"{name}: removed; {told}")
+
+
+def _of_kind(kind: str, one: str) -> None:
+    @accounts.command(kind, help=f"List the {kind} of the account NAME, or end one (--end ID) or all (--end-all).")
+    @click.argument("name")
+    @click.option("--end", "id", metavar="ID", help=f"End this {one}.")
+    @click.option("--end-all", is_flag=True, help=f"End all {kind}.")
+    @output_option
+    def command(name: str, id: str | None, end_all: bool, output: str) -> None:
+        if id and end_all:
+            raise click.UsageError("--end and --end-all exclude each other")
+        with client() as http:
+            if id or end_all:
+                ended = http.end_user_tokens(name, kind, id or "")
+                click.echo(f"{name}: {counted(ended, one)} ended")
+                return
+            found = http.user_tokens(name, kind)
+        if output == "json":
+            print_json(found)
+            return
+        rows: list[list[Any]] = [
+            [t["id"], safe(t.get("name", "")), ago(t["created_at"]), ago(t["used_at"])] for t in found
+        ]
+        table(["id", "name", "made", "used"], rows)
+
+
+_of_kind("sessions", "session")
+_of_kind("tokens", "token")
