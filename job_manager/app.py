@@ -97,7 +97,7 @@ async def build(
     )  # fmt: skip
     server = RpcServer(service, bind=bind, token=token)
     comparison = Comparison(db, jobs, task_manager_port, clock, every_s=compare_s)
-    pruning = Pruning(db, jobs, task_manager_port, clock)
+    pruning = Pruning(db, jobs, task_manager_port)
     servicer = JobManagerService(db, jobs, hub, comparison, pruning)
     add_JobManagerServicer_to_server(servicer, server)  # type: ignore[no-untyped-call]
     service.on_start(jobs.recheck_waiting)

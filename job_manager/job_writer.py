@@ -291,6 +291,11 @@ class JobWriter:
 
     # -- removal --------------------------------------------------------------------------------
 
+    async def age_clock(self) -> float:
+        """Now, for the age of ended jobs. Whoever sets the wall clock forward makes no job older by it."""
+        now: float = await self._inbox.submit(lambda tx: min(tx.now, tx.steady))
+        return now
+
     async def remove(self, jobs: Sequence[EndedJob], why: str) -> list[str]:
         """Lets those of the jobs go that are still as they were when they were chosen; their ids. A job that was
         retried, pinned or deleted meanwhile is left alone."""

@@ -28,6 +28,7 @@ class Removal:
     job_id: str
     after_seq: int
     rows_here: bool
+    tasks: int
 
 
 # -- marks ----------------------------------------------------------------------------------------
@@ -49,10 +50,17 @@ def mark(conn: Connection, job_ids: Iterable[str], now: float) -> None:
         conn.execute(insert(removal), rows)
 
 
-def due(conn: Connection, now: float, limit: int) -> list[Removal]:
-    """Removals for which something is to be done now."""
-    query = select(removal).where(removal.c.due_at <= now).order_by(removal.c.due_at, removal.c.job_id).limit(limit)
-    return [Removal(row.job_id, row.after_seq, row.looks_left == _ROWS_HERE) for row in conn.execute(query)]
+def due(conn: Connection, now: float, limit: int, most_tasks: int) -> list[Removal]:
+    """Some removals for which something is to be done now: one, or several with no more tasks than that."""
+    query = select(removal, job.c.task_count).outerjoin(job, job.c.id == removal.c.job_id)
+    query = query.where(removal.c.due_at <= now).order_by(removal.c.due_at, removal.c.job_id).limit(limit)
+    found: list[Removal] = []
+    for row in conn.execute(query):
+        most_tasks -= row.task_count or 1
+        if most_tasks < 0 and found:
+            break
+        found.append(Removal(row.job_id, row.after_seq, row.looks_left == _ROWS_HERE, row.task_count or 0))
+    return found
 
 
 def next_due(conn: Connection) -> float | None:
@@ -89,7 +97,7 @@ def drop_some(conn: Connection, job_ids: Sequence[str], now: float) -> list[str]
 
     The row of a job goes last, so a removal that was cut off finds it again.
     """
-    counts = dict(conn.execute(select(job.c.id, job.c.task_count).where(job.c.id.in_(job_ids))).tuples().all())
+    counts = task_counts(conn, job_ids)
     whole: list[str] = []
     room = _TASKS_AT_ONCE
     for job_id in job_ids:
@@ -107,6 +115,10 @@ def drop_some(conn: Connection, job_ids: Sequence[str], now: float) -> list[str]
     return whole
 
 
+def _counts(job_ids: Collection[str]) -> Select[Any]:
+    return select(job.c.id, job.c.task_count).where(job.c.id.in_(job_ids))
+
+
 def _drop_tasks(conn: Connection, job_id: str) -> bool:
     """Deletes some tasks of a large job, or answers that the rest is little."""
     numbers = select(task.c.number).where(task.c.job_id == job_id).order_by(task.c.number)
@@ -121,12 +133,12 @@ def _drop_tasks(conn: Connection, job_id: str) -> bool:
 # -- which jobs -----------------------------------------------------------------------------------
 
 
-def too_old(conn: Connection, limit: AgeLimit, most: int) -> list[EndedJob]:
-    """Some of the jobs that a limit rules out, those that ended first."""
+def too_old(conn: Connection, limit: AgeLimit, place: Place, most: int) -> list[EndedJob]:
+    """Some of the jobs that a limit rules out, those that ended first behind ``place``."""
     mine: ColumnElement[bool] = job.c.owner == limit.owner if limit.owner else true()
     if limit.others_than:
         mine = job.c.owner.not_in(limit.others_than)
-    query = _ended(job.c.ended_at <= limit.before, ~job.c.pinned, mine).limit(most)
+    query = _ended(_behind(place), job.c.ended_at <= limit.before, ~job.c.pinned, mine).limit(most)
     return [_ended_job(row) for row in conn.execute(query)]
 
 
@@ -134,7 +146,7 @@ def ended_after(
     conn: Connection, place: Place, most: int, *, owner: str = "", before: float | None = None
 ) -> list[EndedJob]:
     """Jobs that ended behind ``place`` and up to ``before``, those that ended first; ``owner`` empty: everybody's."""
-    wanted: list[ColumnElement[bool]] = [tuple_(job.c.ended_at, job.c.id) > tuple_(*place)]
+    wanted: list[ColumnElement[bool]] = [_behind(place)]
     if before is not None:
         wanted.append(job.c.ended_at <= before)
     if owner:
@@ -142,9 +154,9 @@ def ended_after(
     return [_ended_job(row) for row in conn.execute(_ended(*wanted).limit(most))]
 
 
-def task_counts(conn: Connection, job_ids: Sequence[str]) -> int:
-    """How many tasks these jobs have."""
-    return int(conn.execute(select(func.sum(job.c.task_count)).where(job.c.id.in_(job_ids))).scalar() or 0)
+def task_counts(conn: Connection, job_ids: Collection[str]) -> dict[str, int]:
+    """How many tasks each of these jobs has."""
+    return {row.id: row.task_count for row in conn.execute(_counts(job_ids))}
 
 
 def unmeasured(conn: Connection, most: int) -> list[str]:
@@ -162,7 +174,11 @@ def measured(conn: Connection, log_bytes: Mapping[str, int]) -> None:
 def log_totals(conn: Connection) -> dict[str, int]:
     """What the logs of ended jobs take, by account."""
     query = select(job.c.owner, func.sum(job.c.log_bytes)).where(job.c.log_bytes.is_not(None), _not_marked())
-    return {owner: int(taken or 0) for owner, taken in conn.execute(query.group_by(job.c.owner)).tuples()}
+    return {owner: int(taken or 0) for owner, taken in conn.execute(query.group_by(job.c.owner))}
+
+
+def _behind(place: Place) -> ColumnElement[bool]:
+    return tuple_(job.c.ended_at, job.c.id) > tuple_(*place)
 
 
 def _ended(*wanted: ColumnElement[bool]) -> Select[Any]:

@@ -1,4 +1,4 @@
-"""Removes jobs in small steps: what they left on the shared mount, at TaskManager, and last what JobManager has.
+"""Removes jobs in small steps: what they left at TaskManager, on the shared mount, and last what JobManager has.
 
 A job is marked as being removed in one transaction. From then on it does not show, and can't be retried. This mark is
 all that a removal needs: whatever is killed meanwhile, the next start goes on. The others are asked again and again
@@ -14,7 +14,7 @@ from headway.backoff import Backoff
 from headway.clock import Clock
 from headway.errors import HeadwayError
 from headway.logs import get_logger
-from headway.model.retention import RoomToMake
+from headway.model.retention import AgeLimit, EndedJob, RoomToMake
 from headway.store import Database
 from headway.waiting import wait
 
@@ -29,6 +29,7 @@ log = get_logger(__name__)
 SWEPT_EVERY_S = 600.0
 _LOOKED_EVERY_S = 3_600.0  # where no rule asks for more
 _AT_ONCE = 200
+_TASKS_AT_ONCE = 1_000
 _PAUSE_S = 0.01
 _LONGEST_PAUSE_S = 1.0
 _FIRST_RETRY_S = 0.5
@@ -91,11 +92,12 @@ class Sweeper:
         Raises:
             HeadwayError: the database does not answer.
         """
-        for limit in self._rules.age_limits(self._clock.now()):
-            while old := await self._db.read(lambda conn, limit=limit: removal_store.too_old(conn, limit, _AT_ONCE)):  # type: ignore[misc]
-                chosen = [job for job in old if self._rules.too_old(job, self._clock.now())]
-                if not await self._jobs.remove(chosen, "its time is over"):
-                    break
+        now = await self._jobs.age_clock()
+        for limit in self._rules.age_limits(now):
+            place = removal_store.FIRST
+            while old := await self._old(limit, place):
+                place = old[-1].ended_at, old[-1].id
+                await self._jobs.remove([job for job in old if self._rules.too_old(job, now)], "its time is over")
                 await self._clock.sleep(_PAUSE_S)
         if self._rules.by_bytes:
             try:
@@ -104,6 +106,9 @@ class Sweeper:
             except HeadwayError as error:
                 log.info("removal.not_measured", reason=error.message)
             await self._make_room()
+
+    async def _old(self, limit: AgeLimit, place: removal_store.Place) -> list[EndedJob]:
+        return await self._db.read(lambda conn: removal_store.too_old(conn, limit, place, _AT_ONCE))
 
     async def _make_room(self) -> None:
         room = RoomToMake(self._rules, await self._db.read(removal_store.log_totals))
@@ -125,7 +130,7 @@ class Sweeper:
             HeadwayError: somebody does not answer, or a disk is full. What was done until then stands.
         """
         began_s = self._clock.monotonic()
-        due = await self._db.read(lambda conn: removal_store.due(conn, self._clock.now(), _AT_ONCE))
+        due = await self._db.read(lambda conn: removal_store.due(conn, self._clock.now(), _AT_ONCE, _TASKS_AT_ONCE))
         if not due:
             return False
         # A command that is repeated after the removal would run a task of a job that nobody knows.
@@ -141,18 +146,18 @@ class Sweeper:
         return True
 
     async def _remove(self, ready: Sequence[Removal]) -> None:
-        without_folders = set(await self._folders.remove([one.job_id for one in ready]))
-        asked = [one.job_id for one in ready if one.job_id in without_folders]
-        reply = await self._task_manager.remove(asked)
-        gone = without_folders.intersection(reply.gone)
+        reply = await self._task_manager.remove([one.job_id for one in ready])
+        for job_id, sentence in reply.waits.items():
+            log.info("removal.waits_for_job", job=job_id, reason=sentence)
+        await self._put_off(list(reply.waits), _WAITS_S)
+        if not reply.gone:
+            return
+        gone = set(await self._folders.remove(list(reply.gone)))
+        await self._put_off([job_id for job_id in reply.gone if job_id not in gone], _NOT_YET_S)
         await self._drop([one.job_id for one in ready if one.rows_here and one.job_id in gone])
         again = [one.job_id for one in ready if not one.rows_here and one.job_id in gone]
         if again:
             await self._db.write(lambda conn: removal_store.looked(conn, again, self._clock.now()))
-        for job_id, sentence in reply.waits.items():
-            log.info("removal.waits_for_job", job=job_id, reason=sentence)
-        await self._put_off(list(reply.waits), _WAITS_S)
-        await self._put_off([one.job_id for one in ready if one.job_id not in without_folders], _NOT_YET_S)
 
     async def _drop(self, job_ids: list[str]) -> None:
         left = job_ids

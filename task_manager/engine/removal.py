@@ -24,7 +24,7 @@ from .engine import Engine
 log = get_logger(__name__)
 
 MOST_JOBS = 500
-_STEPS_A_CALL = 5
+_STEPS_A_CALL = 10
 _PAUSE_S = 0.01
 _AGAIN_S = 60.0
 
@@ -45,21 +45,22 @@ class JobRemoval:
             InvalidInput: too many jobs at once.
         """
         _check(job_ids)
-        reply = pb.RemoveJobsReply()
-        for step in range(_STEPS_A_CALL):
+        async with self._engine.consistent_state() as state:
+            closed = sorted(node for node in state.unconfirmed if node in state.nodes)
+        # Asked once: what has ended stays so, since no command about these jobs is on its way.
+        waits = await self._db.read(lambda conn: _waits(conn, job_ids, closed))
+        free = [job_id for job_id in job_ids if job_id not in waits]
+        for step in range(_STEPS_A_CALL if free else 0):
             if step:
                 await self._clock.sleep(_PAUSE_S)
             # Between turns: no turn has read one of these tasks and is about to write it.
-            async with self._engine.consistent_state() as state:
-                closed = sorted(node for node in state.unconfirmed if node in state.nodes)
-                waits, more = await self._db.write(lambda conn, closed=closed: _step(conn, job_ids, closed))  # type: ignore[misc]
+            async with self._engine.consistent_state():
+                more = await self._db.write(lambda conn: removal_store.remove_some(conn, free))
             if not more:
                 break
-        still = await self._db.read(lambda conn: removal_store.left(conn, job_ids))
-        reply.gone.extend(job_id for job_id in job_ids if job_id not in still)
-        reply.waits.update({job_id: why for job_id, why in waits.items() if job_id in still})
+        still = await self._db.read(lambda conn: removal_store.left(conn, free))
         self._removed.set()
-        return reply
+        return pb.RemoveJobsReply(gone=[job_id for job_id in free if job_id not in still], waits=waits)
 
     async def measure(self, job_ids: Sequence[str]) -> pb.MeasureLogsReply:
         """What the logs of these jobs take.
@@ -90,11 +91,10 @@ def _check(job_ids: Sequence[str]) -> None:
         raise InvalidInput(f"At most {MOST_JOBS} jobs can be asked about at a time; {len(job_ids)} were.")
 
 
-def _step(conn: Connection, job_ids: Sequence[str], closed: Sequence[str]) -> tuple[dict[str, str], bool]:
-    """Why some of the jobs have to wait; whether there was anything to remove of the others."""
+def _waits(conn: Connection, job_ids: Sequence[str], closed: Sequence[str]) -> dict[str, str]:
+    """Why some of the jobs have to wait."""
     live, lost = removal_store.live_tasks(conn, job_ids), removal_store.lost_on(conn, job_ids, closed)
     waits = {job_id: f"Its task {name} has not ended at TaskManager." for job_id, name in live.items()}
     for job_id, node in lost.items():
         waits.setdefault(job_id, f"An attempt of it was declared lost on {node}, which has not told that it ended.")
-    free = [job_id for job_id in job_ids if job_id not in waits]
-    return waits, bool(free) and removal_store.remove_some(conn, free)
+    return waits

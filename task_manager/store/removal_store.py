@@ -12,14 +12,14 @@ from headway.states import TASK_ENDED, AttemptState, TaskState
 from . import usage_days_store, usage_store
 from .tables import attempts, task_specs, tasks
 
-_TASKS_AT_ONCE = 200
+_TASKS_AT_ONCE = 100
 _LIVE = [state.value for state in TaskState if state not in TASK_ENDED]
 
 
 def live_tasks(conn: Connection, job_ids: Collection[str]) -> dict[str, str]:
     """A task that has not ended, of each of these jobs that has one."""
     query = select(tasks.c.job_id, func.min(tasks.c.name)).where(tasks.c.job_id.in_(job_ids), tasks.c.state.in_(_LIVE))
-    return dict(conn.execute(query.group_by(tasks.c.job_id)).tuples().all())
+    return dict(conn.execute(query.group_by(tasks.c.job_id)).all())
 
 
 def lost_on(conn: Connection, job_ids: Collection[str], nodes: Collection[str]) -> dict[str, str]:
@@ -31,7 +31,7 @@ def lost_on(conn: Connection, job_ids: Collection[str], nodes: Collection[str]) 
     query = select(a.job_id, func.min(a.node_id)).where(
         a.job_id.in_(job_ids), a.node_id.in_(nodes), a.state == AttemptState.LOST.value, word
     )
-    return dict(conn.execute(query.group_by(a.job_id)).tuples().all())
+    return dict(conn.execute(query.group_by(a.job_id)).all())
 
 
 def remove_some(conn: Connection, job_ids: Sequence[str]) -> bool:
@@ -39,7 +39,7 @@ def remove_some(conn: Connection, job_ids: Sequence[str]) -> bool:
     left."""
     place = tasks.c.job_id, tasks.c.name
     chosen = select(*place).where(tasks.c.job_id.in_(job_ids)).order_by(*place).limit(_TASKS_AT_ONCE)
-    found = conn.execute(chosen).tuples().all()
+    found = [(row.job_id, row.name) for row in conn.execute(chosen)]
     if not found:
         return False
     last, here = found[-1], sorted({job_id for job_id, _ in found})
@@ -62,4 +62,4 @@ def log_bytes(conn: Connection, job_ids: Sequence[str]) -> Mapping[str, int]:
     a = attempts.c
     taken = func.sum(func.coalesce(a.stdout_bytes, 0) + func.coalesce(a.stderr_bytes, 0))
     query = select(a.job_id, taken).where(a.job_id.in_(job_ids)).group_by(a.job_id)
-    return {job_id: int(found or 0) for job_id, found in conn.execute(query).tuples()}
+    return {job_id: int(found or 0) for job_id, found in conn.execute(query)}

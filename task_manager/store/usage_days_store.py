@@ -45,7 +45,7 @@ def load_total(conn: Connection, span: TimeSpan, owner: str) -> UsageSums:
 
 
 def load_rows(conn: Connection, by: UsageGrouping, span: TimeSpan, owner: str) -> dict[Any, UsageSums]:
-    """The same by account, node or day (from 1970)."""
+    """The same by account, node or day (from 1970). A task counts for the node of its first attempt."""
     key = _KEYS[by]
     sums = [func.sum(usage_days.c[name]).label(name) for name in _SUMS] if by is UsageGrouping.DAY else _summed(span)
     query = select(key.label("key"), *sums).where(*_within(span, owner)).group_by(key)

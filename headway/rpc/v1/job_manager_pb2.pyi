@@ -260,32 +260,36 @@ class ActOnJobReply(_message.Message):
     def __init__(self, job: _Optional[_Union[Job, _Mapping]] = ..., tasks_changed: _Optional[int] = ...) -> None: ...
 
 class PruneJobsRequest(_message.Message):
-    __slots__ = ("older_s", "owner", "dry_run", "by")
+    __slots__ = ("older_s", "owner", "dry_run", "by", "cursor")
     OLDER_S_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
     DRY_RUN_FIELD_NUMBER: _ClassVar[int]
     BY_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
     older_s: float
     owner: str
     dry_run: bool
     by: str
-    def __init__(self, older_s: _Optional[float] = ..., owner: _Optional[str] = ..., dry_run: _Optional[bool] = ..., by: _Optional[str] = ...) -> None: ...
+    cursor: str
+    def __init__(self, older_s: _Optional[float] = ..., owner: _Optional[str] = ..., dry_run: _Optional[bool] = ..., by: _Optional[str] = ..., cursor: _Optional[str] = ...) -> None: ...
 
 class PruneJobsReply(_message.Message):
-    __slots__ = ("jobs", "tasks", "log_bytes", "unmeasured", "pinned", "ended_before")
+    __slots__ = ("jobs", "tasks", "log_bytes", "unmeasured", "pinned", "ended_before", "next_cursor")
     JOBS_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
     LOG_BYTES_FIELD_NUMBER: _ClassVar[int]
     UNMEASURED_FIELD_NUMBER: _ClassVar[int]
     PINNED_FIELD_NUMBER: _ClassVar[int]
     ENDED_BEFORE_FIELD_NUMBER: _ClassVar[int]
+    NEXT_CURSOR_FIELD_NUMBER: _ClassVar[int]
     jobs: int
     tasks: int
     log_bytes: int
     unmeasured: int
     pinned: int
     ended_before: float
-    def __init__(self, jobs: _Optional[int] = ..., tasks: _Optional[int] = ..., log_bytes: _Optional[int] = ..., unmeasured: _Optional[int] = ..., pinned: _Optional[int] = ..., ended_before: _Optional[float] = ...) -> None: ...
+    next_cursor: str
+    def __init__(self, jobs: _Optional[int] = ..., tasks: _Optional[int] = ..., log_bytes: _Optional[int] = ..., unmeasured: _Optional[int] = ..., pinned: _Optional[int] = ..., ended_before: _Optional[float] = ..., next_cursor: _Optional[str] = ...) -> None: ...
 
 class HoldAccountsRequest(_message.Message):
     __slots__ = ("accounts",)

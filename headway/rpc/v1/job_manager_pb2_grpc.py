@@ -146,7 +146,8 @@ class JobManagerServicer:
         raise NotImplementedError('Method not implemented!')
 
     def PruneJobs(self, request, context):
-        """Deletes ended jobs that are older, but for pinned ones; or says what that would delete. Idempotent.
+        """Deletes ended jobs that are older, but for pinned ones; or says what that would delete. Some in each call: the
+        numbers are of that call alone. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -64,7 +64,7 @@ class JobManagerRig:
         self.hub = JobEventHub()
         self.task_manager = AnyTaskManager()
         self.jobs = JobWriter(db, clock, self.hub, self.task_manager, **options)
-        self.pruning = Pruning(db, self.jobs, self.task_manager, clock)
+        self.pruning = Pruning(db, self.jobs, self.task_manager)
         self._seq = 0
 
     async def submit(

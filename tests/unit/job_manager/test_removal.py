@@ -14,6 +14,7 @@ from headway.model.retention import DAY_S, AccountRule, RetentionRules
 from headway.rpc.v1 import job_manager_pb2
 from headway.states import TaskEventKind
 from job_manager import removal_store, store, tables
+from job_manager.removal import prune
 from job_manager.removal.sweeper import Sweeper
 from job_manager.tables import TASK_MANAGER, outbox
 from tests.support.clock import FakeClock
@@ -117,10 +118,15 @@ async def test_a_deleted_job_goes_from_everywhere_and_from_here_last(
     rig.task_manager.waits = {job_id}
     await finish(rig, sweeper)
     assert await rows(rig, job_id), "TaskManager still has something of it"
-    assert folders.there == {other}
-    rig.task_manager.waits = set()
+    assert folders.asked == []
+    rig.task_manager.waits, folders.stuck = set(), {job_id}
     await rig.clock.advance(61)
     await finish(rig, sweeper)
+    assert await rows(rig, job_id), "its folder is still there"
+    folders.stuck = set()
+    await rig.clock.advance(6)
+    await finish(rig, sweeper)
+    assert folders.there == {other}
     assert await rows(rig, job_id) == {}
     assert await rows(rig, other)
 
@@ -207,6 +213,13 @@ async def test_the_rules_choose_by_age_and_account(rig: JobManagerRig, sweeper: 
     await rig.clock.advance(300 * DAY_S)
     await going(rig, sweeper.choose())
     assert set(await shown(rig)) == {pinned, lives}
+
+
+async def test_a_wall_clock_set_forward_makes_no_job_older(rig: JobManagerRig, sweeper: Sweeper) -> None:
+    job_id = await ended(rig)
+    rig.clock.step_wall(400 * DAY_S)
+    await going(rig, sweeper.choose())
+    assert await shown(rig) == [job_id]
 
 
 async def test_logs_that_take_too_much_room_go_with_the_oldest_jobs(
@@ -320,6 +333,24 @@ async def test_pruning_tells_first_what_it_would_delete(rig: JobManagerRig) -> N
     rig.task_manager.away = True
     reply = await pruned(rig, older_s=5 * DAY_S, dry_run=True)
     assert (reply.jobs, reply.unmeasured) == (1, 1), "everybody's"
+
+
+async def test_pruning_goes_on_where_a_reply_ended(rig: JobManagerRig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prune, "_PAGES_A_CALL", 1)
+    monkeypatch.setattr(prune.log_sizes, "MOST_AT_ONCE", 2)
+    for _ in range(3):
+        await ended(rig)
+    await rig.clock.advance(2 * DAY_S)
+    first = await pruned(rig, older_s=DAY_S)
+    assert (first.jobs, len(await shown(rig))) == (2, 1)
+    young = await ended(rig)
+    await rig.clock.advance(3 * DAY_S)
+    second = await pruned(rig, cursor=first.next_cursor)
+    assert second.jobs == 1
+    assert not (await pruned(rig, cursor=second.next_cursor)).next_cursor
+    assert await shown(rig) == [young], "the age counts from the first call"
+    with pytest.raises(InvalidInput, match="cursor"):
+        await pruned(rig, cursor="nope")
 
 
 @pytest.mark.parametrize("older_s", [0, -86_400, float("nan"), float("inf")])
