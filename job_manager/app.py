@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headway.clock import Clock, SystemClock
+from headway.config.retention import retention_rules
 from headway.lifecycle import Service
-from headway.model.retention import AccountRule, RetentionRules
+from headway.model.retention import RetentionRules
 from headway.responsive import stay_responsive
 from headway.rpc.channel import Peer
 from headway.rpc.server import RpcServer
@@ -47,17 +48,10 @@ async def serve(config: HeadwayConfig) -> None:
         queued_tasks_per_user=config.task_manager.limits.queued_tasks_per_user,
         compare_s=config.job_manager.compare_s,
         http_server=config.peers.http_server,
-        rules=rules_of(config),
+        rules=retention_rules(config),
     )
     stay_responsive()
     await service.run()
-
-
-def rules_of(config: HeadwayConfig) -> RetentionRules:
-    """How long jobs are kept, from the configuration."""
-    mine = config.retention
-    accounts = {name: AccountRule(rule.days, rule.log_bytes) for name, rule in mine.accounts.items()}
-    return RetentionRules(mine.days, mine.log_bytes, mine.log_bytes_per_account, accounts)
 
 
 async def build(

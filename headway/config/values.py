@@ -9,12 +9,12 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator
 
+from ..model.retention import MOST_DAYS
 from ..units import MAX_DURATION_S, BadValue, format_duration, parse_duration, parse_size
 
 _HOST_PORT = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<host>[A-Za-z0-9._-]+)):(?P<port>\d{1,5})")
 _WIDEST = {4: 16, 6: 48}  # networks of proxies
 _MOST = 2**63 - 1
-_MOST_DAYS = 36_500
 _LONGEST_S = 100 * MAX_DURATION_S
 _NODE = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 _REGISTRY = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9.-]*|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?")
@@ -165,8 +165,8 @@ def _some_days(value: Any) -> Any:
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):
         raise ValueError(f"must be a whole number of days, and not {value!r}")
-    if not 1 <= value <= _MOST_DAYS:
-        raise ValueError(f"must be 1 to {_MOST_DAYS} days, and not {value}; leave it out to keep jobs for ever")
+    if not 1 <= value <= MOST_DAYS:
+        raise ValueError(f"must be 1 to {MOST_DAYS} days, and not {value}; leave it out to keep jobs for ever")
     return value
 
 

@@ -5,10 +5,27 @@ A job's age counts from its end. Pinned jobs are kept by every rule, and so are 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ..units import BadValue, parse_duration
+
 DAY_S = 86_400.0
+MOST_DAYS = 36_500
+
+
+def parse_age(text: str) -> float:
+    """Seconds, from what people say about how old a job must be: ``90d``, or a duration.
+
+    Raises:
+        BadValue: it is none, or not above 0.
+    """
+    if (days := re.fullmatch(r"([0-9]{1,5})d", text)) and 0 < int(days[1]) <= MOST_DAYS:
+        return int(days[1]) * DAY_S
+    if re.fullmatch(r"\s*-.*|0+[a-z]?", text):
+        raise BadValue(f"an age is more than 0, and not {text[:64]!r}; write for instance 90d")
+    return parse_duration(text)
 
 
 @dataclass(frozen=True, slots=True)
