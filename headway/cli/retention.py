@@ -88,9 +88,7 @@ def prune(older: str, dry_run: bool, user: str, everybody: bool, output: str) ->
         print_json({**found, "ended_before": before, "dry_run": dry_run})
         return
     what = "would be deleted" if dry_run else "deleted"
-    unknown = (
-        f" and those of {counted(found['unmeasured'], 'job')} that are not measured" if found["unmeasured"] else ""
-    )
+    unknown = f", without those of {counted(found['unmeasured'], 'job')}" if found["unmeasured"] else ""
     click.echo(
         f"{counted(found['jobs'], 'job')} with {counted(found['tasks'], 'task')} {what} that ended before "
         f"{moment(before)}; logs of {size(found['log_bytes'])}{unknown}"

@@ -155,7 +155,11 @@ class Jobs:
         job_id = await self.resolve(ref, account)
         if not is_task_name(name):
             raise NotFound(f"The job has no task `{name[:64]}`.")
-        return await decisions.of_task(self._services, job_id, name, limit=limit, before=before)
+        try:
+            return await decisions.of_task(self._services, job_id, name, limit=limit, before=before)
+        except NotFound:
+            await self.header(job_id)  # knows whether the job was deleted
+            raise
 
     async def task(self, ref: str, name: str, *, account: Account) -> s.TaskDetail:
         """One task with its attempts and why it waits.

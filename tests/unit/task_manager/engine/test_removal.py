@@ -14,6 +14,8 @@ from headway.ids import AttemptId
 from headway.model.reasons import EndReason, EndWord
 from headway.rpc.v1 import task_manager_pb2 as pb
 from headway.states import AttemptState
+from task_manager.answers.advice_queries import TimeoutAdvisor
+from task_manager.answers.timeout_advice import GONE
 from task_manager.engine.removal import MOST_JOBS, JobRemoval
 from task_manager.engine.usage import DAY_S, TimeSpan, UsageGrouping, UsageSummary
 from task_manager.store import removal_store, usage_store
@@ -158,3 +160,19 @@ async def test_what_logs_take_is_summed(rig: TaskManagerRig) -> None:
 async def test_too_many_jobs_at_once_are_refused(rig: TaskManagerRig) -> None:
     with pytest.raises(InvalidInput, match="At most"):
         await JobRemoval(rig.engine, rig.db, rig.clock).remove(["j"] * (MOST_JOBS + 1))
+
+
+async def test_advice_says_that_it_does_not_know_all_runs(rig: TaskManagerRig) -> None:
+    runs = {name: a_task(name, job=name, prints=(5, 0)) for name in ("j1", "j2", "j3", "j4")}
+    await keep(
+        rig.db, list(runs.values()), [an_attempt(t, at=DAY_0, to=DAY_0 + 60, prints=(5, 0)) for t in runs.values()]
+    )
+    asked = pb.SuggestTimeoutsRequest()
+    asked.asked.add(command_print=5, timeout_s=600.0)
+    advisor = TimeoutAdvisor(rig.engine, rig.db)
+    (before,) = (await advisor.advise(asked)).advice
+    assert (before.succeeded, GONE in before.sentence) == (4, False)
+    await remove(rig, "j1")
+    (after,) = (await advisor.advise(asked)).advice
+    assert after.succeeded == 3
+    assert after.sentence.endswith(GONE)
