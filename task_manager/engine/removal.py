@@ -2,7 +2,7 @@
 
 JobManager asks only about jobs that have ended, when no command about them is on its way any more. Two things can still
 be in the way. A task may not have ended here, and is then cancelled by the comparison of both. And an attempt that was
-declared lost may still run: its row says so after a restart (``confirmation``), so it stays until its node has told.
+declared lost may still run. Its row says so after a restart (``confirmation``), so it stays until its node has told.
 """
 
 from __future__ import annotations

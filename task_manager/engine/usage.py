@@ -3,7 +3,7 @@
 An attempt uses its booked resources from its placement until they are free again. That includes the time to pull the
 image and to start. All of it is by TaskManager's clock, so that no node's clock adds or takes hours. An attempt that
 reaches beyond the span counts with the part inside. A start or an end counts where its instant lies. Days are those of
-UTC, so each has 24 hours. Of attempts that are no longer kept only the sums of days are known: such a day belongs to a
+UTC, so each has 24 hours. Of attempts that are no longer kept only the sums of days are known. Such a day belongs to a
 span, as a whole, if its noon does. ``store.usage_store`` makes the sums.
 """
 
