@@ -10,7 +10,7 @@ import sqlite3
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from headway.ids import new_job_id
@@ -59,7 +59,7 @@ def sweep() -> Iterator[Figure]:
     yield Figure("  share of both databases that the disk got back", 1 - after / before, "", 0.8, at_most=False)
 
 
-def _copy(path: Path, tables: dict[str, str], pattern: str, copies: list[str]) -> None:
+def _copy(path: Path, tables: dict[str, str], pattern: str, copies: Sequence[str]) -> None:
     """Makes rows of many old jobs out of those of one."""
     db = sqlite3.connect(path)
     db.execute("create temp table copies (id text primary key)")

@@ -401,7 +401,8 @@ def not_there(conn: Connection, job_id: str, rules: RetentionRules) -> str:
 
 
 def _still_removable(record: JobRecord | None, chosen: EndedJob) -> bool:
-    return record is not None and record.state in JOB_ENDED and not record.pinned and record.ended_at == chosen.ended_at
+    # A job that was retried has no end, or another one by now.
+    return record is not None and not record.pinned and record.ended_at == chosen.ended_at
 
 
 def _recheck(tx: JobTransaction, job_id: str) -> int:

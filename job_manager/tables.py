@@ -19,6 +19,7 @@ from sqlalchemy import (
     PrimaryKeyConstraint,
     Table,
     Text,
+    false,
 )
 
 from headway.store import Outbox
@@ -51,7 +52,7 @@ job = Table(
     Column("signal", Integer),
     Column("detail", Text, nullable=False),
     Column("version", BigInteger, nullable=False),
-    Column("pinned", Boolean, nullable=False, server_default="false"),
+    Column("pinned", Boolean, nullable=False, server_default=false()),
     Column("log_bytes", BigInteger),  # of its attempts, as far as it has ended; NULL: not measured
     Index("ix_job_owner_id", "owner", "id"),
     Index("ix_job_state_id", "state", "id"),

@@ -9,7 +9,7 @@ revision, down_revision = "0004", "0003"
 
 
 def upgrade() -> None:
-    op.add_column("job", sa.Column("pinned", sa.Boolean, nullable=False, server_default="false"))
+    op.add_column("job", sa.Column("pinned", sa.Boolean, nullable=False, server_default=sa.false()))
     op.add_column("job", sa.Column("log_bytes", sa.BigInteger))
     op.create_index("ix_job_ended", "job", ["ended_at", "id"])
     op.create_table(

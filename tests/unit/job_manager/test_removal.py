@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import Connection, func, select, text
 
 from headway.errors import Conflict, InvalidInput, NotFound, StoreFull, Unavailable
 from headway.model.retention import DAY_S, AccountRule, RetentionRules
@@ -182,6 +182,9 @@ async def test_a_job_retried_between_choice_and_mark_is_left_alone(rig: JobManag
         ]
     )
     assert await rig.jobs.remove([chosen], "test") == [], "it has another end now"
+    (chosen,) = await rig.db.read(lambda conn: removal_store.ended_after(conn, removal_store.FIRST, 10))
+    await rig.jobs.act(job_id, "", "pin")
+    assert await rig.jobs.remove([chosen], "test") == []
     assert await shown(rig) == [job_id]
 
 
@@ -367,3 +370,21 @@ async def test_watchers_are_told_of_jobs_that_are_gone(rig: JobManagerRig) -> No
     with rig.hub.watch() as watch:
         await rig.jobs.act(job_id, "", "delete")
         assert (await watch.next()).removed == [job_id]
+
+
+async def test_jobs_of_an_older_version_are_neither_pinned_nor_measured(rig: JobManagerRig) -> None:
+    """Their rows got what the step of the migration says."""
+    job_id = await ended(rig)
+    older = [column.name for column in tables.job.columns if column.name not in ("pinned", "log_bytes")]
+
+    def rewritten(conn: Connection) -> None:
+        row = conn.execute(select(*(tables.job.c[name] for name in older)).where(tables.job.c.id == job_id)).one()
+        conn.execute(tables.job.delete().where(tables.job.c.id == job_id))
+        names, marks = ", ".join(older), ", ".join(f":{name}" for name in older)
+        conn.execute(text(f"INSERT INTO job ({names}) VALUES ({marks})"), row._asdict())
+
+    await rig.db.write(rewritten)
+    now = rig.clock.now() + 1
+    (limit,) = [one for one in RULES.age_limits(now + 90 * DAY_S) if not one.owner]
+    found = await rig.db.read(lambda conn: removal_store.too_old(conn, limit, removal_store.FIRST, 10))
+    assert [(job.id, job.pinned, job.log_bytes) for job in found] == [(job_id, False, None)]
