@@ -159,10 +159,9 @@ def task_counts(conn: Connection, job_ids: Collection[str]) -> dict[str, int]:
     return {row.id: row.task_count for row in conn.execute(_counts(job_ids))}
 
 
-def unmeasured(conn: Connection, most: int) -> list[str]:
-    """Some ended jobs of which nobody has asked what their logs take."""
-    query = select(job.c.id).where(job.c.ended_at.is_not(None), job.c.log_bytes.is_(None), _not_marked())
-    return list(conn.execute(query.order_by(job.c.ended_at, job.c.id).limit(most)).scalars())
+def unmeasured(conn: Connection, place: Place, most: int) -> list[EndedJob]:
+    """Some jobs that ended behind ``place``, of which nobody has asked what their logs take."""
+    return [_ended_job(row) for row in conn.execute(_ended(_behind(place), job.c.log_bytes.is_(None)).limit(most))]
 
 
 def measured(conn: Connection, log_bytes: Mapping[str, int]) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from headway.clock import Clock
+from headway.model.retention import EndedJob
 from headway.store import Database
 
 from .. import removal_store
@@ -25,11 +27,18 @@ async def measure(db: Database, task_manager: TaskManagerPort, job_ids: Sequence
     return sizes
 
 
-async def measure_some(db: Database, task_manager: TaskManagerPort) -> bool:
-    """Asks for some ended jobs that are not measured; whether there were any.
+async def measure_all(db: Database, task_manager: TaskManagerPort, clock: Clock, pause_s: float) -> None:
+    """Asks for all ended jobs that are not measured, some at a time.
 
     Raises:
         HeadwayError: as for ``measure``.
     """
-    found = await db.read(lambda conn: removal_store.unmeasured(conn, MOST_AT_ONCE))
-    return bool(await measure(db, task_manager, found))
+    place = removal_store.FIRST
+    while found := await _unmeasured(db, place):
+        place = found[-1].ended_at, found[-1].id
+        await measure(db, task_manager, [job.id for job in found])
+        await clock.sleep(pause_s)
+
+
+async def _unmeasured(db: Database, place: removal_store.Place) -> list[EndedJob]:
+    return await db.read(lambda conn: removal_store.unmeasured(conn, place, MOST_AT_ONCE))

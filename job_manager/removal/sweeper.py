@@ -101,8 +101,7 @@ class Sweeper:
                 await self._clock.sleep(_PAUSE_S)
         if self._rules.by_bytes:
             try:
-                while await log_sizes.measure_some(self._db, self._task_manager):
-                    await self._clock.sleep(_PAUSE_S)
+                await log_sizes.measure_all(self._db, self._task_manager, self._clock, _PAUSE_S)
             except HeadwayError as error:
                 log.info("removal.not_measured", reason=error.message)
             await self._make_room()
