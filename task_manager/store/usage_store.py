@@ -56,6 +56,7 @@ _RUN_S = func.coalesce(_A.run_s, _A.ended_at - _A.started_at)
 # Where a page of runs begins: behind this queued_at, job, task and attempt.
 After = tuple[float, str, str, int]
 GONE_JOBS = "jobs that are no longer kept"
+_JUST_NOW_S = 60.0
 _EVER = 1e15  # seconds: later than any instant
 FROM_THE_FIRST: After = (-1.0, "", "", 0)
 
@@ -68,7 +69,7 @@ def load_usage(
 ) -> UsageSummary:
     """One page of rows, and the sums of all; ``owner`` empty: everybody's. Days come in their order. Other rows come by
     GPU time and then CPU time, the greatest first."""
-    if usage_days_store.any_kept(conn, span, owner):
+    if usage_days_store.any_kept(conn, _whole_days(span, now), owner):
         return _with_days(conn, by, span, owner=owner, now=now, limit=limit, offset=offset)
     held = _held(span, owner, now)
     if by is UsageGrouping.DAY:
@@ -96,7 +97,8 @@ def _with_days(
     """The same where attempts of the span are kept as sums of days only. Of jobs these sums are one row, the last."""
     held = _held(span, owner, now)
     kept_total = conn.execute(select(*_sums(held).values())).mappings().one()
-    total = usage_days_store.load_total(conn, span, owner)
+    of_days = _whole_days(span, now)
+    total = usage_days_store.load_total(conn, of_days, owner)
     whole = added(_read(kept_total), total)
     if by is UsageGrouping.JOB:
         key, sums = held.c.job_id, _sums(held)
@@ -118,7 +120,7 @@ def _with_days(
         key = held.c[_KEYS[by]]
         found = conn.execute(select(key.label("key"), *_sums(held).values()).group_by(key)).mappings().all()
     merged = {row["key"]: _read(row) for row in found}
-    for gone_key, gone in usage_days_store.load_rows(conn, by, span, owner).items():
+    for gone_key, gone in usage_days_store.load_rows(conn, by, of_days, owner).items():
         merged[gone_key] = added(merged.get(gone_key, UsageSums()), gone)
     if by is UsageGrouping.DAY:
         ordered = [UsageRow(_date(day), sums) for day, sums in sorted(merged.items())]
@@ -126,6 +128,13 @@ def _with_days(
         by_gpus = sorted(merged.items(), key=lambda item: (-item[1].gpu_s, -item[1].cpu_s, item[0]))
         ordered = [UsageRow(name, sums) for name, sums in by_gpus]
     return UsageSummary(tuple(ordered[offset : offset + limit]), len(ordered), whole)
+
+
+def _whole_days(span: TimeSpan, now: float) -> TimeSpan:
+    """The span for sums of days: one that reaches up to now has all of today, whose noon may be still to come."""
+    if span.to_at < now - _JUST_NOW_S:
+        return span
+    return TimeSpan(span.from_at, max(span.to_at, (now // DAY_S + 1) * DAY_S))
 
 
 def load_days_of(conn: Connection, wanted: ColumnElement[bool]) -> Sequence[RowMapping]:

@@ -108,6 +108,22 @@ async def test_usage_by_day_is_the_same_after_the_removal(rig: TaskManagerRig, b
     assert await usage(rig, by, owner="ann") == before_ann
 
 
+async def test_what_was_removed_today_counts_before_noon_too(rig: TaskManagerRig) -> None:
+    task, now = a_task("a", job="j1", gpus=1), DAY_0 + 9 * HOUR_S
+    await keep(rig.db, [task], [an_attempt(task, at=DAY_0 + HOUR_S, to=DAY_0 + 2 * HOUR_S)])
+    await remove(rig, "j1")
+
+    async def gpu_s(begin: float, end: float) -> float:
+        by, span = UsageGrouping.USER, TimeSpan(begin, end)
+        found = await rig.db.read(
+            lambda conn: usage_store.load_usage(conn, by, span, owner="", now=now, limit=9, offset=0)
+        )
+        return found.total.gpu_s
+
+    assert await gpu_s(now - 30 * DAY_S, now - 0.1) == HOUR_S
+    assert await gpu_s(now - 30 * DAY_S, DAY_0 + 3 * HOUR_S) == 0.0, "its noon is not in this span"
+
+
 async def test_jobs_that_are_gone_are_one_row(rig: TaskManagerRig) -> None:
     gone, stays = a_task("a", job="j1", gpus=1), a_task("a", job="j2", gpus=1)
     await keep(rig.db, [gone, stays], [an_attempt(task, at=DAY_0, to=DAY_0 + HOUR_S) for task in (gone, stays)])
