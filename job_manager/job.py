@@ -25,8 +25,9 @@ from headway.states import (
     TaskState,
 )
 
-from . import rollup, waiting_limit
-from .dag_progress import DagProgress, Needs, TaskStateChange
+from . import waiting_limit
+from .graph import rollup
+from .graph.dag_progress import DagProgress, Needs, TaskStateChange
 
 _RESULTS = frozenset(
     {

@@ -30,7 +30,7 @@ from headway.store import Batcher, Database
 
 from . import account_holds, job_validation, mending, removal_store, store, wire
 from .cache import JobCache
-from .dag import Dag
+from .graph.dag import Dag
 from .hub import JobChange, JobEventHub
 from .job import JobRecord, LiveJob, TaskRecord, TaskReport, check_removable
 from .ports import TaskManagerPort

@@ -21,8 +21,8 @@ from headway.states import JOB_ENDED, TASK_ENDED, JobState, TaskState
 from headway.steady import Anchor, anchored
 
 from . import waiting_limit
-from .dag import Dag
-from .dag_progress import Needs
+from .graph.dag import Dag
+from .graph.dag_progress import Needs
 from .job import CancelCommand, Command, EnqueueCommand, HoldCommand, JobRecord, LiveJob, ReleaseCommand, TaskRecord
 from .tables import TASK_MANAGER, action, job, job_graph, outbox, removal, steady, task, task_spec
 

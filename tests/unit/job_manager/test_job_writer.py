@@ -20,8 +20,8 @@ from headway.states import TASK_ENDED, JobState, TaskEventKind, TaskState
 from headway.store.migrations import differences
 from job_manager import store
 from job_manager.comparing.comparison import Comparison
-from job_manager.dag import DagTask, check
-from job_manager.dag_progress import DagProgress
+from job_manager.graph.dag import DagTask, check
+from job_manager.graph.dag_progress import DagProgress
 from job_manager.job import TaskReport
 from job_manager.servicer import JobManagerService
 from job_manager.tables import job as job_table

@@ -265,8 +265,13 @@ async def test_a_large_job_goes_in_several_transactions(rig: JobManagerRig, swee
 
 
 async def test_a_full_disk_and_services_that_are_away_are_waited_for(
-    rig: JobManagerRig, sweeper: Sweeper, folders: Folders, monkeypatch: pytest.MonkeyPatch
+    rig: JobManagerRig,
+    sweeper: Sweeper,
+    folders: Folders,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    caplog.set_level("INFO")
     job_id = await ended(rig)
     await rig.jobs.act(job_id, "", "delete")
     folders.away = True
@@ -289,10 +294,13 @@ async def test_a_full_disk_and_services_that_are_away_are_waited_for(
             await rig.clock.advance(1)
         assert not running.done()
         assert await rows(rig, job_id)
+        assert caplog.messages.count("removal.waits") == 1, "told once"
+        assert "removal.goes_on" not in caplog.messages
     for _ in range(200):
         await asyncio.sleep(0.002)
         await rig.clock.advance(1)
     assert await rows(rig, job_id) == {}
+    assert caplog.messages.count("removal.goes_on") == 1
     running.cancel()
 
 
