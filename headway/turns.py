@@ -56,6 +56,10 @@ class FairQueue(Generic[T]):
         if not self._held[account]:
             del self._held[account]
 
+    def waiting(self) -> int:
+        """How many items have no place yet."""
+        return sum(len(own) for own in self._waiting.values())
+
     def drop(self, account: str, item: T) -> None:
         """``item`` no longer waits; fine if it doesn't."""
         own = self._waiting.get(account)
@@ -71,6 +75,10 @@ class Turns:
 
     def __init__(self, places: int, each: int | None = None) -> None:
         self._queue: FairQueue[asyncio.Future[None]] = FairQueue(places, each)
+
+    def waiting(self) -> int:
+        """How many wait for a place."""
+        return self._queue.waiting()
 
     @asynccontextmanager
     async def of(self, account: str) -> AsyncIterator[None]:

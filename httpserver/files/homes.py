@@ -38,9 +38,9 @@ class Homes:
         self._clock = clock
         self._mount_good_until = -math.inf
         self.threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="files", initializer=drop_groups)
-        # Of whole trees, for good: ten million files take minutes, and must not hold up who wants a page of a folder.
         # One account's hundred archives or searches must not hold up who wants one page of a folder.
-        self._turns = {False: Turns(_THREADS), True: Turns(_REMOVALS)}
+        self.turns = {False: Turns(_THREADS), True: Turns(_REMOVALS)}
+        # Of whole trees, for good: ten million files take minutes, and must not hold up who wants a page of a folder.
         self.removals = ThreadPoolExecutor(_REMOVALS, thread_name_prefix="removals", initializer=drop_groups)
 
     def close(self) -> None:
@@ -83,7 +83,7 @@ class Homes:
             if state.ok:
                 self._mount_good_until = self._clock.monotonic() + _MOUNT_LOOK_S
         executor = self.removals if removes else None
-        async with self._turns[removes].of(owner.name):
+        async with self.turns[removes].of(owner.name):
             return await self.run(lambda: self.blocking(owner, work, make=True), executor)
 
     def blocking(self, owner: Account, work: Callable[[PersonalSpace], T], *, make: bool) -> T:
@@ -111,7 +111,7 @@ class Homes:
             with acting_as(owner.uid, owner.gid):
                 return work()
 
-        async with self._turns[False].of(owner.name):
+        async with self.turns[False].of(owner.name):
             return await self.run(working)
 
     async def run(self, work: Callable[[], T], executor: Executor | None = None) -> T:

@@ -426,7 +426,7 @@ async def test_large_removals_hold_nobody_up(rig: Rig, monkeypatch: pytest.Monke
     forever = {"recursive": "true", "permanent": "true"}
     removing = [asyncio.create_task(guy.delete(f"/files/big{number}", params=forever)) for number in range(10)]
     try:
-        await eventually(lambda: rig.parts.files._homes.removals._work_queue.qsize() >= 8, what="they wait in a row")
+        await eventually(lambda: rig.parts.files._homes.turns[True].waiting() >= 8, what="they wait in a row")
         assert len((await guy.get("/files/")).json()["entries"]) == 10
     finally:
         gate.set()

@@ -30,6 +30,7 @@ def test_one_place_is_kept_for_others() -> None:
         queue.put("ann", "ann")
     assert queue.take() == "ann"
     assert queue.take() is None
+    assert queue.waiting() == 4
     queue.put("bob", "bob")
     assert queue.take() == "bob"
 
