@@ -1,6 +1,6 @@
 """The whole HTTP API as an ordinary account, and all gRPC methods, with random and broken contents.
 
-HEADWAY_FUZZ_CALLS: how many HTTP calls (20,000). HEADWAY_FUZZ_EACH: how many messages for each method (300).
+HEADWAY_FUZZ_EACH: how many calls of each operation, and how many messages for each gRPC method (300).
 HEADWAY_FUZZ_SEED: of what is drawn. Nothing may answer 500 or INTERNAL, and every process must live on.
 """
 
@@ -19,33 +19,34 @@ from tests.support.cluster import Cluster, a_cluster, a_job, scripted_task
 from .fuzzing import http_calls, rpc_calls
 from .measure import Figure
 
-CALLS, EACH = 20_000, 300
+EACH = 300
 DOCUMENT = Path(__file__).resolve().parents[1] / "httpserver" / "openapi.json"
 
 
 def fuzz() -> Iterator[Figure]:
-    calls, each = int(os.environ.get("HEADWAY_FUZZ_CALLS", CALLS)), int(os.environ.get("HEADWAY_FUZZ_EACH", EACH))
+    each = int(os.environ.get("HEADWAY_FUZZ_EACH", EACH))
     seed = int(os.environ.get("HEADWAY_FUZZ_SEED", "1"))
     with tempfile.TemporaryDirectory(prefix="hwb") as folder, a_cluster(Path(folder)) as cluster:
-        over_http, over_rpc = findings(cluster, calls=calls, each=each, seed=seed)
+        calls, over_http, over_rpc = findings(cluster, each=each, seed=seed)
     for line in over_http + over_rpc:
         print(line, file=sys.stderr)
     yield Figure(f"fuzz: {calls} HTTP calls, findings", len(over_http), "", 0)
     yield Figure(f"fuzz: {each} messages for each gRPC method, findings", len(over_rpc), "", 0)
 
 
-def findings(cluster: Cluster, *, calls: int, each: int, seed: int) -> tuple[list[str], list[str]]:
-    """What went wrong over HTTP and over gRPC, one line each."""
+def findings(cluster: Cluster, *, each: int, seed: int) -> tuple[int, list[str], list[str]]:
+    """How many HTTP calls it were; what went wrong over HTTP and over gRPC, one line each."""
     chance = random.Random(seed)
     eve, root = cluster.user("eve"), cluster.client
     ids = [client.submit(a_job(scripted_task("a", run_s=600)))["id"] for client in (eve, root)]
     eve.make_folder("a")
-    known = ("eve", "admin", "a", "n1", "stdout", "latest", "files", "images", "true", "1", "5m", *ids)
+    known = {
+        "job": ids[0], "task": "a", "number": "latest", "stream": "stdout", "kind": "files", "name": "eve", "path": "a",
+    }  # fmt: skip
     document = json.loads(DOCUMENT.read_text("utf-8"))
-    drawn = http_calls.drawn(document, chance, known)
     # A token that lasts, since one of the calls signs out.
     lasting = eve.ask("POST", "/tokens", json={"name": "fuzz"})["token"]
-    over_http = http_calls.found(cluster.url, lasting, drawn, calls)
+    calls, over_http = http_calls.found(cluster.url, lasting, document, known, each=each, chosen=seed)
     token = (cluster.folder / "token").read_text().strip()
     over_rpc = []
     for service in ("httpserver", "job_manager", "resource_manager", "task_manager"):
@@ -57,4 +58,4 @@ def findings(cluster: Cluster, *, calls: int, each: int, seed: int) -> tuple[lis
             over_rpc.append(f"{name} ended with {process.returncode}")
         over_rpc += [f"{name}: {line}" for line in cluster.log(name).splitlines() if "rpc.crashed" in line]
         over_http += [f"{name}: {line}" for line in cluster.log(name).splitlines() if "http.failed" in line]
-    return over_http, over_rpc
+    return calls, over_http, over_rpc

@@ -297,6 +297,7 @@ def queue(reply: tm.GetQueueReply) -> s.Queue:
     return s.Queue(
         entries=[queue_entry(entry) for entry in reply.entries],
         total_waiting=reply.total_waiting,
+        total_matching=reply.total_matching,
         total_running=reply.total_running,
         policy=reply.policy,
         discipline=reply.discipline,

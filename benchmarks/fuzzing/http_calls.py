@@ -1,109 +1,121 @@
-"""Random calls of the whole HTTP API; what answers 500 or above is a finding."""
+"""Calls of the whole HTTP API that schemathesis draws from the OpenAPI document, some valid and some not.
+
+What answers 500 or above is a finding.
+"""
 
 from __future__ import annotations
 
-import json
+import contextlib
 import random
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Any
-from urllib.parse import quote
 
 import httpx
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis.errors import Unsatisfiable
+from schemathesis import Case, GenerationMode
+from schemathesis.core.result import Ok
+from schemathesis.schemas import APIOperation
 
-from .schema_values import SchemaValues
+schemathesis.serializer.alias(["application/offset+octet-stream", "application/x-tar"], "application/octet-stream")
 
-_METHODS = ("get", "put", "post", "patch", "delete", "head", "options")
 _WAIT_S = 2.0
+# Bodies that are no value of any schema.
+_BROKEN = (
+    b"",
+    b"{",
+    b"\x00" * 600,
+    b'{"a":"\xff"}',
+    b"[" * 2_000,
+    b'{"a":1e999}',
+    b"a: &a [*a]",
+    b"tasks: !!python/x 1",
+)
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One call as it is sent; ``target`` has the query in it."""
+def found(
+    url: str, token: str, document: Mapping[str, Any], known: Mapping[str, str], *, each: int, chosen: int
+) -> tuple[int, list[str]]:
+    """Sends about ``each`` calls of each operation; how many it were, and one line for each finding.
 
-    method: str
-    target: str
-    headers: Mapping[str, str]
-    content: bytes
-
-
-def drawn(document: Mapping[str, Any], chance: random.Random, known: tuple[str, ...]) -> Iterator[Call]:
-    """Calls without an end: each operation in turn."""
-    values = SchemaValues(document, chance, known)
-    operations = [
-        (method, path, operation)
-        for path, of_path in document["paths"].items()
-        for method, operation in of_path.items()
-        if method in _METHODS
-    ]
-    while True:
-        for method, path, operation in operations:
-            yield _call(values, chance, method.upper(), path, operation)
-
-
-def found(url: str, token: str, calls: Iterator[Call], count: int) -> list[str]:
-    """Sends so many; one line for each that was answered 500 or above, or not at all."""
-    findings = []
+    Args:
+        known: values of path parameters that lead to something.
+        chosen: a number from which all that is drawn follows.
+    """
+    sent, findings = 0, []
     headers = {"Authorization": f"Bearer {token}"}
-    with httpx.Client(base_url=url, headers=headers, timeout=_WAIT_S, trust_env=False) as client:
-        for _, call in zip(range(count), calls, strict=False):
-            said = _status(client, call)
-            if said != "":
-                findings.append(f"{call.method} {call.target[:300]} {call.content[:300]!r}: {said}")
-    return findings
+    schema = schemathesis.openapi.from_dict(dict(document))
+    with httpx.Client(timeout=_WAIT_S, trust_env=False) as client:
+
+        def send(case: Case[Any], content: bytes | None = None) -> None:
+            nonlocal sent
+            sent += 1
+            asked = case.as_transport_kwargs(base_url=url)
+            asked.pop("cookies", None)
+            data = asked.pop("data", None) if content is None else content
+            asked["headers"] = {**asked.get("headers", {}), **headers}
+            if isinstance(data, str | bytes):
+                asked.pop("json", None)
+                asked["content"] = data
+            said = _said(client, asked)
+            if said:
+                findings.append(f"{asked} {said}"[:900])
+
+        for one in schema.get_all_operations():
+            assert isinstance(one, Ok), one
+            operation = one.ok()
+            _draw(operation, known, each, chosen, send)
+            if operation.body:
+                for content in _BROKEN:
+                    example = operation.Case(path_parameters=_known_of(operation, known))
+                    example.headers["Content-Type"] = operation.get_request_payload_content_types()[0]
+                    send(example, content)
+    return sent, findings
 
 
-def _status(client: httpx.Client, call: Call) -> str:
+def _draw(
+    operation: APIOperation[Any, Any, Any, Any],
+    known: Mapping[str, str],
+    each: int,
+    chosen: int,
+    send: Callable[[Case[Any]], None],
+) -> None:
+    """Half of the calls are valid by the document, the other half not; half lead to what is there."""
+    there = _known_of(operation, known)
+    for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE):
+        for fixed in (None, there) if there else (None, None):
+            draws = settings(
+                max_examples=max(1, each // 4), database=None, deadline=None, phases=[Phase.generate],
+                suppress_health_check=list(HealthCheck),
+            )  # fmt: skip
+            strategy = operation.as_strategy(generation_mode=mode, path_parameters=fixed)
+
+            @seed(random.Random(f"{chosen} {operation.label} {mode}").getrandbits(64))
+            @draws
+            @given(strategy)
+            def drawn(case: Case[Any]) -> None:
+                send(case)
+
+            with contextlib.suppress(Unsatisfiable):  # an operation that takes nothing has no invalid call
+                drawn()
+
+
+def _known_of(operation: APIOperation[Any, Any, Any, Any], known: Mapping[str, str]) -> dict[str, str] | None:
+    names = [parameter.name for parameter in operation.path_parameters]
+    return {name: known.get(name, "a") for name in names} or None
+
+
+def _said(client: httpx.Client, asked: dict[str, Any]) -> str:
+    """What is wrong with the answer; empty: nothing is."""
     try:
         # Streams are opened and left: only how they begin is looked at.
-        with client.stream(call.method, call.target, headers=dict(call.headers), content=call.content) as answer:
-            return str(answer.status_code) if answer.status_code >= 500 else ""
+        with client.stream(**asked) as answer:
+            return f"was answered {answer.status_code}" if answer.status_code >= 500 else ""
     except httpx.ReadTimeout:
         # A followed log of a task that has written nothing is as silent.
-        return "" if "follow=" in call.target or call.method == "GET" else "no answer"
+        return "" if asked["method"] == "GET" else "was not answered"
     except (httpx.InvalidURL, httpx.LocalProtocolError, UnicodeEncodeError, ValueError):
         return ""  # the client itself refuses to send it
     except httpx.TransportError as error:
-        return f"{type(error).__name__}: {error}"
-
-
-def _call(values: SchemaValues, chance: random.Random, method: str, path: str, operation: Mapping[str, Any]) -> Call:
-    query, headers = [], {}
-    for parameter in operation.get("parameters", ()):
-        name, schema = parameter["name"], parameter.get("schema", {})
-        if parameter["in"] == "path":
-            path = path.replace("{" + name + "}", _quoted(_plain(values.value(schema))) or "x")
-        elif chance.random() < (0.95 if parameter.get("required") else 0.3):
-            drawn = values.value(schema)
-            for one in drawn if isinstance(drawn, list) else [drawn]:
-                if parameter["in"] == "query":
-                    query.append(f"{name}={_quoted(_plain(one))}")
-                else:
-                    headers[name] = "".join(c for c in _plain(one) if " " <= c < "\x7f").strip() or "x"
-    content = b""
-    bodies = operation.get("requestBody", {}).get("content", {})
-    if bodies:
-        media = chance.choice(list(bodies))
-        headers["Content-Type"] = media
-        content = _body(values, chance, bodies[media].get("schema", {}), media)
-    return Call(method, path + ("?" + "&".join(query) if query else ""), headers, content)
-
-
-def _body(values: SchemaValues, chance: random.Random, schema: Mapping[str, Any], media: str) -> bytes:
-    if "json" not in media:
-        return chance.choice((b"", b"\x00" * 600, chance.randbytes(200), b"a: &a [*a]", b"{", b"tasks: !!python/x 1"))
-    text = json.dumps(values.value(schema)).encode()
-    if chance.random() < 0.1:  # broken on its way
-        at = chance.randrange(len(text) + 1)
-        text = text[:at] + chance.randbytes(chance.randint(0, 3)) + text[at + 1 :]
-    return text
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return value if isinstance(value, str) else json.dumps(value)
-
-
-def _quoted(text: str) -> str:
-    return quote(text.encode("utf-8", "surrogatepass"), safe="")
+        return f"broke off: {type(error).__name__}: {error}"

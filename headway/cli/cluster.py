@@ -15,15 +15,17 @@ from .start_times import preview_command, promised, starts_about
 
 @click.group(invoke_without_command=True)
 @click.option("-n", "--limit", default=50, show_default=True, type=click.IntRange(1, 1000))
+@click.option("--mine", "owner", flag_value="me", help="Only your own tasks.")
+@click.option("--owner", help="Only this account's tasks.")
 @output_option
 @click.pass_context
-def queue(ctx: click.Context, limit: int, output: str) -> None:
+def queue(ctx: click.Context, limit: int, owner: str | None, output: str) -> None:
     """Show the waiting tasks in their order, and why each one waits.
 
     Admins can change the rules of that order.
     """
     if ctx.invoked_subcommand is None:
-        _show_queue(limit, output)
+        _show_queue(limit, owner or "", output)
     elif output != "table":
         raise click.UsageError(f"write -o {output} behind {ctx.invoked_subcommand}")
 
@@ -62,9 +64,9 @@ def _scheduling_lines(scheduling: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _show_queue(limit: int, output: str) -> None:
+def _show_queue(limit: int, owner: str, output: str) -> None:
     with client() as http:
-        answer = http.queue(limit=limit)
+        answer = http.queue(limit=limit, owner=owner)
     if output == "json":
         print_json(answer)
         return
@@ -72,6 +74,8 @@ def _show_queue(limit: int, output: str) -> None:
         f"{answer['total_waiting']} waiting, {answer['total_running']} running "
         f"(policy {answer['policy']}, discipline {answer['discipline']})"
     )
+    if owner:
+        click.echo(f"{answer['total_matching']} of the waiting are {'yours' if owner == 'me' else 'of ' + safe(owner)}")
     scheduling = answer["scheduling"]
     if any(scheduling[key] for key in ("policy_set_by", "discipline_set_by", "failure", "contradictions")):
         for line in _scheduling_lines(scheduling):

@@ -43,9 +43,10 @@ async def get_queue(
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     offset: Annotated[int, Query(ge=0, le=2**31 - 1)] = 0,
     job: Annotated[str, Query(max_length=64, description="only this job's tasks")] = "",
+    owner: Annotated[str, Query(max_length=64, description="only this account's tasks; `me`: one's own")] = "",
 ) -> s.Queue:
     """Waiting tasks in their order, each with its place, the terms of its priority and why it waits."""
-    return await parts.cluster.queue(account, limit=limit, offset=offset, job=job)
+    return await parts.cluster.queue(account, limit=limit, offset=offset, job=job, owner=owner)
 
 
 @router.patch("/queue", tags=["queue"])

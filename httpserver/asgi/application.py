@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
@@ -34,6 +34,7 @@ from ..api import (
     users,
 )
 from ..http import problems
+from ..http.query_names import refuse_unknown
 from ..parts import Parts
 from . import openapi
 from .request_guard import API, RequestGuard
@@ -70,7 +71,7 @@ def routes(parts: Parts | None) -> FastAPI:
         session, jobs, logs, cluster, files, trash, uploads, images, groups, datasets, code, events, users, registries,
         usage,
     ):  # fmt: skip
-        app.include_router(module.router, prefix=API)
+        app.include_router(module.router, prefix=API, dependencies=[Depends(refuse_unknown)])
     app.include_router(health.router)
     app.add_exception_handler(HeadwayError, _of_headway)
     app.add_exception_handler(HTTPException, _of_http)

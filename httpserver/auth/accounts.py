@@ -34,8 +34,8 @@ from .tokens import Kind, Tokens
 log = get_logger(__name__)
 
 FIRST_ADMIN = "admin"
-# Tasks and the image market use these names for something else than accounts.
-RESERVED_NAMES = frozenset({"root", "base", "nobody", "headway"})
+# Tasks, the image market and queries (`owner=me`) use these names for something else than accounts.
+RESERVED_NAMES = frozenset({"root", "base", "nobody", "headway", "me"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,12 +34,13 @@ class QueueAndNodes:
         self._jobs = jobs
         self._clock = clock
 
-    async def queue(self, account: Account, *, limit: int, offset: int, job: str) -> s.Queue:
-        """Waiting tasks in their order; ``job`` may be the start of an id."""
+    async def queue(self, account: Account, *, limit: int, offset: int, job: str, owner: str) -> s.Queue:
+        """Waiting tasks in their order; ``job`` may be the start of an id. ``owner`` `me`: who asks."""
         job_id = await self._jobs.resolve(job) if job else ""
-        reply = await self._services.tasks.call(
-            "GetQueue", tm.GetQueueRequest(limit=limit, offset=offset, job_id=job_id)
+        request = tm.GetQueueRequest(
+            limit=limit, offset=offset, job_id=job_id, owner=account.name if owner == "me" else owner
         )
+        reply = await self._services.tasks.call("GetQueue", request)
         found = wire.queue(reply)
         entries = [
             entry

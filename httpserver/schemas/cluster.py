@@ -54,6 +54,7 @@ class Scheduling(ApiResponse):
 class Queue(ApiResponse):
     entries: list[QueueEntry]
     total_waiting: int
+    total_matching: int = Field(description="of the waiting tasks, those of the job and owner that were asked for")
     total_running: int
     policy: str
     discipline: str

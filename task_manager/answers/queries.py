@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator, Collection, Iterable
 
 from headway.errors import InvalidInput, NotFound
@@ -25,6 +26,7 @@ from .queue_entries import QueueEntries
 
 _PAGE = 500  # attempts in one part of a list: well under 1 MB
 _MOST_ENTRIES = 1_000
+_LOOKED_AT_ONCE = 5_000  # so many are looked through in a few milliseconds
 _AT_ONCE = 100  # so many entries take a few milliseconds; then other calls get their turn
 
 
@@ -65,9 +67,14 @@ class QueueQueries:
         limit = min(request.limit or 100, _MOST_ENTRIES)
         async with self._engine.consistent_state() as state:
             job_id = JobId(request.job_id)
-            page = (
-                _named(state, job_id, request.tasks) if request.tasks else _page(state, request.offset, limit, job_id)
-            )
+            if request.tasks:
+                page = _named(state, job_id, request.tasks)
+                matching = len(page)
+            elif request.owner:
+                page, matching = await _page_of_owner(state, request.owner, request.offset, limit, job_id)
+            else:
+                page = _page(state, request.offset, limit, job_id)
+                matching = state.waiting_count_of_job(job_id) if job_id else state.waiting_count
             asked = self._entries(state)
             entries: list[task_manager_pb2.QueueEntry] = []
             for start in range(0, len(page), _AT_ONCE):
@@ -80,6 +87,7 @@ class QueueQueries:
                 policy=state.policy.name,
                 discipline=self._engine.settings.discipline.value,
                 scheduling=scheduling_view.scheduling(state, self._engine.scheduling_choice),
+                total_matching=matching,
             )
 
     async def scheduling(self) -> task_manager_pb2.Scheduling:
@@ -179,9 +187,27 @@ def _page(state: EngineState, offset: int, limit: int, job_id: JobId) -> list[tu
     ids = state.queue.page_of_job(job_id, offset, limit) if job_id else state.queue.page(offset, limit)
     if len(ids) < limit:
         waiting = state.queue.count_of_job(job_id) if job_id else len(state.queue)
-        held = [task_id for task_id in state.held if task_id.job_id == job_id] if job_id else list(state.held)
+        held = [task_id for task_id in state.held if not job_id or task_id.job_id == job_id]
         skipped = max(0, offset - waiting)
         ids += held[skipped : skipped + limit - len(ids)]
     first = None if job_id else offset + 1
     tasks = [state.tasks[task_id] for task_id in ids]
     return [(task, None if first is None or task.held else first + number) for number, task in enumerate(tasks)]
+
+
+async def _page_of_owner(
+    state: EngineState, owner: str, offset: int, limit: int, job_id: JobId
+) -> tuple[list[tuple[Task, int | None]], int]:
+    """A page of one account's waiting tasks, each with its position among all, and how many there are."""
+    page: list[tuple[Task, int | None]] = []
+    found = 0
+    for position, task_id in enumerate(itertools.chain(state.queue.in_order(), state.held), start=1):
+        if position % _LOOKED_AT_ONCE == 0:
+            await asyncio.sleep(0)
+        task = state.tasks[task_id]
+        if task.owner != owner or (job_id and task_id.job_id != job_id):
+            continue
+        if offset <= found < offset + limit:
+            page.append((task, None if task.held else position))
+        found += 1
+    return page, found

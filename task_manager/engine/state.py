@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from headway.ids import AttemptId, NodeId, TaskId
+from headway.ids import AttemptId, JobId, NodeId, TaskId
 
 from ..clocks import ClockReading
 from ..limits import AdmissionLimits
@@ -312,6 +312,10 @@ class EngineState:
     def waiting_count(self) -> int:
         """How many tasks wait, with those on hold."""
         return len(self.queue) + len(self.held)
+
+    def waiting_count_of_job(self, job_id: JobId) -> int:
+        """How many tasks of this job wait, with those on hold."""
+        return self.queue.count_of_job(job_id) + sum(task_id.job_id == job_id for task_id in self.held)
 
     @property
     def gpus(self) -> int:

@@ -117,14 +117,19 @@ class FakeAttempts(FakeTaskManager):
 
     async def GetQueue(self, request: tm.GetQueueRequest, context: Any) -> tm.GetQueueReply:
         self._away()
-        mine = [entry for entry in self.entries if request.job_id in ("", entry.task.job_id)]
+        mine = [
+            entry
+            for entry in self.entries
+            if request.job_id in ("", entry.task.job_id) and request.owner in ("", entry.owner)
+        ]
         page = mine[request.offset : request.offset + (request.limit or 100)]
         if request.tasks:
             self.named.append(set(request.tasks))
             await self._hang(context)
             page = [entry for entry in mine if entry.task.name in request.tasks]
         return tm.GetQueueReply(
-            entries=page, total_waiting=len(mine), policy="aging_sjf", discipline="conservative",
+            entries=page, total_waiting=len(self.entries), total_matching=len(mine), policy="aging_sjf",
+            discipline="conservative",
             scheduling=self.scheduling,
         )  # fmt: skip
 

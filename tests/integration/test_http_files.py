@@ -200,8 +200,9 @@ async def test_one_reaches_ones_own_space_only_and_admins_any(rig: Rig, ann: htt
     await ann.put("/files/diary", content=b"dear")
     bob = await rig.client("bob")
     root = await rig.client("boss", admin=True)
-    for method, path in (("GET", ""), ("GET", "diary"), ("PUT", "diary"), ("DELETE", "diary"), ("POST", "d?op=mkdir")):
-        answer = await bob.request(method, f"/files/{path}", params={"account": "ann", "op": "mkdir"})
+    for method, path in (("GET", ""), ("GET", "diary"), ("PUT", "diary"), ("DELETE", "diary"), ("POST", "d")):
+        params = {"account": "ann", **({"op": "mkdir"} if method == "POST" else {})}
+        answer = await bob.request(method, f"/files/{path}", params=params)
         assert answer.status_code == 403, (method, path)
     assert (await bob.get("/files/diary")).status_code == 404
     assert (await root.get("/files/diary", params={"account": "ann"})).content == b"dear"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import httpx
 
 from tests.integration.http_rig import Rig, a_rig
+from tests.support.waiting import eventually
 
 SECRET = "kept-by-ann"
 JSON = {"Content-Type": "application/json"}
@@ -116,7 +118,7 @@ async def test_no_link_leads_into_the_space_of_another(tmp_path: Path) -> None:
         before, tried, wrong = tree(hers), 0, []
         for name, make in made.items():
             for method, path, options in calls(name):
-                _lay_out(his, name, make)
+                await lay_out(his, name, make)
                 answer = await send(bob, method, path, options)
                 tried += 1
                 if SECRET.encode() in answer.content or answer.status_code >= 500:
@@ -129,17 +131,23 @@ async def test_no_link_leads_into_the_space_of_another(tmp_path: Path) -> None:
         assert await _published(rig, bob, his, made) == []
 
 
-def _lay_out(home: Path, name: str, make: Callable[[Path], None]) -> None:
-    """The link as it was, whatever the last call has made of it."""
+async def lay_out(home: Path, name: str, make: Callable[[Path], None]) -> None:
+    """The link as it was, whatever the last call has made of it; an upload may still be at it."""
     (home / "real").mkdir(exist_ok=True)
     (home / "own").write_text("own")
-    for path, target in ((home / "real" / "out", "../../ann/folder"), (home / name, "")):
-        if path.is_dir() and not path.is_symlink():
-            for below in sorted(path.rglob("*"), reverse=True):
-                below.rmdir() if below.is_dir() and not below.is_symlink() else below.unlink()
-            path.rmdir()
-        path.unlink(missing_ok=True)
-        path.symlink_to(target) if target else make(path)
+    for path, again in ((home / "real" / "out", point_at("../../ann/folder")), (home / name, make)):
+
+        def laid_out(path: Path = path, again: Callable[[Path], None] = again) -> bool:
+            try:
+                if path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path)
+                path.unlink(missing_ok=True)
+                again(path)
+            except OSError:
+                return False
+            return True
+
+        await eventually(laid_out)
 
 
 async def _published(rig: Rig, bob: httpx.AsyncClient, his: Path, made: dict[str, Callable[[Path], None]]) -> list[str]:
@@ -149,7 +157,7 @@ async def _published(rig: Rig, bob: httpx.AsyncClient, his: Path, made: dict[str
         folder = his / f"folder-{number}"
         folder.mkdir()
         make(folder / "link")
-        _lay_out(his, name, make)
+        await lay_out(his, name, make)
         for path in (folder.name, os.fsencode(name).decode("utf-8", "replace")):
             answer = await bob.post("/datasets", json={"name": "stolen", "version": "1", "path": path})
             if answer.status_code not in (404, 422):

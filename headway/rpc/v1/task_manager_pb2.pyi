@@ -437,32 +437,36 @@ class QueueEntry(_message.Message):
     def __init__(self, task: _Optional[_Union[_common_pb2.Task, _Mapping]] = ..., owner: _Optional[str] = ..., job_name: _Optional[str] = ..., position: _Optional[int] = ..., resources: _Optional[_Union[_common_pb2.Resources, _Mapping]] = ..., timeout_s: _Optional[float] = ..., submitted_at: _Optional[float] = ..., priority: _Optional[_Union[_common_pb2.Priority, str]] = ..., terms: _Optional[_Mapping[str, float]] = ..., estimated_start: _Optional[float] = ..., promised_start: _Optional[float] = ..., reasons: _Optional[_Iterable[_Union[_common_pb2.WaitReason, _Mapping]]] = ..., held: _Optional[bool] = ..., attempt: _Optional[int] = ..., state: _Optional[str] = ..., estimate_rough: _Optional[bool] = ...) -> None: ...
 
 class GetQueueRequest(_message.Message):
-    __slots__ = ("limit", "offset", "job_id", "tasks")
+    __slots__ = ("limit", "offset", "job_id", "tasks", "owner")
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
     limit: int
     offset: int
     job_id: str
     tasks: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, limit: _Optional[int] = ..., offset: _Optional[int] = ..., job_id: _Optional[str] = ..., tasks: _Optional[_Iterable[str]] = ...) -> None: ...
+    owner: str
+    def __init__(self, limit: _Optional[int] = ..., offset: _Optional[int] = ..., job_id: _Optional[str] = ..., tasks: _Optional[_Iterable[str]] = ..., owner: _Optional[str] = ...) -> None: ...
 
 class GetQueueReply(_message.Message):
-    __slots__ = ("entries", "total_waiting", "total_running", "policy", "discipline", "scheduling")
+    __slots__ = ("entries", "total_waiting", "total_running", "policy", "discipline", "scheduling", "total_matching")
     ENTRIES_FIELD_NUMBER: _ClassVar[int]
     TOTAL_WAITING_FIELD_NUMBER: _ClassVar[int]
     TOTAL_RUNNING_FIELD_NUMBER: _ClassVar[int]
     POLICY_FIELD_NUMBER: _ClassVar[int]
     DISCIPLINE_FIELD_NUMBER: _ClassVar[int]
     SCHEDULING_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_MATCHING_FIELD_NUMBER: _ClassVar[int]
     entries: _containers.RepeatedCompositeFieldContainer[QueueEntry]
     total_waiting: int
     total_running: int
     policy: str
     discipline: str
     scheduling: Scheduling
-    def __init__(self, entries: _Optional[_Iterable[_Union[QueueEntry, _Mapping]]] = ..., total_waiting: _Optional[int] = ..., total_running: _Optional[int] = ..., policy: _Optional[str] = ..., discipline: _Optional[str] = ..., scheduling: _Optional[_Union[Scheduling, _Mapping]] = ...) -> None: ...
+    total_matching: int
+    def __init__(self, entries: _Optional[_Iterable[_Union[QueueEntry, _Mapping]]] = ..., total_waiting: _Optional[int] = ..., total_running: _Optional[int] = ..., policy: _Optional[str] = ..., discipline: _Optional[str] = ..., scheduling: _Optional[_Union[Scheduling, _Mapping]] = ..., total_matching: _Optional[int] = ...) -> None: ...
 
 class Scheduling(_message.Message):
     __slots__ = ("policy", "discipline", "configured_policy", "configured_discipline", "policy_set_by", "policy_set_at", "discipline_set_by", "discipline_set_at", "failure", "contradictions")

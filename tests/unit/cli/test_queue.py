@@ -32,6 +32,7 @@ class Server:
     def __init__(self) -> None:
         self.scheduling: dict[str, Any] = dict(SET)
         self.wanted: dict[str, str] = {}
+        self.asked: dict[str, Any] = {}
         self.decided: dict[str, Any] = {"decisions": [PASS], "next_before": 7, "kept_days": 7}
 
     def set_scheduling(self, wanted: dict[str, str]) -> dict[str, Any]:
@@ -39,8 +40,10 @@ class Server:
         return self.scheduling
 
     def queue(self, **params: Any) -> dict[str, Any]:
+        self.asked = params
         return {
-            "entries": [], "total_waiting": 0, "total_running": 0, "policy": "log_aging", "discipline": "easy",
+            "entries": [], "total_waiting": 5, "total_matching": 3, "total_running": 0,
+            "policy": "log_aging", "discipline": "easy",
             "scheduling": self.scheduling,
         }  # fmt: skip
 
@@ -77,6 +80,19 @@ def test_a_policy_is_set_and_the_answer_says_what_acts(server: Server) -> None:
     assert "configured: aging_sjf)" in said
     assert "discipline easy (as configured)" in said
     assert CliRunner().invoke(cli, ["queue", "set"]).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "owner", "told"),
+    [
+        ([], "", "5 waiting, 0 running"),
+        (["--mine"], "me", "3 of the waiting are yours"),
+        (["--owner", "bea"], "bea", "3 of the waiting are of bea"),
+    ],
+)
+def test_the_queue_of_one_account(server: Server, options: list[str], owner: str, told: str) -> None:
+    assert told in run("queue", *options)
+    assert server.asked["owner"] == owner
 
 
 def test_the_queue_tells_who_set_its_order_and_what_fails(server: Server) -> None:

@@ -28,13 +28,13 @@ export async function readQueue(ask: Ask, reach: number): Promise<Queue> {
   }
 }
 
-/** `whole`: null for the page at `offset` alone; else how far to read. */
-export function useQueue({ offset, whole }: { offset: number; whole: number | null }): UseQueryResult<Queue> {
+/** `owner`: an account; empty: everybody's tasks. `whole`: null for the page at `offset` alone; else how far to read. */
+export function useQueue({ owner, offset, whole }: { owner: string; offset: number; whole: number | null }): UseQueryResult<Queue> {
   const client = useQueryClient();
   const asking =
     (signal: AbortSignal): Ask =>
     async (limit, from) => {
-      const part = (await body(api.GET("/api/v1/queue", { params: { query: { limit, offset: from } }, signal }))) as Queue;
+      const part = (await body(api.GET("/api/v1/queue", { params: { query: { limit, offset: from, owner } }, signal }))) as Queue;
       learnNames(
         client,
         part.entries.map((entry) => [entry.job_id, entry.job_name]),
@@ -42,7 +42,7 @@ export function useQueue({ offset, whole }: { offset: number; whole: number | nu
       return part;
     };
   const page = useQuery({
-    queryKey: [...keys.queue, offset],
+    queryKey: [...keys.queue, owner, offset],
     enabled: whole === null,
     queryFn: ({ signal }) => asking(signal)(PAGE, offset),
     placeholderData: keepPreviousData,
@@ -50,7 +50,7 @@ export function useQueue({ offset, whole }: { offset: number; whole: number | nu
   });
   // Not with each event: it is many times a page.
   const all = useQuery({
-    queryKey: [...keys.wholeQueue, whole],
+    queryKey: [...keys.wholeQueue, owner, whole],
     enabled: whole !== null,
     queryFn: ({ signal }) => readQueue(asking(signal), whole ?? 0),
     placeholderData: keepPreviousData,

@@ -7,22 +7,11 @@ interface Waiting {
   readonly owner: string;
 }
 
-export interface Filter {
-  /** An account; empty: everybody's. */
-  readonly owner: string;
-  /** Part of an owner's, a job's or a task's name, or of an id. */
-  readonly text: string;
-}
-
-export const filters = ({ owner, text }: Filter): boolean => owner !== "" || text.trim() !== "";
-
-export function found<T extends Waiting>(entries: readonly T[], { owner, text }: Filter): T[] {
+/** Those that have `text` in an owner's, a job's or a task's name, or in an id. */
+export function found<T extends Waiting>(entries: readonly T[], text: string): T[] {
   const part = text.trim().toLowerCase();
-  return entries.filter(
-    (entry) =>
-      (owner === "" || entry.owner === owner) &&
-      (part === "" ||
-        [entry.owner, `${entry.job_name} / ${entry.task}`, `${entry.job_id}/${entry.task}`].some((text) => text.toLowerCase().includes(part))),
+  return entries.filter((entry) =>
+    [entry.owner, `${entry.job_name} / ${entry.task}`, `${entry.job_id}/${entry.task}`].some((text) => text.toLowerCase().includes(part)),
   );
 }
 

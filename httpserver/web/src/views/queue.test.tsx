@@ -29,12 +29,13 @@ const entry = (n: number): Entry =>
 
 beforeEach(() => {
   asked = [];
-  vi.spyOn(api, "GET").mockImplementation((async (_: string, { params }: { params: { query: { limit: number; offset: number } } }) => {
-    const { limit, offset } = params.query;
-    asked.push(`${offset}+${limit}`);
-    const entries = Array.from({ length: Math.max(0, Math.min(limit, waiting - offset)) }, (_, i) => entry(offset + i));
+  vi.spyOn(api, "GET").mockImplementation((async (_: string, { params }: { params: { query: { limit: number; offset: number; owner: string } } }) => {
+    const { limit, offset, owner } = params.query;
+    asked.push(`${offset}+${limit}${owner}`);
+    const matching = owner === "" ? waiting : Math.min(waiting, 150);
+    const entries = Array.from({ length: Math.max(0, Math.min(limit, matching - offset)) }, (_, i) => entry(offset + i));
     const scheduling = { policy: "fifo", discipline: "easy", failure: "", contradictions: [], policy_set_by: null, discipline_set_by: null };
-    return { data: { entries, total_waiting: waiting, total_running: 1, scheduling } };
+    return { data: { entries, total_waiting: waiting, total_matching: matching, total_running: 1, scheduling } };
   }) as never);
 });
 
@@ -82,6 +83,19 @@ it("a search goes as far as is said, and further when asked to", async () => {
   await until(() => expect(tasks()).toEqual(["needle / t6000"]));
   expect(document.body.textContent).toContain("1 waiting task matches.");
   expect(document.body.textContent).not.toContain("Search further");
+});
+
+it("one's own tasks come from the server, page by page, however long the queue is", async () => {
+  waiting = 50_000;
+  await open();
+  await act(async () => (document.querySelector("input[type=checkbox]") as HTMLInputElement).click());
+  await until(() => expect(pages()).toBe("1 to 100 of 150"));
+  expect(document.body.textContent).toContain("50000 waiting, 1 running. 150 waiting tasks match.");
+  await press(button("Last"));
+  await until(() => expect(tasks()).toHaveLength(50));
+  expect(asked).toEqual(["0+100", "0+100anna", "100+100anna"]);
+  await search("t1");
+  await until(() => expect(asked.at(-1)).toBe("0+1000anna"));
 });
 
 it("of many reasons the first ones are shown, the others on demand", async () => {

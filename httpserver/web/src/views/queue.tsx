@@ -5,7 +5,7 @@ import { PAGE, REACH, useQueue } from "../api/queue";
 import { Empty, Failure, useNow, useTitle } from "../components/basics";
 import { QueueTable } from "../components/queue-table";
 import { SchedulingPanel } from "../components/scheduling";
-import { filters, found, lastOffset } from "../domain/queue";
+import { found, lastOffset } from "../domain/queue";
 
 export function QueueView({ user }: { user: User }) {
   useTitle("Queue");
@@ -13,13 +13,12 @@ export function QueueView({ user }: { user: User }) {
   const [text, setText] = useState("");
   const [reach, setReach] = useState(REACH);
   const [wanted, setWanted] = useState(0);
-  const filter = { owner: mine ? user.name : "", text };
-  const looking = filters(filter);
-  const queue = useQueue({ offset: wanted, whole: looking ? reach : null });
+  const searching = text.trim() !== "";
+  const queue = useQueue({ owner: mine ? user.name : "", offset: wanted, whole: searching ? reach : null });
   const now = useNow(1000);
 
-  const matching = looking ? found(queue.data?.entries ?? [], filter) : null;
-  const count = matching?.length ?? queue.data?.total_waiting ?? 0;
+  const matching = searching ? found(queue.data?.entries ?? [], text) : null;
+  const count = matching?.length ?? queue.data?.total_matching ?? 0;
   // The queue may have become shorter than where the reader was.
   const offset = Math.min(wanted, lastOffset(count, PAGE));
   const settled = queue.isSuccess && !queue.isPlaceholderData;
@@ -29,10 +28,10 @@ export function QueueView({ user }: { user: User }) {
 
   if (queue.isPending) return <p>Loading …</p>;
   if (queue.isError) return <Failure error={queue.error} again={() => void queue.refetch()} />;
-  const { entries, total_waiting, total_running, scheduling } = queue.data;
+  const { entries, total_waiting, total_matching, total_running, scheduling } = queue.data;
   const shown = matching === null ? entries : matching.slice(offset, offset + PAGE);
   const rough = shown.some((e) => e.estimate_rough && e.estimated_start_at !== null);
-  const further = matching !== null && settled && reach < total_waiting;
+  const further = matching !== null && settled && reach < total_matching;
   return (
     <>
       <div className="title-row">
@@ -63,17 +62,17 @@ export function QueueView({ user }: { user: User }) {
       </div>
       <p className="facts" role="status">
         {total_waiting} waiting, {total_running} running.
-        {matching !== null && ` ${count} waiting ${count === 1 ? "task matches" : "tasks match"}.`}
+        {(mine || searching) && ` ${count} waiting ${count === 1 ? "task matches" : "tasks match"}.`}
       </p>
       <SchedulingPanel scheduling={scheduling} waiting={total_waiting} admin={user.admin} now={now} />
       {shown.length > 0 && <QueueTable entries={shown} now={now} />}
       {count === 0 && total_waiting === 0 && <Empty>No task waits. A new task starts at once if a machine has enough free CPUs, memory and GPUs.</Empty>}
-      {count === 0 && total_waiting > 0 && settled && <Empty>{text.trim() === "" ? "No task of yours waits." : "No waiting task matches."}</Empty>}
+      {count === 0 && total_waiting > 0 && settled && <Empty>{!searching ? "No task of yours waits." : "No waiting task matches."}</Empty>}
       {rough && <p className="note">~ marks a rough estimate: no machine is reserved for this task yet.</p>}
       {count > PAGE && <Pages offset={offset} count={count} onOffset={setWanted} />}
       {further && (
         <p className="note">
-          Only the first {reach} tasks of the queue were searched.{" "}
+          Only the first {reach} tasks {mine ? "of yours" : "of the queue"} were searched.{" "}
           <button className="small" onClick={() => setReach(reach + REACH)}>
             Search further
           </button>

@@ -43,6 +43,33 @@ async def test_a_page_of_a_job_has_its_tasks_alone_with_their_positions_in_the_w
         assert [position for *_, position in await page(rig)] == [1, 2, 3, 4, 5, 6, 7, 0]
 
 
+async def test_a_page_of_an_account_has_its_tasks_alone_with_their_positions_in_the_whole_queue(
+    tmp_path: Path, clock: FakeClock
+) -> None:
+    async with a_task_manager(tmp_path, clock) as rig:
+        for number in range(4):
+            await rig.enqueue(a_task(f"a{number}", job=ANNS, timeout=100 + 2 * number))
+            await rig.enqueue(a_task(f"b{number}", job=BOBS, timeout=101 + 2 * number, owner="bob"))
+        await rig.enqueue(a_task("c", job="j0000000000000003", timeout=200, owner="bob"))
+        await rig.engine.submit(TaskCommands((HoldTask(a_task("b1", job=BOBS).id, 1, 0),)))
+        bobs = [("2", "b0", 2), ("2", "b2", 5), ("2", "b3", 7), ("3", "c", 8), ("2", "b1", 0)]
+        assert await page(rig, owner="bob") == bobs
+        for size in (1, 2, 3):
+            parts = [await page(rig, owner="bob", offset=offset, limit=size) for offset in range(0, 6, size)]
+            assert [entry for part in parts for entry in part] == bobs
+        assert await page(rig, owner="bob", job_id=BOBS) == [one for one in bobs if one[0] == "2"]
+        assert await page(rig, owner="bob", job_id=ANNS) == await page(rig, owner="nobody") == []
+        matching = {
+            (owner, job): (await rig.queries.queue(pb.GetQueueRequest(owner=owner, job_id=job, limit=1))).total_matching
+            for owner in ("", "bob", "ann", "nobody")
+            for job in ("", BOBS)
+        }
+        assert matching == {
+            ("", ""): 9, ("", BOBS): 4, ("bob", ""): 5, ("bob", BOBS): 4, ("ann", ""): 4, ("ann", BOBS): 0,
+            ("nobody", ""): 0, ("nobody", BOBS): 0,
+        }  # fmt: skip
+
+
 async def test_named_tasks_of_a_job_are_told_with_their_positions(tmp_path: Path, clock: FakeClock) -> None:
     async with a_task_manager(tmp_path, clock) as rig:
         for number in range(4):

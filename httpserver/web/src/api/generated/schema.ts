@@ -3307,6 +3307,11 @@ export interface components {
             entries: components["schemas"]["QueueEntry"][];
             /** Total Waiting */
             total_waiting: number;
+            /**
+             * Total Matching
+             * @description of the waiting tasks, those of the job and owner that were asked for
+             */
+            total_matching: number;
             /** Total Running */
             total_running: number;
             /** Policy */
@@ -5316,6 +5321,8 @@ export interface operations {
                 offset?: number;
                 /** @description only this job's tasks */
                 job?: string;
+                /** @description only this account's tasks; `me`: one's own */
+                owner?: string;
             };
             header?: never;
             path?: never;

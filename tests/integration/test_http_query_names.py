@@ -1,0 +1,75 @@
+"""Query parameters that a route does not have are refused, with the one that was meant."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+import httpserver.app
+from tests.integration.http_rig import a_rig
+
+DOCUMENT = json.loads(Path(httpserver.app.__file__).with_name("openapi.json").read_text("utf-8"))
+METHODS = ("get", "put", "post", "patch", "delete")
+
+
+async def test_every_route_refuses_what_it_does_not_know(tmp_path: Path) -> None:
+    async with a_rig(tmp_path) as rig:
+        ann = await rig.client("ann", admin=True)
+        taken, tried = [], 0
+        for template, operations in DOCUMENT["paths"].items():
+            if not template.startswith("/api/v1/"):
+                continue
+            path = template.removeprefix("/api/v1").replace("{", "x").replace("}", "")
+            for method in METHODS:
+                if method not in operations or (template, method) == ("/api/v1/session", "delete"):
+                    continue
+                answer = await ann.request(method, path, params={"no_such_thing": "1"})
+                tried += 1
+                if answer.status_code != 400 or "`no_such_thing`" not in answer.json()["detail"]:
+                    taken.append(f"{method} {path}: {answer.status_code}")
+        assert taken == []
+        assert tried > 60
+
+
+@pytest.mark.parametrize(
+    ("query", "sentence"),
+    [
+        ("ownr=ann", "There is no query parameter `ownr` here; did you mean `owner`?"),
+        ("Owner=ann", "There is no query parameter `Owner` here; did you mean `owner`?"),
+        ("=1", "There is no query parameter `` here; there are `job`, `limit`, `offset`, `owner`."),
+        ("limit=5&page=2", "There is no query parameter `page` here; there are `job`, `limit`, `offset`, `owner`."),
+        (
+            "job_id=j&offst=1",
+            "There is no query parameter `job_id` here; there are `job`, `limit`, `offset`, `owner`. "
+            "There is no query parameter `offst` here; did you mean `offset`?",
+        ),
+    ],
+)
+async def test_the_nearest_known_one_is_named(tmp_path: Path, query: str, sentence: str) -> None:
+    async with a_rig(tmp_path) as rig:
+        answer = await (await rig.client("ann")).get(f"/queue?{query}")
+        assert (answer.status_code, answer.json()["detail"]) == (400, sentence)
+
+
+async def test_odd_names_and_many_of_them_get_a_short_answer(tmp_path: Path) -> None:
+    async with a_rig(tmp_path) as rig:
+        ann = await rig.client("ann")
+        names = ["%ff", "%00", "a" * 500, quote("käse"), *(f"n{number}" for number in range(200))]
+        answer = await ann.get("/queue?" + "&".join(f"{name}=1" for name in names))
+        assert answer.status_code == 400
+        assert len(answer.json()["errors"]) == 10
+        assert len(answer.content) < 4_000
+        answer = await ann.get("/me?x=1")
+        assert answer.json()["detail"] == "There is no query parameter `x` here: this address takes none."
+
+
+async def test_known_ones_still_pass(tmp_path: Path) -> None:
+    async with a_rig(tmp_path) as rig:
+        ann = await rig.client("ann")
+        assert (await ann.get("/queue?limit=5&owner=me")).status_code == 200
+        assert (await ann.get("/jobs?state=RUNNING&state=FAILED&owner=me")).status_code == 200
+        # Probes of load balancers add what they like.
+        assert (await ann.get(f"{rig.url}/healthz?probe=1")).status_code == 200
