@@ -13,7 +13,7 @@ from headway.model.retention import DAY_S, AgeLimit, EndedJob
 from .tables import TASK_MANAGER, action, job, job_graph, outbox, removal, task, task_spec
 
 # When a removed job is looked at again, for what a Worker or a queue brought late.
-_LOOKS_AFTER_S = (DAY_S, 13 * DAY_S)
+_LOOKS_AFTER_S = (600.0, DAY_S, 13 * DAY_S)
 _ROWS_HERE = len(_LOOKS_AFTER_S) + 1
 _TASKS_AT_ONCE = 500
 

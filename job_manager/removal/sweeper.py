@@ -3,7 +3,7 @@
 A job is marked as being removed in one transaction. From then on it does not show, and can't be retried. This mark is
 all that a removal needs: whatever is killed meanwhile, the next start goes on. The others are asked again and again
 until they have nothing of the job any more. Only then its rows go. A Worker that was cut off may bring a log
-late. So a removed job is looked at again after a day and after two weeks.
+late. So a removed job is looked at again: after ten minutes, a day and two weeks.
 """
 
 from __future__ import annotations
