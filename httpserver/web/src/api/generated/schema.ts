@@ -4108,7 +4108,7 @@ export interface components {
             booked_used: number | null;
             /**
              * Key
-             * @description account, group (empty: accounts in none), day as 2026-11-01 (UTC), job id or node id
+             * @description account, group (empty: accounts in none), day as 2026-11-01 (UTC), job id (empty: jobs that are no longer kept) or node id
              */
             key: string;
             /**
