@@ -48,6 +48,8 @@ def mark(conn: Connection, job_ids: Iterable[str], now: float) -> None:
     ]
     if rows:
         conn.execute(insert(removal), rows)
+        # Its key may be used again: an answer with the id of a job that nobody sees would help nobody.
+        conn.execute(update(job).where(job.c.id.in_([row["job_id"] for row in rows])).values(request_id=None))
 
 
 def due(conn: Connection, now: float, limit: int, most_tasks: int) -> list[Removal]:

@@ -63,6 +63,9 @@ class JobTransaction:
     def remove(self, job_ids: Sequence[str]) -> None:
         """These ended jobs are to be removed. From now on they do not show, and nothing else happens to them."""
         removal_store.mark(self.conn, job_ids, self.now)
+        for job_id in job_ids:
+            if (live := self.touched.get(job_id)) is not None:
+                live.record.request_id = None  # as in its row, which may be saved once more
         self.removed += job_ids
 
     def admit(self, owner: str, more: int) -> None:

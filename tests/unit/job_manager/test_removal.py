@@ -169,6 +169,16 @@ async def test_the_same_request_may_come_again(rig: JobManagerRig) -> None:
         await rig.jobs.act(job_id, "", "delete", request_id="another")
 
 
+async def test_the_key_of_a_deleted_job_makes_another_one(rig: JobManagerRig) -> None:
+    first = (await rig.submit({"a": ""}, "key")).job_id
+    await rig.jobs.act(first, "", "cancel")
+    await rig.jobs.report([rig.event(first, "a", TaskEventKind.CANCELLED)])
+    assert (await rig.submit({"a": ""}, "key")).already_known
+    await rig.jobs.act(first, "", "delete")
+    second = await rig.submit({"a": ""}, "key")
+    assert (second.already_known, await shown(rig)) == (False, [second.job_id])
+
+
 async def test_a_job_retried_between_choice_and_mark_is_left_alone(rig: JobManagerRig) -> None:
     job_id = await ended(rig)
     (chosen,) = await rig.db.read(lambda conn: removal_store.ended_after(conn, removal_store.FIRST, 10))
