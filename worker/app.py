@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Collection, Coroutine
 from importlib.metadata import PackageNotFoundError, version
+from ipaddress import IPv4Network
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,8 @@ from .machine.conditions import Conditions
 from .machine.disk_watch import DiskWatch
 from .machine.engine_watch import EngineWatch
 from .machine.mount import MountWatch
+from .network.guard import Guard, GuardSettings, NetworkGuard, NoGuard
+from .network.rules import Reach
 from .node.heartbeat import Heartbeat
 from .node.registration import Registration
 from .node.status import OfferedResources, SimulatedGpus, StatusReader
@@ -161,6 +164,7 @@ async def build(
         ),
         on_engine_trouble=engine.suspect,
     )
+    guard = _network_guard(config, runtime, conditions, clock)
     controller = TaskController(context, lambda: conditions.now, keep_ended_s=settings.keep_ended_s)
     disk_usage = AttemptDiskUsage(attempts_dir, runtime, mounted, controller.using_resources)
     service.on_stop(disk_usage.close)
@@ -244,6 +248,7 @@ async def build(
         await images.open()
         await mounted.look()
         await engine.look()
+        await guard.look()
         await disks.look()
         await controller.adopt()
 
@@ -259,7 +264,15 @@ async def build(
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(reports.wait_until_delivered(), 2.0)
 
+    async def leave_networks() -> None:
+        # While a task runs its rules stay.
+        with contextlib.suppress(HeadwayError):
+            if not await runtime.list():
+                await guard.leave()
+
     service.on_stop(runtime.close)
+    service.on_stop(guard.close)
+    service.on_stop(leave_networks)
     service.on_stop(controller.close)
     service.on_start(start)
     service.on_refuse(lambda: conditions.set("stopping", f"{node_id} is stopping."))
@@ -273,6 +286,7 @@ async def build(
         "heartbeat": heartbeat.run,
         "images": images.run,
         "mount": mounted.run,
+        "network": guard.run,
         "prefetch": prefetch.run,
         "registration": registration.run,
         "reports": reports.run,
@@ -314,6 +328,37 @@ def _runtime(config: HeadwayConfig, attempts_dir: Path, clock: Clock) -> Runtime
     from .runtime.docker import DockerRuntime
 
     return DockerRuntime.from_config(config, attempts_dir)
+
+
+def _network_guard(config: HeadwayConfig, runtime: Runtime, conditions: Conditions, clock: Clock) -> Guard:
+    if isinstance(runtime, ScriptedRuntime):
+        return NoGuard()
+    from .runtime.docker import DockerRuntime
+
+    if not isinstance(runtime, DockerRuntime):
+        return NoGuard()
+    settings, peers = config.worker, config.peers
+    networks = runtime.networks
+    services = (peers.http_server, peers.job_manager, peers.task_manager, peers.resource_manager, settings.address)
+    guard = NetworkGuard(
+        GuardSettings(
+            node=settings.node_id,
+            identity=networks.identity.short,
+            job_range=IPv4Network(settings.network_job_range),
+            mode=settings.network_rules,
+            allowed=tuple(map(Reach.of, settings.network_allow)),
+            private=settings.network_private,
+            services=services,
+        ),
+        engine_url=networks.engine.url,
+        read=networks.all,
+        sweep=runtime.sweep_networks,
+        unknown=networks.unknown,
+        tell=lambda word, sentence, blocks: conditions.set(word, sentence, blocks_work=blocks),
+        clock=clock,
+    )
+    networks.refusal = guard.refusal
+    return guard
 
 
 def _gpus(config: HeadwayConfig, runtime: Runtime) -> Gpus:

@@ -10,6 +10,7 @@ from typing import ClassVar, Protocol
 
 from headway.errors import HeadwayError, Unavailable
 from headway.ids import AttemptId
+from headway.jobfile import Network
 from headway.model.gpu_readings import GpuReadings
 from headway.model.reasons import EndWord
 
@@ -139,7 +140,7 @@ class StartOrder:
     cpus_centi: int
     memory_bytes: int
     shm_bytes: int
-    network: bool  # outgoing connections
+    network: Network
     gpu_uuids: tuple[str, ...] = ()  # empty: the container must see none (NVIDIA_VISIBLE_DEVICES=void in its env)
     home: Path | None = None  # on this machine; bound read-write at /root/nfs
     datasets: Mapping[str, Path] = field(default_factory=dict)  # name to folder; bound read-only at /root/datasets/NAME

@@ -21,8 +21,11 @@ from .sections import (
     TaskManagerSection,
     WorkerSection,
 )
+from .values import NEVER_REACHED, PRIVATE, split_address, split_reach
 
 __all__ = [
+    "NEVER_REACHED",
+    "PRIVATE",
     "ClusterSection",
     "HeadwayConfig",
     "HttpServerSection",
@@ -37,4 +40,6 @@ __all__ = [
     "default_path",
     "default_state",
     "load",
+    "split_address",
+    "split_reach",
 ]

@@ -16,10 +16,12 @@ from .values import (
     Days,
     FilePath,
     Host,
+    JobRange,
     MaxTimeout,
     Network,
     NodeName,
     OptionalAddress,
+    Reach,
     RegistryHost,
     Seconds,
     SecondsOrZero,
@@ -336,6 +338,24 @@ class WorkerSection(Section):
         "those first that were not used for longest; nothing is fetched ahead above it",
     )
     image_disk_low: float = Field(default=0.70, gt=0, le=1, description="until less than this share is in use")
+    network_rules: Literal["required", "wanted", "off"] = Field(
+        default="required",
+        description="firewall rules that keep tasks away from each other and from this machine (docs/networks.md). "
+        "required: a machine where they can't be set takes no work; wanted: it takes work and says so; off: none are "
+        "set",
+    )
+    network_private: bool = Field(
+        default=False, description="whether tasks reach private addresses, such as other machines of the site"
+    )
+    network_allow: tuple[Reach, ...] = Field(
+        default=(),
+        description="what tasks reach besides, such as a licence server: `10.1.2.3:27000`, `10.4.0.0/16`. Addresses of "
+        "this machine need their port",
+    )
+    network_job_range: JobRange = Field(
+        default="10.213.0.0/16",
+        description="private addresses for the networks of jobs with `network: job`; this machine must not use them",
+    )
     pids_limit: int = Field(default=4_096, ge=16, description="processes and threads in one container")
     pull_limit_s: Seconds = Field(default=1_500.0, description="longest fetch of an image")
     engine_timeout_s: Seconds = Field(

@@ -17,6 +17,17 @@ _WIDEST = {4: 16, 6: 48}  # networks of proxies
 _MOST = 2**63 - 1
 _LONGEST_S = 100 * MAX_DURATION_S
 _NODE = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
+_WIDEST_REACH = 8  # of networks that are named for tasks
+_NARROWEST = 22  # for the networks of jobs
+NEVER_REACHED = tuple(
+    ipaddress.IPv4Network(text) for text in ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "240.0.0.0/4")
+)
+"""This machine itself, link-local addresses (metadata services among them), multicast and what nobody has."""
+PRIVATE = tuple(
+    ipaddress.IPv4Network(text)
+    for text in ("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.0.0.0/24", "192.168.0.0/16", "198.18.0.0/15")
+)
+"""Addresses of machines inside."""
 _REGISTRY = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9.-]*|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?")
 
 
@@ -142,6 +153,50 @@ def _network(text: str) -> str:
     return str(network)
 
 
+def split_reach(text: str) -> tuple[ipaddress.IPv4Network, int | None]:
+    """`ADDRESS`, `NETWORK`, `ADDRESS:PORT` or `NETWORK:PORT` in two: what tasks may reach.
+
+    Raises:
+        ValueError: it has another form, or names what tasks never reach.
+    """
+    place, colon, port = text.partition(":")
+    try:
+        network = ipaddress.IPv4Network(place, strict=True)
+    except ValueError:
+        raise ValueError(
+            f"must be IPv4 addresses or networks, with a port if any (10.1.2.3:27000, 10.4.0.0/16), not {text!r}: a "
+            "name may mean another address tomorrow, so write the address that it has"
+        ) from None
+    if colon and not (port.isascii() and port.isdecimal() and 0 < int(port) <= 65_535):
+        raise ValueError(f"must have a port from 1 to 65535 behind the colon, not {text!r}")
+    if network.prefixlen < _WIDEST_REACH:
+        raise ValueError(f"must name networks of /{_WIDEST_REACH} or smaller, not {text!r}")
+    if any(network.overlaps(never) for never in NEVER_REACHED):
+        raise ValueError(
+            f"must not name loopback, link-local or multicast addresses, not {text!r}: no task reaches them"
+        )
+    return network, int(port) if colon else None
+
+
+def _reach(text: str) -> str:
+    split_reach(text)
+    return text
+
+
+def _job_range(text: str) -> str:
+    try:
+        network = ipaddress.IPv4Network(text, strict=True)
+    except ValueError:
+        raise ValueError(f"must be an IPv4 network such as 10.213.0.0/16, and not {text!r}") from None
+    if not _WIDEST_REACH <= network.prefixlen <= _NARROWEST:
+        raise ValueError(
+            f"must be a network of /{_WIDEST_REACH} to /{_NARROWEST}, and not {text!r}: each job gets a part"
+        )
+    if not any(network.subnet_of(private) for private in PRIVATE):
+        raise ValueError(f"must be a network of private addresses such as 10.213.0.0/16, and not {text!r}")
+    return text
+
+
 def _registry_host(text: str) -> str:
     if not _REGISTRY.fullmatch(text):
         raise ValueError(f"must be hosts of registries, with the port if any (docker.io, 10.0.0.7:5000), not {text!r}")
@@ -200,6 +255,8 @@ Address = Annotated[str, AfterValidator(_address)]
 OptionalAddress = Annotated[str, AfterValidator(_optional_address)]
 Host = Annotated[str, AfterValidator(_host)]
 Network = Annotated[str, AfterValidator(_network)]
+Reach = Annotated[str, AfterValidator(_reach)]
+JobRange = Annotated[str, AfterValidator(_job_range)]
 RegistryHost = Annotated[str, AfterValidator(_registry_host)]
 NodeName = Annotated[str, AfterValidator(_node_name)]
 FilePath = Annotated[str, AfterValidator(_absolute)]

@@ -252,12 +252,12 @@ class TaskSpec:
         default=Network.OUTGOING,
         metadata=row(
             "network",
-            "`outgoing`, or `none`",
+            "`outgoing`: the world, but no other task. `job`: besides, the tasks of this job with `job` on the same "
+            "machine, by their names. `none`: nothing",
             Network,
             read=fields.choice(Network),
             write=str,
-            wire="network",
-            wire_true=Network.OUTGOING,
+            form=Form(label="Network", place=7, start=Network.OUTGOING),
         ),
     )
     output_path: str | None = field(  # relative to the personal space, normalised

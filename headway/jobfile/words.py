@@ -45,7 +45,10 @@ class RunAs(StrEnum):
 
 
 class Network(StrEnum):
+    """OUTGOING: the world, but no other task. JOB: besides, the tasks of the same job on the same machine."""
+
     OUTGOING = "outgoing"
+    JOB = "job"
     NONE = "none"
 
 

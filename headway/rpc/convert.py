@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from .. import errors, fingerprint
 from ..errors import InvalidInput
 from ..ids import AttemptId, JobId, TaskId
-from ..jobfile.spec import RESOURCES, TASK, Need, NeedOn, Priority, ResourceSpec, TaskSpec
+from ..jobfile.spec import RESOURCES, TASK, Need, NeedOn, Network, Priority, ResourceSpec, TaskSpec
 from ..model.reasons import EndReason, EndWord, WaitReason, WaitWord
 from .columns import columns
 from .v1 import common_pb2 as pb
@@ -116,6 +116,7 @@ def task_spec(message: pb.TaskSpec) -> TaskSpec:
         needs=needs(message.needs),
         env=tuple((e.name, e.value) for e in message.env),
         resources=resources(message.resources),
+        network=_network(message),
         **values,
     )
 
@@ -126,6 +127,8 @@ def task_spec_to_pb(spec: TaskSpec, image_digest: str = "") -> pb.TaskSpec:
         env=[pb.EnvVar(name=k, value=v) for k, v in spec.env],
         resources=resources_to_pb(spec.resources),
         image_digest=image_digest,
+        network=spec.network is not Network.NONE,
+        job_network=spec.network is Network.JOB,
         **_TASK.to_wire(spec),
     )
     if isinstance(spec.command, str):
@@ -133,6 +136,12 @@ def task_spec_to_pb(spec: TaskSpec, image_digest: str = "") -> pb.TaskSpec:
     else:
         message.argv.words.extend(spec.command)
     return message
+
+
+def _network(message: pb.TaskSpec) -> Network:
+    if message.job_network:
+        return Network.JOB
+    return Network.OUTGOING if message.network else Network.NONE
 
 
 def kind_of(message: pb.TaskSpec) -> bytes:

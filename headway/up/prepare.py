@@ -92,9 +92,9 @@ def _prepare_locked(state: Path, wishes: UpOptions, lock_fd: int) -> PreparedCon
         checks.services_agree(loaded)
         if config.httpserver.port:
             checks.port_is_free(config.httpserver.bind, config.httpserver.port)
-        moved = _free_ports(config)
-        if moved:
-            text = with_keys(text, moved)
+        changes = {**_free_ports(config), **_of_later_versions(config)}
+        if changes:
+            text = with_keys(text, changes)
             _write(draft, text)
             config = load(draft).config
         used = state / "mount-used"
@@ -184,6 +184,7 @@ def _first_config(state: Path, wishes: UpOptions) -> str:
             "[worker]",
             'runtime = "docker"',
             "local_images = true",
+            'network_rules = "wanted"',
             "",
             "[log]",
             'file = "logs/{service}.log"',
@@ -205,6 +206,13 @@ def _changes(state: Path, wishes: UpOptions) -> dict[str, Any]:
         changes["worker.runtime"] = wishes.runtime
         changes["cluster.simulated"] = wishes.runtime == "scripted"
     return changes
+
+
+def _of_later_versions(config: HeadwayConfig) -> dict[str, str]:
+    """What a first start writes today, and a folder of an older version lacks."""
+    if "network_rules" in config.worker.model_fields_set:
+        return {}
+    return {"worker.network_rules": "wanted"}
 
 
 def _free_ports(config: HeadwayConfig) -> dict[str, str]:

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from headway.clock import SystemClock
 from headway.ids import AttemptId
+from headway.jobfile import Network
 from tests.support.images import BUSYBOX
 from worker.box import LaunchSpec
 from worker.launcher.build import build
@@ -122,7 +123,7 @@ class ScriptedSubject:
             cpus_centi=10,
             memory_bytes=64 << 20,
             shm_bytes=1 << 20,
-            network=False,
+            network=Network.NONE,
         )
 
     def nudged(self, attempt: AttemptId) -> asyncio.Event:
@@ -186,7 +187,7 @@ class DockerSubject:
             cpus_centi=50,
             memory_bytes=64 << 20,
             shm_bytes=1 << 20,
-            network=False,
+            network=Network.NONE,
         )
 
     def nudged(self, attempt: AttemptId) -> asyncio.Event:

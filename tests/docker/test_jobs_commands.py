@@ -181,6 +181,16 @@ def test_the_network_can_be_off(jobs: Jobs) -> None:
     assert b"eth0" in jobs.prints("ls /sys/class/net")
 
 
+def test_without_a_network_the_tasks_own_host_name_resolves(jobs: Jobs) -> None:
+    assert (
+        jobs.prints(
+            'ping -c 1 "$(hostname)" >/dev/null 2>&1 || grep -q "127.0.0.1.*$(hostname)" /etc/hosts && echo ok',
+            network="none",
+        )
+        == b"ok\n"
+    )
+
+
 def test_files_belong_to_the_account(jobs: Jobs) -> None:
     """STO-01: they belonged to a user that did not exist outside."""
     script = (

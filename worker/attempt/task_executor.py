@@ -204,7 +204,7 @@ class TaskExecutor:
             cpus_centi=spec.resources.cpus_centi,
             memory_bytes=spec.resources.memory_bytes,
             shm_bytes=spec.resources.shm_bytes,
-            network=spec.network.value == "outgoing",
+            network=spec.network,
             gpu_uuids=launch.gpu_uuids,
             home=home,
             datasets={

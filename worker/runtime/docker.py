@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import datetime
+from ipaddress import IPv4Network
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -24,7 +25,7 @@ from headway.ids import AttemptId
 from headway.logs import get_logger
 from headway.model.reasons import EndWord
 
-from ..box import BoxStanding
+from ..box import Box, BoxStanding
 from ..launcher import launcher_path
 from ..model import WantedImage, attempt_of_folder
 from ..ports import (
@@ -49,6 +50,7 @@ from .docker_errors import engine_in_trouble, is_left_over, start_refusal, text_
 from .docker_events import EngineEvents
 from .docker_gpus import GpuProbe
 from .docker_images import DockerImages
+from .docker_networks import NoNetwork, TaskNetworks
 from .docker_options import WorkerIdentity, container_config, container_name, folder_of
 from .docker_outages import EngineOutages
 
@@ -87,11 +89,13 @@ class DockerRuntime(BoxedRuntime):
         launcher: Path,
         local_images: bool = True,
         pids_limit: int = 4_096,
+        job_range: str = "10.213.0.0/16",
     ) -> None:
         super().__init__(attempts_dir, launcher)
         self._engine = engine
         self._identity = identity
         self._pids_limit = pids_limit
+        self.networks = TaskNetworks(engine, identity, IPv4Network(job_range))
         self._images = DockerImages(engine, node=identity.node, local=local_images)
         self._gpu_probe = GpuProbe(engine, identity.node)
         self._folders = EngineFolders(engine)
@@ -115,6 +119,7 @@ class DockerRuntime(BoxedRuntime):
             launcher=launcher_path(),
             local_images=settings.local_images,
             pids_limit=settings.pids_limit,
+            job_range=settings.network_job_range,
         )
 
     # -- opening and closing ----------------------------------------------------------------------
@@ -192,11 +197,10 @@ class DockerRuntime(BoxedRuntime):
                 elsewhere=isinstance(error, OSError),
             ) from error
         self._known_attempts.add(attempt)
-        config = container_config(order, box, self._identity, pids_limit=self._pids_limit)
         cancelled = False
 
         def start(api: APIClient) -> ContainerFacts:
-            return self._create_and_start(api, order, config, lambda: cancelled)
+            return self._create_and_start(api, order, box, lambda: cancelled)
 
         await self._starts.take()
         try:
@@ -250,35 +254,58 @@ class DockerRuntime(BoxedRuntime):
         await self._one_by_one(attempt, remove)
         self._known_attempts.discard(attempt)
         self.unwatch(attempt)
+        if self.networks.left(attempt):
+            with contextlib.suppress(EngineUnavailable):  # then a later sweep does it
+                await self.sweep_networks()
 
     async def list(self) -> Mapping[AttemptId, ContainerFacts]:
         filters = {"label": self._identity.filters()}
         found = await self._engine_call(lambda api: api.containers(all=True, filters=filters))
         out: dict[AttemptId, ContainerFacts] = {}
+        ours: dict[AttemptId, Mapping[str, Any]] = {}
         for entry in found:
             attempt = self._attempt_of((entry.get("Names") or [""])[0], entry.get("Labels"))
             if attempt is not None:
                 state = _STATES.get(entry.get("State", ""), ContainerState.RUNNING)
                 out[attempt] = ContainerFacts(state, id=entry["Id"], image_id=entry.get("ImageID", ""))
+                ours[attempt] = entry
+        self.networks.seen(ours)
         return out
+
+    # -- networks ---------------------------------------------------------------------------------
+
+    async def sweep_networks(self) -> None:
+        """Remove the networks of jobs of which nothing is left here. Raises EngineUnavailable."""
+
+        def sweep(api: APIClient) -> None:
+            self.networks.sweep(api, lambda: {attempt.task.job_id for attempt in list(self._known_attempts)})
+
+        await self._engine_call(sweep)
 
     # -- in the engine's threads --------------------------------------------------------------------
 
     def _create_and_start(
-        self, api: APIClient, order: StartOrder, config: dict[str, Any], cancelled: Callable[[], bool]
+        self, api: APIClient, order: StartOrder, box: Box, cancelled: Callable[[], bool]
     ) -> ContainerFacts:
         attempt, container = order.attempt, ""
         try:
+            address, network = self.networks.of(api, order)
+            config = container_config(
+                order, box, self._identity, pids_limit=self._pids_limit, address=address, network=network
+            )
             container, before = self._create(api, order, config)
             if before is not None:
                 return before
             if cancelled():
                 raise EngineUnavailable("The start was cancelled.")
             api.start(container)
-        except APIError as error:
+        except (APIError, NoNetwork) as error:
             # The box decides: an engine that was killed while it started a container knows nothing of its processes.
             if self._judge(attempt) in _BEGUN:
                 return ContainerFacts(ContainerState.RUNNING, id=container, image_id=order.image.id)
+            if isinstance(error, NoNetwork):
+                self._refuse(api, attempt, error)
+                raise
             if engine_in_trouble(error) or is_left_over(error):
                 if is_left_over(error):
                     self._clean_up(api, attempt)

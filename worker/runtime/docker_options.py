@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from headway.jobfile import Network
+
 from ..box import CONTAINER_ATTEMPT_DIR, CONTAINER_BOX_DIR, CONTAINER_LAUNCHER, Box
 from ..container_paths import CODE_DIR, DATASETS_DIR, NFS_DIR
+from ..network.addresses import identity_of
 from ..ports import StartOrder
 
 _LABEL = "headway."
@@ -31,6 +35,11 @@ class WorkerIdentity:
     cluster: str
     node: str
     folder: str
+
+    @property
+    def short(self) -> str:
+        """Eight hex digits that stand for it in names and hardware addresses."""
+        return identity_of(self.cluster, self.node, self.folder)
 
     def labels(self) -> dict[str, str]:
         """Labels that all containers of this Worker have."""
@@ -59,10 +68,16 @@ def folder_of(name: str, labels: dict[str, str] | None, identity: WorkerIdentity
     return folder if folder and name.removeprefix("/") == container_name(identity.cluster, folder) else None
 
 
-def container_config(order: StartOrder, box: Box, identity: WorkerIdentity, *, pids_limit: int) -> dict[str, Any]:
-    """The body of the engine's call `create`."""
+def container_config(
+    order: StartOrder, box: Box, identity: WorkerIdentity, *, pids_limit: int, address: str = "", network: str = ""
+) -> dict[str, Any]:
+    """The body of the engine's call `create`.
+
+    ``address`` is the container's hardware address, by which the firewall rules know it. ``network`` is the engine's
+    network of the job.
+    """
     gpus = ",".join(order.gpu_uuids)
-    return {
+    config: dict[str, Any] = {
         # By content id, so a tag that moves now changes nothing.
         "Image": order.image.id,
         "Entrypoint": [CONTAINER_LAUNCHER],
@@ -72,11 +87,26 @@ def container_config(order: StartOrder, box: Box, identity: WorkerIdentity, *, p
         # The program's environment is in the spec. This one is for GPU runtimes, and replaces the image's.
         "Env": [f"NVIDIA_VISIBLE_DEVICES={gpus or 'void'}"],
         "StopSignal": "SIGTERM",
+        "Hostname": _host_name(order),
         # The image's health check would run as root, beside the launcher.
         "Healthcheck": {"Test": ["NONE"]},
         "Labels": _labels(order, identity),
         "HostConfig": _host_config(order, box, pids_limit),
     }
+    if order.network is not Network.NONE:
+        mode = config["HostConfig"]["NetworkMode"] = network or "bridge"
+        endpoint: dict[str, Any] = {"MacAddress": address}
+        if network:
+            endpoint["Aliases"] = [order.attempt.task.name]
+        # In two places: older engines read the first one, newer ones the second.
+        config["MacAddress"] = address
+        config["NetworkingConfig"] = {"EndpointsConfig": {mode: endpoint}}
+    return config
+
+
+def _host_name(order: StartOrder) -> str:
+    """As long as those that engines give, and known before the container is made."""
+    return hashlib.sha256(order.attempt.folder.encode()).hexdigest()[:12]
 
 
 def _labels(order: StartOrder, identity: WorkerIdentity) -> dict[str, str]:
@@ -106,7 +136,7 @@ def _host_config(order: StartOrder, box: Box, pids_limit: int) -> dict[str, Any]
         # When the machine itself runs out of memory, a task goes before the services.
         "OomScoreAdj": _OOM_SCORE,
         "Mounts": _mounts(order, box),
-        "NetworkMode": "bridge" if order.network else "none",
+        "NetworkMode": "none",
         "LogConfig": {"Type": "none"},
         "Privileged": False,
         "CapDrop": ["ALL"],
@@ -116,6 +146,9 @@ def _host_config(order: StartOrder, box: Box, pids_limit: int) -> dict[str, Any]
         "AutoRemove": False,
         "Init": False,
     }
+    if order.network is Network.NONE:
+        # Without a network the engine writes only localhost into /etc/hosts.
+        host["ExtraHosts"] = [f"{_host_name(order)}:127.0.0.1"]
     if order.gpu_uuids:
         host["DeviceRequests"] = [device_request(order.gpu_uuids)]
     return host

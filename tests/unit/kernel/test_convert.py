@@ -40,7 +40,7 @@ FULL = TaskSpec(
     log_limit_bytes=5,
     log_limit_action=LogLimitAction.KILL,
 )
-BASH = TaskSpec(name="s", image="i", command="", timeout_s=1.0, shell=Shell.BASH)
+BASH = TaskSpec(name="s", image="i", command="", timeout_s=1.0, shell=Shell.BASH, network=Network.JOB)
 
 
 @pytest.mark.parametrize("spec", [PLAIN, FULL, BASH], ids=lambda s: s.name)

@@ -79,6 +79,17 @@ def test_a_second_start_keeps_what_a_person_wrote(state: Path, opened: list[Prep
     assert not second.first
 
 
+def test_a_folder_of_an_older_version_goes_on_without_firewall_rules(state: Path, opened: list[PreparedConfig]) -> None:
+    """Where the rules can't be set, its node would take no work from one day to the next."""
+    first = make(state, opened)
+    assert first.config.worker.network_rules == "wanted"
+    text = first.config_path.read_text("utf-8")
+    first.config_path.write_text(text.replace('network_rules = "wanted"\n', ""), "utf-8")
+    assert again(state, opened).config.worker.network_rules == "wanted"
+    first.config_path.write_text(text.replace('"wanted"', '"required"'), "utf-8")
+    assert again(state, opened).config.worker.network_rules == "required"
+
+
 def test_options_are_remembered(state: Path, opened: list[PreparedConfig]) -> None:
     make(state, opened, runtime="scripted", simulated_gpus=4)
     config = again(state, opened).config

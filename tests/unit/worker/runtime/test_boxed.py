@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from headway.ids import AttemptId
+from headway.jobfile import Network
 from tests.support.waiting import eventually
 from tests.unit.worker.builders import an_attempt
 from worker import box as boxes
@@ -35,7 +36,7 @@ def an_order(lease: int | None = None) -> StartOrder:
         cpus_centi=1,
         memory_bytes=1,
         shm_bytes=1,
-        network=False,
+        network=Network.NONE,
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from headway.jobfile import Network
 from tests.support.worker_rig import an_attempt
 from worker.box import Box, LaunchSpec
 from worker.ports import LocalImage, StartOrder
@@ -29,7 +30,7 @@ def an_order(**fields: Any) -> StartOrder:
         cpus_centi=50,
         memory_bytes=64 << 20,
         shm_bytes=32 << 20,
-        network=False,
+        network=Network.NONE,
         home=Path("/mnt/homes/ann"),
     )
     return replace(order, **fields)
@@ -68,6 +69,33 @@ def test_nothing_is_ever_privileged(drop_caps: bool) -> None:
     assert host["CapDrop"] == ["ALL"]
     assert not {"SYS_ADMIN", "SYS_PTRACE", "NET_ADMIN", "NET_RAW", "MKNOD", "SYS_MODULE"} & set(host["CapAdd"])
     assert host["SecurityOpt"] == ["no-new-privileges"]
+
+
+def test_without_a_network_the_own_host_name_resolves() -> None:
+    without, outgoing = config(), config(network=Network.OUTGOING)
+    assert without["HostConfig"]["ExtraHosts"] == [f"{without['Hostname']}:127.0.0.1"]
+    assert "ExtraHosts" not in outgoing["HostConfig"]
+    assert outgoing["Hostname"]
+
+
+def test_a_container_has_the_workers_hardware_address_where_old_and_new_engines_read_it() -> None:
+    order = an_order(network=Network.OUTGOING)
+    made = container_config(order, BOX, ME, pids_limit=99, address="0a:01:02:03:04:05")
+    assert made["HostConfig"]["NetworkMode"] == "bridge"
+    assert made["MacAddress"] == "0a:01:02:03:04:05"
+    assert made["NetworkingConfig"]["EndpointsConfig"] == {"bridge": {"MacAddress": "0a:01:02:03:04:05"}}
+    without = config()
+    assert without["HostConfig"]["NetworkMode"] == "none"
+    assert "MacAddress" not in without
+    assert "NetworkingConfig" not in without
+
+
+def test_in_the_network_of_its_job_a_container_has_its_tasks_name() -> None:
+    order = an_order(network=Network.JOB)
+    made = container_config(order, BOX, ME, pids_limit=99, address="0e:01:02:03:04:05", network="of-the-job")
+    assert made["HostConfig"]["NetworkMode"] == "of-the-job"
+    endpoint = made["NetworkingConfig"]["EndpointsConfig"]["of-the-job"]
+    assert endpoint == {"MacAddress": "0e:01:02:03:04:05", "Aliases": [order.attempt.task.name]}
 
 
 def test_only_known_folders_are_mounted() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from headway.errors import InvalidInput
+from headway.jobfile import Network
 from headway.model.reasons import EndWord
 from tests.support.clock import FakeClock
 from tests.unit.worker.builders import an_attempt
@@ -107,7 +108,7 @@ class World:
             cpus_centi=100,
             memory_bytes=1,
             shm_bytes=1,
-            network=True,
+            network=Network.OUTGOING,
         )
 
 

@@ -2586,10 +2586,10 @@ export interface components {
             user?: "account" | "image";
             /**
              * Network
-             * @description `outgoing`, or `none`; default: `outgoing`
+             * @description `outgoing`: the world, but no other task. `job`: besides, the tasks of this job with `job` on the same machine, by their names. `none`: nothing; default: `outgoing`
              * @enum {string}
              */
-            network?: "outgoing" | "none";
+            network?: "outgoing" | "job" | "none";
             /**
              * Output Path
              * @description a folder of your personal space where stdout and stderr are also put; relative, without `..`; default: none
@@ -2719,10 +2719,10 @@ export interface components {
             user?: "account" | "image";
             /**
              * Network
-             * @description `outgoing`, or `none`; default: `outgoing`
+             * @description `outgoing`: the world, but no other task. `job`: besides, the tasks of this job with `job` on the same machine, by their names. `none`: nothing; default: `outgoing`
              * @enum {string}
              */
-            network?: "outgoing" | "none";
+            network?: "outgoing" | "job" | "none";
             /**
              * Output Path
              * @description a folder of your personal space where stdout and stderr are also put; relative, without `..`; default: none

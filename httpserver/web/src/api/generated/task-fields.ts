@@ -33,4 +33,5 @@ export const INPUTS = [
   {"key": "memory", "under": "resources", "kind": "text", "mode": "", "choices": [], "label": "Memory", "hint": "4GiB", "placeholder": "", "start": "2GiB", "width": 8, "required": false, "always": true, "exact": false},
   {"key": "gpus", "under": "resources", "kind": "number", "mode": "numeric", "choices": [], "label": "GPUs", "hint": "", "placeholder": "", "start": "0", "width": 4, "required": false, "always": true, "exact": false},
   {"key": "working_dir", "under": "", "kind": "text", "mode": "", "choices": [], "label": "Working folder", "hint": "the image's if empty", "placeholder": "/root/nfs", "start": "", "width": null, "required": false, "always": false, "exact": true},
+  {"key": "network", "under": "", "kind": "choice", "mode": "", "choices": ["outgoing", "job", "none"], "label": "Network", "hint": "", "placeholder": "", "start": "outgoing", "width": null, "required": false, "always": false, "exact": false},
 ] as const satisfies readonly TaskInput[];

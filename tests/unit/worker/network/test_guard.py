@@ -1,0 +1,182 @@
+"""When the rules are set, when work is refused, and what the node says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from ipaddress import IPv4Network
+from typing import Any
+
+import pytest
+
+from tests.support.clock import FakeClock
+from worker.network import guard as module
+from worker.network.firewall import Firewall
+from worker.network.guard import RANGE, RULES, UNKNOWN, EngineNetwork, GuardSettings, NetworkGuard, Unknown
+from worker.network.namespace import NetworkNamespace
+from worker.network.rules import RuleSet
+from worker.ports import EngineUnavailable
+
+BRIDGE = EngineNetwork("bridge", bridge="docker0", subnets=(IPv4Network("172.17.0.0/16"),), default=True)
+MACVLAN = EngineNetwork("lan", driver="macvlan", subnets=(IPv4Network("10.1.0.0/16"),))
+
+
+class PretendFirewall(Firewall):
+    def __init__(self) -> None:
+        super().__init__()
+        self.why = ""
+        self.rules: RuleSet | None = None
+        self.removed = 0
+
+    def hold(self, where: NetworkNamespace, rules: RuleSet) -> str:
+        self.rules = None if self.why else rules
+        return self.why
+
+    def remove(self, where: NetworkNamespace, identity: str) -> None:
+        self.rules = None
+        self.removed += 1
+
+
+class Bench:
+    """A guard with a pretended engine and firewall."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.networks: Sequence[EngineNetwork] | None = [BRIDGE, MACVLAN]
+        self.firewall = PretendFirewall()
+        self.said: dict[str, tuple[str, bool]] = {}
+        self.swept = 0
+        self.unknown = Unknown()
+        self.guard = NetworkGuard(
+            GuardSettings("n1", "abcdef01", **{"job_range": IPv4Network("10.213.0.0/16"), **settings}),
+            engine_url="tcp://pretended",
+            read=self._read,
+            sweep=self._sweep,
+            unknown=lambda: self.unknown,
+            tell=lambda word, sentence, blocks: self.said.__setitem__(word, (sentence, blocks)),
+            clock=FakeClock(),
+            firewall=self.firewall,
+        )
+
+    async def _read(self) -> Sequence[EngineNetwork]:
+        if self.networks is None:
+            raise EngineUnavailable("gone")
+        return self.networks
+
+    async def _sweep(self) -> None:
+        self.swept += 1
+
+
+@pytest.fixture(autouse=True)
+def docker0_is_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "has_interface", lambda dev, name: name == "docker0")
+
+
+async def test_nothing_starts_before_the_rules_are_there() -> None:
+    bench = Bench()
+    assert bench.guard.refusal()
+    bench.networks = None
+    assert not await bench.guard.look()
+    assert bench.guard.refusal(), "the engine has not answered yet"
+    bench.networks = [BRIDGE]
+    assert await bench.guard.look()
+    assert bench.guard.refusal() == ""
+    assert bench.firewall.rules is not None
+
+
+async def test_rules_that_cant_be_had_block_work_and_are_told() -> None:
+    bench = Bench()
+    assert await bench.guard.look()
+    bench.firewall.why = "nft is not installed"
+    assert not await bench.guard.look()
+    sentence, blocks = bench.said[RULES]
+    assert "can't be set on n1: nft is not installed. An admin can" in sentence
+    assert blocks
+    assert bench.guard.refusal() == sentence
+    bench.firewall.why = ""
+    assert await bench.guard.look()
+    assert bench.said[RULES] == ("", True)
+
+
+async def test_an_admin_may_do_without_but_the_node_says_so() -> None:
+    bench = Bench(mode="wanted")
+    assert bench.guard.refusal() == ""
+    bench.firewall.why = "nft is not installed"
+    await bench.guard.look()
+    sentence, blocks = bench.said[RULES]
+    assert sentence
+    assert not blocks
+    assert bench.guard.refusal() == ""
+
+
+async def test_off_removes_what_was_set_once() -> None:
+    bench = Bench(mode="off")
+    assert await bench.guard.look()
+    assert await bench.guard.look()
+    assert bench.firewall.removed == 1
+    assert (bench.said[RULES][0], bench.guard.refusal()) == ("", "")
+
+
+async def test_an_engine_on_another_machine_has_its_bridge_there() -> None:
+    bench = Bench()
+    bench.networks = [EngineNetwork("bridge", bridge="docker9", default=True)]
+    assert not await bench.guard.look()
+    assert "the engine's bridge docker9 is not on this machine" in bench.guard.refusal()
+
+
+async def test_an_engine_that_goes_with_its_namespace_is_no_lack_of_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench()
+    lives = [NetworkNamespace(4), NetworkNamespace(4), None, NetworkNamespace(5), NetworkNamespace(5)]
+    monkeypatch.setattr(module, "namespace_of", lambda url: lives.pop(0))
+    assert await bench.guard.look()
+    bench.firewall.why = "nsenter: cannot open /proc/4/ns/net"
+    assert not await bench.guard.look()
+    assert bench.guard.refusal() == ""
+    assert not await bench.guard.look(), "the next one has none either"
+    assert bench.guard.refusal()
+
+
+async def test_rules_hold_while_the_engine_is_away() -> None:
+    bench = Bench()
+    assert await bench.guard.look()
+    bench.networks = None
+    bench.firewall.rules = None
+    assert await bench.guard.look()
+    assert bench.firewall.rules is not None, "set again without the engine"
+
+
+async def test_facts_of_the_machine_and_the_settings() -> None:
+    bench = Bench(services=("127.0.0.1:7001", "192.0.2.7:7002"), private=True)
+    await bench.guard.look()
+    assert bench.firewall.rules is not None
+    facts = bench.firewall.rules.facts
+    assert facts.engine_networks == BRIDGE.subnets, "a network of the site's own is no network of this machine"
+    assert [(str(address), port) for address, port in facts.services] == [("192.0.2.7", 7002)]
+    assert facts.service_ports == (7001, 7002)
+    assert facts.private
+
+
+async def test_containers_from_before_are_told_and_an_engine_that_ignores_addresses_is_refused() -> None:
+    bench = Bench()
+    bench.unknown = Unknown(2)
+    assert await bench.guard.look()
+    assert bench.said[UNKNOWN][0].startswith("No firewall rule holds for 2 containers on n1")
+    assert bench.guard.refusal() == ""
+    bench.unknown = Unknown(3, engine_ignores=True)
+    assert not await bench.guard.look()
+    assert "the engine does not give containers the hardware addresses" in bench.guard.refusal()
+    assert bench.said[UNKNOWN][0] == ""
+
+
+async def test_a_clash_is_told_and_blocks_nothing() -> None:
+    bench = Bench(job_range=IPv4Network("172.16.0.0/12"))
+    assert await bench.guard.look()
+    sentence, blocks = bench.said[RANGE]
+    assert "172.17.0.0/16 is used by" in sentence
+    assert not blocks
+
+
+async def test_leaving_takes_the_rules_and_the_networks_along() -> None:
+    bench = Bench()
+    await bench.guard.look()
+    await bench.guard.leave()
+    assert (bench.firewall.removed, bench.swept) == (1, 1)
+    await bench.guard.close()
