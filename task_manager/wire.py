@@ -177,6 +177,7 @@ def _report(message: task_manager_pb2.AttemptReport) -> AttemptReport:
         at=message.at,
         reason=_end_reason(message.reason) if message.HasField("reason") else None,
         elsewhere=message.retry_elsewhere,
+        engine_away=message.engine_away,
         facts=AttemptFacts(**from_report(message)),
         generation=message.generation,
     )

@@ -145,7 +145,7 @@ class AttemptRecord:
     stop_detail: str = ""  # one sentence for the owner, if this Worker itself decided to stop it
     discarded: bool = False  # superseded: its end is not reported
     boot_id: str = ""  # of the machine at the container's start
-    arrived_s: float = 0.0  # boot clock when the launch came; counts only in the boot of ``arrived_boot_id``
+    arrived_s: float = 0.0  # boot clock from which its launch counts; only in the boot of ``arrived_boot_id``
     arrived_boot_id: str = ""
     container_id: str = ""
     image_id: str = ""
@@ -160,11 +160,16 @@ class AttemptRecord:
 
 @dataclass(frozen=True, slots=True)
 class EndDecision:
-    """The end of an attempt as it is reported. ``elsewhere``: a retry should prefer another machine."""
+    """The end of an attempt as it is reported.
+
+    ``elsewhere``: a retry should prefer another machine. ``engine_away``: it was never begun, since the engine did not
+    answer.
+    """
 
     reason: EndReason
     warnings: tuple[str, ...] = ()
     elsewhere: bool = False
+    engine_away: bool = False
 
     @property
     def kind(self) -> AttemptEventKind:

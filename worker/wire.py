@@ -138,6 +138,7 @@ def report(
         message.reason.CopyFrom(convert.end_reason_to_pb(decision.reason))
         message.warnings.extend(decision.warnings)
         message.retry_elsewhere = decision.elsewhere
+        message.engine_away = decision.engine_away
     return message
 
 

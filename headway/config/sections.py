@@ -259,13 +259,14 @@ class TaskManagerSection(Section):
         default=3,
         ge=0,
         le=100,
-        description="how often a task is tried again after faults of the platform (pull, engine, GPU)",
+        description="how often a task is tried again after faults of the platform (pull, start, GPU)",
     )
     loss_retries: int = Field(
         default=10,
         ge=0,
         le=100,
-        description="how often a task is queued again after its machine was lost, preferably on another",
+        description="how often a task is queued again after its machine was lost, or the engine there was away at its "
+        "start, preferably on another",
     )
     platform_retry_delay_s: Seconds = Field(
         default=5.0, description="pause before the first of them; doubles each time"

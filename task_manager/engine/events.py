@@ -69,6 +69,7 @@ class AttemptReport:
     at: float
     reason: EndReason | None = None
     elsewhere: bool = False
+    engine_away: bool = False  # it was never begun, since the engine did not answer
     facts: AttemptFacts = _NO_FACTS
     generation: int = 0  # 0: not told
 

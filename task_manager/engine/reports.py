@@ -71,7 +71,7 @@ def on_report(turn: Turn, report: AttemptReport) -> bool:
         if reason is None:
             reason = EndReason(EndWord.PLATFORM_ERROR, detail="Its worker told no reason for the end.")
         ended, reason = extension.with_effective_timeout(_with_facts(attempt, report, attempt.state), reason)
-        turn.end_attempt(ended, reason, elsewhere=report.elsewhere)
+        turn.end_attempt(ended, reason, elsewhere=report.elsewhere, engine_away=report.engine_away)
         return False
     if kind is AttemptEventKind.PROCESS_STARTED:
         _runs_since(turn, attempt)
@@ -175,6 +175,12 @@ def _refused(turn: Turn, attempt: Attempt, tracking: AttemptTracking, verdict: R
         # The restarted Worker's first heartbeat says whether it took an earlier try before. Until then, a start
         # elsewhere could run the task twice.
         return
+    if tracking.uncertain and attempt.state is AttemptState.PLACED:
+        # An earlier try may still be under way, and may be taken when it comes. Its stop has to be there first.
+        turn.request_stop(attempt, "platform")
+        return
+    if attempt.state is AttemptState.STOPPING and tracking.uncertain and not tracking.stop_delivered:
+        return
     turn.refuse_attempt(attempt, verdict.sentence or verdict.slug)
 
 
@@ -218,7 +224,10 @@ def on_heartbeat(turn: Turn, heartbeat: HeartbeatReceived) -> HeartbeatReply:
     if before is None or not before.heartbeat_seen:
         state.pass_needed = True
         log.info("worker.heard", node=heartbeat.node_id, incarnation=heartbeat.incarnation, live=len(heartbeat.live))
-    strange = {a: verdict for a in heartbeat.live if (verdict := _confirm(turn, heartbeat, a)) is not Verdict.KNOWN}
+    anew = before is None or before.incarnation < heartbeat.incarnation
+    state.gates.doubted.get(heartbeat.node_id, set()).intersection_update(heartbeat.live)
+    verdicts = {attempt_id: _confirm(turn, heartbeat, attempt_id, anew=anew) for attempt_id in heartbeat.live}
+    strange = {attempt_id: verdict for attempt_id, verdict in verdicts.items() if verdict is not Verdict.KNOWN}
     discard = tuple(a for a, verdict in strange.items() if verdict is Verdict.DISCARD)
     state.gates.listed[heartbeat.node_id] = frozenset(a.task for a in strange)
     moved = before is not None and before.incarnation < heartbeat.incarnation and before.address != heartbeat.address
@@ -238,11 +247,11 @@ def _worker_count(turn: Turn, heartbeat: HeartbeatReceived) -> int:
     return len(turn.state.nodes.keys() | {heartbeat.node_id})
 
 
-def _confirm(turn: Turn, heartbeat: HeartbeatReceived, attempt_id: AttemptId) -> Verdict:
+def _confirm(turn: Turn, heartbeat: HeartbeatReceived, attempt_id: AttemptId, *, anew: bool) -> Verdict:
     """Notes that the node has this attempt; returns what is to become of it there."""
     attempt = turn.state.attempt(attempt_id)
     if attempt is None:
-        return unknown_attempts.on_listed(turn, heartbeat, attempt_id)
+        return unknown_attempts.on_listed(turn, heartbeat, attempt_id, anew=anew)
     if attempt.node_id != heartbeat.node_id:
         return Verdict.DISCARD
     tracking = turn.state.tracking[attempt_id.task]

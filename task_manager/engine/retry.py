@@ -1,8 +1,9 @@
 """What follows the end of an attempt: another attempt, or the end of the task.
 
 There are three separate budgets. The user's own retries are for failures of the user's process. A small budget is for
-faults of the platform. A larger one is for attempts that were lost with their node. That is nobody's fault, but a task
-that brings down every node must end some day. An end that was one too many says so, with its number.
+faults of the platform. A larger one is for attempts that were lost with their node, or never begun since its engine was
+away. That is nobody's fault, but a task that brings down every node must end some day. An end that was one too many
+says so, with its number.
 """
 
 from __future__ import annotations
@@ -55,17 +56,19 @@ def after_end(
     node_id: NodeId,
     now: float,
     elsewhere: bool = False,
+    engine_away: bool = False,
     settings: RetrySettings = RetrySettings(),  # frozen
 ) -> RequeueTask | EndTask:
     """Decides after an attempt of ``task`` on ``node_id`` ended with ``reason``.
 
-    ``elsewhere``: the Worker says that it can't run this task, but another node may.
+    ``elsewhere``: the Worker says that it can't run this task, but another node may. ``engine_away``: it was never
+    begun, since the node's engine did not answer.
     """
     if reason.succeeded:
         return EndTask(TaskState.SUCCEEDED, reason)
     if task.cancel_by is not None:
         return EndTask(TaskState.CANCELLED, _cancelled(reason))
-    if reason.word is EndWord.NODE_LOST:
+    if reason.word is EndWord.NODE_LOST or (engine_away and reason.platform_retry):
         if task.losses >= settings.loss_retries:
             return EndTask(reason.task_state, _last_loss(reason, task.losses + 1))
         pause_s = _grown(_LOSS_PAUSE_S, task.losses - 1) if task.losses else 0.0
@@ -116,7 +119,8 @@ def longest_pause_s(settings: RetrySettings) -> float:
 def _last_loss(reason: EndReason, times: int) -> EndReason:
     if times == 1:
         return _counted(reason, "It is not run again: `task_manager.loss_retries` is 0.")
-    return _counted(reason, f"It was lost with its machine {times} times, which is the limit (`loss_retries`).")
+    machine = "its machine" if reason.word is EndWord.NODE_LOST else "its machine, or the engine there,"
+    return _counted(reason, f"It was lost with {machine} {times} times, which is the limit (`loss_retries`).")
 
 
 def _last_platform_failure(reason: EndReason, times: int) -> EndReason:

@@ -144,11 +144,18 @@ class Turn:
         self.stops.append(StopOrder(attempt.id, word))
 
     def end_attempt(
-        self, attempt: Attempt, reason: EndReason, *, disowned: bool = False, elsewhere: bool = False
+        self,
+        attempt: Attempt,
+        reason: EndReason,
+        *,
+        disowned: bool = False,
+        elsewhere: bool = False,
+        engine_away: bool = False,
     ) -> None:
         """Ends the attempt: gives back its resources and decides what becomes of its task.
 
-        ``disowned``: it was declared lost here, while a Worker may still have it.
+        ``disowned``: it was declared lost here, while a Worker may still have it. ``elsewhere``, ``engine_away``: see
+        ``retry.after_end``.
         """
         if attempt.stop_word == "platform" and not reason.succeeded:
             detail = f"It had not started within {self.settings.start_limit_s:g} s."
@@ -173,6 +180,7 @@ class Turn:
             node_id=attempt.node_id,
             now=self.now,
             elsewhere=elsewhere,
+            engine_away=engine_away,
             settings=self.settings.retry,
         )
         self._follow(decision, task, ended, reason)

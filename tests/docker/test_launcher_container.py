@@ -86,6 +86,7 @@ class Attempts:
             group_line="ada:x:20002:",
         )
         boxes.write_spec(box, replace(base, **spec))
+        boxes.write_lease(box, None)
         boxes.write_ticket(box, attempt=box.root.name, boot_id=boxes.boot_id())
         settings: dict[str, Any] = {
             "entrypoint": ["/headway/launcher"],

@@ -63,6 +63,15 @@ class AttemptContainer:
             self._context.on_engine_trouble()
             return None
 
+    async def engine_is_away(self) -> bool:
+        """Whether the engine answers nobody at this moment."""
+        try:
+            await self._context.runtime.check()
+        except EngineUnavailable:
+            self._context.on_engine_trouble()
+            return True
+        return False
+
     async def last_facts(self) -> ContainerFacts:
         """What the engine knows of a container that has ended. An engine that is silent for long knows nothing."""
         context = self._context

@@ -42,6 +42,17 @@ def later_lease(one: Lease, other: Lease) -> Lease:
     return one if one.until_boot_ns >= other.until_boot_ns else other
 
 
+def counts_from_s(*, arrived_s: float, lease_s: float, stop_s: float, answered: Lease | None) -> float:
+    """The boot clock from which the lease of a launch counts: the last answered heartbeat before it, or its arrival.
+
+    A launch may have waited on its way, in a buffer or in front of a Worker that stood still. Only the heartbeat tells
+    how old TaskManager's word is at most.
+    """
+    if answered is None or answered.until_boot_ns is None:
+        return arrived_s
+    return min(arrived_s, answered.until_boot_ns / _NS - usable_s(lease_s, stop_s))
+
+
 def first_lease(
     *,
     launched_enforced: bool,
@@ -52,20 +63,17 @@ def first_lease(
 ) -> Lease | None:
     """The lease with which an attempt may begin. None: nothing is known that would let it begin.
 
-    TaskManager counts from the launch that it sent, so the time counts from the arrival of the launch, however long
-    image and engine take. Only an answered heartbeat moves it on.
+    However long image and engine take, only an answered heartbeat moves it on.
 
     Args:
         launched_enforced: whether the launch said that leases are enforced.
         lease_s: of the launch, in seconds.
-        arrived_s: boot clock when the launch came. None: in another boot, or before a restart of this Worker with
-            leases that were not enforced.
+        arrived_s: boot clock from which the launch counts. None: in another boot, or before a restart of this Worker
+            with leases that were not enforced.
         answered: what the last answered heartbeat of this Worker's life gave. None: there was none yet.
     """
-    enforced = launched_enforced or (answered is not None and answered.enforced)
-    if arrived_s is None:
-        return answered
     # A launch from a TaskManager that has just started may say that leases are not enforced, while it counts by them.
-    by_arrival = lease_after_answer(sent_s=arrived_s, lease_s=lease_s, enforced=enforced, stop_s=stop_s)
+    if arrived_s is None or (answered is not None and answered.enforced):
+        return answered
     # An answer without a limit is older than a launch that has one.
-    return by_arrival if answered is None or not answered.enforced else later_lease(answered, by_arrival)
+    return lease_after_answer(sent_s=arrived_s, lease_s=lease_s, enforced=launched_enforced, stop_s=stop_s)

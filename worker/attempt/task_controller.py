@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
@@ -20,7 +21,7 @@ from ..model import AttemptRecord, AttemptStage, AttemptTimes, Condition, Extend
 from ..ports import ContainerState, EngineUnavailable
 from .context import ExecutorContext
 from .launch_verdict import RefuseLaunch, verdict
-from .leases import Lease
+from .leases import Lease, counts_from_s
 from .platform_log import platform_log_line
 from .task_executor import TaskExecutor
 
@@ -28,6 +29,7 @@ log = get_logger(__name__)
 
 _FORGET_AFTER_S = 86_400.0
 _FORGET_EVERY_S = 600.0
+_MOST_CRASHES = 5  # of one attempt's life; a bug
 _FORGET_BEYOND = 50_000  # it remembers at most so many ended attempts
 
 
@@ -56,6 +58,7 @@ class TaskController:
         self._records: dict[AttemptId, AttemptRecord] = {}
         self._executors: dict[AttemptId, TaskExecutor] = {}
         self._lives: dict[AttemptId, asyncio.Task[None]] = {}
+        self._crashes: Counter[AttemptId] = Counter()
         self._boxes_left: dict[AttemptId, float] = {}  # ended: when (monotonic) its box may be removed
         self._orphans: set[AttemptId] = set()  # of these only a box is known, in which something may still run
         self._forget_at = 0.0
@@ -112,7 +115,12 @@ class TaskController:
                     data,
                     AttemptTimes(accepted_at=now),
                     changed_at=now,
-                    arrived_s=context.clock.monotonic(),
+                    arrived_s=counts_from_s(
+                        arrived_s=context.clock.monotonic(),
+                        lease_s=launch.lease_s,
+                        stop_s=context.limits.lease_stop_s,
+                        answered=context.lease,
+                    ),
                     arrived_boot_id=context.boot_id,
                 )
                 record.platform_log = platform_log_line(now, f"Accepted by {context.node_id}.") + self._scripted_line(
@@ -290,6 +298,21 @@ class TaskController:
             with contextlib.suppress(OSError):
                 await runtime.stop(attempt, StopWord.PLATFORM)
 
+    async def _continue_crashed(self) -> None:
+        """Those that crash again and again are given up once nothing of them runs, so TaskManager loses them."""
+        runtime = self._context.runtime
+        for attempt in [attempt for attempt in self._executors if attempt not in self._lives]:
+            executor = self._executors[attempt]
+            if self._crashes[attempt] >= _MOST_CRASHES and not await runtime.is_inhabited(attempt):
+                log.error("attempt.given_up", attempt=str(attempt), crashes=self._crashes[attempt])
+                del self._executors[attempt], self._crashes[attempt]
+                continue
+            again = TaskExecutor(executor.record, executor.launch, self._context, adopted=True)
+            if executor.record.stage is AttemptStage.ACKED:
+                again.acked()
+            again.report_again()
+            self._begin(again)
+
     async def _look_at_orphans(self) -> None:
         for attempt in list(self._orphans):
             if not await self._context.runtime.is_inhabited(attempt):
@@ -307,6 +330,7 @@ class TaskController:
             del self._boxes_left[attempt]
             await context.runtime.remove_box(attempt)
         self._forget_old()
+        await self._continue_crashed()
         await self._look_at_orphans()
         try:
             containers = await context.runtime.list()
@@ -354,13 +378,15 @@ class TaskController:
 
     def _over(self, attempt: AttemptId, life: asyncio.Task[None]) -> None:
         self._lives.pop(attempt, None)
+        error = None if life.cancelled() else life.exception()
+        if error is not None:
+            # It may run: it stays in the list of what is here, and the next sweep continues it.
+            log.error("attempt.life_crashed", attempt=str(attempt), exc=error)
+            self._crashes[attempt] += 1
+            return
+        self._crashes.pop(attempt, None)
         executor = self._executors.pop(attempt, None)
         if executor is None or life.cancelled():
-            return
-        error = life.exception()
-        if error is not None:
-            # Its record is stored: the next start of the Worker continues it.
-            log.error("attempt.life_crashed", attempt=str(attempt), exc=error)
             return
         self._box_left(executor.record)
         self._on_change()

@@ -8,6 +8,7 @@ cover the case that the launcher or the engine does not do its part.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import replace
 from typing import TypeVar
 
@@ -111,15 +112,20 @@ class TaskExecutor:
                 decision, end = await self._until_end()
             except Exception as error:
                 log.error("attempt.crashed", attempt=str(record.attempt), exc=error)
-                decision = EndDecision(
-                    EndReason(EndWord.PLATFORM_ERROR, detail=f"Headway failed on {self._context.node_id}: {error}"),
-                    elsewhere=True,
-                )
-                end = None
-                record.unsafe = not await self._end_by_force()
+                decision, end = await self._after_crash(error)
             self._context.alarms.cancel(self._alarm)
             await self._finish.record_end(decision, end)
         await self._finish.clean_up()
+
+    async def _after_crash(self, error: Exception) -> tuple[EndDecision, EndRecord | None]:
+        """The attempt is ended. What its launcher wrote down before still counts."""
+        self.record.unsafe = not await self._end_by_force()
+        with contextlib.suppress(Exception):  # perhaps this is what crashed
+            end = (await self._context.runtime.progress(self.record.attempt)).end
+            if end is not None:
+                return end_decision.decide(end, ContainerFacts(ContainerState.EXITED), self._evidence()), end
+        detail = f"Headway failed on {self._context.node_id}: {error}"
+        return EndDecision(EndReason(EndWord.PLATFORM_ERROR, detail=detail), elsewhere=True), None
 
     async def _end_by_force(self) -> bool:
         """Make sure that nothing of it runs, now or later. False: it could not be killed."""
@@ -169,7 +175,7 @@ class TaskExecutor:
             self._task.uncancel()
             return self._decision_of_stop()
         except StepTimedOut as error:
-            return EndDecision(EndReason(EndWord.START_FAILED, detail=str(error)), elsewhere=True)
+            return await self._decision_of_silence(str(error))
         except RuntimeRefused as error:
             return EndDecision(EndReason(error.word, detail=_sentence(error)), elsewhere=error.elsewhere)
         except MountUnavailable as error:
@@ -193,6 +199,11 @@ class TaskExecutor:
             record.image_id = image.id
             self._log_line(f"Image {spec.image} is {image.id}.")
         command = spec.command if isinstance(spec.command, str) else None
+        datasets = {
+            name: await context.mounted.dataset(name, version) for name, version in dataset_versions(launch).items()
+        }
+        code = await context.mounted.code(launch.owner.name, spec.code) if spec.code else None
+        # Last: what comes between it and the box could make it an old one.
         lease = await self._first_lease()
         now = context.clock.now()
         order = StartOrder(
@@ -207,10 +218,8 @@ class TaskExecutor:
             network=spec.network,
             gpu_uuids=launch.gpu_uuids,
             home=home,
-            datasets={
-                name: await context.mounted.dataset(name, version) for name, version in dataset_versions(launch).items()
-            },
-            code=await context.mounted.code(launch.owner.name, spec.code) if spec.code else None,
+            datasets=datasets,
+            code=code,
             job_name=launch.job_name,
             owner=launch.owner.name,
             launch=record.launch or b"",
@@ -239,6 +248,8 @@ class TaskExecutor:
             async with asyncio.timeout(context.limits.pull_s):
                 return await self._container.until_answered(lambda: context.images.prepare(wanted, on_fetch))
         except TimeoutError as error:
+            if await self._container.engine_is_away():
+                raise StepTimedOut(f"The container engine of {context.node_id} does not answer.") from error
             raise RuntimeRefused(
                 f"Fetching the image {spec.image} took longer than {format_duration(context.limits.pull_s)}.",
                 word=EndWord.IMAGE_PULL_FAILED,
@@ -246,8 +257,12 @@ class TaskExecutor:
             ) from error
 
     async def _first_lease(self) -> Lease:
-        """The lease with which it begins. Past its deadline it waits until a heartbeat was answered."""
+        """The lease with which it begins. Past its deadline it waits for an answered heartbeat.
+
+        Shortly before it, too: with the rest of an old lease it would be ended soon after its start.
+        """
         context, launch, record = self._context, self.launch, self.record
+        least_ns = round(usable_s(launch.lease_s, context.limits.lease_stop_s) / 4 * _NS)
         arrival_counts = record.arrived_boot_id == context.boot_id and (launch.lease_enforced or not self._adopted)
         waited = False
         while True:
@@ -260,7 +275,7 @@ class TaskExecutor:
                 answered=context.lease,
             )
             now_ns = round(context.clock.monotonic() * _NS)
-            if lease is not None and (lease.until_boot_ns is None or lease.until_boot_ns > now_ns):
+            if lease is not None and (lease.until_boot_ns is None or lease.until_boot_ns > now_ns + least_ns):
                 self._waits_for_lease = False
                 return lease
             if not waited:
@@ -378,15 +393,15 @@ class TaskExecutor:
             self._overran = True
         log.warning("attempt.overdue", attempt=str(record.attempt), started=progress.started is not None)
         self._log_line("The launcher did not end it in time, so Headway kills the container.")
+        never_starts = await self._never_starts()  # before the KILL: a launcher that comes after it begins nothing
         facts = await self._container.kill()
         last = await self._context.runtime.progress(record.attempt)
-        if facts is None:
+        if facts is None or (not never_starts and await self._context.runtime.standing(record.attempt) in _NOT_BEGUN):
             return self._cannot_kill(), last.end
         if progress.started is None and record.stop is None and last.end is None:
             limit = format_duration(self._context.limits.exec_s)
-            await self._never_starts()  # killed, and no other launcher may come
             detail = f"Its process did not start within {limit} of its container on {self._context.node_id}."
-            return EndDecision(EndReason(EndWord.START_FAILED, detail=detail), elsewhere=True), None
+            return await self._decision_of_silence(detail, never_starts), None
         return end_decision.decide(last.end, facts, self._evidence()), last.end
 
     # -- the end ------------------------------------------------------------------------------------
@@ -422,6 +437,11 @@ class TaskExecutor:
         return EndDecision(
             EndReason(EndWord.PLATFORM_ERROR, detail=f"It could not be killed on worker {node}."), elsewhere=True
         )
+
+    async def _decision_of_silence(self, detail: str, never_starts: bool = True) -> EndDecision:
+        """It did not start in time. If nobody gets an answer of the engine, that is no fault that counts."""
+        away = never_starts and await self._container.engine_is_away()
+        return EndDecision(EndReason(EndWord.START_FAILED, detail=detail), elsewhere=True, engine_away=away)
 
     def _decision_of_never(self) -> EndDecision:
         """Of an attempt whose ticket was withdrawn by an earlier life of this Worker."""

@@ -133,6 +133,8 @@ def _read_ticket(box: Box) -> tuple[Ticket, dict[str, str]]:
         except (OSError, BoxError):
             return Ticket.MISSING, {}  # something else lies there: nothing is proven
         if pairs is not None:
+            if os.path.lexists(box.ticket_taken):
+                ticket = Ticket.TAKEN  # a disk that lost a part of what was written: nothing takes that back
             # A power cut may leave it empty or cut off. What names neither attempt nor boot is no ticket.
             return (ticket, pairs) if pairs.get("attempt") and pairs.get("boot_id") else (Ticket.MISSING, {})
     return Ticket.MISSING, {}
@@ -170,6 +172,8 @@ def write_ticket(box: Box, *, attempt: str, boot_id: str) -> bool:
 
 def withdraw(box: Box) -> bool:
     """Takes the ticket back. True: the program has not started and never will. Safe twice. Raises OSError."""
+    if os.path.lexists(box.ticket_taken):
+        return False
     try:
         os.rename(box.ticket, box.ticket_withdrawn)
     except FileNotFoundError:
@@ -207,11 +211,18 @@ def holder(box: Box) -> int | None:
     except OSError:
         return None
     key = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
+    others = []
     for line in lines:
         words = line.split()
-        if len(words) >= 6 and words[1] == "FLOCK" and words[5] == key and int(words[4]) > 0:
+        if len(words) < 6 or words[1] != "FLOCK" or int(words[4]) <= 0:
+            continue
+        if words[5] == key:
             return int(words[4])
-    return None
+        if words[5].rpartition(":")[2] == str(found.st_ino):
+            others.append(int(words[4]))
+    # Some file systems, as btrfs, have another device there. Then the holder also sees the box as a mount.
+    there = inhabitants(box) if others else []
+    return next((pid for pid in others if pid in there), None)
 
 
 def kill_launcher(box: Box, *, within_s: float) -> bool:

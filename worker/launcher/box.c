@@ -346,9 +346,9 @@ void read_orders(const struct box *box, struct orders *orders)
     char *text = read_whole(box->run, "lease", ORDER_BYTES, NULL);
 
     if (text != NULL && strncmp(text, "none", 4) == 0)
-        orders->lease_until = NEVER;
+        orders->lease_until = NEVER, orders->lease_known = true;
     else if (text != NULL && parse_number(text, &number))
-        orders->lease_until = number;
+        orders->lease_until = number, orders->lease_known = true;
     free(text);
 
     text = read_whole(box->run, "limits", ORDER_BYTES, NULL);

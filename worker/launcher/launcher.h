@@ -80,6 +80,7 @@ struct spec {
 
 struct orders {
     ns_t lease_until;
+    bool lease_known; /* a lease was read once */
     ns_t timeout;
     bool stop;
     char stop_word[32];

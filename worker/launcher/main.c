@@ -282,8 +282,11 @@ static void check_limits(struct launcher *l, ns_t now)
 {
     if (l->killed_outside)
         end_for(l, "stopped", "killed_outside", l->spec.grace, now);
-    if (now >= l->orders.lease_until)
-        end_for(l, "lease_expired", "", l->spec.lease_grace, now);
+    if (now >= l->orders.lease_until) {
+        /* From the lease on, not from now on: the machine may have stood still, and the task may run elsewhere. */
+        ns_t grace = l->orders.lease_until + l->spec.lease_grace - now;
+        end_for(l, "lease_expired", "", grace > 0 ? grace : 0, now);
+    }
     if (l->phase == RUNNING && now >= l->deadline)
         end_for(l, "timed_out", "", l->spec.grace, now);
     if (l->phase == RUNNING && l->spool.limit_reached && l->spec.log_limit_kills)
@@ -466,6 +469,9 @@ static bool begin(struct launcher *l, int root)
     l->spool.limit = l->spec.log_limit;
     if (!open_spool(&l->spool, &l->box, child_ends, &l->failure))
         return false;
+    /* The Worker always writes one. Without it nothing would end the program when its machine is given up. */
+    if (!l->orders.lease_known)
+        return fail(&l->failure, STAGE_SETUP, EINVAL, "its lease can't be read");
     /* Orders may have come before the start. Then the program does not run at all. */
     take_orders(l, boot_now());
     check_limits(l, boot_now());

@@ -66,6 +66,7 @@ class Heartbeat:
         self._now = asyncio.Event()
         self.lease = Lease()
         self._silent = False
+        self._written = False  # whether this life has written the files: an earlier one may have left deadlines there
 
     def beat_now(self) -> None:
         """Send the next heartbeat now."""
@@ -119,8 +120,9 @@ class Heartbeat:
                 log.warning("stop.not_stored", reason=str(error))
         self.lease = later_lease(self.lease, lease)
         self._set_lease(self.lease)
-        if lease.enforced or changed_mode:
+        if lease.enforced or changed_mode or not self._written:
             await self._renew(self.lease, answer.discard)
+            self._written = True
         if answer.extend:
             try:
                 await self._extend(answer.extend)

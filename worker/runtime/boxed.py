@@ -46,6 +46,7 @@ class BoxedRuntime:
         self._watch = BoxWatch()
         # Threads of their own: an engine that hangs must never delay the renewal of a lease.
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="box")
+        self._laying_out: dict[AttemptId, int | None] = {}  # the newest lease of boxes that are being made
 
     async def open(self, on_change: Callable[[AttemptId], None]) -> None:
         self._watch.open(on_change)
@@ -64,22 +65,39 @@ class BoxedRuntime:
     async def lay_out(self, order: StartOrder) -> Box:
         """Make the box ready for the container, and watch it. Safe twice: what a launcher may have read stays.
 
-        The ticket comes last, and only once. Raises OSError, or ValueError for a value that no process can have.
+        The ticket comes last, and only once. Raises OSError, or ValueError for a value that no process can have. Then
+        a new box is gone again, since no container can exist.
         """
-        box = self.box(order.attempt)
+        attempt, box = order.attempt, self.box(order.attempt)
+        self._laying_out[attempt] = order.lease_until_boot_ns
+        try:
+            await self._in_thread(lambda: self._lay_out(order, box))
+            # Without a box there was nothing to renew: a renewal that came meanwhile counts from here on.
+            written = order.lease_until_boot_ns
+            while self._laying_out[attempt] != written:
+                written = newest = self._laying_out[attempt]
+                await self._in_thread(lambda newest=newest: boxes.write_lease(box, newest))  # type: ignore[misc]
+        finally:
+            self._laying_out.pop(attempt, None)
+        self.watch(attempt)
+        return box
 
-        def lay_out() -> None:
-            if self._judge(order.attempt) not in (BoxStanding.UNUSED, BoxStanding.MAY_START):
-                return
+    def _lay_out(self, order: StartOrder, box: Box) -> None:
+        """Blocks."""
+        standing = self._judge(order.attempt)
+        if standing not in (BoxStanding.UNUSED, BoxStanding.MAY_START):
+            return
+        try:
             boxes.create(box.root, launcher=self._launcher, command=order.command)
             boxes.write_spec(box, order.spec)
-            boxes.write_lease(box, order.lease_until_boot_ns)
+            if not os.path.lexists(box.lease):  # an earlier try made it, and it was renewed since
+                boxes.write_lease(box, order.lease_until_boot_ns)
             boxes.write_atomic(box.launch, order.launch)
             boxes.write_ticket(box, attempt=order.attempt.folder, boot_id=self._boot_id)
-
-        await self._in_thread(lay_out)
-        self.watch(order.attempt)
-        return box
+        except BaseException:
+            if standing is BoxStanding.UNUSED:
+                shutil.rmtree(box.root, ignore_errors=True)
+            raise
 
     def watch(self, attempt: AttemptId) -> None:
         """Nudge when the attempt's launcher writes one of the watched files. Safe twice."""
@@ -161,6 +179,8 @@ class BoxedRuntime:
         await self._in_thread(extend)
 
     async def renew(self, until_boot_ns: Mapping[AttemptId, int | None]) -> None:
+        self._laying_out.update({a: until for a, until in until_boot_ns.items() if a in self._laying_out})
+
         def renew() -> None:
             for attempt, until in until_boot_ns.items():
                 box = self.box(attempt)

@@ -18,7 +18,7 @@ import math
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from headway.ids import NodeId, TaskId
+from headway.ids import AttemptId, NodeId, TaskId
 
 from ..leases import LeaseSettings, NodeLease
 
@@ -44,6 +44,7 @@ class Gates:
     of_tasks: dict[TaskId, TaskGate] = field(default_factory=dict)
     listed: dict[NodeId, frozenset[TaskId]] = field(default_factory=dict)  # unknown attempts of the last heartbeat
     declared_lost_s: dict[NodeId, float] = field(default_factory=dict)
+    doubted: dict[NodeId, set[AttemptId]] = field(default_factory=dict)  # listed as live, though their end is stored
 
     def awaits_comparison(self, now_s: float) -> bool:
         """Whether JobManager may still tell what this TaskManager has lost."""

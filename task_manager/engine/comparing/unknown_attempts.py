@@ -28,15 +28,16 @@ class Verdict(Enum):
     SPARED = auto()  # nobody knows yet whether it counts
 
 
-def on_listed(turn: Turn, heartbeat: HeartbeatReceived, attempt_id: AttemptId) -> Verdict:
-    """Decides about an attempt of a heartbeat that is not live here."""
+def on_listed(turn: Turn, heartbeat: HeartbeatReceived, attempt_id: AttemptId, *, anew: bool) -> Verdict:
+    """Decides about an attempt of a heartbeat that is not live here. ``anew``: the first of a start of this Worker."""
     state = turn.state
     task = turn.task(attempt_id.task)
     if task is not None and attempt_id.number in task.disowned:
         return Verdict.DISCARD
-    if turn.knows(attempt_id):
-        return Verdict.KNOWN
     about = next((one for one in heartbeat.attempts if one.id == attempt_id), None)
+    if turn.knows(attempt_id):
+        has_ended = about is None or about.ended
+        return Verdict.KNOWN if has_ended else _of_known_end(turn, heartbeat, attempt_id, anew=anew)
     if task is None or task.ended or about is None or about.generation != task.generation:
         return Verdict.SPARED if state.gates.awaits_comparison(state.mono) else Verdict.DISCARD
     if attempt_id.number < task.attempt:
@@ -50,6 +51,21 @@ def on_listed(turn: Turn, heartbeat: HeartbeatReceived, attempt_id: AttemptId) -
         return Verdict.SPARED  # its report tells how it ended
     if _take_back(turn, heartbeat, about, task):
         return Verdict.KNOWN
+    return Verdict.DISCARD
+
+
+def _of_known_end(turn: Turn, heartbeat: HeartbeatReceived, attempt_id: AttemptId, *, anew: bool) -> Verdict:
+    """The end is stored here, and the Worker still has the attempt to run.
+
+    It may have told the end after it made this heartbeat. The next one it makes after the answer to this one. If that
+    says the same, the Worker has lost the end, with its database or with its box.
+    """
+    doubted = turn.state.gates.doubted.setdefault(heartbeat.node_id, set())
+    if not anew and attempt_id not in doubted:
+        doubted.add(attempt_id)
+        return Verdict.KNOWN
+    doubted.add(attempt_id)
+    log.warning("attempt.lives_after_its_end", attempt=str(attempt_id), node=heartbeat.node_id)
     return Verdict.DISCARD
 
 

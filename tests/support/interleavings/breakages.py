@@ -89,6 +89,7 @@ BREAKAGES = (
                 "arrived_s=record.arrived_s",
                 "arrived_s=context.clock.monotonic()",
             ),
+            Edit(task_executor, "TaskExecutor._first_lease", "answered=context.lease", "answered=None"),
         ),
     ),
     Breakage(

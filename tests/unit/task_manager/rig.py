@@ -119,6 +119,7 @@ class FakeWorkers:
         self.again_later = False
         self.away: set[str] = set()  # nothing arrives
         self.mute: set[str] = set()  # all arrives, no answer comes back
+        self.stop_mute: set[str] = set()  # no stop order arrives
         self.gate: asyncio.Event | None = None  # launches wait here before they arrive
         self.at_gate: set[AttemptId] = set()
 
@@ -146,7 +147,7 @@ class FakeWorkers:
         return verdicts
 
     async def stop(self, address: str, orders: Sequence[StopOrder]) -> None:
-        if address in self.away:
+        if address in self.away or address in self.stop_mute:
             raise Unavailable("away")
         for order in orders:
             self.stopped.append(order)

@@ -279,3 +279,28 @@ async def test_what_is_on_its_way_is_no_difference(rig: TaskManagerRig) -> None:
     reply = await queries.compare(nothing())
     assert not reply.differences, "its start has not been delivered yet"
     assert reply.command_seq == rig.seq
+
+
+async def test_a_task_does_not_start_beside_an_unknown_attempt_that_could_not_be_taken_back(
+    rig: TaskManagerRig,
+) -> None:
+    """It runs there until it has been discarded, though another node is free."""
+    await rig.nodes(a_node("n1", gpus=1))
+    await rig.enqueue(a_task("other", gpus=1))
+    await rig.enqueue(a_task(gpus=1))
+    runs = LiveAttempt(FIRST, 1, ("GPU-n1-0",))
+    other = LiveAttempt(AttemptId(tid("other"), 1), 1, ("GPU-n1-0",))
+    await beat(rig, "n1", other, runs)
+    await rig.nodes(a_node("n2", gpus=1), reset=False)
+    await rig.beat("n2")
+    assert rig.running() == [other.id]
+    await beat(rig, "n1", other)
+    assert rig.running() == [other.id, FIRST]
+
+
+async def test_an_unknown_attempt_that_is_older_than_the_task_is_not_taken_back(rig: TaskManagerRig) -> None:
+    await rig.enqueue(replace(a_task(gpus=1), attempt=2))
+    await rig.nodes(a_node("n1", gpus=1, cpu=0))
+    runs = LiveAttempt(FIRST, 1, ("GPU-n1-0",), rig.clock.now(), rig.clock.now())
+    assert (await beat(rig, "n1", runs)).discard == (FIRST,)
+    assert rig.running() == []

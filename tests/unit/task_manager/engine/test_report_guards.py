@@ -9,7 +9,14 @@ import pytest
 
 from headway.errors import Fenced
 from headway.ids import AttemptId, NodeId
-from task_manager.engine.events import AcceptedLaunch, LaunchesAnswered, RefusedLaunch
+from task_manager.engine.events import (
+    AcceptedLaunch,
+    HeartbeatReceived,
+    HeartbeatReply,
+    LaunchesAnswered,
+    LiveAttempt,
+    RefusedLaunch,
+)
 from task_manager.ports import LaunchOrder
 from tests.support.clock import FakeClock
 from tests.unit.task_manager.rig import TaskManagerRig, a_node, a_task, a_task_manager, exited, tid
@@ -123,3 +130,56 @@ async def test_a_worker_that_was_started_anew_is_heard_before_it_is_asked_again(
     await rig.advance(8)
     assert not asked
     assert rig.running() == [FIRST]
+
+
+async def test_a_refusal_while_an_earlier_try_may_be_under_way_frees_nothing(rig: TaskManagerRig) -> None:
+    """The first try was held up on its way. It came after the refusal of the second, and ran beside the next one."""
+    await rig.nodes(a_node("n1"), a_node("n2"))
+    rig.workers.away.add("n1:7004")
+    await rig.enqueue(a_task())
+    rig.workers.away.clear()
+    rig.workers.refuse["n1:7004"], rig.workers.again_later = "unavailable", True
+    rig.workers.stop_mute.add("n1:7004")
+    await rig.advance(1)
+    assert rig.running() == [FIRST], "nobody else may begin it before the stop has come"
+    rig.workers.stop_mute.clear()
+    await rig.advance(3)
+    assert [order.attempt for order in rig.workers.stopped] == [FIRST], "from now on the first try is refused"
+    assert rig.running() == [SECOND]
+    task = rig.engine.state.tasks[tid("t")]
+    assert (task.platform_failures, task.losses) == (0, 0)
+
+
+def lives(attempt: AttemptId, *, ended: bool = False) -> LiveAttempt:
+    return LiveAttempt(attempt, 1, ended=ended)
+
+
+async def heard(rig: TaskManagerRig, *attempts: LiveAttempt, incarnation: int = 1) -> tuple[AttemptId, ...]:
+    """What a heartbeat of n1 is told to discard."""
+    live = tuple(one.id for one in attempts)
+    beat = HeartbeatReceived(NodeId("n1"), incarnation, "n1:7004", live, False, False, attempts)
+    answer: HeartbeatReply = await rig.engine.submit(beat)
+    return answer.discard
+
+
+async def test_a_restarted_worker_that_has_lost_an_end_is_to_discard_the_attempt(rig: TaskManagerRig) -> None:
+    """Its database was restored, from before the attempt began: it ran a second time, beside the next one."""
+    await rig.nodes(a_node("n1"))
+    await rig.enqueue(a_task())
+    await heard(rig, lives(FIRST))
+    await rig.end(FIRST, exited(1))
+    assert await heard(rig, lives(FIRST, ended=True), incarnation=2) == ()
+    assert await heard(rig, lives(FIRST), incarnation=3) == (FIRST,)
+    assert await heard(rig, lives(FIRST), incarnation=3) == (FIRST,), "until it is gone there"
+
+
+async def test_a_heartbeat_that_an_end_has_overtaken_discards_nothing(rig: TaskManagerRig) -> None:
+    await rig.nodes(a_node("n1"))
+    await rig.enqueue(a_task())
+    await heard(rig, lives(FIRST))
+    await rig.end(FIRST)
+    assert await heard(rig, lives(FIRST)) == (), "it was made before the end"
+    assert await heard(rig, lives(FIRST, ended=True)) == ()
+    assert await heard(rig) == ()
+    assert await heard(rig, lives(FIRST)) == ()
+    assert await heard(rig, lives(FIRST)) == (FIRST,), "made after the answer to the last"

@@ -21,10 +21,13 @@ LOST = EndReason(EndWord.NODE_LOST, detail="n1 was silent for longer than its le
 SETTING = RetrySettings(platform_retries=2, loss_retries=3)
 
 
-def until_its_end(reason: EndReason, settings: RetrySettings, nodes: list[str]) -> tuple[Task, EndTask, int]:
+def until_its_end(
+    reason: EndReason, settings: RetrySettings, nodes: list[str], *, engine_away: bool = False
+) -> tuple[Task, EndTask, int]:
     task, runs = a_task(), 0
     while True:
-        decision = after_end(task, reason, node_id=NodeId(nodes[runs % len(nodes)]), now=0.0, settings=settings)
+        node_id = NodeId(nodes[runs % len(nodes)])
+        decision = after_end(task, reason, node_id=node_id, now=0.0, engine_away=engine_away, settings=settings)
         runs += 1
         if isinstance(decision, EndTask):
             return task, decision, runs
@@ -43,6 +46,23 @@ def test_faults_of_the_platform_have_a_limit_that_the_end_tells() -> None:
     _task, end, runs = until_its_end(EndReason(EndWord.GPU_FAILED), SETTING, ["n1"])
     assert runs == 3
     assert "Headway failed to run it 3 times, which is the limit (`platform_retries`)." in end.reason.sentence
+
+
+def test_an_engine_that_was_away_at_the_start_uses_up_no_platform_retry() -> None:
+    """Nothing was tried. A task that takes every engine down must end some day all the same."""
+    silent = EndReason(EndWord.START_FAILED, detail="The container engine of n1 did not answer for 5m.")
+    task, end, runs = until_its_end(silent, SETTING, ["n1", "n2"], engine_away=True)
+    assert (task.platform_failures, task.losses, runs) == (0, 3, 4)
+    assert "with its machine, or the engine there, 4 times, which is the limit (`loss_retries`)" in end.reason.sentence
+
+
+async def test_what_its_worker_says_of_the_engine_counts(tmp_path: Path, clock: FakeClock) -> None:
+    async with a_task_manager(tmp_path, clock) as rig:
+        await rig.nodes(a_node())
+        await rig.enqueue(a_task())
+        await rig.report(rig.running()[0], "FAILED", reason=EndReason(EndWord.START_FAILED), engine_away=True)
+        task = rig.engine.state.tasks[a_task().id]
+        assert (task.platform_failures, task.losses, task.attempt) == (0, 1, 2)
 
 
 @pytest.mark.parametrize("word", [EndWord.NODE_LOST, EndWord.START_FAILED])

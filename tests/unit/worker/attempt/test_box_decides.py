@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from headway.ids import AttemptId
 from headway.model.reasons import EndWord
 from tests.unit.worker.attempt.executor_rig import DONE, One, answer, one
 from tests.unit.worker.fakes import NS
@@ -215,3 +216,103 @@ async def test_what_did_not_start_in_time_is_not_started_later(one: One) -> None
     await one.rig.clock.advance(61)
     assert (await one.end()).reason.word == "start_failed"
     assert one.attempt in one.rig.runtime.withdrawn
+
+
+async def test_a_launcher_that_comes_just_before_the_kill_has_no_ticket_any_more(
+    one: One, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was killed, and said to have never started. Then a call of before reached the engine, and it began."""
+    steps: list[str] = []
+    withdraw, kill = one.rig.runtime.withdraw, one.rig.runtime.kill
+
+    async def noted_withdraw(attempt: AttemptId) -> bool:
+        steps.append("withdraw")
+        return await withdraw(attempt)
+
+    async def noted_kill(attempt: AttemptId) -> None:
+        steps.append("kill")
+        await kill(attempt)
+
+    monkeypatch.setattr(one.rig.runtime, "withdraw", noted_withdraw)
+    monkeypatch.setattr(one.rig.runtime, "kill", noted_kill)
+    one.rig.runtime.not_taken.add(one.attempt)
+    one.begin()
+    await one.rig.clock.advance(61)
+    assert (await one.end()).reason.word == "start_failed"
+    assert steps[:2] == ["withdraw", "kill"]
+
+
+async def test_while_its_ticket_can_not_be_taken_back_it_is_not_said_to_be_gone(
+    one: One, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that fails: a launcher may still come."""
+
+    async def fails(attempt: AttemptId) -> bool:
+        return False
+
+    monkeypatch.setattr(one.rig.runtime, "withdraw", fails)
+    one.rig.runtime.not_taken.add(one.attempt)
+    one.begin()
+    await one.rig.clock.advance(61)
+    assert (await one.end()).reason.detail == "It could not be killed on worker gpu-1."
+
+
+async def test_an_end_that_was_written_down_counts_though_its_life_crashed(
+    one: One, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine's answer could not be read: a success was told as a fault, and run again."""
+    one.begin()
+    await one.running()
+
+    async def broken(attempt: object) -> ContainerFacts:
+        raise RuntimeError("an answer that nobody foresaw")
+
+    monkeypatch.setattr(one.rig.runtime, "inspect", broken)
+    monkeypatch.setattr(one.rig.runtime, "kill", _nothing)
+    monkeypatch.setattr(one.executor, "_end_by_force", _ended)
+    one.rig.runtime.end(one.attempt, DONE)
+    assert (await one.end()).kind == "SUCCEEDED"
+
+
+async def _nothing(attempt: object) -> None: ...
+
+
+async def _ended() -> bool:
+    return True
+
+
+async def test_a_container_that_ended_before_its_launcher_came_is_not_over_with_its_ticket_there(
+    one: One, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fails(attempt: AttemptId) -> bool:
+        return False
+
+    one.rig.runtime.not_taken.add(one.attempt)
+    one.begin()
+    await one.settle()
+    with monkeypatch.context() as broken:
+        broken.setattr(one.rig.runtime, "withdraw", fails)
+        one.rig.runtime.exit(one.attempt, 125)
+        await one.rig.clock.advance(10)
+        assert one.rig.told.end_of(one.attempt) is None
+    assert (await one.end()).reason.word == "start_failed"
+    assert one.attempt in one.rig.runtime.withdrawn
+
+
+async def test_what_lives_on_after_a_kill_is_not_said_to_be_dead(one: One, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine says that the container has ended, and a process of it is still there."""
+    lives = True
+
+    async def is_inhabited(attempt: AttemptId) -> bool:
+        return lives
+
+    monkeypatch.setattr(one.rig.runtime, "is_inhabited", is_inhabited)
+    one.rig.runtime.obeys_stop = False
+    one.begin(grace_s=1.0)
+    await one.running()
+    one.executor.stop(StopWord.CANCELLED)
+    await one.rig.clock.advance(50)
+    assert one.rig.runtime.kills
+    assert one.rig.told.end_of(one.attempt) is None
+    lives = False
+    assert (await one.end()).kind == "CANCELLED"

@@ -14,7 +14,7 @@ from tests.unit.worker.fakes import NS
 from worker.attempt.leases import Lease
 from worker.box import BoxEnd, EndRecord, StartStage, StopWord
 from worker.model import AttemptStage, ExtendAttempt, Extension
-from worker.ports import ContainerFacts, ContainerState, RuntimeRefused
+from worker.ports import ContainerFacts, ContainerState, EngineUnavailable, RuntimeRefused, StartOrder
 
 assert one  # the fixture
 
@@ -97,6 +97,43 @@ async def test_an_engine_that_is_away_at_the_start_is_waited_for_then_given_up(o
     await one.rig.clock.advance(20)
     await one.running()
     assert one.rig.told.kinds(one.attempt)[-1] == "PROCESS_STARTED"
+
+
+async def test_an_engine_that_stays_away_at_the_start_is_told(one: One, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may use up no platform retry: nothing was tried."""
+
+    async def silent(order: StartOrder) -> ContainerFacts:
+        one.rig.runtime.away = True
+        raise EngineUnavailable("no answer in 60 s")
+
+    monkeypatch.setattr(one.rig.runtime, "start", silent)
+    one.begin()
+    await one.rig.clock.advance(400)
+    end = await one.end()
+    assert (end.reason.word, end.engine_away) == ("start_failed", True)
+
+
+async def test_an_engine_that_answers_others_is_not_away(one: One, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This start is what it can't do: it counts."""
+
+    async def silent(order: StartOrder) -> ContainerFacts:
+        raise EngineUnavailable("no answer in 60 s")
+
+    monkeypatch.setattr(one.rig.runtime, "start", silent)
+    one.begin()
+    await one.rig.clock.advance(400)
+    end = await one.end()
+    assert (end.reason.word, end.engine_away) == ("start_failed", False)
+
+
+async def test_an_engine_that_goes_before_its_launcher_came_is_told(one: One) -> None:
+    one.rig.runtime.not_taken.add(one.attempt)
+    one.begin()
+    await one.settle()
+    one.rig.runtime.away = True
+    await one.rig.clock.advance(70)
+    end = await one.end()
+    assert (end.reason.word, end.engine_away) == ("start_failed", True)
 
 
 async def test_an_engine_that_is_away_during_the_run_changes_nothing(one: One) -> None:
@@ -357,15 +394,22 @@ async def test_the_first_lease_of_a_task(one: One) -> None:
     assert order.lease_until_boot_ns == round((one.rig.clock.monotonic() + 90) * NS)
 
 
+@pytest.mark.parametrize("left_s", [-5, 20])
 @pytest.mark.parametrize("granted", [True, False])
-async def test_a_lease_that_ran_out_in_a_silence_does_not_end_the_next_attempt(one: One, granted: bool) -> None:
+async def test_a_lease_that_ran_out_in_a_silence_does_not_end_the_next_attempt(
+    one: One, granted: bool, left_s: float
+) -> None:
     """TaskManager was back and sent a launch before the next heartbeat was answered: the attempt ended at once.
 
     It had granted nothing since its own start when a report came before the heartbeat.
     """
     now = one.rig.clock.monotonic()
-    one.rig.context.lease = Lease(round((now - 5) * NS))
+    one.rig.context.lease = Lease(round((now + left_s) * NS))
     one.begin(lease_enforced=granted, lease_s=120.0)
+    await one.settle()
+    assert not one.rig.runtime.orders, "it begins with the next answer, and does not end with the old lease"
+    one.rig.context.lease = Lease(round((now + 90) * NS))
+    one.executor.lease_answered()
     await one.settle()
     assert one.rig.runtime.orders[one.attempt].lease_until_boot_ns == round((now + 90) * NS)
 

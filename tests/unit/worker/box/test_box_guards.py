@@ -25,6 +25,7 @@ READY = BoxFacts(True, Ticket.READY, True, True, False, False)
         (READY, BoxStanding.MAY_START),
         (replace(READY, laid_out=False), BoxStanding.UNUSED),
         (replace(READY, ticket=Ticket.TAKEN), BoxStanding.OVER),
+        (replace(READY, has_started=True), BoxStanding.OVER),
         # The lock is held: nothing else is needed, and nothing but an end or a withdrawal says otherwise.
         (replace(READY, locked=True), BoxStanding.RUNS),
         (replace(READY, locked=True, ticket=Ticket.TAKEN), BoxStanding.RUNS),
@@ -210,3 +211,34 @@ def test_while_a_file_is_written_its_old_content_is_there(box: Box, monkeypatch:
     monkeypatch.undo()
     assert seen == [1]
     assert boxes.read_lease(box) == 2
+
+
+def test_the_holder_is_found_where_the_kernel_lists_another_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """btrfs does: a launcher that did not react could be killed by the engine alone."""
+    box = boxes.create(tmp_path / "box")
+    descriptor = os.open(box.lock, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    real, seen = os.stat, list[int]()
+
+    class Elsewhere:
+        st_dev = os.makedev(0, 4242)
+        st_ino = real(box.lock).st_ino
+
+    monkeypatch.setattr(protocol.os, "stat", lambda *a, **k: Elsewhere if a[0] == box.lock else real(*a, **k))
+    monkeypatch.setattr(protocol, "inhabitants", lambda box: seen)
+    assert boxes.holder(box) is None, "a file of the same number elsewhere is not this lock"
+    seen.append(os.getpid())
+    assert boxes.holder(box) == os.getpid()
+    os.close(descriptor)
+    assert boxes.holder(box) is None
+
+
+def test_a_ticket_that_lies_in_two_places_was_taken(tmp_path: Path) -> None:
+    box = boxes.create(tmp_path / "a.1" / "box")
+    boxes.write_ticket(box, attempt="a.1", boot_id="here")
+    box.ticket_taken.write_bytes(box.ticket.read_bytes())
+    assert judge(boxes.look(box, attempt="a.1", boot_id="here")) is BoxStanding.OVER
+    assert not boxes.withdraw(box)
+    assert box.ticket.exists()

@@ -78,6 +78,7 @@ class Runs:
             open_root=False,
         )
         boxes.write_spec(box, replace(base, **spec))
+        boxes.write_lease(box, None)
         boxes.write_ticket(box, attempt=box.root.name, boot_id=boxes.boot_id())
         return box
 

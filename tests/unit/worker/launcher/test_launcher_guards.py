@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import signal
 import sys
 import time
 
@@ -83,3 +84,30 @@ def test_nobody_reads_an_end_while_the_program_runs(launch: Runs) -> None:
     run = launch.sh("echo up; sleep 60")
     run.wait_for_output(b"up\n")
     assert not run.box.end.exists()
+
+
+@pytest.mark.parametrize("text", [None, b"", b"soon\n", b"-5\n"])
+def test_without_a_lease_nothing_starts(launch: Runs, text: bytes | None) -> None:
+    """It would run for ever on a machine that was given up."""
+    box = launch.prepare(["/bin/sh", "-c", "echo ran"])
+    if text is None:
+        box.lease.unlink()
+    else:
+        box.lease.write_bytes(text)
+    end = launch.launch(box).end()
+    assert (end.reason, end.started_wall_ns, end.error) == (BoxEnd.START_FAILED, None, "its lease can't be read")
+    assert end.stage is boxes.StartStage.SETUP, "the platform's fault"
+    assert box.ticket.exists()
+
+
+def test_after_a_standstill_past_its_lease_a_task_gets_no_grace(launch: Runs) -> None:
+    """The machine slept, and the task was begun elsewhere: it went on for its whole grace beside that."""
+    box = launch.prepare(["/bin/sh", "-c", "trap '' TERM; echo up; while :; do sleep 0.05; done"], lease_grace_ms=500)
+    run = launch.launch(box)
+    run.wait_for_output(b"up")
+    run.process.send_signal(signal.SIGSTOP)
+    boxes.write_lease(box, boxes.boottime_ns() + 100_000_000)
+    time.sleep(1)
+    run.process.send_signal(signal.SIGCONT)
+    assert run.end().reason is BoxEnd.LEASE_EXPIRED
+    assert "ending: lease_expired , grace 0 ms" in run.log()

@@ -157,11 +157,12 @@ def test_a_descriptor_held_elsewhere_does_not_hold_the_end(launch: Runs, tmp_pat
 @pytest.mark.root
 def test_a_full_disk_makes_the_program_wait_and_loses_nothing(launch: Runs, tmp_path: Path) -> None:
     box = launch.prepare([PYTHON, "-ISc", "import os\nfor n in range(40):\n    os.write(1, b'%07d\\n' % n * 8192)\n"])
-    spec, ticket = box.spec.read_bytes(), box.ticket.read_bytes()
+    spec, ticket, lease = box.spec.read_bytes(), box.ticket.read_bytes(), box.lease.read_bytes()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(box.run)], check=True)
     try:
         box.spec.write_bytes(spec)
         box.ticket.write_bytes(ticket)
+        box.lease.write_bytes(lease)
         ballast = box.run / "ballast"
         ballast.write_bytes(bytes(400_000))
         run = launch.launch(box)
@@ -181,11 +182,12 @@ def test_a_full_disk_makes_the_program_wait_and_loses_nothing(launch: Runs, tmp_
 @pytest.mark.root
 def test_orders_are_obeyed_and_the_end_is_recorded_on_a_full_disk(launch: Runs) -> None:
     box = launch.prepare(["/bin/sh", "-c", "yes"], grace_ms=100)
-    spec, ticket = box.spec.read_bytes(), box.ticket.read_bytes()
+    spec, ticket, lease = box.spec.read_bytes(), box.ticket.read_bytes(), box.lease.read_bytes()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(box.run)], check=True)
     try:
         box.spec.write_bytes(spec)
         box.ticket.write_bytes(ticket)
+        box.lease.write_bytes(lease)
         run = launch.launch(box, launcher_env={"HEADWAY_FULL_PATIENCE_MS": "300"})
         run.wait_until(lambda: box.stdout.exists() and len(run.out()) > 200_000)
         with box.run.joinpath("ballast").open("wb", buffering=0) as ballast:

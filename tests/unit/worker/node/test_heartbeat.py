@@ -98,6 +98,17 @@ async def test_leases_that_are_not_enforced_are_written_once(clock: FakeClock) -
     assert pulse.sent[-1][1], "the mode is acknowledged"
 
 
+async def test_deadlines_that_an_earlier_life_wrote_are_taken_back_where_leases_are_not_enforced(
+    clock: FakeClock,
+) -> None:
+    """The Worker was killed, and the other machine left the cluster: tasks ended though each heartbeat was answered."""
+    pulse = Pulse(clock)
+    pulse.answer = HeartbeatAnswer(lease_s=120, lease_enforced=False)
+    await pulse.heartbeat.send_once()
+    await pulse.heartbeat.send_once()
+    assert pulse.renewed == [Lease()]
+
+
 async def test_while_taskmanager_is_away_leases_run_on_and_it_is_asked_often(clock: FakeClock) -> None:
     pulse = Pulse(clock)
     run = asyncio.create_task(pulse.heartbeat.run())

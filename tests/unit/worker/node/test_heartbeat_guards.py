@@ -48,3 +48,29 @@ async def test_discards_and_stops_come_before_the_lease_and_the_discarded_get_no
     )
     assert await heartbeat.send_once()
     assert steps == ["discard", "stop", "lease", ("renew", (A,))]
+
+
+async def test_no_answer_shortens_a_lease(clock: FakeClock) -> None:
+    """Answers may overtake each other: what was promised to a launcher stays."""
+    leases: list[Lease] = []
+    answers = [HeartbeatAnswer(120, True), HeartbeatAnswer(60, True)]
+
+    async def send(sent_s: float, suspended: bool) -> HeartbeatAnswer:
+        return answers.pop(0)
+
+    async def nothing(*arguments: Any) -> None: ...
+
+    heartbeat = Heartbeat(
+        send,
+        clock,
+        every_s=10,
+        lease_stop_s=30,
+        set_lease=leases.append,
+        renew=nothing,
+        stop=nothing,
+        discard=nothing,
+        extend=nothing,
+    )
+    await heartbeat.send_once()
+    await heartbeat.send_once()
+    assert leases[0] == leases[1]
