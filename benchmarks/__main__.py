@@ -20,6 +20,7 @@ from . import (
     scheduling,
     services,
     simulation,
+    sweep,
     upload,
 )
 from .guards import command as guards
@@ -37,6 +38,7 @@ ALL = {
     "listing": listing.listing,
     "pass": scheduling.one_pass,
     "simulate": simulation.simulate,
+    "sweep": sweep.sweep,
     "interleavings": interleavings.interleavings,
     "deaths": deaths.deaths,
     "fuzz": fuzz.fuzz,
