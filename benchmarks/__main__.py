@@ -21,6 +21,7 @@ from . import (
     scheduling,
     services,
     simulation,
+    sweep,
     upload,
 )
 from .guards import command as guards
@@ -38,6 +39,7 @@ ALL = {
     "listing": listing.listing,
     "pass": scheduling.one_pass,
     "simulate": simulation.simulate,
+    "sweep": sweep.sweep,
     "interleavings": interleavings.interleavings,
     "deaths": deaths.deaths,
     "fuzz": fuzz.fuzz,

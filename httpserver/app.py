@@ -34,6 +34,7 @@ from .jobs.account_removal import AccountRemoval
 from .jobs.job_file_process import JobFileProcess
 from .jobs.service import Jobs
 from .jobs.submit import Submit
+from .logs.job_folders import JobFolders
 from .logs.reader import AttemptLogReader
 from .logs.service import Logs
 from .logs.stored import StoredLogs
@@ -101,7 +102,8 @@ async def build(service: Service, config: HeadwayConfig, *, clock: Clock | None 
 
     service.on_start(load_accounts)
     rpc = RpcServer(service, bind=http.grpc_bind, token=config.cluster.token)
-    add_HttpServerServicer_to_server(HttpServerService(accounts, parts.pinning, parts.registries), rpc)  # type: ignore[no-untyped-call]
+    servicer = HttpServerService(accounts, parts.pinning, parts.registries, parts.job_folders)
+    add_HttpServerServicer_to_server(servicer, rpc)  # type: ignore[no-untyped-call]
     web = WebServer(application(parts), host=http.bind, port=http.port, tls_cert=http.tls_cert, tls_key=http.tls_key)
     service.on_open(web.start)
     service.on_refuse(hub.close)
@@ -176,6 +178,8 @@ def assemble(
     hub.listen_to_jobs(spaces.on_jobs, lambda: None)
     hub.listen_to_jobs(lambda changes: None, account_jobs.tell_again)
     jobs = Jobs(services, process, uses)
+    job_folders = JobFolders(layout, mount, cluster)
+    service.on_stop(job_folders.close)
     datasets = build_datasets(
         service,
         db,
@@ -216,6 +220,7 @@ def assemble(
         removal=AccountRemoval(accounts, account_jobs, homes, layout, mount),
         submit=Submit(services, process, pinning, uses, spaces.refuse_new_work),
         jobs=jobs,
+        job_folders=job_folders,
         logs=Logs(jobs, AttemptLogReader(services, StoredLogs(layout, clock), clock)),
         cluster=QueueAndNodes(services, jobs, clock),
         homes=homes,

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .jobs.account_removal import AccountRemoval
     from .jobs.service import Jobs
     from .jobs.submit import Submit
+    from .logs.job_folders import JobFolders
     from .logs.service import Logs
     from .market.service import ImageMarket
     from .market.upload_target import ImageUploadTarget
@@ -46,6 +47,7 @@ class Parts:
     removal: AccountRemoval
     submit: Submit
     jobs: Jobs
+    job_folders: JobFolders
     logs: Logs
     cluster: QueueAndNodes
     homes: Homes

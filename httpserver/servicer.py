@@ -10,6 +10,7 @@ from headway.rpc.v1.http_server_pb2_grpc import HttpServerServicer
 
 from .auth.accounts import Accounts
 from .auth.views import account_to_pb
+from .logs.job_folders import JobFolders
 from .needs.pinning import Pinning
 from .registries.service import Registries
 
@@ -17,10 +18,11 @@ from .registries.service import Registries
 class HttpServerService(HttpServerServicer):
     """See proto/headway/rpc/v1/http_server.proto."""
 
-    def __init__(self, accounts: Accounts, pinning: Pinning, registries: Registries) -> None:
+    def __init__(self, accounts: Accounts, pinning: Pinning, registries: Registries, folders: JobFolders) -> None:
         self._accounts = accounts
         self._pinning = pinning
         self._registries = registries
+        self._folders = folders
 
     async def ResolveUser(self, request: hs.ResolveUserRequest, context: Any) -> hs.ResolveUserReply:
         account = self._accounts.get(request.name)
@@ -46,3 +48,6 @@ class HttpServerService(HttpServerServicer):
         if login is None:
             return hs.GetRegistryAuthReply()
         return hs.GetRegistryAuthReply(username=login.username, password=login.password)
+
+    async def RemoveJobFolders(self, request: hs.RemoveJobFoldersRequest, context: Any) -> hs.RemoveJobFoldersReply:
+        return hs.RemoveJobFoldersReply(gone=await self._folders.remove(request.job_ids))

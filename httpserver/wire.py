@@ -111,6 +111,8 @@ def _job_fields(message: jm.Job) -> dict[str, Any]:
         "reason": _reason_of(message),
         "reason_task": message.reason_task or None,
         "version": message.version,
+        "pinned": message.pinned,
+        "kept_until": if_set(message, "kept_until"),
     }
 
 

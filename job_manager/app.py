@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headway.clock import Clock, SystemClock
+from headway.config.retention import retention_rules
 from headway.lifecycle import Service
+from headway.model.retention import RetentionRules
 from headway.responsive import stay_responsive
 from headway.rpc.channel import Peer
 from headway.rpc.server import RpcServer
@@ -16,7 +18,10 @@ from .comparing.comparison import Comparison
 from .delivery import Delivery
 from .hub import JobEventHub
 from .job_writer import JobWriter
-from .peers import TaskManagerPeer
+from .peers import HttpServerPeer, NoFolders, TaskManagerPeer
+from .ports import JobFoldersPort
+from .removal.prune import Pruning
+from .removal.sweeper import Sweeper
 from .servicer import JobManagerService
 from .tables import TASK_MANAGER, outbox
 
@@ -42,6 +47,8 @@ async def serve(config: HeadwayConfig) -> None:
         max_tasks_per_job=config.job_manager.max_tasks_per_job,
         queued_tasks_per_user=config.task_manager.limits.queued_tasks_per_user,
         compare_s=config.job_manager.compare_s,
+        http_server=config.peers.http_server,
+        rules=retention_rules(config),
     )
     stay_responsive()
     await service.run()
@@ -57,11 +64,14 @@ async def build(
     max_tasks_per_job: int = 10_000,
     queued_tasks_per_user: int = 0,
     compare_s: float = 0.0,
+    http_server: str = "",
+    rules: RetentionRules | None = None,
     clock: Clock | None = None,
 ) -> RpcServer:
-    """Everything of one JobManager, registered with `service`; `task_manager` is an address.
+    """Everything of one JobManager, registered with `service`; `task_manager` and `http_server` are addresses.
 
-    `compare_s`: how often it is compared with TaskManager what both hold; 0: never.
+    Without `http_server` no job has a folder. `compare_s`: how often it is compared with TaskManager what both hold; 0:
+    never. `rules`: how long ended jobs are kept; None: for ever.
     """
     clock = clock or SystemClock()
     db = await Database.open(database, room="job_manager")
@@ -69,14 +79,20 @@ async def build(
     peer = Peer("TaskManager", task_manager, token=token, clock=clock)
     service.on_stop(peer.close)
     task_manager_port = TaskManagerPeer(peer)
+    folders: JobFoldersPort = NoFolders()
+    if http_server:
+        http_peer = Peer("HttpServer", http_server, token=token, clock=clock)
+        service.on_stop(http_peer.close)
+        folders = HttpServerPeer(http_peer)
     hub = JobEventHub()
     jobs = JobWriter(
         db, clock, hub, task_manager_port, max_tasks_per_job=max_tasks_per_job,
-        queued_tasks_per_user=queued_tasks_per_user,
+        queued_tasks_per_user=queued_tasks_per_user, rules=rules,
     )  # fmt: skip
     server = RpcServer(service, bind=bind, token=token)
     comparison = Comparison(db, jobs, task_manager_port, clock, every_s=compare_s)
-    servicer = JobManagerService(db, jobs, hub, comparison)
+    pruning = Pruning(db, jobs, task_manager_port)
+    servicer = JobManagerService(db, jobs, hub, comparison, pruning)
     add_JobManagerServicer_to_server(servicer, server)  # type: ignore[no-untyped-call]
     service.on_start(jobs.recheck_waiting)
     service.on_refuse(hub.close)
@@ -86,6 +102,7 @@ async def build(
     service.side_task("outbox", pump.run)
     if compare_s:
         service.side_task("comparison", comparison.run)
+    service.side_task("removal", Sweeper(db, jobs, task_manager_port, folders, clock).run)
     service.side_task("tidy", lambda: _forget_old_requests(jobs, clock))
     return server
 

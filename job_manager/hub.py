@@ -33,6 +33,7 @@ class JobSubscription:
 
     def __init__(self) -> None:
         self._unread: dict[str, JobChange] = {}
+        self._removed: dict[str, None] = {}
         self._behind = 0
         self._ready = asyncio.Event()
         self._closed = False
@@ -52,6 +53,17 @@ class JobSubscription:
             self._behind += len(known.tasks) - before
         if self._cut_off:
             self._unread.clear()
+        self._ready.set()
+
+    def put_removed(self, job_ids: Iterable[str]) -> None:
+        if self._cut_off:
+            return
+        for job_id in job_ids:
+            unread = self._unread.pop(job_id, None)
+            self._removed[job_id] = None
+            self._behind += 1 - (0 if unread is None else 1 + len(unread.tasks))
+        if self._cut_off:
+            self._removed.clear()
         self._ready.set()
 
     def close(self) -> None:
@@ -82,7 +94,11 @@ class JobSubscription:
             if not change.tasks:
                 del self._unread[job_id]
                 self._behind -= 1
-        if not self._unread:
+        for job_id in list(itertools.islice(self._removed, JOBS_A_MESSAGE)):
+            del self._removed[job_id]
+            message.removed.append(job_id)
+            self._behind -= 1
+        if not self._unread and not self._removed:
             self._ready.clear()
         return message
 
@@ -105,6 +121,12 @@ class JobEventHub:
         found = list(changes)
         for subscription in self._subscriptions if found else ():
             subscription.put(found)
+
+    def publish_removed(self, job_ids: Iterable[str]) -> None:
+        """These jobs do not show any more."""
+        found = list(job_ids)
+        for subscription in self._subscriptions if found else ():
+            subscription.put_removed(found)
 
     @contextmanager
     def watch(self) -> Iterator[JobSubscription]:

@@ -25,8 +25,9 @@ from headway.states import (
     TaskState,
 )
 
-from . import rollup, waiting_limit
-from .dag_progress import DagProgress, Needs, TaskStateChange
+from . import waiting_limit
+from .graph import rollup
+from .graph.dag_progress import DagProgress, Needs, TaskStateChange
 
 _RESULTS = frozenset(
     {
@@ -136,7 +137,22 @@ class JobRecord:
     reason: EndReason | None = None
     reason_task: str = ""
     version: int = 1
+    pinned: bool = False
+    log_bytes: int | None = None
     counts: dict[TaskState, int] = field(default_factory=dict)
+
+
+def check_removable(record: JobRecord) -> None:
+    """
+    Raises:
+        Conflict: the job has not ended, or is pinned.
+    """
+    if record.state not in JOB_ENDED:
+        raise Conflict(
+            f"The job {record.id} is {record.state} and can't be deleted: cancel it first, or wait for its end."
+        )
+    if record.pinned:
+        raise Conflict(f"The job {record.id} is pinned and can't be deleted: unpin it first.")
 
 
 class LiveJob:
@@ -286,7 +302,7 @@ class LiveJob:
                 account_hold=account_held and not self.record.held,
             )
         if self.record.state in JOB_ENDED:
-            self.record.started_at = self.record.ended_at = None
+            self.record.started_at = self.record.ended_at = self.record.log_bytes = None
             self.just_ended = False
         self._job_event(JobEventKind.RETRIED)
         self._set_reason_of_first(*TASK_FAILURES)
@@ -321,6 +337,12 @@ class LiveJob:
             self.record.held = False
             self.dirty_job = True
         return changed
+
+    def pin(self, pinned: bool) -> None:
+        """Keeps the job until it is unpinned, whatever the rules of retention say; or ends that."""
+        if self.record.pinned is not pinned:
+            self.record.pinned = pinned
+            self.dirty_job = True
 
     def hold_for_account(self, steady: float) -> int:
         """The account is disabled: hold what is not held yet; how many tasks that were. What runs, runs on."""

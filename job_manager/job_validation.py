@@ -10,7 +10,7 @@ from headway.ids import is_task_name
 from headway.rpc import convert
 from headway.rpc.v1 import common_pb2
 
-from .dag import MAX_PROBLEMS, Dag, DagTask, check
+from .graph.dag import MAX_PROBLEMS, Dag, DagTask, check
 from .ports import ImageNeeds, ShapeRefusal, ShapeVerdicts, TaskShape
 
 

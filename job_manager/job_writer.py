@@ -21,17 +21,18 @@ from headway.errors import HeadwayError, IdempotencyMismatch, InvalidInput, NotF
 from headway.ids import JobId, new_job_id
 from headway.logs import get_logger
 from headway.model.reasons import EndReason, EndWord
+from headway.model.retention import EndedJob, RetentionRules
 from headway.rpc import convert
 from headway.rpc.v1 import common_pb2, job_manager_pb2, task_manager_pb2
 from headway.states import JOB_ENDED, JobState, TaskEventKind
 from headway.steady import Anchor
 from headway.store import Batcher, Database
 
-from . import account_holds, job_validation, mending, store, wire
+from . import account_holds, job_validation, mending, removal_store, store, wire
 from .cache import JobCache
-from .dag import Dag
+from .graph.dag import Dag
 from .hub import JobChange, JobEventHub
-from .job import JobRecord, LiveJob, TaskRecord, TaskReport
+from .job import JobRecord, LiveJob, TaskRecord, TaskReport, check_removable
 from .ports import TaskManagerPort
 from .tables import outbox
 from .transaction import JobTransaction
@@ -40,7 +41,8 @@ from .waiting_counter import WaitingCounter
 log = get_logger(__name__)
 R = TypeVar("R")
 
-ActionName = Literal["cancel", "retry", "hold", "release"]
+ActionName = Literal["cancel", "retry", "hold", "release", "pin", "unpin", "delete"]
+OF_WHOLE_JOBS = frozenset({"pin", "unpin", "delete"})
 
 # Tasks of live jobs kept in memory, at about a kilobyte each.
 _TASKS_IN_MEMORY = 60_000
@@ -83,6 +85,7 @@ class JobWriter:
         *,
         max_tasks_per_job: int = 10_000,
         queued_tasks_per_user: int = 0,
+        rules: RetentionRules | None = None,
         tasks_in_memory: int = _TASKS_IN_MEMORY,
     ) -> None:
         self._db = db
@@ -90,6 +93,8 @@ class JobWriter:
         self._hub = hub
         self._task_manager = task_manager
         self._max_tasks = max_tasks_per_job
+        self.rules = rules or RetentionRules()
+        self.removal_asked = asyncio.Event()  # set whenever jobs are to be removed
         self._cache = JobCache(tasks_in_memory)
         self._waiting_counter = WaitingCounter(queued_tasks_per_user)
         self._steady: Anchor | None = None  # of the clock by which tasks age; None: not read yet
@@ -226,24 +231,30 @@ class JobWriter:
         Raises:
             NotFound: no such job or task.
             Conflict: a retry that can't be.
+            Conflict: a job is to be deleted that has not ended, or is pinned.
             TooManyWaiting: a retry of more tasks than may wait beside those that do.
             IdempotencyMismatch: the request id was used for another wish.
         """
         asked = f"{action} {task}".strip()
+        if task and action in OF_WHOLE_JOBS:
+            raise InvalidInput(f"Only a whole job can be asked to {action}, not one task of it.")
 
         def operation(tx: JobTransaction) -> ActionResult:
             live = tx.job(job_id)
-            if live is None:
-                raise NotFound(f"There is no job {job_id!r}.")
             known = store.find_action(tx.conn, job_id, request_id) if request_id else None
+            if known is not None and known[0] != asked:
+                raise IdempotencyMismatch
+            if live is None:
+                record = store.load_record(tx.conn, job_id) if known is not None else None
+                if record is None or known is None:
+                    raise NotFound(not_there(tx.conn, job_id, self.rules))
+                return ActionResult(wire.job_to_pb(record, self.rules), known[1])
             if known is not None:
-                if known[0] != asked:
-                    raise IdempotencyMismatch
-                return ActionResult(wire.job_to_pb(live.record), known[1])
+                return ActionResult(wire.job_to_pb(live.record, self.rules), known[1])
             changed = _act(tx, live, task, action, by)
             if request_id:
                 store.remember_action(tx.conn, job_id, request_id, asked, changed, tx.now)
-            return ActionResult(wire.job_to_pb(live.record), changed)
+            return ActionResult(wire.job_to_pb(live.record, self.rules), changed)
 
         acted: ActionResult = await self._inbox.submit(operation)
         log.info("job.acted_on", job=job_id, task=task, action=action, by=by, tasks=acted.tasks_changed)
@@ -278,6 +289,27 @@ class JobWriter:
         if differences:
             await self._inbox.submit(lambda tx: mending.mend(tx, differences))
 
+    # -- removal --------------------------------------------------------------------------------
+
+    async def age_clock(self) -> float:
+        """Now, for the age of ended jobs. Whoever sets the wall clock forward makes no job older by it."""
+        now: float = await self._inbox.submit(lambda tx: min(tx.now, tx.steady))
+        return now
+
+    async def remove(self, jobs: Sequence[EndedJob], why: str) -> list[str]:
+        """Lets those of the jobs go that are still as they were when they were chosen; their ids. A job that was
+        retried, pinned or deleted meanwhile is left alone."""
+
+        def operation(tx: JobTransaction) -> list[str]:
+            chosen = [job.id for job in jobs if _still_removable(tx.record(job.id), job)]
+            tx.remove(chosen)
+            return chosen
+
+        removed: list[str] = await self._inbox.submit(operation) if jobs else []
+        if removed:
+            log.info("jobs.removed", jobs=len(removed), first=removed[0], reason=why)
+        return removed
+
     async def go_on_after(self, seq: int) -> None:
         """Number commands above this one: TaskManager has heard of it, so a restored database would use it again."""
         await self._db.write(lambda conn: outbox.go_on_after(conn, seq))
@@ -288,6 +320,7 @@ class JobWriter:
         touched: set[str] = set()
         ended: list[tuple[str, JobState, bool]] = []
         anchors: list[Anchor] = []
+        removed: list[str] = []
 
         def work(conn: Connection) -> tuple[list[Any], list[JobChange]]:
             anchor = self._steady or store.steady_anchor(conn, self._clock)
@@ -299,6 +332,7 @@ class JobWriter:
                 for job_id, live in tx.touched.items():
                     if live.record.state in JOB_ENDED:
                         ended.append((job_id, live.record.state, live.just_ended))
+                removed[:] = tx.removed
                 return results, self._save(tx)
             finally:
                 touched.update(tx.touched)
@@ -318,6 +352,9 @@ class JobWriter:
             if now:
                 log.info("job.ended", job=job_id, state=state)
         self._hub.publish(changes)
+        if removed:
+            self._hub.publish_removed(removed)
+            self.removal_asked.set()
         return results
 
     def _save(self, tx: JobTransaction) -> list[JobChange]:
@@ -328,7 +365,7 @@ class JobWriter:
             store.save(tx.conn, live, tx.now)
             live.clean()
             if self._hub.watched and (changed or job_id in tx.new):
-                changes.append(_change(tx.conn, live, numbers))
+                changes.append(_change(tx.conn, live, numbers, self.rules))
         return changes
 
 
@@ -340,7 +377,7 @@ def _guarded(operation: Operation, tx: JobTransaction) -> Any:
         return error
 
 
-def _change(conn: Connection, live: LiveJob, numbers: Sequence[int]) -> JobChange:
+def _change(conn: Connection, live: LiveJob, numbers: Sequence[int], rules: RetentionRules) -> JobChange:
     specs = store.load_specs(conn, live.record.id, numbers) if numbers else {}
     tasks = {}
     for number in numbers:
@@ -351,7 +388,21 @@ def _change(conn: Connection, live: LiveJob, numbers: Sequence[int]) -> JobChang
             wire.waiting_names(live.names, live.progress.waits_for(number)),
         )
         tasks[view.name] = view
-    return JobChange(wire.job_to_pb(live.record), tasks)
+    return JobChange(wire.job_to_pb(live.record, rules), tasks)
+
+
+def not_there(conn: Connection, job_id: str, rules: RetentionRules) -> str:
+    """The sentence for whoever asks for a job that can't be shown."""
+    if store.load_record(conn, job_id) is not None:
+        return f"The job {job_id} is being deleted; nothing can be done with it any more."
+    if removal_store.is_marked(conn, job_id):
+        return f"The job {job_id} was deleted."
+    return f"There is no job {job_id!r}. {rules.sentence}".strip()
+
+
+def _still_removable(record: JobRecord | None, chosen: EndedJob) -> bool:
+    # A job that was retried has no end, or another one by now.
+    return record is not None and not record.pinned and record.ended_at == chosen.ended_at
 
 
 def _recheck(tx: JobTransaction, job_id: str) -> int:
@@ -366,7 +417,8 @@ def _take_events(tx: JobTransaction, events: Sequence[tuple[JobId, TaskReport]])
     for job_id, event in events:
         live = tx.job(job_id)
         if live is None:
-            log.warning("task.event_of_unknown_job", job=job_id, task=event.task, kind=event.kind)
+            tell = log.debug if removal_store.is_marked(tx.conn, job_id) else log.warning
+            tell("task.event_of_unknown_job", job=job_id, task=event.task, kind=event.kind)
             continue
         if not live.on_event(event, tx.now):
             log.debug("task.event_dropped", job=job_id, task=event.task, kind=event.kind, seq=event.seq)
@@ -383,6 +435,12 @@ def _act(tx: JobTransaction, live: LiveJob, task: str, action: ActionName, by: s
             return live.hold(task, tx.steady)
         case "release":
             return live.release(task, tx.steady)
+        case "pin" | "unpin":
+            live.pin(action == "pin")
+        case "delete":
+            check_removable(live.record)
+            tx.remove([live.record.id])
+    return 0
 
 
 def _new_job(header: job_manager_pb2.JobHeader, dag: Dag, now: float, steady: float, *, account_held: bool) -> LiveJob:

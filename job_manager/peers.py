@@ -9,7 +9,8 @@ from headway.errors import HeadwayError
 from headway.rpc import convert
 from headway.rpc.channel import Peer
 from headway.rpc.chunks import in_parts
-from headway.rpc.v1 import task_manager_pb2
+from headway.rpc.v1 import http_server_pb2, task_manager_pb2
+from headway.rpc.v1.http_server_pb2_grpc import HttpServerStub
 from headway.rpc.v1.task_manager_pb2_grpc import TaskManagerStub
 
 from .ports import ShapeRefusal, ShapeVerdicts, TaskShape
@@ -17,6 +18,7 @@ from .ports import ShapeRefusal, ShapeVerdicts, TaskShape
 _APPLY_DEADLINE_S = 30.0
 _CHECK_DEADLINE_S = 2.0
 _COMPARE_DEADLINE_S = 60.0
+_REMOVE_DEADLINE_S = 30.0
 
 
 class TaskManagerPeer:
@@ -45,6 +47,20 @@ class TaskManagerPeer:
         )
         return reply
 
+    async def measure_logs(self, job_ids: Sequence[str]) -> Sequence[int]:
+        request = task_manager_pb2.MeasureLogsRequest(job_ids=job_ids)
+        reply = await self._peer.call(self._stub.MeasureLogs, request, deadline_s=_REMOVE_DEADLINE_S)
+        if len(reply.log_bytes) != len(job_ids):
+            raise HeadwayError(f"{self._peer.name} measured {len(reply.log_bytes)} of {len(job_ids)} jobs.")
+        return list(reply.log_bytes)
+
+    async def remove(self, job_ids: Sequence[str]) -> task_manager_pb2.RemoveJobsReply:
+        request = task_manager_pb2.RemoveJobsRequest(job_ids=job_ids)
+        reply: task_manager_pb2.RemoveJobsReply = await self._peer.call(
+            self._stub.RemoveJobs, request, deadline_s=_REMOVE_DEADLINE_S
+        )
+        return reply
+
     async def confirm(self) -> None:
         request = task_manager_pb2.ConfirmTasksRequest()
         async with contextlib.aclosing(self._peer.stream(self._stub.ConfirmTasks, request, deadline_s=None)) as answers:  # type: ignore[type-var]
@@ -70,3 +86,23 @@ class TaskManagerPeer:
             ),
             reply.nodes_known,
         )
+
+
+class HttpServerPeer:
+    """A :class:`job_manager.ports.JobFoldersPort`."""
+
+    def __init__(self, peer: Peer) -> None:
+        self._peer = peer
+        self._stub = HttpServerStub(peer.channel)  # type: ignore[no-untyped-call]
+
+    async def remove(self, job_ids: Sequence[str]) -> Sequence[str]:
+        request = http_server_pb2.RemoveJobFoldersRequest(job_ids=job_ids)
+        reply = await self._peer.call(self._stub.RemoveJobFolders, request, deadline_s=_REMOVE_DEADLINE_S)
+        return list(reply.gone)
+
+
+class NoFolders:
+    """A :class:`job_manager.ports.JobFoldersPort` where nobody has folders of jobs."""
+
+    async def remove(self, job_ids: Sequence[str]) -> Sequence[str]:
+        return list(job_ids)

@@ -62,10 +62,26 @@ class TaskManagerPort(Protocol):
         """What differs there from these, which are all tasks that it should have."""
         ...
 
+    async def measure_logs(self, job_ids: Sequence[str]) -> Sequence[int]:
+        """How many bytes the logs of each of these jobs take; at most 500 of them."""
+        ...
+
+    async def remove(self, job_ids: Sequence[str]) -> task_manager_pb2.RemoveJobsReply:
+        """Forgets some of what is known of these jobs' tasks; see RemoveJobs for the answer. Safe to repeat."""
+        ...
+
     async def confirm(self) -> None:
         """Both agree as far as they can. Returns, or raises, once TaskManager stops."""
         ...
 
     async def check(self, shapes: Sequence[TaskShape]) -> ShapeVerdicts:
         """Would these be taken into the queue? Changes nothing; answers or fails within two seconds."""
+        ...
+
+
+class JobFoldersPort(Protocol):
+    """The folders of jobs on the shared mount. Raises a HeadwayError when nobody answers, or the mount is not there."""
+
+    async def remove(self, job_ids: Sequence[str]) -> Sequence[str]:
+        """Removes the folders of these jobs, at most 500; the ids of those that have none any more. Safe to repeat."""
         ...

@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from headway.errors import InvalidInput, NotFound
+from headway.model.retention import RetentionRules
 from headway.rpc import convert
 from headway.rpc.chunks import in_parts
 from headway.rpc.v1 import common_pb2, job_manager_pb2
@@ -15,11 +16,12 @@ from headway.rpc.v1.job_manager_pb2_grpc import JobManagerServicer
 from headway.states import TASK_ENDED, JobState
 from headway.store import Database
 
-from . import store, wire
+from . import removal_store, store, wire
 from .comparing.comparison import Comparison
 from .hub import JobEventHub
 from .job import JobRecord
-from .job_writer import ActionName, JobWriter
+from .job_writer import ActionName, JobWriter, not_there
+from .removal.prune import Pruning
 
 _PAGE = 50
 _PAGE_AT_MOST = 500
@@ -32,17 +34,23 @@ _ACTIONS: dict[int, ActionName] = {
     job_manager_pb2.ActOnJobRequest.ACTION_RETRY: "retry",
     job_manager_pb2.ActOnJobRequest.ACTION_HOLD: "hold",
     job_manager_pb2.ActOnJobRequest.ACTION_RELEASE: "release",
+    job_manager_pb2.ActOnJobRequest.ACTION_PIN: "pin",
+    job_manager_pb2.ActOnJobRequest.ACTION_UNPIN: "unpin",
+    job_manager_pb2.ActOnJobRequest.ACTION_DELETE: "delete",
 }
 
 
 class JobManagerService(JobManagerServicer):
     """See proto/headway/rpc/v1/job_manager.proto for what each call promises."""
 
-    def __init__(self, db: Database, jobs: JobWriter, hub: JobEventHub, comparison: Comparison) -> None:
+    def __init__(
+        self, db: Database, jobs: JobWriter, hub: JobEventHub, comparison: Comparison, pruning: Pruning
+    ) -> None:
         self._db = db
         self._jobs = jobs
         self._hub = hub
         self._comparison = comparison
+        self._pruning = pruning
 
     async def SubmitJob(
         self, request_iterator: AsyncIterator[job_manager_pb2.SubmitJobPart], context: Any
@@ -71,7 +79,7 @@ class JobManagerService(JobManagerServicer):
                 raise InvalidInput(f"There is no job state {state!r}; there are {', '.join(JobState)}.")
         found = await self._db.read(
             lambda conn: [
-                wire.job_to_pb(record)
+                wire.job_to_pb(record, self._jobs.rules)
                 for record in store.list_jobs(
                     conn,
                     owner=request.owner,
@@ -90,7 +98,7 @@ class JobManagerService(JobManagerServicer):
     async def GetJob(
         self, request: job_manager_pb2.GetJobRequest, context: Any
     ) -> AsyncIterator[job_manager_pb2.JobPart]:
-        job, tasks = await self._db.read(lambda conn: _job_and_tasks(conn, request))
+        job, tasks = await self._db.read(lambda conn: _job_and_tasks(conn, request, self._jobs.rules))
         yield job_manager_pb2.JobPart(job=job, notices=self._comparison.notices(job.id))
         for part in in_parts(tasks, max_bytes=_PART_BYTES):
             yield job_manager_pb2.JobPart(tasks=part)
@@ -98,7 +106,7 @@ class JobManagerService(JobManagerServicer):
     async def GetJobSpec(
         self, request: job_manager_pb2.GetJobRequest, context: Any
     ) -> AsyncIterator[job_manager_pb2.SubmitJobPart]:
-        header, specs = await self._db.read(lambda conn: _header_and_specs(conn, request.job_id))
+        header, specs = await self._db.read(lambda conn: _header_and_specs(conn, request.job_id, self._jobs.rules))
         yield job_manager_pb2.SubmitJobPart(header=header)
         for part in in_parts(specs, max_bytes=_PART_BYTES):
             yield job_manager_pb2.SubmitJobPart(tasks=part)
@@ -122,6 +130,11 @@ class JobManagerService(JobManagerServicer):
             raise InvalidInput(f"JobManager knows no action number {request.action}.")
         acted = await self._jobs.act(request.job_id, request.task, action, request_id=request.request_id, by=request.by)
         return job_manager_pb2.ActOnJobReply(job=acted.record, tasks_changed=acted.tasks_changed)
+
+    async def PruneJobs(
+        self, request: job_manager_pb2.PruneJobsRequest, context: Any
+    ) -> job_manager_pb2.PruneJobsReply:
+        return await self._pruning.prune(request)
 
     async def HoldAccounts(
         self, request: job_manager_pb2.HoldAccountsRequest, context: Any
@@ -153,11 +166,11 @@ class JobManagerService(JobManagerServicer):
 
 
 def _job_and_tasks(
-    conn: Connection, request: job_manager_pb2.GetJobRequest
+    conn: Connection, request: job_manager_pb2.GetJobRequest, rules: RetentionRules
 ) -> tuple[job_manager_pb2.Job, list[job_manager_pb2.TaskView]]:
-    record = _record(conn, request.job_id)
+    record = _record(conn, request.job_id, rules)
     if not request.with_tasks and not request.task_names:
-        return wire.job_to_pb(record), []
+        return wire.job_to_pb(record, rules), []
     wanted = set(request.task_names)
     chosen = rows = store.load_tasks(conn, record.id, wanted, request.tasks_offset, request.tasks_limit)
     missing = wanted - {row.name for row in chosen}
@@ -173,11 +186,13 @@ def _job_and_tasks(
         spec = specs[row.number]
         waits_for = [need.task for need in spec.needs if need.task in running]
         tasks.append(wire.task_to_pb(spec, row.state, row.record, waits_for))
-    return wire.job_to_pb(record), tasks
+    return wire.job_to_pb(record, rules), tasks
 
 
-def _header_and_specs(conn: Connection, job_id: str) -> tuple[job_manager_pb2.JobHeader, list[common_pb2.TaskSpec]]:
-    record = _record(conn, job_id)
+def _header_and_specs(
+    conn: Connection, job_id: str, rules: RetentionRules
+) -> tuple[job_manager_pb2.JobHeader, list[common_pb2.TaskSpec]]:
+    record = _record(conn, job_id, rules)
     header = job_manager_pb2.JobHeader(
         owner=common_pb2.Account.FromString(record.account),
         request_id=record.request_id or "",
@@ -190,8 +205,8 @@ def _header_and_specs(conn: Connection, job_id: str) -> tuple[job_manager_pb2.Jo
     return header, [common_pb2.TaskSpec.FromString(specs[number]) for number in sorted(specs)]
 
 
-def _record(conn: Connection, job_id: str) -> JobRecord:
+def _record(conn: Connection, job_id: str, rules: RetentionRules) -> JobRecord:
     record = store.load_record(conn, job_id)
-    if record is None:
-        raise NotFound(f"There is no job {job_id!r}.")
+    if record is None or removal_store.is_marked(conn, job_id):
+        raise NotFound(not_there(conn, job_id, rules))
     return record

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, and_, bindparam, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, Row, Select, and_, bindparam, delete, exists, func, insert, or_, select, update
 
 from headway.clock import Clock
 from headway.ids import JobId
@@ -21,10 +21,10 @@ from headway.states import JOB_ENDED, TASK_ENDED, JobState, TaskState
 from headway.steady import Anchor, anchored
 
 from . import waiting_limit
-from .dag import Dag
-from .dag_progress import Needs
+from .graph.dag import Dag
+from .graph.dag_progress import Needs
 from .job import CancelCommand, Command, EnqueueCommand, HoldCommand, JobRecord, LiveJob, ReleaseCommand, TaskRecord
-from .tables import TASK_MANAGER, action, job, job_graph, outbox, steady, task, task_spec
+from .tables import TASK_MANAGER, action, job, job_graph, outbox, removal, steady, task, task_spec
 
 _KINDS = (NeedOn.SUCCESS, NeedOn.FAILURE, NeedOn.ANY)
 _KIND_NUMBER = {kind: number for number, kind in enumerate(_KINDS)}
@@ -186,7 +186,7 @@ def list_jobs(
     conn: Connection, *, owner: str, states: Iterable[str], query: str, limit: int, before: str
 ) -> list[JobRecord]:
     """Jobs, newest first, whose id lies before ``before`` (empty: from the newest)."""
-    found: Select[Any] = select(job).order_by(job.c.id.desc()).limit(limit)
+    found: Select[Any] = select(job).where(_SHOWN).order_by(job.c.id.desc()).limit(limit)
     if owner:
         found = found.where(job.c.owner == owner)
     if wanted := list(states):
@@ -205,7 +205,7 @@ def list_jobs(
 
 def resolve(conn: Connection, prefix: str, owner: str, limit: int) -> list[JobId]:
     """Ids that start with a prefix, newest first; only an owner's when given."""
-    found = select(job.c.id).where(job.c.id >= prefix, job.c.id < _after_prefix(prefix))
+    found = select(job.c.id).where(_SHOWN, job.c.id >= prefix, job.c.id < _after_prefix(prefix))
     if owner:
         found = found.where(job.c.owner == owner)
     return [JobId(row.id) for row in conn.execute(found.order_by(job.c.id.desc()).limit(limit))]
@@ -305,6 +305,9 @@ def _from_little(kind: str, data: bytes) -> array[Any]:
 _TASK_ENDED = [state.value for state in TASK_ENDED]
 LIVE = job.c.state.in_([state.value for state in JobState if state not in JOB_ENDED])
 
+# A job that is being removed does not show.
+_SHOWN = ~exists().where(removal.c.job_id == job.c.id)
+
 _BIG_ENDIAN = array("H", b"\x00\x01")[0] == 1
 
 _UPDATE_TASK = (
@@ -316,7 +319,7 @@ _UPDATE_TASK = (
 )
 _JOB_CHANGES = (
     "state", "started_at", "ended_at", "held", "counts", "reason_task",
-    "reason_word", "exit_code", "signal", "detail", "version",
+    "reason_word", "exit_code", "signal", "detail", "version", "pinned", "log_bytes",
 )  # fmt: skip
 _UPDATE_JOB = update(job).where(job.c.id == bindparam("key")).values({name: bindparam(name) for name in _JOB_CHANGES})
 
@@ -385,6 +388,8 @@ def _job_row(live: LiveJob) -> dict[str, Any]:
         "counts": json.dumps({state.value: count for state, count in record.counts.items()}),
         "reason_task": record.reason_task,
         "version": record.version,
+        "pinned": record.pinned,
+        "log_bytes": record.log_bytes,
         **_reason_row(record.reason),
     }
 
@@ -408,6 +413,8 @@ def _job_record(row: Row[Any]) -> JobRecord:
         reason=_reason(row),
         reason_task=row.reason_task,
         version=row.version,
+        pinned=row.pinned,
+        log_bytes=row.log_bytes,
     )
 
 

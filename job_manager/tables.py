@@ -19,6 +19,7 @@ from sqlalchemy import (
     PrimaryKeyConstraint,
     Table,
     Text,
+    false,
 )
 
 from headway.store import Outbox
@@ -51,9 +52,12 @@ job = Table(
     Column("signal", Integer),
     Column("detail", Text, nullable=False),
     Column("version", BigInteger, nullable=False),
+    Column("pinned", Boolean, nullable=False, server_default=false()),
+    Column("log_bytes", BigInteger),  # of its attempts, as far as it has ended; NULL: not measured
     Index("ix_job_owner_id", "owner", "id"),
     Index("ix_job_state_id", "state", "id"),
     Index("ux_job_owner_request", "owner", "request_id", unique=True),
+    Index("ix_job_ended", "ended_at", "id"),
 )
 
 job_graph = Table(
@@ -120,6 +124,18 @@ steady = Table(
     Column("id", Integer, primary_key=True),
     Column("boot_id", Text, nullable=False),
     Column("offset_s", Float, nullable=False),
+)
+
+# Jobs that are being removed, and for some time those that are: what comes late of them is removed too.
+removal = Table(
+    "removal",
+    metadata,
+    Column("job_id", _ID, primary_key=True),
+    Column("marked_at", Float, nullable=False),
+    Column("after_seq", BigInteger, nullable=False),  # once no command up to this one is on its way
+    Column("looks_left", Integer, nullable=False),  # for what came late; more than there are: its rows are here
+    Column("due_at", Float, nullable=False),
+    Index("ix_removal_due", "due_at"),
 )
 
 outbox = Outbox(metadata)

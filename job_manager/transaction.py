@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlalchemy import Connection
 
-from . import store
+from . import removal_store, store
 from .cache import JobCache
-from .job import LiveJob
+from .job import JobRecord, LiveJob
 from .waiting_counter import WaitingCounter
 
 
@@ -26,12 +28,17 @@ class JobTransaction:
         self._waiting_counter = waiting_counter
         self.touched: dict[str, LiveJob] = {}
         self.new: set[str] = set()
+        self.removed: list[str] = []
         self._cache = cache
 
     def job(self, job_id: str) -> LiveJob | None:
+        """The job; None if there is none, or none any more."""
+        if job_id in self.removed:
+            return None
         live = self._cache.get(job_id)
         if live is None:
-            live = store.load_job(self.conn, job_id)
+            # Only an ended job can be one that is being removed, and those are not kept in memory.
+            live = None if removal_store.is_marked(self.conn, job_id) else store.load_job(self.conn, job_id)
             if live is None:
                 return None
             self._cache.put(live)
@@ -45,6 +52,21 @@ class JobTransaction:
         self.touched[live.record.id] = live
         self._waiting_counter.add(live)
         self.new.add(live.record.id)
+
+    def record(self, job_id: str) -> JobRecord | None:
+        """The job as it is now, without its tasks; None as for ``job``."""
+        if job_id in self.removed or removal_store.is_marked(self.conn, job_id):
+            return None
+        live = self.touched.get(job_id) or self._cache.get(job_id)
+        return live.record if live is not None else store.load_record(self.conn, job_id)
+
+    def remove(self, job_ids: Sequence[str]) -> None:
+        """These ended jobs are to be removed. From now on they do not show, and nothing else happens to them."""
+        removal_store.mark(self.conn, job_ids, self.now)
+        for job_id in job_ids:
+            if (live := self.touched.get(job_id)) is not None:
+                live.record.request_id = None  # as in its row, which may be saved once more
+        self.removed += job_ids
 
     def admit(self, owner: str, more: int) -> None:
         """Checks that an account may have so many more waiting tasks.

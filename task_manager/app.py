@@ -29,6 +29,7 @@ from .dispatch.image_prefetch import ImagePrefetchPlanner
 from .engine.engine import Engine
 from .engine.events import NodesUnknown, StopPlanned
 from .engine.leases import LeaseSettings
+from .engine.removal import JobRemoval
 from .engine.retry import RetrySettings
 from .hub import QueueEventHub
 from .limits import AdmissionLimits, ShortTaskReserve
@@ -152,6 +153,7 @@ async def build(
     previews = PreviewQueries(engine)
     service.on_stop(previews.close)
     decisions = DecisionLog(db, clock, settings.decisions_days)
+    removal = JobRemoval(engine, db, clock)
     servicer = TaskManagerService(
         engine,
         QueueQueries(engine, db),
@@ -162,6 +164,7 @@ async def build(
         decisions,
         UsageQueries(db, clock),
         ComparisonQueries(engine, db),
+        removal,
     )
     add_TaskManagerServicer_to_server(servicer, server)  # type: ignore[no-untyped-call]
     service.on_start(engine.start)
@@ -169,6 +172,7 @@ async def build(
     service.on_drain(planned_stop)
     service.side_task("ticks", engine.run)
     service.side_task("decisions", decisions.run)
+    service.side_task("removal", removal.run)
     service.side_task("images", ImagePrefetchPlanner(engine, db, clock, workers, dispatcher.address).run)
     service.side_task("nodes", lambda: watch_nodes(engine, nodes, clock))
     service.side_task("events", outbox.pump(db, JOB_MANAGER, JobManagerPeer(jobs).send, clock).run)

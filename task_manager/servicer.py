@@ -22,6 +22,7 @@ from .answers.queries import QueueQueries
 from .answers.usage_queries import UsageQueries
 from .engine.engine import Engine
 from .engine.events import ExtendTask, HeartbeatReply, NodeDeclaredLost, ServicesAgree, SetScheduling
+from .engine.removal import JobRemoval
 from .hub import QueueEventHub
 
 log = get_logger(__name__)
@@ -43,6 +44,7 @@ class TaskManagerService(TaskManagerServicer):
         decisions: DecisionLog,
         usage: UsageQueries,
         comparisons: ComparisonQueries,
+        removal: JobRemoval,
     ) -> None:
         self._engine = engine
         self._queries = queries
@@ -52,6 +54,7 @@ class TaskManagerService(TaskManagerServicer):
         self._decisions = decisions
         self._usage = usage
         self._comparisons = comparisons
+        self._removal = removal
         self._hub = hub
 
     async def ApplyTaskCommands(self, request: pb.ApplyTaskCommandsRequest, context: Any) -> pb.ApplyTaskCommandsReply:
@@ -138,6 +141,12 @@ class TaskManagerService(TaskManagerServicer):
 
     async def GetUsage(self, request: pb.GetUsageRequest, context: Any) -> pb.GetUsageReply:
         return await self._usage.usage(request)
+
+    async def MeasureLogs(self, request: pb.MeasureLogsRequest, context: Any) -> pb.MeasureLogsReply:
+        return await self._removal.measure(request.job_ids)
+
+    async def RemoveJobs(self, request: pb.RemoveJobsRequest, context: Any) -> pb.RemoveJobsReply:
+        return await self._removal.remove(request.job_ids)
 
     async def ListRuns(self, request: pb.ListRunsRequest, context: Any) -> AsyncIterator[pb.ListRunsReply]:
         async for part in self._usage.runs(request):

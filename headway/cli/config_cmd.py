@@ -59,6 +59,9 @@ def _without_password(value: Any) -> Any:
         return f"{scheme}://{name}{':***' if colon else ''}{at}{host}"
     if isinstance(value, tuple):
         return list(value)
+    if isinstance(value, dict):
+        dumped = {key: getattr(inner, "model_dump", None) for key, inner in value.items()}
+        return {key: dump(exclude_none=True) if dump else value[key] for key, dump in dumped.items()}
     return value
 
 
@@ -70,5 +73,6 @@ def _text(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "-"
     if isinstance(value, dict):
-        return ", ".join(f"{k}: {_text(v)}" for k, v in value.items())
-    return str(value) if value != "" else "-"
+        texts = {k: f"({_text(v)})" if isinstance(v, dict) else _text(v) for k, v in value.items()}
+        return ", ".join(f"{k}: {text}" for k, text in texts.items()) or "-"
+    return str(value) if value not in ("", None) else "-"

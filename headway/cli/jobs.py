@@ -30,6 +30,7 @@ from .common import (
 )
 from .history import show_history
 from .priority import priority_lines
+from .retention import kept_line
 from .start_times import place_line
 
 
@@ -97,6 +98,8 @@ def show(reference: Reference, output: str) -> None:
     if job["ended_at"]:
         line += f", took {span(job['ended_at'] - job['submitted_at'])}"
     click.echo(line)
+    if kept := kept_line(job):
+        click.echo(kept)
     if job["reason"]:
         # Of a job that was ended as a whole no single task is the reason.
         led_by = f"{job['reason_task']}: " if job["reason_task"] else ""

@@ -125,6 +125,8 @@ def _heading(found: dict[str, Any]) -> str:
 
 
 def _name(by: str, row: dict[str, Any]) -> str:
+    if by == "job" and not row["key"]:
+        return safe(row["job_name"])
     if by == "job":
         return f"{row['key']} {safe(row['job_name'] or '')} ({safe(row['owner'] or '')})"
     return safe(row["key"]) or "(in no group)"

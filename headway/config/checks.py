@@ -56,6 +56,7 @@ def problems(config: HeadwayConfig) -> Iterator[Problem]:
     yield from _numbers(config)
     yield from _policy(config)
     yield from _limits(config)
+    yield from _retention(config)
 
 
 def outage_borne_s(config: HeadwayConfig) -> float:
@@ -197,6 +198,21 @@ def _limits(config: HeadwayConfig) -> Iterator[Problem]:
             f"is {format_duration(reserve.above)}; it must not be below min_timeout ({format_duration(shortest_s)}), "
             "or GPUs would be kept for tasks that nobody can submit",
         )
+
+
+def _retention(config: HeadwayConfig) -> Iterator[Problem]:
+    """Who keeps jobs for less time than a task may run forgets how long tasks run before they come again."""
+    longest_s = max(config.task_manager.limits.max_timeout.values())
+    mine = config.retention
+    asked = {"retention.days": mine.days}
+    asked |= {f"retention.accounts.{name}.days": rule.days for name, rule in mine.accounts.items()}
+    for key, days in asked.items():
+        if days is not None and days * 86_400.0 < longest_s:
+            yield Problem(
+                key,
+                f"is {days}; it must not be shorter than the longest timeout that a task may ask for "
+                f"(task_manager.limits.max_timeout, {format_duration(longest_s)})",
+            )
 
 
 def _inside(path: str, folder: str) -> bool:

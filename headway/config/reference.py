@@ -50,7 +50,7 @@ def _default(field: FieldInfo) -> str:
         return f"`{str(value).lower()}`"
     if isinstance(value, float):
         return f"`{value:g}`" if value < 1e6 else f"`{int(value)}`"
-    if value == "" or value == ():
+    if value in ("", (), {}, None):
         return ""
     if isinstance(value, dict):
         return f'`"{int(value[0] // 86_400)}d"`'

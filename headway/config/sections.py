@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 from .values import (
     Address,
     Bytes,
+    Days,
     FilePath,
     Host,
     JobRange,
@@ -24,6 +25,7 @@ from .values import (
     RegistryHost,
     Seconds,
     SecondsOrZero,
+    SomeBytes,
     checked_number,
 )
 
@@ -369,6 +371,34 @@ class WorkerSection(Section):
     )
 
 
+class AccountRetentionSection(Section):
+    """What is kept of one account's jobs; what is left out is as for the others."""
+
+    days: Days | None = None
+    log_bytes: SomeBytes | None = None
+
+
+class RetentionSection(Section):
+    """How long ended jobs are kept, with their logs, specs, attempts and past runs (docs/retention.md)."""
+
+    days: Days | None = Field(
+        default=None,
+        description="an ended job is removed so many days after its end, unless it is pinned; by default never",
+    )
+    log_bytes: SomeBytes | None = Field(
+        default=None,
+        description="how much the logs of all ended jobs may take; the jobs that ended first go first. By default "
+        "whatever they take",
+    )
+    log_bytes_per_account: SomeBytes | None = Field(
+        default=None, description="the same for the jobs of each account; by default whatever they take"
+    )
+    accounts: dict[str, AccountRetentionSection] = Field(
+        default={},
+        description='what holds for single accounts instead, such as `ann = {days = 365, log_bytes = "100GiB"}`',
+    )
+
+
 class PeersSection(Section):
     """Where the services reach each other; by default where they listen in the same file."""
 
@@ -401,5 +431,6 @@ class HeadwayConfig(Section):
     task_manager: TaskManagerSection = TaskManagerSection()
     resource_manager: ResourceManagerSection = ResourceManagerSection()
     worker: WorkerSection = WorkerSection()
+    retention: RetentionSection = RetentionSection()
     peers: PeersSection = PeersSection()
     log: LogSection = LogSection()

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator
 
+from ..model.retention import MOST_DAYS
 from ..units import MAX_DURATION_S, BadValue, format_duration, parse_duration, parse_size
 
 _HOST_PORT = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<host>[A-Za-z0-9._-]+)):(?P<port>\d{1,5})")
@@ -214,6 +215,23 @@ def _absolute(text: str) -> str:
     return text
 
 
+def _some_days(value: Any) -> Any:
+    if isinstance(value, str) and value.strip().removeprefix("-").isdecimal():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError(f"must be a whole number of days, and not {value!r}")
+    if not 1 <= value <= MOST_DAYS:
+        raise ValueError(f"must be 1 to {MOST_DAYS} days, and not {value}; leave it out to keep jobs for ever")
+    return value
+
+
+def _some_bytes(value: Any) -> Any:
+    found = _bytes(value)
+    if isinstance(found, bool) or (isinstance(found, int) and found < 1):
+        raise ValueError(f"must be above 0, and not {value!r}; leave it out to keep logs whatever they take")
+    return found
+
+
 def _max_timeout(value: Any) -> Any:
     table = value if isinstance(value, dict) else {0: value}
     out: dict[int, Any] = {}
@@ -231,6 +249,8 @@ def _max_timeout(value: Any) -> Any:
 Seconds = Annotated[float, BeforeValidator(_seconds), AfterValidator(_finite_positive)]
 SecondsOrZero = Annotated[float, BeforeValidator(_seconds), AfterValidator(_not_negative), AfterValidator(_not_endless)]
 Bytes = Annotated[int, BeforeValidator(_bytes), AfterValidator(_not_negative)]
+Days = Annotated[int, BeforeValidator(_some_days)]
+SomeBytes = Annotated[int, BeforeValidator(_some_bytes)]
 Address = Annotated[str, AfterValidator(_address)]
 OptionalAddress = Annotated[str, AfterValidator(_optional_address)]
 Host = Annotated[str, AfterValidator(_host)]

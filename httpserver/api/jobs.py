@@ -158,6 +158,32 @@ async def release_job(job: JobRef, account: SignedIn, parts: TheParts) -> s.Acte
     return await parts.jobs.act(account, job, "release")
 
 
+@router.post("/jobs/{job}/pin")
+async def pin_job(job: JobRef, account: SignedIn, parts: TheParts) -> s.Acted:
+    """Keeps it until it is unpinned, whatever the rules of retention say; nobody can delete it meanwhile."""
+    return await parts.jobs.act(account, job, "pin")
+
+
+@router.post("/jobs/{job}/unpin")
+async def unpin_job(job: JobRef, account: SignedIn, parts: TheParts) -> s.Acted:
+    """Undoes a pin."""
+    return await parts.jobs.act(account, job, "unpin")
+
+
+@router.delete("/jobs/{job}", status_code=204)
+async def delete_job(job: JobRef, account: SignedIn, parts: TheParts) -> Response:
+    """Deletes an ended job with its logs, specs, attempts and past runs; its usage stays by day. One that has not ended
+    or is pinned is refused (409)."""
+    await parts.jobs.act(account, job, "delete")
+    return Response(status_code=204)
+
+
+@router.post("/jobs/prune")
+async def prune_jobs(wish: s.Prune, account: SignedIn, parts: TheParts) -> s.Pruned:
+    """Deletes all ended jobs that are old enough, but for pinned ones; some in each call."""
+    return await parts.jobs.prune(account, wish)
+
+
 @router.post("/jobs/{job}/tasks/{task}/cancel")
 async def cancel_task(job: JobRef, task: TaskRef, account: SignedIn, parts: TheParts) -> s.Acted:
     """Ends this task; those that need its success are skipped."""

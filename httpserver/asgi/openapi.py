@@ -13,7 +13,7 @@ from .. import schemas as s
 _REF = "#/components/schemas/{model}"
 
 # Named in descriptions, streams and request bodies that are read by hand, so no route shows them to FastAPI.
-_EXTRA = (s.Problem, s.ResetEvent, s.TaskEvent, s.AttemptEvent, s.NodeGone, s.QueueEvent)
+_EXTRA = (s.Problem, s.ResetEvent, s.TaskEvent, s.AttemptEvent, s.JobGone, s.NodeGone, s.QueueEvent)
 _EXTRA_ASKED = (s.JobFile, s.PreviewVariants)
 
 _DESCRIPTION = """Everything the page and the command line do, they do here.

@@ -55,7 +55,10 @@ class UsageSums(ApiResponse):
 
 
 class UsageRow(UsageSums):
-    key: str = Field(description="account, group (empty: accounts in none), day as 2026-11-01 (UTC), job id or node id")
+    key: str = Field(
+        description="account, group (empty: accounts in none), day as 2026-11-01 (UTC), job id (empty: jobs that are "
+        "no longer kept) or node id"
+    )
     job_name: str | None = Field(description="of a job; else null")
     owner: str | None = Field(description="likewise")
 

@@ -7,7 +7,7 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from .system_calls import open_beneath
 
@@ -16,8 +16,8 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 _DEEP_BYTES = 2_048
 
 
-def remove_account_tree(folder: int, name: str) -> None:
-    """Deletes ``name`` in ``folder`` with all that is in it.
+def remove_account_tree(folder: int, name: str, *, go_on: Callable[[], bool] = lambda: True) -> bool:
+    """Deletes ``name`` in ``folder`` with all that is in it; False if ``go_on`` said no, asked before each folder.
 
     It uses paths from the parent and follows no links. So a folder that is swapped for a link meanwhile does no harm,
     and deep trees need no descriptor for each level. Folders that the account made read-only are made writable first.
@@ -27,6 +27,8 @@ def remove_account_tree(folder: int, name: str) -> None:
     """
     todo: list[tuple[str, bool]] = [(name, False)]
     while todo:
+        if not go_on():
+            return False
         path, emptied = todo.pop()
         parent, _, last = path.rpartition("/")
         if emptied:
@@ -41,6 +43,7 @@ def remove_account_tree(folder: int, name: str) -> None:
                 todo.extend((f"{path}/{child}", False) for child in _emptied(here))
         except FileNotFoundError:
             continue  # somebody else deletes it too
+    return True
 
 
 def _lifted(folder: int, path: str, top: str) -> str:

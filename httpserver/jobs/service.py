@@ -17,6 +17,7 @@ from typing import Literal
 from headway.errors import Conflict, InvalidInput, NotAllowed, NotFound, Problem
 from headway.ids import is_job_id, is_task_name
 from headway.logs import get_logger
+from headway.model.retention import parse_age
 from headway.rpc import convert
 from headway.rpc.v1 import common_pb2 as common
 from headway.rpc.v1 import job_manager_pb2 as jm
@@ -27,7 +28,7 @@ from headway.units import parse_duration
 from .. import schemas as s
 from .. import wire
 from ..auth.model import Account
-from ..peers.clients import ACT_S, ServiceClients
+from ..peers.clients import ACT_S, SUBMIT_S, ServiceClients
 from ..uses.service import Uses
 from . import decisions, detail, job_file
 from .detail import LiveTaskDetails
@@ -36,13 +37,16 @@ from .retry import Retry
 
 log = get_logger(__name__)
 
-Action = Literal["cancel", "retry", "hold", "release"]
+Action = Literal["cancel", "retry", "hold", "release", "pin", "unpin", "delete"]
 
 _ACTIONS = {
     "cancel": jm.ActOnJobRequest.ACTION_CANCEL,
     "retry": jm.ActOnJobRequest.ACTION_RETRY,
     "hold": jm.ActOnJobRequest.ACTION_HOLD,
     "release": jm.ActOnJobRequest.ACTION_RELEASE,
+    "pin": jm.ActOnJobRequest.ACTION_PIN,
+    "unpin": jm.ActOnJobRequest.ACTION_UNPIN,
+    "delete": jm.ActOnJobRequest.ACTION_DELETE,
 }
 _ID_START = re.compile(r"[0-9a-z]{1,17}")
 # A spec of so many bytes is written as text here, in a thread; a larger one where it holds nobody up.
@@ -151,7 +155,11 @@ class Jobs:
         job_id = await self.resolve(ref, account)
         if not is_task_name(name):
             raise NotFound(f"The job has no task `{name[:64]}`.")
-        return await decisions.of_task(self._services, job_id, name, limit=limit, before=before)
+        try:
+            return await decisions.of_task(self._services, job_id, name, limit=limit, before=before)
+        except NotFound:
+            await self.header(job_id)  # knows whether the job was deleted
+            raise
 
     async def task(self, ref: str, name: str, *, account: Account) -> s.TaskDetail:
         """One task with its attempts and why it waits.
@@ -203,11 +211,12 @@ class Jobs:
         return text
 
     async def act(self, account: Account, ref: str, action: Action, task: str = "") -> s.Acted:
-        """Cancel, retry, hold or release; idempotent.
+        """Cancel, retry, hold or release; of a whole job also pin, unpin or delete. Idempotent.
 
         Raises:
             NotAllowed: somebody else's job.
             NotFound: no such job or task.
+            Conflict: a job is to be deleted that has not ended, or is pinned.
             NeededGone: a retry of what was deleted meanwhile.
             TooManyWaiting: a retry of more tasks than may wait beside those that do.
         """
@@ -227,6 +236,34 @@ class Jobs:
         reply = await (self._retry.of(job, task, request.request_id, send) if action == "retry" else send())
         log.info("job.acted", job=job.id, task=task, action=action, by=account.name, tasks=reply.tasks_changed)
         return s.Acted(job=wire.job(reply.job), tasks_changed=reply.tasks_changed)
+
+    async def prune(self, account: Account, wish: s.Prune) -> s.Pruned:
+        """Deletes some of the ended jobs that are old enough, or tells what that would delete.
+
+        Raises:
+            NotAllowed: somebody else's jobs.
+            InvalidInput: ``older`` is no age.
+        """
+        owner = account.name if wish.owner == "me" else wish.owner
+        if not may_see_all(account, owner):
+            raise NotAllowed("Only an admin may delete the jobs of others; leave `owner` out for your own.")
+        try:
+            older_s = parse_age(wish.older)
+        except ValueError as error:
+            raise InvalidInput(f"older: {error}", problems=[Problem("/older", str(error), word=wish.older)]) from error
+        request = jm.PruneJobsRequest(
+            older_s=older_s, owner=owner, dry_run=wish.dry_run, by=account.name, cursor=wish.cursor
+        )
+        reply = await self._services.jobs.call("PruneJobs", request, deadline_s=SUBMIT_S)
+        return s.Pruned(
+            jobs=reply.jobs,
+            tasks=reply.tasks,
+            log_bytes=reply.log_bytes,
+            unmeasured=reply.unmeasured,
+            pinned=reply.pinned,
+            ended_before=reply.ended_before,
+            next_cursor=reply.next_cursor or None,
+        )
 
     async def extend(
         self, account: Account, ref: str, task: str, *, by: str, force: bool, key: str | None

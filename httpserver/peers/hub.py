@@ -151,6 +151,10 @@ class PageEventHub:
                 make, key = _task_event(job, task), f"task {job.id}/{task.name}"
                 self._publish("task", job.id, key, make, owner=job.owner, for_others=_task_for_others(make))
 
+        for gone in changes.removed:
+            # The same key as the job's own changes: of a job that is gone only this matters.
+            self._publish("job_gone", gone, f"job {gone}", lambda gone=gone: s.JobGone(id=gone))  # type: ignore[misc]
+
     def on_attempts(self, changes: tm.AttemptChanges) -> None:
         """From TaskManager."""
         for view in changes.attempts:

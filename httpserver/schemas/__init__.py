@@ -50,6 +50,7 @@ from .cluster import (
 )
 from .events import (
     AttemptEvent,
+    JobGone,
     NodeGone,
     QueueEvent,
     ResetEvent,
@@ -96,6 +97,8 @@ from .jobs import (
     Missing,
     Phases,
     Place,
+    Prune,
+    Pruned,
     Reason,
     Resources,
     Task,
@@ -145,6 +148,7 @@ __all__ = [
     "JobFileDefaults",
     "JobFileResources",
     "JobFileTask",
+    "JobGone",
     "JobList",
     "ListedUser",
     "LogStream",
@@ -166,6 +170,8 @@ __all__ = [
     "Priority",
     "Problem",
     "ProblemItem",
+    "Prune",
+    "Pruned",
     "Queue",
     "QueueEntry",
     "QueueEvent",

@@ -19,6 +19,12 @@ class AttemptEvent(ApiResponse):
     attempt: Attempt
 
 
+class JobGone(ApiResponse):
+    """The job was deleted, or its time is over."""
+
+    id: str
+
+
 class NodeGone(ApiResponse):
     id: str
 

@@ -168,6 +168,10 @@ class Job(ApiResponse):
     reason: Reason | None = Field(description="of the first failure, when the job failed")
     reason_task: str | None
     version: int = Field(description="rises with each change: the later of two views of a job is the higher one")
+    pinned: bool = Field(False, description="kept until somebody unpins it")
+    kept_until: float | None = Field(
+        None, description="of an ended job: when it is removed by itself; null: as long as nobody deletes it"
+    )
 
 
 class JobList(ApiResponse):
@@ -201,6 +205,27 @@ class TaskDetail(ApiResponse):
 class Acted(ApiResponse):
     job: Job
     tasks_changed: int = Field(description="0: there was nothing to do, which is fine")
+
+
+class Prune(ApiRequest):
+    """Which ended jobs are to be deleted."""
+
+    older: str = Field(max_length=64, description="how long ago they ended at least, such as 90d")
+    owner: str = Field("me", max_length=64, description="account name; `me`; empty: everybody's (admins)")
+    dry_run: StrictBool = Field(False, description="tell what it would delete, and delete nothing")
+    cursor: str = Field("", max_length=128, description="next_cursor of the answer before")
+
+
+class Pruned(ApiResponse):
+    """What one call deleted, or would delete. A long list takes several calls."""
+
+    jobs: int
+    tasks: int
+    log_bytes: int = Field(description="what the logs of these jobs take, as far as it is known")
+    unmeasured: int = Field(description="jobs of which nobody could tell now what their logs take")
+    pinned: int = Field(description="jobs as old that stay")
+    ended_before: float
+    next_cursor: str | None = Field(description="ask again with it for the rest; null: that was all")
 
 
 class Extend(ApiRequest):

@@ -13,6 +13,7 @@ from headway.store import Database
 
 from ..engine.engine import Engine
 from ..order.policy import AgingSjf, Policy
+from ..store import usage_days_store
 from ..store.tables import attempts
 from . import timeout_advice
 from .timeout_advice import AdviceBasis, MostlyTimedOut, PastRun, RunTimeStatistics
@@ -37,6 +38,7 @@ class TimeoutAdvisor:
         unknown = (asked.task_print for asked in request.asked if asked.command_print not in by_command)
         by_task = await self._learn("task_print", unknown)
         per_s = seniority_per_s(self._engine.state.policy)
+        some_gone = await self._db.read(usage_days_store.any_gone)
         reply = pb.SuggestTimeoutsReply()
         known: dict[tuple[AdviceBasis, int, float], int] = {}
         for asked in request.asked:
@@ -50,7 +52,7 @@ class TimeoutAdvisor:
                 continue
             key = (basis, number, asked.timeout_s)
             if key not in known:
-                reply.advice.append(_advice(experience, basis, asked.timeout_s, per_s))
+                reply.advice.append(_advice(experience, basis, asked.timeout_s, per_s, some_gone))
                 known[key] = len(reply.advice)
             reply.index.append(known[key])
         return reply
@@ -94,15 +96,21 @@ def seniority_per_s(policy: Policy) -> float | None:
 
 
 def _advice(
-    experience: RunTimeStatistics | MostlyTimedOut, basis: AdviceBasis, asked_s: float, per_s: float | None
+    experience: RunTimeStatistics | MostlyTimedOut,
+    basis: AdviceBasis,
+    asked_s: float,
+    per_s: float | None,
+    some_gone: bool,
 ) -> pb.SuggestTimeoutsReply.Advice:
+    known = experience.succeeded + experience.timed_out
+    gone = timeout_advice.GONE if some_gone and known < timeout_advice.LATEST else ""
     if isinstance(experience, MostlyTimedOut):
         return pb.SuggestTimeoutsReply.Advice(
             basis=basis.value,
             timeout_s=asked_s,
             succeeded=experience.succeeded,
             timed_out=experience.timed_out,
-            sentence=timeout_advice.warning(experience, basis, asked_s),
+            sentence=timeout_advice.warning(experience, basis, asked_s) + gone,
         )
     return pb.SuggestTimeoutsReply.Advice(
         basis=basis.value,
@@ -115,5 +123,5 @@ def _advice(
         longest_s=experience.longest_s,
         killed_share=experience.killed_share(experience.suggested_s),
         asked_killed_share=experience.killed_share(asked_s),
-        sentence=timeout_advice.sentence(experience, basis, asked_s, seniority_per_s=per_s),
+        sentence=timeout_advice.sentence(experience, basis, asked_s, seniority_per_s=per_s) + gone,
     )

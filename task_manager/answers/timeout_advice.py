@@ -17,6 +17,7 @@ from headway.units import format_duration
 
 FEWEST = 3  # runs that succeeded (or that a timeout ended); with fewer there is no advice
 LATEST = 200  # so many past runs count
+GONE = " Runs of jobs that were removed are not known any more."
 _MANY = 20  # from so many runs on, the longest few are left out as exceptions
 _QUANTILE = 0.95
 _MARGIN, _WIDE_MARGIN = 1.2, 1.5

@@ -3,13 +3,14 @@
 An attempt uses its booked resources from its placement until they are free again. That includes the time to pull the
 image and to start. All of it is by TaskManager's clock, so that no node's clock adds or takes hours. An attempt that
 reaches beyond the span counts with the part inside. A start or an end counts where its instant lies. Days are those of
-UTC, so each has 24 hours. ``store.usage_store`` makes the sums.
+UTC, so each has 24 hours. Of attempts that are no longer kept only the sums of days are known. Such a day belongs to a
+span, as a whole, if its noon does. ``store.usage_store`` makes the sums.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 
 from headway.errors import InvalidInput
@@ -57,6 +58,12 @@ class UsageSums:
     # not known. The timeout includes extensions.
     booked_gpu_s: float = 0.0  # their GPUs for all of their timeouts
     used_gpu_s: float = 0.0  # their GPUs for as long as they ran
+
+
+def added(first: UsageSums, second: UsageSums) -> UsageSums:
+    """The sums of two sets of attempts that have no task in common."""
+    names = [field.name for field in fields(UsageSums)]
+    return UsageSums(**{name: getattr(first, name) + getattr(second, name) for name in names})
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,6 +124,28 @@ attempts = Table(
     Index("ix_attempts_owner_queued", "owner", "queued_at"),
 )
 
+# What attempts used that are no longer kept, by day (UTC, from 1970), account and node. The sums are those of
+# `engine.usage.UsageSums`; an attempt that reached over midnight counts in each of its days.
+usage_days = Table(
+    "usage_days",
+    metadata,
+    Column("day", BigInteger, primary_key=True, autoincrement=False),
+    Column("owner", Text, primary_key=True),
+    Column("node_id", Text, primary_key=True),
+    Column("gpu_s", Float(53), nullable=False),
+    Column("cpu_s", Float(53), nullable=False),
+    Column("memory_byte_s", Float(53), nullable=False),
+    Column("attempts", BigInteger, nullable=False),
+    Column("tasks", BigInteger, nullable=False),
+    Column("started", BigInteger, nullable=False),
+    Column("wait_s", Float(53), nullable=False),
+    Column("ended", BigInteger, nullable=False),
+    Column("timed_out", BigInteger, nullable=False),
+    Column("booked_gpu_s", Float(53), nullable=False),
+    Column("used_gpu_s", Float(53), nullable=False),
+    Column("new_tasks", BigInteger, nullable=False),  # whose first attempt was placed on this day
+)
+
 # Reservations of waiting tasks, stored so that promised starts survive a restart. As long as the machine has
 # the boot id of the row, `start_s` counts, by the boot clock. After a reboot `start_at` counts, by the wall clock.
 places = Table(

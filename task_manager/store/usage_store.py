@@ -32,7 +32,8 @@ from sqlalchemy import (
 from headway.ids import AttemptId, JobId, TaskId
 from headway.states import AttemptState
 
-from ..engine.usage import DAY_S, PastRunRow, TimeSpan, UsageGrouping, UsageRow, UsageSummary, UsageSums
+from ..engine.usage import DAY_S, PastRunRow, TimeSpan, UsageGrouping, UsageRow, UsageSummary, UsageSums, added
+from . import usage_days_store
 from .tables import attempts, tasks
 
 _A = attempts.c
@@ -54,6 +55,9 @@ _RUN_S = func.coalesce(_A.run_s, _A.ended_at - _A.started_at)
 
 # Where a page of runs begins: behind this queued_at, job, task and attempt.
 After = tuple[float, str, str, int]
+GONE_JOBS = "jobs that are no longer kept"
+_JUST_NOW_S = 60.0
+_EVER = 1e15  # seconds: later than any instant
 FROM_THE_FIRST: After = (-1.0, "", "", 0)
 
 
@@ -65,6 +69,8 @@ def load_usage(
 ) -> UsageSummary:
     """One page of rows, and the sums of all; ``owner`` empty: everybody's. Days come in their order. Other rows come by
     GPU time and then CPU time, the greatest first."""
+    if usage_days_store.any_kept(conn, _whole_days(span, now), owner):
+        return _with_days(conn, by, span, owner=owner, now=now, limit=limit, offset=offset)
     held = _held(span, owner, now)
     if by is UsageGrouping.DAY:
         days = _by_day(conn, held)
@@ -85,6 +91,61 @@ def load_usage(
     )
 
 
+def _with_days(
+    conn: Connection, by: UsageGrouping, span: TimeSpan, *, owner: str, now: float, limit: int, offset: int
+) -> UsageSummary:
+    """The same where attempts of the span are kept as sums of days only. Of jobs these sums are one row, the last."""
+    held = _held(span, owner, now)
+    kept_total = conn.execute(select(*_sums(held).values())).mappings().one()
+    of_days = _whole_days(span, now)
+    total = usage_days_store.load_total(conn, of_days, owner)
+    whole = added(_read(kept_total), total)
+    if by is UsageGrouping.JOB:
+        key, sums = held.c.job_id, _sums(held)
+        in_all = int(conn.execute(select(func.count(distinct(key)))).scalar() or 0)
+        order = (sums["gpu_s"].desc(), sums["cpu_s"].desc(), key)
+        rows = select(key.label("key"), *sums.values()).group_by(key).order_by(*order).limit(limit).offset(offset)
+        found = conn.execute(rows).mappings().all()
+        names = _jobs(conn, [row["key"] for row in found])
+        page = [UsageRow(row["key"], _read(row), *names.get(row["key"], ())) for row in found]
+        if len(page) < limit and offset + len(page) == in_all:
+            page.append(UsageRow("", total, GONE_JOBS))
+        return UsageSummary(tuple(page), in_all + 1, whole)
+    if by is UsageGrouping.DAY:
+        days = _by_day(conn, held)
+        found = (
+            conn.execute(select(days.c.day.label("key"), *_sums(days).values()).group_by(days.c.day)).mappings().all()
+        )
+    else:
+        key = held.c[_KEYS[by]]
+        found = conn.execute(select(key.label("key"), *_sums(held).values()).group_by(key)).mappings().all()
+    merged = {row["key"]: _read(row) for row in found}
+    for gone_key, gone in usage_days_store.load_rows(conn, by, of_days, owner).items():
+        merged[gone_key] = added(merged.get(gone_key, UsageSums()), gone)
+    if by is UsageGrouping.DAY:
+        ordered = [UsageRow(_date(day), sums) for day, sums in sorted(merged.items())]
+    else:
+        by_gpus = sorted(merged.items(), key=lambda item: (-item[1].gpu_s, -item[1].cpu_s, item[0]))
+        ordered = [UsageRow(name, sums) for name, sums in by_gpus]
+    return UsageSummary(tuple(ordered[offset : offset + limit]), len(ordered), whole)
+
+
+def _whole_days(span: TimeSpan, now: float) -> TimeSpan:
+    """The span for sums of days: one that reaches up to now has all of today, whose noon may be still to come."""
+    if span.to_at < now - _JUST_NOW_S:
+        return span
+    return TimeSpan(span.from_at, max(span.to_at, (now // DAY_S + 1) * DAY_S))
+
+
+def load_days_of(conn: Connection, wanted: ColumnElement[bool]) -> Sequence[RowMapping]:
+    """What the ended attempts of a condition used, as rows of the table ``usage_days``."""
+    ever = TimeSpan(0.0, _EVER)
+    days = _by_day(conn, _part(ever, "", _A.freed_at).where(_A.freed_at.is_not(None), wanted).cte("held"))
+    new = _sum_if(and_(days.c.placed_at >= days.c.start_at, days.c.number == 1), 1).label("new_tasks")
+    keys = days.c.day, days.c.owner, days.c.node_id
+    return conn.execute(select(*keys, *_sums(days).values(), new).group_by(*keys)).mappings().all()
+
+
 def _held(span: TimeSpan, owner: str, now: float) -> FromClause:
     """The attempts that held resources within the span, each with its part of the span: ``start_at`` to ``end_at``."""
     # Ended and live ones are two queries: with one condition for both, SQLite reads the whole table.
@@ -97,7 +158,7 @@ def _held(span: TimeSpan, owner: str, now: float) -> FromClause:
 def _part(span: TimeSpan, owner: str, end: ColumnElement[Any]) -> Any:
     query = select(
         _A.job_id, _A.name, _A.owner, _A.node_id, _A.state, _A.gpus, _A.cpu_centi, _A.memory_bytes, _A.queued_at,
-        _A.placed_at, _A.freed_at, _A.timeout_s, _RUN_S.label("run_s"),
+        _A.placed_at, _A.freed_at, _A.timeout_s, _A.number, _RUN_S.label("run_s"),
         case((_A.placed_at < span.from_at, span.from_at), else_=_A.placed_at).label("start_at"),
         # The clock may have been set back: nothing ends before it began.
         case((end > span.to_at, span.to_at), (end < _A.placed_at, _A.placed_at), else_=end).label("end_at"),
@@ -158,7 +219,11 @@ def _read(row: RowMapping) -> UsageSums:
 
 
 def _day(row: RowMapping) -> UsageRow:
-    return UsageRow(datetime.fromtimestamp(row["key"] * DAY_S, UTC).date().isoformat(), _read(row))
+    return UsageRow(_date(row["key"]), _read(row))
+
+
+def _date(day: int) -> str:
+    return datetime.fromtimestamp(day * DAY_S, UTC).date().isoformat()
 
 
 def _jobs(conn: Connection, job_ids: Sequence[str]) -> dict[str, tuple[str, str]]:

@@ -22,6 +22,7 @@ from headway.config import HeadwayConfig
 from headway.errors import HeadwayError, InvalidInput, NotFound, Unavailable
 from headway.ids import JobId
 from headway.lifecycle import Service
+from headway.model.retention import RetentionRules
 from headway.mount import Layout, prepare_local
 from headway.rpc.server import RpcServer
 from headway.rpc.v1 import common_pb2 as common
@@ -449,7 +450,9 @@ async def submit(client: httpx.AsyncClient, *names: str, **fields: Any) -> str:
 
 
 @asynccontextmanager
-async def a_rig(folder: Path, *, queued_tasks_per_user: int = 0, **http: Any) -> AsyncIterator[Rig]:
+async def a_rig(
+    folder: Path, *, queued_tasks_per_user: int = 0, rules: RetentionRules | None = None, **http: Any
+) -> AsyncIterator[Rig]:
     """Starts everything; ``http`` are keys of the section httpserver."""
     layout = prepare_local(folder / "mount", "headway")
     web, rpc, jobs, tasks, nodes, worker = free_ports(6)
@@ -487,6 +490,8 @@ async def a_rig(folder: Path, *, queued_tasks_per_user: int = 0, **http: Any) ->
         token=TOKEN,
         task_manager=f"127.0.0.1:{tasks}",
         queued_tasks_per_user=queued_tasks_per_user,
+        http_server=f"127.0.0.1:{rpc}",
+        rules=rules,
     )
     parts, server = await httpserver.app.build(service, config)
     async with AsyncExitStack() as stack:

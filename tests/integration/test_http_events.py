@@ -21,6 +21,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 MODELS = {
     "job": s.Job,
+    "job_gone": s.JobGone,
     "task": s.TaskEvent,
     "attempt": s.AttemptEvent,
     "node": s.Node,

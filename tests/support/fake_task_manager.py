@@ -27,6 +27,7 @@ class FakeTaskManager(TaskManagerServicer):
         self.drop_answers = 0
         self.refuses = ""
         self.calls = 0
+        self.removed: list[str] = []
         self._seen = 0
         self._event_seq = 0
 
@@ -62,6 +63,19 @@ class FakeTaskManager(TaskManagerServicer):
             if shape.timeout_s > self.longest_s:
                 verdict.refusals.add(field="/timeout", sentence=f"the longest is {self.longest_s:g} s.", for_ever=True)
         return reply
+
+    async def MeasureLogs(
+        self, request: task_manager_pb2.MeasureLogsRequest, context: Any
+    ) -> task_manager_pb2.MeasureLogsReply:
+        return task_manager_pb2.MeasureLogsReply(log_bytes=[7] * len(request.job_ids))
+
+    async def RemoveJobs(
+        self, request: task_manager_pb2.RemoveJobsRequest, context: Any
+    ) -> task_manager_pb2.RemoveJobsReply:
+        if self.away:
+            raise Unavailable("gone fishing")
+        self.removed += request.job_ids
+        return task_manager_pb2.RemoveJobsReply(gone=request.job_ids)
 
     # -- what tests ask -------------------------------------------------------------------------
 

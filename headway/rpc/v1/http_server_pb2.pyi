@@ -47,6 +47,18 @@ class ResolveImageReply(_message.Message):
     sentence: str
     def __init__(self, source: _Optional[_Union[_common_pb2.ImageSource, str]] = ..., digest: _Optional[str] = ..., nodes: _Optional[_Iterable[str]] = ..., architecture: _Optional[str] = ..., require_cuda: _Optional[str] = ..., bytes: _Optional[int] = ..., sentence: _Optional[str] = ...) -> None: ...
 
+class RemoveJobFoldersRequest(_message.Message):
+    __slots__ = ("job_ids",)
+    JOB_IDS_FIELD_NUMBER: _ClassVar[int]
+    job_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, job_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class RemoveJobFoldersReply(_message.Message):
+    __slots__ = ("gone",)
+    GONE_FIELD_NUMBER: _ClassVar[int]
+    gone: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, gone: _Optional[_Iterable[str]] = ...) -> None: ...
+
 class GetRegistryAuthRequest(_message.Message):
     __slots__ = ("account", "registry")
     ACCOUNT_FIELD_NUMBER: _ClassVar[int]

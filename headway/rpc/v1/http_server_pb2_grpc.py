@@ -50,6 +50,11 @@ class HttpServerStub:
                 request_serializer=headway_dot_rpc_dot_v1_dot_http__server__pb2.GetRegistryAuthRequest.SerializeToString,
                 response_deserializer=headway_dot_rpc_dot_v1_dot_http__server__pb2.GetRegistryAuthReply.FromString,
                 _registered_method=True)
+        self.RemoveJobFolders = channel.unary_unary(
+                '/headway.rpc.v1.HttpServer/RemoveJobFolders',
+                request_serializer=headway_dot_rpc_dot_v1_dot_http__server__pb2.RemoveJobFoldersRequest.SerializeToString,
+                response_deserializer=headway_dot_rpc_dot_v1_dot_http__server__pb2.RemoveJobFoldersReply.FromString,
+                _registered_method=True)
 
 
 class HttpServerServicer:
@@ -75,6 +80,14 @@ class HttpServerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RemoveJobFolders(self, request, context):
+        """JobManager forgets these jobs: their folders on the shared mount go. Idempotent; the answer names the jobs whose
+        folder is not there any more.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_HttpServerServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -92,6 +105,11 @@ def add_HttpServerServicer_to_server(servicer, server):
                     servicer.GetRegistryAuth,
                     request_deserializer=headway_dot_rpc_dot_v1_dot_http__server__pb2.GetRegistryAuthRequest.FromString,
                     response_serializer=headway_dot_rpc_dot_v1_dot_http__server__pb2.GetRegistryAuthReply.SerializeToString,
+            ),
+            'RemoveJobFolders': grpc.unary_unary_rpc_method_handler(
+                    servicer.RemoveJobFolders,
+                    request_deserializer=headway_dot_rpc_dot_v1_dot_http__server__pb2.RemoveJobFoldersRequest.FromString,
+                    response_serializer=headway_dot_rpc_dot_v1_dot_http__server__pb2.RemoveJobFoldersReply.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -176,6 +194,33 @@ class HttpServer:
             '/headway.rpc.v1.HttpServer/GetRegistryAuth',
             headway_dot_rpc_dot_v1_dot_http__server__pb2.GetRegistryAuthRequest.SerializeToString,
             headway_dot_rpc_dot_v1_dot_http__server__pb2.GetRegistryAuthReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RemoveJobFolders(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headway.rpc.v1.HttpServer/RemoveJobFolders',
+            headway_dot_rpc_dot_v1_dot_http__server__pb2.RemoveJobFoldersRequest.SerializeToString,
+            headway_dot_rpc_dot_v1_dot_http__server__pb2.RemoveJobFoldersReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -55,7 +55,7 @@ class SubmitJobReply(_message.Message):
     def __init__(self, job_id: _Optional[str] = ..., problems: _Optional[_Iterable[_Union[_common_pb2.Problem, _Mapping]]] = ..., order: _Optional[_Iterable[str]] = ..., already_known: _Optional[bool] = ..., warnings: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Job(_message.Message):
-    __slots__ = ("id", "name", "owner", "owner_uid", "priority", "state", "submitted_at", "started_at", "ended_at", "held", "task_count", "tasks_by_state", "spec_hash", "reason", "reason_task", "version")
+    __slots__ = ("id", "name", "owner", "owner_uid", "priority", "state", "submitted_at", "started_at", "ended_at", "held", "task_count", "tasks_by_state", "spec_hash", "reason", "reason_task", "version", "pinned", "kept_until")
     class TasksByStateEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -79,6 +79,8 @@ class Job(_message.Message):
     REASON_FIELD_NUMBER: _ClassVar[int]
     REASON_TASK_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
+    PINNED_FIELD_NUMBER: _ClassVar[int]
+    KEPT_UNTIL_FIELD_NUMBER: _ClassVar[int]
     id: str
     name: str
     owner: str
@@ -95,7 +97,9 @@ class Job(_message.Message):
     reason: _common_pb2.EndReason
     reason_task: str
     version: int
-    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., owner: _Optional[str] = ..., owner_uid: _Optional[int] = ..., priority: _Optional[_Union[_common_pb2.Priority, str]] = ..., state: _Optional[str] = ..., submitted_at: _Optional[float] = ..., started_at: _Optional[float] = ..., ended_at: _Optional[float] = ..., held: _Optional[bool] = ..., task_count: _Optional[int] = ..., tasks_by_state: _Optional[_Mapping[str, int]] = ..., spec_hash: _Optional[str] = ..., reason: _Optional[_Union[_common_pb2.EndReason, _Mapping]] = ..., reason_task: _Optional[str] = ..., version: _Optional[int] = ...) -> None: ...
+    pinned: bool
+    kept_until: float
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., owner: _Optional[str] = ..., owner_uid: _Optional[int] = ..., priority: _Optional[_Union[_common_pb2.Priority, str]] = ..., state: _Optional[str] = ..., submitted_at: _Optional[float] = ..., started_at: _Optional[float] = ..., ended_at: _Optional[float] = ..., held: _Optional[bool] = ..., task_count: _Optional[int] = ..., tasks_by_state: _Optional[_Mapping[str, int]] = ..., spec_hash: _Optional[str] = ..., reason: _Optional[_Union[_common_pb2.EndReason, _Mapping]] = ..., reason_task: _Optional[str] = ..., version: _Optional[int] = ..., pinned: _Optional[bool] = ..., kept_until: _Optional[float] = ...) -> None: ...
 
 class TaskView(_message.Message):
     __slots__ = ("name", "state", "needs", "attempt", "generation", "reason", "sentence", "queued_at", "started_at", "ended_at", "held", "image", "resources", "timeout_s", "retries", "waits_for", "node_id", "image_digest", "image_source", "datasets", "code")
@@ -224,11 +228,17 @@ class ActOnJobRequest(_message.Message):
         ACTION_RETRY: _ClassVar[ActOnJobRequest.Action]
         ACTION_HOLD: _ClassVar[ActOnJobRequest.Action]
         ACTION_RELEASE: _ClassVar[ActOnJobRequest.Action]
+        ACTION_PIN: _ClassVar[ActOnJobRequest.Action]
+        ACTION_UNPIN: _ClassVar[ActOnJobRequest.Action]
+        ACTION_DELETE: _ClassVar[ActOnJobRequest.Action]
     ACTION_UNSPECIFIED: ActOnJobRequest.Action
     ACTION_CANCEL: ActOnJobRequest.Action
     ACTION_RETRY: ActOnJobRequest.Action
     ACTION_HOLD: ActOnJobRequest.Action
     ACTION_RELEASE: ActOnJobRequest.Action
+    ACTION_PIN: ActOnJobRequest.Action
+    ACTION_UNPIN: ActOnJobRequest.Action
+    ACTION_DELETE: ActOnJobRequest.Action
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     TASK_FIELD_NUMBER: _ClassVar[int]
     ACTION_FIELD_NUMBER: _ClassVar[int]
@@ -249,6 +259,38 @@ class ActOnJobReply(_message.Message):
     tasks_changed: int
     def __init__(self, job: _Optional[_Union[Job, _Mapping]] = ..., tasks_changed: _Optional[int] = ...) -> None: ...
 
+class PruneJobsRequest(_message.Message):
+    __slots__ = ("older_s", "owner", "dry_run", "by", "cursor")
+    OLDER_S_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    older_s: float
+    owner: str
+    dry_run: bool
+    by: str
+    cursor: str
+    def __init__(self, older_s: _Optional[float] = ..., owner: _Optional[str] = ..., dry_run: _Optional[bool] = ..., by: _Optional[str] = ..., cursor: _Optional[str] = ...) -> None: ...
+
+class PruneJobsReply(_message.Message):
+    __slots__ = ("jobs", "tasks", "log_bytes", "unmeasured", "pinned", "ended_before", "next_cursor")
+    JOBS_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    LOG_BYTES_FIELD_NUMBER: _ClassVar[int]
+    UNMEASURED_FIELD_NUMBER: _ClassVar[int]
+    PINNED_FIELD_NUMBER: _ClassVar[int]
+    ENDED_BEFORE_FIELD_NUMBER: _ClassVar[int]
+    NEXT_CURSOR_FIELD_NUMBER: _ClassVar[int]
+    jobs: int
+    tasks: int
+    log_bytes: int
+    unmeasured: int
+    pinned: int
+    ended_before: float
+    next_cursor: str
+    def __init__(self, jobs: _Optional[int] = ..., tasks: _Optional[int] = ..., log_bytes: _Optional[int] = ..., unmeasured: _Optional[int] = ..., pinned: _Optional[int] = ..., ended_before: _Optional[float] = ..., next_cursor: _Optional[str] = ...) -> None: ...
+
 class HoldAccountsRequest(_message.Message):
     __slots__ = ("accounts",)
     ACCOUNTS_FIELD_NUMBER: _ClassVar[int]
@@ -266,10 +308,12 @@ class WatchJobsRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class JobChanges(_message.Message):
-    __slots__ = ("changes",)
+    __slots__ = ("changes", "removed")
     CHANGES_FIELD_NUMBER: _ClassVar[int]
+    REMOVED_FIELD_NUMBER: _ClassVar[int]
     changes: _containers.RepeatedCompositeFieldContainer[JobChange]
-    def __init__(self, changes: _Optional[_Iterable[_Union[JobChange, _Mapping]]] = ...) -> None: ...
+    removed: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, changes: _Optional[_Iterable[_Union[JobChange, _Mapping]]] = ..., removed: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class JobChange(_message.Message):
     __slots__ = ("job", "tasks")

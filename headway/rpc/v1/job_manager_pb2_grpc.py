@@ -70,6 +70,11 @@ class JobManagerStub:
                 request_serializer=headway_dot_rpc_dot_v1_dot_job__manager__pb2.ActOnJobRequest.SerializeToString,
                 response_deserializer=headway_dot_rpc_dot_v1_dot_job__manager__pb2.ActOnJobReply.FromString,
                 _registered_method=True)
+        self.PruneJobs = channel.unary_unary(
+                '/headway.rpc.v1.JobManager/PruneJobs',
+                request_serializer=headway_dot_rpc_dot_v1_dot_job__manager__pb2.PruneJobsRequest.SerializeToString,
+                response_deserializer=headway_dot_rpc_dot_v1_dot_job__manager__pb2.PruneJobsReply.FromString,
+                _registered_method=True)
         self.HoldAccounts = channel.unary_unary(
                 '/headway.rpc.v1.JobManager/HoldAccounts',
                 request_serializer=headway_dot_rpc_dot_v1_dot_job__manager__pb2.HoldAccountsRequest.SerializeToString,
@@ -140,6 +145,14 @@ class JobManagerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def PruneJobs(self, request, context):
+        """Deletes ended jobs that are older, but for pinned ones; or says what that would delete. Some in each call: the
+        numbers are of that call alone. Idempotent.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def HoldAccounts(self, request, context):
         """Holds all work of the accounts named, which are disabled: what they have and what they still submit. Names all of
         them each time. The work of an account that is no longer named is released, but for holds that people made.
@@ -199,6 +212,11 @@ def add_JobManagerServicer_to_server(servicer, server):
                     servicer.ActOnJob,
                     request_deserializer=headway_dot_rpc_dot_v1_dot_job__manager__pb2.ActOnJobRequest.FromString,
                     response_serializer=headway_dot_rpc_dot_v1_dot_job__manager__pb2.ActOnJobReply.SerializeToString,
+            ),
+            'PruneJobs': grpc.unary_unary_rpc_method_handler(
+                    servicer.PruneJobs,
+                    request_deserializer=headway_dot_rpc_dot_v1_dot_job__manager__pb2.PruneJobsRequest.FromString,
+                    response_serializer=headway_dot_rpc_dot_v1_dot_job__manager__pb2.PruneJobsReply.SerializeToString,
             ),
             'HoldAccounts': grpc.unary_unary_rpc_method_handler(
                     servicer.HoldAccounts,
@@ -406,6 +424,33 @@ class JobManager:
             '/headway.rpc.v1.JobManager/ActOnJob',
             headway_dot_rpc_dot_v1_dot_job__manager__pb2.ActOnJobRequest.SerializeToString,
             headway_dot_rpc_dot_v1_dot_job__manager__pb2.ActOnJobReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PruneJobs(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headway.rpc.v1.JobManager/PruneJobs',
+            headway_dot_rpc_dot_v1_dot_job__manager__pb2.PruneJobsRequest.SerializeToString,
+            headway_dot_rpc_dot_v1_dot_job__manager__pb2.PruneJobsReply.FromString,
             options,
             channel_credentials,
             insecure,

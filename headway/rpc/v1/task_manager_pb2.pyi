@@ -804,6 +804,39 @@ class GetUsageReply(_message.Message):
     total: UsageSums
     def __init__(self, rows: _Optional[_Iterable[_Union[GetUsageReply.Row, _Mapping]]] = ..., rows_in_all: _Optional[int] = ..., total: _Optional[_Union[UsageSums, _Mapping]] = ...) -> None: ...
 
+class MeasureLogsRequest(_message.Message):
+    __slots__ = ("job_ids",)
+    JOB_IDS_FIELD_NUMBER: _ClassVar[int]
+    job_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, job_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class MeasureLogsReply(_message.Message):
+    __slots__ = ("log_bytes",)
+    LOG_BYTES_FIELD_NUMBER: _ClassVar[int]
+    log_bytes: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, log_bytes: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class RemoveJobsRequest(_message.Message):
+    __slots__ = ("job_ids",)
+    JOB_IDS_FIELD_NUMBER: _ClassVar[int]
+    job_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, job_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class RemoveJobsReply(_message.Message):
+    __slots__ = ("gone", "waits")
+    class WaitsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    GONE_FIELD_NUMBER: _ClassVar[int]
+    WAITS_FIELD_NUMBER: _ClassVar[int]
+    gone: _containers.RepeatedScalarFieldContainer[str]
+    waits: _containers.ScalarMap[str, str]
+    def __init__(self, gone: _Optional[_Iterable[str]] = ..., waits: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
 class ListRunsRequest(_message.Message):
     __slots__ = ("from_at", "to_at", "owner")
     FROM_AT_FIELD_NUMBER: _ClassVar[int]

@@ -125,6 +125,16 @@ class TaskManagerStub:
                 request_serializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.GetUsageRequest.SerializeToString,
                 response_deserializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.GetUsageReply.FromString,
                 _registered_method=True)
+        self.MeasureLogs = channel.unary_unary(
+                '/headway.rpc.v1.TaskManager/MeasureLogs',
+                request_serializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.MeasureLogsRequest.SerializeToString,
+                response_deserializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.MeasureLogsReply.FromString,
+                _registered_method=True)
+        self.RemoveJobs = channel.unary_unary(
+                '/headway.rpc.v1.TaskManager/RemoveJobs',
+                request_serializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.RemoveJobsRequest.SerializeToString,
+                response_deserializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.RemoveJobsReply.FromString,
+                _registered_method=True)
         self.ListRuns = channel.unary_stream(
                 '/headway.rpc.v1.TaskManager/ListRuns',
                 request_serializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.ListRunsRequest.SerializeToString,
@@ -260,6 +270,21 @@ class TaskManagerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def MeasureLogs(self, request, context):
+        """What the logs of these jobs take, as Workers reported it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RemoveJobs(self, request, context):
+        """JobManager forgets these jobs: what is known of their tasks goes in small steps, some in each call. Idempotent; the
+        answer names the jobs of which nothing is left. JobManager repeats the call for the others.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListRuns(self, request, context):
         """Runs that ended, in the order in which they were queued; at least one part.
         """
@@ -359,6 +384,16 @@ def add_TaskManagerServicer_to_server(servicer, server):
                     servicer.GetUsage,
                     request_deserializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.GetUsageRequest.FromString,
                     response_serializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.GetUsageReply.SerializeToString,
+            ),
+            'MeasureLogs': grpc.unary_unary_rpc_method_handler(
+                    servicer.MeasureLogs,
+                    request_deserializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.MeasureLogsRequest.FromString,
+                    response_serializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.MeasureLogsReply.SerializeToString,
+            ),
+            'RemoveJobs': grpc.unary_unary_rpc_method_handler(
+                    servicer.RemoveJobs,
+                    request_deserializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.RemoveJobsRequest.FromString,
+                    response_serializer=headway_dot_rpc_dot_v1_dot_task__manager__pb2.RemoveJobsReply.SerializeToString,
             ),
             'ListRuns': grpc.unary_stream_rpc_method_handler(
                     servicer.ListRuns,
@@ -853,6 +888,60 @@ class TaskManager:
             '/headway.rpc.v1.TaskManager/GetUsage',
             headway_dot_rpc_dot_v1_dot_task__manager__pb2.GetUsageRequest.SerializeToString,
             headway_dot_rpc_dot_v1_dot_task__manager__pb2.GetUsageReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def MeasureLogs(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headway.rpc.v1.TaskManager/MeasureLogs',
+            headway_dot_rpc_dot_v1_dot_task__manager__pb2.MeasureLogsRequest.SerializeToString,
+            headway_dot_rpc_dot_v1_dot_task__manager__pb2.MeasureLogsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RemoveJobs(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headway.rpc.v1.TaskManager/RemoveJobs',
+            headway_dot_rpc_dot_v1_dot_task__manager__pb2.RemoveJobsRequest.SerializeToString,
+            headway_dot_rpc_dot_v1_dot_task__manager__pb2.RemoveJobsReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -18,6 +18,7 @@ from job_manager.hub import JobEventHub
 from job_manager.job import TaskReport
 from job_manager.job_writer import JobWriter, SubmitResult
 from job_manager.ports import ShapeVerdicts, TaskShape
+from job_manager.removal.prune import Pruning
 from job_manager.tables import outbox
 from tests.support.clock import FakeClock
 
@@ -27,6 +28,10 @@ class AnyTaskManager:
 
     def __init__(self) -> None:
         self.asked: list[Sequence[TaskShape]] = []
+        self.away = False
+        self.log_bytes: dict[str, int] = {}
+        self.removed: list[list[str]] = []  # asked for, call by call
+        self.waits: set[str] = set()  # jobs that can't be removed yet
 
     async def apply(
         self, commands: Sequence[task_manager_pb2.TaskCommand], steady: tuple[str, float] | None = None
@@ -37,6 +42,20 @@ class AnyTaskManager:
         self.asked.append(shapes)
         return ShapeVerdicts(tuple(() for _ in shapes), nodes_known=1)
 
+    async def measure_logs(self, job_ids: Sequence[str]) -> Sequence[int]:
+        self._answers()
+        return [self.log_bytes.get(job_id, 0) for job_id in job_ids]
+
+    async def remove(self, job_ids: Sequence[str]) -> task_manager_pb2.RemoveJobsReply:
+        self._answers()
+        self.removed.append(list(job_ids))
+        gone = [job_id for job_id in job_ids if job_id not in self.waits]
+        return task_manager_pb2.RemoveJobsReply(gone=gone, waits=dict.fromkeys(self.waits, "not yet"))
+
+    def _answers(self) -> None:
+        if self.away:
+            raise Unavailable("gone fishing")
+
 
 class JobManagerRig:
     def __init__(self, db: Database, clock: FakeClock, **options: Any) -> None:
@@ -45,6 +64,7 @@ class JobManagerRig:
         self.hub = JobEventHub()
         self.task_manager = AnyTaskManager()
         self.jobs = JobWriter(db, clock, self.hub, self.task_manager, **options)
+        self.pruning = Pruning(db, self.jobs, self.task_manager)
         self._seq = 0
 
     async def submit(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.jobfile.spec import NeedOn
-from job_manager.dag import MAX_PROBLEMS, DagTask, check
+from job_manager.graph.dag import MAX_PROBLEMS, DagTask, check
 from tests.support.steps import counted
 
 SUCCESS, FAILURE, ANY = NeedOn

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from headway.jobfile.spec import NeedOn
 from headway.states import TASK_ENDED, TASK_FAILURES, TaskEventKind, TaskState
-from job_manager.dag_progress import RETRYABLE, DagProgress, TaskStateChange
+from job_manager.graph.dag_progress import RETRYABLE, DagProgress, TaskStateChange
 from tests.support.steps import counted
 
 SUCCESS, FAILURE, ANY = NeedOn

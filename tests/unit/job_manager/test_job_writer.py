@@ -20,8 +20,8 @@ from headway.states import TASK_ENDED, JobState, TaskEventKind, TaskState
 from headway.store.migrations import differences
 from job_manager import store
 from job_manager.comparing.comparison import Comparison
-from job_manager.dag import DagTask, check
-from job_manager.dag_progress import DagProgress
+from job_manager.graph.dag import DagTask, check
+from job_manager.graph.dag_progress import DagProgress
 from job_manager.job import TaskReport
 from job_manager.servicer import JobManagerService
 from job_manager.tables import job as job_table
@@ -285,7 +285,7 @@ async def test_twenty_thousand_jobs_are_listed_once_each_while_more_arrive(rig: 
     rows = [{**row, "id": new_job_id(now + n / 1_000)} for n in range(20_000)]
     await rig.db.write(lambda conn: conn.execute(insert(job_table), rows))
     comparison = Comparison(rig.db, rig.jobs, rig.task_manager, rig.clock, every_s=60)
-    servicer = JobManagerService(rig.db, rig.jobs, rig.hub, comparison)
+    servicer = JobManagerService(rig.db, rig.jobs, rig.hub, comparison, rig.pruning)
     seen: list[str] = []
     cursor = ""
     while True:

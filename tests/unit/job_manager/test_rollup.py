@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headway.states import JobEventKind, JobState, TaskState
-from job_manager.rollup import end_of
+from job_manager.graph.rollup import end_of
 
 S = TaskState
 ALL_GOOD, FAILED, CANCELLED = (

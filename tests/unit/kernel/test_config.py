@@ -325,6 +325,32 @@ def test_config_show_tells_values_origins_and_no_secret(write: Write) -> None:
     assert all(key.startswith("cluster.") for key in rows)
 
 
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("days = 0", "[retention] days must be 1 to 36500 days, and not 0; leave it out to keep jobs for ever."),
+        ("days = -1", "[retention] days must be 1 to 36500 days, and not -1; leave it out to keep jobs for ever."),
+        ("days = true", "[retention] days must be a whole number of days, and not True."),
+        ("log_bytes = 0", "[retention] log_bytes must be above 0, and not 0; leave it out to keep logs"),
+        ("days = 6", "[retention] days is 6; it must not be shorter than the longest timeout that a task may ask for"),
+        ("accounts = {ann = {days = 3}}", "[retention.accounts.ann] days is 3; it must not be shorter than"),
+    ],
+)
+def test_retention_that_would_surprise_is_refused(loaded: Load, text: str, want: str) -> None:
+    (sentence,) = refusal(loaded, f"[retention]\n{text}")
+    assert want in sentence
+
+
+def test_retention_of_accounts_is_a_table(loaded: Load) -> None:
+    text = (
+        '[retention]\ndays = 90\n[retention.accounts]\nann = {log_bytes = "1GiB"}\n[retention.accounts.bob]\ndays = 400'
+    )
+    retention = loaded(text).config.retention
+    assert (retention.accounts["ann"].log_bytes, retention.accounts["ann"].days) == (1 << 30, None)
+    assert retention.accounts["bob"].days == 400
+    assert loaded().config.retention.days is None, "off by default"
+
+
 def test_the_whole_file_is_frozen() -> None:
     with pytest.raises(Exception, match="frozen"):
         HeadwayConfig().log.level = "debug"  # type: ignore[misc]

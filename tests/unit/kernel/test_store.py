@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
-from sqlalchemy import Column, Integer, MetaData, Table, Text, insert, select, text
+from sqlalchemy import Column, Integer, MetaData, Table, Text, delete, insert, select, text
 from sqlalchemy.exc import IntegrityError, OperationalError
 
 from headway import logs
@@ -448,3 +448,18 @@ def test_what_was_acknowledged_survives_kill_9(tmp_path: Path, repository: Path)
     assert len(acked) >= 730
     assert set(acked) <= stored
     assert stored == set(range(len(stored))), "batches are stored whole and in order"
+
+
+async def test_room_of_deleted_rows_goes_back_to_the_disk_in_small_steps(tmp_path: Path) -> None:
+    path = tmp_path / "big.db"
+    database = await Database.open(str(path), room="x", metadata=metadata)
+    many = 40_000
+    await database.write(lambda conn: conn.execute(insert(things), [{"name": "x" * 300} for _ in range(many)]))
+    assert not await database.give_back(), "there is no room to give back"
+    await database.write(lambda conn: conn.execute(delete(things)))
+    steps = 1
+    while await database.give_back():
+        steps += 1
+    await database.close()
+    assert steps > 5
+    assert path.stat().st_size < many * 300 / 4

@@ -91,6 +91,10 @@ interface Pages {
   pageParams: unknown[];
 }
 
+export function withoutJob<T extends { pages: { jobs: Job[] }[] }>(old: T, id: string): T {
+  return { ...old, pages: old.pages.map((page) => ({ ...page, jobs: page.jobs.filter((job) => job.id !== id) })) };
+}
+
 /** How often what came is drawn. */
 const DRAW_MS = 100;
 /** Lists that may have changed are asked for again so often at most. */
@@ -146,6 +150,13 @@ export function listen(client: QueryClient, onConnection: (state: Connection) =>
     const seen = changes.jobs.get(job.id);
     if (seen === undefined || job.version >= seen.version) changes.jobs.set(job.id, job);
     drawSoon();
+  });
+  on<{ id: string }>("job_gone", ({ id }) => {
+    changes.jobs.delete(id);
+    changes.tasks.delete(id);
+    client.setQueriesData<Pages>({ queryKey: keys.jobs }, (old) => old && withoutJob(old, id));
+    // Who looks at it reads from the server what became of it.
+    void client.invalidateQueries({ queryKey: keys.job(id) });
   });
   on<{ job_id: string; task: Task }>("task", ({ job_id, task }) => {
     noteTask(changes, job_id, task.name, (old) => mergeTask(old, task));

@@ -132,6 +132,7 @@ function Rows({ usage, user }: { usage: Usage; user: User }) {
 
 function Name({ by, row }: { by: By; row: Row }) {
   if (by !== "job") return row.key || "(in no group)";
+  if (row.key === "") return row.job_name;
   return (
     <>
       <Link href={`/jobs/${row.key}`}>{row.job_name}</Link> {row.owner}

@@ -151,7 +151,12 @@ export interface paths {
         get: operations["get_job"];
         put?: never;
         post?: never;
-        delete?: never;
+        /**
+         * Delete Job
+         * @description Deletes an ended job with its logs, specs, attempts and past runs; its usage stays by day. One that has not ended
+         *     or is pinned is refused (409).
+         */
+        delete: operations["delete_job"];
         options?: never;
         head?: never;
         patch?: never;
@@ -291,6 +296,66 @@ export interface paths {
          * @description Undoes a hold.
          */
         post: operations["release_job"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{job}/pin": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Pin Job
+         * @description Keeps it until it is unpinned, whatever the rules of retention say; nobody can delete it meanwhile.
+         */
+        post: operations["pin_job"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{job}/unpin": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Unpin Job
+         * @description Undoes a pin.
+         */
+        post: operations["unpin_job"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/prune": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Prune Jobs
+         * @description Deletes all ended jobs that are old enough, but for pinned ones; some in each call.
+         */
+        post: operations["prune_jobs"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2344,6 +2409,17 @@ export interface components {
              * @description rises with each change: the later of two views of a job is the higher one
              */
             version: number;
+            /**
+             * Pinned
+             * @description kept until somebody unpins it
+             * @default false
+             */
+            pinned: boolean;
+            /**
+             * Kept Until
+             * @description of an ended job: when it is removed by itself; null: as long as nobody deletes it
+             */
+            kept_until: number | null;
         };
         /** JobDetail */
         JobDetail: {
@@ -2381,6 +2457,17 @@ export interface components {
              * @description rises with each change: the later of two views of a job is the higher one
              */
             version: number;
+            /**
+             * Pinned
+             * @description kept until somebody unpins it
+             * @default false
+             */
+            pinned: boolean;
+            /**
+             * Kept Until
+             * @description of an ended job: when it is removed by itself; null: as long as nobody deletes it
+             */
+            kept_until: number | null;
             /**
              * Tasks
              * @description in the order of the job file; a part of it with tasks_limit
@@ -2664,6 +2751,14 @@ export interface components {
             needs?: string[] | {
                 [key: string]: components["schemas"]["NeedOn"];
             };
+        };
+        /**
+         * JobGone
+         * @description The job was deleted, or its time is over.
+         */
+        JobGone: {
+            /** Id */
+            id: string;
         };
         /** JobList */
         JobList: {
@@ -3144,6 +3239,67 @@ export interface components {
              * @default
              */
             suggestion: string;
+        };
+        /**
+         * Prune
+         * @description Which ended jobs are to be deleted.
+         */
+        Prune: {
+            /**
+             * Older
+             * @description how long ago they ended at least, such as 90d
+             */
+            older: string;
+            /**
+             * Owner
+             * @description account name; `me`; empty: everybody's (admins)
+             * @default me
+             */
+            owner: string;
+            /**
+             * Dry Run
+             * @description tell what it would delete, and delete nothing
+             * @default false
+             */
+            dry_run: boolean;
+            /**
+             * Cursor
+             * @description next_cursor of the answer before
+             * @default
+             */
+            cursor: string;
+        };
+        /**
+         * Pruned
+         * @description What one call deleted, or would delete. A long list takes several calls.
+         */
+        Pruned: {
+            /** Jobs */
+            jobs: number;
+            /** Tasks */
+            tasks: number;
+            /**
+             * Log Bytes
+             * @description what the logs of these jobs take, as far as it is known
+             */
+            log_bytes: number;
+            /**
+             * Unmeasured
+             * @description jobs of which nobody could tell now what their logs take
+             */
+            unmeasured: number;
+            /**
+             * Pinned
+             * @description jobs as old that stay
+             */
+            pinned: number;
+            /** Ended Before */
+            ended_before: number;
+            /**
+             * Next Cursor
+             * @description ask again with it for the rest; null: that was all
+             */
+            next_cursor: string | null;
         };
         /** Queue */
         Queue: {
@@ -3952,7 +4108,7 @@ export interface components {
             booked_used: number | null;
             /**
              * Key
-             * @description account, group (empty: accounts in none), day as 2026-11-01 (UTC), job id or node id
+             * @description account, group (empty: accounts in none), day as 2026-11-01 (UTC), job id (empty: jobs that are no longer kept) or node id
              */
             key: string;
             /**
@@ -4534,6 +4690,36 @@ export interface operations {
             };
         };
     };
+    delete_job: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description job id, or its start while that is unique */
+                job: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     get_task: {
         parameters: {
             query?: never;
@@ -4756,6 +4942,103 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Acted"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    pin_job: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description job id, or its start while that is unique */
+                job: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Acted"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    unpin_job: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description job id, or its start while that is unique */
+                job: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Acted"];
+                };
+            };
+            /** @description What is wrong, as RFC 9457 problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    prune_jobs: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Prune"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Pruned"];
                 };
             };
             /** @description What is wrong, as RFC 9457 problem details */

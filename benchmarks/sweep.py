@@ -1,0 +1,129 @@
+"""Old jobs go while others ask: how long their answers take meanwhile, and what the disk gets back.
+
+`HEADWAY_SWEEP_TASKS` sets the number of old tasks (1,000,000).
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from headway.ids import new_job_id
+from tests.support.cluster import Cluster, a_cluster, a_job, scripted_task
+
+from .measure import Figure, median, quantile
+
+TASKS = int(os.environ.get("HEADWAY_SWEEP_TASKS", "1000000"))
+A_JOB = 100  # tasks
+GOAL_MS = 100.0
+_OLD_S = 200 * 86_400.0
+# The tables that have rows of jobs: which column names the job, and which hold instants.
+_JOB_MANAGER = {"job": "id", "job_graph": "job_id", "task": "job_id", "task_spec": "job_id"}
+_TASK_MANAGER = {"tasks": "job_id", "task_specs": "job_id", "attempts": "job_id"}
+
+
+def sweep() -> Iterator[Figure]:
+    """Prunes jobs of `TASKS` tasks in all beside steady questions."""
+    with (
+        tempfile.TemporaryDirectory(prefix="hwb") as folder,
+        a_cluster(Path(folder), worker__cpus=2, worker__memory_bytes=64 << 30) as cluster,
+    ):
+        small = {"cpus": 0.01, "memory": "16MiB"}
+        job = a_job(*(scripted_task(f"t{number}", resources=small) for number in range(A_JOB)))
+        pattern = cluster.client.wait(cluster.client.submit(job)["id"], timeout_s=300)["id"]
+        copies = [new_job_id(1_600_000_000.0 + number) for number in range(max(1, TASKS // A_JOB))]
+        files = [cluster.folder / "state" / f"{name}.db" for name in ("job_manager", "task_manager")]
+        cluster.stop("job_manager", "task_manager")
+        for path, tables in zip(files, (_JOB_MANAGER, _TASK_MANAGER), strict=True):
+            _copy(path, tables, pattern, copies)
+        before = _bytes(files)
+        cluster.start()
+        cluster.wait_ready()
+        quiet = _asked(cluster, pattern, lambda: time.sleep(5.0))
+        began = time.monotonic()
+        meanwhile = _asked(cluster, pattern, lambda: _pruned(cluster, files))
+        took = time.monotonic() - began
+        cluster.stop("job_manager", "task_manager")  # so that what is in the write-ahead logs counts
+        after = _bytes(files)
+    note = f"median {median(meanwhile) * 1000:.0f} ms; p99 before it {quantile(quiet, 0.99) * 1000:.0f} ms"
+    yield Figure(
+        f"sweep: {TASKS} old tasks, p99 of {len(meanwhile)} calls", quantile(meanwhile, 0.99) * 1000, "ms", GOAL_MS,
+        note=note,
+    )  # fmt: skip
+    yield Figure("  until all of it was gone", took, "s", note=f"{TASKS / took:.0f} tasks/s")
+    yield Figure("  share of both databases that the disk got back", 1 - after / before, "", 0.8, at_most=False)
+
+
+def _copy(path: Path, tables: dict[str, str], pattern: str, copies: Sequence[str]) -> None:
+    """Makes rows of many old jobs out of those of one."""
+    db = sqlite3.connect(path)
+    db.execute("create temp table copies (id text primary key)")
+    db.executemany("insert into copies values (?)", [(one,) for one in copies])
+    for table, key in tables.items():
+        columns = [row[1] for row in db.execute(f"pragma table_info({table})")]
+        values = [_value(name, key) for name in columns]
+        db.execute(
+            f"insert into {table} ({', '.join(columns)}) select {', '.join(values)} "
+            f"from temp.copies c, {table} t where t.{key} = ?",
+            (pattern,),
+        )
+    db.commit()
+    db.close()
+
+
+def _value(column: str, key: str) -> str:
+    if column == key:
+        return "c.id"
+    if column == "request_id":
+        return "null"
+    return f"t.{column} - {_OLD_S}" if column.endswith("_at") else f"t.{column}"
+
+
+def _asked(cluster: Cluster, job: str, work: Callable[[], None]) -> list[float]:
+    """How long answers took while ``work`` was done, in seconds."""
+    done = threading.Event()
+    took: list[float] = []
+
+    def ask(path: str) -> None:
+        while not done.is_set():
+            began = time.monotonic()
+            cluster.client.ask("GET", path)
+            took.append(time.monotonic() - began)
+            time.sleep(0.02)
+
+    paths = ("/jobs?limit=50", "/queue", f"/jobs/{job}?tasks_limit=20")
+    asking = [threading.Thread(target=ask, args=(path,)) for path in paths]
+    for one in asking:
+        one.start()
+    work()
+    done.set()
+    for one in asking:
+        one.join()
+    return took
+
+
+def _pruned(cluster: Cluster, files: list[Path]) -> None:
+    """Prunes all that is old, and waits until nothing of it is left."""
+    cursor = ""
+    while True:
+        reply = cluster.client.ask("POST", "/jobs/prune", json={"older": "100d", "owner": "", "cursor": cursor})
+        cursor = reply["next_cursor"]
+        if not cursor:
+            break
+    for path, table in zip(files, ("job", "tasks"), strict=True):
+        db = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+        while db.execute(f"select count(*) from {table}").fetchone()[0] > (1 if table == "job" else A_JOB):
+            time.sleep(1.0)
+        # The free pages go in small steps behind the rows.
+        while db.execute("pragma freelist_count").fetchone()[0] > 1_000:
+            time.sleep(1.0)
+        db.close()
+
+
+def _bytes(files: list[Path]) -> int:
+    return sum(path.stat().st_size for path in files)

@@ -1,0 +1,114 @@
+"""Jobs that are deleted, pruned and pinned over HTTP, with what they left on the mount."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from headway.ids import JobId
+from headway.model.retention import DAY_S, AccountRule, RetentionRules
+from headway.rpc.v1 import job_manager_pb2 as jm
+from tests.integration.http_rig import Rig, a_rig, submit
+from tests.integration.test_http_events import listening
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+RULES = RetentionRules(days=90, accounts={"eva": AccountRule(days=365)})
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def rig(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Rig]:
+    async with a_rig(tmp_path_factory.mktemp("retention"), rules=RULES) as rig:
+        yield rig
+
+
+async def ended(rig: Rig, client: httpx.AsyncClient) -> str:
+    """A job that ran and ended, with a log on the mount."""
+    job = await submit(client, "a")
+    events = [rig.tasks.event(job, "a", kind) for kind in ("ATTEMPT_STARTED", "SUCCEEDED")]
+    await rig.parts.jobs._services.jobs.call("ReportTaskEvents", jm.ReportTaskEventsRequest(events=events))
+    rig.store_log(job, "a", b"one line\n")
+    return job
+
+
+def folder(rig: Rig, job: str) -> Path:
+    return rig.layout.job(JobId(job))
+
+
+async def test_a_deleted_job_is_gone_with_its_logs(rig: Rig) -> None:
+    ann = await rig.client("ann")
+    job, other = await ended(rig, ann), await ended(rig, ann)
+    async with listening(rig) as pages:
+        await eventually(lambda: pages.events)
+        answer = await ann.delete(f"/jobs/{job}")
+        assert answer.status_code == 204, answer.text
+        answer = await ann.get(f"/jobs/{job}")
+        assert answer.status_code == 404
+        assert "deleted" in answer.json()["detail"]
+        await eventually(lambda: {"id": job} in pages.of("job_gone"))
+    await eventually(lambda: not folder(rig, job).exists(), what="its folder is gone")
+    assert rig.tasks.removed == [job], "before its folder"
+    assert (await ann.get(f"/jobs/{job}/tasks/a/attempts/1/logs/stdout")).status_code == 404
+    assert (await ann.delete(f"/jobs/{job}")).status_code == 404
+    assert folder(rig, other).exists()
+    assert (await ann.get(f"/jobs/{other}")).status_code == 200
+
+
+async def test_who_may_delete_and_what(rig: Rig) -> None:
+    ann, bob, boss = await rig.client("ann"), await rig.client("bob"), await rig.client("boss", admin=True)
+    job = await ended(rig, ann)
+    for answer in (await bob.delete(f"/jobs/{job}"), await bob.post(f"/jobs/{job}/pin")):
+        assert answer.status_code == 403
+    live = await submit(ann, "a")
+    answer = await ann.delete(f"/jobs/{live}")
+    assert answer.status_code == 409
+    assert "can't be deleted: cancel it first" in answer.json()["detail"]
+    assert (await ann.post(f"/jobs/{job}/pin")).json()["job"]["pinned"]
+    answer = await boss.delete(f"/jobs/{job}")
+    assert answer.status_code == 409
+    assert "is pinned and can't be deleted: unpin it first" in answer.json()["detail"]
+    assert not (await ann.post(f"/jobs/{job}/unpin")).json()["job"]["pinned"]
+    assert (await boss.delete(f"/jobs/{job}")).status_code == 204
+    assert (await ann.get(f"/jobs/{live}")).status_code == 200
+
+
+async def test_a_job_says_until_when_it_is_kept(rig: Rig) -> None:
+    ann, eva = await rig.client("ann"), await rig.client("eva")
+    for client, days in ((ann, 90), (eva, 365)):
+        job = await ended(rig, client)
+        shown = (await client.get(f"/jobs/{job}")).json()
+        assert shown["kept_until"] == pytest.approx(shown["ended_at"] + days * DAY_S)
+        await client.post(f"/jobs/{job}/pin")
+        shown = (await client.get(f"/jobs/{job}")).json()
+        assert (shown["pinned"], shown["kept_until"]) == (True, None)
+    live = await submit(ann, "a")
+    assert (await ann.get(f"/jobs/{live}")).json()["kept_until"] is None
+
+
+async def test_pruning_over_http(rig: Rig) -> None:
+    zoe, boss = await rig.client("zoe"), await rig.client("boss", admin=True)
+    jobs = [await ended(rig, zoe) for _ in range(2)]
+    asked = {"older": "1d", "dry_run": True}
+    assert (await zoe.post("/jobs/prune", json={**asked, "owner": "ann"})).status_code == 403
+    assert (await zoe.post("/jobs/prune", json={**asked, "owner": ""})).status_code == 403
+    for older in ("-1d", "0d", "0", "soon", "90"):
+        answer = await zoe.post("/jobs/prune", json={"older": older})
+        assert answer.status_code == 400, older
+        assert answer.json()["errors"][0]["pointer"] == "/older"
+    assert (await zoe.get(f"/jobs/{jobs[0]}")).status_code == 200
+    none = (await zoe.post("/jobs/prune", json={"older": "90d"})).json()
+    assert (none["jobs"], none["next_cursor"]) == (0, None)
+    assert [job["id"] for job in (await boss.get("/jobs", params={"owner": "zoe"})).json()["jobs"]] == jobs[::-1]
+    young = {"older": "0.1s", "owner": "zoe"}
+    await asyncio.sleep(0.2)
+    assert (await boss.post("/jobs/prune", json={**young, "dry_run": True})).json()["jobs"] == 2
+    assert (await zoe.get(f"/jobs/{jobs[0]}")).status_code == 200, "nothing was deleted yet"
+    found = (await boss.post("/jobs/prune", json=young)).json()
+    assert (found["jobs"], found["tasks"], found["log_bytes"]) == (2, 2, 14)
+    assert (await zoe.get("/jobs", params={"owner": "me"})).json()["jobs"] == []

@@ -1,0 +1,409 @@
+"""Ended jobs are removed in steps: nothing stays behind, and nothing of a job that lives goes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection, func, select, text
+
+from headway.errors import Conflict, InvalidInput, NotFound, StoreFull, Unavailable
+from headway.model.retention import DAY_S, AccountRule, RetentionRules
+from headway.rpc.v1 import job_manager_pb2
+from headway.states import TaskEventKind
+from job_manager import removal_store, store, tables
+from job_manager.removal import prune
+from job_manager.removal.sweeper import Sweeper
+from job_manager.tables import TASK_MANAGER, outbox
+from tests.support.clock import FakeClock
+from tests.unit.job_manager.rig import JobManagerRig, a_rig
+
+RULES = RetentionRules(days=90, accounts={"ann": AccountRule(days=365)})
+
+
+class Folders:
+    """The folders on the mount."""
+
+    def __init__(self) -> None:
+        self.there: set[str] = set()
+        self.stuck: set[str] = set()
+        self.away = False
+        self.asked: list[str] = []
+
+    async def remove(self, job_ids: Sequence[str]) -> Sequence[str]:
+        if self.away:
+            raise Unavailable("the mount is not there")
+        self.asked += job_ids
+        self.there -= set(job_ids) - self.stuck
+        return [job_id for job_id in job_ids if job_id not in self.stuck]
+
+
+@pytest.fixture
+async def rig(tmp_path: Path, clock: FakeClock) -> AsyncIterator[JobManagerRig]:
+    async with a_rig(tmp_path, clock, rules=RULES) as one:
+        yield one
+
+
+@pytest.fixture
+def folders() -> Folders:
+    return Folders()
+
+
+@pytest.fixture
+def sweeper(rig: JobManagerRig, folders: Folders) -> Sweeper:
+    return Sweeper(rig.db, rig.jobs, rig.task_manager, folders, rig.clock)
+
+
+async def ended(rig: JobManagerRig, *tasks: str, owner: str = "bob", delivered: bool = True) -> str:
+    """A job that has just ended, with all of its commands delivered."""
+    names = tasks or ("a",)
+    job_id = (await rig.submit(dict.fromkeys(names, ""), owner=owner)).job_id
+    for name in names:
+        await rig.jobs.report(
+            [rig.event(job_id, name, TaskEventKind.ATTEMPT_STARTED), rig.event(job_id, name, TaskEventKind.FAILED)]
+        )
+    if delivered:
+        await deliver(rig)
+    return job_id
+
+
+async def deliver(rig: JobManagerRig) -> None:
+    await rig.db.write(lambda conn: conn.execute(outbox.table.delete()))
+
+
+async def finish(rig: JobManagerRig, step: Sweeper) -> None:
+    """All that can be done now."""
+    while await going(rig, step.remove_some()):
+        pass
+
+
+async def going(rig: JobManagerRig, work: object) -> bool:
+    """Lets the work's pauses pass."""
+    task = asyncio.ensure_future(work)  # type: ignore[call-overload]
+    while not task.done():
+        await asyncio.sleep(0.002)
+        await rig.clock.advance(0.01)
+    return bool(await task)
+
+
+async def rows(rig: JobManagerRig, job_id: str) -> dict[str, int]:
+    """How many rows each table has of the job; those without one are left out."""
+    columns = {
+        "job": tables.job.c.id, "job_graph": tables.job_graph.c.job_id, "task": tables.task.c.job_id,
+        "task_spec": tables.task_spec.c.job_id, "action": tables.action.c.job_id,
+    }  # fmt: skip
+    counted = {}
+    for name, column in columns.items():
+        query = select(func.count()).where(column == job_id)
+        found = await rig.db.read(lambda conn, query=query: conn.execute(query).scalar())
+        if found:
+            counted[name] = int(found)
+    return counted
+
+
+async def shown(rig: JobManagerRig) -> list[str]:
+    found = await rig.db.read(lambda conn: store.list_jobs(conn, owner="", states=(), query="", limit=100, before=""))
+    return [str(record.id) for record in found]
+
+
+async def test_a_deleted_job_goes_from_everywhere_and_from_here_last(
+    rig: JobManagerRig, sweeper: Sweeper, folders: Folders
+) -> None:
+    job_id, other = await ended(rig, "a", "b"), await ended(rig)
+    folders.there = {job_id, other}
+    await rig.jobs.act(job_id, "", "delete", request_id="r", by="bob")
+    assert await shown(rig) == [other], "it does not show from the first moment on"
+    rig.task_manager.waits = {job_id}
+    await finish(rig, sweeper)
+    assert await rows(rig, job_id), "TaskManager still has something of it"
+    assert folders.asked == []
+    rig.task_manager.waits, folders.stuck = set(), {job_id}
+    await rig.clock.advance(61)
+    await finish(rig, sweeper)
+    assert await rows(rig, job_id), "its folder is still there"
+    folders.stuck = set()
+    await rig.clock.advance(6)
+    await finish(rig, sweeper)
+    assert folders.there == {other}
+    assert await rows(rig, job_id) == {}
+    assert await rows(rig, other)
+
+
+async def test_a_job_that_lives_and_a_pinned_one_are_refused(rig: JobManagerRig) -> None:
+    lives = (await rig.submit({"a": ""}, owner="bob")).job_id
+    with pytest.raises(Conflict, match="is PENDING and can't be deleted: cancel it first"):
+        await rig.jobs.act(lives, "", "delete")
+    pinned = await ended(rig)
+    assert (await rig.jobs.act(pinned, "", "pin")).record.pinned
+    with pytest.raises(Conflict, match="is pinned and can't be deleted: unpin it first"):
+        await rig.jobs.act(pinned, "", "delete")
+    await rig.jobs.act(pinned, "", "unpin")
+    await rig.jobs.act(pinned, "", "delete")
+    with pytest.raises(InvalidInput, match="Only a whole job can be asked to pin"):
+        await rig.jobs.act(lives, "a", "pin")
+
+
+async def test_a_retry_that_comes_first_wins_and_one_that_comes_later_is_told(rig: JobManagerRig) -> None:
+    first, later = await ended(rig), await ended(rig)
+    retried, deleted = await asyncio.gather(
+        rig.jobs.act(first, "", "retry"), rig.jobs.act(first, "", "delete"), return_exceptions=True
+    )
+    assert not isinstance(retried, BaseException)
+    assert isinstance(deleted, Conflict), "in one transaction with the retry"
+    deleted, retried = await asyncio.gather(
+        rig.jobs.act(later, "", "delete"), rig.jobs.act(later, "", "retry"), return_exceptions=True
+    )
+    assert not isinstance(deleted, BaseException)
+    assert isinstance(retried, NotFound)
+    assert "is being deleted" in str(retried)
+    assert await shown(rig) == [first]
+
+
+async def test_the_same_request_may_come_again(rig: JobManagerRig) -> None:
+    job_id = await ended(rig)
+    await rig.jobs.act(job_id, "", "delete", request_id="r")
+    await rig.jobs.act(job_id, "", "delete", request_id="r")
+    with pytest.raises(NotFound, match="is being deleted"):
+        await rig.jobs.act(job_id, "", "delete", request_id="another")
+
+
+async def test_the_key_of_a_deleted_job_makes_another_one(rig: JobManagerRig) -> None:
+    first = (await rig.submit({"a": ""}, "key")).job_id
+    await rig.jobs.act(first, "", "cancel")
+    await rig.jobs.report([rig.event(first, "a", TaskEventKind.CANCELLED)])
+    assert (await rig.submit({"a": ""}, "key")).already_known
+    await rig.jobs.act(first, "", "delete")
+    second = await rig.submit({"a": ""}, "key")
+    assert (second.already_known, await shown(rig)) == (False, [second.job_id])
+
+
+async def test_a_job_retried_between_choice_and_mark_is_left_alone(rig: JobManagerRig) -> None:
+    job_id = await ended(rig)
+    (chosen,) = await rig.db.read(lambda conn: removal_store.ended_after(conn, removal_store.FIRST, 10))
+    await rig.clock.advance(5)
+    await rig.jobs.act(job_id, "", "retry")
+    assert await rig.jobs.remove([chosen], "test") == []
+    await rig.jobs.report(
+        [
+            rig.event(job_id, "a", TaskEventKind.ATTEMPT_STARTED, generation=2),
+            rig.event(job_id, "a", TaskEventKind.SUCCEEDED, generation=2),
+        ]
+    )
+    assert await rig.jobs.remove([chosen], "test") == [], "it has another end now"
+    (chosen,) = await rig.db.read(lambda conn: removal_store.ended_after(conn, removal_store.FIRST, 10))
+    await rig.jobs.act(job_id, "", "pin")
+    assert await rig.jobs.remove([chosen], "test") == []
+    assert await shown(rig) == [job_id]
+
+
+async def test_what_has_not_reached_task_manager_is_waited_for(rig: JobManagerRig, sweeper: Sweeper) -> None:
+    """An enqueue that was repeated after the removal would run a task of a job that nobody knows."""
+    job_id = await ended(rig, delivered=False)
+    await rig.jobs.act(job_id, "", "delete")
+    assert await rig.db.read(lambda conn: conn.execute(select(outbox.table.c.target)).scalar()) == TASK_MANAGER
+    await finish(rig, sweeper)
+    assert rig.task_manager.removed == []
+    await deliver(rig)
+    await rig.submit({"a": ""})  # commands of other jobs are always on their way
+    await rig.clock.advance(1)
+    await finish(rig, sweeper)
+    assert await rows(rig, job_id) == {}
+
+
+async def test_the_rules_choose_by_age_and_account(rig: JobManagerRig, sweeper: Sweeper) -> None:
+    ann, bob, pinned = await ended(rig, owner="ann"), await ended(rig), await ended(rig)
+    lives = (await rig.submit({"a": ""}, owner="bob")).job_id
+    await rig.jobs.act(pinned, "", "pin")
+    await rig.clock.advance(89 * DAY_S)
+    young = await ended(rig)
+    await going(rig, sweeper.choose())
+    assert set(await shown(rig)) == {ann, bob, pinned, lives, young}
+    await rig.clock.advance(2 * DAY_S)
+    await going(rig, sweeper.choose())
+    assert set(await shown(rig)) == {ann, pinned, lives, young}
+    await rig.clock.advance(300 * DAY_S)
+    await going(rig, sweeper.choose())
+    assert set(await shown(rig)) == {pinned, lives}
+
+
+async def test_a_wall_clock_set_forward_makes_no_job_older(rig: JobManagerRig, sweeper: Sweeper) -> None:
+    job_id = await ended(rig)
+    rig.clock.step_wall(400 * DAY_S)
+    await going(rig, sweeper.choose())
+    assert await shown(rig) == [job_id]
+
+
+async def test_logs_that_take_too_much_room_go_with_the_oldest_jobs(
+    tmp_path: Path, clock: FakeClock, folders: Folders
+) -> None:
+    async with a_rig(tmp_path, clock, rules=RetentionRules(log_bytes=100)) as rig:
+        old = await ended(rig)
+        await rig.clock.advance(1)
+        new = await ended(rig)
+        rig.task_manager.log_bytes = {old: 70, new: 60}
+        sweeper = Sweeper(rig.db, rig.jobs, rig.task_manager, folders, clock)
+        rig.task_manager.away = True
+        await going(rig, sweeper.choose())
+        assert set(await shown(rig)) == {old, new}, "nobody knows what the logs take"
+        rig.task_manager.away = False
+        await going(rig, sweeper.choose())
+        assert await shown(rig) == [new]
+
+
+async def test_until_when_a_job_is_kept_is_told(rig: JobManagerRig) -> None:
+    job_id = await ended(rig)
+    record = (await rig.jobs.act(job_id, "", "unpin")).record
+    assert record.kept_until == pytest.approx(rig.clock.now() + 90 * DAY_S, abs=1)
+    assert not (await rig.jobs.act(job_id, "", "pin")).record.HasField("kept_until")
+    assert not (await rig.jobs.act(job_id, "", "retry")).record.HasField("kept_until")
+
+
+async def test_a_large_job_goes_in_several_transactions(rig: JobManagerRig, sweeper: Sweeper) -> None:
+    job_id = (await rig.submit({f"t{number}": "" for number in range(1_200)}, owner="bob")).job_id
+    await rig.jobs.act(job_id, "", "cancel")
+    await rig.jobs.report([rig.event(job_id, f"t{n}", TaskEventKind.CANCELLED) for n in range(1_200)])
+    await deliver(rig)
+    await rig.jobs.act(job_id, "", "delete")
+    now = rig.clock.now()
+    left = []
+    while not await rig.db.write(lambda conn: removal_store.drop_some(conn, [job_id], now)):
+        left.append((await rows(rig, job_id))["task"])
+    assert left == [700, 200]
+    assert await rows(rig, job_id) == {}
+
+
+async def test_a_full_disk_and_services_that_are_away_are_waited_for(
+    rig: JobManagerRig,
+    sweeper: Sweeper,
+    folders: Folders,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO")
+    job_id = await ended(rig)
+    await rig.jobs.act(job_id, "", "delete")
+    folders.away = True
+    with pytest.raises(Unavailable):
+        await sweeper.remove_some()
+    folders.away = False
+    rig.task_manager.away = True
+    with pytest.raises(Unavailable):
+        await sweeper.remove_some()
+    rig.task_manager.away = False
+
+    def full(*_: object) -> None:
+        raise StoreFull("The disk is full; nothing was stored.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(removal_store, "drop_some", full)
+        running = asyncio.ensure_future(sweeper.run())
+        for _ in range(50):
+            await asyncio.sleep(0.002)
+            await rig.clock.advance(1)
+        assert not running.done()
+        assert await rows(rig, job_id)
+        assert caplog.messages.count("removal.waits") == 1, "told once"
+        assert "removal.goes_on" not in caplog.messages
+    for _ in range(200):
+        await asyncio.sleep(0.002)
+        await rig.clock.advance(1)
+    assert await rows(rig, job_id) == {}
+    assert caplog.messages.count("removal.goes_on") == 1
+    running.cancel()
+
+
+async def test_what_comes_late_of_a_removed_job_is_removed_too(
+    rig: JobManagerRig, sweeper: Sweeper, folders: Folders
+) -> None:
+    job_id = await ended(rig)
+    await rig.jobs.act(job_id, "", "delete")
+    await finish(rig, sweeper)
+    with pytest.raises(NotFound, match="was deleted"):
+        await rig.jobs.act(job_id, "", "retry")
+    await rig.jobs.report([rig.event(job_id, "a", TaskEventKind.SUCCEEDED)])  # does nothing
+    for later_s in (601, DAY_S + 1):
+        folders.there = {job_id}
+        await rig.clock.advance(later_s)
+        await finish(rig, sweeper)
+        assert folders.there == set()
+    await rig.clock.advance(14 * DAY_S)
+    await finish(rig, sweeper)
+    assert folders.asked == [job_id] * 4
+    with pytest.raises(NotFound, match=r"There is no job .* kept for 90 days"):
+        await rig.jobs.act(job_id, "", "retry")
+    assert await rig.db.read(removal_store.next_due) is None
+
+
+async def pruned(rig: JobManagerRig, **request: object) -> job_manager_pb2.PruneJobsReply:
+    return await rig.pruning.prune(job_manager_pb2.PruneJobsRequest(**request))  # type: ignore[arg-type]
+
+
+async def test_pruning_tells_first_what_it_would_delete(rig: JobManagerRig) -> None:
+    old, pinned, anns = await ended(rig, "a", "b"), await ended(rig), await ended(rig, owner="ann")
+    await rig.jobs.act(pinned, "", "pin")
+    await rig.clock.advance(10 * DAY_S)
+    young = await ended(rig)
+    rig.task_manager.log_bytes = {old: 500, young: 9}
+    reply = await pruned(rig, older_s=5 * DAY_S, owner="bob", dry_run=True)
+    assert (reply.jobs, reply.tasks, reply.log_bytes, reply.unmeasured, reply.pinned) == (1, 2, 500, 0, 1)
+    assert len(await shown(rig)) == 4
+    reply = await pruned(rig, older_s=5 * DAY_S, owner="bob")
+    assert (reply.jobs, reply.tasks, reply.log_bytes) == (1, 2, 500)
+    assert set(await shown(rig)) == {pinned, anns, young}
+    rig.task_manager.away = True
+    reply = await pruned(rig, older_s=5 * DAY_S, dry_run=True)
+    assert (reply.jobs, reply.unmeasured) == (1, 1), "everybody's"
+
+
+async def test_pruning_goes_on_where_a_reply_ended(rig: JobManagerRig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prune, "_PAGES_A_CALL", 1)
+    monkeypatch.setattr(prune.log_sizes, "MOST_AT_ONCE", 2)
+    for _ in range(3):
+        await ended(rig)
+    await rig.clock.advance(2 * DAY_S)
+    first = await pruned(rig, older_s=DAY_S)
+    assert (first.jobs, len(await shown(rig))) == (2, 1)
+    young = await ended(rig)
+    await rig.clock.advance(3 * DAY_S)
+    second = await pruned(rig, cursor=first.next_cursor)
+    assert second.jobs == 1
+    assert not (await pruned(rig, cursor=second.next_cursor)).next_cursor
+    assert await shown(rig) == [young], "the age counts from the first call"
+    with pytest.raises(InvalidInput, match="cursor"):
+        await pruned(rig, cursor="nope")
+
+
+@pytest.mark.parametrize("older_s", [0, -86_400, float("nan"), float("inf")])
+async def test_an_age_that_is_none_is_refused(rig: JobManagerRig, older_s: float) -> None:
+    job_id = await ended(rig)
+    await rig.clock.advance(DAY_S)
+    with pytest.raises(InvalidInput, match="more than 0"):
+        await pruned(rig, older_s=older_s)
+    assert await shown(rig) == [job_id]
+
+
+async def test_watchers_are_told_of_jobs_that_are_gone(rig: JobManagerRig) -> None:
+    job_id = await ended(rig)
+    with rig.hub.watch() as watch:
+        await rig.jobs.act(job_id, "", "delete")
+        assert (await watch.next()).removed == [job_id]
+
+
+async def test_jobs_of_an_older_version_are_neither_pinned_nor_measured(rig: JobManagerRig) -> None:
+    """Their rows got what the step of the migration says."""
+    job_id = await ended(rig)
+    older = [column.name for column in tables.job.columns if column.name not in ("pinned", "log_bytes")]
+
+    def rewritten(conn: Connection) -> None:
+        row = conn.execute(select(*(tables.job.c[name] for name in older)).where(tables.job.c.id == job_id)).one()
+        conn.execute(tables.job.delete().where(tables.job.c.id == job_id))
+        names, marks = ", ".join(older), ", ".join(f":{name}" for name in older)
+        conn.execute(text(f"INSERT INTO job ({names}) VALUES ({marks})"), row._asdict())
+
+    await rig.db.write(rewritten)
+    now = rig.clock.now() + 1
+    (limit,) = [one for one in RULES.age_limits(now + 90 * DAY_S) if not one.owner]
+    found = await rig.db.read(lambda conn: removal_store.too_old(conn, limit, removal_store.FIRST, 10))
+    assert [(job.id, job.pinned, job.log_bytes) for job in found] == [(job_id, False, None)]
