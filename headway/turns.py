@@ -74,7 +74,7 @@ class Turns:
     """A fair queue to wait in: ``async with turns.of("ann"): …``."""
 
     def __init__(self, places: int, each: int | None = None) -> None:
-        self._queue: FairQueue[asyncio.Future[None]] = FairQueue(places, each)
+        self._queue: FairQueue[tuple[str, asyncio.Future[None]]] = FairQueue(places, each)
 
     def waiting(self) -> int:
         """How many wait for a place."""
@@ -84,14 +84,14 @@ class Turns:
     async def of(self, account: str) -> AsyncIterator[None]:
         """A place, once it is this account's turn."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._queue.put(account, turn)
+        self._queue.put(account, (account, turn))
         self._serve()
         try:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
                 self._queue.give_back(account)  # the place came together with the end
-            self._queue.drop(account, turn)
+            self._queue.drop(account, (account, turn))
             self._serve()
             raise
         try:
@@ -101,5 +101,10 @@ class Turns:
             self._serve()
 
     def _serve(self) -> None:
-        while (turn := self._queue.take()) is not None:
-            turn.set_result(None)
+        while (taken := self._queue.take()) is not None:
+            account, turn = taken
+            if turn.done():
+                # Cancelled, and its task has not come to run since: it can't say that it waits no longer.
+                self._queue.give_back(account)
+            else:
+                turn.set_result(None)

@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeVar
 from sqlalchemy import Connection
 
 from headway.clock import Clock
-from headway.errors import HeadwayError, IdempotencyMismatch, InvalidInput, NotFound, Problem
+from headway.errors import Conflict, HeadwayError, IdempotencyMismatch, InvalidInput, NotFound, Problem
 from headway.ids import JobId, new_job_id
 from headway.logs import get_logger
 from headway.model.reasons import EndReason, EndWord
@@ -434,6 +434,9 @@ def _act(tx: JobTransaction, live: LiveJob, task: str, action: ActionName, by: s
         case "hold":
             return live.hold(task, tx.steady)
         case "release":
+            if by == live.record.owner and account_holds.is_held(tx.conn, by):
+                # It was on its way while the account was disabled.
+                raise Conflict("Your account is disabled: its work is held until an admin enables it.")
             return live.release(task, tx.steady)
         case "pin" | "unpin":
             live.pin(action == "pin")

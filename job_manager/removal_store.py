@@ -173,8 +173,10 @@ def measured(conn: Connection, log_bytes: Mapping[str, int]) -> None:
 
 
 def log_totals(conn: Connection) -> dict[str, int]:
-    """What the logs of ended jobs take, by account."""
-    query = select(job.c.owner, func.sum(job.c.log_bytes)).where(job.c.log_bytes.is_not(None), _not_marked())
+    """What the logs of ended jobs that are not pinned take, by account."""
+    query = select(job.c.owner, func.sum(job.c.log_bytes)).where(
+        job.c.log_bytes.is_not(None), ~job.c.pinned, _not_marked()
+    )
     return {owner: int(taken or 0) for owner, taken in conn.execute(query.group_by(job.c.owner))}
 
 

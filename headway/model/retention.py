@@ -115,12 +115,15 @@ class RetentionRules:
 class RoomToMake:
     """Which jobs go so that logs take no more than the rules allow. Ask about the oldest job first.
 
-    ``totals``: what the logs of all ended jobs take, by account, pinned ones among them.
+    ``totals``: what the logs of ended jobs take, by account. Pinned jobs do not count: they stay, so nobody else's jobs
+    can make room for them.
     """
 
     def __init__(self, rules: RetentionRules, totals: Mapping[str, int]) -> None:
-        self._of_all = _above(sum(totals.values()), rules.log_bytes)
         self._of_account = {owner: _above(taken, rules.log_bytes_of(owner)) for owner, taken in totals.items()}
+        # What goes by the accounts' own limits makes room for all.
+        left = sum(totals.values()) - sum(self._of_account.values())
+        self._of_all = _above(left, rules.log_bytes)
 
     @property
     def needed(self) -> bool:
@@ -131,10 +134,11 @@ class RoomToMake:
         """Whether this job has to go; counts its room as free if so."""
         if job.pinned or not job.log_bytes:
             return False
-        if self._of_all <= 0 and self._of_account.get(job.owner, 0) <= 0:
+        above = self._of_account.get(job.owner, 0)
+        if self._of_all <= 0 and above <= 0:
             return False
-        self._of_all -= job.log_bytes
-        self._of_account[job.owner] = self._of_account.get(job.owner, 0) - job.log_bytes
+        self._of_account[job.owner] = max(0, above - job.log_bytes)
+        self._of_all -= max(0, job.log_bytes - above)
         return True
 
 

@@ -1,6 +1,6 @@
 """What becomes of the personal space of an account that is removed: kept, handed over, or deleted. Blocking.
 
-Nobody works in it any more: its account is disabled and no task of it runs.
+Its account is disabled. A task that was declared lost may still work in it, so no link is followed on the way.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from headway.errors import Conflict
 from headway.mount import Layout, ensure_home
 
 from ..auth.model import Account
-from ..filesystem.removal import remove_own_tree
+from ..filesystem.removal import remove_account_tree
 from ..filesystem.system_calls import open_beneath, rename_no_replace
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
@@ -29,7 +29,8 @@ def delete(layout: Layout, account: Account) -> bool:
     with _homes(layout) as homes:
         name = layout.home(account.name).name
         there = _is_there(homes, name)
-        remove_own_tree(homes, name)
+        if there:
+            remove_account_tree(homes, name)
         return there
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from headway.errors import Conflict
 from headway.states import TaskEventKind
 from job_manager import store
 from tests.support.clock import FakeClock
@@ -43,6 +44,19 @@ async def test_asked_again_nothing_changes_and_what_an_admin_released_stays_so(r
     await rig.jobs.act(job_id, "a", "release", by="root")
     assert await rig.jobs.hold_accounts({"ann"}) == 0
     assert await held(rig, job_id) == {"a": False, "b": True}
+
+
+async def test_a_release_that_was_on_its_way_does_not_end_the_hold(rig: JobManagerRig) -> None:
+    job_id = (await rig.submit({"a": "", "b": ""})).job_id
+    await rig.jobs.hold_accounts({"ann"})
+    for task in ("", "a"):
+        with pytest.raises(Conflict, match="Your account is disabled"):
+            await rig.jobs.act(job_id, task, "release", by="ann")
+    assert await held(rig, job_id) == {"a": True, "b": True}
+    await rig.jobs.hold_accounts(set())
+    await rig.jobs.act(job_id, "", "hold", by="ann")
+    await rig.jobs.act(job_id, "", "release", by="ann")
+    assert await held(rig, job_id) == {"a": False, "b": False}
 
 
 async def test_enabling_ends_the_holds_that_disabling_made_and_no_others(rig: JobManagerRig) -> None:

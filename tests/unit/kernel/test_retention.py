@@ -69,6 +69,19 @@ def test_the_limit_of_an_account_spares_the_others() -> None:
     assert chosen(rules, {"ann": 120, "bob": 60}, *jobs) == ["b"]
 
 
+def test_what_goes_by_an_accounts_own_limit_makes_room_for_all() -> None:
+    """Bob's older job used to go as well, though ann alone was above the limits."""
+    rules = RetentionRules(log_bytes=100, accounts={"ann": AccountRule(log_bytes=50)})
+    jobs = ended("b", "bob", 3, 40), ended("a0", "ann", 2, 60), ended("a1", "ann", 1, 50)
+    assert chosen(rules, {"ann": 110, "bob": 40}, *jobs) == ["a0"]
+
+
+def test_a_large_job_that_goes_frees_more_than_its_account_is_above() -> None:
+    rules = RetentionRules(log_bytes=60, accounts={"ann": AccountRule(log_bytes=90)})
+    jobs = ended("a0", "ann", 3, 60), ended("b", "bob", 2, 20), ended("a1", "ann", 1, 40)
+    assert chosen(rules, {"ann": 100, "bob": 20}, *jobs) == ["a0"]
+
+
 def test_pinned_jobs_and_jobs_without_logs_make_no_room() -> None:
     jobs = ended("a", "ann", 4, 70, pinned=True), ended("b", "ann", 3, 0), ended("c", "ann", 2, None)
     assert chosen(RetentionRules(log_bytes=10), {"ann": 80}, *jobs, ended("d", "ann", 1, 10)) == ["d"]

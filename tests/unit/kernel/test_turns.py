@@ -95,6 +95,29 @@ async def test_five_of_one_do_not_hold_up_another() -> None:
     assert done == ["bob"] + 5 * ["ann"]
 
 
+async def test_a_place_is_not_lost_to_one_whose_end_is_under_way() -> None:
+    """Streams of one session are cut together: those that hold a place and those that wait for one."""
+    turns = Turns(1)
+    gate, told = asyncio.Event(), []
+
+    async def work(name: str) -> None:
+        async with turns.of(name):
+            await gate.wait()
+            told.append(name)
+
+    holder, waiter = asyncio.create_task(work("a")), asyncio.create_task(work("b"))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    gate.set()
+    waiter.cancel()  # its future is cancelled at once; its task runs behind the holder's
+    await holder
+    with pytest.raises(asyncio.CancelledError):
+        await waiter
+    async with asyncio.timeout(5):
+        await work("c")
+    assert told == ["a", "c"]
+
+
 @pytest.mark.parametrize("got_it", [False, True])
 async def test_a_place_is_not_lost_with_who_waited_for_it(got_it: bool) -> None:
     turns = Turns(1)
