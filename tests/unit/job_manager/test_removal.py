@@ -252,6 +252,16 @@ async def test_logs_that_take_too_much_room_go_with_the_oldest_jobs(
         assert await shown(rig) == [new]
 
 
+async def test_no_job_goes_for_what_is_pinned(tmp_path: Path, clock: FakeClock, folders: Folders) -> None:
+    """One account's pinned jobs above the limit used to take all jobs of everybody else."""
+    async with a_rig(tmp_path, clock, rules=RetentionRules(log_bytes=100)) as rig:
+        kept, anns = await ended(rig), await ended(rig, owner="ann")
+        await rig.jobs.act(kept, "", "pin")
+        rig.task_manager.log_bytes = {kept: 700, anns: 60}
+        await going(rig, Sweeper(rig.db, rig.jobs, rig.task_manager, folders, clock).choose())
+        assert set(await shown(rig)) == {kept, anns}
+
+
 async def test_until_when_a_job_is_kept_is_told(rig: JobManagerRig) -> None:
     job_id = await ended(rig)
     record = (await rig.jobs.act(job_id, "", "unpin")).record
