@@ -304,15 +304,17 @@ class ImageStore:
         return used
 
     def _sweep_work(self, folder: Path) -> int:
-        try:
-            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-        except FileNotFoundError:
+        lock = _lock_of(folder)
+        if lock is None:
             # Nothing is in it: killed between the folder and its lock, or being made just now, and the maker copes with
-            # its loss. Something is: killed, or busy, while it was taken away.
+            # its loss.
             with contextlib.suppress(OSError):
                 folder.rmdir()
                 return 0
-            return take_away(folder)
+            # Something is. The maker may have come on meanwhile, and then it holds the lock.
+            lock = _lock_of(folder)
+        if lock is None:
+            return take_away(folder)  # killed, or busy, while it was taken away
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -379,6 +381,14 @@ class ImageStore:
                 return list(found)
         except FileNotFoundError:
             return []
+
+
+def _lock_of(folder: Path) -> int | None:
+    """The lock of a work folder, open; None if it is not there."""
+    try:
+        return os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return None
 
 
 def _record(layer: NewLayer, file: str, file_bytes: int) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -112,6 +113,29 @@ def test_omitted_are_layers_of_a_common_beginning_only() -> None:
     assert omittable("aba", ["ab"]) == {"b"}
     assert omittable("abc", []) == frozenset()
     assert omittable("abc", ["abcd"]) == {"a", "b", "c"}
+
+
+def test_a_sweep_that_comes_while_a_folder_is_made_leaves_it(
+    store: ImageStore, layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sweep looks for the lock, and the maker makes it before the sweep's next step."""
+    folder = layout.root / "images" / ".ingest" / "0123456789abcdef"
+    folder.mkdir(parents=True)
+    real, locks = Path.rmdir, []
+
+    def late(path: Path) -> None:
+        if path == folder and not locks:
+            locks.append(os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+            fcntl.flock(locks[0], fcntl.LOCK_EX)
+            (folder / "layer-0").write_bytes(b"x")
+        real(path)
+
+    monkeypatch.setattr(Path, "rmdir", late)
+    assert store.sweep() == 0
+    assert (folder / "layer-0").exists()
+    os.close(locks[0])
+    assert store.sweep() == 1, "its maker has been killed"
+    assert not folder.exists()
 
 
 def test_many_at_once_with_removals_and_sweeps_end_whole(tmp_path: Path, store: ImageStore) -> None:
