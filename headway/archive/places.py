@@ -21,10 +21,15 @@ FILES = ("/etc/hosts", "/etc/hostname", "/etc/resolv.conf")
 # Files that the engine reads before a start. A pipe there would hold it, and a folder fails it.
 TABLES = ("/etc/passwd", "/etc/group")
 _ENV_BYTES = 128 << 10  # the kernel's limit for one entry
+# Of declared volumes. A Worker asks its engine about each folder on the way to each of them.
+_VOLUMES, _VOLUME_DEPTH, _VOLUME_CHARS = 64, 32, 1024
 
 
 def problem_of_config(volumes: Iterable[str], env: Iterable[str]) -> str:
     """What an image's config has in the way of a container, in one sentence without its dot. Empty: nothing."""
+    volumes = tuple(volumes)
+    if len(volumes) > _VOLUMES:
+        return f"The image declares {len(volumes)} volumes; {_VOLUMES} may be. Build it with fewer VOLUMEs"
     return next(filter(None, (*map(_problem_of_volume, volumes), *map(_problem_of_env, env))), "")
 
 
@@ -33,6 +38,11 @@ def _problem_of_volume(volume: str) -> str:
     if not volume.startswith("/") or "\0" in volume:
         return (
             f"The image declares a volume at {shown(volume)}, which is no absolute path. Build it without this VOLUME"
+        )
+    if len(volume) > _VOLUME_CHARS or len(path.strip("/").split("/")) > _VOLUME_DEPTH:
+        return (
+            f"The image declares a volume at {shown(volume)}, which is too deep or too long. Build it without this "
+            "VOLUME"
         )
     if path in OURS:
         return ""  # the task's own mount takes its place

@@ -54,7 +54,7 @@ from .docker_images import DockerImages
 from .docker_networks import NoNetwork, TaskNetworks
 from .docker_options import WorkerIdentity, container_config, container_name, folder_of
 from .docker_outages import EngineOutages
-from .docker_places import ImagePlaces
+from .docker_places import ImagePlaces, LookTakesLong
 
 if TYPE_CHECKING:
     from headway.config import HeadwayConfig
@@ -212,6 +212,8 @@ class DockerRuntime(BoxedRuntime):
         except asyncio.CancelledError:
             cancelled = True
             raise
+        except LookTakesLong:
+            raise  # those that wait may have another image
         except EngineUnavailable as error:
             self._starts.fail(error)
             raise

@@ -50,6 +50,11 @@ _AWAY = re.compile(
     re.IGNORECASE,
 )
 _TOO_DEEP = "max depth exceeded"
+# The engine has lost a part of an image that it lists: its store is damaged. Names of an image stand behind `merged/`.
+_STORE = re.compile(
+    r"(^|: )(layer does not exist|unknown layer|failed to get (layer|digest) |error creating overlay mount )|"
+    r"/overlay2/(l/)?[\w-]+(/(diff|link|lower|work|committed))?: no such file|/(imagedb|layerdb)/\S*: no such file"
+)
 
 
 class EngineError(Protocol):
@@ -118,7 +123,7 @@ def start_refusal(error: EngineError, *, node: str, image: str) -> RuntimeRefuse
         return RuntimeRefused(
             f"{node} could not give the GPU to the container: {_tail(text)}", word=EndWord.GPU_FAILED, elsewhere=True
         )
-    if _MOUNT.search(text) and "/headway" not in text:
+    if _MOUNT.search(text) and "/headway" not in text and not _store_is_damaged(text):
         return RuntimeRefused(
             f"A folder of the task could not be mounted on {node}: {_tail(text)}",
             word=EndWord.MOUNT_UNAVAILABLE,
@@ -138,12 +143,17 @@ def of_image(error: EngineError, *, image: str) -> RuntimeRefused | None:
     if _TOO_DEEP in text:
         return _too_many_layers(image)
     known = error.status_code is not None and error.status_code not in (404, 409)
-    if not known or engine_in_trouble(error) or _NO_DISK.search(text) or _MACHINE.search(text):
+    of_machine = _NO_DISK.search(text) or _MACHINE.search(text) or _store_is_damaged(text)
+    if not known or engine_in_trouble(error) or of_machine:
         return None
     return RuntimeRefused(
         f"The engine makes no container of the image. Build it without what is in the way ({_tail(text)})",
         word=EndWord.IMAGE_BAD,
     )
+
+
+def _store_is_damaged(text: str) -> bool:
+    return "/merged/" not in text and _STORE.search(text) is not None
 
 
 def _too_many_layers(image: str) -> RuntimeRefused:

@@ -21,7 +21,7 @@ from headway.archive import places
 from headway.logs import get_logger
 from headway.model.reasons import EndWord
 
-from ..ports import RuntimeRefused
+from ..ports import EngineUnavailable, RuntimeRefused
 from .docker_errors import of_image, text_of
 from .docker_options import WorkerIdentity, container_name
 
@@ -33,8 +33,16 @@ _FOLDER, _LINK = 1 << 31, 1 << 27
 _NO_FILE = sum(1 << bit for bit in (31, 27, 26, 25, 24, 21, 19))
 _MOST_IMAGES = 10_000
 _HOPS = 40
+# An image that needs more questions than this was made to hold an engine.
+_MOST_QUESTIONS = 2_000
+_TURN_S = 10.0
+_MAZE = "The image's volumes and links lead through too many folders. Build it with fewer or shorter ones"
 _RING = "too many "  # links in a path, or levels of them
 _NONE: frozenset[str] = frozenset()
+
+
+class LookTakesLong(EngineUnavailable):
+    """Another image is being looked at, so this start comes again later. The engine itself is well."""
 
 
 class ImagePlaces:
@@ -50,12 +58,15 @@ class ImagePlaces:
 
         Raises:
             RuntimeRefused: something of the image is in the way.
+            LookTakesLong: another image is looked at for long. No thread of the engine waits for that.
             APIError: the engine answered something else than what is there.
         """
         wanted = {*places.FOLDERS, *mounts}
         if wanted <= self._free.get(image, _NONE):
             return  # without the lock: another image may be looked at for a while
-        with self._lock:
+        if not self._lock.acquire(timeout=_TURN_S):
+            raise LookTakesLong("Another image is being looked at.")
+        try:
             free = self._free.get(image, _NONE)
             if wanted <= free:
                 return
@@ -65,6 +76,8 @@ class ImagePlaces:
             if len(self._free) >= _MOST_IMAGES:
                 self._free.clear()
             self._free[image] = free | wanted
+        finally:
+            self._lock.release()
 
     def _problem(self, api: APIClient, image: str, wanted: Iterable[str]) -> str:
         config = api.inspect_image(image).get("Config") or {}  # type: ignore[no-untyped-call]
@@ -173,19 +186,26 @@ class _Look:
     def _resolved(self, path: str) -> str:
         """The path with all links followed as in a container. Empty: they lead in a ring."""
         for _ in range(_HOPS):
-            link = next((way for way in places.ways(path) if self._is_link(way)), "")
-            if not link:
+            followed = self._followed(path)
+            if not followed:
                 return path
-            found = self._at(link) or {}
-            path = places.plain(str(found.get("linkTarget", "/")) + path[len(link) :])
+            path = followed
         return ""
 
-    def _is_link(self, path: str) -> bool:
-        found = self._at(path)
-        return found is not None and bool(found["mode"] & _LINK)
+    def _followed(self, path: str) -> str:
+        """The path with its first link followed. Empty: it has none."""
+        for way in places.ways(path):
+            found = self._at(way)
+            if found is None:
+                break  # nothing lies below
+            if found["mode"] & _LINK:
+                return places.plain(str(found.get("linkTarget", "/")) + path[len(way) :])
+        return ""
 
     def _at(self, path: str) -> dict[str, Any] | None:
         if path not in self._seen:
+            if len(self._seen) >= _MOST_QUESTIONS:
+                raise RuntimeRefused(_MAZE, word=EndWord.IMAGE_BAD)
             self._seen[path] = _stat(self._api, self._probe, path)
         return self._seen[path]
 

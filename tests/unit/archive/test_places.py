@@ -105,3 +105,11 @@ def test_a_volume_beside_or_at_a_mount_is_taken(take: Take, volume: str) -> None
 def test_an_environment_that_no_program_can_have_is_refused(take: Take) -> None:
     with pytest.raises(ArchiveRefused, match="without a name"):
         take(docker_save(tiny_image(settings={"Env": ["=x"]})))
+
+
+def test_an_upload_declares_so_many_volumes(take: Take) -> None:
+    volumes = {f"/data/{number}": {} for number in range(65)}
+    with pytest.raises(ArchiveRefused, match=r"declares 65 volumes; 64 may be\. Build it with fewer VOLUMEs\.$"):
+        take(docker_save(tiny_image(settings={"Volumes": volumes})))
+    volumes.popitem()
+    assert take(docker_save(tiny_image(settings={"Volumes": volumes}))).layers

@@ -32,6 +32,9 @@ def an_error(status: int, text: str) -> APIError:
         (400, 'OCI runtime create failed: exec: "/headway/launcher": permission denied: unknown',
          EndWord.START_FAILED, True),
         (500, "max depth exceeded", EndWord.IMAGE_BAD, False),
+        (500, "layer does not exist", EndWord.START_FAILED, True),
+        (500, "error creating overlay mount to /d/overlay2/0a/merged: no such file or directory",
+         EndWord.START_FAILED, True),
     ],
 )  # fmt: skip
 def test_refusals_of_a_start(status: int, text: str, want_word: EndWord, want_elsewhere: bool) -> None:
@@ -124,6 +127,20 @@ def test_an_image_of_too_many_layers_is_no_fault_of_a_registry() -> None:
         (503, "shutting down", False),
         (404, "No such image: sha256:1", False),
         (409, "removal of container abc is already in progress", False),
+        (500, "layer does not exist", False),
+        (500, "unknown layer", False),
+        (500, "failed to get layer sha256:0a: layer does not exist", False),
+        (500, "failed to get digest sha256:0a: open /d/image/overlay2/imagedb/content/sha256/0a: no such file", False),
+        (500, "open /d/image/overlay2/imagedb/content/sha256/0a: no such file or directory", False),
+        (500, "open /d/image/overlay2/layerdb/sha256/0a/cache-id: no such file or directory", False),
+        (500, "error creating overlay mount to /d/overlay2/0a/merged: no such file or directory", False),
+        (500, "error creating overlay mount to /d/overlay2/0a-init/merged: invalid argument", False),
+        (500, "stat /var/lib/docker/overlay2/0a/diff: no such file or directory", False),
+        (500, "readlink /var/lib/docker/overlay2/l/ABC: no such file or directory", False),
+        (500, "stat /var/lib/docker/overlay2/0a: no such file or directory", False),
+        (500, "error creating overlay mount to /d/overlay2/0a/merged: max depth exceeded", True),
+        (500, "mkdir /d/overlay2/0a-init/merged/dev/shm: file exists", True),
+        (500, "open /d/overlay2/0a/merged/imagedb/x: no such file or directory", True),
     ],
 )
 def test_a_container_of_the_image_alone_tells_whose_fault_it_is(status: int, text: str, of_the_image: bool) -> None:

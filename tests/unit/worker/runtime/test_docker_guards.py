@@ -20,6 +20,7 @@ from worker.ports import ContainerState, EngineUnavailable, RuntimeRefused
 from worker.runtime.docker import DockerRuntime
 from worker.runtime.docker_engine import DockerEngine
 from worker.runtime.docker_options import WorkerIdentity, container_name, folder_of
+from worker.runtime.docker_places import LookTakesLong
 
 
 class FakeApi:
@@ -205,3 +206,20 @@ async def test_a_box_with_a_broken_spec_is_no_refusal_of_what_runs(runtime: Engi
         with pytest.raises(RuntimeRefused, match="could not write"):
             await runtime.start(an_order())
         assert box.ticket_withdrawn.exists()
+
+
+@pytest.mark.parametrize(("error", "told"), [(LookTakesLong("busy"), False), (EngineUnavailable("away"), True)])
+async def test_starts_of_other_images_wait_on(
+    runtime: Engine, monkeypatch: pytest.MonkeyPatch, error: EngineUnavailable, told: bool
+) -> None:
+    """Only an engine that is away sends those back that wait for their turn."""
+    sent_back: list[Exception] = []
+
+    def start(*anything: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(runtime, "_create_and_start", start)
+    monkeypatch.setattr(runtime._starts, "fail", sent_back.append)
+    with pytest.raises(type(error)):
+        await runtime.start(an_order())
+    assert bool(sent_back) is told

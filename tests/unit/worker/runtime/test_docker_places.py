@@ -12,7 +12,8 @@ from docker.errors import APIError
 
 from headway.model.reasons import EndWord
 from tests.unit.worker.runtime.test_docker_errors import an_error
-from worker.ports import RuntimeRefused
+from worker.ports import EngineUnavailable, RuntimeRefused
+from worker.runtime import docker_places
 from worker.runtime.docker_options import WorkerIdentity
 from worker.runtime.docker_places import ImagePlaces
 
@@ -45,6 +46,7 @@ class Api:
         self.made: list[dict[str, Any]] = []
         self.removed: list[str] = []
         self.left_over: list[str] = []
+        self.asked: list[str] = []
 
     def inspect_image(self, image: str) -> dict[str, Any]:
         return {"Config": self.config}
@@ -60,6 +62,7 @@ class Api:
         self.removed.append(container)
 
     def head(self, url: str, *, params: dict[str, str], timeout: float) -> Answer:
+        self.asked.append(params["path"])
         return Answer(self.there.get(params["path"]))
 
     def get(self, url: str, *, params: dict[str, str], timeout: float, stream: bool) -> Answer:
@@ -145,6 +148,10 @@ def test_what_lies_in_the_way_is_named(there: dict[str, tuple[int, str]], want: 
         ("data", True),
         ("/data", False),
         ("/root/.cache", False),
+        ("/a" * 32, False),
+        ("/a" * 33, True),
+        ("/" + "a" * 1023, False),
+        ("/" + "a" * 1024, True),
         ("/etc/nginx", False),
     ],
 )
@@ -160,7 +167,7 @@ def test_volumes(volume: str, bad: bool) -> None:
     [
         ({"/data": (LINK, "/root/nfs")}, "'/data/deep', which links lead to '/root/nfs/deep'"),
         ({"/data": (LINK, "/")}, ""),
-        ({"/data": (LINK, "/other"), "/other/deep": (LINK, "/root")}, "links lead to '/root'"),
+        ({"/data": (LINK, "/other"), "/other": (FOLDER, ""), "/other/deep": (LINK, "/root")}, "links lead to '/root'"),
         ({"/data": (FOLDER, ""), "/data/deep": (LINK, "/")}, "links lead to '/'"),
         ({"/data": (FOLDER, ""), "/data/deep": (LINK, "/proc")}, "in the way of /proc"),
         ({"/data": (LINK, "/b"), "/b": (LINK, "/data")}, "whose links form a ring"),
@@ -173,6 +180,41 @@ def test_a_volume_that_links_lead_to_a_mount(there: dict[str, tuple[int, str]], 
     sentence = check(Api(there, {"Volumes": {"/data/deep": {}}}))
     assert want in sentence
     assert bool(want) == bool(sentence)
+
+
+@pytest.mark.parametrize(("count", "bad"), [(64, False), (65, True)])
+def test_an_image_has_so_many_volumes(count: int, bad: bool) -> None:
+    """100 volumes of 1,900 folders each were 190,000 questions, and no other image could start."""
+    api = Api({}, {"Volumes": {f"/data/{number}": {} for number in range(count)}})
+    sentence = check(api)
+    assert bool(sentence) is bad
+    assert bool(api.made) is not bad
+    if bad:
+        assert sentence == "The image declares 65 volumes; 64 may be. Build it with fewer VOLUMEs"
+
+
+def test_nothing_is_asked_below_what_is_not_there() -> None:
+    plain, deep = Api({}), Api({}, {"Volumes": {"/a" * 32: {}}})
+    assert check(plain) == check(deep) == ""
+    assert len(deep.asked) <= len(plain.asked) + 2
+
+
+def test_an_image_that_leads_through_too_many_folders_is_bad(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(docker_places, "_MOST_QUESTIONS", 30)
+    there = {"/b" * depth: (FOLDER, "") for depth in range(1, 33)}
+    api = Api(there, {"Volumes": {"/b" * 32: {}}})
+    assert "lead through too many folders" in check(api)
+    assert len(api.asked) == 30
+    assert api.removed == ["probe1"]
+
+
+def test_a_look_that_takes_long_keeps_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All threads of the engine waited, until kills and questions of everybody timed out."""
+    monkeypatch.setattr(docker_places, "_TURN_S", 0.05)
+    places = ImagePlaces(WorkerIdentity("lab", "n1", "/a"))
+    with places._lock, pytest.raises(EngineUnavailable, match="Another image is being looked at"):
+        check(Api({}), places=places)
+    assert check(Api({}), places=places) == "", "the next try"
 
 
 @pytest.mark.parametrize(
