@@ -16,7 +16,7 @@ from typing import Any
 from sqlalchemy import Connection, delete, insert, select, update
 
 from headway.clock import Clock
-from headway.errors import Conflict, InvalidInput, NotFound, NotSignedIn, Problem, TooMany
+from headway.errors import Conflict, InvalidInput, NotAllowed, NotFound, NotSignedIn, Problem, TooMany
 from headway.logs import get_logger
 from headway.store.database import Database
 
@@ -141,8 +141,12 @@ class Accounts:
             raise NotSignedIn("This account is disabled; ask an admin.")
         self._limits.succeeded(name, place)
         if stored is not None and self._passwords.outdated(stored):
-            await self._store_password(name, await self._passwords.hash(password), instead_of=stored)
-        return await self._open_session(account, lambda conn: self._known.note(conn, name, place, self._clock.now()))
+            fresh = await self._passwords.hash(password)
+            await self._store_password(name, fresh, instead_of=stored)
+            stored = fresh
+        return await self._open_session(
+            account, lambda conn: self._known.note(conn, name, place, self._clock.now()), stored
+        )
 
     async def open_session(self, name: str) -> SignedInSession:
         """Opens a session without a password, for the machine's own operator.
@@ -150,17 +154,26 @@ class Accounts:
         Raises:
             NotFound: no such account.
         """
-        return await self._open_session(self._get(name), lambda conn: None)
+        return await self._open_session(self._get(name), lambda conn: None, None)
 
-    async def _open_session(self, account: Account, also: Callable[[Connection], None]) -> SignedInSession:
+    async def _open_session(
+        self, account: Account, also: Callable[[Connection], None], stored: str | None
+    ) -> SignedInSession:
+        """``stored``: the hash that the password was checked against; None: there was no password."""
         now = self._clock.now()
 
         def work(conn: Connection) -> None:
             conn.execute(update(accounts_table).where(accounts_table.c.name == account.name).values(signed_in_at=now))
             also(conn)
 
-        secret, expires_at = await self._tokens.open_session(account.name, work)
-        # It may have changed meanwhile; a session of a disabled account opens nothing.
+        def still() -> None:
+            # The check of a password waits for its turn: who was shut out meanwhile stays out.
+            if not self._get(account.name).enabled:
+                raise NotSignedIn("This account is disabled; ask an admin.")
+            if stored is not None and self._hashes.get(account.name) != stored:
+                raise NotSignedIn("The password was changed meanwhile: sign in again.")
+
+        secret, expires_at = await self._tokens.open_session(account.name, work, still)
         account = replace(self._get(account.name), signed_in_at=now)
         self._accounts[account.name] = account
         log.info("account.signed_in", name=account.name)
@@ -182,13 +195,21 @@ class Accounts:
 
     # -- sessions and tokens --------------------------------------------------------------------
 
-    async def create_token(self, account: Account, name: str, expires_in_s: float | None) -> tuple[StoredToken, str]:
-        """A long-lived token and its value, which is shown only now.
+    async def create_token(
+        self, account: Account, name: str, expires_in_s: float | None, *, asking: str
+    ) -> tuple[StoredToken, str]:
+        """A long-lived token and its value, which is shown only now. ``asking``: what the request came with.
 
         Raises:
             TooMany: the account has its full number already.
+            NotSignedIn: what asks was ended meanwhile.
         """
-        made, secret = await self._tokens.create(account.name, name, expires_in_s)
+
+        def still() -> None:
+            if self.who(asking) is None:
+                raise NotSignedIn("This session or token is not valid any more: sign in again.")
+
+        made, secret = await self._tokens.create(account.name, name, expires_in_s, still)
         log.info("account.token_made", name=account.name, id=made.id)
         return made, secret
 
@@ -260,6 +281,7 @@ class Accounts:
         made = None if password is not None else new_password()
         stored = await self._passwords.hash(password if password is not None else str(made))
         async with self._changing:
+            self.check_admin(by)
             if name in self._accounts:
                 raise Conflict(f"There is an account `{name}` already.")
             if name in self._removed:
@@ -305,6 +327,7 @@ class Accounts:
             password_rules.check(password, name, pointer="/password")
         stored = await self._passwords.hash(password) if password is not None else None
         async with self._changing:
+            self.check_admin(by)
             before = self._get(name)
             after = replace(before, **fields)
             if before.admin and before.enabled and not (after.admin and after.enabled):
@@ -332,6 +355,16 @@ class Accounts:
         log.info("account.changed", name=name, changed=sorted(changes), by=by)
         return after
 
+    def check_admin(self, by: str) -> None:
+        """``by`` may have lost the right while its change waited for its turn. Names of no account pass.
+
+        Raises:
+            NotAllowed: it is no admin any more.
+        """
+        asking = self._accounts.get(by) or self._removed.get(by)
+        if asking is not None and not (asking.admin and asking.enabled):
+            raise NotAllowed("Only an admin may do that.")
+
     def removable(self, name: str) -> Account:
         """The account, if nothing of this room stands against its removal.
 
@@ -352,6 +385,7 @@ class Accounts:
             Conflict: it is not disabled.
         """
         async with self._changing:
+            self.check_admin(by)
             account = self.removable(name)
             ended = self._tokens.hashes(name, "session", "token")
 
@@ -376,6 +410,7 @@ class Accounts:
 
         Raises:
             InvalidInput: the current password is wrong, or the new one is tried first.
+            NotSignedIn: the account or its password was changed meanwhile.
             TooMany: too many wrong passwords lately.
         """
         password_rules.check(new, account.name, pointer="/new")
@@ -384,12 +419,14 @@ class Accounts:
         if wait_s > 0:
             raise TooMany("Too many wrong passwords; try again later.", extra={"retry_after_s": round(wait_s, 1)})
         self._limits.failed(account.name, client, self._clock.monotonic())
-        if not await self._passwords.check(self._hashes.get(account.name), current, turn=account.name):
+        stored = self._hashes.get(account.name)
+        if not await self._passwords.check(stored, current, turn=account.name):
             raise InvalidInput(
                 "The current password is wrong.", problems=[Problem("/current", "This is not the current password.")]
             )
         self._limits.succeeded(account.name, client)
-        await self._store_password(account.name, await self._passwords.hash(new))
+        if not await self._store_password(account.name, await self._passwords.hash(new), instead_of=stored):
+            raise NotSignedIn("Your password or account was changed meanwhile: sign in again.")
         await self._tokens.end(account.name, "session", but=hashed(keep_token))
         log.info("account.password_changed", name=account.name)
 
@@ -401,13 +438,16 @@ class Accounts:
             raise NotFound(f"There is no account `{name}`.")
         return account
 
-    async def _store_password(self, name: str, stored: str, *, instead_of: str | None = None) -> None:
+    async def _store_password(self, name: str, stored: str, *, instead_of: str | None) -> bool:
+        """False: another one was set meanwhile, or the account is not enabled any more."""
         async with self._changing:
-            if instead_of is not None and self._hashes.get(name) != instead_of:
-                return  # another one was set meanwhile
+            account = self._accounts.get(name)
+            if account is None or not account.enabled or self._hashes.get(name) != instead_of:
+                return False
             statement = update(accounts_table).where(accounts_table.c.name == name).values(password_hash=stored)
             await self._db.write(lambda conn: conn.execute(statement))
             self._hashes[name] = stored
+            return True
 
 
 def _too_many(wait_s: float) -> TooMany:
