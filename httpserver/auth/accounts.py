@@ -25,7 +25,7 @@ from .known_addresses import KnownAddresses
 from .model import Account, SignedInSession, StoredToken
 from .passwords import Passwords, new_password
 from .secret import hashed
-from .sign_in_limits import SignInLimits, place_of
+from .sign_in_limits import FailureLimit, SignInLimits, place_of
 from .tables import accounts as accounts_table
 from .tables import members as members_table
 from .tables import tokens as tokens_table
@@ -65,6 +65,8 @@ class Accounts:
         self._uids = range(uid_from, uid_to)
         self._passwords = Passwords()
         self._limits = SignInLimits()
+        # Apart from those of signing in: no stranger's guess keeps the owner of an account from a new password.
+        self._own = FailureLimit(burst=8, every_s=20)
         self._known = KnownAddresses()
         self._accounts: dict[str, Account] = {}
         self._removed: dict[str, Account] = {}  # names and uids are never given again
@@ -131,7 +133,9 @@ class Accounts:
         # Counted before the check, which takes a while: a burst of guesses at once must not slip through.
         self._limits.failed(name, place, now)
         stored = self._hashes.get(name)
-        if not await self._passwords.check(stored, password, turn=f"{name} {place}"):
+        # A name alone is made up quickly, and a turn for each would leave others hardly any.
+        turn = f"{name} {place}" if self._known.has(name, place) else place
+        if not await self._passwords.check(stored, password, turn=turn):
             log.warning("account.sign_in_failed", client=client, known=stored is not None)
             if wait_s > 0:
                 raise _too_many(wait_s)
@@ -414,17 +418,16 @@ class Accounts:
             TooMany: too many wrong passwords lately.
         """
         password_rules.check(new, account.name, pointer="/new")
-        client = "own password"
-        wait_s = self._limits.wait_s(account.name, client, self._clock.monotonic())
+        wait_s = self._own.wait_s(account.name, self._clock.monotonic())
         if wait_s > 0:
             raise TooMany("Too many wrong passwords; try again later.", extra={"retry_after_s": round(wait_s, 1)})
-        self._limits.failed(account.name, client, self._clock.monotonic())
+        self._own.failed(account.name, self._clock.monotonic())
         stored = self._hashes.get(account.name)
         if not await self._passwords.check(stored, current, turn=account.name):
             raise InvalidInput(
                 "The current password is wrong.", problems=[Problem("/current", "This is not the current password.")]
             )
-        self._limits.succeeded(account.name, client)
+        self._own.forget(account.name)
         if not await self._store_password(account.name, await self._passwords.hash(new), instead_of=stored):
             raise NotSignedIn("Your password or account was changed meanwhile: sign in again.")
         await self._tokens.end(account.name, "session", but=hashed(keep_token))

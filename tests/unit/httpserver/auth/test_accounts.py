@@ -399,3 +399,46 @@ async def test_who_stops_being_admin_meanwhile_changes_nothing_more(
     assert ann is not None
     assert not ann.enabled
     assert accounts.get("mallory2") is None
+
+
+async def test_made_up_names_of_one_place_wait_as_one(accounts: Accounts):
+    """Each name had a turn of its own, so that a thousand of them kept everybody else waiting for a minute."""
+    await accounts.create("ann", PASSWORD, by="test")
+    await accounts.sign_in("ann", PASSWORD, client="127.0.0.1")
+    guesses = [asyncio.create_task(accounts.sign_in(f"n{n}", "wrong", client="127.0.0.1")) for n in range(40)]
+    await asyncio.sleep(0)
+    await accounts.sign_in("ann", PASSWORD, client="127.0.0.1")
+    assert sum(guess.done() for guess in guesses) < 10
+    for guess in guesses:
+        guess.cancel()
+    await asyncio.gather(*guesses, return_exceptions=True)
+
+
+async def wrong_changes(accounts: Accounts, account: Account) -> None:
+    for _ in range(8):
+        with pytest.raises(InvalidInput, match="current password is wrong"):
+            await accounts.change_password(account, "wrong", "a new good one", keep_token="")
+    with pytest.raises(TooMany):
+        await accounts.change_password(account, PASSWORD, "a new good one", keep_token="")
+
+
+async def test_wrong_changes_of_some_accounts_keep_no_other_from_a_new_password(db: Database, clock: FakeClock):
+    accounts = Accounts(db, clock)
+    await accounts.load()
+    for name in ("bea", "cem", "dan", "eli"):
+        account, _ = await accounts.create(name, PASSWORD, by="test")
+        await wrong_changes(accounts, account)
+    ann, _ = await accounts.create("ann", PASSWORD, by="test")
+    await accounts.change_password(ann, PASSWORD, "a new good one", keep_token="")
+    await accounts.sign_in("ann", "a new good one", client="c")
+
+
+async def test_strangers_guesses_at_a_name_do_not_keep_its_owner_from_a_new_password(accounts: Accounts):
+    ann, _ = await accounts.create("ann", PASSWORD, by="test")
+    session = (await accounts.open_session("ann")).token
+    for number in range(101):
+        accounts._limits.failed("ann", f"192.0.2.{number}", 1_000.0)
+    with pytest.raises(TooMany):
+        await accounts.sign_in("ann", PASSWORD, client="192.0.2.200")
+    await accounts.change_password(ann, PASSWORD, "a new good one", keep_token=session)
+    assert accounts.who(session) is not None
