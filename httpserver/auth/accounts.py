@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -71,6 +71,7 @@ class Accounts:
         self._accounts: dict[str, Account] = {}
         self._removed: dict[str, Account] = {}  # names and uids are never given again
         self._hashes: dict[str, str] = {}
+        self._ending: set[str] = set()  # their homes are being taken away
         self._when_removed: list[Callable[[Connection, str], None]] = []
         # One change at a time: checks against memory stay true until the commit.
         self._changing = asyncio.Lock()
@@ -322,7 +323,8 @@ class Accounts:
         Raises:
             NotFound: no such account.
             InvalidInput: a password that is tried first.
-            Conflict: it would leave no enabled admin.
+            NotAllowed: ``by`` is no admin any more.
+            Conflict: it would leave no enabled admin, or it is to be enabled while it is being removed.
         """
         fields = dict(changes)
         self._get(name)
@@ -333,6 +335,8 @@ class Accounts:
         async with self._changing:
             self.check_admin(by)
             before = self._get(name)
+            if fields.get("enabled") and name in self._ending:
+                raise Conflict(f"`{name}` is being removed now.")
             after = replace(before, **fields)
             if before.admin and before.enabled and not (after.admin and after.enabled):
                 others = [a for a in self._accounts.values() if a.admin and a.enabled and a.name != name]
@@ -380,6 +384,24 @@ class Accounts:
         if account.enabled:
             raise Conflict(f"`{name}` is enabled: disable it first, which also says what becomes of its jobs.")
         return account
+
+    @contextlib.asynccontextmanager
+    async def ending(self, name: str, *, by: str) -> AsyncIterator[Account]:
+        """The account, which nobody enables inside: its files are about to go.
+
+        Raises:
+            NotAllowed: ``by`` is no admin any more.
+            NotFound: no such account.
+            Conflict: it is not disabled.
+        """
+        async with self._changing:
+            self.check_admin(by)
+            account = self.removable(name)
+            self._ending.add(name)
+        try:
+            yield account
+        finally:
+            self._ending.discard(name)
 
     async def remove(self, name: str, *, by: str) -> None:
         """Ends an account for good, with its sessions, tokens and memberships. Its name and uid are never given again.

@@ -44,9 +44,7 @@ class AccountRemoval:
         if (home == "hand_over") != bool(to):
             sentence = "`to` names the account that gets the files, and goes with `home=hand_over` alone."
             raise InvalidInput(sentence, problems=[Problem("/to", sentence)])
-        async with self._one_at_a_time:
-            self._accounts.check_admin(by.name)  # before any file goes
-            account = self._accounts.removable(name)
+        async with self._one_at_a_time, self._accounts.ending(name, by=by.name) as account:
             heir = self._heir(account, to) if to else None
             live = await self._jobs.live(name)
             if live:
