@@ -50,9 +50,10 @@ async def change_password(body: s.PasswordChange, account: SignedIn, request: Re
 
 
 @router.post("/tokens", status_code=201)
-async def create_token(body: s.TokenCreate, account: SignedIn, parts: TheParts) -> s.TokenCreated:
+async def create_token(body: s.TokenCreate, account: SignedIn, request: Request, parts: TheParts) -> s.TokenCreated:
     """Makes a long-lived token. The answer is the only place where it is ever shown."""
-    token, secret = await parts.accounts.create_token(account, body.name, body.expires_in_s)
+    asking = request.scope["headway.token"]
+    token, secret = await parts.accounts.create_token(account, body.name, body.expires_in_s, asking=asking)
     return s.TokenCreated(**views.token(token).model_dump(), token=secret)
 
 

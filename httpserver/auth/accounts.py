@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 from sqlalchemy import Connection, delete, insert, select, update
 
 from headway.clock import Clock
-from headway.errors import Conflict, InvalidInput, NotFound, NotSignedIn, Problem, TooMany
+from headway.errors import Conflict, InvalidInput, NotAllowed, NotFound, NotSignedIn, Problem, TooMany
 from headway.logs import get_logger
 from headway.store.database import Database
 
@@ -25,7 +25,7 @@ from .known_addresses import KnownAddresses
 from .model import Account, SignedInSession, StoredToken
 from .passwords import Passwords, new_password
 from .secret import hashed
-from .sign_in_limits import SignInLimits, place_of
+from .sign_in_limits import FailureLimit, SignInLimits, place_of
 from .tables import accounts as accounts_table
 from .tables import members as members_table
 from .tables import tokens as tokens_table
@@ -65,10 +65,13 @@ class Accounts:
         self._uids = range(uid_from, uid_to)
         self._passwords = Passwords()
         self._limits = SignInLimits()
+        # Apart from those of signing in: no stranger's guess keeps the owner of an account from a new password.
+        self._own = FailureLimit(burst=8, every_s=20)
         self._known = KnownAddresses()
         self._accounts: dict[str, Account] = {}
         self._removed: dict[str, Account] = {}  # names and uids are never given again
         self._hashes: dict[str, str] = {}
+        self._ending: set[str] = set()  # their homes are being taken away
         self._when_removed: list[Callable[[Connection, str], None]] = []
         # One change at a time: checks against memory stay true until the commit.
         self._changing = asyncio.Lock()
@@ -131,7 +134,9 @@ class Accounts:
         # Counted before the check, which takes a while: a burst of guesses at once must not slip through.
         self._limits.failed(name, place, now)
         stored = self._hashes.get(name)
-        if not await self._passwords.check(stored, password, turn=f"{name} {place}"):
+        # A name alone is made up quickly, and a turn for each would leave others hardly any.
+        turn = f"{name} {place}" if self._known.has(name, place) else place
+        if not await self._passwords.check(stored, password, turn=turn):
             log.warning("account.sign_in_failed", client=client, known=stored is not None)
             if wait_s > 0:
                 raise _too_many(wait_s)
@@ -141,8 +146,12 @@ class Accounts:
             raise NotSignedIn("This account is disabled; ask an admin.")
         self._limits.succeeded(name, place)
         if stored is not None and self._passwords.outdated(stored):
-            await self._store_password(name, await self._passwords.hash(password), instead_of=stored)
-        return await self._open_session(account, lambda conn: self._known.note(conn, name, place, self._clock.now()))
+            fresh = await self._passwords.hash(password)
+            await self._store_password(name, fresh, instead_of=stored)
+            stored = fresh
+        return await self._open_session(
+            account, lambda conn: self._known.note(conn, name, place, self._clock.now()), stored
+        )
 
     async def open_session(self, name: str) -> SignedInSession:
         """Opens a session without a password, for the machine's own operator.
@@ -150,17 +159,26 @@ class Accounts:
         Raises:
             NotFound: no such account.
         """
-        return await self._open_session(self._get(name), lambda conn: None)
+        return await self._open_session(self._get(name), lambda conn: None, None)
 
-    async def _open_session(self, account: Account, also: Callable[[Connection], None]) -> SignedInSession:
+    async def _open_session(
+        self, account: Account, also: Callable[[Connection], None], stored: str | None
+    ) -> SignedInSession:
+        """``stored``: the hash that the password was checked against; None: there was no password."""
         now = self._clock.now()
 
         def work(conn: Connection) -> None:
             conn.execute(update(accounts_table).where(accounts_table.c.name == account.name).values(signed_in_at=now))
             also(conn)
 
-        secret, expires_at = await self._tokens.open_session(account.name, work)
-        # It may have changed meanwhile; a session of a disabled account opens nothing.
+        def still() -> None:
+            # The check of a password waits for its turn: who was shut out meanwhile stays out.
+            if not self._get(account.name).enabled:
+                raise NotSignedIn("This account is disabled; ask an admin.")
+            if stored is not None and self._hashes.get(account.name) != stored:
+                raise NotSignedIn("The password was changed meanwhile: sign in again.")
+
+        secret, expires_at = await self._tokens.open_session(account.name, work, still)
         account = replace(self._get(account.name), signed_in_at=now)
         self._accounts[account.name] = account
         log.info("account.signed_in", name=account.name)
@@ -182,13 +200,21 @@ class Accounts:
 
     # -- sessions and tokens --------------------------------------------------------------------
 
-    async def create_token(self, account: Account, name: str, expires_in_s: float | None) -> tuple[StoredToken, str]:
-        """A long-lived token and its value, which is shown only now.
+    async def create_token(
+        self, account: Account, name: str, expires_in_s: float | None, *, asking: str
+    ) -> tuple[StoredToken, str]:
+        """A long-lived token and its value, which is shown only now. ``asking``: what the request came with.
 
         Raises:
             TooMany: the account has its full number already.
+            NotSignedIn: what asks was ended meanwhile.
         """
-        made, secret = await self._tokens.create(account.name, name, expires_in_s)
+
+        def still() -> None:
+            if self.who(asking) is None:
+                raise NotSignedIn("This session or token is not valid any more: sign in again.")
+
+        made, secret = await self._tokens.create(account.name, name, expires_in_s, still)
         log.info("account.token_made", name=account.name, id=made.id)
         return made, secret
 
@@ -260,6 +286,7 @@ class Accounts:
         made = None if password is not None else new_password()
         stored = await self._passwords.hash(password if password is not None else str(made))
         async with self._changing:
+            self.check_admin(by)
             if name in self._accounts:
                 raise Conflict(f"There is an account `{name}` already.")
             if name in self._removed:
@@ -296,7 +323,8 @@ class Accounts:
         Raises:
             NotFound: no such account.
             InvalidInput: a password that is tried first.
-            Conflict: it would leave no enabled admin.
+            NotAllowed: ``by`` is no admin any more.
+            Conflict: it would leave no enabled admin, or it is to be enabled while it is being removed.
         """
         fields = dict(changes)
         self._get(name)
@@ -305,7 +333,10 @@ class Accounts:
             password_rules.check(password, name, pointer="/password")
         stored = await self._passwords.hash(password) if password is not None else None
         async with self._changing:
+            self.check_admin(by)
             before = self._get(name)
+            if fields.get("enabled") and name in self._ending:
+                raise Conflict(f"`{name}` is being removed now.")
             after = replace(before, **fields)
             if before.admin and before.enabled and not (after.admin and after.enabled):
                 others = [a for a in self._accounts.values() if a.admin and a.enabled and a.name != name]
@@ -332,6 +363,16 @@ class Accounts:
         log.info("account.changed", name=name, changed=sorted(changes), by=by)
         return after
 
+    def check_admin(self, by: str) -> None:
+        """``by`` may have lost the right while its change waited for its turn. Names of no account pass.
+
+        Raises:
+            NotAllowed: it is no admin any more.
+        """
+        asking = self._accounts.get(by) or self._removed.get(by)
+        if asking is not None and not (asking.admin and asking.enabled):
+            raise NotAllowed("Only an admin may do that.")
+
     def removable(self, name: str) -> Account:
         """The account, if nothing of this room stands against its removal.
 
@@ -344,6 +385,24 @@ class Accounts:
             raise Conflict(f"`{name}` is enabled: disable it first, which also says what becomes of its jobs.")
         return account
 
+    @contextlib.asynccontextmanager
+    async def ending(self, name: str, *, by: str) -> AsyncIterator[Account]:
+        """The account, which nobody enables inside: its files are about to go.
+
+        Raises:
+            NotAllowed: ``by`` is no admin any more.
+            NotFound: no such account.
+            Conflict: it is not disabled.
+        """
+        async with self._changing:
+            self.check_admin(by)
+            account = self.removable(name)
+            self._ending.add(name)
+        try:
+            yield account
+        finally:
+            self._ending.discard(name)
+
     async def remove(self, name: str, *, by: str) -> None:
         """Ends an account for good, with its sessions, tokens and memberships. Its name and uid are never given again.
 
@@ -352,6 +411,7 @@ class Accounts:
             Conflict: it is not disabled.
         """
         async with self._changing:
+            self.check_admin(by)
             account = self.removable(name)
             ended = self._tokens.hashes(name, "session", "token")
 
@@ -376,20 +436,22 @@ class Accounts:
 
         Raises:
             InvalidInput: the current password is wrong, or the new one is tried first.
+            NotSignedIn: the account or its password was changed meanwhile.
             TooMany: too many wrong passwords lately.
         """
         password_rules.check(new, account.name, pointer="/new")
-        client = "own password"
-        wait_s = self._limits.wait_s(account.name, client, self._clock.monotonic())
+        wait_s = self._own.wait_s(account.name, self._clock.monotonic())
         if wait_s > 0:
             raise TooMany("Too many wrong passwords; try again later.", extra={"retry_after_s": round(wait_s, 1)})
-        self._limits.failed(account.name, client, self._clock.monotonic())
-        if not await self._passwords.check(self._hashes.get(account.name), current, turn=account.name):
+        self._own.failed(account.name, self._clock.monotonic())
+        stored = self._hashes.get(account.name)
+        if not await self._passwords.check(stored, current, turn=account.name):
             raise InvalidInput(
                 "The current password is wrong.", problems=[Problem("/current", "This is not the current password.")]
             )
-        self._limits.succeeded(account.name, client)
-        await self._store_password(account.name, await self._passwords.hash(new))
+        self._own.forget(account.name)
+        if not await self._store_password(account.name, await self._passwords.hash(new), instead_of=stored):
+            raise NotSignedIn("Your password or account was changed meanwhile: sign in again.")
         await self._tokens.end(account.name, "session", but=hashed(keep_token))
         log.info("account.password_changed", name=account.name)
 
@@ -401,13 +463,16 @@ class Accounts:
             raise NotFound(f"There is no account `{name}`.")
         return account
 
-    async def _store_password(self, name: str, stored: str, *, instead_of: str | None = None) -> None:
+    async def _store_password(self, name: str, stored: str, *, instead_of: str | None) -> bool:
+        """False: another one was set meanwhile, or the account is not enabled any more."""
         async with self._changing:
-            if instead_of is not None and self._hashes.get(name) != instead_of:
-                return  # another one was set meanwhile
+            account = self._accounts.get(name)
+            if account is None or not account.enabled or self._hashes.get(name) != instead_of:
+                return False
             statement = update(accounts_table).where(accounts_table.c.name == name).values(password_hash=stored)
             await self._db.write(lambda conn: conn.execute(statement))
             self._hashes[name] = stored
+            return True
 
 
 def _too_many(wait_s: float) -> TooMany:

@@ -73,37 +73,46 @@ class Tokens:
 
     # -- making ---------------------------------------------------------------------------------
 
-    async def open_session(self, account: str, also: Callable[[Connection], object]) -> tuple[str, float]:
-        """A new session's secret and end. ``also`` joins the transaction. The oldest one too many ends."""
+    async def open_session(
+        self, account: str, also: Callable[[Connection], object], still: Callable[[], None]
+    ) -> tuple[str, float]:
+        """A new session's secret and end. ``also`` joins the transaction. The oldest one too many ends.
+
+        ``still`` raises if it may not be opened any more. No change comes between that look and the session.
+        """
         now = self._clock.now()
         secret, expires_at = new_secret(SESSION), now + self._session_s
         token = KnownToken(hashed(secret), secrets.token_hex(8), account, True, "", now, expires_at, None)
-        surplus = self._surplus_sessions(account)
-
-        def work(conn: Connection) -> None:
-            drop(conn, surplus)
-            conn.execute(insert(table).values(**_row(token)))
-            also(conn)
-
         async with self._changing:
+            still()
+            surplus = self._surplus_sessions(account)
+
+            def work(conn: Connection) -> None:
+                drop(conn, surplus)
+                conn.execute(insert(table).values(**_row(token)))
+                also(conn)
+
             await self._db.write(work)
             self.forget(surplus, shut_out=False)
             self._tokens[token.hash] = token
         return secret, expires_at
 
-    async def create(self, account: str, name: str, expires_in_s: float | None) -> tuple[StoredToken, str]:
-        """A long-lived token and its value, which is shown only now.
+    async def create(
+        self, account: str, name: str, expires_in_s: float | None, still: Callable[[], None]
+    ) -> tuple[StoredToken, str]:
+        """A long-lived token and its value, which is shown only now. ``still`` as for a session.
 
         Raises:
             TooMany: the account has its full number already.
         """
-        if len(self.of(account, "token")) >= _TOKENS_PER_ACCOUNT:
-            raise TooMany(f"There are {_TOKENS_PER_ACCOUNT} tokens already; delete one first.")
         now = self._clock.now()
         secret = new_secret(TOKEN)
         expires_at = None if expires_in_s is None else now + expires_in_s
         token = KnownToken(hashed(secret), secrets.token_hex(8), account, False, name, now, expires_at, None)
         async with self._changing:
+            still()
+            if len(self.of(account, "token")) >= _TOKENS_PER_ACCOUNT:
+                raise TooMany(f"There are {_TOKENS_PER_ACCOUNT} tokens already; delete one first.")
             await self._db.write(lambda conn: conn.execute(insert(table).values(**_row(token))))
             self._tokens[token.hash] = token
         return _told(token), secret
@@ -151,13 +160,11 @@ class Tokens:
 
         ``shut_out``: somebody else wants it, so uploads under way end, too.
         """
-        hashes = [
-            t.hash
-            for t in self._tokens.values()
-            if t.account == account and t.session == (kind == "session") and id in (None, t.id) and t.hash != but
-        ]
-        if hashes:
-            async with self._changing:
+        async with self._changing:
+            # Only now: one that was being made while this waited ends with the others.
+            own = [t for t in self._tokens.values() if t.account == account and t.session == (kind == "session")]
+            hashes = [t.hash for t in own if id in (None, t.id) and t.hash != but]
+            if hashes:
                 await self._db.write(lambda conn: drop(conn, hashes))
                 self.forget(hashes, shut_out=shut_out)
         return len(hashes)

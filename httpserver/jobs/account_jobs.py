@@ -10,7 +10,7 @@ import secrets
 
 from headway.backoff import Backoff
 from headway.clock import Clock
-from headway.errors import HeadwayError, Unavailable
+from headway.errors import HeadwayError
 from headway.logs import get_logger
 from headway.rpc.v1 import job_manager_pb2 as jm
 from headway.states import JOB_ENDED, JobState
@@ -35,6 +35,7 @@ class AccountJobs:
         self._accounts = accounts
         self._clock = clock
         self._due = asyncio.Event()
+        self._telling = asyncio.Lock()
 
     def tell_again(self) -> None:
         """JobManager may not know: it was away, or has only just come."""
@@ -55,16 +56,18 @@ class AccountJobs:
                 await self._clock.sleep(pauses.next_s())
 
     async def hold_or_release(self) -> None:
-        """An account was disabled or enabled. With JobManager away it follows as soon as that is back."""
+        """An account was disabled or enabled. What JobManager can not be told now follows as soon as it can."""
         try:
             await self._tell()
-        except Unavailable as error:
+        except HeadwayError as error:
             log.warning("account.holds_untold", reason=error.message)
             self._due.set()
 
     async def _tell(self) -> None:
-        disabled = [account.name for account in await self._accounts.all_and_removed() if not account.enabled]
-        await self._services.jobs.call("HoldAccounts", jm.HoldAccountsRequest(accounts=disabled), deadline_s=ACT_S)
+        # One at a time, the set taken inside: of two calls the older set could arrive last, and would stay.
+        async with self._telling:
+            disabled = [account.name for account in await self._accounts.all_and_removed() if not account.enabled]
+            await self._services.jobs.call("HoldAccounts", jm.HoldAccountsRequest(accounts=disabled), deadline_s=ACT_S)
 
     async def live(self, owner: str) -> list[str]:
         """The ids of the account's jobs that have not ended.

@@ -37,14 +37,14 @@ class AccountRemoval:
         Raises:
             NotFound: no such account, or none to hand over to.
             Conflict: it is enabled, or has jobs that have not ended.
+            NotAllowed: ``by`` is no admin any more.
             InvalidInput: ``to`` without handing over, or the other way round.
             MountUnavailable: the space can't be reached or changed; nothing else has happened then.
         """
         if (home == "hand_over") != bool(to):
             sentence = "`to` names the account that gets the files, and goes with `home=hand_over` alone."
             raise InvalidInput(sentence, problems=[Problem("/to", sentence)])
-        async with self._one_at_a_time:
-            account = self._accounts.removable(name)
+        async with self._one_at_a_time, self._accounts.ending(name, by=by.name) as account:
             heir = self._heir(account, to) if to else None
             live = await self._jobs.live(name)
             if live:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
+import threading
 from collections.abc import AsyncIterator
 
 import httpx
@@ -161,6 +163,28 @@ async def test_a_removed_accounts_files_go_where_the_admin_says(rig: Rig):
     names = [user["name"] for user in (await boss.get("/users")).json()["users"]]
     assert not {"ida", "jon", "kim"} & set(names)
     assert (await boss.post("/users", json={"name": "ida"})).status_code == 409
+
+
+async def test_an_account_whose_home_is_being_deleted_can_not_be_enabled(rig: Rig, monkeypatch: pytest.MonkeyPatch):
+    """It was enabled and could sign in, to a home that was half gone."""
+    boss, _ = await rig.client("boss", admin=True), await rig.client("oda")
+    begun, gate = threading.Event(), threading.Event()
+
+    def failing(layout: object, account: object) -> bool:
+        begun.set()
+        gate.wait(10)
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr("httpserver.files.home_end.delete", failing)
+    removing = asyncio.create_task(gone(rig, boss, "oda", home="delete"))
+    await eventually(begun.is_set, what="its home is being deleted")
+    refused = await boss.patch("/users/oda", json={"enabled": True})
+    gate.set()
+    assert refused.status_code == 409
+    assert refused.json()["detail"] == "`oda` is being removed now."
+    assert (await removing).status_code == 503
+    # The removal failed, and is over.
+    assert (await boss.patch("/users/oda", json={"enabled": True})).status_code == 200
 
 
 async def test_who_has_live_jobs_is_not_removed_and_jobs_stay_readable_to_admins(rig: Rig):

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from headway.errors import Conflict, InvalidInput, NotSignedIn, TooMany
+from headway.errors import Conflict, InvalidInput, NotAllowed, NotSignedIn, TooMany
 from headway.store import Database
 from headway.store.migrations import differences
 from httpserver.auth.accounts import Accounts
+from httpserver.auth.model import Account
 from httpserver.tables import metadata
 from tests.support.clock import FakeClock
 
@@ -38,6 +39,13 @@ async def again(db: Database, clock: FakeClock) -> Accounts:
     accounts = Accounts(db, clock, uid_from=20_000, uid_to=20_003, session_s=8 * DAY)
     await accounts.load()
     return accounts
+
+
+async def token_of(accounts: Accounts, account: Account, name: str, expires_in_s: float | None = None) -> str:
+    """The value of a long-lived token, made in a session of its own."""
+    asking = (await accounts.open_session(account.name)).token
+    _, secret = await accounts.create_token(account, name, expires_in_s, asking=asking)
+    return secret
 
 
 async def test_the_tables_are_those_that_the_migrations_build(db: Database):
@@ -74,8 +82,8 @@ async def test_a_session_is_not_renewed_at_every_call(accounts: Accounts, clock:
 
 async def test_tokens_end_when_they_say_and_tell_when_they_were_used(accounts: Accounts, clock: FakeClock):
     ann, _ = await accounts.create("ann", PASSWORD, by="test")
-    _, secret = await accounts.create_token(ann, "ci", 100.0)
-    _, lasting = await accounts.create_token(ann, "cluster", None)
+    secret = await token_of(accounts, ann, "ci", 100.0)
+    lasting = await token_of(accounts, ann, "cluster", None)
     clock.tick(50)
     assert accounts.who(secret) is not None
     assert {t.name: t.used_at for t in await accounts.tokens(ann)} == {"ci": clock.now(), "cluster": None}
@@ -89,7 +97,7 @@ async def test_tokens_end_when_they_say_and_tell_when_they_were_used(accounts: A
 async def test_a_disabled_account_is_out_at_once_with_all_it_holds(accounts: Accounts):
     ann, _ = await accounts.create("ann", PASSWORD, by="test")
     session = await accounts.sign_in("ann", PASSWORD, client="c")
-    _, secret = await accounts.create_token(ann, "t", None)
+    secret = await token_of(accounts, ann, "t", None)
     await accounts.update("ann", {"enabled": False}, by="admin")
     assert accounts.who(session.token) is None
     assert accounts.who(secret) is None
@@ -105,7 +113,7 @@ async def test_a_disabled_account_is_out_at_once_with_all_it_holds(accounts: Acc
 async def test_tokens_live_on_only_where_an_admin_says_so(accounts: Accounts, change: dict[str, object]):
     ann, _ = await accounts.create("ann", PASSWORD, by="test")
     session = await accounts.sign_in("ann", PASSWORD, client="c")
-    _, secret = await accounts.create_token(ann, "t", None)
+    secret = await token_of(accounts, ann, "t", None)
     await accounts.update("ann", change, by="admin", keep_tokens=True)
     await accounts.update("ann", {"enabled": True}, by="admin")
     assert accounts.who(secret) is not None
@@ -149,7 +157,7 @@ async def test_who_is_no_admin_any_more_sees_no_more_with_what_was_begun_as_one(
 
 async def test_a_request_ends_with_its_tokens_time(accounts: Accounts, clock: FakeClock):
     ann, _ = await accounts.create("ann", PASSWORD, by="test")
-    _, secret = await accounts.create_token(ann, "ci", 100.0)
+    secret = await token_of(accounts, ann, "ci", 100.0)
     known = accounts.who(secret)
     assert known is not None
     ended: list[str] = []
@@ -225,7 +233,7 @@ async def test_a_removed_account_is_gone_and_its_name_and_uid_are_not_given_agai
 ):
     ann, _ = await accounts.create("ann", PASSWORD, by="test")
     await accounts.sign_in("ann", PASSWORD, client="c")
-    _, secret = await accounts.create_token(ann, "t", None)
+    secret = await token_of(accounts, ann, "t", None)
     with pytest.raises(Conflict, match="disable it first"):
         await accounts.remove("ann", by="admin")
     await accounts.update("ann", {"enabled": False}, by="admin", keep_tokens=True)
@@ -247,7 +255,7 @@ async def test_a_removed_account_is_gone_and_its_name_and_uid_are_not_given_agai
 async def test_an_admin_sees_and_ends_sessions_and_tokens_of_others(accounts: Accounts):
     ann, _ = await accounts.create("ann", PASSWORD, by="test")
     sessions = [(await accounts.open_session("ann")).token for _ in range(2)]
-    _, secret = await accounts.create_token(ann, "t", None)
+    _, secret = await accounts.create_token(ann, "t", None, asking=sessions[0])
     first, second = accounts.of_account("ann", "session")
     assert await accounts.end_of_account("ann", "session", first.id, by="admin") == 1
     assert [accounts.who(one) is not None for one in sessions].count(True) == 1
@@ -306,3 +314,131 @@ async def test_a_crash_between_the_file_and_the_account_leaves_no_admin_without_
 async def test_names_that_mean_something_else_are_refused(accounts: Accounts, name: str):
     with pytest.raises(InvalidInput, match=name):
         await accounts.create(name, PASSWORD, by="test")
+
+
+@pytest.mark.parametrize("change", [{"password": "a new good one"}, {"enabled": False}])
+async def test_sign_ins_that_wait_with_the_old_password_open_nothing_after_a_change(
+    accounts: Accounts, change: dict[str, object]
+):
+    await accounts.create("ann", PASSWORD, by="test")
+    await accounts.sign_in("ann", PASSWORD, client="c")
+    waiting = [asyncio.create_task(accounts.sign_in("ann", PASSWORD, client="c")) for _ in range(6)]
+    await asyncio.sleep(0)
+    await accounts.update("ann", change, by="admin")
+    for answer in await asyncio.gather(*waiting, return_exceptions=True):
+        assert isinstance(answer, NotSignedIn) or accounts.who(answer.token) is None
+    assert accounts.of_account("ann", "session") == []
+
+
+async def test_ones_own_change_of_password_does_not_undo_an_admins(accounts: Accounts):
+    ann, _ = await accounts.create("ann", PASSWORD, by="test")
+    session = await accounts.sign_in("ann", PASSWORD, client="c")
+    own = asyncio.create_task(accounts.change_password(ann, PASSWORD, "a thief's own one", keep_token=session.token))
+    await asyncio.sleep(0)
+    await accounts.update("ann", {"password": "an admin's good one"}, by="admin")
+    with pytest.raises(NotSignedIn, match="changed meanwhile"):
+        await own
+    await accounts.sign_in("ann", "an admin's good one", client="c")
+    with pytest.raises(NotSignedIn):
+        await accounts.sign_in("ann", "a thief's own one", client="c")
+
+
+async def test_a_token_that_waits_for_its_turn_is_not_made_once_its_session_is_over(accounts: Accounts):
+    ann, _ = await accounts.create("ann", PASSWORD, by="test")
+    session = (await accounts.open_session("ann")).token
+    changing = asyncio.create_task(accounts.update("ann", {"enabled": False}, by="admin"))
+    await asyncio.sleep(0)  # now it holds the lock
+    with pytest.raises(NotSignedIn):
+        await accounts.create_token(ann, "t", None, asking=session)
+    await changing
+    assert accounts.of_account("ann", "token") == []
+
+
+async def test_tokens_made_at_once_are_not_more_than_allowed(accounts: Accounts):
+    ann, _ = await accounts.create("ann", PASSWORD, by="test")
+    session = (await accounts.open_session("ann")).token
+    wishes = [accounts.create_token(ann, f"t{number}", None, asking=session) for number in range(103)]
+    answers = await asyncio.gather(*wishes, return_exceptions=True)
+    assert [isinstance(answer, TooMany) for answer in answers].count(True) == 3
+    assert len(await accounts.tokens(ann)) == 100
+
+
+async def test_all_sessions_end_with_one_that_is_being_opened(accounts: Accounts):
+    await accounts.create("ann", PASSWORD, by="test")
+    opening = asyncio.create_task(accounts.open_session("ann"))
+    await asyncio.sleep(0)
+    assert await accounts.end_of_account("ann", "session", None, by="admin") == 1
+    assert accounts.who((await opening).token) is None
+
+
+@pytest.mark.parametrize("wish", ["create", "update", "remove"])
+@pytest.mark.parametrize("change", [{"enabled": False}, {"admin": False}])
+async def test_who_stops_being_admin_meanwhile_changes_nothing_more(
+    accounts: Accounts, wish: str, change: dict[str, object]
+):
+    for name in ("boss", "mallory"):
+        await accounts.create(name, PASSWORD, admin=True, by="first start")
+    await accounts.create("ann", PASSWORD, by="boss")
+    await accounts.update("ann", {"enabled": False}, by="boss")
+    changing = asyncio.create_task(accounts.update("mallory", change, by="boss"))
+    await asyncio.sleep(0)  # now it holds the lock
+
+    async def wished() -> None:
+        match wish:
+            case "create":
+                await accounts.create("mallory2", PASSWORD, admin=True, uid=30_000, by="mallory")
+            case "update":
+                await accounts.update("ann", {"enabled": True}, by="mallory")
+            case _:
+                await accounts.remove("ann", by="mallory")
+
+    with pytest.raises(NotAllowed):
+        await wished()
+    await changing
+    ann = accounts.get("ann")
+    assert ann is not None
+    assert not ann.enabled
+    assert accounts.get("mallory2") is None
+
+
+async def test_made_up_names_of_one_place_wait_as_one(accounts: Accounts):
+    """Each name had a turn of its own, so that a thousand of them kept everybody else waiting for a minute."""
+    await accounts.create("ann", PASSWORD, by="test")
+    await accounts.sign_in("ann", PASSWORD, client="127.0.0.1")
+    guesses = [asyncio.create_task(accounts.sign_in(f"n{n}", "wrong", client="127.0.0.1")) for n in range(40)]
+    await asyncio.sleep(0)
+    await accounts.sign_in("ann", PASSWORD, client="127.0.0.1")
+    assert sum(guess.done() for guess in guesses) < 10
+    for guess in guesses:
+        guess.cancel()
+    await asyncio.gather(*guesses, return_exceptions=True)
+
+
+async def wrong_changes(accounts: Accounts, account: Account) -> None:
+    for _ in range(8):
+        with pytest.raises(InvalidInput, match="current password is wrong"):
+            await accounts.change_password(account, "wrong", "a new good one", keep_token="")
+    with pytest.raises(TooMany):
+        await accounts.change_password(account, PASSWORD, "a new good one", keep_token="")
+
+
+async def test_wrong_changes_of_some_accounts_keep_no_other_from_a_new_password(db: Database, clock: FakeClock):
+    accounts = Accounts(db, clock)
+    await accounts.load()
+    for name in ("bea", "cem", "dan", "eli"):
+        account, _ = await accounts.create(name, PASSWORD, by="test")
+        await wrong_changes(accounts, account)
+    ann, _ = await accounts.create("ann", PASSWORD, by="test")
+    await accounts.change_password(ann, PASSWORD, "a new good one", keep_token="")
+    await accounts.sign_in("ann", "a new good one", client="c")
+
+
+async def test_strangers_guesses_at_a_name_do_not_keep_its_owner_from_a_new_password(accounts: Accounts):
+    ann, _ = await accounts.create("ann", PASSWORD, by="test")
+    session = (await accounts.open_session("ann")).token
+    for number in range(101):
+        accounts._limits.failed("ann", f"192.0.2.{number}", 1_000.0)
+    with pytest.raises(TooMany):
+        await accounts.sign_in("ann", PASSWORD, client="192.0.2.200")
+    await accounts.change_password(ann, PASSWORD, "a new good one", keep_token=session)
+    assert accounts.who(session) is not None
