@@ -125,14 +125,22 @@ class NetworkGuard:
         self._firewall = firewall or Firewall()
         self._where: NetworkNamespace | None = None
         self._networks: Sequence[EngineNetwork] | None = None
-        self._problem = "" if settings.mode != "required" else "The engine has not been asked for its networks yet."
+        self._looked = False  # once to the end
+        self._problem = ""
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="network")
         self._removed = False
         self._addresses: dict[str, tuple[IPv4Address, ...]] = {}
 
     def refusal(self) -> str:
-        """Why no task with a network may start now, in a sentence. Empty: it may."""
-        return self._problem if self._settings.mode == "required" else ""
+        """Why no task with a network may start now, in a sentence. Empty: it may.
+
+        Raises EngineUnavailable while that is not known, since a start then waits.
+        """
+        if self._settings.mode != "required":
+            return ""
+        if not self._looked:
+            raise EngineUnavailable(_not_yet(self._settings.node))
+        return self._problem
 
     async def look(self) -> bool:
         """Make sure that the rules are there. False: look again soon."""
@@ -143,10 +151,10 @@ class NetworkGuard:
             answers = False  # another condition says so; the rules hold without it
         networks = self._networks
         if networks is None or (not answers and self._where != NetworkNamespace()):
-            return False
+            return self._not_looked()
         verdict = await self._in_thread(lambda: self._hold(networks, answers))
         if verdict is None:
-            return False
+            return self._not_looked()
         problem, clashes = verdict
         unknown = self._unknown() if self._settings.mode != "off" else Unknown()
         if unknown.engine_ignores:
@@ -156,7 +164,14 @@ class NetworkGuard:
         self._tell(RULES, sentence, self._settings.mode == "required")
         self._tell(UNKNOWN, "" if problem or not unknown.count else _not_known(self._settings.node, unknown), False)
         self._tell(RANGE, clashes, False)
+        self._looked = True
         return not problem
+
+    def _not_looked(self) -> bool:
+        """The engine is away. Later its absence says nothing about the rules, but until the first look none hold."""
+        if self._settings.mode == "required" and not self._looked:
+            self._tell(RULES, _not_yet(self._settings.node), True)
+        return False
 
     async def run(self) -> None:
         while True:
@@ -265,6 +280,13 @@ def _not_known(node: str, unknown: Unknown) -> str:
     return (
         f"No firewall rule holds for {unknown.count} containers on {node} that started under an older version. This is "
         "over when they have ended."
+    )
+
+
+def _not_yet(node: str) -> str:
+    return (
+        f"The firewall rules that keep tasks apart are not set on {node} yet: the container engine has not told its "
+        "networks. The worker asks it again every two seconds."
     )
 
 

@@ -72,14 +72,37 @@ def docker0_is_here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_nothing_starts_before_the_rules_are_there() -> None:
     bench = Bench()
-    assert bench.guard.refusal()
+    with pytest.raises(EngineUnavailable):
+        bench.guard.refusal()
     bench.networks = None
     assert not await bench.guard.look()
-    assert bench.guard.refusal(), "the engine has not answered yet"
+    with pytest.raises(EngineUnavailable, match="not set on n1 yet"):
+        bench.guard.refusal()
+    sentence, blocks = bench.said[RULES]
+    assert "the container engine has not told its networks" in sentence
+    assert blocks
     bench.networks = [BRIDGE]
     assert await bench.guard.look()
     assert bench.guard.refusal() == ""
+    assert bench.said[RULES] == ("", True)
     assert bench.firewall.rules is not None
+
+
+async def test_an_engine_that_comes_late_holds_up_only_where_rules_are_required() -> None:
+    bench = Bench(mode="wanted")
+    bench.networks = None
+    assert not await bench.guard.look()
+    assert bench.guard.refusal() == ""
+    assert RULES not in bench.said
+
+
+async def test_an_engine_without_a_namespace_yet_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench()
+    monkeypatch.setattr(module, "namespace_of", lambda url: None)
+    assert not await bench.guard.look()
+    with pytest.raises(EngineUnavailable):
+        bench.guard.refusal()
+    assert bench.said[RULES][1]
 
 
 async def test_rules_that_cant_be_had_block_work_and_are_told() -> None:
