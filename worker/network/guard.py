@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from ipaddress import AddressValueError, IPv4Address, IPv4Network
+from ipaddress import IPv4Network
 from typing import Literal, Protocol, TypeVar
 
 from headway.clock import Clock
@@ -17,6 +16,7 @@ from headway.config import split_address
 from ..ports import EngineUnavailable
 from .firewall import Firewall
 from .machine import BRIDGES, has_interface, in_use, interfaces_of, name_servers
+from .names import ServiceAddresses
 from .namespace import NetworkNamespace, namespace_of, read_first
 from .ranges import Taken, clash
 from .rules import Facts, Reach, rules_of
@@ -129,7 +129,7 @@ class NetworkGuard:
         self._problem = ""
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="network")
         self._removed = False
-        self._addresses: dict[str, tuple[IPv4Address, ...]] = {}
+        self._addresses = ServiceAddresses(clock)
 
     def refusal(self) -> str:
         """Why no task with a network may start now, in a sentence. Empty: it may.
@@ -174,12 +174,10 @@ class NetworkGuard:
         return False
 
     async def run(self) -> None:
-        while True:
-            well = await self.look()
-            if any(one.job for one in self._networks or ()):
-                with contextlib.suppress(EngineUnavailable):
-                    await self._sweep()
-            await self._clock.sleep(_EVERY_S if well else _TROUBLED_S)
+        # Apart: a slow engine takes minutes for a sweep, and flushed rules must not be missing for so long.
+        async with asyncio.TaskGroup() as loops:
+            loops.create_task(self._keep_looking())
+            loops.create_task(self._keep_sweeping())
 
     async def leave(self) -> None:
         """Remove the rules and the networks of jobs, since no container of this Worker is left."""
@@ -192,6 +190,19 @@ class NetworkGuard:
     async def close(self) -> None:
         """Safe twice. The rules stay, since tasks may run on."""
         self._thread.shutdown(wait=False)
+        self._addresses.close()
+
+    async def _keep_looking(self) -> None:
+        while True:
+            well = await self.look()
+            await self._clock.sleep(_EVERY_S if well else _TROUBLED_S)
+
+    async def _keep_sweeping(self) -> None:
+        while True:
+            if any(one.job for one in self._networks or ()):
+                with contextlib.suppress(EngineUnavailable):
+                    await self._sweep()
+            await self._clock.sleep(_EVERY_S)
 
     # -- in the thread ----------------------------------------------------------------------------
 
@@ -224,26 +235,17 @@ class NetworkGuard:
         if lost:
             return f"the engine's bridge {lost} is not on this machine", clashes
         services = [split_address(one) for one in settings.services]
+        addresses = self._addresses.of([host for host, _ in services])
         facts = Facts(
             identity=settings.identity,
             name_servers=servers,
-            services=tuple((address, port) for host, port in services for address in self._addresses_of(host)),
+            services=tuple((address, port) for host, port in services for address in addresses[host]),
             service_ports=tuple(sorted({port for _, port in services if port})),
             engine_networks=tuple(subnet for one in networks if one.driver == "bridge" for subnet in one.subnets),
             allowed=settings.allowed,
             private=settings.private,
         )
         return self._firewall.hold(where, rules_of(facts)), clashes
-
-    def _addresses_of(self, host: str) -> tuple[IPv4Address, ...]:
-        """Without loopback, which containers don't share."""
-        if host not in self._addresses:
-            try:
-                found = {one[4][0] for one in socket.getaddrinfo(host, None, socket.AF_INET, socket.SOCK_STREAM)}
-            except OSError:
-                return ()  # asked again at the next look
-            self._addresses[host] = tuple(sorted(_without_loopback(map(str, found))))
-        return self._addresses[host]
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
@@ -262,18 +264,6 @@ def taken_now(where: NetworkNamespace, networks: Iterable[EngineNetwork]) -> lis
 
 def _is_here(where: NetworkNamespace, bridge: str) -> bool:
     return has_interface(where.kernel_file("dev"), bridge)
-
-
-def _without_loopback(texts: Iterable[str]) -> list[IPv4Address]:
-    out = []
-    for text in texts:
-        try:
-            address = IPv4Address(text)
-        except AddressValueError:
-            continue
-        if not address.is_loopback and not address.is_unspecified:
-            out.append(address)
-    return out
 
 
 def _not_known(node: str, unknown: Unknown) -> str:
